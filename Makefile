@@ -1,0 +1,66 @@
+# Set-up happens inside the targets: a clean clone needs python3 (3.11 or later) and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+UV     := $(shell command -v uv 2>/dev/null)
+QUICK  ?=
+export QUICK
+
+ifeq ($(UV),)
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+else
+INSTALL = $(UV) pip install --quiet --python $(BIN)/python
+endif
+
+.PHONY: help demo test check lint types bench setup setup-dev lock clean
+help:
+	@echo "make demo          the whole way on a simulated city, into demo/"
+	@echo "make test          all tests"
+	@echo "make check         lint, types and all tests"
+	@echo "make bench         all benchmarks (bench-NAME for one, QUICK=1 for a small run)"
+	@echo "make lock          pin the dependencies anew (needs uv)"
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("shoal needs Python 3.11 or later; set PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing the pinned dependencies"
+	@$(INSTALL) --require-hashes -r requirements.lock
+	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.run
+	@echo "installing the pinned test tools"
+	@$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+setup: $(VENV)/.run
+setup-dev: $(VENV)/.dev
+
+demo: setup
+	$(BIN)/shoal demo --out demo
+
+test: setup-dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: setup-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup-dev
+	$(BIN)/pyright
+
+check: lint types test
+
+bench: bench-engine bench-density bench-audit
+
+bench-%: setup-dev
+	$(BIN)/python -m benchmarks.$(subst -,_,$*) $(if $(QUICK),--quick,)
+
+lock:
+	uv pip compile pyproject.toml --extra build --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header -q -o requirements.lock
+	uv pip compile pyproject.toml --extra build --extra dev -c requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header -q -o requirements-dev.lock
+
+clean:
+	rm -rf $(VENV) demo build dist .pytest_cache .ruff_cache
