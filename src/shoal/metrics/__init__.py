@@ -1,1 +1,8 @@
-"""TODO"""
+"""Utility figures of a release against the raw numbers: for the owner's eyes, never published.
+
+A figure computed on raw numbers is itself a leak; it goes to the owner's report, not to the release.
+"""
+
+from shoal.metrics.density import BoxFigures, DensityUtility, HourProfile, box_figures, density_utility
+
+__all__ = ["BoxFigures", "DensityUtility", "HourProfile", "box_figures", "density_utility"]

@@ -1,0 +1,241 @@
+"""Error of released zone x slot counts against the raw ones: relative error, correlation, bias, coverage.
+
+Definitions (Acs and Castelluccia 2014, section 3.3), X the raw series of a zone, Y the released one:
+
+    relative error at a slot   |Y - X| / max(gamma, X),  gamma = 0.1 % of the zone's total
+    MRE of a zone              its mean over the slots; of the release: the mean over zones
+    Pearson of a zone          the linear correlation of X and Y
+
+Where a definition divides by zero we say so instead of inventing a number:
+
+    a zone nobody visited      no relative error (gamma is 0): left out of the mean, counted in
+                               `zones_without_people`, and what was released there is shown apart
+    a flat raw series          no correlation: left out of the mean, counted in `zones_flat`
+    a flat released series     correlation 0, if the raw one is not flat: the release lost the shape
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shoal.errors import PlanError
+
+GAMMA_SHARE = 0.001
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxFigures:
+    """The figures of a box plot; whiskers end at the last value within 1.5 times the box's height."""
+
+    count: int
+    mean: float
+    whisker_low: float
+    q1: float
+    median: float
+    q3: float
+    whisker_high: float
+    outliers: tuple[float, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HourProfile:
+    """Error by hour: mean over zones (and over the days of the window, by hour of day)."""
+
+    hours: np.ndarray  # slot numbers, or hours of the day
+    mean_absolute_error: np.ndarray  # people
+    mean_relative_error: np.ndarray  # share; NaN where no zone has people
+
+
+@dataclass(frozen=True, kw_only=True)
+class DensityUtility:
+    """How far released counts are from raw ones. Every figure is computed on raw numbers: owner only."""
+
+    zones: int
+    slots: int
+    mean_relative_error: float  # mean over zones with people
+    pearson: float  # mean over zones whose raw series is not flat
+    mean_absolute_error: float  # people per zone and slot
+    zones_without_people: int
+    zones_flat: int
+    released_in_empty_zones: float  # mean people per slot in zones nobody visited; NaN if there are none
+    exact_total: float
+    released_total: float
+    total_bias: float  # released minus exact, people summed over slots
+    total_bias_share: float  # the same as a share of the exact total
+    slot_total_bias: np.ndarray = field(repr=False)  # [slots] released minus exact city total
+    slot_total_bias_share_mean: float  # mean over slots with people of |bias| / city total
+    mre_by_zone: np.ndarray = field(repr=False)  # [zones], NaN where undefined
+    pearson_by_zone: np.ndarray = field(repr=False)
+    mae_by_zone: np.ndarray = field(repr=False)
+    bias_share_by_zone: np.ndarray = field(repr=False)
+    by_slot: HourProfile = field(repr=False)
+    by_hour_of_day: HourProfile | None = field(repr=False)  # None unless the hours were given
+    coverage: float | None  # share of raw values inside their interval; None without intervals
+    coverage_by_zone: np.ndarray | None = field(repr=False)
+    interval_width_mean: float | None
+    boxes: dict[str, BoxFigures] = field(repr=False)  # over zones: mre, pearson, mae, bias, coverage
+
+
+def density_utility(
+    exact: np.ndarray,
+    released: np.ndarray,
+    low: np.ndarray | None = None,
+    high: np.ndarray | None = None,
+    *,
+    hour_of_day: np.ndarray | None = None,
+) -> DensityUtility:
+    """Utility figures of `released` against `exact`, both people per [zone, slot].
+
+    `low` and `high` give interval coverage; `hour_of_day` (0 to 23 per slot, local clock) gives
+    the profile by hour of the day.
+    """
+    exact, released = _checked(exact, released, "released")
+    has_people = exact.sum(axis=1) > 0
+    absolute = np.abs(released - exact)
+    relative = relative_errors(exact, released)
+    pearson = pearson_by_zone(exact, released)
+    mre = np.where(has_people, relative.mean(axis=1), np.nan)
+    bias_share = _share((released - exact).sum(axis=1), exact.sum(axis=1))
+    slot_bias = (released - exact).sum(axis=0)
+    inside, width = _coverage(exact, low, high)
+    by_zone = {"mre": mre, "pearson": pearson, "mae": absolute.mean(axis=1), "bias": bias_share}
+    if inside is not None:
+        by_zone["coverage"] = inside.mean(axis=1)
+    slots = exact.shape[1]
+    return DensityUtility(
+        zones=exact.shape[0],
+        slots=slots,
+        mean_relative_error=_mean(mre),
+        pearson=_mean(pearson),
+        mean_absolute_error=float(absolute.mean()),
+        zones_without_people=int((~has_people).sum()),
+        zones_flat=int(_is_flat(exact).sum()),
+        released_in_empty_zones=_mean(released[~has_people]),
+        exact_total=float(exact.sum()),
+        released_total=float(released.sum()),
+        total_bias=float(slot_bias.sum()),
+        total_bias_share=float(_share(slot_bias.sum(), exact.sum())),
+        slot_total_bias=slot_bias,
+        slot_total_bias_share_mean=_mean(_share(np.abs(slot_bias), exact.sum(axis=0))),
+        mre_by_zone=mre,
+        pearson_by_zone=pearson,
+        mae_by_zone=by_zone["mae"],
+        bias_share_by_zone=bias_share,
+        by_slot=_profile(absolute, relative, np.arange(slots)),
+        by_hour_of_day=None if hour_of_day is None else _profile(absolute, relative, np.asarray(hour_of_day)),
+        coverage=None if inside is None else float(inside.mean()),
+        coverage_by_zone=by_zone.get("coverage"),
+        interval_width_mean=width,
+        boxes={name: box_figures(figures) for name, figures in by_zone.items()},
+    )
+
+
+def relative_errors(exact: np.ndarray, released: np.ndarray) -> np.ndarray:
+    """|released - exact| / max(gamma, exact) per [zone, slot]; NaN in zones nobody visited.
+
+    >>> relative_errors(np.array([[1000.0, 0.0]]), np.array([[900.0, 2.0]]))
+    array([[0.1, 2. ]])
+    """
+    total = exact.sum(axis=1, keepdims=True)
+    bound = np.maximum(GAMMA_SHARE * total, exact)
+    return np.divide(np.abs(released - exact), bound, out=np.full(exact.shape, np.nan), where=total > 0)
+
+
+def pearson_by_zone(exact: np.ndarray, released: np.ndarray) -> np.ndarray:
+    """Linear correlation per zone; NaN where the raw series is flat, 0 where only the release is."""
+    x = exact - exact.mean(axis=1, keepdims=True)
+    y = released - released.mean(axis=1, keepdims=True)
+    scale = np.sqrt((x * x).sum(axis=1)) * np.sqrt((y * y).sum(axis=1))
+    defined = ~_is_flat(exact) & ~_is_flat(released) & (scale > 0)
+    correlation = np.divide((x * y).sum(axis=1), scale, out=np.zeros(len(x)), where=defined)
+    return np.where(_is_flat(exact), np.nan, np.clip(correlation, -1.0, 1.0))
+
+
+def box_figures(values: np.ndarray) -> BoxFigures:
+    """Quartiles, Tukey whiskers and outliers of the defined values; all NaN when there is none."""
+    values = np.asarray(values, dtype=float).ravel()
+    values = np.sort(values[~np.isnan(values)])
+    if values.size == 0:
+        nan = float("nan")
+        return BoxFigures(
+            count=0, mean=nan, whisker_low=nan, q1=nan, median=nan, q3=nan, whisker_high=nan, outliers=()
+        )
+    q1, median, q3 = (float(q) for q in np.quantile(values, [0.25, 0.5, 0.75]))
+    reach = 1.5 * (q3 - q1)
+    inside = (values >= q1 - reach) & (values <= q3 + reach)
+    return BoxFigures(
+        count=int(values.size),
+        mean=float(values.mean()),
+        # A whisker never ends inside its box, also when interpolated quartiles leave no value near.
+        whisker_low=min(float(values[inside][0]), q1),
+        q1=q1,
+        median=median,
+        q3=q3,
+        whisker_high=max(float(values[inside][-1]), q3),
+        outliers=tuple(float(v) for v in values[~inside]),
+    )
+
+
+def _checked(exact: np.ndarray, other: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    exact, other = np.asarray(exact, dtype=float), np.asarray(other, dtype=float)
+    if exact.ndim != 2 or exact.size == 0 or exact.shape != other.shape:
+        raise PlanError(
+            "utility-shape",
+            f"exact and {name} must have the same [zones, slots] shape, neither empty; "
+            f"got {list(exact.shape)} and {list(other.shape)}.",
+            "Pass both arrays over the same zones and slots.",
+        )
+    if not (np.isfinite(exact).all() and np.isfinite(other).all()) or (exact < 0).any():
+        raise PlanError(
+            "utility-values",
+            f"exact must be finite and not negative, {name} finite; got other values.",
+            "Check where the arrays were made.",
+        )
+    return exact, other
+
+
+def _coverage(
+    exact: np.ndarray, low: np.ndarray | None, high: np.ndarray | None
+) -> tuple[np.ndarray | None, float | None]:
+    """Which raw values lie in their interval, and the mean width of the intervals."""
+    if low is None and high is None:
+        return None, None
+    if low is None or high is None:
+        raise PlanError("utility-interval", "an interval needs both ends; got one.", "Pass low and high.")
+    _, low = _checked(exact, low, "low")
+    _, high = _checked(exact, high, "high")
+    return (low <= exact) & (exact <= high), float((high - low).mean())
+
+
+def _profile(absolute: np.ndarray, relative: np.ndarray, hour_of_slot: np.ndarray) -> HourProfile:
+    if hour_of_slot.shape != (absolute.shape[1],):
+        raise PlanError(
+            "utility-hours",
+            f"there must be one hour per slot; got {hour_of_slot.size} for {absolute.shape[1]} slots.",
+            "Pass one number from 0 to 23 per slot.",
+        )
+    hours = np.unique(hour_of_slot)
+    columns = [hour_of_slot == hour for hour in hours]
+    return HourProfile(
+        hours=hours,
+        mean_absolute_error=np.array([absolute[:, chosen].mean() for chosen in columns]),
+        mean_relative_error=np.array([_mean(relative[:, chosen]) for chosen in columns]),
+    )
+
+
+def _is_flat(series: np.ndarray) -> np.ndarray:
+    return series.max(axis=1) == series.min(axis=1)
+
+
+def _share(part: np.ndarray | float, whole: np.ndarray | float) -> np.ndarray:
+    part, whole = np.asarray(part, dtype=float), np.asarray(whole, dtype=float)
+    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+
+
+def _mean(values: np.ndarray) -> float:
+    """Mean of the defined values; NaN, without a warning, when there is none."""
+    values = np.asarray(values, dtype=float)
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if defined.size else float("nan")

@@ -1,0 +1,162 @@
+"""Utility figures against hand-computed numbers and scipy."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from shoal.errors import PlanError
+from shoal.metrics import box_figures, density_utility
+
+
+def random_pair(zones: int = 7, slots: int = 50) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(11)
+    exact = rng.gamma(1.0, 40.0, (zones, slots))
+    return exact, np.maximum(exact + rng.normal(0, 9, exact.shape), 0)
+
+
+def test_relative_error_by_hand():
+    # Zone 0: total 2000, gamma 2: 100/1500, 10/500 and (3 - 0)/2. Zone 1: total 10, gamma 0.01: 1/4, 0, 3/6.
+    exact = np.array([[1500.0, 500.0, 0.0], [4.0, 0.0, 6.0]])
+    released = np.array([[1600.0, 490.0, 3.0], [5.0, 0.0, 3.0]])
+    got = density_utility(exact, released)
+    zone_0 = (100 / 1500 + 10 / 500 + 3 / 2) / 3
+    zone_1 = (1 / 4 + 0 + 3 / 6) / 3
+    assert got.mre_by_zone == pytest.approx([zone_0, zone_1])
+    assert got.mean_relative_error == pytest.approx((zone_0 + zone_1) / 2)
+    assert got.mean_absolute_error == pytest.approx((100 + 10 + 3 + 1 + 0 + 3) / 6)
+    assert got.total_bias == pytest.approx(100 - 10 + 3 + 1 - 3)
+    assert got.total_bias_share == pytest.approx(91 / 2010)
+    assert got.slot_total_bias == pytest.approx([101, -10, 0])
+    assert got.slot_total_bias_share_mean == pytest.approx((101 / 1504 + 10 / 500 + 0) / 3)
+    assert got.bias_share_by_zone == pytest.approx([93 / 2000, -2 / 10])
+
+
+def test_relative_error_is_per_zone_and_in_a_loop():
+    exact, released = random_pair()
+    want = []
+    for x, y in zip(exact, released, strict=True):
+        gamma = 0.001 * sum(x)
+        want.append(sum(abs(b - a) / max(gamma, a) for a, b in zip(x, y, strict=True)) / len(x))
+    assert density_utility(exact, released).mre_by_zone == pytest.approx(want)
+
+
+def test_pearson_agrees_with_scipy():
+    exact, released = random_pair()
+    want = [stats.pearsonr(x, y).statistic for x, y in zip(exact, released, strict=True)]
+    got = density_utility(exact, released)
+    assert got.pearson_by_zone == pytest.approx(want)
+    assert got.pearson == pytest.approx(np.mean(want))
+
+
+def test_flat_series_have_no_invented_correlation():
+    exact = np.array([[5.0, 5.0, 5.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
+    released = np.array([[4.0, 6.0, 5.0], [0.1, 0.1, 0.1], [2.0, 4.0, 6.0]])
+    got = density_utility(exact, released)
+    assert np.isnan(got.pearson_by_zone[0])
+    assert got.pearson_by_zone[1:] == pytest.approx([0.0, 1.0])
+    assert got.pearson == pytest.approx(0.5)
+    assert got.zones_flat == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_zone_nobody_visited_is_left_out_and_counted():
+    exact = np.array([[0.0, 0.0], [10.0, 30.0]])
+    released = np.array([[2.0, 4.0], [10.0, 33.0]])
+    got = density_utility(exact, released)
+    assert np.isnan(got.mre_by_zone[0])
+    assert got.mean_relative_error == pytest.approx(0.05)
+    assert got.zones_without_people == 1
+    assert got.released_in_empty_zones == pytest.approx(3.0)
+    assert got.boxes["mre"].count == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_nobody_at_all_and_a_single_slot():
+    got = density_utility(np.zeros((2, 1)), np.ones((2, 1)), np.zeros((2, 1)), np.ones((2, 1)))
+    assert np.isnan([got.mean_relative_error, got.pearson, got.total_bias_share]).all()
+    assert got.boxes["mre"].count == 0
+    assert got.total_bias == 2.0
+    assert got.coverage == 1.0
+
+
+def test_profiles_by_slot_and_by_hour_of_day():
+    exact, released = random_pair(zones=3, slots=48)
+    got = density_utility(exact, released, hour_of_day=np.arange(48) % 24)
+    absolute = abs(released - exact)
+    relative = absolute / np.maximum(exact.sum(axis=1, keepdims=True) / 1000, exact)
+    assert got.by_slot.mean_absolute_error == pytest.approx(absolute.mean(axis=0))
+    assert got.by_slot.mean_relative_error == pytest.approx(relative.mean(axis=0))
+    assert got.by_hour_of_day is not None
+    assert list(got.by_hour_of_day.hours) == list(range(24))
+    five = [(relative[z, 5] + relative[z, 29]) / 2 for z in range(3)]
+    assert got.by_hour_of_day.mean_relative_error[5] == pytest.approx(sum(five) / 3)
+    assert got.by_hour_of_day.mean_absolute_error[23] == pytest.approx(absolute[:, [23, 47]].mean())
+
+
+def test_hours_that_do_not_start_at_midnight():
+    exact, released = random_pair(zones=2, slots=3)
+    got = density_utility(exact, released, hour_of_day=np.array([23, 0, 1]))
+    assert got.by_hour_of_day is not None
+    assert list(got.by_hour_of_day.hours) == [0, 1, 23]
+    assert got.by_hour_of_day.mean_absolute_error[2] == pytest.approx(abs(released - exact)[:, 0].mean())
+
+
+def test_coverage_counts_the_ends_as_inside():
+    exact = np.array([[1.0, 2.0, 3.0, 4.0], [1.0, 1.0, 1.0, 1.0]])
+    low = np.array([[1.0, 2.5, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0]])
+    high = np.array([[2.0, 3.0, 3.0, 3.9], [1.0, 1.0, 5.0, 5.0]])
+    got = density_utility(exact, exact, low, high)
+    assert got.coverage == pytest.approx(5 / 8)
+    assert got.coverage_by_zone == pytest.approx([2 / 4, 3 / 4])
+    assert got.interval_width_mean == pytest.approx((high - low).mean())
+    assert density_utility(exact, exact).coverage is None
+
+
+def test_box_figures_agree_with_scipy_and_by_hand():
+    values = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 100.0, np.nan])
+    box = box_figures(values)
+    assert (box.count, box.whisker_low, box.whisker_high, box.outliers) == (8, 1.0, 7.0, (100.0,))
+    quartiles = stats.mstats.mquantiles(values[:8], [0.25, 0.5, 0.75], alphap=1, betap=1)
+    assert [box.q1, box.median, box.q3] == pytest.approx(quartiles)
+    assert box.mean == pytest.approx(16.0)
+
+
+def test_perfect_release_has_no_error():
+    exact, _ = random_pair()
+    got = density_utility(exact, exact, exact, exact)
+    assert got.mean_relative_error == 0
+    assert got.pearson == pytest.approx(1.0)
+    assert got.coverage == 1.0
+    assert got.total_bias == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments"),
+    [
+        ("utility-shape", (np.ones((2, 3)), np.ones((3, 2)))),
+        ("utility-shape", (np.ones((0, 3)), np.ones((0, 3)))),
+        ("utility-values", (np.full((1, 2), np.nan), np.ones((1, 2)))),
+        ("utility-values", (-np.ones((1, 2)), np.ones((1, 2)))),
+        ("utility-interval", (np.ones((1, 2)), np.ones((1, 2)), np.ones((1, 2)))),
+        ("utility-shape", (np.ones((1, 2)), np.ones((1, 2)), np.ones((1, 2)), np.ones((1, 3)))),
+    ],
+)
+def test_bad_arrays_are_refused(code, arguments):
+    with pytest.raises(PlanError) as caught:
+        density_utility(*arguments)
+    assert caught.value.code == code
+
+
+def test_one_hour_per_slot_is_required():
+    with pytest.raises(PlanError, match="utility-hours"):
+        density_utility(np.ones((1, 2)), np.ones((1, 2)), hour_of_day=np.array([1]))
+
+
+def test_utility_is_frozen():
+    got = density_utility(np.ones((1, 2)), np.ones((1, 2)))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        got.pearson = 1.0  # type: ignore[misc]
