@@ -1,1 +1,1 @@
-"""TODO"""
+"""The promise and its price: unit, guarantee, budget, accounting, noise, ledger."""

@@ -1,0 +1,169 @@
+"""Privacy loss in zCDP, in exact integers of 1e-9, and its conversion to (epsilon, delta).
+
+Inside, everything is `rho` (zero-concentrated differential privacy); a release whose parts are all
+pure keeps its exact epsilon beside it. Losses add up. Rounding is always towards more cost.
+
+>>> Loss.pure(nano("1")) + Loss.pure(nano("0.5"))
+Loss(rho_nano=625000000, pure_epsilon_nano=1500000000)
+>>> rho_for(1.0, 1e-6)                           # what (1, 1e-6) buys, rounded down
+24355970
+>>> epsilon_for(rho_for(1.0, 1e-6), 1e-6) <= 1.0
+True
+
+Source: Canonne, Kamath, Steinke 2020, corollary 13 (zCDP to approximate DP through Renyi orders).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+
+from shoal.errors import PlanError
+
+NANO = 10**9
+_LOG_ALPHA_MIN, _LOG_ALPHA_MAX = math.log(1e-9), math.log(1e9)  # of alpha - 1
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a computation costs: rho always, and the exact pure epsilon where every part is pure."""
+
+    rho_nano: int
+    pure_epsilon_nano: int | None = None
+
+    @classmethod
+    def pure(cls, epsilon_nano: int) -> Loss:
+        """epsilon-DP is (epsilon^2 / 2)-zCDP (Bun and Steinke 2016, proposition 1.4)."""
+        return cls(ceil_nano(Fraction(epsilon_nano, NANO) ** 2 / 2), epsilon_nano)
+
+    def __add__(self, other: Loss) -> Loss:
+        """Sequential, adaptive composition: rho adds; epsilon adds while both sides are pure."""
+        rho = self.rho_nano + other.rho_nano
+        if self.pure_epsilon_nano is None or other.pure_epsilon_nano is None:
+            return Loss(rho)
+        return Loss(rho, self.pure_epsilon_nano + other.pure_epsilon_nano)
+
+    @property
+    def rho(self) -> float:
+        return self.rho_nano / NANO
+
+    def epsilon(self, delta: float) -> float:
+        """The epsilon at `delta`: exact when pure, else by the tight conversion, rounded up."""
+        if self.pure_epsilon_nano is not None:
+            return self.pure_epsilon_nano / NANO
+        return epsilon_for(self.rho_nano, delta)
+
+
+def compose(losses: Iterable[Loss]) -> Loss:
+    """The loss of doing all of them on the same people."""
+    total = Loss(0, 0)
+    for loss in losses:
+        total = total + loss
+    return total
+
+
+def ceil_nano(amount: Fraction) -> int:
+    """An exact amount in integers of 1e-9, rounded up."""
+    return -((-amount.numerator * NANO) // amount.denominator)
+
+
+def nano(amount: str | float | int | Decimal) -> int:
+    """A configured amount as integers of 1e-9, rounded down (so that no more is spent than was said)."""
+    try:
+        value = Decimal(str(amount))
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite() or value <= 0:
+        raise PlanError("amount-range", f"a privacy amount must be a number above 0; got {amount}.")
+    if value > 10**9:
+        raise PlanError("amount-range", f"a privacy amount above 1e9 makes no sense; got {amount}.")
+    result = int(value * NANO)
+    if result == 0:
+        raise PlanError("amount-range", f"a privacy amount must be at least 1e-9; got {amount}.")
+    return result
+
+
+def check_epsilon(epsilon: float) -> float:
+    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not math.isfinite(epsilon):
+        raise PlanError("epsilon-range", f"epsilon must be a finite number; got {epsilon}.", _SAY_EPSILON)
+    if epsilon <= 0:
+        raise PlanError("epsilon-range", f"epsilon must be above 0; got {epsilon}.", _SAY_EPSILON)
+    return float(epsilon)
+
+
+def check_delta(delta: float) -> float:
+    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not math.isfinite(delta):
+        raise PlanError("delta-range", f"delta must be a finite number; got {delta}.", _SAY_DELTA)
+    if not 0 < delta < 1:
+        raise PlanError("delta-range", f"delta must lie between 0 and 1; got {delta}.", _SAY_DELTA)
+    return float(delta)
+
+
+def delta_for(rho: float, epsilon: float) -> float:
+    """The smallest delta the conversion certifies for rho-zCDP at `epsilon`.
+
+    Any Renyi order alpha gives a valid delta, so an imperfect search for the best one is safe.
+    """
+    if rho == 0:
+        return 0.0
+    # log delta(alpha) is unimodal in log(alpha - 1): golden-section search.
+    low, high = _LOG_ALPHA_MIN, _LOG_ALPHA_MAX
+    shrink = (math.sqrt(5) - 1) / 2
+    a, b = high - shrink * (high - low), low + shrink * (high - low)
+    at_a, at_b = _log_delta(a, rho, epsilon), _log_delta(b, rho, epsilon)
+    for _ in range(100):
+        if at_a < at_b:
+            high, b, at_b = b, a, at_a
+            a = high - shrink * (high - low)
+            at_a = _log_delta(a, rho, epsilon)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + shrink * (high - low)
+            at_b = _log_delta(b, rho, epsilon)
+    best = min(at_a, at_b)
+    return math.exp(min(best, 0.0)) * (1 + 1e-9)  # covers the rounding of the few operations above
+
+
+def epsilon_for(rho_nano: int, delta: float) -> float:
+    """The smallest epsilon certified for rho-zCDP at `delta`, rounded up in the ninth decimal."""
+    check_delta(delta)
+    if rho_nano < 0:
+        raise PlanError("amount-range", "a privacy loss cannot be negative.")
+    if rho_nano == 0:
+        return 0.0
+    rho = rho_nano / NANO * (1 + 1e-15)
+    high = rho + 2 * math.sqrt(rho * math.log(1 / delta)) + 1e-6  # the simple bound always suffices
+    low = 0.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (low, middle) if delta_for(rho, middle) <= delta else (middle, high)
+    return math.ceil(high * NANO) / NANO
+
+
+def rho_for(epsilon: float, delta: float) -> int:
+    """The largest rho (in 1e-9) whose conversion stays within (epsilon, delta)."""
+    check_epsilon(epsilon)
+    check_delta(delta)
+    low, high = 0, 1
+    while delta_for(high / NANO, epsilon) <= delta:
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if delta_for(middle / NANO, epsilon) <= delta else (low, middle)
+    if low == 0:
+        raise PlanError("epsilon-range", f"({epsilon}, {delta}) buys less than rho = 1e-9.", _SAY_EPSILON)
+    return low
+
+
+def _log_delta(log_alpha_minus_1: float, rho: float, epsilon: float) -> float:
+    m = math.exp(log_alpha_minus_1)  # alpha - 1
+    alpha = 1 + m
+    # (1 - 1/alpha)^alpha, by log1p of -1/alpha; for tiny m, alpha*log(m/alpha) is the stable form.
+    return m * (alpha * rho - epsilon) - log_alpha_minus_1 + alpha * (log_alpha_minus_1 - math.log1p(m))
+
+
+_SAY_EPSILON = "Pass --epsilon 1, say: smaller is more private, larger is more accurate."
+_SAY_DELTA = "Pass --delta 1e-6, say: well below one over the number of users."

@@ -1,0 +1,51 @@
+"""The promise of a release in numbers and in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shoal.privacy.accounting import NANO, Loss
+from shoal.privacy.unit import Unit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """(epsilon, delta)-differential privacy for one unit, add or remove, and the rho behind it.
+
+    >>> Guarantee.of(Loss.pure(10**9), delta=None, unit=Unit()).sentence
+    'Adding or removing one user changes the probability of any output by a factor of at most e^1 (epsilon = 1, delta = 0).'
+    """
+
+    epsilon: float
+    delta: float
+    loss: Loss
+    unit: Unit
+    neighbours: str = "add or remove one unit"
+
+    @classmethod
+    def of(cls, loss: Loss, *, delta: float | None, unit: Unit) -> Guarantee:
+        """What a loss promises: pure when it is pure and no delta was asked for."""
+        if loss.pure_epsilon_nano is not None:
+            return cls(epsilon=loss.pure_epsilon_nano / NANO, delta=0.0, loss=loss, unit=unit)
+        if delta is None:
+            raise ValueError("a loss that is not pure needs a delta")
+        return cls(epsilon=loss.epsilon(delta), delta=delta, loss=loss, unit=unit)
+
+    @property
+    def sentence(self) -> str:
+        tail = "" if self.delta == 0 else f", but for a chance of {self.delta:g}"
+        return (
+            f"Adding or removing one {self.unit.name} changes the probability of any output "
+            f"by a factor of at most e^{self.epsilon:.6g}{tail} "
+            f"(epsilon = {self.epsilon:.6g}, delta = {self.delta:g})."
+        )
+
+    def to_manifest(self) -> dict:
+        return {
+            "kind": "differential privacy",
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "rho": self.loss.rho,
+            "unit": self.unit.name,
+            "neighbours": self.neighbours,
+        }

@@ -1,0 +1,168 @@
+"""The one place that draws randomness for privacy.
+
+A `Noise` takes the exact query and returns the noisy answer, so that an audit can record the answers
+given on one data set and hand them out again on its neighbour (shoal/audit/replay.py).
+
+Primitives, all on integers of a public lattice:
+  laplace   exact + discrete Laplace,  P(z) ~ exp(-|z| / scale)      cost  |dq|_1 / scale  (pure)
+  gaussian  exact + discrete Gaussian, P(z) ~ exp(-z^2 / 2 sigma^2)  cost  |dq|_2^2 / (2 sigma^2)  (zCDP)
+  choose    index i with P(i) ~ exp(score_i / scale)                 cost  r^2 / 8 (zCDP) or r (pure),
+            r = (max - min of the score change) / scale, the bounded range of the exponential mechanism
+  run_key   16 secret bytes that key the engine's choices of visits; never stored, never printed
+
+`OsNoise` draws through OpenDP's samplers, seeded by the operating system, with exact arithmetic: no
+floating-point tails. `SeededNoise` is for tests and repeatable experiments; what it makes is not
+publishable, and the ledger refuses it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from shoal.errors import GuaranteeError
+
+PARALLEL_FROM = 40_000  # draws; below this a second process costs more than it saves
+
+
+@runtime_checkable
+class Noise(Protocol):
+    """Where a mechanism gets its noisy answers from."""
+
+    publishable: bool
+
+    def run_key(self) -> bytes: ...
+    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray: ...
+    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray: ...
+    def choose(self, name: str, scores: np.ndarray, scale: float) -> int: ...
+
+
+class OsNoise:
+    """Noise from the operating system's entropy through OpenDP's discrete samplers."""
+
+    publishable = True
+
+    def __init__(self, processes: int | None = None) -> None:
+        self._processes = processes or min(os.cpu_count() or 1, 8)
+
+    def run_key(self) -> bytes:
+        return secrets.token_bytes(16)
+
+    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
+        return _add("laplace", exact, scale, self._processes)
+
+    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
+        return _add("gaussian", exact, sigma, self._processes)
+
+    def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
+        _check_query(scores, scale)
+        from opendp.measurements import make_noisy_max
+        from opendp.measures import zero_concentrated_divergence
+        from opendp.metrics import linf_distance
+
+        # Under the zCDP measure OpenDP adds Gumbel noise, which is the exponential mechanism exactly.
+        pick = make_noisy_max(_vectors(), linf_distance(T="i64"), zero_concentrated_divergence(), scale=scale)
+        return int(pick(scores.tolist()))
+
+
+class SeededNoise:
+    """The same distributions from a seed: repeatable, for tests and experiments, never publishable."""
+
+    publishable = False
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Generator(np.random.Philox(seed))
+
+    def run_key(self) -> bytes:
+        return self._generator.bytes(16)
+
+    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
+        _check_query(exact, scale)
+        # The difference of two geometrics is discrete Laplace.
+        p = -np.expm1(-1.0 / scale)
+        draws = self._generator.geometric(p, (2, *exact.shape))
+        return exact + (draws[0] - draws[1])
+
+    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
+        _check_query(exact, sigma)
+        if sigma > 64:  # the rounded normal differs from the discrete one by far less than any test sees
+            return exact + np.rint(self._generator.normal(0.0, sigma, exact.shape)).astype(np.int64)
+        support = np.arange(-int(12 * sigma + 12), int(12 * sigma + 12) + 1)
+        weight = np.exp(-(support**2) / (2 * sigma**2))
+        return exact + self._generator.choice(support, exact.shape, p=weight / weight.sum())
+
+    def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
+        _check_query(scores, scale)
+        return int(np.argmax(scores / scale + self._generator.gumbel(size=scores.shape)))
+
+
+def _check_query(exact: np.ndarray, scale: float) -> None:
+    if not isinstance(exact, np.ndarray) or exact.dtype != np.int64:
+        raise GuaranteeError("noise-lattice", "noise is drawn on 64-bit integers of a public lattice only.")
+    if not (np.isfinite(scale) and scale > 0):
+        raise GuaranteeError("noise-scale", "the scale of the noise must be a finite number above 0.")
+
+
+def _add(kind: str, exact: np.ndarray, scale: float, processes: int) -> np.ndarray:
+    """exact + integer noise. Noise does not depend on `exact`, so it may be drawn elsewhere and added here."""
+    _check_query(exact, scale)
+    if exact.size and int(np.abs(exact).max()) > 2**61:
+        raise GuaranteeError("noise-lattice", "the counts do not fit the lattice; use a coarser one.")
+    if exact.size < PARALLEL_FROM or processes < 2:
+        noise = draw(kind, scale, exact.size)
+    else:
+        noise = _draw_in_processes(kind, scale, exact.size, processes)
+    return exact + noise.reshape(exact.shape)
+
+
+def draw(kind: str, scale: float, count: int) -> np.ndarray:
+    """`count` independent draws of integer noise, by OpenDP's measurement on a vector of zeros."""
+    from opendp.measurements import make_gaussian, make_laplace
+    from opendp.metrics import l1_distance, l2_distance
+
+    if kind == "laplace":
+        measurement = make_laplace(_vectors(), l1_distance(T="i64"), scale=scale)
+    else:
+        measurement = make_gaussian(_vectors(), l2_distance(T="i64"), scale=scale)
+    noise = np.empty(count, dtype=np.int64)
+    for start in range(0, count, 10_000):
+        stop = min(count, start + 10_000)
+        noise[start:stop] = measurement([0] * (stop - start))
+    # OpenDP saturates at the ends of int64; far inside them the addition below is exact.
+    if count and int(np.abs(noise).max()) > 2**61:
+        raise GuaranteeError("noise-scale", "the noise does not fit the lattice; use a coarser one.")
+    return noise
+
+
+def _vectors():
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    return vector_domain(atom_domain(T="i64"))
+
+
+def _draw_in_processes(kind: str, scale: float, count: int, processes: int) -> np.ndarray:
+    """The sampler holds the interpreter, so more cores need more processes; they share nothing but a pipe."""
+    shares = [count // processes + (i < count % processes) for i in range(processes)]
+    command = [sys.executable, "-m", "shoal.privacy.noise", kind, float(scale).hex()]
+    children = [
+        subprocess.Popen([*command, str(share)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        for share in shares[1:]
+    ]
+    own = draw(kind, scale, shares[0])
+    outputs = [child.communicate()[0] for child in children]
+    for child, output, share in zip(children, outputs, shares[1:], strict=True):
+        if child.returncode != 0 or len(output) != 8 * share:
+            raise GuaranteeError("noise-process", "a process that draws noise ended early; nothing was released.")
+    return np.concatenate([own, *(np.frombuffer(output, dtype=np.int64) for output in outputs)])
+
+
+if __name__ == "__main__":  # a child of _draw_in_processes: integers on standard output
+    _kind, _scale, _count = sys.argv[1:]
+    sys.stdout.buffer.write(draw(_kind, float.fromhex(_scale), int(_count)).tobytes())
