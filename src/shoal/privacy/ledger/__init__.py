@@ -1,0 +1,25 @@
+"""What was ever spent on whom: append-only rows in a hash chain, one file per data owner.
+
+`open_ledger()` gives a `Ledger`; `Store` is the seam where another database can plug in.
+"""
+
+from __future__ import annotations
+
+from shoal.privacy.ledger.book import Ledger, Reservation
+from shoal.privacy.ledger.open import ledger_path, open_ledger
+from shoal.privacy.ledger.protocol import Finding, Store, StoredRow
+from shoal.privacy.ledger.state import AlreadyReleased, Population, Spend, State
+
+__all__ = [
+    "AlreadyReleased",
+    "Finding",
+    "Ledger",
+    "Population",
+    "Reservation",
+    "Spend",
+    "State",
+    "Store",
+    "StoredRow",
+    "ledger_path",
+    "open_ledger",
+]

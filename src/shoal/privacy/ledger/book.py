@@ -1,0 +1,308 @@
+"""The ledger: who may spend how much, decided and recorded in one transaction.
+
+    create / raise_limit                     a population and its lifetime budget
+    reserve -> commit                        a differentially private release; a reserve is spent for good
+    list_release                             a release with another guarantee: no epsilon, no cost
+    disclose, remember_tuning                what the owner saw, and what was chosen by looking
+
+There is no refund: from the reserve on, noise may have been drawn and seen.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from shoal.errors import BudgetExceeded, LedgerError
+from shoal.privacy.ledger.amounts import CURRENCIES, check_nano, cost_nano, show_nano
+from shoal.privacy.ledger.chain import GENESIS, link, read_chain
+from shoal.privacy.ledger.protocol import Finding, Store, StoredRow
+from shoal.privacy.ledger.state import AlreadyReleased, Population, State, fold, token_sha256
+
+if TYPE_CHECKING:
+    from shoal.privacy.accounting import Loss
+
+Answer = TypeVar("Answer")
+Content = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reservation:
+    """Proof of a spend that was recorded; its token lets its holder, and nobody else, commit."""
+
+    reservation: str
+    population: str
+    cost_nano: int
+    currency: str
+    token: str = field(repr=False)
+
+
+class Ledger:
+    """The rules of the ledger over any store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def create(
+        self, name: str, *, currency: str, limit_nano: int, delta: float | None = None, note: str = ""
+    ) -> None:
+        """Open a population with a lifetime budget; `delta` is only how the owner likes to read a rho."""
+        _text(name, "population", longest=100)
+        check_nano(limit_nano, currency)
+        if currency not in CURRENCIES:
+            raise LedgerError("bad-currency", f"a population counts in rho or epsilon; got {currency!r}.")
+        if delta is not None and not 0 < delta < 1:
+            raise LedgerError("delta-range", f"delta must be between 0 and 1; got {delta}.", "Pass 1e-6, say.")
+
+        def decide(state: State) -> tuple[Content, None]:
+            if name in state.populations:
+                raise LedgerError(
+                    "population-exists",
+                    f'the ledger already has a population "{name}".',
+                    "Use another name, or `shoal ledger raise` for a larger budget.",
+                )
+            return {
+                "kind": "population",
+                "population": name,
+                "currency": currency,
+                "limit_nano": limit_nano,
+                "delta": None if delta is None else repr(float(delta)),
+                "note": _text(note, "note", empty=True),
+            }, None
+
+        self._append(decide)
+
+    def raise_limit(self, name: str, limit_nano: int, *, note: str = "") -> None:
+        """Set a new lifetime budget, never below what is spent."""
+        check_nano(limit_nano, "limit")
+
+        def decide(state: State) -> tuple[Content, None]:
+            population = state.population(name)
+            if limit_nano < population.spent_nano:
+                raise LedgerError(
+                    "limit-below-spent",
+                    f'the population "{name}" has spent {population.currency} = '
+                    f"{show_nano(population.spent_nano)}; the new limit {show_nano(limit_nano)} is below that.",
+                    "What is spent stays spent; choose a limit above it.",
+                )
+            return {
+                "kind": "raise",
+                "population": name,
+                "limit_nano": limit_nano,
+                "note": _text(note, "note", empty=True),
+            }, None
+
+        self._append(decide)
+
+    def reserve(
+        self,
+        population: str,
+        loss: Loss,
+        key: str,
+        what: str,
+        *,
+        reproducible: bool = False,
+        reservation: str | None = None,
+    ) -> Reservation | AlreadyReleased:
+        """Check the budget and record the spend, both or neither; before any private value is drawn.
+
+        A key that was released before returns that release and spends nothing. A key whose earlier
+        reserve never resolved spends again: its noise may have been seen.
+        """
+        if reproducible:
+            raise LedgerError(
+                "seeded-release",
+                "a seeded run is reproducible, so its noise hides nothing; the ledger takes no such release.",
+                "Leave the seed out to publish, or write the run to the owner's folder.",
+            )
+        _text(key, "key"), _text(what, "what")
+        token = secrets.token_hex(32)
+        reservation = reservation or new_reservation()
+
+        def decide(state: State) -> tuple[Content | None, Reservation | AlreadyReleased]:
+            owner = state.population(population)
+            cost = cost_nano(loss, owner.currency)
+            if key in owner.released:
+                return None, owner.released[key]
+            _check_fits(owner, cost)
+            content = {
+                "kind": "reserve",
+                "population": population,
+                "reservation": reservation,
+                "token_sha256": token_sha256(token),
+                "key": key,
+                "what": what,
+                "cost_nano": cost,
+                "pure_epsilon_nano": loss.pure_epsilon_nano,
+            }
+            return content, Reservation(
+                reservation=reservation,
+                population=population,
+                cost_nano=cost,
+                currency=owner.currency,
+                token=token,
+            )
+
+        return self._append(decide)
+
+    def commit(self, reservation: Reservation, manifest_sha256: str, path: str) -> AlreadyReleased:
+        """Tie a reserve to the one release it paid for; once, and only with the reserve's token."""
+        _sha256(manifest_sha256), _text(path, "path", longest=5000)
+
+        def decide(state: State) -> tuple[Content, AlreadyReleased]:
+            spend = state.by_reservation.get(reservation.reservation)
+            owner = state.population(reservation.population)
+            if spend is None or spend not in owner.spends:
+                raise LedgerError("unknown-reserve", "this commit belongs to no reserve of its population.")
+            if token_sha256(reservation.token) != spend.token_sha256:
+                raise LedgerError("wrong-token", "this commit does not carry the token of its reserve.")
+            if spend.key in owner.released:
+                raise LedgerError(
+                    "already-committed",
+                    "a release was committed under this key before; this run stays recorded as spent.",
+                    "Run the same command again to get the committed release.",
+                )
+            released = AlreadyReleased(
+                reservation=spend.reservation, path=path, manifest_sha256=manifest_sha256
+            )
+            content = {
+                "kind": "commit",
+                "population": owner.name,
+                "token": reservation.token,
+                **vars(released),
+            }
+            return content, released
+
+        return self._append(decide)
+
+    def list_release(
+        self, population: str, key: str, what: str, manifest_sha256: str, path: str, *, reservation: str
+    ) -> AlreadyReleased:
+        """Record a release that is not differentially private: where it is, and no epsilon."""
+        _text(key, "key"), _text(what, "what"), _sha256(manifest_sha256), _text(path, "path", longest=5000)
+        released = AlreadyReleased(reservation=reservation, path=path, manifest_sha256=manifest_sha256)
+
+        def decide(state: State) -> tuple[Content | None, AlreadyReleased]:
+            earlier = state.population(population).released.get(key)
+            if earlier is not None:
+                return None, earlier
+            content = {"kind": "listing", "population": population, "key": key, "what": what}
+            return {**content, **vars(released)}, released
+
+        return self._append(decide)
+
+    def disclose(self, population: str, what: str, path: str = "") -> None:
+        """Record that the owner saw something exact, seeded or compared; it is no release and no spend."""
+        self._remember("disclosure", population, what, path)
+
+    def remember_tuning(self, population: str, what: str) -> None:
+        """Record a choice made by looking at private data; later manifests say so."""
+        self._remember("tuned", population, what, "")
+
+    def is_tuned(self, population: str) -> bool:
+        return self.state().population(population).tuned
+
+    def find(self, population: str, key: str) -> AlreadyReleased | None:
+        """The release stored under a key, if any."""
+        return self.state().population(population).released.get(key)
+
+    def releases(self) -> list[tuple[str, AlreadyReleased]]:
+        """Every committed or listed release, with its population."""
+        populations = self.state().populations.values()
+        return [(owner.name, released) for owner in populations for released in owner.released.values()]
+
+    def state(self) -> State:
+        """What the rows add up to; refuses a ledger that does not verify."""
+        return _state(self.store.rows(), self.store.where())
+
+    def head(self) -> str:
+        """Digest of the last row. Noted elsewhere, it later shows that no row was cut off."""
+        rows = self.store.rows()
+        return rows[-1].digest if rows else GENESIS
+
+    def verify(self, expected_head: str | None = None) -> list[Finding]:
+        """Everything that is wrong: the store, the chain, the rules at each row, a head that is gone."""
+        findings = self.store.problems()
+        try:
+            stored = self.store.rows()
+        except LedgerError as error:
+            return findings or [Finding(0, error.code, error.message)]
+        rows, breaks = read_chain(stored)
+        findings += breaks + fold(rows)[1]
+        known = {GENESIS, *(row.digest for row in stored)}
+        if expected_head is not None and expected_head not in known:
+            findings.append(Finding(0, "head", "the noted head is not in the chain: rows were cut or replaced."))
+        return findings
+
+    def _remember(self, kind: str, population: str, what: str, path: str) -> None:
+        content = {"kind": kind, "population": population, "what": _text(what, "what"), "path": path}
+
+        def decide(state: State) -> tuple[Content, None]:
+            state.population(population)
+            return content, None
+
+        self._append(decide)
+
+    def _append(self, decide: Callable[[State], tuple[Content | None, Answer]]) -> Answer:
+        """Run a decision on the state inside the store's transaction; record what it returns."""
+        answers: list[Answer] = []
+
+        def step(stored: list[StoredRow]) -> StoredRow | None:
+            state = _state(stored, self.store.where())
+            content, answer = decide(state)
+            answers.append(answer)
+            if content is None:
+                return None
+            now = datetime.now(UTC).isoformat(timespec="microseconds")
+            # A clock set back must not make the rows look reordered.
+            content = {**content, "at": max(now, state.last_at)}
+            return link(stored[-1].digest if stored else GENESIS, len(stored) + 1, content)
+
+        self.store.append(step)
+        return answers[-1]
+
+
+def new_reservation() -> str:
+    return secrets.token_hex(8)
+
+
+def _state(stored: list[StoredRow], where: str) -> State:
+    rows, findings = read_chain(stored)
+    state, more = fold(rows)
+    findings += more
+    if findings:
+        raise LedgerError(
+            "ledger-damaged",
+            f"row {findings[0].seq} of the ledger {where} does not verify: {findings[0].message}",
+            "See `shoal ledger verify`; restore the file from a backup. Nothing is spent or released until then.",
+        )
+    return state
+
+
+def _check_fits(owner: Population, cost: int) -> None:
+    if owner.spent_nano + cost > owner.limit_nano:
+        flag = "--epsilon" if owner.currency == "epsilon" or owner.delta else "--rho"
+        raise BudgetExceeded(
+            "budget-exceeded",
+            f"this release needs {owner.currency} = {show_nano(cost)}; "
+            f'the population "{owner.name}" has {show_nano(owner.left_nano)} left.',
+            f"Lower {flag}, or ask the owner to raise the budget with `shoal ledger raise`.",
+        )
+
+
+def _text(value: object, name: str, *, longest: int = 1000, empty: bool = False) -> str:
+    if not isinstance(value, str) or len(value) > longest or not (empty or value.strip()):
+        raise LedgerError("bad-text", f"{name} must be a text of 1 to {longest} characters; got {value!r:.40}.")
+    if not value.isprintable():
+        raise LedgerError("bad-text", f"{name} must be printable on one line; got {value!r:.40}.")
+    return value
+
+
+def _sha256(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{64}", value):
+        raise LedgerError("bad-hash", f"a manifest hash is 64 hexadecimal digits; got {value!r:.70}.")
+    return value
