@@ -1,0 +1,229 @@
+"""A clock of slots: which UTC instants begin a slot of the local wall clock.
+
+Rule         a slot begins at every instant whose wall clock is a multiple of `slot_minutes` since local midnight,
+             and at the first instant of a local day whose midnight does not exist.
+Autumn       up to 60 minutes, a repeated hour gives two slots, told apart by the offset in their label;
+             above 60 minutes the second occurrence begins no slot, so one slot lasts longer.
+Spring       the missing hour gives no slot.
+Public       everything here: the window is configured, never read off events.
+
+>>> clock = Clock.week("2026-03-23", "Europe/Paris")  # the clocks go forward on Sunday the 29th
+>>> clock.slots, clock.starts_local()[0]
+(167, '2026-03-23T00:00+01:00')
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from functools import cached_property
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from shoal.errors import PlanError
+
+MINUTE_US = 60_000_000
+DAY_US = 1440 * MINUTE_US
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_SAMPLE_US = 3 * 60 * MINUTE_US  # offsets are compared every 3 hours; no zone changes twice within that
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """Slots of `slot_minutes` from `start` to `end` (exclusive), both on the wall clock of `time_zone`.
+
+    `start` and `end` may be given as datetimes without offset, as dates, or as ISO strings.
+    An ambiguous start or end means its first occurrence, so that windows that touch share no instant.
+    """
+
+    start: datetime
+    end: datetime
+    time_zone: str
+    slot_minutes: int = 60
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", _naive(self.start, "start"))
+        object.__setattr__(self, "end", _naive(self.end, "end"))
+        _check_slot_minutes(self.slot_minutes)
+        _zone(self.time_zone)
+        if self.end <= self.start:
+            raise PlanError(
+                "clock-window",
+                f"the window must end after it starts; got {self.start} to {self.end}.",
+                "The end is exclusive: a week from 2026-03-02 ends at 2026-03-09.",
+            )
+        _ = self.edges_us  # a clock that cannot say its edges is refused here, not later
+
+    @classmethod
+    def week(cls, first_day: str | date, time_zone: str, *, slot_minutes: int = 60) -> Clock:
+        """Seven local days from midnight of `first_day`."""
+        start = _naive(first_day, "start")
+        return cls(start=start, end=start + timedelta(days=7), time_zone=time_zone, slot_minutes=slot_minutes)
+
+    @cached_property
+    def edges_us(self) -> np.ndarray:
+        """int64 [slots + 1]: where each slot begins and the last one ends, UTC microseconds, increasing."""
+        edges = _edges(self.start, self.end, self.time_zone, self.slot_minutes)
+        edges.flags.writeable = False
+        return edges
+
+    @property
+    def slots(self) -> int:
+        return len(self.edges_us) - 1
+
+    @property
+    def starts_utc_us(self) -> np.ndarray:
+        return self.edges_us[:-1]
+
+    def slot_of(self, time_us: np.ndarray) -> np.ndarray:
+        """int32: the slot of each instant, -1 outside the window."""
+        slot = np.searchsorted(self.edges_us, np.asarray(time_us, np.int64), side="right") - 1
+        return np.where(slot < self.slots, slot, -1).astype(np.int32)
+
+    def starts_local(self) -> list[str]:
+        """Labels such as 2026-10-25T02:00+01:00, one per slot, never two the same."""
+        return [moment.isoformat(timespec="minutes") for moment in self._local_starts]
+
+    @property
+    def minutes(self) -> np.ndarray:
+        """float64 [slots]: how long each slot lasts; they differ around a change of the clocks."""
+        return np.diff(self.edges_us) / MINUTE_US
+
+    @property
+    def hours_local(self) -> np.ndarray:
+        """float64 [slots]: wall-clock hour of day at which each slot begins (13.5 is half past one)."""
+        return np.array([m.hour + m.minute / 60 + m.second / 3600 for m in self._local_starts])
+
+    @property
+    def days(self) -> list[str]:
+        """The local days that slots begin in, in order."""
+        return list(dict.fromkeys(m.date().isoformat() for m in self._local_starts))
+
+    @property
+    def day_of_slot(self) -> np.ndarray:
+        """int32 [slots]: index into `days`."""
+        index = {day: i for i, day in enumerate(self.days)}
+        return np.array([index[m.date().isoformat()] for m in self._local_starts], np.int32)
+
+    @cached_property
+    def _local_starts(self) -> list[datetime]:
+        zone = _zone(self.time_zone)
+        return [_utc(int(us)).astimezone(zone) for us in self.starts_utc_us]
+
+
+def _edges(start: datetime, end: datetime, time_zone: str, slot_minutes: int) -> np.ndarray:
+    """All slot edges from `start` to `end` inclusive, from the stretches of constant offset around them."""
+    zone = _zone(time_zone)
+    slot_us = slot_minutes * MINUTE_US
+    first_us, last_us = _instant(start, zone), _instant(end, zone)
+    found = []
+    wall_reached = None  # wall clock at the end of the stretch before
+    for begin_us, until_us, offset_us in _stretches(first_us - 2 * DAY_US, last_us + 2 * DAY_US, zone):
+        wall_begin, wall_until = begin_us + offset_us, until_us + offset_us
+        wall_first = -(-wall_begin // slot_us) * slot_us
+        if wall_reached is not None and wall_reached < wall_begin:  # clocks went forward
+            midnight = -(-wall_reached // DAY_US) * DAY_US
+            if midnight < wall_begin:  # midnight was skipped: the day begins with the stretch
+                found.append(np.array([begin_us], np.int64))
+        elif wall_reached is not None and slot_minutes > 60:  # clocks went back: no edge twice
+            wall_first = max(wall_first, -(-wall_reached // slot_us) * slot_us)
+        found.append(np.arange(wall_first, wall_until, slot_us, dtype=np.int64) - offset_us)
+        wall_reached = wall_until if wall_reached is None else max(wall_reached, wall_until)
+    edges = np.unique(np.concatenate(found))
+    for name, moment, us in (("start", start, first_us), ("end", end, last_us)):
+        if us not in edges:
+            raise PlanError(
+                "clock-alignment",
+                f"the {name} must be a slot edge; {moment} in {time_zone} begins no {slot_minutes}-minute slot.",
+                "Choose local midnight, or a time that is a multiple of the slot length and not skipped by "
+                "a change of the clocks.",
+            )
+    return edges[(edges >= first_us) & (edges <= last_us)]
+
+
+def _stretches(first_us: int, last_us: int, zone: ZoneInfo) -> list[tuple[int, int, int]]:
+    """(begin, until, offset) in microseconds: the stretches of constant UTC offset that cover the window."""
+    stretches = []
+    begin, offset = first_us, _offset_us(first_us, zone)
+    for us in range(first_us, last_us + _SAMPLE_US, _SAMPLE_US):
+        if _offset_us(us, zone) == offset:
+            continue
+        low, high = us - _SAMPLE_US, us
+        while high - low > 1:  # the change is in (low, high]
+            middle = (low + high) // 2
+            low, high = (middle, high) if _offset_us(middle, zone) == offset else (low, middle)
+        stretches.append((begin, high, offset))
+        begin, offset = high, _offset_us(high, zone)
+    stretches.append((begin, last_us + _SAMPLE_US, offset))
+    return stretches
+
+
+def _instant(wall: datetime, zone: ZoneInfo) -> int:
+    """UTC microseconds of a wall clock time: its first occurrence, or the end of the gap that skips it."""
+    us = _microseconds(wall.replace(tzinfo=zone, fold=0).astimezone(timezone.utc))
+    shown = _utc(us).astimezone(zone).replace(tzinfo=None)
+    if shown == wall:
+        return us
+    # In a gap, fold=0 uses the offset before it, so `us` lies after the gap by as much as `wall` is inside it.
+    earlier = _microseconds(wall.replace(tzinfo=zone, fold=1).astimezone(timezone.utc))
+    for begin, _, _ in _stretches(earlier - MINUTE_US, us + MINUTE_US, zone)[1:]:
+        return begin
+    return us
+
+
+def _offset_us(us: int, zone: ZoneInfo) -> int:
+    offset = _utc(us).astimezone(zone).utcoffset()
+    return 0 if offset is None else offset // timedelta(microseconds=1)
+
+
+def _utc(us: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=us)
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError, TypeError):  # ZoneInfoNotFoundError is a KeyError
+        raise PlanError(
+            "time-zone",
+            f"the time zone must be an IANA name; got {name!r}.",
+            'Pass a name such as "Europe/Paris" or "UTC".',
+        ) from None
+
+
+def _naive(moment: datetime | date | str, name: str) -> datetime:
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            raise PlanError(
+                "clock-time",
+                f"the {name} must be a local date or time; got {moment!r}.",
+                "Write 2026-03-02 or 2026-03-02T06:00.",
+            ) from None
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)
+    if moment.tzinfo is not None:
+        raise PlanError(
+            "clock-offset",
+            f"the {name} is read on the local clock and takes no offset; got {moment.isoformat()}.",
+            "Leave the offset away and name the time zone instead.",
+        )
+    if not 1900 <= moment.year <= 2200:
+        raise PlanError("clock-range", f"the {name} must lie in the years 1900 to 2200; got {moment.year}.")
+    return moment.replace(fold=0)
+
+
+def _check_slot_minutes(slot_minutes: int) -> None:
+    whole = isinstance(slot_minutes, int) and not isinstance(slot_minutes, bool)
+    if not whole or not 1 <= slot_minutes <= 1440 or 1440 % slot_minutes:
+        raise PlanError(
+            "slot-minutes",
+            f"slot_minutes must be a whole number that divides 1440; got {slot_minutes!r}.",
+            "Use 15, 30, 60, 120 or 1440, say.",
+        )
