@@ -15,7 +15,7 @@ Public       everything here: the window is configured, never read off events.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from zoneinfo import ZoneInfo
 
@@ -25,7 +25,7 @@ from shoal.errors import PlanError
 
 MINUTE_US = 60_000_000
 DAY_US = 1440 * MINUTE_US
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SAMPLE_US = 3 * 60 * MINUTE_US  # offsets are compared every 3 hours; no zone changes twice within that
 
 
@@ -161,12 +161,12 @@ def _stretches(first_us: int, last_us: int, zone: ZoneInfo) -> list[tuple[int, i
 
 def _instant(wall: datetime, zone: ZoneInfo) -> int:
     """UTC microseconds of a wall clock time: its first occurrence, or the end of the gap that skips it."""
-    us = _microseconds(wall.replace(tzinfo=zone, fold=0).astimezone(timezone.utc))
+    us = _microseconds(wall.replace(tzinfo=zone, fold=0).astimezone(UTC))
     shown = _utc(us).astimezone(zone).replace(tzinfo=None)
     if shown == wall:
         return us
     # In a gap, fold=0 uses the offset before it, so `us` lies after the gap by as much as `wall` is inside it.
-    earlier = _microseconds(wall.replace(tzinfo=zone, fold=1).astimezone(timezone.utc))
+    earlier = _microseconds(wall.replace(tzinfo=zone, fold=1).astimezone(UTC))
     for begin, _, _ in _stretches(earlier - MINUTE_US, us + MINUTE_US, zone)[1:]:
         return begin
     return us

@@ -1,0 +1,202 @@
+"""Rows with a geometry, read from any of the formats, before they are called zones or sites."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyogrio.errors
+import pyogrio.raw
+import shapely
+
+from shoal.errors import GeometryError
+from shoal.space.projection import LONLAT, crs_name
+
+PLANAR = "planar"  # what an owner passes as `crs` for metres with no place on the globe
+
+_BY_EXTENSION = {
+    ".geojson": "GeoJSON",
+    ".json": "GeoJSON",
+    ".parquet": "Parquet",
+    ".geoparquet": "Parquet",
+    ".shp": "Shapefile",
+    ".zip": "zip",
+    ".gpkg": "GeoPackage",
+}
+_BY_FIRST_BYTES = (
+    (b"PAR1", "Parquet"),
+    (b"SQLite format 3\x00", "GeoPackage"),
+    (b"PK\x03\x04", "zip"),
+    (b"\x00\x00\x27\x0a", "Shapefile"),
+    (b"{", "GeoJSON"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """Columns and one geometry per row."""
+
+    path: str
+    columns: dict[str, list]
+    geometry: np.ndarray
+    crs: str | None
+
+
+def read_layer(path: str | Path, *, layer: str | None = None, crs: str | None = None) -> Layer:
+    """All rows of a geometry file; `crs` replaces what the file says ("planar" for no coordinate system)."""
+    path = Path(path)
+    kind = _kind(path)
+    read = _read_geoparquet(path) if kind == "Parquet" else _read_ogr(path, layer)
+    if len(read.geometry) == 0:
+        raise GeometryError("empty-file", f"{path} has no rows.", "Check how the file was written.")
+    if crs is not None:
+        read = Layer(path=read.path, columns=read.columns, geometry=read.geometry, crs=given_crs(crs))
+    return read
+
+
+def given_crs(crs: str | None) -> str | None:
+    """The coordinate system the owner named."""
+    return None if crs is None or crs.lower() == PLANAR else crs_name(crs)
+
+
+def _kind(path: Path) -> str:
+    """The format, which name and first bytes must agree on."""
+    if not path.is_file():
+        raise GeometryError("file-missing", f"there is no file {path}.", "Check the path.")
+    with path.open("rb") as file:
+        head = file.read(64)
+    if not head.strip():
+        raise GeometryError("empty-file", f"{path} is empty.", "Check how the file was written.")
+    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    by_name = _BY_EXTENSION.get(path.suffix.lower())
+    by_bytes = next((kind for magic, kind in _BY_FIRST_BYTES if head.startswith(magic)), None)
+    if by_bytes is None and by_name is None:
+        raise GeometryError(
+            "format-unknown",
+            f"{path} is none of the formats that can be read.",
+            "Use GeoJSON, GeoParquet, Shapefile (.shp or .zip) or GeoPackage.",
+        )
+    if by_name is not None and by_bytes != by_name:
+        raise GeometryError(
+            "format-mismatch",
+            f"{path} is named like a {by_name} file but holds {by_bytes or 'something else'}.",
+            "Rename it, or write it again.",
+        )
+    return by_bytes or ""
+
+
+def _read_ogr(path: Path, layer: str | None) -> Layer:
+    target = f"/vsizip/{path}" if path.suffix.lower() == ".zip" else str(path)
+    try:
+        layers = [str(name) for name, _ in pyogrio.list_layers(target)]
+        if layer is None and len(layers) > 1:
+            raise GeometryError(
+                "layer-choice",
+                f"{path} has {len(layers)} layers: {', '.join(layers[:8])}.",
+                "Name one of them as the layer.",
+            )
+        meta, _, geometry, fields = pyogrio.raw.read(target, layer=layer, force_2d=True)
+    except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError, ValueError) as error:
+        raise GeometryError(
+            "file-unreadable", f"{path} cannot be read: {error}", "Check how the file was written."
+        ) from None
+    if geometry is None:
+        raise GeometryError("geometry-missing", f"{path} has no geometry.", "Check how the file was written.")
+    columns = {str(n): list(c) for n, c in zip(meta["fields"], fields, strict=True)}
+    return Layer(
+        path=str(path), columns=columns, geometry=shapely.from_wkb(geometry), crs=crs_name(meta["crs"])
+    )
+
+
+def _read_geoparquet(path: Path) -> Layer:
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise GeometryError(
+            "file-unreadable", f"{path} cannot be read: {error}", "Check how the file was written."
+        ) from None
+    geo = json.loads((table.schema.metadata or {}).get(b"geo", b"null"))
+    if geo is None:
+        raise GeometryError(
+            "geometry-missing",
+            f"{path} is Parquet without GeoParquet metadata.",
+            "Write it as GeoParquet, or as GeoPackage or GeoJSON.",
+        )
+    name = geo["primary_column"]
+    about = geo["columns"][name]
+    if about.get("encoding") != "WKB":
+        raise GeometryError(
+            "geometry-encoding",
+            f"{path} stores its geometry as {about.get('encoding')}; only WKB can be read.",
+            "Write it with WKB geometry, which every GeoParquet writer offers.",
+        )
+    geometry = shapely.force_2d(shapely.from_wkb(table[name].to_numpy(zero_copy_only=False)))
+    columns = {c: table[c].to_pylist() for c in table.column_names if c not in geo["columns"]}
+    # GeoParquet: no crs key means OGC:CRS84, a null crs means unknown.
+    crs = crs_name(about["crs"]) if "crs" in about else LONLAT
+    return Layer(path=str(path), columns=columns, geometry=geometry, crs=crs)
+
+
+def text_column(source: Layer, name: str) -> list[str]:
+    """A column as text; whole numbers without a decimal point, missing values as ""."""
+    if name not in source.columns:
+        raise missing_column(name, list(source.columns), source.path)
+    return [as_text(value) for value in source.columns[name]]
+
+
+def as_text(value: object) -> str:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def label_column(
+    source: Layer, name: str | None, usual: tuple[str, ...], *, row_prefix: str, what: str
+) -> tuple[str, ...]:
+    """Distinct, non-empty ids from a column, or from the row order when the owner asks for "row"."""
+    if name == "row" and "row" not in source.columns:
+        return row_ids(len(source.geometry), row_prefix)
+    if name is None:
+        name = next((column for column in usual if column in source.columns), None)
+    if name is None:
+        raise GeometryError(
+            "id-column-missing",
+            f"no {what} id column was named for {source.path}; it has {', '.join(source.columns) or 'no columns'}.",
+            'Name the id column, or pass "row" to number the rows.',
+        )
+    return distinct_ids(text_column(source, name), what)
+
+
+def distinct_ids(ids: list[str], what: str) -> tuple[str, ...]:
+    first: dict[str, int] = {}
+    for row, label in enumerate(ids, 1):
+        if not label:
+            raise GeometryError("id-empty", f"row {row} has no {what} id.", "Give every row an id.")
+        if label in first:
+            raise GeometryError(
+                "duplicate-id",
+                f"{what} ids must differ; {label!r} is in rows {first[label]} and {row}.",
+                "Choose another id column, or merge these rows.",
+            )
+        first[label] = row
+    return tuple(ids)
+
+
+def row_ids(count: int, prefix: str) -> tuple[str, ...]:
+    digits = max(4, len(str(count)))
+    return tuple(f"{prefix}{row:0{digits}d}" for row in range(1, count + 1))
+
+
+def missing_column(name: str, present: list[str], path: str) -> GeometryError:
+    near = difflib.get_close_matches(name, present, n=3, cutoff=0.5)
+    remedy = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Name one of these columns."
+    return GeometryError(
+        "missing-column", f"{path} has no column {name!r}; it has {', '.join(present) or 'none'}.", remedy
+    )
