@@ -1,0 +1,91 @@
+"""What a source of events is: its files, its shape, and which column plays which role."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+Format = Literal["csv", "parquet"]
+TimeUnit = Literal["s", "ms", "us"]
+OnBadRow = Literal["stop", "drop"]
+
+ROLES = (
+    "user time site lon lat x y trip start_time start_site end_time end_site flag".split()  # order of display
+)
+
+# Times before 1970 or after 2100 are bad rows: they are parsing accidents, not events.
+FIRST_US = 0
+LAST_US = 4_102_444_800_000_000  # 2100-01-01T00:00:00Z, not included
+
+
+class Shape(StrEnum):
+    """What a row of the source stands for."""
+
+    SITE = "site"  # user, time, site
+    POINT = "point"  # user, time, lon, lat
+    PLANAR = "planar"  # user, time, x, y
+    TRIP_POINT = "trip-point"  # user, trip, time, lon, lat (or x, y)
+    TRIP_LIST = "trip-list"  # user, trip, time, lon, lat as lists; one row is a trip
+    TRANSIT = "transit"  # user, start_time, start_site, end_time, end_site
+
+    @property
+    def has_sites(self) -> bool:
+        return self in (Shape.SITE, Shape.TRANSIT)
+
+    @property
+    def has_trips(self) -> bool:
+        return self in (Shape.TRIP_POINT, Shape.TRIP_LIST)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventSource:
+    """A description of files of events; it can be pickled and holds no open files.
+
+    `columns` maps roles to column names, `types` maps the same roles to the types found in the files
+    (DuckDB's names; VARCHAR for all of CSV), `names` lists all columns in file order.
+    """
+
+    paths: tuple[str, ...]
+    format: Format
+    shape: Shape
+    columns: Mapping[str, str]
+    types: Mapping[str, str]
+    names: tuple[str, ...]
+    time_zone: str | None = None
+    time_unit: TimeUnit | None = None
+    coordinate_scale: float = 1.0
+    point_seconds: float | None = None
+    on_bad_row: OnBadRow = "stop"
+    delimiter: str = ","
+    guessed: tuple[str, ...] = field(default=())  # sentences about what was guessed, to be shown
+
+    @property
+    def planar(self) -> bool:
+        """Places are x, y in metres (or map units) and not lon, lat."""
+        return "x" in self.columns
+
+    @property
+    def user_is_integer(self) -> bool:
+        return self.types["user"] in INTEGER_TYPES
+
+
+INTEGER_TYPES = frozenset(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"))
+WIDE_INTEGER_TYPES = frozenset(("UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"))
+FLOAT_TYPES = frozenset(("FLOAT", "DOUBLE"))
+NAIVE_TYPES = frozenset(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"))
+ZONED_TYPES = frozenset(("TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS WITH TIME ZONE"))
+
+
+def required_roles(shape: Shape, planar: bool) -> tuple[str, ...]:
+    """Roles that must have a column."""
+    place = ("x", "y") if planar else ("lon", "lat")
+    return {
+        Shape.SITE: ("user", "time", "site"),
+        Shape.POINT: ("user", "time", "lon", "lat"),
+        Shape.PLANAR: ("user", "time", "x", "y"),
+        Shape.TRIP_POINT: ("user", "trip", "time", *place),
+        Shape.TRIP_LIST: ("user", "trip", "time", *place),
+        Shape.TRANSIT: ("user", "start_time", "start_site", "end_time", "end_site"),
+    }[shape]

@@ -1,0 +1,177 @@
+"""Open a source of events: find its files, read names and types, settle shape and columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from shoal.errors import PlanError, SourceError
+from shoal.events.columns import choose_columns, plain_name
+from shoal.events.files import find_files, read_header
+from shoal.events.schema import (
+    FLOAT_TYPES,
+    INTEGER_TYPES,
+    NAIVE_TYPES,
+    WIDE_INTEGER_TYPES,
+    ZONED_TYPES,
+    EventSource,
+    OnBadRow,
+    Shape,
+    TimeUnit,
+)
+from shoal.events.zones import checked_zone
+
+
+def open_source(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    shape: Shape | str | None = None,
+    columns: Mapping[str, str] | None = None,
+    time_zone: str | None = None,
+    time_unit: TimeUnit | None = None,
+    coordinate_scale: float | None = None,
+    point_seconds: float | None = None,
+    on_bad_row: OnBadRow = "stop",
+    delimiter: str | None = None,
+) -> EventSource:
+    """Describe the events in files, a folder or a glob; only headers and footers are read, no row.
+
+    What is not told is guessed from usual names and types, and listed in `guessed`.
+    """
+    check_settings(shape, time_zone, time_unit, coordinate_scale, point_seconds, on_bad_row)
+    files, file_format = find_files(paths)
+    header = read_header(files, file_format, delimiter)
+    lists = [name for name, kind in header.types.items() if kind.endswith("[]")]
+    told = Shape(shape) if shape is not None else None
+    shape, chosen, guessed = choose_columns(header.names, lists, told, columns or {})
+    types = {role: header.types[name] for role, name in chosen.items()}
+    check_types(shape, chosen, types, time_zone, file_format)
+    if time_unit is None:
+        time_unit, note = guess_unit(types, chosen, point_seconds)
+        guessed += note
+    if coordinate_scale is None:
+        coordinate_scale, note = guess_scale(chosen)
+        guessed += note
+    return EventSource(
+        paths=files,
+        format=file_format,
+        shape=shape,
+        columns=chosen,
+        types=types,
+        names=header.names,
+        time_zone=time_zone,
+        time_unit=time_unit,
+        coordinate_scale=coordinate_scale,
+        point_seconds=point_seconds,
+        on_bad_row=on_bad_row,
+        delimiter=header.delimiter,
+        guessed=guessed,
+    )
+
+
+def check_settings(shape, time_zone, time_unit, coordinate_scale, point_seconds, on_bad_row) -> None:
+    """Settings make sense before any file is looked at."""
+    for name, value, choices in (
+        ("shape", shape, [str(each) for each in Shape]),
+        ("time-unit", time_unit, ["s", "ms", "us"]),
+        ("on-bad-row", on_bad_row, ["stop", "drop"]),
+    ):
+        if value is not None and str(value) not in choices:
+            message = f'{name} must be one of {", ".join(choices)}; got "{value}".'
+            raise PlanError(f"unknown-{name}", message, f"Pass --{name} {choices[0]}, say.")
+    if time_zone is not None:
+        checked_zone(time_zone)
+    for name, value in (("coordinate-scale", coordinate_scale), ("point-seconds", point_seconds)):
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise PlanError(f"{name}-range", f"{name} must be above 0; got {value}.", f"Leave out --{name}.")
+
+
+def check_types(
+    shape: Shape,
+    columns: Mapping[str, str],
+    types: Mapping[str, str],
+    time_zone: str | None,
+    file_format: str,
+) -> None:
+    """The type of every column can play its role."""
+    if file_format == "csv":  # all text: the rows decide
+        return
+    check_user(columns["user"], types["user"])
+    for role, kind in types.items():
+        listed_role = shape is Shape.TRIP_LIST and role in ("lon", "lat", "x", "y")
+        if listed_role and not kind.endswith("[]"):
+            raise wrong_type(columns[role], kind, role, 'a list of numbers for shape "trip-list"')
+        may_list = listed_role or (shape is Shape.TRIP_LIST and role == "time")
+        single = kind.removesuffix("[]") if may_list else kind
+        if role in ("time", "start_time", "end_time"):
+            check_time(columns[role], single, role, time_zone)
+        elif role in ("lon", "lat", "x", "y") and not is_number(single):
+            raise wrong_type(columns[role], kind, role, "a number")
+        elif role in ("site", "start_site", "end_site", "trip") and not is_label(single):
+            raise wrong_type(columns[role], kind, role, "text or a whole number")
+        elif role == "flag" and not (single == "BOOLEAN" or single in INTEGER_TYPES or single == "VARCHAR"):
+            raise wrong_type(columns[role], kind, role, "true or false")
+
+
+def check_user(name: str, kind: str) -> None:
+    if kind in WIDE_INTEGER_TYPES or kind in FLOAT_TYPES or kind.startswith("DECIMAL"):
+        raise SourceError(
+            "user-type",
+            f'user ids must be 64-bit integers or text; column "{name}" is {kind}.',
+            f'Write the column as text first, in SQL: CAST("{name}" AS VARCHAR).',
+        )
+    if not is_label(kind) and kind not in ("UUID", "DATE"):
+        raise wrong_type(name, kind, "user", "text or a whole number")
+
+
+def check_time(name: str, kind: str, role: str, time_zone: str | None) -> None:
+    if kind in NAIVE_TYPES and time_zone is None:
+        raise SourceError(
+            "naive-time",
+            f'column "{name}" holds times without a time zone.',
+            "Say which clock they show: --time-zone Europe/Paris, or --time-zone UTC.",
+        )
+    known = kind in NAIVE_TYPES or kind in ZONED_TYPES or kind == "VARCHAR" or is_number(kind)
+    if not known:
+        raise wrong_type(name, kind, role, "a timestamp, ISO text, or a number of seconds since 1970")
+
+
+def guess_unit(types, columns, point_seconds) -> tuple[TimeUnit | None, tuple[str, ...]]:
+    """Seconds for 32-bit numbers, which hold nothing finer; other numbers need to be told."""
+    for role in ("time", "start_time", "end_time"):
+        kind = types.get(role, "").removesuffix("[]")
+        if kind in ("INTEGER", "UINTEGER"):
+            return "s", (f'"{columns[role]}" counts seconds since 1970 (32-bit numbers)',)
+        if is_number(kind):
+            raise SourceError(
+                "missing-time-unit",
+                f'column "{columns[role]}" holds numbers; their unit is not known.',
+                "Pass --time-unit s, ms or us (since 1970, UTC).",
+            )
+    return None, ()
+
+
+def guess_scale(columns: Mapping[str, str]) -> tuple[float, tuple[str, ...]]:
+    """Names ending in e5, e6 or e7 hold degrees times that power of ten."""
+    for digits in "567":
+        if all(plain_name(columns.get(role, "")).endswith(f"e{digits}") for role in ("lon", "lat")):
+            return float(f"1e-{digits}"), (f"coordinate scale 1e-{digits}, from the column names",)
+    return 1.0, ()
+
+
+def is_number(kind: str) -> bool:
+    wide = kind in WIDE_INTEGER_TYPES
+    return kind in INTEGER_TYPES or kind in FLOAT_TYPES or kind.startswith("DECIMAL") or wide
+
+
+def is_label(kind: str) -> bool:
+    return kind == "VARCHAR" or kind in INTEGER_TYPES or kind == "UBIGINT" or kind.startswith("ENUM")
+
+
+def wrong_type(name: str, kind: str, role: str, rule: str) -> SourceError:
+    return SourceError(
+        "wrong-type",
+        f'the {role} column must be {rule}; column "{name}" is {kind}.',
+        f"Cast it before, or choose another column with --column {role}=NAME.",
+    )

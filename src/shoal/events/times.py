@@ -1,0 +1,102 @@
+"""SQL for times: as written to microseconds, then from the written clock to UTC."""
+
+from __future__ import annotations
+
+from shoal.events.schema import (
+    FIRST_US,
+    FLOAT_TYPES,
+    LAST_US,
+    NAIVE_TYPES,
+    ZONED_TYPES,
+    EventSource,
+    Shape,
+)
+from shoal.events.zones import DAY_US
+
+ZONE_TABLE = "shoal_zone_days"
+OFFSET, NAIVE, NUMBER = 1, 2, 3  # how a text time is written
+_STAMP = r"^\s*\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
+_OFFSET_PATTERN = _STAMP + r")(Z|z| ?UTC|[+-]\d{2}(:?\d{2})?)\s*$"
+_NAIVE_PATTERN = _STAMP + r")?\s*$"
+_NUMBER_PATTERN = r"^\s*-?\d+(\.\d*)?\s*$"
+
+
+def timed_sql(source: EventSource, before: str) -> str:
+    """Adds `<role>_raw` (microseconds, on the clock it was written in) and, for text, `<role>_style`."""
+    added = []
+    for role in time_roles(source):
+        raw, style = time_sql(f"r_{role}", source.types[role].removesuffix("[]"), source)
+        added += [f"{raw} AS {role}_raw", f"{style} AS {role}_style"]
+    return f"SELECT *, {', '.join(added)} FROM {before}"
+
+
+def time_roles(source: EventSource) -> tuple[str, ...]:
+    return ("start_time", "end_time") if source.shape is Shape.TRANSIT else ("time",)
+
+
+def time_sql(column: str, kind: str, source: EventSource) -> tuple[str, str]:
+    """Microseconds since 1970 on the written clock (null: unreadable), and how it is written."""
+    if kind in ZONED_TYPES or kind in NAIVE_TYPES:
+        exact = "TIMESTAMPTZ" if kind in ZONED_TYPES else "TIMESTAMP"
+        return f"epoch_us({column}::{exact})", "NULL::UTINYINT"
+    if kind != "VARCHAR":
+        return number_time(column, kind, source), "NULL::UTINYINT"
+    if source.time_unit is not None:
+        return number_time(f"TRY_CAST({column} AS DOUBLE)", "DOUBLE", source), "NULL::UTINYINT"
+    style = (
+        f"CASE WHEN regexp_matches({column}, '{_OFFSET_PATTERN}') THEN {OFFSET}"
+        f" WHEN regexp_matches({column}, '{_NAIVE_PATTERN}') THEN {NAIVE}"
+        f" WHEN regexp_matches({column}, '{_NUMBER_PATTERN}') THEN {NUMBER} END::UTINYINT"
+    )
+    raw = (
+        f"CASE {style} WHEN {OFFSET} THEN epoch_us(TRY_CAST({column} AS TIMESTAMPTZ))"
+        f" WHEN {NAIVE} THEN epoch_us(TRY_CAST({column} AS TIMESTAMP)) END"
+    )
+    return raw, style
+
+
+def number_time(column: str, kind: str, source: EventSource) -> str:
+    """Epoch numbers as microseconds; -1 when out of range, null when not a number."""
+    factor = {"s": 1_000_000, "ms": 1_000, "us": 1}[source.time_unit or "s"]
+    if kind in FLOAT_TYPES or kind.startswith("DECIMAL"):
+        exact, known = f"round({column}::DOUBLE * {factor})::BIGINT", f"isfinite({column}::DOUBLE)"
+    else:
+        exact, known = f"{column}::BIGINT * {factor}", f"{column} IS NOT NULL"
+    inside = f"{column} >= {FIRST_US // factor} AND {column} < {LAST_US // factor}"
+    return f"CASE WHEN {known} THEN CASE WHEN {inside} THEN {exact} ELSE -1 END END"
+
+
+def zoned_time(role: str, source: EventSource) -> tuple[str, list[str], list[str]]:
+    """The time in UTC, the reasons that refuse it, and the join with the zone where one is needed."""
+    raw, style, zone = f"{role}_raw", f"{role}_style", f"{role}_zone"
+    text = is_text(role, source)
+    reasons = [f"WHEN {raw} IS NULL THEN {{bad-time}}"]
+    if text:
+        reasons.insert(0, f"WHEN {style} = {NUMBER} THEN {{no-time-unit}}")
+        if source.time_zone is None:
+            reasons.append(f"WHEN {style} = {NAIVE} THEN {{naive-time}}")
+    reasons.append(f"WHEN {raw} < {FIRST_US} OR {raw} >= {LAST_US} THEN {{out-of-range-time}}")
+    final, joins = raw, []
+    if needs_zone(role, source):
+        local = f"{style} = {NAIVE}" if text else "true"
+        odd = f"{local} AND {raw} >= {zone}.lo_us AND {raw} < {zone}.hi_us"
+        reasons.append(
+            f"WHEN {odd} THEN CASE WHEN {zone}.fold THEN {{ambiguous-time}} ELSE {{nonexistent-time}} END"
+        )
+        shift = f"CASE WHEN {raw} < {zone}.lo_us THEN {zone}.before_us ELSE {zone}.after_us END"
+        final = f"({raw} - CASE WHEN {local} THEN {shift} ELSE 0 END)"
+        joins.append(f"LEFT JOIN {ZONE_TABLE} {zone} ON {zone}.day = {raw} // {DAY_US}")
+    if source.shape is Shape.TRIP_LIST and source.point_seconds is not None:
+        final = f"({final} + ((place - 1) * {round(source.point_seconds * 1e6)})::BIGINT)"
+    return final, reasons, joins
+
+
+def is_text(role: str, source: EventSource) -> bool:
+    """Times are text that says, row by row, whether it names an offset."""
+    return source.types[role].removesuffix("[]") == "VARCHAR" and source.time_unit is None
+
+
+def needs_zone(role: str, source: EventSource) -> bool:
+    """Times may show a local clock other than UTC."""
+    naive = source.types[role].removesuffix("[]") in NAIVE_TYPES or is_text(role, source)
+    return naive and source.time_zone not in (None, "UTC", "Etc/UTC")
