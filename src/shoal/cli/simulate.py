@@ -1,0 +1,133 @@
+"""`shoal simulate`: write a simulated city."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+PRESET_NAMES = ("town", "paris", "rough", "abi", "tfl")
+
+EXAMPLE = """
+\b
+Example:
+  shoal simulate town --out town --seed 7
+  shoal simulate paris --out paris --what events,trips
+  shoal simulate town --out mine --zones zones.geojson --sites sites.csv
+
+\b
+Presets:
+  town   200,000 users, 120 zones, 160 sites, one week of events (the default)
+  paris  1,992,846 users, 989 zones, 1303 sites, one week of events
+  rough  400,000 users, another geography, irregular, with crowds
+  abi    29,191 users, 400 base stations, two weeks of samples
+  tfl    10,000 card holders, 582 stations, four weeks of transit trips
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("preset", type=click.Choice(PRESET_NAMES), default="town")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=None, help="Folder to write. [default: PRESET]"
+)
+@click.option("--users", type=click.IntRange(min=1), help="Number of users instead of the preset's.")
+@click.option("--weeks", type=click.IntRange(min=1), help="Number of weeks instead of the preset's.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0, max=2**63 - 1),
+    default=1,
+    show_default=True,
+    help="The same seed gives the same city.",
+)
+@click.option(
+    "--zones", "zones_file", type=click.Path(path_type=Path), help="Your own zones instead of the preset's."
+)
+@click.option(
+    "--sites", "sites_file", type=click.Path(path_type=Path), help="Your own sites instead of the preset's."
+)
+@click.option(
+    "--what", help="Comma-separated: events, trips, samples, transit. [default: what the preset is for]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print city.json instead of a summary.")
+def simulate(preset, out, users, weeks, seed, zones_file, sites_file, what, as_json) -> None:
+    """Write a simulated city: zones, sites, and records of its people.
+
+    No real person is in it. The same preset, seed, users and weeks give the same city; a folder that
+    already holds it is reused.
+    """
+    from dataclasses import replace
+
+    from shoal.events.simulate import preset_named
+    from shoal.events.simulate.city import city_identity, holds_city, simulate_city
+
+    changes = {"users": users, "weeks": weeks, "what": _kinds(what)}
+    plan = replace(
+        preset_named(preset), **{key: value for key, value in changes.items() if value is not None}
+    )
+    zones, sites = _own_geometry(zones_file, sites_file)
+    out = out or Path(preset)
+    reused = holds_city(out, city_identity(plan, seed, zones, sites))
+    if not reused:
+        with _Bar(quiet=as_json) as bar:
+            simulate_city(plan, out, seed=seed, progress=bar, zones=zones, sites=sites)
+    _say(out, reused, as_json)
+
+
+def _kinds(what: str | None) -> tuple[str, ...] | None:
+    if what is None:
+        return None
+    return tuple(dict.fromkeys(kind.strip() for kind in what.split(",") if kind.strip()))
+
+
+def _own_geometry(zones_file: Path | None, sites_file: Path | None):
+    zones = sites = None
+    if zones_file is not None:
+        from shoal.space.zones import read_zones
+
+        zones = read_zones(zones_file)
+    if sites_file is not None:
+        from shoal.space.sites import read_sites
+
+        sites = read_sites(sites_file)
+    return zones, sites
+
+
+def _say(out: Path, reused: bool, as_json: bool) -> None:
+    import json
+
+    text = (out / "city.json").read_text(encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps({**json.loads(text), "folder": str(out), "reused": reused}))
+        return
+    card = json.loads(text)
+    click.echo(f"{out}: " + ("this city was already here; reused." if reused else "written."))
+    click.echo(
+        f"{card['users']:,} users, {card['zones']['count']:,} zones, {card['sites']['count']:,} sites, "
+        f"{card['window']['start'][:10]} to {card['window']['end'][:10]} ({card['time_zone']})"
+    )
+    for kind, source in card["sources"].items():
+        click.echo(f"{kind}: {source['rows']:,} rows in {source['files']} files, {out / source['glob']}")
+
+
+class _Bar:
+    """A rich progress bar per kind of record, on standard error; nothing when quiet."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+        self.tasks: dict[str, int] = {}
+
+    def __enter__(self) -> _Bar:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self.progress = Progress(console=Console(stderr=True), transient=True, disable=self.quiet)
+        self.progress.start()
+        return self
+
+    def __call__(self, kind: str, done: int, users: int) -> None:
+        if kind not in self.tasks:
+            self.tasks[kind] = self.progress.add_task(f"Simulating {kind}", total=users)
+        self.progress.update(self.tasks[kind], completed=done)  # type: ignore[arg-type]
+
+    def __exit__(self, *_) -> None:
+        self.progress.stop()

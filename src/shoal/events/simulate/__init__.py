@@ -1,0 +1,6 @@
+"""A city made up but calibrated: zones, sites, people, and what a phone operator or a transport agency sees of them."""
+
+from shoal.events.simulate.city import simulate_city
+from shoal.events.simulate.presets import PRESETS, CityPreset, preset_named
+
+__all__ = ["PRESETS", "CityPreset", "preset_named", "simulate_city"]

@@ -1,0 +1,238 @@
+"""The ground of a simulated city: outline, zones, sites, and where people live, work and go out.
+
+Everything is computed in a local plane in metres and written in longitude and latitude.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import shapely
+from scipy.spatial import cKDTree
+
+from shoal.errors import GeometryError
+from shoal.events.simulate.presets import CityPreset
+
+EARTH_M = 6_371_008.8
+NEAR = 8  # candidate sites around a place
+RASTER_M = 100.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plane:
+    """Metres east and north of a reference point."""
+
+    lon: float
+    lat: float
+
+    def to_metres(self, lon, lat):
+        scale = np.pi / 180 * EARTH_M
+        return (np.asarray(lon) - self.lon) * scale * np.cos(np.radians(self.lat)), (
+            np.asarray(lat) - self.lat
+        ) * scale
+
+    def to_degrees(self, x, y):
+        scale = np.pi / 180 * EARTH_M
+        lon = self.lon + np.asarray(x) / (scale * np.cos(np.radians(self.lat)))
+        return lon, self.lat + np.asarray(y) / scale
+
+
+@dataclass(frozen=True, kw_only=True)
+class City:
+    """Public geometry of one city; `xy` and the raster are in metres of `plane`."""
+
+    plane: Plane
+    outline: shapely.Geometry  # metres
+    zone_ids: np.ndarray
+    zone_names: np.ndarray
+    zones: np.ndarray  # polygons in lon/lat
+    site_ids: np.ndarray
+    xy: np.ndarray  # float64 [sites, 2]
+    near: np.ndarray  # int32 [sites, NEAR], nearest sites, itself first
+    spread_m: np.ndarray  # float64 [sites], how far people of a site live from it
+    raster: np.ndarray  # int32 [nx, ny], nearest site of each 100 m square
+    raster_origin: np.ndarray  # float64 [2]
+    radius_m: float
+    hubs: np.ndarray  # float64 [centres, 3]: x, y, weight
+
+    @property
+    def site_lonlat(self) -> tuple[np.ndarray, np.ndarray]:
+        lon, lat = self.plane.to_degrees(self.xy[:, 0], self.xy[:, 1])
+        return np.round(lon, 7), np.round(lat, 7)
+
+
+def make_city(preset: CityPreset, seed: int, zones=None, sites=None) -> City:
+    """The city of a preset; `zones` and `sites` (of `shoal.space`) replace its own geometry."""
+    rng = np.random.default_rng([seed, 1])
+    if zones is not None:
+        zone_ids, zone_names, polygons = _given_zones(zones)
+        lon0, lat0, lon1, lat1 = shapely.total_bounds(polygons)
+        plane = Plane(lon=(lon0 + lon1) / 2, lat=(lat0 + lat1) / 2)
+        outline = _in_metres(plane, shapely.union_all(polygons))
+        hubs = _hubs(preset, outline, rng)
+    else:
+        plane = Plane(lon=preset.lon, lat=preset.lat)
+        outline = _outline(preset, rng)
+        hubs = _hubs(preset, outline, rng)
+        polygons = _partition(outline, _scatter(outline, hubs, preset.zones, 3, rng), plane)
+        zone_ids = np.array([f"Z{i:04d}" for i in range(len(polygons))])
+        zone_names = np.array([f"Zone {i}" for i in range(len(polygons))])
+    if sites is not None:
+        site_ids, xy = _given_sites(sites, plane)
+    else:
+        xy = _scatter(outline, hubs, preset.sites, 1, rng)
+        site_ids = np.array([f"S{i:04d}" for i in range(len(xy))])
+    return _finish(plane, outline, hubs, site_ids, xy, (zone_ids, zone_names, polygons))
+
+
+def _finish(plane, outline, hubs, site_ids, xy, zone_parts) -> City:
+    """Look-up tables over the sites."""
+    tree = cKDTree(xy)
+    distance, near = tree.query(xy, k=min(NEAR, len(xy)))
+    distance, near = distance.reshape(len(xy), -1), near.reshape(len(xy), -1)
+    near = near[:, np.arange(NEAR) % near.shape[1]]
+    x0, y0, x1, y1 = outline.bounds
+    step = max(RASTER_M, (x1 - x0) / 2000, (y1 - y0) / 2000)
+    gx = np.arange(x0 - 500, x1 + 500, step)
+    gy = np.arange(y0 - 500, y1 + 500, step)
+    centres = np.stack(np.meshgrid(gx + step / 2, gy + step / 2, indexing="ij"), axis=-1)
+    raster = tree.query(centres.reshape(-1, 2))[1].reshape(len(gx), len(gy))
+    return City(
+        plane=plane,
+        outline=outline,
+        zone_ids=zone_parts[0],
+        zone_names=zone_parts[1],
+        zones=zone_parts[2],
+        site_ids=site_ids,
+        xy=np.ascontiguousarray(xy),
+        near=near.astype(np.int32),
+        spread_m=np.minimum(0.35 * distance[:, min(2, distance.shape[1] - 1)], 800.0),
+        raster=raster.astype(np.int32),
+        raster_origin=np.array([gx[0], gy[0], step]),
+        radius_m=float(np.sqrt(outline.area / np.pi)),
+        hubs=hubs,
+    )
+
+
+def _outline(preset: CityPreset, rng) -> shapely.Polygon:
+    """A ragged ellipse of the preset's area."""
+    angle = np.linspace(0, 2 * np.pi, 240, endpoint=False)
+    radius = np.ones_like(angle)
+    for k in range(2, 7):
+        radius += preset.wobble * rng.normal() / (k - 1) * np.cos(k * angle + rng.uniform(0, 2 * np.pi))
+    radius = np.maximum(radius, 0.4)
+    x, y = radius * np.cos(angle) * np.sqrt(preset.stretch), radius * np.sin(angle) / np.sqrt(preset.stretch)
+    tilt = rng.uniform(-0.5, 0.5)
+    ring = np.stack([x * np.cos(tilt) - y * np.sin(tilt), x * np.sin(tilt) + y * np.cos(tilt)], axis=1)
+    scale = np.sqrt(preset.area_km2 * 1e6 / shapely.Polygon(ring).area)
+    return shapely.Polygon(ring * scale)
+
+
+def _hubs(preset: CityPreset, outline, rng) -> np.ndarray:
+    """Centres of business and night life: one in the middle, the others around it."""
+    radius = np.sqrt(outline.area / np.pi)
+    around = _uniform_inside(outline.buffer(-0.15 * radius), preset.centres - 1, rng)
+    middle = np.array(outline.centroid.coords)
+    weight = np.concatenate([[1.0], rng.uniform(0.3, 0.8, preset.centres - 1)])
+    return np.column_stack([np.vstack([middle, around]), weight])
+
+
+def _uniform_inside(shape, n: int, rng) -> np.ndarray:
+    x0, y0, x1, y1 = shape.bounds
+    shapely.prepare(shape)
+    found = np.empty((0, 2))
+    while len(found) < n:
+        xy = rng.uniform((x0, y0), (x1, y1), size=(2 * n + 64, 2))
+        found = np.vstack([found, xy[shapely.contains_xy(shape, xy[:, 0], xy[:, 1])]])
+    return found[:n]
+
+
+def _scatter(outline, hubs, n: int, rounds: int, rng) -> np.ndarray:
+    """n points, denser near the hubs, evened out by some rounds of Lloyd's algorithm."""
+    radius = np.sqrt(outline.area / np.pi)
+    cloud = _uniform_inside(outline, 60 * n + 2000, rng)
+    density = 0.25 + nearness(cloud, hubs, 0.45 * radius)
+    cloud = cloud[rng.random(len(cloud)) < density / density.max()]
+    points = cloud[rng.choice(len(cloud), size=n, replace=False)]
+    for _ in range(rounds):
+        owner = cKDTree(points).query(cloud)[1]
+        members = np.maximum(np.bincount(owner, minlength=n), 1)[:, None]
+        centre = np.stack([np.bincount(owner, cloud[:, i], n) for i in (0, 1)], axis=1) / members
+        points = np.where(np.bincount(owner, minlength=n)[:, None] > 0, centre, points)
+    return points
+
+
+def nearness(xy, hubs, width_m: float) -> np.ndarray:
+    """Sum over hubs of weight * exp(-(distance / width)^2 / 2)."""
+    square = ((xy[:, None, :] - hubs[None, :, :2]) ** 2).sum(axis=2)
+    return (hubs[:, 2] * np.exp(-square / (2 * width_m**2))).sum(axis=1)
+
+
+def _partition(outline, points, plane: Plane) -> np.ndarray:
+    """Voronoi cells of the points within the outline, in lon/lat, sharing exact vertices.
+
+    Edges and outline are noded once and polygonised together: neighbours then hold the same vertices.
+    """
+    edges = shapely.voronoi_polygons(shapely.MultiPoint(points), extend_to=outline, only_edges=True)
+    lines = shapely.unary_union([edges, outline.boundary])
+    faces = np.array(shapely.get_parts(shapely.polygonize([*shapely.get_parts(lines)])))
+    inner = shapely.point_on_surface(faces)
+    kept = shapely.contains(outline, inner)
+    faces, inner = faces[kept], inner[kept]
+    owner = cKDTree(points).query(shapely.get_coordinates(inner))[1]
+    faces = _join_offcuts(faces, owner, len(points))
+
+    def rounded(xy):
+        lon, lat = plane.to_degrees(xy[:, 0], xy[:, 1])
+        return np.round(np.column_stack([lon, lat]), 7)
+
+    return shapely.transform(faces, rounded)
+
+
+def _join_offcuts(faces, owner, n: int) -> np.ndarray:
+    """One polygon per point: an outline that bends inwards cuts cells apart; offcuts go to a neighbour."""
+    order = np.argsort(-shapely.area(faces), kind="stable")
+    cells: list = [None] * n
+    offcuts = []
+    for i in order:
+        if cells[owner[i]] is None:
+            cells[owner[i]] = faces[i]
+        else:
+            offcuts.append(faces[i])
+    cells = [cell for cell in cells if cell is not None]
+    for piece in offcuts:
+        border = shapely.length(shapely.intersection(np.array(cells), piece))
+        best = int(np.argmax(border))
+        cells[best] = shapely.union(cells[best], piece)
+    return np.array(cells)
+
+
+def _given_zones(zones):
+    polygons = np.asarray(zones.geometry)
+    if len(polygons) == 0:
+        raise GeometryError("zones-empty", "the zones file holds no zone.", "Give a file with polygons.")
+    polygons = shapely.transform(polygons, _degrees_from(zones.crs))
+    return np.asarray(zones.ids).astype(str), np.asarray(zones.names).astype(str), polygons
+
+
+def _given_sites(sites, plane: Plane):
+    lonlat = _degrees_from(sites.crs)(np.column_stack([sites.x, sites.y]))
+    if len(lonlat) == 0:
+        raise GeometryError("sites-empty", "the sites file holds no site.", "Give a file with positions.")
+    return np.asarray(sites.ids).astype(str), np.column_stack(plane.to_metres(lonlat[:, 0], lonlat[:, 1]))
+
+
+def _degrees_from(crs):
+    """A function from coordinates in `crs` to lon/lat."""
+    import pyproj
+
+    source = pyproj.CRS.from_user_input(crs) if crs is not None else None
+    if source is None or source.is_geographic:
+        return lambda xy: np.asarray(xy, dtype=float)
+    change = pyproj.Transformer.from_crs(source, "EPSG:4326", always_xy=True)
+    return lambda xy: np.column_stack(change.transform(xy[:, 0], xy[:, 1]))
+
+
+def _in_metres(plane: Plane, shape):
+    return shapely.transform(shape, lambda xy: np.column_stack(plane.to_metres(xy[:, 0], xy[:, 1])))

@@ -1,0 +1,143 @@
+"""Who lives in the city: for each user a home, a work place, three places to go out, and habits.
+
+A user's anchors depend on the seed and the user alone: they are the same under events, trips, samples and transit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from shoal.events.simulate.geography import City, nearness
+from shoal.events.simulate.presets import CityPreset
+from shoal.events.simulate.rng import PERSON, PLACE, normal, open_stream, pick, uniform
+
+HOME, WORK, ERRAND, LEISURE, NIGHT, ROAD = 0, 1, 2, 3, 4, 5  # kinds of place
+
+
+class Ground(NamedTuple):
+    """What the compiled code knows of the city (arrays only)."""
+
+    xy: np.ndarray
+    near: np.ndarray
+    spread_m: np.ndarray
+    raster: np.ndarray
+    raster_origin: np.ndarray
+    home: np.ndarray  # running sums over sites
+    work: np.ndarray  # [from site, sites] running sums, and so on
+    errand: np.ndarray
+    leisure: np.ndarray
+    night: np.ndarray
+    crowds: np.ndarray  # int64 [crowds, 3]: day of the window, hour, site
+    employed: float
+    explore: float
+    outings: float
+
+
+class People(NamedTuple):
+    """A block of users; anchors[i, kind] is a site."""
+
+    index: np.ndarray  # int64, 0 .. users - 1
+    anchors: np.ndarray  # int32 [n, 5]
+    works: np.ndarray  # bool
+    early_minutes: np.ndarray  # how much earlier than others this person's day starts
+    activity: np.ndarray  # standard normal: how much the person is seen
+
+
+def make_ground(city: City, preset: CityPreset, seed: int) -> Ground:
+    """Attraction of every site for every purpose, by the characters of its surroundings."""
+    rng = np.random.default_rng([seed, 2])
+    n, radius = len(city.xy), city.radius_m
+    hubs, bars = city.hubs, city.hubs.copy()
+    bars[:, :2] += rng.normal(0, 0.18 * radius, size=(len(bars), 2))  # night life is beside business
+    business = nearness(city.xy, hubs, 0.28 * radius)
+    lively = nearness(city.xy, bars, 0.16 * radius)
+    own = rng.lognormal(0, 0.45, size=(5, n))
+    home = (0.35 + 1 / (0.6 + business)) * own[0]
+    crowds = _crowds(preset, lively + 0.2, rng)
+    distance = np.sqrt(((city.xy[:, None] - city.xy[None]) ** 2).sum(axis=2)) / radius
+    return Ground(
+        xy=city.xy,
+        near=city.near,
+        spread_m=city.spread_m,
+        raster=city.raster,
+        raster_origin=city.raster_origin,
+        home=_running(home[None])[0],
+        work=_running((0.10 + business**1.3) * own[1] * np.exp(-distance / 0.8)),
+        errand=_running((0.5 + 0.5 * business + 0.3 * lively) * own[2] * np.exp(-distance / 0.15)),
+        leisure=_running((0.25 + lively + 0.3 * business) * own[3] * np.exp(-distance / 0.5)),
+        night=_running((0.04 + lively**1.4) * own[4] * np.exp(-distance / 1.0)),
+        crowds=crowds,
+        employed=preset.employed,
+        explore=preset.explore,
+        outings=preset.outings,
+    )
+
+
+def _running(weight: np.ndarray) -> np.ndarray:
+    total = np.cumsum(weight, axis=1)
+    total /= total[:, -1:]
+    total[:, -1] = 1.0
+    return np.ascontiguousarray(total)
+
+
+def _crowds(preset: CityPreset, attraction, rng) -> np.ndarray:
+    """Concerts and matches: day of the window, hour and site."""
+    n = preset.bursts_per_week * preset.weeks
+    day = rng.integers(0, 7 * preset.weeks, n)
+    hour = rng.choice([12, 15, 18, 19, 20, 21], n)
+    site = rng.choice(len(attraction), n, p=attraction / attraction.sum())
+    return np.stack([day, hour, site], axis=1).astype(np.int64)
+
+
+def make_people(ground: Ground, seed: int, first: int, last: int) -> People:
+    """The users first .. last - 1."""
+    n = last - first
+    people = People(
+        index=np.arange(first, last, dtype=np.int64),
+        anchors=np.empty((n, 5), np.int32),
+        works=np.empty(n, np.bool_),
+        early_minutes=np.empty(n),
+        activity=np.empty(n),
+    )
+    _fill_people(people, ground, seed)
+    return people
+
+
+@njit(cache=True, nogil=True)
+def _fill_people(people, ground, seed):
+    state = np.empty(1, np.uint64)
+    for i in range(people.index.shape[0]):
+        open_stream(state, seed, people.index[i], 0, PERSON)
+        home = pick(state, ground.home)
+        work = pick(state, ground.work[home])
+        works = uniform(state) < ground.employed
+        people.anchors[i, HOME] = home
+        people.anchors[i, WORK] = work
+        people.anchors[i, ERRAND] = pick(state, ground.errand[home])
+        people.anchors[i, LEISURE] = pick(state, ground.leisure[work if works else home])
+        people.anchors[i, NIGHT] = pick(state, ground.night[home])
+        people.works[i] = works
+        people.early_minutes[i] = 35.0 * normal(state)
+        people.activity[i] = normal(state)
+
+
+@njit(cache=True)
+def point_of(state, ground, seed, user, site, kind):
+    """Where exactly, in metres, this user's place of this kind at a site is: always the same answer."""
+    open_stream(state, seed, user, site * 8 + kind, PLACE)
+    x = ground.xy[site, 0] + ground.spread_m[site] * normal(state)
+    y = ground.xy[site, 1] + ground.spread_m[site] * normal(state)
+    return x, y
+
+
+@njit(cache=True)
+def site_at(ground, x, y):
+    """The site nearest to a point, from the raster."""
+    i = int((x - ground.raster_origin[0]) / ground.raster_origin[2])
+    j = int((y - ground.raster_origin[1]) / ground.raster_origin[2])
+    i = min(max(i, 0), ground.raster.shape[0] - 1)
+    j = min(max(j, 0), ground.raster.shape[1] - 1)
+    return ground.raster[i, j]
