@@ -15,16 +15,14 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from shoal.errors import BudgetExceeded, LedgerError
+from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger.amounts import CURRENCIES, check_nano, cost_nano, show_nano
 from shoal.privacy.ledger.chain import GENESIS, link, read_chain
 from shoal.privacy.ledger.protocol import Finding, Store, StoredRow
 from shoal.privacy.ledger.state import AlreadyReleased, Population, State, fold, token_sha256
-
-if TYPE_CHECKING:
-    from shoal.privacy.accounting import Loss
 
 Answer = TypeVar("Answer")
 Content = Mapping[str, Any]
@@ -56,7 +54,9 @@ class Ledger:
         if currency not in CURRENCIES:
             raise LedgerError("bad-currency", f"a population counts in rho or epsilon; got {currency!r}.")
         if delta is not None and not 0 < delta < 1:
-            raise LedgerError("delta-range", f"delta must be between 0 and 1; got {delta}.", "Pass 1e-6, say.")
+            raise LedgerError(
+                "delta-range", f"delta must be between 0 and 1; got {delta}.", "Pass 1e-6, say."
+            )
 
         def decide(state: State) -> tuple[Content, None]:
             if name in state.populations:
@@ -235,7 +235,9 @@ class Ledger:
         findings += breaks + fold(rows)[1]
         known = {GENESIS, *(row.digest for row in stored)}
         if expected_head is not None and expected_head not in known:
-            findings.append(Finding(0, "head", "the noted head is not in the chain: rows were cut or replaced."))
+            findings.append(
+                Finding(0, "head", "the noted head is not in the chain: rows were cut or replaced.")
+            )
         return findings
 
     def _remember(self, kind: str, population: str, what: str, path: str) -> None:
@@ -296,7 +298,9 @@ def _check_fits(owner: Population, cost: int) -> None:
 
 def _text(value: object, name: str, *, longest: int = 1000, empty: bool = False) -> str:
     if not isinstance(value, str) or len(value) > longest or not (empty or value.strip()):
-        raise LedgerError("bad-text", f"{name} must be a text of 1 to {longest} characters; got {value!r:.40}.")
+        raise LedgerError(
+            "bad-text", f"{name} must be a text of 1 to {longest} characters; got {value!r:.40}."
+        )
     if not value.isprintable():
         raise LedgerError("bad-text", f"{name} must be printable on one line; got {value!r:.40}.")
     return value

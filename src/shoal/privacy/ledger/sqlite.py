@@ -60,7 +60,9 @@ class SqliteStore:
                     _make_schema(connection)
                 row = decide(_read(connection))
                 if row is not None:
-                    connection.execute("INSERT INTO rows VALUES (?, ?, ?)", (row.seq, row.content, row.digest))
+                    connection.execute(
+                        "INSERT INTO rows VALUES (?, ?, ?)", (row.seq, row.content, row.digest)
+                    )
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -163,9 +165,11 @@ def _schema_problems(connection: sqlite3.Connection) -> list[Finding]:
 
 
 def _explain(error: sqlite3.Error | OSError, path: Path) -> LedgerError:
-    reason = str(error)
-    if "locked" in reason:
-        return LedgerError("ledger-busy", f"the ledger {path} is in use by another process.", "Try again later.")
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    if isinstance(error, sqlite3.Error) and "locked" in reason:
+        return LedgerError(
+            "ledger-busy", f"the ledger {path} is in use by another process.", "Try again later."
+        )
     if isinstance(error, sqlite3.DatabaseError) and ("malformed" in reason or "not a database" in reason):
         return LedgerError(
             "ledger-damaged", f"the file {path} is not a readable ledger.", "Restore it from a backup."

@@ -1,0 +1,204 @@
+"""Make a release: reserve, build in a hidden folder, commit, move into place.
+
+    look up the key -> preflight -> reserve -> build -> manifest, fsync -> commit -> rename, fsync
+
+Nothing becomes visible before its spend is committed, and a spend is never taken back. A run that dies
+between commit and rename is finished by the next run with the same key, for free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from shoal.errors import GuaranteeError, LedgerError, OutputError, ShoalError
+from shoal.privacy.accounting import Loss
+from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation
+from shoal.privacy.ledger.amounts import show_nano
+from shoal.privacy.ledger.book import new_reservation
+from shoal.release.manifest import MANIFEST, Manifest
+from shoal.release.staging import Staging, leftovers, move, open_staging, staging_path, unwritable
+from shoal.release.verify import check_release, sha256_file
+
+Build = Callable[[Path], Manifest]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseRequest:
+    """What to release, for whom, at what cost; `key` names the run, so that asking again is free."""
+
+    population: str
+    loss: Loss | None  # None: not differentially private; listed in the ledger without a cost
+    key: str
+    out: Path
+    what: str
+    reproducible: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Committed:
+    """A release in its place. `reused`: it was stored under its key before, nothing was spent now."""
+
+    path: Path
+    manifest_sha256: str
+    reused: bool
+
+
+def release(ledger: Ledger, request: ReleaseRequest, build: Build) -> Committed:
+    """Spend, build into an empty folder, commit and move it to `request.out`.
+
+    `build` writes the files of the release into the folder it is given and returns the manifest
+    (without `files`). It runs after the reserve, so it may draw noise.
+    """
+    out = _absolute(request.out)
+    stored = ledger.find(request.population, request.key)
+    if stored is not None:
+        return _finish(stored, reused=True)
+    _sweep(ledger, out)
+    staging = open_staging(out, new_reservation())
+    try:
+        stored, reused = _fill_and_record(ledger, request, staging, out, build)
+    except BaseException:
+        if not _is_recorded(ledger, request):
+            staging.discard()
+        raise
+    if reused:
+        staging.discard()
+        return _finish(stored, reused=True)
+    move(staging.path, out)
+    staging.close()
+    return Committed(path=out, manifest_sha256=stored.manifest_sha256, reused=False)
+
+
+def write_for_owner(out: Path, build: Build) -> Path:
+    """The same folder without a ledger: seeded runs and other things that are not for publication."""
+    out = _absolute(out)
+    staging = open_staging(out, new_reservation())
+    try:
+        manifest = build(staging.path)
+        if not manifest.reproducible:
+            raise GuaranteeError("not-seeded", "only a seeded run is written without the ledger.")
+        staging.seal(manifest)
+        move(staging.path, out)
+    except OSError as error:
+        staging.discard()
+        raise unwritable(out, error) from error
+    except BaseException:
+        staging.discard()
+        raise
+    staging.close()
+    return out
+
+
+def _fill_and_record(
+    ledger: Ledger, request: ReleaseRequest, staging: Staging, out: Path, build: Build
+) -> tuple[AlreadyReleased, bool]:
+    """Reserve, build, seal, commit; or the release that another run committed under the key just now."""
+    reservation = None
+    name = staging.path.name.rpartition("-")[2]
+    if request.loss is not None:
+        reservation = ledger.reserve(
+            request.population,
+            request.loss,
+            request.key,
+            request.what,
+            reproducible=request.reproducible,
+            reservation=name,
+        )
+        if isinstance(reservation, AlreadyReleased):
+            return reservation, True
+    tuned = ledger.is_tuned(request.population)
+    digest = _build(request, reservation, staging, build, tuned)
+    if reservation is not None:
+        return ledger.commit(reservation, digest, str(out)), False
+    listed = ledger.list_release(
+        request.population, request.key, request.what, digest, str(out), reservation=name
+    )
+    return listed, listed.reservation != name
+
+
+def _build(
+    request: ReleaseRequest, reservation: Reservation | None, staging: Staging, build: Build, tuned: bool
+) -> str:
+    """Run `build` and seal its files. After the reserve, an error says no more than that it happened."""
+    try:
+        manifest = build(staging.path)
+        _check_manifest(manifest, request)
+        tuned = tuned or manifest.tuned_on_private_data
+        return staging.seal(replace(manifest, tuned_on_private_data=tuned))
+    except ShoalError as error:
+        raise type(error)(error.code, f"{error.message} {_spent(reservation)}", error.remedy) from error
+    except OSError as error:
+        reason = unwritable(request.out, error)
+        raise OutputError(reason.code, f"{reason.message} {_spent(reservation)}", reason.remedy) from error
+    except Exception as error:
+        raise ShoalError("release-failed", f"the release failed. {_spent(reservation)}") from error
+
+
+def _spent(reservation: Reservation | None) -> str:
+    if reservation is None:
+        return "Nothing was released."
+    amount = f"{reservation.currency} = {show_nano(reservation.cost_nano)}"
+    return f"It failed after the budget was reserved: {amount} is recorded as spent."
+
+
+def _check_manifest(manifest: Manifest, request: ReleaseRequest) -> None:
+    if manifest.reproducible:
+        raise LedgerError("seeded-release", "a seeded run cannot be released.", "Leave the seed out.")
+    if manifest.population != request.population:
+        raise GuaranteeError("manifest-population", "the manifest names another population than the ledger.")
+    if manifest.is_private != (request.loss is not None):
+        raise GuaranteeError(
+            "manifest-kind", "the manifest's guarantee is not the one the ledger was asked for."
+        )
+
+
+def _finish(stored: AlreadyReleased, *, reused: bool) -> Committed:
+    """The stored release in its place; completes the rename if the run that committed it died."""
+    out = Path(stored.path)
+    waiting = staging_path(out, stored.reservation)
+    if _is_release(waiting, stored):
+        move(waiting, out)
+    if not _is_release(out, stored) or check_release(out).problems:
+        raise LedgerError(
+            "release-missing",
+            f"this run was released to {out} before, but that folder is gone or was changed.",
+            "Restore it from a copy; or run again with a new --run-id, which spends again.",
+        )
+    return Committed(path=out, manifest_sha256=stored.manifest_sha256, reused=reused)
+
+
+def _sweep(ledger: Ledger, out: Path) -> None:
+    """Clear what dead runs left for `out`: committed releases are put in place, the rest is removed."""
+    recorded = {stored.reservation: stored for _, stored in ledger.releases() if stored.path == str(out)}
+    for staging in leftovers(out):
+        stored = recorded.get(staging.path.name.rpartition("-")[2])
+        if stored is not None and _is_release(staging.path, stored):
+            staging.close()
+            _finish(stored, reused=True)
+        else:
+            staging.discard()
+
+
+def _is_release(folder: Path, stored: AlreadyReleased) -> bool:
+    try:
+        return sha256_file(folder / MANIFEST) == stored.manifest_sha256
+    except OSError:
+        return False
+
+
+def _is_recorded(ledger: Ledger, request: ReleaseRequest) -> bool:
+    """Whether a failed run reached the ledger after all; when in doubt its folder is kept hidden."""
+    try:
+        return ledger.find(request.population, request.key) is not None
+    except ShoalError:
+        return True
+
+
+def _absolute(path: Path) -> Path:
+    """One spelling per folder, with links in its parents resolved."""
+    path = Path(path)
+    if path.name in ("", ".."):
+        raise OutputError("folder-name", f"{path} does not name a folder.", "Pass --out release, say.")
+    return path.parent.resolve() / path.name

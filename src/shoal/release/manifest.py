@@ -1,0 +1,174 @@
+"""The manifest of a release: whom it protects and how much, what was public, what was spent, every file.
+
+The first key is the unit, so that nobody reads a number without knowing whose. A manifest of another
+guarantee than differential privacy cannot hold an epsilon, a delta or a rho anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any
+
+import shoal
+from shoal.errors import GuaranteeError
+
+DIFFERENTIAL_PRIVACY = "differential privacy"
+NOT_DIFFERENTIALLY_PRIVATE = "not differentially private"
+SEEDED_NOTE = "not for publication: the noise was seeded and can be computed again"
+MANIFEST = "manifest.json"
+_PRICE_WORDS = {"epsilon", "delta", "rho"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileEntry:
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """All a recipient is told. Fields are written in this order."""
+
+    unit: str  # "One user: all events of one person in the window."
+    promise: str  # one sentence
+    guarantee: Mapping[str, Any]  # kind, unit, neighbours, and epsilon, delta, rho where they exist
+    public: Mapping[str, Any]  # every parameter given by the owner
+    spends: Iterable[Mapping[str, Any]]  # name, mechanism, rho or epsilon
+    population: str
+    input: Mapping[str, Any]  # shape and column roles; counts only where noised
+    columns: Mapping[str, Any]  # what each column of each file means
+    licence: str = "none given by the owner yet"
+    package: Mapping[str, str] = field(
+        default_factory=lambda: {"name": "shoal", "version": shoal.__version__}
+    )
+    reproducible: bool = False
+    tuned_on_private_data: bool = False
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    files: Mapping[str, FileEntry] = field(default_factory=dict)  # filled in when the folder is sealed
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spends", tuple(self.spends))
+        _check_values(self._plain())
+        _check_unit(self)
+        if self.is_private:
+            _check_price(self.guarantee)
+        else:
+            _refuse_price(self)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the guarantee is differential privacy."""
+        return self.guarantee.get("kind") == DIFFERENTIAL_PRIVACY
+
+    def to_json(self) -> str:
+        """The one text of this manifest: fixed order of keys, every digit of every number."""
+        return json.dumps(self._plain(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Manifest:
+        """Read a manifest back; anything but a text that `to_json` writes is refused."""
+        try:
+            plain = json.loads(text, object_pairs_hook=_no_duplicates)
+            plain.pop("note", None)
+            plain["files"] = {name: FileEntry(**entry) for name, entry in plain["files"].items()}
+            manifest = cls(**plain)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise _malformed("it is not a manifest that this version knows.") from error
+        if manifest.to_json() != text:
+            raise _malformed("it is not written the way a manifest is.")
+        return manifest
+
+    def _plain(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {}
+        for name in (each.name for each in fields(self)):
+            plain[name] = getattr(self, name)
+            if name == "reproducible" and self.reproducible:
+                plain["note"] = SEEDED_NOTE
+        plain["spends"] = [dict(spend) for spend in self.spends]
+        plain["files"] = {name: vars(entry) for name, entry in sorted(self.files.items())}
+        return plain
+
+
+def sha256_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check_unit(manifest: Manifest) -> None:
+    """The unit is said first and is called what it is: a trip is never called a user."""
+    name = manifest.guarantee.get("unit")
+    kind = manifest.guarantee.get("kind")
+    if kind not in (DIFFERENTIAL_PRIVACY, NOT_DIFFERENTIALLY_PRIVATE):
+        raise _malformed(f"its kind of guarantee must be {DIFFERENTIAL_PRIVACY!r} or the opposite.")
+    if not isinstance(name, str) or not re.match(rf"One {re.escape(name)}\b", manifest.unit):
+        raise _malformed("its first line must name the unit of the guarantee: 'One user: ...'.")
+    if not manifest.promise.strip() or "\n" in manifest.promise:
+        raise _malformed("its promise must be one sentence on one line.")
+
+
+def _check_price(guarantee: Mapping[str, Any]) -> None:
+    epsilon, delta, rho = (guarantee.get(name) for name in ("epsilon", "delta", "rho"))
+    if not _number(epsilon) or epsilon <= 0 or not _number(delta) or not 0 <= delta < 1:
+        raise _malformed("differential privacy needs an epsilon above 0 and a delta from 0 to below 1.")
+    if not (rho is None or (_number(rho) and rho > 0)):
+        raise _malformed("rho must be a number above 0 where it is given.")
+    if not guarantee.get("neighbours"):
+        raise _malformed("differential privacy needs its neighbours named.")
+
+
+def _refuse_price(manifest: Manifest) -> None:
+    """Whatever is not differentially private must not read as if it were."""
+    plain = manifest._plain()
+    if any(_PRICE_WORDS & set(re.split(r"[^a-z]+", key.lower())) for key in _keys(plain)):
+        raise _malformed("a release that is not differentially private has no epsilon, delta or rho.")
+    if plain["spends"]:
+        raise _malformed("a release that is not differentially private spends no budget.")
+    said = f"{manifest.unit} {manifest.promise}".lower().replace(NOT_DIFFERENTIALLY_PRIVATE, "")
+    if re.search(r"differential|epsilon|\bdp\b", said):
+        raise _malformed("its sentences read as differential privacy, which it is not.")
+
+
+def _keys(value: Any) -> Iterable[str]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield key
+            yield from _keys(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _keys(inner)
+
+
+def _check_values(value: Any) -> None:
+    """Only what JSON can hold exactly: text keys, finite numbers, lists, text, yes or no."""
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise _malformed("its keys must be text.")
+        for inner in value.values():
+            _check_values(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _check_values(inner)
+    elif type(value) not in (str, int, float, bool, type(None)):
+        raise _malformed(f"it cannot hold a value of type {type(value).__name__}.")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise _malformed("its numbers must be finite.")
+
+
+def _number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is given twice")
+    return found
+
+
+def _malformed(reason: str) -> GuaranteeError:
+    return GuaranteeError("manifest-malformed", f"the manifest is not valid: {reason}")

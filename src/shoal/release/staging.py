@@ -1,0 +1,139 @@
+"""A hidden folder beside the release: filled, sealed, then moved into place in one step.
+
+`.NAME.staging-ID` lies on the same file system as NAME, so the move is a rename. Its maker holds a lock
+on it while it runs; a folder without a lock was left by a process that died.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from shoal.errors import OutputError
+from shoal.release.manifest import MANIFEST, FileEntry, Manifest, sha256_text
+from shoal.release.verify import sha256_file
+
+
+@dataclass(frozen=True)
+class Staging:
+    """An open staging folder; `handle` keeps the lock."""
+
+    path: Path
+    handle: int
+
+    def seal(self, manifest: Manifest) -> str:
+        """Close modes, hash every file, write the manifest last, sync all; returns the manifest's hash."""
+        if (self.path / MANIFEST).exists():
+            raise OutputError("reserved-name", f"{MANIFEST} is written when the release is sealed.")
+        files = {}
+        for path in sorted(self.path.rglob("*")):
+            path.chmod(0o700 if path.is_dir() else 0o600, follow_symlinks=False)
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                raise OutputError("strange-file", "a release holds only plain files and folders.")
+            if path.is_file():
+                name = path.relative_to(self.path).as_posix()
+                files[name] = FileEntry(sha256=sha256_file(path), bytes=path.stat().st_size)
+        text = replace(manifest, files=files).to_json()
+        handle = os.open(self.path / MANIFEST, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+        for path in [*self.path.rglob("*"), self.path]:
+            fsync(path)
+        fsync(self.path.parent)
+        return sha256_text(text)
+
+    def discard(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.close()
+
+    def close(self) -> None:
+        os.close(self.handle)
+
+
+def open_staging(out: Path, name: str) -> Staging:
+    """Make and lock the staging folder of `out`; says so if the release could not be written there."""
+    if os.path.lexists(out):
+        raise OutputError(
+            "folder-exists",
+            f"the release folder {out} exists.",
+            "Name a new folder, or move the old one away.",
+        )
+    path = staging_path(out, name)
+    try:
+        out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700)
+        path.chmod(0o700)  # whatever the umask
+        return Staging(path, _lock(path))
+    except OSError as error:
+        raise unwritable(out, error) from error
+
+
+def staging_path(out: Path, name: str) -> Path:
+    return out.parent / f".{out.name}.staging-{name}"
+
+
+def leftovers(out: Path) -> Iterator[Staging]:
+    """Staging folders of `out`, each locked; refuses while a live process works on one."""
+    prefix = staging_path(out, "").name
+    try:
+        found = [path for path in out.parent.iterdir() if path.name.startswith(prefix)]
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return  # nothing there, or opening the new one will say why
+    for path in sorted(found):
+        try:
+            yield Staging(path, _lock(path))
+        except BlockingIOError:
+            raise OutputError(
+                "folder-busy", f"another run is writing {out}.", "Wait for it, or name another folder."
+            ) from None
+        except FileNotFoundError:
+            continue  # its owner moved it just now
+
+
+def move(staging: Path, out: Path) -> None:
+    """The staging folder becomes the release, atomically and durably; never over something else."""
+    if os.path.lexists(out):
+        raise OutputError(
+            "folder-exists",
+            f"{out} appeared while the release was made; the release waits beside it in {staging.name}.",
+            "Move that folder away and run the same command again: it finishes and spends nothing.",
+        )
+    try:
+        os.rename(staging, out)
+        fsync(out.parent)
+    except OSError as error:
+        raise OutputError(
+            "not-moved",
+            f"the release is committed but could not be moved to {out} ({error.strerror}).",
+            "Make the folder writable and run the same command again: it finishes and spends nothing.",
+        ) from error
+
+
+def fsync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def unwritable(out: Path, error: OSError) -> OutputError:
+    return OutputError(
+        "unwritable-folder",
+        f"a release cannot be written to {out} ({error.strerror}).",
+        "Check the folder, its permissions and the free space.",
+    )
+
+
+def _lock(path: Path) -> int:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
