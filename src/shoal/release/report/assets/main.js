@@ -1,0 +1,178 @@
+// Putting it together: one state (slot, layer, zone), and what is redrawn when it changes.
+
+const FRAME_MS = 280;
+const byId = (id) => document.getElementById(id);
+
+function valueAt(report, layer, zone, slot) {
+  const at = zone * report.slots + slot, { exact, released } = report.values;
+  return layer === "difference" ? released[at] - exact[at] : report.values[layer][at];
+}
+
+function start(report) {
+  const state = { slot: 0, layer: "released", zone: -1, timer: 0 };
+  const scales = colourScales(report.colours);
+  const map = new ZoneMap(byId("map"), report.zones);
+  map.colourOf = (zone) => scales[state.layer].colour(valueAt(report, state.layer, zone, state.slot));
+
+  let frame = 0, markersDue = 0;
+  const redraw = () => { if (!frame) frame = requestAnimationFrame(() => { frame = 0; map.draw(); }); };
+  const moveMarkersSoon = () => {
+    if (!markersDue) markersDue = setTimeout(() => { markersDue = 0; moveMarkers(state.slot); }, 90);
+  };
+
+  function setSlot(slot) {
+    state.slot = Math.max(0, Math.min(report.slots - 1, slot));
+    byId("slot").value = state.slot;
+    byId("slot-label").textContent = report.slotLabels[state.slot];
+    redraw();
+    moveMarkersSoon();
+  }
+
+  function setLayer(layer) {
+    state.layer = layer;
+    const words = { released: "Released people", exact: "Raw people", difference: "Released minus raw" };
+    byId("map-title").textContent = `${words[layer]} per zone`;
+    byId("legend-title").textContent = `People per ${report.slotWord}`;
+    drawLegend(byId("legend"), scales[layer]);
+    redraw();
+  }
+
+  function setZone(zone) {
+    state.zone = map.chosen = zone;
+    byId("zone").value = String(zone);
+    byId("zone-name").textContent = zoneLabel(report.zones, zone);
+    byId("zone-facts").textContent = zoneFacts(report, zone);
+    seriesChart(report, zone, state.slot);
+    redraw();
+  }
+
+  function setPlaying(playing) {
+    clearInterval(state.timer);
+    state.timer = playing ? setInterval(() => setSlot((state.slot + 1) % report.slots), FRAME_MS) : 0;
+    byId("play").textContent = playing ? "Pause" : "Play";
+    byId("play").setAttribute("aria-pressed", String(playing));
+  }
+
+  fillZoneList(report, setZone);
+  wireTime(report, state, setSlot, setPlaying);
+  wirePointer(report, state, map, redraw, setZone);
+  for (const input of document.querySelectorAll("input[name=layer]"))
+    input.addEventListener("change", () => setLayer(input.value));
+  document.querySelectorAll(".slot-word").forEach((node) => { node.textContent = report.slotWord; });
+  new ResizeObserver(() => { map.resize(); drawLegend(byId("legend"), scales[state.layer]); redraw(); }).observe(byId("map-box"));
+
+  setLayer("released");
+  setSlot(busiestSlot(report));
+  setZone(busiestZone(report));
+  cityChart(report, state.slot);
+  profileCharts(report);
+  boxCharts(report);
+  worstZones(report, setZone);
+}
+
+function zoneFacts(report, zone) {
+  const { mre, pearson, exactMean, coverage } = report.byZone;
+  if (exactMean[zone] === 0) return "Nobody was seen here in the whole window: all that is released is noise.";
+  const inside = coverage ? `, ${percent(coverage[zone])} of raw values in the interval` : "";
+  const correlation = pearson[zone] === null ? "not defined" : pearson[zone].toFixed(3);
+  return `Raw mean ${people(exactMean[zone])} people; relative error ${percent(mre[zone])}, correlation ${correlation}${inside}.`;
+}
+
+const largest = (values, count) => values.slice(0, count).reduce((best, value, i) => (value > values[best] ? i : best), 0);
+const busiestSlot = (report) => largest(report.city.released, report.slots);
+const busiestZone = (report) => largest(report.byZone.exactMean, report.byZone.exactMean.length);
+
+function fillZoneList(report, setZone) {
+  const select = byId("zone");
+  const order = report.zones.ids.map((_, zone) => zone);
+  const labels = order.map((zone) => zoneLabel(report.zones, zone));
+  const collator = new Intl.Collator("en", { numeric: true });
+  order.sort((a, b) => collator.compare(labels[a], labels[b]));
+  for (const zone of order) {
+    const option = element("option", labels[zone]);
+    option.value = String(zone);
+    select.append(option);
+  }
+  select.addEventListener("change", () => setZone(Number(select.value)));
+}
+
+function wireTime(report, state, setSlot, setPlaying) {
+  const slider = byId("slot");
+  slider.max = String(report.slots - 1);
+  slider.disabled = byId("play").disabled = report.slots < 2;
+  slider.addEventListener("input", () => setSlot(Number(slider.value)));
+  byId("play").addEventListener("click", () => setPlaying(!state.timer));
+  document.addEventListener("keydown", (event) => {
+    const busy = event.target.closest && event.target.closest("input, select, button, summary");
+    if (busy || event.ctrlKey || event.metaKey || event.altKey || report.slots < 2) return;
+    if (event.key === "ArrowRight") setSlot(state.slot + 1);
+    else if (event.key === "ArrowLeft") setSlot(state.slot - 1);
+    else if (event.key === " ") setPlaying(!state.timer);
+    else return;
+    event.preventDefault();
+  });
+}
+
+function wirePointer(report, state, map, redraw, setZone) {
+  const canvas = byId("map"), tooltip = byId("tooltip");
+  const zoneUnder = (event) => {
+    const box = canvas.getBoundingClientRect();
+    return { x: event.clientX - box.left, y: event.clientY - box.top, width: box.width };
+  };
+  canvas.addEventListener("pointermove", (event) => {
+    const { x, y, width } = zoneUnder(event);
+    const zone = map.zoneAt(x, y);
+    if (zone !== map.hovered) { map.hovered = zone; redraw(); }
+    tooltip.hidden = zone < 0;
+    if (zone < 0) return;
+    tooltip.replaceChildren(...tooltipLines(report, zone, state.slot));
+    tooltip.style.top = `${y + 16}px`;
+    tooltip.style.left = x < width / 2 ? `${x + 14}px` : "auto";
+    tooltip.style.right = x < width / 2 ? "auto" : `${width - x + 14}px`;
+  });
+  canvas.addEventListener("pointerleave", () => { tooltip.hidden = true; map.hovered = -1; redraw(); });
+  canvas.addEventListener("click", (event) => {
+    const { x, y } = zoneUnder(event);
+    const zone = map.zoneAt(x, y);
+    if (zone >= 0) setZone(zone);
+  });
+}
+
+function tooltipLines(report, zone, slot) {
+  const at = zone * report.slots + slot, { exact, released, low, high } = report.values;
+  return [
+    element("b", zoneLabel(report.zones, zone)),
+    element("div", `Released ${people(released[at])} people`),
+    element("div", `95 % interval ${people(low[at])} to ${people(high[at])}`),
+    element("div", `Raw ${people(exact[at])} (difference ${signedPeople(released[at] - exact[at])})`),
+  ];
+}
+
+const WORST_SHOWN = 15;
+
+function worstZones(report, setZone) {
+  const { mre, mae, exactMean } = report.byZone;
+  const order = mre.map((_, zone) => zone).filter((zone) => mre[zone] !== null);
+  order.sort((a, b) => mre[b] - mre[a]);
+  if (!order.length) { byId("worst").append(element("p", "No zone has a relative error: nobody was seen.", "empty")); return; }
+  const table = document.createElement("table"), head = table.insertRow();
+  ["Zone", "Relative error", "Absolute error (people)", "Raw mean (people)"].forEach((name, i) =>
+    head.append(element("th", name, i ? "num" : "")));
+  for (const zone of order.slice(0, WORST_SHOWN)) {
+    const row = table.insertRow(), button = element("button", zoneLabel(report.zones, zone), "linkish");
+    button.type = "button";
+    button.addEventListener("click", () => { setZone(zone); byId("map-panel").scrollIntoView({ block: "center" }); });
+    row.insertCell().append(button);
+    for (const value of [percent(mre[zone]), people(mae[zone]), people(exactMean[zone])])
+      row.append(element("td", value, "num"));
+  }
+  byId("worst").append(table);
+}
+
+function showFailure(error) {
+  byId("failure").hidden = false;
+  byId("failure").textContent = `The map and charts could not be drawn (${error.message}). The tables below still hold. A browser of the last five years is needed.`;
+  console.error(error);
+}
+
+try { start(readPayload()); } catch (error) { showFailure(error); }

@@ -1,0 +1,125 @@
+"""What the page's script draws from: values, outlines, colours and error figures, ready for JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoal.metrics.density import DensityUtility, HourProfile
+from shoal.release.report.encode import float32_base64, uint16_base64
+from shoal.release.report.shapes import drawn_zones
+
+if TYPE_CHECKING:
+    from shoal.release.report.density import DensityReportInputs
+
+# The few largest values share the last colour, so that one crowded zone does not darken the whole map.
+COLOUR_QUANTILE = 0.999
+
+
+def density_payload(
+    inputs: DensityReportInputs, utility: DensityUtility, starts: list[datetime], slots_drawn: int
+) -> dict[str, Any]:
+    """All the page draws. Map and series cover the first `slots_drawn` slots, error figures all."""
+    drawn = drawn_zones(inputs.zones)
+    arrays = {"exact": inputs.exact, "released": inputs.released, "low": inputs.low, "high": inputs.high}
+    return {
+        "zones": {
+            "ids": [str(zone) for zone in inputs.zones.ids],
+            "names": [str(name) for name in inputs.zones.names],
+            "rings": drawn.ring_lengths,
+            "xy": uint16_base64(drawn.xy),
+            "width": drawn.width,
+            "height": drawn.height,
+            "stepsPerKm": drawn.steps_per_km,
+        },
+        "slots": slots_drawn,
+        "slotLabels": [slot_label(start) for start in starts],
+        "slotWord": slot_word(starts),
+        "dayTicks": day_ticks(starts),
+        "values": {name: float32_base64(array[:, :slots_drawn]) for name, array in arrays.items()},
+        "colours": _colours(inputs),
+        "city": {"exact": inputs.exact.sum(axis=0), "released": inputs.released.sum(axis=0)},
+        "bySlot": _profile(utility.by_slot),
+        "byHourOfDay": None if utility.by_hour_of_day is None else _profile(utility.by_hour_of_day),
+        "boxes": {name: asdict(box) for name, box in utility.boxes.items()},
+        "byZone": {
+            "mre": utility.mre_by_zone,
+            "pearson": utility.pearson_by_zone,
+            "mae": utility.mae_by_zone,
+            "coverage": utility.coverage_by_zone,
+            "exactMean": inputs.exact.mean(axis=1),
+        },
+    }
+
+
+def slot_label(start: datetime) -> str:
+    """A slot's start as a reader says it, with the offset so that a repeated hour can be told apart.
+
+    >>> slot_label(datetime.fromisoformat("2026-03-02T08:00:00+01:00"))
+    'Mon 2 Mar 2026, 08:00 (UTC+01:00)'
+    """
+    offset = f" ({start.tzname()})" if start.tzinfo else ""
+    return f"{start:%a} {start.day} {start:%b %Y, %H:%M}{offset}"
+
+
+def slot_word(starts: list[datetime]) -> str:
+    """What to call a slot: hour, day, or its length in minutes.
+
+    >>> slot_word([datetime(2026, 3, 2, 0), datetime(2026, 3, 2, 0, 30)])
+    '30-minute slot'
+    """
+    if len(starts) < 2:
+        return "slot"
+    minutes = round((starts[1] - starts[0]).total_seconds() / 60)
+    return {60: "hour", 1440: "day"}.get(minutes, f"{minutes}-minute slot")
+
+
+def day_ticks(starts: list[datetime], most: int = 8) -> dict[str, list]:
+    """Ticks of a slot axis: days where there are at least two, else hours; at most `most` of them.
+
+    Slot numbers rather than clock times on the axis: an hour repeated in autumn keeps its own place.
+    """
+    days = [slot for slot, start in enumerate(starts) if slot == 0 or start.date() != starts[slot - 1].date()]
+    if len(days) > 2:
+        chosen = days[:: -(-len(days) // most)]
+        return {
+            "slots": chosen,
+            "texts": [f"{starts[slot]:%a} {starts[slot].day} {starts[slot]:%b}" for slot in chosen],
+        }
+    chosen = list(range(0, len(starts), -(-len(starts) // most)))
+    return {"slots": chosen, "texts": [f"{starts[slot]:%a %H:%M}" for slot in chosen]}
+
+
+def _profile(profile: HourProfile) -> dict[str, np.ndarray]:
+    return {
+        "hours": profile.hours,
+        "mae": profile.mean_absolute_error,
+        "mre": profile.mean_relative_error,
+    }
+
+
+def _colours(inputs: DensityReportInputs) -> dict[str, Any]:
+    """Colour scales readable without red-green vision, and the value at the end of each.
+
+    One end for raw and released, over all slots: the same colour means the same number everywhere.
+    """
+    from plotly.colors import diverging, sequential
+
+    people = np.concatenate([inputs.exact.ravel(), inputs.released.ravel()])
+    difference = np.abs(inputs.released - inputs.exact)
+    return {
+        "people": {"stops": sequential.Cividis, "end": _scale_end(people), "most": people.max()},
+        "difference": {
+            "stops": list(reversed(diverging.PuOr)),
+            "end": _scale_end(difference),
+            "most": difference.max(),
+        },
+    }
+
+
+def _scale_end(values: np.ndarray) -> float:
+    end = float(np.quantile(values, COLOUR_QUANTILE))
+    return end if end > 0 else float(values.max()) or 1.0
