@@ -1,1 +1,1 @@
-"""TODO"""
+"""Raw events to bounded sums over users: one compiled kernel, fed by an engine."""

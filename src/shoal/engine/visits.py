@@ -1,0 +1,205 @@
+"""The kernel of density: one visit per user and slot, at most `ell` per user, counted per site and slot.
+
+For each user, with three independent keys derived from the run key:
+  1. in each slot of the window, one of the distinct (time, site) events, uniformly: the smallest F1(user, event);
+  2. of these visits at most `ell`, uniformly: the smallest F2(user, slot);
+  3. for the one-visit histogram, one of them, uniformly: number F3(user) modulo how many they are.
+F is SipHash keyed by the secret run key, so the choices are uniform to anyone without it and the same
+in every run with it. The bound is then checked on the chosen visits, by code that shares nothing with
+the choice, before anything is counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numba import int64, njit, uint64
+
+from shoal.engine.grouping import by_user
+from shoal.engine.prf import hash3, split_key
+from shoal.engine.protocol import Sums
+from shoal.errors import GuaranteeError
+
+EVENT_PURPOSE, VISIT_PURPOSE, ONE_PURPOSE = 1, 2, 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VisitKernel:
+    """Bounded visit counts of user-complete batches with columns user, time_us, site."""
+
+    edges_us: np.ndarray  # int64 [slots + 1]
+    sites: int
+    ell: int  # visits kept per user
+    cap: int  # visits per user that enter the number of visits K
+    run_key: bytes = field(repr=False)
+
+    def zero(self) -> Sums:
+        cells = (self.sites, self.edges_us.size - 1)
+        return {
+            "counts": np.zeros(cells, np.int64),
+            "uncapped": np.zeros(cells, np.int64),
+            "one_visit": np.zeros(self.sites, np.int64),
+            "users": np.zeros((), np.int64),
+            "visits_capped": np.zeros((), np.int64),
+        }
+
+    def __call__(self, batch: pa.RecordBatch) -> Sums:
+        sums = self.zero()
+        if batch.num_rows == 0:
+            return sums
+        visits = self.choose(batch)
+        if not bound_holds(*visits[:2], *visits[3:], self.ell):
+            raise GuaranteeError("bound-not-held", "a user kept more visits than the plan allows.")
+        totals = _count(*visits, self.cap, sums["counts"], sums["uncapped"], sums["one_visit"])
+        sums["users"] += totals[0]
+        sums["visits_capped"] += totals[1]
+        return sums
+
+    def choose(self, batch: pa.RecordBatch) -> tuple[np.ndarray, ...]:
+        """The visits of a batch: user (local number), slot, site, kept, one; a user's rows are together."""
+        users = by_user(batch.column("user"), self.run_key)
+        purposes = (EVENT_PURPOSE, VISIT_PURPOSE, ONE_PURPOSE)
+        keys = np.array([split_key(self.run_key, p) for p in purposes], dtype=np.uint64)
+        time_us = batch.column("time_us").to_numpy(zero_copy_only=False)
+        site = batch.column("site").to_numpy(zero_copy_only=False)
+        if site.size and int(site.max()) >= self.sites:
+            raise GuaranteeError("site-out-of-list", "an event names a site outside the public list.")
+        return _choose_visits(
+            users.digest, users.first, users.order, time_us, site, self.edges_us, self.ell, keys
+        )
+
+
+@njit(cache=True, nogil=True)
+def _choose_visits(digest, first, order, time_us, site, edges, ell, keys):
+    slots = edges.size - 1
+    step = edges[1] - edges[0]
+    even = True
+    for t in range(slots):
+        even = even and edges[t + 1] - edges[t] == step
+    user_of = np.empty(order.size, np.int32)
+    slot_of = np.empty(order.size, np.int32)
+    site_of = np.empty(order.size, np.int32)
+    kept = np.zeros(order.size, np.bool_)
+    one = np.zeros(order.size, np.bool_)
+    seen_by = np.full(slots, -1, np.int64)  # user that last touched the slot
+    best_hash = np.empty(slots, np.uint64)
+    best_time = np.empty(slots, np.int64)
+    best_site = np.empty(slots, np.int32)
+    touched = np.empty(slots, np.int32)
+    n = 0
+    for u in range(digest.size):
+        visited = 0
+        for i in range(first[u], first[u + 1]):
+            row = order[i]
+            t, s = time_us[row], site[row]
+            if s < 0 or t < edges[0] or t >= edges[slots]:
+                continue
+            slot = (t - edges[0]) // step if even else np.searchsorted(edges, t, side="right") - 1
+            rank = hash3(keys[0, 0], keys[0, 1], digest[u], uint64(t), uint64(s))
+            if seen_by[slot] != u:
+                seen_by[slot] = u
+                touched[visited] = slot
+                visited += 1
+            else:  # equal hashes are settled by the event itself, never by the order of rows
+                best = best_hash[slot]
+                if rank > best:
+                    continue
+                if rank == best and (t, s) >= (best_time[slot], best_site[slot]):
+                    continue
+            best_hash[slot], best_time[slot], best_site[slot] = rank, t, s
+        if visited == 0:
+            continue
+        _sort(touched, visited)
+        _keep_smallest(digest[u], touched[:visited], keys[1], ell, kept[n : n + visited])
+        single = hash3(keys[2, 0], keys[2, 1], digest[u], uint64(0), uint64(0)) % uint64(visited)
+        one[n + int64(single)] = True
+        for v in range(visited):
+            user_of[n], slot_of[n], site_of[n] = u, touched[v], best_site[touched[v]]
+            n += 1
+    return user_of[:n], slot_of[:n], site_of[:n], kept[:n], one[:n]
+
+
+@njit(cache=True, nogil=True)
+def _sort(slots, n):
+    """Ascending, in place; by insertion, since most users have a dozen visits."""
+    if n > 64:
+        slots[:n] = np.sort(slots[:n])
+        return
+    for i in range(1, n):
+        slot = slots[i]
+        j = i - 1
+        while j >= 0 and slots[j] > slot:
+            slots[j + 1] = slots[j]
+            j -= 1
+        slots[j + 1] = slot
+
+
+@njit(cache=True, nogil=True)
+def _keep_smallest(digest, slots, key, how_many, chosen):
+    """Mark the slots with the smallest keyed hashes; ties go to the earlier slot."""
+    if slots.size <= how_many:
+        chosen[:] = True
+        return
+    ranks = np.empty(slots.size, np.uint64)
+    for v in range(slots.size):
+        ranks[v] = hash3(key[0], key[1], digest, uint64(slots[v]), uint64(0))
+    last = np.sort(ranks)[how_many - 1]
+    left = how_many
+    for v in range(slots.size):
+        chosen[v] = ranks[v] < last
+        left -= chosen[v]
+    for v in range(slots.size):  # the last place, and equal hashes should there be any
+        if ranks[v] == last and left > 0:
+            chosen[v] = True
+            left -= 1
+
+
+@njit(cache=True, nogil=True)
+def bound_holds(user, slot, kept, one, ell):
+    """Each user: rows together, at most `ell` kept visits, slots all different, one single visit."""
+    slots = 0
+    users = 0
+    for i in range(user.size):
+        slots = max(slots, slot[i] + 1)
+        users = max(users, user[i] + 1)
+    used_by = np.full(slots, -1, np.int64)
+    closed = np.zeros(users, np.bool_)
+    of_user = 0
+    singles = 0
+    for i in range(user.size):
+        if i > 0 and user[i] != user[i - 1]:
+            if singles != 1:
+                return False
+            closed[user[i - 1]] = True
+            of_user = 0
+            singles = 0
+        if closed[user[i]] or used_by[slot[i]] == user[i]:
+            return False
+        used_by[slot[i]] = user[i]
+        of_user += kept[i]
+        singles += one[i]
+        if of_user > ell:
+            return False
+    return user.size == 0 or singles == 1
+
+
+@njit(cache=True, nogil=True)
+def _count(user, slot, site, kept, one, cap, counts, uncapped, one_visit):
+    users = 0
+    visits = 0
+    of_user = 0
+    for i in range(user.size):
+        if i == 0 or user[i] != user[i - 1]:
+            users += 1
+            of_user = 0
+        of_user += 1
+        if of_user <= cap:
+            visits += 1
+        uncapped[site[i], slot[i]] += 1
+        if kept[i]:
+            counts[site[i], slot[i]] += 1
+        if one[i]:
+            one_visit[site[i]] += 1
+    return users, visits
