@@ -1,7 +1,7 @@
 """A clock of slots: which UTC instants begin a slot of the local wall clock.
 
-Rule         a slot begins at every instant whose wall clock is a multiple of `slot_minutes` since local midnight,
-             and at the first instant of a local day whose midnight does not exist.
+Rule         a slot begins at every instant whose wall clock is a multiple of `slot_minutes` since local
+             midnight, and at the first instant of a local day whose midnight does not exist.
 Autumn       up to 60 minutes, a repeated hour gives two slots, told apart by the offset in their label;
              above 60 minutes the second occurrence begins no slot, so one slot lasts longer.
 Spring       the missing hour gives no slot.
@@ -135,7 +135,8 @@ def _edges(start: datetime, end: datetime, time_zone: str, slot_minutes: int) ->
         if us not in edges:
             raise PlanError(
                 "clock-alignment",
-                f"the {name} must be a slot edge; {moment} in {time_zone} begins no {slot_minutes}-minute slot.",
+                f"the {name} must be a slot edge; {moment} in {time_zone} begins no slot of "
+                f"{slot_minutes} minutes.",
                 "Choose local midnight, or a time that is a multiple of the slot length and not skipped by "
                 "a change of the clocks.",
             )
@@ -165,7 +166,7 @@ def _instant(wall: datetime, zone: ZoneInfo) -> int:
     shown = _utc(us).astimezone(zone).replace(tzinfo=None)
     if shown == wall:
         return us
-    # In a gap, fold=0 uses the offset before it, so `us` lies after the gap by as much as `wall` is inside it.
+    # In a gap, fold=0 uses the offset before it, so `us` lies after the end of the gap.
     earlier = _microseconds(wall.replace(tzinfo=zone, fold=1).astimezone(UTC))
     for begin, _, _ in _stretches(earlier - MINUTE_US, us + MINUTE_US, zone)[1:]:
         return begin
@@ -206,6 +207,8 @@ def _naive(moment: datetime | date | str, name: str) -> datetime:
                 f"the {name} must be a local date or time; got {moment!r}.",
                 "Write 2026-03-02 or 2026-03-02T06:00.",
             ) from None
+    if not isinstance(moment, date):
+        raise PlanError("clock-time", f"the {name} must be a local date or time; got {moment!r}.")
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
     if moment.tzinfo is not None:

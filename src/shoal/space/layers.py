@@ -61,7 +61,12 @@ def read_layer(path: str | Path, *, layer: str | None = None, crs: str | None = 
 
 def given_crs(crs: str | None) -> str | None:
     """The coordinate system the owner named."""
-    return None if crs is None or crs.lower() == PLANAR else crs_name(crs)
+    return None if crs is None or is_planar(crs) else crs_name(crs)
+
+
+def is_planar(crs: str | None) -> bool:
+    """Whether the owner said that coordinates are metres with no place on the globe."""
+    return crs is not None and crs.lower() == PLANAR
 
 
 def _kind(path: Path) -> str:
@@ -168,7 +173,8 @@ def label_column(
     if name is None:
         raise GeometryError(
             "id-column-missing",
-            f"no {what} id column was named for {source.path}; it has {', '.join(source.columns) or 'no columns'}.",
+            f"no {what} id column was named for {source.path}; "
+            f"it has {', '.join(source.columns) or 'no columns'}.",
             'Name the id column, or pass "row" to number the rows.',
         )
     return distinct_ids(text_column(source, name), what)

@@ -71,6 +71,11 @@ def is_lonlat(crs: str | None) -> bool:
     return crs is not None and (crs == LONLAT or pyproj.CRS.from_user_input(crs).is_geographic)
 
 
+def unit_m(crs: str) -> float:
+    """Metres per unit of a projected coordinate system: 1, or 0.3048 for feet."""
+    return float(pyproj.CRS.from_user_input(crs).axis_info[0].unit_conversion_factor)
+
+
 def _text(crs: str | pyproj.CRS) -> str:
     return crs if isinstance(crs, str) else crs.to_wkt()
 

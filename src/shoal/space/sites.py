@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import shapely
 
 from shoal.errors import GeometryError
-from shoal.space.layers import Layer, given_crs, label_column, missing_column, read_layer
+from shoal.space.checks import check_coordinates, kind_name
+from shoal.space.layers import Layer, given_crs, is_planar, label_column, missing_column, read_layer
 from shoal.space.projection import LONLAT
 
 _ID_NAMES = ("site", "site_id", "id")
@@ -60,6 +61,7 @@ def read_sites(
         source, x, y, found_crs = _table_points(table, path, x_column, y_column)
         if crs is not None:
             found_crs = given_crs(crs)
+    check_coordinates(np.column_stack([x, y]), found_crs, "sites", planar_said=is_planar(crs))
     ids = label_column(source, id_column, _ID_NAMES, row_prefix="S", what="site")
     return Sites(ids=ids, x=x, y=y, crs=found_crs)
 
@@ -79,6 +81,16 @@ def _plain_table(path: Path) -> pa.Table | None:
 
 
 def _points(source: Layer) -> tuple[np.ndarray, np.ndarray, str | None]:
+    kind = shapely.get_type_id(source.geometry)
+    other = np.flatnonzero((kind != 0) | shapely.is_empty(source.geometry))
+    if len(other):
+        first = other[0]
+        raise GeometryError(
+            "geometry-type" if kind[first] > 0 else "geometry-empty",
+            f"sites must be points; row {first + 1} has a {kind_name(source.geometry[first])}"
+            f"{'' if kind[first] > 0 else ' with no coordinates'}.",
+            "Polygons are zones; for sites take a point of each.",
+        )
     return shapely.get_x(source.geometry), shapely.get_y(source.geometry), source.crs
 
 

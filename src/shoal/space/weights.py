@@ -1,8 +1,9 @@
 """Area weights: how one visit at a site is shared out over zones, in integer units.
 
 W[zone, site] = area(cell of site, in zone) / area(cell of site), times LATTICE = 2**20 and rounded so that a
-column never sums to more than LATTICE. One visit therefore moves the zone counts by at most LATTICE in L1: this is
-the step of the sensitivity proof that geometry pays for. The weights are public: they come from sites and zones only.
+column never sums to more than LATTICE. One visit therefore moves the zone counts by at most LATTICE in L1:
+this is the step of the sensitivity proof that geometry pays for. The weights are public: sites and zones are
+all they come from.
 
 >>> AreaWeights.identity(2).spread(np.array([[3], [5]])).tolist()
 [[3145728], [5242880]]
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse
 import shapely
+from shapely.geometry.base import BaseGeometry
 
 from shoal.errors import GeometryError, GuaranteeError
 from shoal.space.sites import Sites
@@ -47,23 +49,24 @@ class AreaWeights:
     @classmethod
     def identity(cls, count: int) -> AreaWeights:
         """Each place is its own zone: for points that were located in zones already."""
-        matrix = scipy.sparse.csr_array(scipy.sparse.eye_array(count, dtype=np.int64) * LATTICE)
+        units = np.full(count, LATTICE, np.int64)
+        place = np.arange(count)
+        matrix = scipy.sparse.csr_array((units, (place, place)), shape=(count, count))
         return cls(matrix=matrix, lattice=LATTICE, lost=np.zeros(count))
 
     @property
     def shape(self) -> tuple[int, int]:
-        zones, sites = self.matrix.shape
-        return zones, sites
+        return len(self.matrix.indptr) - 1, len(self.lost)
 
     @property
     def column_l1(self) -> int:
         """Largest L1 norm of a column: what one visit can move the zone counts by, in units."""
-        return int(self.matrix.sum(axis=0).max(initial=0))
+        return int(np.asarray(self.matrix.sum(axis=0)).max(initial=0))
 
     @property
     def column_l2_squared(self) -> int:
         """Largest squared L2 norm of a column."""
-        return int(self.matrix.power(2).sum(axis=0).max(initial=0))
+        return int(np.asarray(self.matrix.power(2).sum(axis=0)).max(initial=0))
 
     def spread(self, counts: np.ndarray) -> np.ndarray:
         """Zone counts in units, int64 [zones, slots], from site counts, int64 [sites, slots]: exact."""
@@ -79,22 +82,31 @@ class AreaWeights:
         return np.asarray(self.matrix @ counts.astype(np.int64, copy=False))
 
 
-def voronoi_weights(sites: Sites, zones: Zones) -> AreaWeights:
+def voronoi_weights(sites: Sites, zones: Zones, *, city: BaseGeometry | None = None) -> AreaWeights:
     """Weights from the Voronoi cells of `sites`, measured in an equal-area plane (planar input: as it is).
 
-    The cell of a site inside the zones is clipped to the zones, so all of its visits stay in the city. The cell of
-    a site outside is bounded by a public envelope (see `voronoi_cells`); the share of it that lies in the zones is
-    kept, the rest is `lost`. Sites at one position share one cell and have equal weights.
+    The cell of a site in the city is clipped to the city. The city is where people can be: the union of the
+    zones, unless a polygon `city` (public, in the zones' coordinates) says more; where it reaches beyond the
+    zones, weight is lost. The cell of a site outside the city is bounded by a public envelope (see
+    `voronoi_cells`), and only the share of it that lies in the zones is kept. Sites at one position share one cell and
+    have equal weights.
     """
-    plane = to_plane(sites, zones)
+    plane = to_plane(sites, zones, city)
     cells = voronoi_cells(plane)
     cell, zone = shapely.STRtree(plane.zones).query(cells, predicate="intersects")
+    order = np.lexsort((zone, cell))
+    cell, zone = cell[order], zone[order]
     area = shapely.area(shapely.intersection(cells[cell], plane.zones[zone]))
     in_zones = np.bincount(cell, weights=area, minlength=len(cells))
-    # Overlaps of zones, however thin, must not count a place twice.
-    whole = np.where(plane.inside, in_zones, np.maximum(shapely.area(cells), in_zones))
+    whole = shapely.area(cells)
+    if plane.city is None:
+        whole[plane.inside] = in_zones[plane.inside]
+    else:
+        whole[plane.inside] = shapely.area(shapely.intersection(cells[plane.inside], plane.city))
+    whole = np.maximum(whole, in_zones)  # where zones overlap by a sliver, no place counts twice
     kept = np.divide(in_zones, whole, out=np.zeros(len(cells)), where=whole > 0)
-    units = _round_columns(cell, area / whole[cell], kept)
+    share = np.divide(area, whole[cell], out=np.zeros(len(cell)), where=whole[cell] > 0)
+    units = round_columns(cell, share, kept)
     by_cell = scipy.sparse.coo_array((units, (zone, cell)), shape=(zones.count, len(cells)), dtype=np.int64)
     matrix = scipy.sparse.csr_array(by_cell.tocsc()[:, plane.cell_of_site])
     matrix.eliminate_zeros()
@@ -102,24 +114,24 @@ def voronoi_weights(sites: Sites, zones: Zones) -> AreaWeights:
     return AreaWeights(matrix=matrix, lattice=LATTICE, lost=1.0 - kept[plane.cell_of_site])
 
 
-def _round_columns(column: np.ndarray, share: np.ndarray, total: np.ndarray) -> np.ndarray:
+def round_columns(column: np.ndarray, share: np.ndarray, total: np.ndarray) -> np.ndarray:
     """Largest-remainder rounding: units per entry; each column sums to floor(total * LATTICE).
 
     Entries below one unit become 0 and never win a remainder; a column of nothing else sums to 0.
+    `column` must be sorted; equal remainders go to the earlier entry.
     """
     exact = share * LATTICE
     units = np.floor(exact).astype(np.int64)
-    remainder = exact - units
-    kept = units > 0
+    kept = np.flatnonzero(units > 0)
+    remainder = exact[kept] - units[kept]
+    owner = column[kept]
+    entries = np.bincount(owner, minlength=len(total))
+    held = np.zeros(len(total), np.int64)
+    np.add.at(held, owner, units[kept])
     target = np.floor(np.minimum(total, 1.0) * LATTICE).astype(np.int64)
-    column_units = np.bincount(column, weights=units, minlength=len(total)).astype(np.int64)
-    missing = target - column_units
-    for j in np.flatnonzero(missing):
-        entries = np.flatnonzero((column == j) & kept)
-        if len(entries) == 0:
-            continue
-        each, extra = divmod(int(missing[j]), len(entries))
-        units[entries] += each
-        order = np.argsort(-remainder[entries], kind="stable")  # ties: the earlier zone
-        units[entries[order[:extra]]] += 1
+    each, extra = np.divmod(target - held, np.maximum(entries, 1))
+    order = np.lexsort((-remainder, owner))  # stable: within a column, the largest remainder first
+    rank = np.arange(len(kept)) - np.repeat(np.cumsum(entries) - entries, entries)
+    units[kept] += each[owner]
+    units[kept[order]] += rank < extra[owner]
     return units

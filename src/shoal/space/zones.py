@@ -12,7 +12,8 @@ import numpy as np
 import shapely
 
 from shoal.errors import GeometryError
-from shoal.space.layers import Layer, label_column, read_layer, text_column
+from shoal.space.checks import SLIVER, Choice, ZoneChecks, check_zones
+from shoal.space.layers import Layer, is_planar, label_column, read_layer, text_column
 from shoal.space.locate import Locator
 from shoal.space.projection import LONLAT, transform
 
@@ -87,13 +88,23 @@ def read_zones(
     name_column: str | None = None,
     layer: str | None = None,
     crs: str | None = None,
-    on_overlap: str = "stop",
+    on_overlap: Choice = "stop",
+    holes: Choice = "warn",
+    repair: bool = False,
+    sliver: float = SLIVER,
 ) -> Zones:
-    """Zones from GeoJSON, GeoParquet, a Shapefile (also zipped) or a GeoPackage."""
+    """Zones from GeoJSON, GeoParquet, a Shapefile (also zipped) or a GeoPackage, checked.
+
+    `id_column` may be left out for a column `zone`, `zone_id` or `id`; "row" numbers the rows (Z0001). `crs`
+    stands in for what the file says ("planar": metres with no place). Overlaps and holes above `sliver` stop,
+    warn or pass.
+    """
+    checks = ZoneChecks(repair=repair, on_overlap=on_overlap, holes=holes, sliver=sliver)
     source = read_layer(path, layer=layer, crs=crs)
     ids = label_column(source, id_column, _ID_NAMES, row_prefix="Z", what="zone")
     names = _names(source, name_column, ids)
-    return Zones(ids=ids, names=names, geometry=source.geometry, crs=source.crs)
+    geometry, notes = check_zones(ids, source.geometry, source.crs, checks, planar_said=is_planar(crs))
+    return Zones(ids=ids, names=names, geometry=geometry, crs=source.crs, notes=notes)
 
 
 def _names(source: Layer, name_column: str | None, ids: tuple[str, ...]) -> tuple[str, ...]:

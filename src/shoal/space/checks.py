@@ -1,0 +1,206 @@
+"""Checks on public geometry: what makes zones or sites unusable, named by id and place.
+
+Everything here is public, so messages may show ids and coordinates.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import shapely
+
+from shoal.errors import GeometryError, PlanError
+from shoal.space.projection import equal_area_crs, is_lonlat, transform
+
+SLIVER = 0.01  # overlaps below this share of the smaller zone, and holes below it of the median zone, pass
+Choice = Literal["stop", "warn", "allow"]
+_POLYGON, _MULTIPOLYGON = 3, 6
+
+
+class GeometryWarning(UserWarning):
+    """Something about public geometry that the owner should know and that does not stop a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZoneChecks:
+    """What to do about faults of zones: repair invalid polygons; stop, warn or allow the others."""
+
+    repair: bool = False
+    on_overlap: Choice = "stop"
+    holes: Choice = "warn"
+    sliver: float = SLIVER
+
+    def __post_init__(self) -> None:
+        for name in ("on_overlap", "holes"):
+            if getattr(self, name) not in ("stop", "warn", "allow"):
+                raise PlanError("choice", f"{name} must be stop, warn or allow; got {getattr(self, name)!r}.")
+        if not 0 <= self.sliver < 1:
+            raise PlanError("sliver-range", f"sliver must be a share from 0 to below 1; got {self.sliver}.")
+
+
+def check_zones(
+    ids: tuple[str, ...],
+    geometry: np.ndarray,
+    crs: str | None,
+    checks: ZoneChecks,
+    *,
+    planar_said: bool = False,
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Usable polygons and notes on what was repaired or let pass."""
+    _check_polygons(ids, geometry)
+    check_coordinates(shapely.get_coordinates(geometry), crs, "zones", planar_said=planar_said)
+    geometry, notes = _valid(ids, geometry, repair=checks.repair)
+    flat = geometry
+    if is_lonlat(crs):
+        bounds = tuple(shapely.total_bounds(geometry).tolist())
+        flat = project_valid(geometry, str(crs), equal_area_crs(bounds))
+    notes += _overlaps(ids, flat, checks)
+    notes += _holes(geometry, flat, checks)
+    return geometry, tuple(notes)
+
+
+def project_valid(geometry: np.ndarray, source, target) -> np.ndarray:
+    """Polygons in another plane; rings that nearly touch may cross there, and are mended."""
+    return _mend(transform(geometry, source, target))
+
+
+def check_coordinates(xy: np.ndarray, crs: str | None, what: str, *, planar_said: bool = False) -> None:
+    """Finite coordinates that fit their coordinate system."""
+    bad = np.flatnonzero(~np.isfinite(xy).all(axis=1))
+    if len(bad):
+        raise GeometryError(
+            "coordinate-nan",
+            f"coordinates of {what} must be finite; {len(bad)} are not, the first at point {bad[0] + 1}.",
+            "Remove or complete these rows.",
+        )
+    x, y = np.abs(xy[:, 0]), np.abs(xy[:, 1])
+    if is_lonlat(crs) and ((x > 180).any() or (y > 90).any()):
+        first = xy[np.argmax((x > 180) | (y > 90))]
+        if (x <= 90).all() and (y <= 180).all():
+            raise GeometryError(
+                "lonlat-swapped",
+                f"latitude must be within 90 degrees; {what} have {first[1]:g}, as if x and y were swapped.",
+                "Give longitude as x and latitude as y.",
+            )
+        raise GeometryError(
+            "lonlat-range",
+            f"{what} must have longitudes within 180 and latitudes within 90; "
+            f"got ({first[0]:g}, {first[1]:g}).",
+            'If these are metres, name their coordinate system, such as EPSG:2154, or "planar".',
+        )
+    if crs is None and not planar_said and (x <= 180).all() and (y <= 90).all():
+        raise GeometryError(
+            "crs-missing",
+            f"the {what} name no coordinate system, and their coordinates look like degrees.",
+            'Pass the crs: "EPSG:4326" for longitude and latitude, or "planar" for metres.',
+        )
+
+
+def _check_polygons(ids: tuple[str, ...], geometry: np.ndarray) -> None:
+    kind = shapely.get_type_id(geometry)
+    empty = np.flatnonzero((kind < 0) | shapely.is_empty(geometry))
+    if len(empty):
+        raise GeometryError(
+            "geometry-empty",
+            f"every zone needs a shape; {len(empty)} have none, the first is {ids[empty[0]]!r}.",
+            "Remove these rows or give them a polygon.",
+        )
+    other = np.flatnonzero((kind != _POLYGON) & (kind != _MULTIPOLYGON))
+    if len(other):
+        raise GeometryError(
+            "geometry-type",
+            f"zones must be polygons; {ids[other[0]]!r} is a {kind_name(geometry[other[0]])} "
+            f"({len(other)} such rows).",
+            "Points are sites: pass them with --sites; for zones around points use a grid or H3.",
+        )
+
+
+def kind_name(shape) -> str:
+    return "missing shape" if shape is None else shape.geom_type
+
+
+def _valid(ids: tuple[str, ...], geometry: np.ndarray, *, repair: bool) -> tuple[np.ndarray, list[str]]:
+    bad = np.flatnonzero(~shapely.is_valid(geometry))
+    if not len(bad):
+        return geometry, []
+    shown = "; ".join(f"{ids[k]!r}: {shapely.is_valid_reason(geometry[k])}" for k in bad[:3])
+    if not repair:
+        raise GeometryError(
+            "polygon-invalid",
+            f"zones must be valid polygons; {len(bad)} are not: {shown}{', ...' if len(bad) > 3 else ''}.",
+            "Pass --repair-zones (repair=True), or mend the file with make_valid in QGIS or PostGIS.",
+        )
+    mended = _mend(geometry)
+    gone = bad[shapely.is_empty(mended[bad]) | (shapely.area(mended[bad]) == 0)]
+    if len(gone):
+        raise GeometryError(
+            "geometry-empty", f"zone {ids[gone[0]]!r} has no area, even after repair.", "Remove this row."
+        )
+    return mended, [f"repaired {len(bad)} invalid polygons: {shown}"]
+
+
+def _mend(geometry: np.ndarray) -> np.ndarray:
+    """make_valid on the invalid ones, keeping only what has area."""
+    bad = ~shapely.is_valid(geometry)
+    if not bad.any():
+        return geometry
+    mended = geometry.copy()
+    mended[bad] = shapely.make_valid(geometry[bad], method="structure", keep_collapsed=False)
+    return mended
+
+
+def _overlaps(ids: tuple[str, ...], flat: np.ndarray, checks: ZoneChecks) -> list[str]:
+    first, second = shapely.STRtree(flat).query(flat, predicate="intersects")
+    first, second = first[first < second], second[first < second]
+    overlap = shapely.area(shapely.intersection(flat[first], flat[second]))
+    area = shapely.area(flat)
+    share = overlap / np.minimum(area[first], area[second])
+    large = np.flatnonzero(share > checks.sliver)
+    if not len(large):
+        thin = int((share > 1e-9).sum())
+        return [f"{thin} pairs of zones overlap by slivers, at most {share.max():.2g} of one"] if thin else []
+    large = large[np.argsort(-share[large], kind="stable")]
+    pairs = ", ".join(f"{ids[first[k]]!r} and {ids[second[k]]!r} ({share[k]:.1%})" for k in large[:3])
+    return _found(
+        checks.on_overlap,
+        "zones-overlap",
+        f"zones must not overlap by more than {checks.sliver:.2g} of the smaller; "
+        f"{len(large)} pairs do: {pairs}.",
+        'Mend the zones, or accept with on_overlap="warn": a point in two zones then counts in the first.',
+    )
+
+
+def _holes(geometry: np.ndarray, flat: np.ndarray, checks: ZoneChecks) -> list[str]:
+    if checks.holes == "allow":
+        return []
+    parts = shapely.get_parts(shapely.union_all(flat))
+    holes = np.array([shapely.Polygon(ring) for part in parts for ring in part.interiors], dtype=object)
+    if not len(holes):
+        return []
+    area = shapely.area(holes)
+    large = area > checks.sliver * float(np.median(shapely.area(flat)))
+    if not large.any():
+        return [f"{len(holes)} slivers lie between zones, at most {area.max():.3g} in area"]
+    # Shown in the file's own coordinates, where the owner will look for it.
+    gaps = [ring for part in shapely.get_parts(shapely.union_all(geometry)) for ring in part.interiors]
+    widest = max((shapely.Polygon(ring) for ring in gaps), key=lambda p: p.area, default=holes[area.argmax()])
+    share = area[large].sum() / shapely.area(flat).sum()
+    place = widest.representative_point()
+    return _found(
+        checks.holes,
+        "zones-holes",
+        f"{int(large.sum())} holes lie between zones, {share:.2%} of their area; "
+        f"the largest is around ({place.x:.6g}, {place.y:.6g}).",
+        'Points there are outside every zone. Fill the holes, or pass holes="allow" if the city has them.',
+    )
+
+
+def _found(choice: Choice, code: str, message: str, remedy: str) -> list[str]:
+    if choice == "stop":
+        raise GeometryError(code, message, remedy)
+    if choice == "warn":
+        warnings.warn(f"{code}: {message}\n{remedy}", GeometryWarning, stacklevel=5)
+    return [message]

@@ -1,0 +1,92 @@
+"""A square grid of zones over a public box: squares of equal area, measured in metres.
+
+The box is configured, never read off events: a box around the data would tell who is at its edge.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import shapely
+
+from shoal.errors import PlanError
+from shoal.space.checks import check_coordinates
+from shoal.space.layers import given_crs
+from shoal.space.projection import LONLAT, equal_area_crs, is_lonlat, transform_xy, unit_m
+from shoal.space.zones import Zones
+
+MAX_CELLS = 1_000_000
+Box = tuple[float, float, float, float]
+
+
+def square_grid(box: Box, cell_m: float, *, crs: str | None = LONLAT, max_cells: int = MAX_CELLS) -> Zones:
+    """Squares of side `cell_m` covering `box` (west, south, east, north), from its south-west corner.
+
+    On the globe (`crs` in degrees) they are square in a Lambert equal-area plane centred on the box and come
+    back as lon/lat corners; in a projected or planar `crs` they are squares on its map.
+    Ids count rows northward and columns eastward: r012c034. Row by row, west to east.
+    """
+    crs = given_crs(crs)
+    box = _check_box(box, cell_m, crs)
+    plane = equal_area_crs(box) if is_lonlat(crs) else None
+    west, south, east, north = box if plane is None else _flat_bounds(box, str(crs), plane)
+    side = cell_m if plane is not None or crs is None else cell_m / unit_m(crs)
+    columns = max(1, math.ceil((east - west) / side - 1e-9))
+    rows = max(1, math.ceil((north - south) / side - 1e-9))
+    if rows * columns > max_cells:
+        raise PlanError(
+            "grid-size",
+            f"the grid would have {rows} x {columns} cells; at most {max_cells} are allowed.",
+            "Choose a larger cell or a smaller box.",
+        )
+    x, y = np.meshgrid(west + side * np.arange(columns + 1), south + side * np.arange(rows + 1))
+    if plane is not None:
+        x, y = transform_xy(x, y, plane, str(crs))
+    ids = _cell_ids(rows, columns)
+    return Zones(ids=ids, names=ids, geometry=_cells(x, y), crs=crs)
+
+
+def _cells(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Quadrilaterals between corner points [rows + 1, columns + 1]; neighbours share corners exactly."""
+    around = [
+        (slice(None, -1), slice(None, -1)),
+        (slice(None, -1), slice(1, None)),
+        (slice(1, None), slice(1, None)),
+        (slice(1, None), slice(None, -1)),
+    ]
+    ring = np.stack([np.stack([x[at], y[at]], axis=-1) for at in [*around, around[0]]], axis=2)
+    return np.asarray(shapely.polygons(ring.reshape(-1, 5, 2)))
+
+
+def _cell_ids(rows: int, columns: int) -> tuple[str, ...]:
+    row_digits, column_digits = max(3, len(str(rows - 1))), max(3, len(str(columns - 1)))
+    return tuple(f"r{r:0{row_digits}d}c{c:0{column_digits}d}" for r in range(rows) for c in range(columns))
+
+
+def _flat_bounds(box: Box, crs: str, plane) -> Box:
+    """Bounds in the plane of the box's outline, which bends there."""
+    outline = shapely.get_coordinates(shapely.segmentize(shapely.box(*box), max(box[2] - box[0], 1e-9) / 32))
+    x, y = transform_xy(outline[:, 0], outline[:, 1], crs, plane)
+    return float(x.min()), float(y.min()), float(x.max()), float(y.max())
+
+
+def _check_box(box: Box, cell_m: float, crs: str | None) -> Box:
+    if not (isinstance(cell_m, int | float) and math.isfinite(cell_m) and cell_m > 0):
+        raise PlanError(
+            "cell-size", f"the cell side must be above 0 metres; got {cell_m!r}.", "Use 500, say."
+        )
+    if (
+        len(box) != 4
+        or not all(math.isfinite(value) for value in box)
+        or box[0] >= box[2]
+        or box[1] >= box[3]
+    ):
+        raise PlanError(
+            "box-range",
+            f"a box is west, south, east, north with west < east and south < north; got {tuple(box)}.",
+            "Give four numbers in that order.",
+        )
+    check_coordinates(np.array([box[:2], box[2:]], float), crs, "grid box", planar_said=True)
+    west, south, east, north = (float(value) for value in box)
+    return west, south, east, north
