@@ -8,12 +8,13 @@ between commit and rename is finished by the next run with the same key, for fre
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from shoal.errors import GuaranteeError, LedgerError, OutputError, ShoalError
-from shoal.privacy.accounting import Loss
+from shoal.privacy.accounting import NANO, Loss, epsilon_for
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from shoal.privacy.ledger.amounts import show_nano
 from shoal.privacy.ledger.book import new_reservation
@@ -54,21 +55,19 @@ def release(ledger: Ledger, request: ReleaseRequest, build: Build) -> Committed:
     out = _absolute(request.out)
     stored = ledger.find(request.population, request.key)
     if stored is not None:
-        return _finish(stored, reused=True)
+        return _finish(stored)
     _sweep(ledger, out)
     staging = open_staging(out, new_reservation())
     try:
         stored, reused = _fill_and_record(ledger, request, staging, out, build)
-    except BaseException:
-        if not _is_recorded(ledger, request):
+        if not reused:
+            _place(stored)
+            return Committed(path=out, manifest_sha256=stored.manifest_sha256, reused=False)
+    finally:
+        if not _is_recorded(ledger, request, staging):
             staging.discard()
-        raise
-    if reused:
-        staging.discard()
-        return _finish(stored, reused=True)
-    move(staging.path, out)
-    staging.close()
-    return Committed(path=out, manifest_sha256=stored.manifest_sha256, reused=False)
+        staging.close()
+    return _finish(stored)
 
 
 def write_for_owner(out: Path, build: Build) -> Path:
@@ -82,12 +81,10 @@ def write_for_owner(out: Path, build: Build) -> Path:
         staging.seal(manifest)
         move(staging.path, out)
     except OSError as error:
-        staging.discard()
         raise unwritable(out, error) from error
-    except BaseException:
-        staging.discard()
-        raise
-    staging.close()
+    finally:
+        staging.discard()  # nothing is left of it once it was moved
+        staging.close()
     return out
 
 
@@ -96,7 +93,7 @@ def _fill_and_record(
 ) -> tuple[AlreadyReleased, bool]:
     """Reserve, build, seal, commit; or the release that another run committed under the key just now."""
     reservation = None
-    name = staging.path.name.rpartition("-")[2]
+    name = _name(staging)
     if request.loss is not None:
         reservation = ledger.reserve(
             request.population,
@@ -149,36 +146,58 @@ def _check_manifest(manifest: Manifest, request: ReleaseRequest) -> None:
     if manifest.population != request.population:
         raise GuaranteeError("manifest-population", "the manifest names another population than the ledger.")
     if manifest.is_private != (request.loss is not None):
-        raise GuaranteeError(
-            "manifest-kind", "the manifest's guarantee is not the one the ledger was asked for."
-        )
+        raise GuaranteeError("manifest-kind", "the manifest's kind of guarantee is not the one asked for.")
+    if request.loss is not None:
+        _check_price(manifest.guarantee, request.loss)
 
 
-def _finish(stored: AlreadyReleased, *, reused: bool) -> Committed:
-    """The stored release in its place; completes the rename if the run that committed it died."""
+def _check_price(guarantee: Mapping[str, Any], loss: Loss) -> None:
+    """A manifest may promise less than was paid for, never more."""
+    delta = guarantee["delta"]
+    bounds = [epsilon_for(loss.rho_nano, delta)] if delta > 0 else []
+    if loss.pure_epsilon_nano is not None:
+        bounds.append(loss.pure_epsilon_nano / NANO)
+    epsilon_holds = bool(bounds) and guarantee["epsilon"] >= min(bounds) * (1 - 1e-12)
+    rho_holds = "rho" not in guarantee or round(guarantee["rho"] * NANO) >= loss.rho_nano
+    if not (epsilon_holds and rho_holds):
+        raise GuaranteeError("manifest-price", "the manifest promises more than the ledger was charged for.")
+
+
+def _place(stored: AlreadyReleased) -> None:
+    """Complete the rename of a recorded release, unless another run did."""
     out = Path(stored.path)
     waiting = staging_path(out, stored.reservation)
-    if _is_release(waiting, stored):
-        move(waiting, out)
+    try:
+        if _is_release(waiting, stored):
+            move(waiting, out)
+    except OutputError:
+        if not _is_release(out, stored):
+            raise
+
+
+def _finish(stored: AlreadyReleased) -> Committed:
+    """The stored release in its place; completes the rename if the run that committed it died."""
+    out = Path(stored.path)
+    _place(stored)
     if not _is_release(out, stored) or check_release(out).problems:
         raise LedgerError(
             "release-missing",
             f"this run was released to {out} before, but that folder is gone or was changed.",
             "Restore it from a copy; or run again with a new --run-id, which spends again.",
         )
-    return Committed(path=out, manifest_sha256=stored.manifest_sha256, reused=reused)
+    return Committed(path=out, manifest_sha256=stored.manifest_sha256, reused=True)
 
 
 def _sweep(ledger: Ledger, out: Path) -> None:
     """Clear what dead runs left for `out`: committed releases are put in place, the rest is removed."""
     recorded = {stored.reservation: stored for _, stored in ledger.releases() if stored.path == str(out)}
     for staging in leftovers(out):
-        stored = recorded.get(staging.path.name.rpartition("-")[2])
+        stored = recorded.get(_name(staging))
         if stored is not None and _is_release(staging.path, stored):
-            staging.close()
-            _finish(stored, reused=True)
+            _place(stored)
         else:
             staging.discard()
+        staging.close()
 
 
 def _is_release(folder: Path, stored: AlreadyReleased) -> bool:
@@ -188,12 +207,17 @@ def _is_release(folder: Path, stored: AlreadyReleased) -> bool:
         return False
 
 
-def _is_recorded(ledger: Ledger, request: ReleaseRequest) -> bool:
-    """Whether a failed run reached the ledger after all; when in doubt its folder is kept hidden."""
+def _is_recorded(ledger: Ledger, request: ReleaseRequest, staging: Staging) -> bool:
+    """Whether this run reached the ledger after all; when in doubt its hidden folder is kept."""
     try:
-        return ledger.find(request.population, request.key) is not None
+        stored = ledger.find(request.population, request.key)
     except ShoalError:
         return True
+    return stored is not None and stored.reservation == _name(staging)
+
+
+def _name(staging: Staging) -> str:
+    return staging.path.name.rpartition("-")[2]
 
 
 def _absolute(path: Path) -> Path:

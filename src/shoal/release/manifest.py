@@ -112,10 +112,10 @@ def _check_unit(manifest: Manifest) -> None:
 
 
 def _check_price(guarantee: Mapping[str, Any]) -> None:
-    epsilon, delta, rho = (guarantee.get(name) for name in ("epsilon", "delta", "rho"))
+    epsilon, delta, rho = (guarantee.get(name, math.nan) for name in ("epsilon", "delta", "rho"))
     if not _number(epsilon) or epsilon <= 0 or not _number(delta) or not 0 <= delta < 1:
         raise _malformed("differential privacy needs an epsilon above 0 and a delta from 0 to below 1.")
-    if not (rho is None or (_number(rho) and rho > 0)):
+    if "rho" in guarantee and (not _number(rho) or rho <= 0):
         raise _malformed("rho must be a number above 0 where it is given.")
     if not guarantee.get("neighbours"):
         raise _malformed("differential privacy needs its neighbours named.")
@@ -153,14 +153,14 @@ def _check_values(value: Any) -> None:
     elif isinstance(value, list | tuple):
         for inner in value:
             _check_values(inner)
-    elif type(value) not in (str, int, float, bool, type(None)):
+    elif not isinstance(value, str | int | float | bool | None):
         raise _malformed(f"it cannot hold a value of type {type(value).__name__}.")
     elif isinstance(value, float) and not math.isfinite(value):
         raise _malformed("its numbers must be finite.")
 
 
 def _number(value: Any) -> bool:
-    return type(value) in (int, float)
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

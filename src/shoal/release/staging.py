@@ -31,9 +31,9 @@ class Staging:
             raise OutputError("reserved-name", f"{MANIFEST} is written when the release is sealed.")
         files = {}
         for path in sorted(self.path.rglob("*")):
-            path.chmod(0o700 if path.is_dir() else 0o600, follow_symlinks=False)
             if path.is_symlink() or not (path.is_file() or path.is_dir()):
                 raise OutputError("strange-file", "a release holds only plain files and folders.")
+            path.chmod(0o700 if path.is_dir() else 0o600)
             if path.is_file():
                 name = path.relative_to(self.path).as_posix()
                 files[name] = FileEntry(sha256=sha256_file(path), bytes=path.stat().st_size)
@@ -48,7 +48,6 @@ class Staging:
 
     def discard(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
-        self.close()
 
     def close(self) -> None:
         os.close(self.handle)

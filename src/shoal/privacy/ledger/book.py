@@ -86,7 +86,7 @@ class Ledger:
                 raise LedgerError(
                     "limit-below-spent",
                     f'the population "{name}" has spent {population.currency} = '
-                    f"{show_nano(population.spent_nano)}; the new limit {show_nano(limit_nano)} is below that.",
+                    f"{show_nano(population.spent_nano)}; a limit of {show_nano(limit_nano)} is below that.",
                     "What is spent stays spent; choose a limit above it.",
                 )
             return {
@@ -119,7 +119,8 @@ class Ledger:
                 "a seeded run is reproducible, so its noise hides nothing; the ledger takes no such release.",
                 "Leave the seed out to publish, or write the run to the owner's folder.",
             )
-        _text(key, "key"), _text(what, "what")
+        _text(key, "key")
+        _text(what, "what")
         token = secrets.token_hex(32)
         reservation = reservation or new_reservation()
 
@@ -151,7 +152,8 @@ class Ledger:
 
     def commit(self, reservation: Reservation, manifest_sha256: str, path: str) -> AlreadyReleased:
         """Tie a reserve to the one release it paid for; once, and only with the reserve's token."""
-        _sha256(manifest_sha256), _text(path, "path", longest=5000)
+        _sha256(manifest_sha256)
+        _text(path, "path", longest=5000)
 
         def decide(state: State) -> tuple[Content, AlreadyReleased]:
             spend = state.by_reservation.get(reservation.reservation)
@@ -183,7 +185,10 @@ class Ledger:
         self, population: str, key: str, what: str, manifest_sha256: str, path: str, *, reservation: str
     ) -> AlreadyReleased:
         """Record a release that is not differentially private: where it is, and no epsilon."""
-        _text(key, "key"), _text(what, "what"), _sha256(manifest_sha256), _text(path, "path", longest=5000)
+        _text(key, "key")
+        _text(what, "what")
+        _text(path, "path", longest=5000)
+        _sha256(manifest_sha256)
         released = AlreadyReleased(reservation=reservation, path=path, manifest_sha256=manifest_sha256)
 
         def decide(state: State) -> tuple[Content | None, AlreadyReleased]:
@@ -280,7 +285,7 @@ def _state(stored: list[StoredRow], where: str) -> State:
         raise LedgerError(
             "ledger-damaged",
             f"row {findings[0].seq} of the ledger {where} does not verify: {findings[0].message}",
-            "See `shoal ledger verify`; restore the file from a backup. Nothing is spent or released until then.",
+            "See `shoal ledger verify` and restore a backup. Nothing is released until then.",
         )
     return state
 

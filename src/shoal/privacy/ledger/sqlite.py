@@ -165,7 +165,7 @@ def _schema_problems(connection: sqlite3.Connection) -> list[Finding]:
 
 
 def _explain(error: sqlite3.Error | OSError, path: Path) -> LedgerError:
-    reason = error.strerror if isinstance(error, OSError) else str(error)
+    reason = (error.strerror or "error") if isinstance(error, OSError) else str(error)
     if isinstance(error, sqlite3.Error) and "locked" in reason:
         return LedgerError(
             "ledger-busy", f"the ledger {path} is in use by another process.", "Try again later."
