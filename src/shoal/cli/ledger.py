@@ -1,0 +1,183 @@
+"""shoal ledger: populations, their budgets, and what was spent on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from shoal.privacy.ledger import Population
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+@click.group()
+def ledger() -> None:
+    """Populations, their lifetime budgets, and what was spent on them.
+
+    The ledger is one file: SHOAL_LEDGER, or ledger.sqlite in your data folder.
+    """
+
+
+def _amounts(command: Callable) -> Callable:
+    options = [
+        click.option("--epsilon", type=float, help="Lifetime epsilon at --delta; counted in rho."),
+        click.option("--delta", type=float, help="Delta for --epsilon, 1e-6 say."),
+        click.option("--rho", help="Lifetime rho (zCDP)."),
+        click.option("--pure-epsilon", help="Lifetime epsilon for pure releases only."),
+        click.option("--note", default="", help="A line to remember it by."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@ledger.command(epilog="Example:  shoal ledger create paris-2026 --epsilon 4 --delta 1e-6")
+@click.argument("name")
+@_amounts
+@_JSON
+def create(name: str, note: str, as_json: bool, **asked: Any) -> None:
+    """Open population NAME: the people in the data, with one budget for all releases about them.
+
+    Give --epsilon with --delta, or --rho, or --pure-epsilon.
+    """
+    from shoal.privacy.ledger import open_ledger
+
+    currency, limit_nano = _limit(**asked)
+    book = open_ledger()
+    book.create(name, currency=currency, limit_nano=limit_nano, delta=asked["delta"], note=note)
+    _print_one(book.state().population(name), as_json)
+
+
+@ledger.command("raise", epilog="Example:  shoal ledger raise paris-2026 --epsilon 6 --delta 1e-6")
+@click.argument("name")
+@_amounts
+@_JSON
+def raise_(name: str, note: str, as_json: bool, **asked: Any) -> None:
+    """Set a new lifetime budget for population NAME, never below what is spent."""
+    from shoal.errors import PlanError
+    from shoal.privacy.ledger import open_ledger
+
+    book = open_ledger()
+    population = book.state().population(name)
+    if asked["epsilon"] is not None and asked["delta"] is None and population.delta:
+        asked["delta"] = float(population.delta)
+    currency, limit_nano = _limit(**asked)
+    if currency != population.currency:
+        raise PlanError(
+            "budget-currency",
+            f'the population "{name}" is counted in {population.currency}; the new limit is in {currency}.',
+            "Pass --pure-epsilon." if population.currency == "epsilon" else "Pass --rho or --epsilon.",
+        )
+    book.raise_limit(name, limit_nano, note=note)
+    _print_one(book.state().population(name), as_json)
+
+
+@ledger.command(epilog="Example:  shoal ledger show paris-2026")
+@click.argument("name", required=False)
+@_JSON
+def show(name: str | None, as_json: bool) -> None:
+    """Show every population, or the history of NAME.
+
+    Note the head somewhere else: `shoal ledger verify --head HASH` later shows that no row is gone.
+    """
+    from shoal.cli.ledger_table import print_populations, print_rows
+    from shoal.privacy.ledger import open_ledger
+
+    book = open_ledger()
+    state = book.state()
+    populations = [state.population(name)] if name else list(state.populations.values())
+    if as_json:
+        described = [_described(population, rows=name is not None) for population in populations]
+        answer = {"ledger": book.store.where(), "head": book.head(), "populations": described}
+        click.echo(json.dumps(answer, indent=2))
+        return
+    print_populations(populations)
+    if name:
+        print_rows(populations[0])
+    click.echo(f"ledger {book.store.where()}\nhead   {book.head()}")
+
+
+@ledger.command(epilog="Example:  shoal ledger verify --head 7acb3ec3...")
+@click.option("--head", help="A head hash noted before; it must still be in the chain.")
+@_JSON
+@click.pass_context
+def verify(context: click.Context, head: str | None, as_json: bool) -> None:
+    """Walk the chain of hashes and check every rule at every row. Exits with 6 if one is broken."""
+    from shoal.errors import GuaranteeError
+    from shoal.privacy.ledger import open_ledger
+
+    book = open_ledger()
+    findings = book.verify(expected_head=head)
+    count = 0 if findings else len(book.store.rows())
+    if as_json:
+        answer = {"ok": not findings, "rows": count, "findings": [vars(finding) for finding in findings]}
+        click.echo(json.dumps({"ledger": book.store.where(), **answer}, indent=2))
+        context.exit(6 if findings else 0)
+    if findings:
+        lines = [f"  - {f'row {each.seq}' if each.seq else 'file'}: {each.message}" for each in findings]
+        raise GuaranteeError(
+            "ledger-damaged",
+            f"the ledger {book.store.where()} does not verify:\n" + "\n".join(lines),
+            "Restore it from a backup, and find out who changed it.",
+        )
+    click.echo(f"{count} rows, chain and totals hold.\nhead {book.head()}")
+
+
+def _limit(
+    *, epsilon: float | None, delta: float | None, rho: str | None, pure_epsilon: str | None
+) -> tuple[str, int]:
+    """The currency and the limit in nano that the flags ask for; exactly one budget."""
+    from shoal.errors import PlanError
+    from shoal.privacy.accounting import nano, rho_for
+
+    if sum(value is not None for value in (epsilon, rho, pure_epsilon)) != 1:
+        raise PlanError(
+            "budget-missing",
+            "a population needs one budget: --epsilon with --delta, or --rho, or --pure-epsilon.",
+            "Pass --epsilon 1 --delta 1e-6, say.",
+        )
+    if pure_epsilon is not None:
+        return "epsilon", nano(pure_epsilon)
+    if rho is not None:
+        return "rho", nano(rho)
+    if epsilon is None or delta is None:
+        raise PlanError("delta-missing", "--epsilon needs a --delta.", "Pass --delta 1e-6, say.")
+    return "rho", rho_for(epsilon, delta)
+
+
+def _print_one(population: Population, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_described(population, rows=False), indent=2))
+        return
+    from shoal.cli.ledger_table import print_populations
+
+    print_populations([population])
+
+
+def _described(population: Population, *, rows: bool) -> dict[str, Any]:
+    from shoal.privacy.accounting import epsilon_for
+
+    answer: dict[str, Any] = {
+        "name": population.name,
+        "currency": population.currency,
+        "limit_nano": population.limit_nano,
+        "spent_nano": population.spent_nano,
+        "left_nano": population.left_nano,
+        "delta": float(population.delta) if population.delta else None,
+        "tuned_on_private_data": population.tuned,
+        "note": population.note,
+        "created": population.at,
+    }
+    if population.currency == "rho" and population.delta:
+        delta = float(population.delta)
+        answer["epsilon_limit"] = epsilon_for(population.limit_nano, delta)
+        answer["epsilon_spent"] = epsilon_for(population.spent_nano, delta)
+    if rows:
+        names = ("seq", "at", "what", "key", "cost_nano", "status")
+        answer["spends"] = [{name: getattr(spend, name) for name in names} for spend in population.spends]
+        answer["notes"] = [dict(note) for note in population.notes]
+    return answer
