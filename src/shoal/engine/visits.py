@@ -1,7 +1,7 @@
 """The kernel of density: one visit per user and slot, at most `ell` per user, counted per site and slot.
 
 For each user, with three independent keys derived from the run key:
-  1. in each slot of the window, one of the distinct (time, site) events, uniformly: the smallest F1(user, event);
+  1. in each slot, one of the distinct (time, site) events, uniformly: the smallest F1(user, event);
   2. of these visits at most `ell`, uniformly: the smallest F2(user, slot);
   3. for the one-visit histogram, one of them, uniformly: number F3(user) modulo how many they are.
 F is SipHash keyed by the secret run key, so the choices are uniform to anyone without it and the same

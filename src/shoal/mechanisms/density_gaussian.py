@@ -6,7 +6,7 @@ Requires     each user in at most `ell` slots, at most once per slot (checked by
 Sensitivity  L2: Delta^2 <= ell * max_s |W_s|^2. A user touches at most ell slots; in each, the counts move
              by one column W_s of the area weights. All in integer lattice units, so nothing is rounded.
 Public       zones, slots, W, ell, sigma.
-Source       Acs and Castelluccia 2014, section 4 (the Gaussian variant of their perturbation, on plain counts).
+Source       Acs and Castelluccia 2014, section 4 (Gaussian noise, here on plain counts).
 Deviations   discrete instead of continuous noise (Canonne, Kamath, Steinke 2020: the same rho); scale from
              zCDP instead of their constant, which holds for epsilon <= 1 only.
 

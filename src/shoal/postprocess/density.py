@@ -26,7 +26,7 @@ def estimate_density(noisy: NoisyCounts, decimals: int = 1) -> DensityEstimate:
 
 
 def half_width(noisy: NoisyCounts) -> float:
-    """Half a 95 % interval of the noise: 1.96 sigma, or b ln 20 for Laplace; one lattice step is far below both."""
+    """Half a 95 % interval of the noise: 1.96 sigma, or b ln 20 for Laplace; a lattice step is far below."""
     if noisy.family == "discrete gaussian":
         return Z95 * noisy.scale
     return math.log(20.0) * noisy.scale

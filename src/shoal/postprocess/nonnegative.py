@@ -16,7 +16,7 @@ Z95 = 1.959963984540054
 
 
 def keep_totals(noisy: np.ndarray) -> np.ndarray:
-    """Per slot (column): the nearest non-negative vector with the same total (zero where that is negative)."""
+    """Per slot (column): the nearest non-negative vector with the same total (zero if that is negative)."""
     zones, slots = noisy.shape
     totals = noisy.sum(axis=0)
     ordered = -np.sort(-noisy, axis=0)

@@ -109,7 +109,7 @@ def _check_query(exact: np.ndarray, scale: float) -> None:
 
 
 def _add(kind: str, exact: np.ndarray, scale: float, processes: int) -> np.ndarray:
-    """exact + integer noise. Noise does not depend on `exact`, so it may be drawn elsewhere and added here."""
+    """exact + integer noise. Noise does not depend on `exact`, so it may be drawn elsewhere."""
     _check_query(exact, scale)
     if exact.size and int(np.abs(exact).max()) > 2**61:
         raise GuaranteeError("noise-lattice", "the counts do not fit the lattice; use a coarser one.")
@@ -159,7 +159,9 @@ def _draw_in_processes(kind: str, scale: float, count: int, processes: int) -> n
     outputs = [child.communicate()[0] for child in children]
     for child, output, share in zip(children, outputs, shares[1:], strict=True):
         if child.returncode != 0 or len(output) != 8 * share:
-            raise GuaranteeError("noise-process", "a process that draws noise ended early; nothing was released.")
+            raise GuaranteeError(
+                "noise-process", "a process that draws noise ended early; nothing was released."
+            )
     return np.concatenate([own, *(np.frombuffer(output, dtype=np.int64) for output in outputs)])
 
 
