@@ -12,7 +12,7 @@ from shoal.privacy.accounting import epsilon_for
 from shoal.privacy.ledger import Population
 from shoal.privacy.ledger.amounts import show_nano
 
-_BAR = 20
+_BAR = 10
 
 
 def print_populations(populations: Iterable[Population]) -> None:
@@ -22,18 +22,11 @@ def print_populations(populations: Iterable[Population]) -> None:
         print("The ledger has no population yet. Make one with `shoal ledger create`.")
         return
     table = Table()
-    for heading in ("population", "budget", "counted in", "limit", "spent", "left", "epsilon spent"):
-        table.add_column(heading, overflow="fold")
+    for heading in ("population", "budget", "spent", "left", "spent as epsilon"):
+        table.add_column(heading, overflow="fold", no_wrap=heading == "budget")
     for each in populations:
-        table.add_row(
-            escape(each.name),
-            _bar(each),
-            each.currency,
-            show_nano(each.limit_nano),
-            show_nano(each.spent_nano),
-            show_nano(each.left_nano),
-            _epsilon(each),
-        )
+        spent = f"{each.currency} {_short(each.spent_nano, up=True)} of {_short(each.limit_nano)}"
+        table.add_row(escape(each.name), _bar(each), spent, _short(each.left_nano), _epsilon(each))
     Console().print(table)
 
 
@@ -57,14 +50,20 @@ def _bar(population: Population) -> str:
     return "█" * full + "░" * (_BAR - full)
 
 
+def _short(nano: int, *, up: bool = False) -> str:
+    """Four digits after the point, rounded so that nothing looks better than it is; --json has all."""
+    step = 10**5
+    return show_nano(-(-nano // step) * step if up else nano // step * step)
+
+
 def _epsilon(population: Population) -> str:
     if population.currency == "epsilon":
-        return f"{show_nano(population.spent_nano)} of {show_nano(population.limit_nano)}"
+        return "pure, as it is"
     if not population.delta:
         return ""
     delta = float(population.delta)
     spent, limit = epsilon_for(population.spent_nano, delta), epsilon_for(population.limit_nano, delta)
-    return f"{spent:.4f} of {limit:.4f} at delta {delta:g}"
+    return f"{spent:.3f} of {limit:.3f} at {delta:g}"
 
 
 _NOTED = {

@@ -20,7 +20,7 @@ def recipient_readme(manifest: Manifest, columns: Mapping[str, Mapping[str, str]
         _guarantee(manifest),
         *_columns(columns),
         "## How to read the noise\n\n" + (extra.strip() or _READ_NOISE[manifest.is_private]),
-        "## Check it\n\n`shoal verify FOLDER` compares every file with the manifest and prints the guarantee.",
+        "## Check it\n\n`shoal verify FOLDER` compares all files with the manifest and prints the guarantee.",
         f"## Licence\n\n{manifest.licence}",
     ]
     return "\n\n".join(parts) + "\n"
@@ -63,7 +63,7 @@ def _columns(columns: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 _READ_NOISE = {
-    True: "Random noise was added to every count. Small counts are mostly noise; sums over many zones or slots "
-    "are more exact in proportion. A zero may be a small number and a small number may be a zero.",
+    True: "Random noise was added to every count. Small counts are mostly noise; sums over many zones or "
+    "slots are more exact in proportion. A zero may be a small number and a small number may be a zero.",
     False: "No noise was added. The promise above says how people are hidden instead.",
 }

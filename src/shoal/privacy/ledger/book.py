@@ -22,7 +22,7 @@ from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger.amounts import CURRENCIES, check_nano, cost_nano, show_nano
 from shoal.privacy.ledger.chain import GENESIS, link, read_chain
 from shoal.privacy.ledger.protocol import Finding, Store, StoredRow
-from shoal.privacy.ledger.state import AlreadyReleased, Population, State, fold, token_sha256
+from shoal.privacy.ledger.state import AlreadyReleased, Population, Spend, State, fold, token_sha256
 
 Answer = TypeVar("Answer")
 Content = Mapping[str, Any]
@@ -126,10 +126,10 @@ class Ledger:
 
         def decide(state: State) -> tuple[Content | None, Reservation | AlreadyReleased]:
             owner = state.population(population)
-            cost = cost_nano(loss, owner.currency)
+            cost = self._cost(loss, owner.currency)
             if key in owner.released:
                 return None, owner.released[key]
-            _check_fits(owner, cost)
+            self._check_fits(owner, cost)
             content = {
                 "kind": "reserve",
                 "population": population,
@@ -160,14 +160,7 @@ class Ledger:
             owner = state.population(reservation.population)
             if spend is None or spend not in owner.spends:
                 raise LedgerError("unknown-reserve", "this commit belongs to no reserve of its population.")
-            if token_sha256(reservation.token) != spend.token_sha256:
-                raise LedgerError("wrong-token", "this commit does not carry the token of its reserve.")
-            if spend.key in owner.released:
-                raise LedgerError(
-                    "already-committed",
-                    "a release was committed under this key before; this run stays recorded as spent.",
-                    "Run the same command again to get the committed release.",
-                )
+            self._check_commit(owner, spend, reservation.token)
             released = AlreadyReleased(
                 reservation=spend.reservation, path=path, manifest_sha256=manifest_sha256
             )
@@ -254,6 +247,31 @@ class Ledger:
 
         self._append(decide)
 
+    def _cost(self, loss: Loss, currency: str) -> int:
+        return cost_nano(loss, currency)
+
+    def _check_fits(self, owner: Population, cost: int) -> None:
+        """Refuse what does not fit; `left` is without every reserve, resolved or not."""
+        if cost > owner.left_nano:
+            flag = "--epsilon" if owner.currency == "epsilon" or owner.delta else "--rho"
+            raise BudgetExceeded(
+                "budget-exceeded",
+                f"this release needs {owner.currency} = {show_nano(cost)}; "
+                f'the population "{owner.name}" has {show_nano(owner.left_nano)} left.',
+                f"Lower {flag}, or ask the owner to raise the budget with `shoal ledger raise`.",
+            )
+
+    def _check_commit(self, owner: Population, spend: Spend, token: str) -> None:
+        """One commit per key, by the holder of the reserve's token."""
+        if token_sha256(token) != spend.token_sha256:
+            raise LedgerError("wrong-token", "this commit does not carry the token of its reserve.")
+        if spend.key in owner.released:
+            raise LedgerError(
+                "already-committed",
+                "a release was committed under this key before; this run stays recorded as spent.",
+                "Run the same command again to get the committed release.",
+            )
+
     def _append(self, decide: Callable[[State], tuple[Content | None, Answer]]) -> Answer:
         """Run a decision on the state inside the store's transaction; record what it returns."""
         answers: list[Answer] = []
@@ -288,17 +306,6 @@ def _state(stored: list[StoredRow], where: str) -> State:
             "See `shoal ledger verify` and restore a backup. Nothing is released until then.",
         )
     return state
-
-
-def _check_fits(owner: Population, cost: int) -> None:
-    if owner.spent_nano + cost > owner.limit_nano:
-        flag = "--epsilon" if owner.currency == "epsilon" or owner.delta else "--rho"
-        raise BudgetExceeded(
-            "budget-exceeded",
-            f"this release needs {owner.currency} = {show_nano(cost)}; "
-            f'the population "{owner.name}" has {show_nano(owner.left_nano)} left.',
-            f"Lower {flag}, or ask the owner to raise the budget with `shoal ledger raise`.",
-        )
 
 
 def _text(value: object, name: str, *, longest: int = 1000, empty: bool = False) -> str:
