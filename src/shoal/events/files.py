@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
@@ -145,10 +145,11 @@ def corrupt_parquet(path: str, error: Exception) -> SourceError:
 def csv_header(path: str, delimiter: str | None) -> tuple[Header, int]:
     """The names in the first line, and 1 when something follows it, else 0."""
     try:
-        with open_text(path) as lines:
+        with open_text(path, errors="surrogateescape") as lines:
             first = lines.readline()
+            first.encode()  # bytes that are not UTF-8 further down are a matter of rows
             follows = any(line.strip() for line in lines)
-    except (UnicodeDecodeError, pa.ArrowException, OSError, EOFError) as error:
+    except (UnicodeError, pa.ArrowException, OSError, EOFError) as error:
         raise SourceError(
             "unreadable-csv",
             f'the header of "{path}" cannot be read ({str(error)[:120]}).',
@@ -166,11 +167,11 @@ def csv_header(path: str, delimiter: str | None) -> tuple[Header, int]:
     return Header(tuple(names), dict.fromkeys(names, "VARCHAR"), delimiter), int(follows)
 
 
-def open_text(path: str) -> io.TextIOWrapper:
+def open_text(path: str, errors: str = "strict") -> io.TextIOWrapper:
     """A CSV file as text, unpacked by its ending; a byte-order mark is skipped."""
     packed = "gzip" if path.endswith(".gz") else "zstd" if path.endswith(".zst") else None
     stream = pa.input_stream(path, compression=packed)
-    return io.TextIOWrapper(cast(io.BufferedIOBase, stream), encoding="utf-8-sig", newline="")
+    return io.TextIOWrapper(cast(Any, stream), encoding="utf-8-sig", errors=errors, newline="")
 
 
 def check_names(path: str, names: Sequence[str]) -> None:

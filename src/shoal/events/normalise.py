@@ -27,6 +27,10 @@ REASONS: dict[str, str] = {
     "null-flag": "the flag is missing or neither true nor false",
     "end-before-start": "the trip ends before it starts",
 }
+# How CSV lines that cannot be taken apart are left out. Not `ignore_errors` alone: in DuckDB 2.0 that loses the
+# good rows after a badly quoted one; and not `parallel = false`, which loses an unfinished last line in silence.
+COUNT_REJECTS = ", store_rejects = true"
+DROP_REJECTS = ", store_rejects = true, rejects_limit = 1"
 CODES = {name: code for code, name in enumerate(REASONS)}
 
 
@@ -59,11 +63,11 @@ def rows_sql(source: EventSource, rows: bool, flag: bool, rejects: str) -> str:
         if rows:
             picked += ["filename AS file", "row_number() OVER () AS row"]
         names = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in source.names)
-        files = (
-            f"read_csv({path_list(source)}, auto_detect = false, header = true, delim = {literal(source.delimiter)},"
-            f" quote = '\"', escape = '\"', nullstr = '', columns = {{{names}}}, hive_partitioning = false{rejects}"
-            f"{', filename = true' if rows else ''})"
+        options = (
+            f"auto_detect = false, header = true, delim = {literal(source.delimiter)}, quote = '\"',"
+            f" escape = '\"', nullstr = '', columns = {{{names}}}, hive_partitioning = false{rejects}"
         )
+        files = f"read_csv({path_list(source)}, {options}{', filename = true' if rows else ''})"
     return f"SELECT {', '.join(picked)} FROM {files}"
 
 
@@ -136,7 +140,7 @@ def judged_sql(source: EventSource, site_type: str | None, rows: bool, flag: boo
 
 
 def user_sql(source: EventSource) -> str:
-    return f"{label_sql('r_user', source.types['user'])} AS user"
+    return label_sql("r_user", source.types["user"]) + ' AS "user"'
 
 
 def label_sql(column: str, kind: str) -> str:

@@ -12,7 +12,8 @@ TimeUnit = Literal["s", "ms", "us"]
 OnBadRow = Literal["stop", "drop"]
 
 ROLES = (
-    "user time site lon lat x y trip start_time start_site end_time end_site flag".split()  # order of display
+    *("user", "time", "site", "lon", "lat", "x", "y", "trip"),
+    *("start_time", "start_site", "end_time", "end_site", "flag"),
 )
 
 # Times before 1970 or after 2100 are bad rows: they are parsing accidents, not events.

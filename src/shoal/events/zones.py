@@ -23,7 +23,7 @@ DAY_US = 86_400_000_000
 def zone_days(time_zone: str) -> pa.Table:
     """One row per local day: offset before and after the day's change, and the odd stretch between.
 
-    A local time `t` before `lo_us` has offset `before_us`, from `hi_us` on it has `after_us`; in between it is
+    A local time before `lo_us` has offset `before_us`, from `hi_us` on it has `after_us`; in between it is
     ambiguous (`fold` true) or does not exist. On ordinary days `lo_us = hi_us = 0`.
     """
     changes = offset_changes(time_zone)

@@ -1,0 +1,214 @@
+"""Check every row of a source in one streaming pass: how many are bad, why, and where the first ones are."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import duckdb
+
+from shoal.errors import SourceError
+from shoal.events.connection import limited_connection, prepared
+from shoal.events.lines import find_lines
+from shoal.events.normalise import COUNT_REJECTS, DROP_REJECTS, REASONS, events_sql
+from shoal.events.schema import EventSource
+from shoal.events.times import NAIVE, OFFSET, is_text, time_roles
+
+CODE_NAMES = tuple(REASONS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowReport:
+    """What is wrong with the rows of a source. For the owner's eyes: counts come from raw rows.
+
+    Rows of trip lists are counted point by point, under the row they came from.
+    """
+
+    rows: int
+    by_reason: Mapping[str, int]  # bad rows only
+    examples: Mapping[str, tuple[tuple[str, int], ...]]  # reason -> (file, row or line), the first ones
+    unit: str = "row"  # "row" of a Parquet file, "line" of a CSV file; both start at 1
+    offset_times: int = 0  # text times that name an offset from UTC
+    naive_times: int = 0  # text times that do not
+
+    @property
+    def bad(self) -> int:
+        return sum(self.by_reason.values())
+
+    @property
+    def good(self) -> int:
+        return self.rows - self.bad
+
+    def raise_if_bad(self) -> None:
+        """One error that says what is wrong and where, if anything is."""
+        if self.offset_times and self.naive_times:
+            raise SourceError(
+                "mixed-time-zones",
+                f"{self.offset_times} times name an offset from UTC and {self.naive_times} do not.",
+                "Write all of them with an offset, or all without and pass --time-zone.",
+            )
+        if self.by_reason.get("naive-time"):
+            raise SourceError(
+                "naive-time",
+                f"{self.naive_times} times have no time zone{self.where('naive-time')}.",
+                "Say which clock they show: --time-zone Europe/Paris, or --time-zone UTC.",
+            )
+        if self.bad:
+            counts = "; ".join(
+                f"{count} {reason} ({REASONS[reason]}){self.where(reason)}"
+                for reason, count in self.by_reason.items()
+            )
+            raise SourceError(
+                "bad-row",
+                f"{self.bad} of {self.rows} rows are bad: {counts}.",
+                "Repair them, or leave them out with --on-bad-row drop.",
+            )
+
+    def where(self, reason: str) -> str:
+        """The first bad rows, as ", row 3 of events.parquet"."""
+        found = self.examples.get(reason, ())
+        return "".join(f", {self.unit} {number} of {file}" for file, number in found[:3])
+
+
+def check_rows(
+    source: EventSource,
+    *,
+    sites: Sequence[str] | None = None,
+    progress: Callable[[float], None] | None = None,
+    limit: int = 5,
+    with_flag: bool = False,
+) -> RowReport:
+    """Read every row once and say which are bad; up to `limit` examples per reason.
+
+    `progress` is called with the share done, from 0 to 1.
+    """
+    found = FoundRows()
+    try:
+        with limited_connection() as connection, prepared(source, sites, connection) as (cursor, site_type):
+            query = counts_sql(source, site_type, limit, with_flag)
+            with reporting(cursor, progress):
+                for row in cursor.execute(query).fetchall():
+                    found.add(*row)
+            if source.format == "csv":
+                find_rejects(cursor, found)
+            reasons = {
+                name: found.counts[name] for name in CODE_NAMES if found.counts[name] and name != "good"
+            }
+            if source.format == "csv" and reasons:
+                find_examples(cursor, source, site_type, found, limit, with_flag)
+    except duckdb.Error as error:
+        raise unreadable(source, error) from None
+    return RowReport(
+        rows=found.counts.total(),
+        by_reason=reasons,
+        examples={name: tuple(sorted(found.examples[name])[:limit]) for name in reasons},
+        unit="row" if source.format == "parquet" else "line",
+        offset_times=found.styles[OFFSET],
+        naive_times=found.styles[NAIVE],
+    )
+
+
+@dataclass
+class FoundRows:
+    """Counts by reason, by time style and by file, while they are being collected."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    styles: Counter[int] = field(default_factory=Counter)
+    by_file: dict[str, Counter[str]] = field(default_factory=dict)
+    examples: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+
+    def add(
+        self, file: str, code: int, count: int, offset: int, naive: int, numbers: list[int] | None
+    ) -> None:
+        name = CODE_NAMES[code]
+        self.counts[name] += count
+        self.styles[OFFSET] += offset
+        self.styles[NAIVE] += naive
+        if name != "good":
+            self.by_file.setdefault(file, Counter())[name] += count
+        self.examples.setdefault(name, []).extend((file, number) for number in numbers or ())
+
+
+def counts_sql(source: EventSource, site_type: str | None, limit: int, with_flag: bool) -> str:
+    """Rows, time styles and first row numbers per file and reason."""
+    events = events_sql(source, site_type=site_type, rows=True, flag=with_flag, rejects=COUNT_REJECTS)
+    styled = [f"{role}_style" for role in time_roles(source) if is_text(role, source)]
+    totals = [
+        " + ".join(f"count(*) FILTER ({name} = {style})" for name in styled) or "0"
+        for style in (OFFSET, NAIVE)
+    ]
+    # Row numbers of CSV records are known only to a pass in order: see find_examples.
+    numbers = f"min(row, {int(limit)}) FILTER (reason <> 0)" if source.format == "parquet" else "NULL"
+    return (
+        f"SELECT file, reason, count(*), {', '.join(totals)}, {numbers} FROM ({events}) GROUP BY file, reason"
+    )
+
+
+def find_rejects(cursor: duckdb.DuckDBPyConnection, found: FoundRows) -> None:
+    """Lines that DuckDB could not take apart."""
+    query = (
+        "SELECT file_path, count(DISTINCT line) FROM reject_errors JOIN reject_scans USING (scan_id, file_id)"
+        " GROUP BY file_path"
+    )
+    for file, count in cursor.execute(query).fetchall():
+        found.add(file, CODE_NAMES.index("unparsable-row"), count, 0, 0, None)
+
+
+def find_examples(
+    cursor, source: EventSource, site_type, found: FoundRows, limit: int, with_flag: bool
+) -> None:
+    """Line numbers of the first bad rows of a CSV source, file by file until there are enough."""
+    cursor.execute("SET preserve_insertion_order = true")  # row_number() counts in file order
+    used = [source.names.index(name) for name in source.columns.values()]
+    for file in source.paths:
+        short = [name for name in found.by_file.get(file, ()) if len(found.examples.get(name, ())) < limit]
+        if not short:
+            continue
+        one = replace(source, paths=(file,))
+        events = events_sql(one, site_type=site_type, rows=True, flag=with_flag, rejects=DROP_REJECTS)
+        query = f"SELECT reason, min(row, {int(limit)}) FROM ({events}) WHERE reason <> 0 GROUP BY reason"
+        numbers = {CODE_NAMES[code]: rows for code, rows in cursor.execute(query).fetchall()}
+        wanted = {row for rows in numbers.values() for row in rows}
+        unparsable = min(limit, found.by_file[file]["unparsable-row"])
+        lines, broken = find_lines(file, source.delimiter, len(source.names), used, wanted, unparsable)
+        for name, rows in numbers.items():
+            found.examples.setdefault(name, []).extend((file, lines[row]) for row in rows if row in lines)
+        found.examples.setdefault("unparsable-row", []).extend((file, line) for line in broken)
+
+
+@contextmanager
+def reporting(cursor, progress: Callable[[float], None] | None) -> Iterator[None]:
+    """Calls `progress` a few times a second while a query runs."""
+    if progress is None:
+        yield
+        return
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.2):
+            progress(min(max(cursor.query_progress() / 100, 0.0), 1.0))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+        progress(1.0)
+
+
+def unreadable(source: EventSource, error: duckdb.Error) -> SourceError:
+    """What DuckDB could not read, in our words."""
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return SourceError(
+            "memory-limit", "reading the source took more memory than allowed.", "Raise the limit."
+        )
+    return SourceError(
+        "corrupt-parquet" if source.format == "parquet" else "unreadable-csv",
+        f"a file of the source cannot be read ({str(error).splitlines()[0][:200]}).",
+        "Copy or write it again; a truncated copy is the usual cause.",
+    )
