@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numba import njit
 
 from shoal.engine.prf import hash_integers, hash_strings, split_key
@@ -25,7 +24,7 @@ class UserOrder:
 
 def by_user(users: pa.Array, run_key: bytes) -> UserOrder:
     """Group rows by user. Ids are compared exactly; the digest only feeds the choices."""
-    encoded = pc.dictionary_encode(users)
+    encoded = users.dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False)
     first, order = counting_sort(codes, len(encoded.dictionary))
     return UserOrder(digest_users(encoded.dictionary, run_key), first, order)

@@ -21,7 +21,8 @@ Progress = Callable[[str, int], None]  # what was done, how many rows of it
 class UserKernel(Protocol):
     """A function of user-complete batches; frozen, picklable, and silent about its run key."""
 
-    run_key: bytes
+    @property
+    def run_key(self) -> bytes: ...
 
     def __call__(self, batch: pa.RecordBatch) -> Sums: ...
 

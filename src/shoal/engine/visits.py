@@ -12,6 +12,7 @@ the choice, before anything is counted.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,16 @@ from shoal.engine.protocol import Sums
 from shoal.errors import GuaranteeError
 
 EVENT_PURPOSE, VISIT_PURPOSE, ONE_PURPOSE = 1, 2, 3
+
+
+class Visits(NamedTuple):
+    """One row per user and slot visited; `kept` are at most ell per user, `one` is exactly one per user."""
+
+    user: np.ndarray  # number within the batch
+    slot: np.ndarray
+    site: np.ndarray
+    kept: np.ndarray
+    one: np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,15 +61,15 @@ class VisitKernel:
         if batch.num_rows == 0:
             return sums
         visits = self.choose(batch)
-        if not bound_holds(*visits[:2], *visits[3:], self.ell):
+        if not bound_holds(visits.user, visits.slot, visits.kept, visits.one, self.ell):
             raise GuaranteeError("bound-not-held", "a user kept more visits than the plan allows.")
-        totals = _count(*visits, self.cap, sums["counts"], sums["uncapped"], sums["one_visit"])
-        sums["users"] += totals[0]
-        sums["visits_capped"] += totals[1]
+        users, capped = _count(visits, self.cap, sums["counts"], sums["uncapped"], sums["one_visit"])
+        sums["users"] += users
+        sums["visits_capped"] += capped
         return sums
 
-    def choose(self, batch: pa.RecordBatch) -> tuple[np.ndarray, ...]:
-        """The visits of a batch: user (local number), slot, site, kept, one; a user's rows are together."""
+    def choose(self, batch: pa.RecordBatch) -> Visits:
+        """The visits of a batch, each user's together."""
         users = by_user(batch.column("user"), self.run_key)
         purposes = (EVENT_PURPOSE, VISIT_PURPOSE, ONE_PURPOSE)
         keys = np.array([split_key(self.run_key, p) for p in purposes], dtype=np.uint64)
@@ -66,8 +77,10 @@ class VisitKernel:
         site = batch.column("site").to_numpy(zero_copy_only=False)
         if site.size and int(site.max()) >= self.sites:
             raise GuaranteeError("site-out-of-list", "an event names a site outside the public list.")
-        return _choose_visits(
-            users.digest, users.first, users.order, time_us, site, self.edges_us, self.ell, keys
+        return Visits(
+            *_choose_visits(
+                users.digest, users.first, users.order, time_us, site, self.edges_us, self.ell, keys
+            )
         )
 
 
@@ -186,7 +199,8 @@ def bound_holds(user, slot, kept, one, ell):
 
 
 @njit(cache=True, nogil=True)
-def _count(user, slot, site, kept, one, cap, counts, uncapped, one_visit):
+def _count(chosen, cap, counts, uncapped, one_visit):
+    user, slot, site, kept, one = chosen
     users = 0
     visits = 0
     of_user = 0

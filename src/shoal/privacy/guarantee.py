@@ -12,8 +12,8 @@ from shoal.privacy.unit import Unit
 class Guarantee:
     """(epsilon, delta)-differential privacy for one unit, add or remove, and the rho behind it.
 
-    >>> Guarantee.of(Loss.pure(10**9), delta=None, unit=Unit()).sentence[62:]
-    'any output by a factor of at most e^1 (epsilon = 1, delta = 0).'
+    >>> print(Guarantee.of(Loss.pure(10**9), delta=None, unit=Unit()).sentence)
+    Adding or removing one user changes the probability of any output by a factor of at most e^1.
     """
 
     epsilon: float
@@ -36,8 +36,7 @@ class Guarantee:
         tail = "" if self.delta == 0 else f", but for a chance of {self.delta:g}"
         return (
             f"Adding or removing one {self.unit.name} changes the probability of any output "
-            f"by a factor of at most e^{self.epsilon:.6g}{tail} "
-            f"(epsilon = {self.epsilon:.6g}, delta = {self.delta:g})."
+            f"by a factor of at most e^{self.epsilon:.6g}{tail}."
         )
 
     def to_manifest(self) -> dict:
