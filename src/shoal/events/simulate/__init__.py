@@ -1,4 +1,4 @@
-"""A city made up but calibrated: zones, sites, people, and what a phone operator or a transport agency sees of them."""
+"""A made-up, calibrated city: zones, sites, people, and what an operator or an agency sees of them."""
 
 from shoal.events.simulate.city import simulate_city
 from shoal.events.simulate.presets import PRESETS, CityPreset, preset_named

@@ -1,6 +1,7 @@
 """A user's week: where they are at every minute, as stays joined by journeys.
 
-A stay is (arrive, leave, site, kind) in minutes since Monday local midnight. The week begins and ends at home.
+A stay is (arrive, leave, site, kind) in minutes since Monday local midnight.
+The week begins and ends at home.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def _leisure_place(state, ground, people, i, week, day, hour):
 
 @njit(cache=True)
 def _crowd_place(state, ground, week, day, hour, usual):
-    """The place of a concert or match that day and hour, for some of those who go out; else the usual place."""
+    """For some of those who go out, the place of a concert or match then; else the usual place."""
     if ground.crowds.shape[0] == 0 or uniform(state) > 0.35:
         return usual
     first = below(state, ground.crowds.shape[0])

@@ -1,6 +1,6 @@
 """Who lives in the city: for each user a home, a work place, three places to go out, and habits.
 
-A user's anchors depend on the seed and the user alone: they are the same under events, trips, samples and transit.
+A user's anchors depend on the seed and the user alone: the same under events, trips, samples and transit.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class CityPreset:
     visits_mean: float = 13.55
     visits_sd: float = 18.33
     visits_max: int = 732
-    same_hour: float = 0.33  # chance that an event falls into an hour the user was already seen in
+    same_hour: float = 0.435  # chance that an event falls into an hour the user was already seen in
     irregularity: float = 0.15  # sd of the log of each site-hour's own factor
     bursts_per_week: int = 0  # concerts, matches: crowds at one place for some hours
     # samples: per user and hour of the window
@@ -58,6 +58,8 @@ class CityPreset:
                 f"at most 20,000 zones and 6,000 sites; got {self.zones} and {self.sites}.",
                 "Simulate a part of the area.",
             )
+        if self.weeks > 104:
+            raise PlanError("simulate-range", f"weeks must be at most 104; got {self.weeks}.")
         if self.start.weekday() != 0:
             raise PlanError("simulate-start", f"the window must start on a Monday; got {self.start}.")
         if not self.visits_mean > 1 or not self.visits_sd > 0 or self.area_km2 <= 0:
@@ -66,7 +68,7 @@ class CityPreset:
         if unknown or not self.what:
             raise PlanError(
                 "simulate-what",
-                f"what to simulate is one or more of {', '.join(KINDS)}; got {', '.join(unknown) or 'nothing'}.",
+                f"--what takes one or more of {', '.join(KINDS)}; got {', '.join(unknown) or 'nothing'}.",
             )
 
     @property

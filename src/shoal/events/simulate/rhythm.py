@@ -1,4 +1,4 @@
-"""When people are seen: chance of a record by kind of place and hour of the week, and each site's own whims."""
+"""When people are seen: chance of a record by kind of place and hour, and each site's own whims."""
 
 from __future__ import annotations
 
@@ -15,84 +15,9 @@ from shoal.events.simulate.geography import City
 from shoal.events.simulate.presets import CityPreset
 
 # Share of a full hour's activity, local clock 0 h to 23 h.
-_HOME = [
-    30,
-    17,
-    10,
-    6.5,
-    4.5,
-    6.5,
-    18,
-    42,
-    62,
-    68,
-    70,
-    74,
-    82,
-    78,
-    74,
-    78,
-    88,
-    100,
-    116,
-    122,
-    118,
-    104,
-    82,
-    54,
-]
-_WORK = [
-    25,
-    14,
-    9,
-    6,
-    4.5,
-    8,
-    25,
-    70,
-    96,
-    104,
-    108,
-    112,
-    118,
-    110,
-    106,
-    108,
-    110,
-    112,
-    104,
-    90,
-    75,
-    60,
-    45,
-    34,
-]
-_OUT = [
-    78,
-    62,
-    44,
-    22,
-    8,
-    9,
-    20,
-    52,
-    82,
-    92,
-    96,
-    102,
-    112,
-    108,
-    104,
-    108,
-    114,
-    122,
-    130,
-    130,
-    124,
-    116,
-    106,
-    94,
-]
+_HOME = "30 17 10 6.5 4.5 6.5 18 42 62 68 70 74 82 78 74 78 88 100 116 122 118 104 82 54"
+_WORK = "25 14 9 6 4.5 8 25 70 96 104 108 112 118 110 106 108 110 112 104 90 75 60 45 34"
+_OUT = "78 62 44 22 8 9 20 52 82 92 96 102 112 108 104 108 114 122 130 130 124 116 106 94"
 
 
 class Rhythm(NamedTuple):
@@ -114,7 +39,7 @@ def make_rhythm(city: City, preset: CityPreset, crowds: np.ndarray, seed: int) -
 
 def _rates() -> np.ndarray:
     """[kinds, 168]: home, work, errand, leisure, night life, on the road."""
-    home, work, out = (np.array(curve) / 100 for curve in (_HOME, _WORK, _OUT))
+    home, work, out = (np.array(curve.split(), float) / 100 for curve in (_HOME, _WORK, _OUT))
     weekday = np.stack([home, work, out, out, 1.15 * out, 1.1 * out])
     hours = np.arange(24)
     weekend = np.stack([np.interp(hours - 1.2, hours, curve, left=curve[0] * 1.2) for curve in weekday])
@@ -149,7 +74,7 @@ def hour_starts(preset: CityPreset) -> np.ndarray:
 
 
 def count_running(mean: float, sd: float, largest: int) -> np.ndarray:
-    """Running probabilities of 1, 2, .. `largest` visits: a log-normal cut at both ends, with this mean and sd.
+    """Running probabilities of 1, 2, .. `largest` visits: a cut log-normal with this mean and sd.
 
     >>> table = count_running(13.55, 18.33, 732)
     >>> chance, visits = np.diff(table, prepend=0), np.arange(1, 733)

@@ -1,7 +1,7 @@
 """A random stream per (seed, user, week, purpose), in compiled code.
 
-SplitMix64: the state is a counter, so a stream needs no set-up and a user's draws do not depend on which block,
-thread or part the user falls into. Not for privacy: see `shoal.privacy.noise`.
+SplitMix64: the state is a counter, so a stream needs no set-up, and a user's draws do not depend on
+which block, thread or part the user falls into. Not for privacy: see `shoal.privacy.noise`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def mix(z):
     """A 64-bit bijection that scrambles its argument."""
     z = (z ^ (z >> np.uint64(30))) * _MIX1
@@ -34,14 +34,14 @@ def open_stream(state, seed, user, week, purpose):
     state[0] = mix(z ^ ((np.uint64(week) << np.uint64(8)) + np.uint64(purpose) + _GOLDEN))
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def uniform(state):
     """One draw from [0, 1)."""
     state[0] += _GOLDEN
     return np.float64(mix(state[0]) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def below(state, n):
     """One integer from 0 to n - 1."""
     return int(uniform(state) * n)

@@ -96,7 +96,7 @@ def _fill(people, ground, rhythm, habit, counts, begin, seed, user, second, site
 
 @njit(cache=True)
 def _new_moment(stays, state, ground, rhythm, habit, week, seen, seen_size):
-    """A second of the week and a site, by rejection: rate of the kind of place times the site's own factor."""
+    """A second of the week and a site, by rejection: rate of the place times the site's own factor."""
     for attempt in range(400):
         hour = pick(state, rhythm.hour_running)
         when = hour * 3600 + below(state, 3600)

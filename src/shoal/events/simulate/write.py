@@ -5,7 +5,9 @@ Rows go to the part of their time, so a user's rows are spread over the parts as
 
 from __future__ import annotations
 
+import csv
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +17,11 @@ import shapely
 
 from shoal.events.simulate.geography import City
 
-GROUP_ROWS = 262_144
-
 
 class PartWriters:
     """Parquet parts, cut at given times; rows are buffered until a row group is full."""
 
-    def __init__(
-        self, folder: Path, schema: pa.Schema, cuts: np.ndarray, group_rows: int = GROUP_ROWS
-    ) -> None:
+    def __init__(self, folder: Path, schema: pa.Schema, cuts: np.ndarray, group_rows: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.cuts = cuts
         self.rows = 0
@@ -44,7 +42,7 @@ class PartWriters:
     def add(self, batch: pa.RecordBatch, moment: np.ndarray) -> None:
         """Rows of a batch, sorted by `moment`, each to its part."""
         edges = np.concatenate([[0], np.searchsorted(moment, self.cuts), [len(moment)]])
-        for part, (low, high) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        for part, (low, high) in enumerate(pairwise(edges)):
             if high > low:
                 self.waiting[part].append(batch.slice(low, high - low))
                 if sum(len(piece) for piece in self.waiting[part]) >= self.group_rows:
@@ -57,7 +55,10 @@ class PartWriters:
             self.writers[part].write_table(table, row_group_size=len(table))
             self.waiting[part] = []
 
-    def close(self) -> None:
+    def __enter__(self) -> PartWriters:
+        return self
+
+    def __exit__(self, *failure) -> None:
         for part, writer in enumerate(self.writers):
             self._flush(part)
             writer.close()
@@ -77,15 +78,18 @@ UTC = pa.timestamp("us", tz="UTC")
 SITE = pa.dictionary(pa.int32(), pa.string())
 
 
+def write_sites(path: Path, city: City) -> None:
+    """site, lon, lat as CSV."""
+    lon, lat = city.site_lonlat
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["site", "lon", "lat"])
+        rows.writerows(zip(city.site_ids.tolist(), lon.tolist(), lat.tolist(), strict=True))
+
+
 def write_geometry(folder: Path, city: City) -> None:
     """sites.csv and zones.geojson."""
-    lon, lat = city.site_lonlat
-    lines = ["site,lon,lat"]
-    lines += [
-        f"{_csv(name)},{x!r},{y!r}"
-        for name, x, y in zip(city.site_ids, lon.tolist(), lat.tolist(), strict=True)
-    ]
-    (folder / "sites.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_sites(folder / "sites.csv", city)
     features = [
         {
             "type": "Feature",
@@ -98,8 +102,3 @@ def write_geometry(folder: Path, city: City) -> None:
     (folder / "zones.geojson").write_text(
         '{"type": "FeatureCollection", "features": [\n' + text + "\n]}\n", encoding="utf-8"
     )
-
-
-def _csv(text) -> str:
-    text = str(text)
-    return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\n') else text

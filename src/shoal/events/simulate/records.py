@@ -1,0 +1,192 @@
+"""One maker per kind of record: draws blocks of users and writes them to parts."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.events.simulate.geography import City
+from shoal.events.simulate.people import Ground, make_people
+from shoal.events.simulate.presets import CityPreset
+from shoal.events.simulate.rhythm import Rhythm, count_running
+from shoal.events.simulate.rng import SAMPLES, VISITS
+from shoal.events.simulate.traces import draw_trips, loggers
+from shoal.events.simulate.transit import draw_transit
+from shoal.events.simulate.visits import Habit, draw_visits
+from shoal.events.simulate.write import SITE, UTC, PartWriters, site_array, utc
+
+PART_ROWS = 2_000_000
+BLOCK_ROWS = 500_000
+TRIPS_PER_WEEK = 17  # about; only sizes blocks and parts
+TRIP_ROWS = 40  # a trip weighs as much as so many rows
+
+Progress = Callable[[str, int, int], None]  # kind, users done, users in all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """All that the makers of records share."""
+
+    preset: CityPreset
+    seed: int
+    city: City
+    ground: Ground
+    rhythm: Rhythm
+    starts: np.ndarray  # UTC seconds of every local hour
+    out: Path
+    parts: int | None
+
+    def to_utc(self, second: np.ndarray) -> np.ndarray:
+        """Seconds since the local start, on the clock's face, to UTC seconds."""
+        hour = np.minimum(second // 3600, len(self.starts) - 1)
+        return self.starts[hour] + (second - hour * 3600)
+
+    def writers(self, kind: str, schema: pa.Schema, rows: float, group_rows: int) -> PartWriters:
+        """Parts for about so many rows, cut in time so that they hold about as many each."""
+        parts = self.parts or int(np.clip(np.ceil(rows / PART_ROWS), 4, 64))
+        busy = np.tile(np.diff(self.rhythm.hour_running, prepend=0), self.preset.weeks)
+        running = np.cumsum(busy) / busy.sum()
+        hours = np.searchsorted(running, np.arange(1, parts) / parts)
+        cuts = self.starts[np.minimum(hours, len(self.starts) - 1)]
+        return PartWriters(self.out / kind, schema, cuts, group_rows)
+
+
+def write_events(simulation: Simulation, progress: Progress | None) -> int:
+    """events/: user, time, site."""
+    preset = simulation.preset
+    habit = Habit(VISITS, True, preset.same_hour, 0.85)
+    table = count_running(preset.visits_mean, preset.visits_sd, preset.visits_max)
+    schema = pa.schema([("user", pa.int64()), ("time", UTC), ("site", SITE)])
+
+    def make(people):
+        user, moment, site = _visits(simulation, people, habit, table)
+        columns = [pa.array(user), utc(moment), site_array(site, simulation.city.site_ids)]
+        return pa.record_batch(columns, schema=schema), moment
+
+    return _write(simulation, "events", schema, preset.visits_mean * preset.weeks, make, progress)
+
+
+def write_samples(simulation: Simulation, progress: Progress | None) -> int:
+    """samples/: user, time, lon, lat; positions are those of the sites."""
+    preset = simulation.preset
+    habit = Habit(SAMPLES, False, 0.35, 0.9)
+    mean = preset.samples_per_hour * 168
+    table = count_running(mean, mean * np.sqrt(np.expm1(preset.samples_spread**2)), int(40 * mean) + 40)
+    schema = pa.schema([("user", pa.int64()), ("time", UTC), ("lon", pa.float64()), ("lat", pa.float64())])
+    lon, lat = simulation.city.site_lonlat
+
+    def make(people):
+        user, moment, site = _visits(simulation, people, habit, table)
+        columns = [pa.array(user), utc(moment), pa.array(lon[site]), pa.array(lat[site])]
+        return pa.record_batch(columns, schema=schema), moment
+
+    return _write(simulation, "samples", schema, mean * preset.weeks, make, progress)
+
+
+def write_trips(simulation: Simulation, progress: Progress | None) -> int:
+    """trips/: user, trip, and lists of time, lon, lat; of the users who carry a logger."""
+    preset, seed = simulation.preset, simulation.seed
+    lists = [("time", pa.list_(UTC)), ("lon", pa.list_(pa.float64())), ("lat", pa.list_(pa.float64()))]
+    schema = pa.schema([("user", pa.int64()), ("trip", pa.int64()), *lists])
+
+    def make(people):
+        carriers = loggers(people, preset.trip_share, seed)
+        user, trip, first, second, x, y = draw_trips(carriers, simulation.ground, preset.weeks, seed)
+        lon, lat = simulation.city.plane.to_degrees(x, y)
+        points = (utc(simulation.to_utc(second)), pa.array(np.round(lon, 6)), pa.array(np.round(lat, 6)))
+        offsets = pa.array(first.astype(np.int32))
+        columns = [pa.array(user), pa.array(trip)]
+        columns += [pa.ListArray.from_arrays(offsets, values) for values in points]
+        moment = simulation.to_utc(second[first[:-1]])
+        order = np.argsort(moment, kind="stable")
+        return pa.record_batch(columns, schema=schema).take(pa.array(order)), moment[order]
+
+    rows = preset.trip_share * TRIPS_PER_WEEK * preset.weeks * TRIP_ROWS
+    return _write(simulation, "trips", schema, rows, make, progress, group_rows=8192)
+
+
+def write_transit(simulation: Simulation, progress: Progress | None) -> int:
+    """transit/: user, start time and station, end time and station; and stations.csv."""
+    preset = simulation.preset
+    columns = [
+        ("user", pa.int64()),
+        ("start_time", UTC),
+        ("start_site", SITE),
+        ("end_time", UTC),
+        ("end_site", SITE),
+    ]
+    schema = pa.schema(columns)
+    ids = simulation.city.site_ids
+
+    def make(people):
+        drawn = draw_transit(people, simulation.ground, preset.weeks, simulation.seed)
+        moment = simulation.to_utc(drawn[1])
+        order = np.argsort(moment, kind="stable")
+        user, _, a, end, b = (column[order] for column in drawn)
+        arrays = [
+            pa.array(user),
+            utc(moment[order]),
+            site_array(a, ids),
+            utc(simulation.to_utc(end)),
+            site_array(b, ids),
+        ]
+        return pa.record_batch(arrays, schema=schema), moment[order]
+
+    return _write(simulation, "transit", schema, TRIPS_PER_WEEK * preset.weeks, make, progress)
+
+
+MAKERS = {"events": write_events, "trips": write_trips, "samples": write_samples, "transit": write_transit}
+
+
+def _visits(simulation: Simulation, people, habit: Habit, table: np.ndarray):
+    user, second, site = draw_visits(
+        people, simulation.ground, simulation.rhythm, habit, table, simulation.preset.weeks, simulation.seed
+    )
+    moment = simulation.to_utc(second)
+    order = np.argsort(moment, kind="stable")
+    return user[order], moment[order], site[order]
+
+
+def _write(
+    simulation, kind: str, schema, rows_per_user: float, make, progress, group_rows: int = 262_144
+) -> int:
+    """Blocks of users to parts; returns the number of rows."""
+    writers = simulation.writers(kind, schema, simulation.preset.users * rows_per_user, group_rows)
+    with writers:
+        for batch, moment in _blocks(simulation, kind, rows_per_user, make, progress):
+            writers.add(batch, moment)
+    return writers.rows
+
+
+def _blocks(simulation, kind: str, rows_per_user: float, make, progress: Progress | None) -> Iterator:
+    """make(people) for one block of users after the other, some blocks ahead in threads, in order."""
+    users = simulation.preset.users
+    size = int(np.clip(BLOCK_ROWS / max(rows_per_user, 1e-9), 200, 50_000))
+
+    def one(first: int):
+        last = min(first + size, users)
+        return last, make(make_people(simulation.ground, simulation.seed, first, last))
+
+    threads = max(1, min(4, os.cpu_count() or 1))
+    with ThreadPoolExecutor(threads) as pool:
+        pending: deque = deque()
+        for first in range(0, users, size):
+            pending.append(pool.submit(one, first))
+            if len(pending) > threads:
+                yield _done(pending.popleft(), kind, users, progress)
+        while pending:
+            yield _done(pending.popleft(), kind, users, progress)
+
+
+def _done(future, kind: str, users: int, progress: Progress | None):
+    last, made = future.result()
+    if progress is not None:
+        progress(kind, last, users)
+    return made
