@@ -86,7 +86,7 @@ def density_report_html(inputs: DensityReportInputs) -> str:
             "sentence": tables.guarantee_sentence(inputs.manifest),
             "subtitle": tables.subtitle(inputs.manifest, local_starts, utility),
             "key_figures": tables.key_figures(inputs.manifest, utility),
-            "notices": tables.notices(utility, slots_drawn),
+            "notices": tables.notices(inputs.manifest, utility, slots_drawn),
             "error_table": tables.error_table(utility),
             "budget": tables.budget_table(inputs.budget),
             "spends": tables.spends_table(inputs.manifest),

@@ -111,7 +111,7 @@ def _colours(inputs: DensityReportInputs) -> dict[str, Any]:
     people = np.concatenate([inputs.exact.ravel(), inputs.released.ravel()])
     difference = np.abs(inputs.released - inputs.exact)
     return {
-        "people": {"stops": sequential.Cividis, "end": _scale_end(people), "most": people.max()},
+        "people": {"stops": sequential.Viridis, "end": _scale_end(people), "most": people.max()},
         "difference": {
             "stops": list(reversed(diverging.PuOr)),
             "end": _scale_end(difference),

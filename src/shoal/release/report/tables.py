@@ -66,10 +66,14 @@ def percent(share: float, signed: bool = False) -> str:
 
 
 def people(value: float) -> str:
-    """People: one decimal below 100, whole numbers above."""
+    """People: one decimal below 100, whole numbers above.
+
+    >>> people(0.0), people(12.34), people(1234.5)
+    ('0', '12.3', '1,234')
+    """
     if math.isnan(value):
         return UNDEFINED
-    return f"{value:,.1f}" if abs(value) < 100 else f"{value:,.0f}"
+    return f"{value:,.1f}" if 0 < abs(value) < 100 else f"{value:,.0f}"
 
 
 def guarantee_sentence(manifest: dict[str, Any]) -> str:
@@ -101,20 +105,14 @@ def subtitle(manifest: dict[str, Any], starts: list[datetime], utility: DensityU
     if manifest.get("population"):
         parts.insert(0, f"population {_short(manifest['population'])}")
     if manifest.get("created"):
-        parts.append(f"released {manifest['created']}")
+        parts.append(f"released {_when(manifest['created'])}")
     return " &middot; ".join(text(part) for part in parts)
 
 
 def key_figures(manifest: dict[str, Any], utility: DensityUtility) -> str:
     """The row of tiles on top."""
-    guarantee = manifest.get("guarantee") or {}
-    delta = guarantee.get("delta")
-    small = f"delta {number(float(delta))}" if delta else "delta 0 (pure)"
-    if guarantee.get("rho") is not None:
-        small += f", rho {number(float(guarantee['rho']))}"
-    epsilon = guarantee.get("epsilon")
     tiles = [
-        ("Guarantee", f"ε = {number(float(epsilon))}" if epsilon is not None else "none", small),
+        ("Guarantee", *_guarantee_tile(manifest.get("guarantee") or {})),
         ("Mean relative error", percent(utility.mean_relative_error), "mean over zones and slots"),
         ("Correlation", _plain(utility.pearson, "{:.3f}"), "Pearson, mean over zones"),
         ("Mean absolute error", f"{people(utility.mean_absolute_error)} people", "per zone and slot"),
@@ -128,9 +126,25 @@ def key_figures(manifest: dict[str, Any], utility: DensityUtility) -> str:
     )
 
 
-def notices(utility: DensityUtility, slots_drawn: int) -> str:
+def _guarantee_tile(guarantee: dict[str, Any]) -> tuple[str, str]:
+    epsilon, delta, rho = (guarantee.get(name) for name in ("epsilon", "delta", "rho"))
+    if epsilon is None:
+        return "none", "not differentially private"
+    small = f"delta {number(float(delta))}" if delta else "delta 0 (pure)"
+    return f"ε = {number(float(epsilon))}", small + (f", rho {number(float(rho))}" if rho is not None else "")
+
+
+def notices(manifest: dict[str, Any], utility: DensityUtility, slots_drawn: int) -> str:
     """What a reader must know before trusting a picture; empty when there is nothing."""
     lines = []
+    if manifest.get("reproducible"):
+        lines.append(
+            "The noise of this run was seeded: it can be computed again, and the run must not be published."
+        )
+    if manifest.get("tuned_on_private_data"):
+        lines.append(
+            "A parameter of this plan was chosen by looking at private data; the guarantee leaves that out."
+        )
     if utility.exact_total == 0:
         lines.append(
             "Nobody was seen in any zone in this window: relative errors and correlations are not defined."
@@ -167,12 +181,14 @@ def error_table(utility: DensityUtility) -> str:
     lines = [
         f"Raw total over all zones and slots: {people(utility.exact_total)}; released: "
         f"{people(utility.released_total)} ({percent(utility.total_bias_share, signed=True)}).",
-        f"City total of a single slot: off by {percent(utility.slot_total_bias_share_mean)} on average.",
     ]
+    if not math.isnan(utility.slot_total_bias_share_mean):
+        share = percent(utility.slot_total_bias_share_mean)
+        lines.append(f"City total of a single slot: off by {share} on average.")
     if utility.interval_width_mean is not None:
         lines.append(f"Mean width of an interval: {people(utility.interval_width_mean)} people.")
     if utility.zones_flat:
-        lines.append(f"{utility.zones_flat:,} zones have a flat raw series, hence no correlation.")
+        lines.append(f"Zones with a flat raw series, hence no correlation: {utility.zones_flat:,}.")
     return _table(head, rows, numeric_from=1) + f"<p>{text(' '.join(lines))}</p>"
 
 
@@ -200,10 +216,11 @@ def spends_table(manifest: dict[str, Any]) -> str:
 
 def plan_table(manifest: dict[str, Any]) -> str:
     """Everything that was given by the owner and is public, as in the manifest."""
-    rows = [[_words(path), value] for path, value in _flat(manifest.get("public") or {})]
-    if not rows:
+    public = manifest.get("public") or {}
+    rows = [[_words(path), value] for path, value in _flat(public)]
+    if not public:
         return '<p class="empty">The manifest lists nothing public.</p>'
-    return _table(["Public parameter", "Value"], rows)
+    return f'<div class="plan">{_table(["Public parameter", "Value"], rows)}</div>'
 
 
 def _budget_bar(budget: dict[str, Any]) -> str:
@@ -249,6 +266,14 @@ def _short(value: Any) -> str:
         shown = ", ".join(_short(item) for item in value[:LIST_SHOWN])
         return shown + (f" ... ({len(value):,} in all)" if len(value) > LIST_SHOWN else "") or "none"
     return number(value)
+
+
+def _when(created: Any) -> str:
+    try:
+        moment = datetime.fromisoformat(str(created))
+    except ValueError:
+        return str(created)
+    return f"{moment.day} {moment:%b %Y, %H:%M} {moment.tzname() or ''}".rstrip()
 
 
 def _words(key: str) -> str:

@@ -18,6 +18,7 @@ function readPayload() {
   return report;
 }
 
+// People: one decimal below 100 where there is one, whole numbers above.
 function people(value) {
   if (value === null || Number.isNaN(value)) return "not defined";
   const decimals = Math.abs(value) < 100 && Math.round(value) !== value ? 1 : 0;

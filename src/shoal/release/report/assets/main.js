@@ -17,7 +17,7 @@ function start(report) {
   let frame = 0, markersDue = 0;
   const redraw = () => { if (!frame) frame = requestAnimationFrame(() => { frame = 0; map.draw(); }); };
   const moveMarkersSoon = () => {
-    if (!markersDue) markersDue = setTimeout(() => { markersDue = 0; moveMarkers(state.slot); }, 90);
+    if (!markersDue) markersDue = setTimeout(() => { markersDue = 0; moveMarkers(report, state.slot); }, 90);
   };
 
   function setSlot(slot) {
@@ -32,6 +32,8 @@ function start(report) {
     state.layer = layer;
     const words = { released: "Released people", exact: "Raw people", difference: "Released minus raw" };
     byId("map-title").textContent = `${words[layer]} per zone`;
+    for (const button of document.querySelectorAll("[data-layer]"))
+      button.setAttribute("aria-pressed", String(button.dataset.layer === layer));
     byId("legend-title").textContent = `People per ${report.slotWord}`;
     drawLegend(byId("legend"), scales[layer]);
     redraw();
@@ -56,8 +58,8 @@ function start(report) {
   fillZoneList(report, setZone);
   wireTime(report, state, setSlot, setPlaying);
   wirePointer(report, state, map, redraw, setZone);
-  for (const input of document.querySelectorAll("input[name=layer]"))
-    input.addEventListener("change", () => setLayer(input.value));
+  for (const button of document.querySelectorAll("[data-layer]"))
+    button.addEventListener("click", () => setLayer(button.dataset.layer));
   document.querySelectorAll(".slot-word").forEach((node) => { node.textContent = report.slotWord; });
   new ResizeObserver(() => { map.resize(); drawLegend(byId("legend"), scales[state.layer]); redraw(); }).observe(byId("map-box"));
 
@@ -73,9 +75,9 @@ function start(report) {
 function zoneFacts(report, zone) {
   const { mre, pearson, exactMean, coverage } = report.byZone;
   if (exactMean[zone] === 0) return "Nobody was seen here in the whole window: all that is released is noise.";
-  const inside = coverage ? `, ${percent(coverage[zone])} of raw values in the interval` : "";
+  const inside = coverage ? `, ${percent(coverage[zone])} in interval` : "";
   const correlation = pearson[zone] === null ? "not defined" : pearson[zone].toFixed(3);
-  return `Raw mean ${people(exactMean[zone])} people; relative error ${percent(mre[zone])}, correlation ${correlation}${inside}.`;
+  return `Raw mean ${people(exactMean[zone])} people, relative error ${percent(mre[zone])}, correlation ${correlation}${inside}`;
 }
 
 const largest = (values, count) => values.slice(0, count).reduce((best, value, i) => (value > values[best] ? i : best), 0);
@@ -103,11 +105,10 @@ function wireTime(report, state, setSlot, setPlaying) {
   slider.addEventListener("input", () => setSlot(Number(slider.value)));
   byId("play").addEventListener("click", () => setPlaying(!state.timer));
   document.addEventListener("keydown", (event) => {
-    const busy = event.target.closest && event.target.closest("input, select, button, summary");
+    const busy = event.target.closest && event.target.closest("input, select");
     if (busy || event.ctrlKey || event.metaKey || event.altKey || report.slots < 2) return;
     if (event.key === "ArrowRight") setSlot(state.slot + 1);
     else if (event.key === "ArrowLeft") setSlot(state.slot - 1);
-    else if (event.key === " ") setPlaying(!state.timer);
     else return;
     event.preventDefault();
   });
@@ -115,24 +116,25 @@ function wireTime(report, state, setSlot, setPlaying) {
 
 function wirePointer(report, state, map, redraw, setZone) {
   const canvas = byId("map"), tooltip = byId("tooltip");
-  const zoneUnder = (event) => {
+  const placeOf = (event) => {
     const box = canvas.getBoundingClientRect();
-    return { x: event.clientX - box.left, y: event.clientY - box.top, width: box.width };
+    return { x: event.clientX - box.left, y: event.clientY - box.top, width: box.width, height: box.height };
   };
   canvas.addEventListener("pointermove", (event) => {
-    const { x, y, width } = zoneUnder(event);
+    const { x, y, width, height } = placeOf(event);
     const zone = map.zoneAt(x, y);
     if (zone !== map.hovered) { map.hovered = zone; redraw(); }
     tooltip.hidden = zone < 0;
     if (zone < 0) return;
     tooltip.replaceChildren(...tooltipLines(report, zone, state.slot));
-    tooltip.style.top = `${y + 16}px`;
+    tooltip.style.top = y < height / 2 ? `${y + 16}px` : "auto";
+    tooltip.style.bottom = y < height / 2 ? "auto" : `${height - y + 12}px`;
     tooltip.style.left = x < width / 2 ? `${x + 14}px` : "auto";
     tooltip.style.right = x < width / 2 ? "auto" : `${width - x + 14}px`;
   });
   canvas.addEventListener("pointerleave", () => { tooltip.hidden = true; map.hovered = -1; redraw(); });
   canvas.addEventListener("click", (event) => {
-    const { x, y } = zoneUnder(event);
+    const { x, y } = placeOf(event);
     const zone = map.zoneAt(x, y);
     if (zone >= 0) setZone(zone);
   });

@@ -3,6 +3,9 @@
 // desktop may lack; filling a thousand ready paths takes a few milliseconds, so the slider stays smooth.
 
 const COLOUR_STEPS = 256;
+const PEOPLE_TICKS = 6;
+const DIFFERENCE_TICKS = 4;
+const CANVAS_FONT = "12px 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif";
 
 // 256 colours between the given stops.
 function colourTable(stops) {
@@ -19,16 +22,20 @@ function colourTable(stops) {
 }
 
 // A scale gives a place from 0 to 1 to a value. Counts are heavy-tailed: a square root shows small ones too.
+// Differences are linear, so that small ones stay pale.
 function colourScales(colours) {
-  const root = (value, end) => Math.sqrt(Math.min(Math.max(value / end, 0), 1));
+  // Ends are rounded up, so that the legend's last number is the end of the scale.
+  const roundEnd = (end, most) => { const step = roundSteps(end, most)[1]; return Math.ceil(end / step - 1e-9) * step; };
+  const peopleEnd = roundEnd(colours.people.end, PEOPLE_TICKS);
+  const differenceEnd = roundEnd(colours.difference.end, DIFFERENCE_TICKS);
+  const share = (value, end) => Math.min(Math.max(value / end, 0), 1);
   const peopleScale = {
-    table: colourTable(colours.people.stops), end: colours.people.end, most: colours.people.most, signed: false,
-    place: (value) => root(value, colours.people.end),
+    table: colourTable(colours.people.stops), end: peopleEnd, most: colours.people.most, signed: false,
+    place: (value) => Math.sqrt(share(value, peopleEnd)),
   };
   const differenceScale = {
-    table: colourTable(colours.difference.stops), end: colours.difference.end, most: colours.difference.most,
-    signed: true,
-    place: (value) => 0.5 + 0.5 * Math.sign(value) * root(Math.abs(value), colours.difference.end),
+    table: colourTable(colours.difference.stops), end: differenceEnd, most: colours.difference.most, signed: true,
+    place: (value) => share(value + differenceEnd, 2 * differenceEnd),
   };
   for (const scale of [peopleScale, differenceScale])
     scale.colour = (value) => scale.table[Math.round(scale.place(value) * (COLOUR_STEPS - 1))];
@@ -110,9 +117,8 @@ class ZoneMap {
 
   drawScaleBar() {
     const pixelsPerKm = this.zones.stepsPerKm * this.scale;
-    const steps = roundSteps(110 / pixelsPerKm, 1);
-    const km = steps.length > 1 ? steps[1] : roundSteps(110 / pixelsPerKm, 2)[1];
-    if (!km || !Number.isFinite(km)) return;
+    const km = roundSteps(110 / pixelsPerKm, 2)[1];
+    if (!Number.isFinite(km) || this.paths.every((_, zone) => !this.zones.rings[zone].length)) return;
     const { context } = this;
     const length = km * pixelsPerKm, x = this.width - 14 - length, y = this.height - 12;
     context.fillStyle = "rgba(255,255,255,0.85)";
@@ -122,7 +128,7 @@ class ZoneMap {
     context.beginPath();
     context.moveTo(x, y - 4); context.lineTo(x, y + 2); context.lineTo(x + length, y + 2); context.lineTo(x + length, y - 4);
     context.stroke();
-    context.font = "12px system-ui, 'Liberation Sans', Arial, sans-serif";
+    context.font = CANVAS_FONT;
     context.textAlign = "center";
     context.fillText(km >= 1 ? `${km.toLocaleString("en")} km` : `${Math.round(km * 1000)} m`, x + length / 2, y - 6);
   }
@@ -144,16 +150,18 @@ function drawLegend(canvas, scale) {
     context.fillRect(left + x, 0, 1.5, barHeight);
   }
   context.fillStyle = context.strokeStyle = "#1c2126";
-  context.font = "12px system-ui, 'Liberation Sans', Arial, sans-serif";
+  context.font = CANVAS_FONT;
   context.textAlign = "center";
-  const positive = roundSteps(scale.end, scale.signed ? 3 : 6);
+  const positive = roundSteps(scale.end, scale.signed ? DIFFERENCE_TICKS : PEOPLE_TICKS);
   const values = scale.signed ? [...positive.slice(1).map((v) => -v).reverse(), ...positive] : positive;
+  const lastFrom = width - right - 34;
   let free = -Infinity;
   values.forEach((value, i) => {
-    const isLast = i === values.length - 1;
-    const text = (scale.signed ? signedPeople(value) : people(value)) + (isLast && scale.most > scale.end ? "+" : "");
+    const isLast = i === values.length - 1, isFirst = i === 0 && scale.signed, beyond = scale.most > scale.end;
+    const sign = beyond && isLast ? "\u2265 " : beyond && isFirst ? "\u2264 " : "";
+    const text = sign + (scale.signed && value > 0 ? "+" : "") + value.toLocaleString("en", { maximumSignificantDigits: 4 });
     const x = left + scale.place(value) * (span - 1), half = context.measureText(text).width / 2;
-    if (x - half < free) return;  // labels never touch
+    if (x - half < free || (!isLast && x + half > lastFrom)) return;  // labels never touch
     free = x + half + 8;
     context.fillRect(x - 0.5, barHeight, 1, 4);
     context.fillText(text, x, barHeight + 16);

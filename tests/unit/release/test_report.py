@@ -1,0 +1,221 @@
+"""The owner's report: what is written, that nothing in it can run or leave, and its pictures' numbers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+import shapely
+
+from shoal.errors import OutputError, PlanError
+from shoal.release.report import DensityReportInputs, density, tables, write_density_report
+from shoal.release.report.encode import json_for_script
+from shoal.release.report.payload import day_ticks, slot_word
+from shoal.release.report.shapes import GRID_STEPS, drawn_zones
+from shoal.space.zones import Zones
+
+NASTY = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & \u2028 {{payload}}"
+
+
+def square_zones(names: list[str], crs: str | None = "EPSG:4326", side: float = 0.01) -> Zones:
+    corner = (2.3, 48.8) if crs else (0.0, 0.0)
+    shapes = [
+        shapely.box(corner[0] + i * side, corner[1], corner[0] + (i + 1) * side, corner[1] + side)
+        for i in range(len(names))
+    ]
+    ids = tuple(f"z{i}" for i in range(len(names)))
+    return Zones(ids=ids, names=tuple(names), geometry=np.array(shapes, dtype=object), crs=crs)
+
+
+def report_inputs(zones: Zones, slots: int = 48, **changes) -> DensityReportInputs:
+    rng = np.random.default_rng(5)
+    exact = rng.poisson(30, (zones.count, slots)).astype(float)
+    released = np.maximum(exact + rng.normal(0, 4, exact.shape), 0)
+    given = {
+        "manifest": {
+            "guarantee": {"epsilon": 1.0, "delta": 1e-6, "rho": 0.0183, "unit": "user"},
+            "public": {"ell": 30, "window": {"slots": slots}},
+            "spends": [{"name": "counts", "mechanism": "DensityGaussian", "rho": 0.0183}],
+            "population": "town-7",
+        },
+        "zones": zones,
+        "slot_starts": [f"2026-03-{2 + h // 24:02d}T{h % 24:02d}:00:00+01:00" for h in range(slots)],
+        "exact": exact,
+        "released": released,
+        "low": released - 8,
+        "high": released + 8,
+        "budget": {"population": "town-7", "limit": 0.5, "spent_before": 0.1, "this_release": 0.0183},
+        "title": "A small town",
+    }
+    return DensityReportInputs(**{**given, **changes})
+
+
+def payload_of(page: str) -> dict:
+    found = re.search(r'<script type="application/json" id="payload">(.*?)</script>', page, re.S)
+    assert found
+    return json.loads(found.group(1))
+
+
+def page_without_library(page: str) -> str:
+    return page.replace(density._plotly_js(), "")
+
+
+def test_the_file_is_whole_private_and_marked(tmp_path: Path):
+    path = write_density_report(tmp_path / "owner" / "report.html", report_inputs(square_zones(["a", "b"])))
+    page = path.read_text(encoding="utf-8")
+    assert "Owner's eyes only: contains figures computed on raw data. Do not publish." in page
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [entry.name for entry in path.parent.iterdir()] == ["report.html"]
+    own = page_without_library(page)
+    assert "{{" not in own
+    assert not re.search(r"""(src|href)\s*=\s*["']|https?://|@import|url\(""", own)
+    assert "default-src 'none'" in own
+
+
+def test_values_in_the_page_are_the_arrays_that_came_in():
+    inputs = report_inputs(square_zones(["a", "b", "c"]))
+    payload = payload_of(density.density_report_html(inputs))
+    for name in ("exact", "released", "low", "high"):
+        stored = np.frombuffer(base64.b64decode(payload["values"][name]), "<f4").reshape(3, 48)
+        np.testing.assert_allclose(stored, getattr(inputs, name), rtol=1e-6)
+    assert payload["city"]["exact"] == pytest.approx(inputs.exact.sum(axis=0).tolist())
+    assert payload["zones"]["names"] == ["a", "b", "c"]
+
+
+def test_names_and_titles_cannot_become_markup():
+    inputs = report_inputs(square_zones([NASTY, "b"]), title=NASTY, budget={"population": NASTY})
+    inputs.manifest["public"] = {NASTY: NASTY}
+    inputs.manifest["spends"] = [{NASTY: NASTY}]
+    inputs.manifest["promise"] = NASTY
+    page = density.density_report_html(inputs)
+    own = page_without_library(page)
+    assert "<img" not in own
+    assert "<script>alert" not in own
+    # payload, library, program: nothing opened a script of its own, nothing closed one early.
+    assert own.count("<script") == own.count("</script>") == 3
+    assert payload_of(page)["zones"]["names"][0] == NASTY
+
+
+def test_json_keeps_undefined_numbers_as_null():
+    text = json_for_script({"a": np.array([1.5, np.nan]), "b": np.int64(3), "c": (float("inf"), "<&>")})
+    assert json.loads(text) == {"a": [1.5, None], "b": 3, "c": [None, "<&>"]}
+    assert not set("<>&") & set(text)
+
+
+def test_guarantee_and_figures_come_from_the_objects():
+    inputs = report_inputs(square_zones(["a"]))
+    inputs.manifest["guarantee"] = {"epsilon": 0.4, "delta": 3e-7, "unit": "vehicle-day"}
+    own = page_without_library(density.density_report_html(inputs))
+    assert "one vehicle-day changes" in own
+    assert "1.49 (epsilon = 0.4), plus at most 3e-07 (delta)" in own
+    assert "ε = 0.4" in own
+    assert "one user" not in own
+    inputs.manifest["promise"] = "The manifest's own words."
+    assert tables.guarantee_sentence(inputs.manifest) == "The manifest&#x27;s own words."
+
+
+def test_a_manifest_without_a_guarantee_reads_so():
+    inputs = report_inputs(square_zones(["a"]), manifest={}, budget={})
+    own = page_without_library(density.density_report_html(inputs))
+    for said in (
+        "states no differential privacy",
+        "lists no spends",
+        "lists nothing public",
+        "No budget was",
+    ):
+        assert said in own
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [("reproducible", "must not be published"), ("tuned_on_private_data", "looking at private data")],
+)
+def test_what_a_manifest_admits_is_shown(key, said):
+    inputs = report_inputs(square_zones(["a"]))
+    assert said not in density.density_report_html(inputs)
+    inputs.manifest[key] = True
+    assert said in density.density_report_html(inputs)
+
+
+def test_nobody_at_all_is_said():
+    zones = square_zones(["a", "b"])
+    nobody = report_inputs(zones, exact=np.zeros((2, 48)))
+    assert "Nobody was seen in any zone" in density.density_report_html(nobody)
+    exact = np.ones((2, 48))
+    exact[0] = 0
+    assert "1 of 2 zones had nobody" in density.density_report_html(report_inputs(zones, exact=exact))
+
+
+def test_a_long_window_is_drawn_in_part_and_says_so(monkeypatch):
+    monkeypatch.setattr(density, "MAX_DRAWN_VALUES", 20)
+    page = density.density_report_html(report_inputs(square_zones(["a", "b"])))
+    payload = payload_of(page)
+    assert payload["slots"] == 10
+    assert len(base64.b64decode(payload["values"]["exact"])) == 2 * 10 * 4
+    assert len(payload["city"]["exact"]) == 48
+    assert "first 10 of 48 slots" in page
+
+
+def test_shapes_keep_their_proportions_and_shared_borders():
+    drawn = drawn_zones(square_zones(["a", "b"]))
+    # Two squares of degrees side by side at 48.8 north: cos(48.805 degrees) = 0.6586 as wide as high, twice.
+    assert drawn.width / drawn.height == pytest.approx(2 * 0.6586, rel=1e-3)
+    assert drawn.ring_lengths == [[4], [4]]
+    assert drawn.xy.max() == GRID_STEPS
+    left, right = {tuple(p) for p in drawn.xy[:4].tolist()}, {tuple(p) for p in drawn.xy[4:].tolist()}
+    assert len(left & right) == 2
+    assert drawn.steps_per_km * 0.02 * 111.32 * 0.6586 == pytest.approx(GRID_STEPS, rel=1e-3)
+
+
+def test_planar_zones_parts_and_holes_are_drawn():
+    ring = shapely.box(0, 0, 3000, 3000).difference(shapely.box(1000, 1000, 2000, 2000))
+    two = shapely.MultiPolygon([shapely.box(3000, 0, 4000, 1000), shapely.box(3000, 2000, 4000, 3000)])
+    zones = Zones(ids=("a", "b"), names=("a", "b"), geometry=np.array([ring, two], dtype=object), crs=None)
+    drawn = drawn_zones(zones)
+    assert [len(rings) for rings in drawn.ring_lengths] == [2, 2]
+    assert drawn.steps_per_km == pytest.approx(GRID_STEPS / 4)
+    assert drawn.width / drawn.height == pytest.approx(4 / 3, rel=1e-4)
+
+
+def test_overlapping_zones_are_still_drawn():
+    shapes = [shapely.box(0, 0, 2, 2), shapely.box(1, 1, 3, 3)]
+    zones = Zones(ids=("a", "b"), names=("a", "b"), geometry=np.array(shapes, dtype=object), crs=None)
+    assert drawn_zones(zones).ring_lengths == [[4], [4]]
+
+
+def test_words_for_slots_and_ticks():
+    starts = density._checked_starts(report_inputs(square_zones(["a"]), slots=72))
+    assert slot_word(starts) == "hour"
+    assert slot_word(starts[:1]) == "slot"
+    assert day_ticks(starts) == {"slots": [0, 24, 48], "texts": ["Mon 2 Mar", "Tue 3 Mar", "Wed 4 Mar"]}
+    assert day_ticks(starts[:1]) == {"slots": [0], "texts": ["Mon 00:00"]}
+    assert len(day_ticks(starts[:24])["slots"]) <= 8
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"exact": np.ones((2, 48))}, "report-shape"),
+        ({"slot_starts": ["yesterday"] * 48}, "report-slots"),
+        ({"high": np.ones((1, 2))}, "utility-shape"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(changes, code):
+    with pytest.raises(PlanError) as caught:
+        density.density_report_html(report_inputs(square_zones(["a"]), **changes))
+    assert caught.value.code == code
+
+
+def test_a_path_that_cannot_be_written_is_one_error(tmp_path: Path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OutputError, match="report-unwritable"):
+        write_density_report(tmp_path / "file" / "report.html", report_inputs(square_zones(["a"])))
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(OutputError, match="report-unwritable"):
+        write_density_report(tmp_path / "folder.html", report_inputs(square_zones(["a"])))
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "folder.html"]
