@@ -88,8 +88,8 @@ def voronoi_weights(sites: Sites, zones: Zones, *, city: BaseGeometry | None = N
     The cell of a site in the city is clipped to the city. The city is where people can be: the union of the
     zones, unless a polygon `city` (public, in the zones' coordinates) says more; where it reaches beyond the
     zones, weight is lost. The cell of a site outside the city is bounded by a public envelope (see
-    `voronoi_cells`), and only the share of it that lies in the zones is kept. Sites at one position share one cell and
-    have equal weights.
+    `voronoi_cells`), and only the share of it that lies in the zones is kept. Sites at one position share
+    one cell and have equal weights.
     """
     plane = to_plane(sites, zones, city)
     cells = voronoi_cells(plane)

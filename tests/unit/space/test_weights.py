@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial import cKDTree
+
+from shoal.errors import GeometryError, GuaranteeError
+from shoal.space.grid import square_grid
+from shoal.space.projection import LONLAT, equal_area_crs, transform_xy
+from shoal.space.sites import Sites
+from shoal.space.weights import LATTICE, AreaWeights, round_columns, voronoi_weights
+from shoal.space.zones import Zones
+
+
+def make_sites(xy, crs=None) -> Sites:
+    xy = np.asarray(xy, float).reshape(-1, 2)
+    return Sites(ids=tuple(f"S{k}" for k in range(len(xy))), x=xy[:, 0], y=xy[:, 1], crs=crs)
+
+
+def make_zones(shapes, crs=None) -> Zones:
+    ids = tuple(f"Z{k}" for k in range(len(shapes)))
+    return Zones(ids=ids, names=ids, geometry=np.array(shapes, dtype=object), crs=crs)
+
+
+def triangle_zones(side: float, parts: int) -> Zones:
+    """A square of `side`, cut into 2 * parts**2 triangles: an irregular partition."""
+    step, shapes = side / parts, []
+    for row in range(parts):
+        for column in range(parts):
+            a, b = (column * step, row * step), ((column + 1) * step, row * step)
+            c, d = ((column + 1) * step, (row + 1) * step), (column * step, (row + 1) * step)
+            shapes += [shapely.Polygon([a, b, c]), shapely.Polygon([a, c, d])]
+    return make_zones(shapes)
+
+
+def dense(weights: AreaWeights) -> np.ndarray:
+    return weights.matrix.toarray() / weights.lattice
+
+
+def sampled_weights(sites: Sites, zones: Zones, envelope, points: int, seed: int) -> np.ndarray:
+    """Oracle: throw points, find the nearest site and the zone of each, count."""
+    rng = np.random.default_rng(seed)
+    west, south, east, north = envelope.bounds
+    xy = rng.uniform((west, south), (east, north), (points, 2))
+    xy = xy[shapely.contains_xy(envelope, xy[:, 0], xy[:, 1])]
+    nearest = cKDTree(np.column_stack([sites.x, sites.y])).query(xy)[1]
+    counts = np.zeros((zones.count, sites.count))
+    for k, shape in enumerate(zones.geometry):
+        counts[k] = np.bincount(
+            nearest[shapely.contains_xy(shape, xy[:, 0], xy[:, 1])], minlength=sites.count
+        )
+    union = shapely.union_all(zones.geometry)
+    inside = shapely.contains_xy(union, sites.x, sites.y)
+    whole = np.where(inside, counts.sum(axis=0), np.bincount(nearest, minlength=sites.count))
+    return counts / np.maximum(whole, 1)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_weights_against_thrown_points(seed):
+    rng = np.random.default_rng(seed)
+    zones = triangle_zones(1000.0, 3)
+    sites = make_sites(rng.uniform(-300, 1300, (25, 2)))  # some inside, some outside
+    corners = np.concatenate([np.column_stack([sites.x, sites.y]), shapely.get_coordinates(zones.geometry)])
+    hull = shapely.MultiPoint(corners).convex_hull
+    envelope = hull.buffer((hull.area / 25) ** 0.5)
+    weights = voronoi_weights(sites, zones)
+    oracle = sampled_weights(sites, zones, envelope, 400_000, seed)
+    assert np.abs(dense(weights) - oracle).max() < 0.02
+    assert np.abs(weights.lost - (1 - oracle.sum(axis=0))).max() < 0.02
+    assert (weights.lost > 0.05).any()
+    assert (weights.lost == 0).any()
+
+
+def test_lonlat_weights_against_thrown_points_on_the_globe():
+    """Far north a degree of longitude is a third of one of latitude: areas must not be taken in degrees."""
+    zones = square_grid((18.5, 69.5, 19.5, 69.8), 6000.0)
+    rng = np.random.default_rng(3)
+    plane = equal_area_crs(zones.bounds)
+    lon, lat = rng.uniform(18.6, 19.4, 12), rng.uniform(69.53, 69.77, 12)
+    weights = voronoi_weights(make_sites(np.column_stack([lon, lat]), LONLAT), zones)
+    flat = make_zones(
+        [
+            shapely.transform(g, lambda p: np.column_stack(transform_xy(*p.T, LONLAT, plane)))
+            for g in zones.geometry
+        ]
+    )
+    x, y = transform_xy(lon, lat, LONLAT, plane)
+    flat_sites = make_sites(np.column_stack([x, y]))
+    oracle = sampled_weights(flat_sites, flat, shapely.box(*flat.bounds), 300_000, 3)
+    assert np.abs(dense(weights) - oracle).max() < 0.02
+
+
+def test_sites_in_the_zones_keep_all_of_a_visit():
+    rng = np.random.default_rng(4)
+    weights = voronoi_weights(make_sites(rng.uniform(1, 999, (40, 2))), triangle_zones(1000.0, 4))
+    assert set(weights.matrix.sum(axis=0).tolist()) == {LATTICE}
+    assert weights.column_l1 == LATTICE
+    assert not weights.lost.any()
+
+
+def test_order_of_sites_changes_nothing():
+    rng = np.random.default_rng(5)
+    xy = rng.uniform(-100, 1100, (60, 2))
+    xy[10] = xy[40]
+    zones = triangle_zones(1000.0, 4)
+    shuffle = rng.permutation(60)
+    plain, shuffled = voronoi_weights(make_sites(xy), zones), voronoi_weights(make_sites(xy[shuffle]), zones)
+    assert (plain.matrix.toarray()[:, shuffle] == shuffled.matrix.toarray()).all()
+    assert (plain.lost[shuffle] == shuffled.lost).all()
+
+
+def test_sites_on_one_mast_have_the_weights_of_one():
+    rng = np.random.default_rng(6)
+    xy = rng.uniform(0, 1000, (10, 2))
+    zones = triangle_zones(1000.0, 2)
+    single = voronoi_weights(make_sites(xy), zones).matrix.toarray()
+    double = voronoi_weights(make_sites(np.concatenate([xy, xy[:3], xy[:1] + 1e-5])), zones).matrix.toarray()
+    assert (double[:, :10] == single).all()
+    assert (double[:, 10:13] == single[:, :3]).all()
+    assert (double[:, 13] == single[:, 0]).all()
+
+
+@pytest.mark.parametrize(
+    "xy", [[(5, 5)], [(2, 5), (8, 5)], [(2, 2), (5, 5), (8, 8)], [(1, 1), (1, 9), (9, 1), (9, 9)]]
+)
+def test_few_collinear_and_cocircular_sites(xy):
+    halves = make_zones([shapely.box(0, 0, 5, 10), shapely.box(5, 0, 10, 10)])
+    weights = voronoi_weights(make_sites(xy), halves)
+    assert (weights.matrix.sum(axis=0) == LATTICE).all()
+    # By symmetry, or because each cell is one half: areas over all sites are shared evenly.
+    assert weights.matrix.sum(axis=1).tolist() == [len(xy) * LATTICE // 2] * 2
+
+
+def test_a_city_larger_than_the_zones_costs_weight():
+    zones = make_zones([shapely.box(0, 0, 100, 100)])
+    sites = make_sites([(50, 50)])
+    assert voronoi_weights(sites, zones).lost[0] == 0
+    wide = voronoi_weights(sites, zones, city=shapely.box(0, 0, 400, 100))
+    assert wide.lost[0] == pytest.approx(0.75)
+    assert wide.column_l1 == LATTICE // 4
+
+
+def test_a_cell_over_a_hole_between_zones_stays_whole():
+    ring = [
+        shapely.box(0, 0, 300, 100),
+        shapely.box(0, 200, 300, 300),
+        shapely.box(0, 100, 100, 200),
+        shapely.box(200, 100, 300, 200),
+    ]
+    weights = voronoi_weights(make_sites([(50, 50), (250, 250)]), make_zones(ring))
+    assert (weights.matrix.sum(axis=0) == LATTICE).all()
+
+
+def test_overlapping_zones_never_push_a_column_over_one_visit():
+    zones = make_zones([shapely.box(0, 0, 60, 100), shapely.box(40, 0, 100, 100)])
+    weights = voronoi_weights(make_sites([(50, 50), (500, 50)]), zones)
+    assert weights.column_l1 == LATTICE
+
+
+def test_sites_and_zones_in_different_coordinates_agree():
+    lonlat = square_grid((2.25, 48.82, 2.42, 48.90), 1500.0)
+    rng = np.random.default_rng(7)
+    xy = np.column_stack([rng.uniform(2.26, 2.41, 20), rng.uniform(48.83, 48.89, 20)])
+    x, y = transform_xy(xy[:, 0], xy[:, 1], LONLAT, "EPSG:2154")
+    same = voronoi_weights(make_sites(xy, LONLAT), lonlat)
+    mixed = voronoi_weights(make_sites(np.column_stack([x, y]), "EPSG:2154"), lonlat)
+    assert np.abs((same.matrix - mixed.matrix).toarray()).max() <= LATTICE * 1e-5
+
+
+@pytest.mark.parametrize(
+    ("code", "xy", "crs"),
+    [
+        ("crs-mixed", [(2.3, 48.85)], None),
+        ("sites-swapped", [(48.85, 2.3)], LONLAT),
+        ("sites-away", [(-122.4, 37.7)], LONLAT),
+        ("empty-file", [], LONLAT),
+    ],
+)
+def test_sites_that_do_not_fit_the_zones(code, xy, crs):
+    zones = square_grid((2.25, 48.82, 2.42, 48.90), 3000.0)
+    with pytest.raises(GeometryError) as caught:
+        voronoi_weights(make_sites(xy, crs), zones)
+    assert caught.value.code == code
+
+
+def test_spread_is_the_exact_integer_product():
+    rng = np.random.default_rng(8)
+    weights = voronoi_weights(make_sites(rng.uniform(0, 1000, (30, 2))), triangle_zones(1000.0, 3))
+    counts = rng.integers(0, 2**36, (30, 5))  # float64 would lose the last bits
+    expected = weights.matrix.toarray().astype(object) @ counts.astype(object)
+    assert (weights.spread(counts).astype(object) == expected).all()
+    assert weights.spread(counts).dtype == np.int64
+
+
+def test_spread_refuses_what_would_overflow_or_does_not_fit():
+    weights = AreaWeights.identity(2)
+    with pytest.raises(GuaranteeError):
+        weights.spread(np.array([[2**45], [0]]))
+    with pytest.raises(GeometryError):
+        weights.spread(np.zeros((3, 1), np.int64))
+    with pytest.raises(GeometryError):
+        weights.spread(np.zeros((2, 1)))
+
+
+def test_identity():
+    weights = AreaWeights.identity(4)
+    assert (weights.matrix.toarray() == LATTICE * np.eye(4)).all()
+    assert (weights.column_l1, weights.column_l2_squared) == (LATTICE, LATTICE**2)
+    assert weights.shape == (4, 4)
+
+
+def test_norms_against_dense_columns():
+    rng = np.random.default_rng(9)
+    weights = voronoi_weights(make_sites(rng.uniform(-500, 1500, (30, 2))), triangle_zones(1000.0, 3))
+    columns = weights.matrix.toarray().astype(object)
+    assert weights.column_l1 == max(columns.sum(axis=0))
+    assert weights.column_l2_squared == max((columns**2).sum(axis=0))
+
+
+@pytest.mark.parametrize("entries", [[[LATTICE + 1]], [[LATTICE], [1]], [[-1]]])
+def test_weights_above_one_visit_are_refused(entries):
+    matrix = scipy.sparse.csr_array(np.array(entries, np.int64))
+    with pytest.raises(GuaranteeError):
+        AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(1))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.floats(0, 1, allow_subnormal=False), min_size=1, max_size=12).filter(
+            lambda c: sum(c) > 1e-3
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.lists(st.floats(1e-5, 1), min_size=6, max_size=6),
+)
+def test_rounding_keeps_sums_and_stays_near(columns, kept):
+    column = np.repeat(np.arange(len(columns)), [len(c) for c in columns])
+    share = np.concatenate([np.array(c) / sum(c) * k for c, k in zip(columns, kept, strict=False)])
+    total = np.array(kept[: len(columns)])
+    units = round_columns(column, share, total)
+    exact = share * LATTICE
+    assert (units >= 0).all()
+    assert (units[exact < 1] == 0).all()
+    for j in range(len(columns)):
+        mine = column == j
+        whole = int(np.floor(total[j] * LATTICE))
+        if (exact[mine] >= 1).any():
+            assert units[mine].sum() == whole
+            assert whole <= LATTICE
+        slack = (mine & (exact < 1)).sum() + 1  # what vanished slivers hand on, plus rounding
+        assert (np.abs(units[mine] - exact[mine]) < slack + 1e-6).all()
