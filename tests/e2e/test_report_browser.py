@@ -16,10 +16,14 @@ from shoal.release.report import DensityReportInputs, write_density_report
 from shoal.space.zones import Zones
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync "
-    "--no-first-run"
-).split()
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 OUT = Path(__file__).parents[1] / "out"
 SIDE = 5  # zones per row and column
 SLOTS = 24
@@ -139,7 +143,11 @@ def _zones_have_colours(report: OpenReport) -> None:
 def _time_moves_the_map(report: OpenReport) -> None:
     before, label = report.colours(), report.page.text_content("#slot-label")
     report.page.evaluate(
-        "() => { const s = document.getElementById('slot'); s.value = 18; s.dispatchEvent(new Event('input')); }"
+        """() => {
+          const slider = document.getElementById('slot');
+          slider.value = 18;
+          slider.dispatchEvent(new Event('input'));
+        }"""
     )
     report.settle()
     after = report.colours()

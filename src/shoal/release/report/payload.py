@@ -90,7 +90,8 @@ def day_ticks(starts: list[datetime], most: int = 8) -> dict[str, list]:
             "texts": [f"{starts[slot]:%a} {starts[slot].day} {starts[slot]:%b}" for slot in chosen],
         }
     chosen = list(range(0, len(starts), -(-len(starts) // most)))
-    return {"slots": chosen, "texts": [f"{starts[slot]:%a %H:%M}" for slot in chosen]}
+    form = "%H:%M" if len(days) == 1 and len(starts) > 1 else "%a %H:%M"
+    return {"slots": chosen, "texts": [starts[slot].strftime(form) for slot in chosen]}
 
 
 def _profile(profile: HourProfile) -> dict[str, np.ndarray]:

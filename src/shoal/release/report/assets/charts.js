@@ -14,7 +14,7 @@ function layout(xTitle, yTitle, more = {}) {
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", xanchor: "left" },
     ...more,
     xaxis: { ...axis, title: title(xTitle), ...(more.xaxis || {}) },
-    yaxis: { ...axis, title: title(yTitle), rangemode: "tozero", ...(more.yaxis || {}) },
+    yaxis: { ...axis, title: title(yTitle), rangemode: "tozero", separatethousands: true, ...(more.yaxis || {}) },
   };
 }
 
