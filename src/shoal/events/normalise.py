@@ -27,8 +27,8 @@ REASONS: dict[str, str] = {
     "null-flag": "the flag is missing or neither true nor false",
     "end-before-start": "the trip ends before it starts",
 }
-# How CSV lines that cannot be taken apart are left out. Not `ignore_errors` alone: in DuckDB 2.0 that loses the
-# good rows after a badly quoted one; and not `parallel = false`, which loses an unfinished last line in silence.
+# How CSV lines that cannot be taken apart are left out. Not `ignore_errors` alone: in DuckDB 2.0 that loses
+# the good rows after a badly quoted one; and not `parallel = false`: an unfinished last line goes unreported.
 COUNT_REJECTS = ", store_rejects = true"
 DROP_REJECTS = ", store_rejects = true, rejects_limit = 1"
 CODES = {name: code for code, name in enumerate(REASONS)}

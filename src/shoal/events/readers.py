@@ -31,11 +31,24 @@ def scan(
     Events outside `window_us` (start included, end not) are left out. A bad row is dropped or stops the scan,
     as the source says. Without `sites`, site is text. Rows come in no order.
     """
+    yield from stream(source, sites, window_us, connection, rows_per_batch, with_flag, "")
+
+
+def stream(
+    source: EventSource,
+    sites: Sequence[str] | None,
+    window_us: tuple[int, int] | None,
+    connection: duckdb.DuckDBPyConnection | None,
+    rows_per_batch: int,
+    with_flag: bool,
+    order: str,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of `scan`, in the order of an ORDER BY clause if there is one (sorted on disk if need be)."""
     seen: set[int] = set()
     with ExitStack() as stack:
         base = connection if connection is not None else stack.enter_context(limited_connection())
         cursor, site_type = stack.enter_context(prepared(source, sites, base))
-        query = scan_sql(source, site_type, window_us, with_flag)
+        query = scan_sql(source, site_type, window_us, with_flag) + order
         try:
             for batch in cursor.sql(query).to_arrow_reader(rows_per_batch):
                 if not is_clean(batch, source, seen):

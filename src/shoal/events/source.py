@@ -47,8 +47,9 @@ def open_source(
     shape, chosen, guessed = choose_columns(header.names, lists, told, columns or {})
     types = {role: header.types[name] for role, name in chosen.items()}
     check_types(shape, chosen, types, time_zone, file_format)
+    check_point_seconds(shape, types, point_seconds, file_format)
     if time_unit is None:
-        time_unit, note = guess_unit(types, chosen, point_seconds)
+        time_unit, note = guess_unit(types, chosen)
         guessed += note
     if coordinate_scale is None:
         coordinate_scale, note = guess_scale(chosen)
@@ -114,6 +115,24 @@ def check_types(
             raise wrong_type(columns[role], kind, role, "true or false")
 
 
+def check_point_seconds(
+    shape: Shape, types: Mapping[str, str], point_seconds: float | None, file_format: str
+) -> None:
+    """Trip lists have either a list of times, or one start time and a step between points."""
+    if shape is not Shape.TRIP_LIST:
+        if point_seconds is not None:
+            message = f'point-seconds is for shape "trip-list"; the shape is "{shape}".'
+            raise PlanError("point-seconds-shape", message, "Leave out --point-seconds.")
+        return
+    listed_times = types["time"].endswith("[]")
+    if listed_times and point_seconds is not None:
+        message = "point-seconds was given, but every point has its own time."
+        raise PlanError("point-seconds-shape", message, "Leave out --point-seconds.")
+    if file_format == "parquet" and not listed_times and point_seconds is None:
+        message = "each trip has one time for many points, and the step between points is not known."
+        raise SourceError("missing-point-seconds", message, "Pass --point-seconds 15, say.")
+
+
 def check_user(name: str, kind: str) -> None:
     if kind in WIDE_INTEGER_TYPES or kind in FLOAT_TYPES or kind.startswith("DECIMAL"):
         raise SourceError(
@@ -137,7 +156,9 @@ def check_time(name: str, kind: str, role: str, time_zone: str | None) -> None:
         raise wrong_type(name, kind, role, "a timestamp, ISO text, or a number of seconds since 1970")
 
 
-def guess_unit(types, columns, point_seconds) -> tuple[TimeUnit | None, tuple[str, ...]]:
+def guess_unit(
+    types: Mapping[str, str], columns: Mapping[str, str]
+) -> tuple[TimeUnit | None, tuple[str, ...]]:
     """Seconds for 32-bit numbers, which hold nothing finer; other numbers need to be told."""
     for role in ("time", "start_time", "end_time"):
         kind = types.get(role, "").removesuffix("[]")
