@@ -63,17 +63,17 @@ def _working_day(stays, state, ground, people, i, week, day):
     start = day * 1440.0 + 495 - people.early_minutes[i] + 20 * normal(state)
     work = people.anchors[i, WORK]
     _go(stays, ground, start, work, WORK)
-    if uniform(state) < 0.3 * ground.outings:
+    if uniform(state) < ground.lunch:
         lunch = day * 1440.0 + 740 + 15 * normal(state)
         place = pick(state, ground.errand[work])
         _go(stays, ground, lunch, place, ERRAND)
         _go(stays, ground, lunch + 35 + 30 * uniform(state), work, WORK)
     end = start + 550 + 40 * normal(state)
     u = uniform(state)
-    if u < 0.3 * ground.outings:
-        _go(stays, ground, end, people.anchors[i, ERRAND], ERRAND)
+    if u < 0.3 * people.outings[i]:
+        _go(stays, ground, end, _errand_place(state, ground, people, i), ERRAND)
         end += 50 + 40 * uniform(state)
-    elif u < 0.45 * ground.outings:
+    elif u < 0.45 * people.outings[i]:
         _go(stays, ground, end, _leisure_place(state, ground, people, i, week, day, 18), LEISURE)
         end += 90 + 60 * uniform(state)
     _go(stays, ground, end, people.anchors[i, HOME], HOME)
@@ -83,11 +83,11 @@ def _working_day(stays, state, ground, people, i, week, day):
 def _free_day(stays, state, ground, people, i, week, day):
     home = people.anchors[i, HOME]
     late = 45.0 if day >= 5 else 0.0
-    if uniform(state) < 0.6 * ground.outings:
+    if uniform(state) < 0.6 * people.outings[i]:
         start = day * 1440.0 + 610 + late - people.early_minutes[i] + 60 * normal(state)
-        _go(stays, ground, start, people.anchors[i, ERRAND], ERRAND)
+        _go(stays, ground, start, _errand_place(state, ground, people, i), ERRAND)
         _go(stays, ground, start + 50 + 70 * uniform(state), home, HOME)
-    if uniform(state) < (0.6 if day >= 5 else 0.45) * ground.outings:
+    if uniform(state) < (0.6 if day >= 5 else 0.45) * people.outings[i]:
         start = day * 1440.0 + 870 + 75 * normal(state)
         _go(stays, ground, start, _leisure_place(state, ground, people, i, week, day, 15), LEISURE)
         _go(stays, ground, start + 100 + 130 * uniform(state), home, HOME)
@@ -100,11 +100,11 @@ def _evening(stays, state, ground, people, i, week, day):
         chance = 0.2
     elif day == 4 or day == 5:
         chance = 0.4
-    if uniform(state) >= chance * ground.outings:
+    if uniform(state) >= chance * people.outings[i]:
         return
     start = day * 1440.0 + 1215 + 30 * normal(state)
     place = people.anchors[i, NIGHT]
-    if uniform(state) < ground.explore:
+    if uniform(state) < people.explore[i]:
         place = pick(state, ground.night[people.anchors[i, HOME]])
     place = _crowd_place(state, ground, week, day, 20, place)
     _go(stays, ground, start, place, NIGHT)
@@ -115,9 +115,16 @@ def _evening(stays, state, ground, people, i, week, day):
 
 
 @njit(cache=True)
+def _errand_place(state, ground, people, i):
+    if uniform(state) < people.explore[i] / 2:
+        return pick(state, ground.errand[people.anchors[i, HOME]])
+    return people.anchors[i, ERRAND]
+
+
+@njit(cache=True)
 def _leisure_place(state, ground, people, i, week, day, hour):
     place = people.anchors[i, LEISURE]
-    if uniform(state) < ground.explore:
+    if uniform(state) < people.explore[i]:
         place = pick(state, ground.leisure[people.anchors[i, HOME]])
     return _crowd_place(state, ground, week, day, hour, place)
 

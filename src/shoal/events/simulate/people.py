@@ -5,6 +5,7 @@ A user's anchors depend on the seed and the user alone: the same under events, t
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,8 @@ class Ground(NamedTuple):
     employed: float
     explore: float
     outings: float
+    lunch: float
+    habit_spread: float
 
 
 class People(NamedTuple):
@@ -44,6 +47,8 @@ class People(NamedTuple):
     works: np.ndarray  # bool
     early_minutes: np.ndarray  # how much earlier than others this person's day starts
     activity: np.ndarray  # standard normal: how much the person is seen
+    explore: np.ndarray  # chance that a leisure visit goes to a new place
+    outings: np.ndarray  # scales how often the person goes out
 
 
 def make_ground(city: City, preset: CityPreset, seed: int) -> Ground:
@@ -54,10 +59,10 @@ def make_ground(city: City, preset: CityPreset, seed: int) -> Ground:
     bars[:, :2] += rng.normal(0, 0.18 * radius, size=(len(bars), 2))  # night life is beside business
     business = nearness(city.xy, hubs, 0.28 * radius)
     lively = nearness(city.xy, bars, 0.16 * radius)
-    own = rng.lognormal(0, 0.45, size=(5, n))
+    own = rng.lognormal(0, preset.site_skew, size=(5, n))
     home = (0.35 + 1 / (0.6 + business)) * own[0]
     crowds = _crowds(preset, lively + 0.2, rng)
-    distance = np.sqrt(((city.xy[:, None] - city.xy[None]) ** 2).sum(axis=2)) / radius
+    distance = np.sqrt(((city.xy[:, None] - city.xy[None]) ** 2).sum(axis=2)) / (radius * preset.reach)
     return Ground(
         xy=city.xy,
         near=city.near,
@@ -73,6 +78,8 @@ def make_ground(city: City, preset: CityPreset, seed: int) -> Ground:
         employed=preset.employed,
         explore=preset.explore,
         outings=preset.outings,
+        lunch=preset.lunch,
+        habit_spread=preset.habit_spread,
     )
 
 
@@ -101,6 +108,8 @@ def make_people(ground: Ground, seed: int, first: int, last: int) -> People:
         works=np.empty(n, np.bool_),
         early_minutes=np.empty(n),
         activity=np.empty(n),
+        explore=np.empty(n),
+        outings=np.empty(n),
     )
     _fill_people(people, ground, seed)
     return people
@@ -122,6 +131,8 @@ def _fill_people(people, ground, seed):
         people.works[i] = works
         people.early_minutes[i] = 35.0 * normal(state)
         people.activity[i] = normal(state)
+        people.explore[i] = min(ground.explore * math.exp(ground.habit_spread * normal(state)), 1.0)
+        people.outings[i] = ground.outings * math.exp(ground.habit_spread * normal(state) / 3)
 
 
 @njit(cache=True)

@@ -33,6 +33,10 @@ class CityPreset:
     employed: float = 0.62
     explore: float = 0.25  # share of leisure visits made to a place outside the usual anchors
     outings: float = 1.0  # scales how often people go out
+    lunch: float = 0.3  # chance of leaving the work place at noon
+    habit_spread: float = 0.3  # sd of the log of a person's own explore and outings
+    reach: float = 1.0  # scales how far from home people work and go out
+    site_skew: float = 0.45  # sd of the log of a site's own attraction
     # events: visits per user and week, distinct in (user, site, hour)
     visits_mean: float = 13.55
     visits_sd: float = 18.33
@@ -140,7 +144,12 @@ PRESETS: dict[str, CityPreset] = {
             start=date(2026, 2, 2),
             what=("transit",),
             employed=0.93,
-            explore=0.55,
+            explore=0.8,
+            outings=1.2,
+            lunch=0.03,
+            habit_spread=0.6,
+            reach=0.45,
+            site_skew=1.5,
             centres=5,
         ),
     )
