@@ -34,7 +34,8 @@ class UserKernel(Protocol):
 class Engine(Protocol):
     """Brings each user's events together and sums a kernel over all users."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def sum_users(
         self, events: Iterable[pa.RecordBatch], kernel: UserKernel, progress: Progress | None = None

@@ -1,0 +1,70 @@
+"""What a density release says of itself, rendered from the objects that ran."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shoal.flows.expected import expected_error
+from shoal.mechanisms.density_gaussian import DensityGaussian
+from shoal.privacy.accounting import NANO
+from shoal.release.density_files import FILES
+from shoal.release.manifest import Manifest
+
+if TYPE_CHECKING:
+    from shoal.flows.density import PreparedDensity
+
+
+def density_manifest(prepared: PreparedDensity, *, reproducible: bool) -> Manifest:
+    """Guarantee, public parameters and spends of a density, before its files are hashed."""
+    plan, loss, guarantee = prepared.plan, prepared.mechanism.loss(), prepared.guarantee
+    spend = {"name": "counts", "mechanism": prepared.mechanism.name, "rho": loss.rho}
+    if loss.pure_epsilon_nano is not None:
+        spend["epsilon"] = loss.pure_epsilon_nano / NANO
+    return Manifest(
+        unit=guarantee.unit.sentence,
+        promise=guarantee.sentence,
+        guarantee=guarantee.to_manifest(),
+        public=public_parameters(prepared),
+        spends=[spend],
+        population=plan.population,
+        input={"shape": str(prepared.source.shape), "columns": sorted(prepared.source.columns)},
+        columns={name: dict(columns) for name, columns in FILES.items()},
+        licence=plan.licence or "none given by the owner yet",
+        reproducible=reproducible,
+    )
+
+
+def public_parameters(prepared: PreparedDensity) -> dict:
+    """Every parameter that shapes the output, all of them configured."""
+    zones, sites, clock = prepared.geography.zones, prepared.geography.sites, prepared.clock
+    mechanism = prepared.mechanism
+    scale = mechanism.sigma if isinstance(mechanism, DensityGaussian) else mechanism.scale
+    return {
+        "zones": {"count": zones.count, "sha256": zones.digest()},
+        "sites": None if sites is None else {"count": sites.count, "sha256": sites.digest()},
+        "window": {"start": clock.start.isoformat(), "end": clock.end.isoformat()},
+        "time_zone": clock.time_zone,
+        "slot_minutes": clock.slot_minutes,
+        "slots": clock.slots,
+        "ell": prepared.plan.ell,
+        "method": prepared.plan.method,
+        "noise_scale_people": scale / mechanism.lattice,
+        "lattice": mechanism.lattice,
+        "decimals": prepared.plan.decimals,
+    }
+
+
+def how_to_read(prepared: PreparedDensity) -> str:
+    """For the recipient: what a count is, how large the noise is."""
+    plan = prepared.plan
+    error = expected_error(prepared.mechanism, prepared.geography.zones.count)
+    return (
+        f"Each count is of bounded visits: a {plan.unit} is counted at most once per slot and in at most "
+        f"{plan.ell} slots of the window, chosen at random, so whoever has more visits than that is "
+        f"under-counted. {plan.method.capitalize()} noise was added to every zone and slot: a single count "
+        f"is off by {error.mean_absolute:.1f} people on average, and by less than "
+        f"{error.half_interval:.1f} in 95 of 100 cases. Negative counts were removed in a way that keeps "
+        "each slot's total. `people_low` and `people_high` are the ends of the 95 % interval of the noise; "
+        "they do not cover what the bound leaves out. Counts much smaller than the noise say little; sums "
+        "over zones or slots say more."
+    )

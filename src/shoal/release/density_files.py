@@ -1,0 +1,66 @@
+"""The files of a density release: every zone and slot, also the zeros, as Parquet and CSV, and the zones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from shoal.space.clock import Clock
+from shoal.space.write import write_zones
+from shoal.space.zones import Zones
+from shoal.stages.noisy import DensityEstimate
+
+COLUMNS = {
+    "zone": "id of the zone, as in zones.geojson",
+    "slot": "number of the slot in the window, from 0",
+    "slot_start": "start of the slot on the local clock, with its offset from UTC (ISO 8601)",
+    "people": "people in the zone during the slot, with noise, not negative",
+    "people_low": "lower end of the 95 % interval of the noise",
+    "people_high": "upper end of the 95 % interval of the noise",
+}
+FILES = {
+    "density.parquet": COLUMNS,
+    "density.csv": COLUMNS,
+    "zones.geojson": {"zone": "id of the zone", "name": "its name", "geometry": "its polygon"},
+    "zones.parquet": {"zone": "id of the zone", "name": "its name", "geometry": "its polygon (GeoParquet)"},
+}
+
+
+def density_table(estimate: DensityEstimate, zones: Zones, clock: Clock) -> pa.Table:
+    """One row per zone and slot, zone by zone: the rows depend on public things alone."""
+    count, slots = estimate.people.shape
+    starts = clock.starts_local()
+    zone_of = np.repeat(np.arange(count, dtype=np.int32), slots)
+    slot_of = np.tile(np.arange(slots, dtype=np.int32), count)
+    return pa.table(
+        {
+            "zone": pa.DictionaryArray.from_arrays(pa.array(zone_of), pa.array(zones.ids, pa.string())),
+            "slot": slot_of,
+            "slot_start": pa.DictionaryArray.from_arrays(pa.array(slot_of), pa.array(starts, pa.string())),
+            "people": estimate.people.ravel(),
+            "people_low": estimate.low.ravel(),
+            "people_high": estimate.high.ravel(),
+        }
+    )
+
+
+def write_density(folder: Path, estimate: DensityEstimate, zones: Zones, clock: Clock) -> None:
+    """All data files of the release into `folder`."""
+    table = density_table(estimate, zones, clock)
+    pq.write_table(table, folder / "density.parquet", compression="zstd")
+    plain = table.set_column(0, "zone", table["zone"].cast(pa.string()))
+    plain = plain.set_column(2, "slot_start", plain["slot_start"].cast(pa.string()))
+    pyarrow.csv.write_csv(plain, folder / "density.csv")
+    write_zones(zones, folder / "zones.geojson")
+    write_zones(zones, folder / "zones.parquet")
+
+
+def read_density(folder: Path, zones: int, slots: int) -> DensityEstimate:
+    """The released arrays back from the folder."""
+    table = pq.read_table(folder / "density.parquet", columns=["people", "people_low", "people_high"])
+    people, low, high = (table[name].to_numpy().reshape(zones, slots) for name in table.column_names)
+    return DensityEstimate(people=people, low=low, high=high)

@@ -1,0 +1,112 @@
+"""The public map of a release: zones, sites where events name them, and the weights between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from shoal.errors import PlanError
+from shoal.space.grid import square_grid
+from shoal.space.h3zones import h3_zones
+from shoal.space.projection import LONLAT
+from shoal.space.sites import Sites, read_sites
+from shoal.space.weights import AreaWeights, voronoi_weights
+from shoal.space.zones import Zones, read_zones
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpacePlan:
+    """Where the zones and sites come from: files, or a grid over a configured box. All of it is public."""
+
+    zones: str | None = None
+    zone_id: str | None = None
+    zone_name: str | None = None
+    zones_crs: str | None = None
+    repair_zones: bool = False
+    sites: str | None = None
+    site_id: str | None = None
+    box: tuple[float, float, float, float] | None = None  # west, south, east, north
+    cell_m: float | None = None
+    h3: int | None = None
+
+    def __post_init__(self) -> None:
+        ways = [self.zones is not None, self.cell_m is not None, self.h3 is not None]
+        if sum(ways) != 1:
+            raise PlanError(
+                "plan-zones",
+                "a release needs one kind of zones, given by you and never read off the events.",
+                "Pass --zones FILE, or --box W,S,E,N with --cell-m METRES or --h3 RESOLUTION.",
+            )
+        if self.zones is None and self.box is None:
+            raise PlanError(
+                "plan-box",
+                "a grid needs a box; it is public and never read off the events.",
+                "Pass --box W,S,E,N, such as --box 2.25,48.81,2.42,48.91.",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Geography:
+    """Zones that are released, places where visits are counted, and how places spread over zones."""
+
+    zones: Zones
+    sites: Sites | None
+    weights: AreaWeights = field(repr=False)
+
+    @property
+    def places(self) -> int:
+        """Where visits are counted: sites, or the zones themselves where events carry points."""
+        return self.zones.count if self.sites is None else self.sites.count
+
+    @property
+    def site_ids(self) -> tuple[str, ...] | None:
+        return None if self.sites is None else self.sites.ids
+
+    def place(self, events: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Events with a place number: the site they name, or the zone their point lies in."""
+        for batch in events:
+            if self.sites is not None:
+                yield batch.select(["user", "time_us", "site"])
+                continue
+            x, y = (batch.column(name).to_numpy(zero_copy_only=False) for name in ("x", "y"))
+            zone = pa.array(self.zones.locate(x, y), pa.int32())
+            yield pa.RecordBatch.from_arrays(
+                [batch.column("user"), batch.column("time_us"), zone], names=["user", "time_us", "site"]
+            )
+
+
+def open_geography(plan: SpacePlan, *, has_sites: bool, planar: bool) -> Geography:
+    """Read or make the zones, and the weights that events of this kind need."""
+    zones = _zones(plan, planar)
+    if not has_sites:
+        if not planar:
+            zones = zones.to_lonlat()
+        return Geography(zones, None, AreaWeights.identity(zones.count))
+    if plan.sites is None:
+        raise PlanError(
+            "plan-sites",
+            "the events name sites, so the list of sites with coordinates must be given.",
+            "Pass --sites FILE (columns site, lon, lat); it is public and never read off the events.",
+        )
+    sites = read_sites(plan.sites, id_column=plan.site_id)
+    return Geography(zones, sites, voronoi_weights(sites, zones))
+
+
+def _zones(plan: SpacePlan, planar: bool) -> Zones:
+    if plan.zones is not None:
+        return read_zones(
+            plan.zones,
+            id_column=plan.zone_id,
+            name_column=plan.zone_name,
+            crs=plan.zones_crs,
+            repair=plan.repair_zones,
+        )
+    assert plan.box is not None  # SpacePlan refuses a grid without a box
+    if plan.h3 is not None:
+        if planar:
+            raise PlanError("plan-h3", "H3 cells lie on the globe; the events are planar.", "Use --cell-m.")
+        return h3_zones(plan.box, plan.h3)
+    assert plan.cell_m is not None
+    return square_grid(plan.box, plan.cell_m, crs=None if planar else LONLAT)
