@@ -12,7 +12,7 @@ from shoal.events.times import time_roles, timed_sql, zoned_time
 # A row's reason is the first that applies, by its place in this list.
 REASONS: dict[str, str] = {
     "good": "",
-    "unparsable-row": "the line has not as many fields as the header, or is not UTF-8",
+    "unparsable-row": "the line has too few or too many fields, open quotes, or bytes that are not UTF-8",
     "null-user": "the user is missing",
     "null-trip": "the trip is missing",
     "list-length-mismatch": "the lists of one trip are empty, missing or of different lengths",

@@ -1,0 +1,135 @@
+"""`shoal inspect SOURCE`: schema, validity and extent of raw events, for the owner's eyes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shoal.events.checks import RowReport
+    from shoal.events.schema import EventSource
+    from shoal.events.summary import SourceSummary
+    from shoal.events.trips import TripRule
+
+
+def print_source(
+    source: EventSource,
+    sites: Sequence[str] | None = None,
+    json: bool = False,
+    trip_rule: TripRule | None = None,
+) -> None:
+    """Print what a source holds; bad rows end in an error unless the source drops them."""
+    from shoal.events.checks import check_rows
+    from shoal.events.summary import summarise
+
+    with progress_bar(shown=not json) as advance:
+        with_flag = trip_rule is not None and trip_rule.flag and "flag" in source.columns
+        report = check_rows(source, sites=sites, progress=advance, with_flag=with_flag)
+    summary = summarise(source, sites=sites)
+    trips = None
+    usable = report.bad == 0 or source.on_bad_row == "drop"
+    if usable and not source.shape.has_sites and (trip_rule is not None or source.shape.has_trips):
+        from shoal.events.trip_reader import count_trips
+
+        trips = count_trips(source, trip_rule)
+    if json:
+        print_json(source, report, summary, trips)
+    else:
+        print_tables(source, report, summary, trips)
+    if source.on_bad_row == "stop":
+        report.raise_if_bad()
+
+
+def print_json(source: EventSource, report: RowReport, summary: SourceSummary, trips: int | None) -> None:
+    import json
+
+    import click
+
+    click.echo(json.dumps(described(source, report, summary, trips), indent=2))
+
+
+def described(
+    source: EventSource, report: RowReport, summary: SourceSummary, trips: int | None
+) -> dict[str, Any]:
+    """The same facts as the tables, for machines."""
+    return {
+        "files": list(source.paths),
+        "format": source.format,
+        "shape": str(source.shape),
+        "columns": {
+            role: {"name": name, "type": source.types[role]} for role, name in source.columns.items()
+        },
+        "guessed": list(source.guessed),
+        "time_zone": source.time_zone,
+        "time_unit": source.time_unit,
+        "rows": report.rows,
+        "good_rows": report.good,
+        "bad_rows": report.bad,
+        "bad_rows_by_reason": dict(report.by_reason),
+        "examples": {
+            reason: [{"file": file, report.unit: number} for file, number in found]
+            for reason, found in report.examples.items()
+        },
+        "users": summary.exact_users,
+        "first_time": summary.first.isoformat() if summary.first else None,
+        "last_time": summary.last.isoformat() if summary.last else None,
+        "trips": trips,
+    }
+
+
+def print_tables(source: EventSource, report: RowReport, summary: SourceSummary, trips: int | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    files = source.paths[0] if len(source.paths) == 1 else f"{len(source.paths)} files"
+    console.print(f"{files}: {source.format}, shape {source.shape}")
+    columns = Table("role", "column", "type")
+    for role, name in source.columns.items():
+        columns.add_row(role, name, source.types[role] if source.format == "parquet" else "text")
+    console.print(columns)
+    if source.guessed:
+        console.print("Guessed: " + "; ".join(source.guessed) + ".")
+    facts = Table(show_header=False)
+    facts.add_row("rows", f"{report.rows:,}")
+    facts.add_row("bad rows", f"{report.bad:,}")
+    facts.add_row("users", f"{summary.exact_users:,}")
+    if summary.first and summary.last:
+        facts.add_row("first time (UTC)", summary.first.strftime("%Y-%m-%d %H:%M:%S"))
+        facts.add_row("last time (UTC)", summary.last.strftime("%Y-%m-%d %H:%M:%S"))
+    if trips is not None:
+        facts.add_row("trips", f"{trips:,}")
+    console.print(facts)
+    if report.bad:
+        console.print(reason_table(report))
+
+
+def reason_table(report: RowReport):
+    """Bad rows by reason, with where the first ones are."""
+    from rich.table import Table
+
+    from shoal.events.normalise import REASONS
+
+    table = Table("reason", "rows", "what it means", f"first {report.unit}s")
+    for reason, count in report.by_reason.items():
+        where = "\n".join(f"{file}:{number}" for file, number in report.examples.get(reason, ()))
+        table.add_row(reason, f"{count:,}", REASONS[reason], where)
+    return table
+
+
+def progress_bar(shown: bool):
+    """A context that gives a function taking the share done; None when nothing is to be shown."""
+    from contextlib import contextmanager, nullcontext
+
+    if not shown:
+        return nullcontext()
+    from rich.console import Console
+    from rich.progress import Progress
+
+    @contextmanager
+    def bar():
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task("checking rows", total=1.0)
+            yield lambda share: progress.update(task, completed=share)
+
+    return bar()
