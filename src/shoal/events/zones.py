@@ -28,15 +28,11 @@ def zone_days(time_zone: str) -> pa.Table:
     """
     changes = offset_changes(time_zone)
     days = np.arange(FIRST_US // DAY_US - 1, LAST_US // DAY_US + 2)
-    utc = np.array([at for at, _, _ in changes], dtype=np.int64)
-    before = np.array(
-        [changes[0][1], *(after for _, _, after in changes)] if changes else [0], dtype=np.int64
-    )
-    if not changes:
-        before[0] = offset_us(ZoneInfo(time_zone), 0)
-    # Ordinary days: the offset in force in the middle of the day.
-    middle = days * DAY_US + DAY_US // 2
-    offset = before[np.searchsorted(utc, middle - before[0], side="right")]
+    first = changes[0][1] if changes else offset_us(ZoneInfo(time_zone), FIRST_US)
+    offsets = np.array([first, *(new for _, _, new in changes)], dtype=np.int64)
+    # A local time comes after a change once it is past the odd stretch; no ordinary day holds one.
+    passed = np.array([at + max(old, new) for at, old, new in changes], dtype=np.int64)
+    offset = offsets[np.searchsorted(passed, days * DAY_US + DAY_US // 2, side="right")]
     table = {"day": days, "lo_us": np.zeros_like(days), "hi_us": np.zeros_like(days)}
     table |= {"before_us": offset.copy(), "after_us": offset.copy(), "fold": np.zeros(len(days), dtype=bool)}
     for at, old, new in changes:
