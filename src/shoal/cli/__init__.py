@@ -1,1 +1,1 @@
-"""TODO"""
+"""The command `shoal`: main.py lists the commands, one file each."""

@@ -1,7 +1,7 @@
 """People per zone and slot, published: the whole way from raw events to a release folder.
 
 prepare      plan -> sources, zones, clock, mechanism, price         public things only, no row is read
-check        are the rows well-formed?                               the owner's own look, shown to nobody else
+check        are the rows well-formed?                               the owner's own look, shown to no one
 reserve      the ledger takes the price                              before any count is made
 count        raw -> bounded -> exact zone counts                     engine, area weights
 noise        exact -> noisy                                          mechanism

@@ -39,7 +39,8 @@ def write_owner_report(
         title=f"Density of {prepared.plan.population}",
     )
     write_density_report(path, inputs)
-    utility = density_utility(exact, estimate.people, estimate.low, estimate.high)
+    hours = np.floor(clock.hours_local).astype(int)
+    utility = density_utility(exact, estimate.people, estimate.low, estimate.high, hour_of_day=hours)
     figures = {name: value for name, value in asdict(utility).items() if isinstance(value, float | int)}
     with open(
         os.open(path.parent / "utility.json", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w"

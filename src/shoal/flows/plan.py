@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -115,11 +116,11 @@ def read_plan(path: str | Path) -> dict[str, Any]:
     source = settings.get("source", {})
     if "paths" in source:
         listed = [source["paths"]] if isinstance(source["paths"], str) else source["paths"]
-        source["paths"] = tuple(str(here / name) for name in listed)
+        source["paths"] = tuple(os.path.normpath(here / name) for name in listed)
     for part, names in ((settings.get("space", {}), ("zones", "sites")), (settings, ("out", "owner"))):
         for name in names:
             if isinstance(part.get(name), str):
-                part[name] = str(here / part[name])
+                part[name] = os.path.normpath(here / part[name])
     return settings
 
 

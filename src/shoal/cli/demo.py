@@ -1,0 +1,70 @@
+"""`shoal demo`: the whole way on a simulated city."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from shoal.cli.progress import Bars
+
+
+@click.command(epilog="Example:  shoal demo --out demo")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Folder."
+)
+@click.option("--users", type=click.IntRange(min=100), default=200_000, show_default=True, help="People.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the simulated city."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def demo(out: Path, users: int, seed: int, as_json: bool) -> None:
+    """Simulate a city, release its density at (1, 1e-6), and draw the owner's report.
+
+    Run it again: what is there already is used again, and nothing is spent twice.
+    """
+    if not as_json:
+        click.echo(
+            f"Simulating {users:,} people and releasing how many were where, hour by hour, into {out}/"
+        )
+    from shoal.flows.demo import run_demo
+
+    with Bars(quiet=as_json) as bars:
+        made = run_demo(out, users=users, seed=seed, progress=bars)
+    guarantee = made.prepared.guarantee
+    if as_json:
+        shown = {
+            "release": str(made.result.release),
+            "report": str(made.result.report),
+            "reused": made.result.reused,
+            "guarantee": guarantee.to_manifest(),
+            "utility": made.utility,
+        }
+        click.echo(json.dumps(shown, indent=2))
+        return
+    if made.result.reused:
+        click.echo(
+            "The demo was here already: nothing was computed or spent again. Delete the folder to start over."
+        )
+    click.echo(
+        f"""
+release   {_near(made.result.release)}        what a recipient gets: shoal verify {_near(made.result.release)}
+report    {_near(made.result.report)}    for the owner alone: open it in a browser
+ledger    {made.ledger}     SHOAL_LEDGER={made.ledger} shoal ledger show {made.prepared.plan.population}
+plan      {made.city / "density.toml"}  change it and run: shoal density run --plan ...
+
+{guarantee.unit.sentence}
+{guarantee.sentence}
+
+Against the raw counts (owner's eyes only): mean relative error {made.utility["mean_relative_error"]:.3f}, \
+correlation {made.utility["pearson"]:.3f}."""
+    )
+
+
+def _near(path: Path | None) -> str:
+    """Relative to here where that is shorter to read."""
+    if path is None:
+        return "none"
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -1,0 +1,54 @@
+"""`shoal inspect`: what is in a source, or in a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from shoal.cli.source_options import SourceOptions, source_from_options, source_options, trip_options
+
+EXAMPLE = """\b
+Examples:
+  shoal inspect events.csv.gz --time-zone Europe/Paris
+  shoal inspect 'events/*.parquet' --sites sites.csv
+  shoal inspect points.parquet --gap-minutes 5
+  shoal inspect demo/release
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@source_options()
+@trip_options
+@click.option(
+    "--sites", "sites_file", type=click.Path(), help="Public list of sites: events must name one of them."
+)
+@click.option("--site-id", help="Column with the sites' ids.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def inspect(
+    context: click.Context,
+    source_options: SourceOptions,
+    trip_rule,
+    sites_file: str | None,
+    site_id: str | None,
+    as_json: bool,
+) -> None:
+    """Show schema and validity of SOURCE (events), or guarantee and contents of a release folder.
+
+    For a source this is the owner's own look at raw data: nothing is spent and nothing may be published.
+    """
+    paths = source_options.paths
+    if len(paths) == 1 and (Path(paths[0]) / "manifest.json").is_file():
+        from shoal.cli.verify import verify
+
+        context.invoke(verify, release=Path(paths[0]), as_json=as_json)
+        return
+    from shoal.cli.inspect_source import print_source
+
+    sites = None
+    if sites_file is not None:
+        from shoal.space.sites import read_sites
+
+        sites = read_sites(sites_file, id_column=site_id).ids
+    print_source(source_from_options(source_options), sites, json=as_json, trip_rule=trip_rule)

@@ -1,0 +1,97 @@
+"""The command `shoal`. Commands are imported when they are called, so that help is quick."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from shoal import __version__
+from shoal.errors import ShoalError
+
+# name -> (module, object, what it does)
+COMMANDS = {
+    "demo": ("demo", "demo", "The whole way on a simulated city."),
+    "simulate": ("simulate", "simulate", "Write a simulated city: zones, sites, and records of its people."),
+    "inspect": (
+        "inspect",
+        "inspect",
+        "Schema and validity of a source; guarantee and contents of a release.",
+    ),
+    "density": ("density", "density", "Release people per zone and slot."),
+    "audit": ("audit", "audit", "Check our mechanisms against their claims."),
+    "ledger": ("ledger", "ledger", "Populations, their budgets, and what was spent on them."),
+    "publish": ("publish", "publish", "Copy a committed release to its public place."),
+    "verify": ("verify", "verify", "Check a release as its recipient."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, name, _ = COMMANDS[cmd_name]
+        return getattr(import_module(f"shoal.cli.{module}"), name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, _, words) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="shoal")
+def shoal() -> None:
+    """Publish the movement of a crowd without giving away a person.
+
+    \b
+    Start here:
+      shoal demo                          a release of a simulated city, with its report
+      shoal inspect events.parquet        what is in your file, and what is wrong with it
+      shoal density run --help            release people per zone and hour
+
+    Exit codes: 0 done; 2 plan or usage; 3 input; 4 ledger; 5 output; 6 a promise does not hold;
+    7 something to install; 1 anything else.
+    """
+
+
+def main() -> None:
+    """Run the command; an error is one message on standard error and an exit code, never a traceback."""
+    try:
+        shoal.main(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.Abort:
+        _fail("stopped: nothing more was done.", 130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except ShoalError as error:
+        _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _fail("stopped: a reserved budget stays spent; `shoal ledger show` lists it.", 130)
+    except BrokenPipeError:
+        os._exit(141)  # the reader of our output went away
+    except Exception as error:
+        if os.environ.get("SHOAL_DEBUG"):
+            raise
+        _fail(
+            f"internal-error: shoal met a {type(error).__name__} it did not expect.\n"
+            "Run again with SHOAL_DEBUG=1 to see where, and please report it (without private data).",
+            1,
+        )
+
+
+def _fail(message: str, code: int) -> None:
+    click.echo(message, err=True)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

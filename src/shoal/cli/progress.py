@@ -1,0 +1,48 @@
+"""Progress bars on standard error, one line per stage; silent where nobody looks."""
+
+from __future__ import annotations
+
+import sys
+
+
+class Bars:
+    """Draws a flow's stages with rich. Used as a context."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description:<18}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            disable=quiet or not sys.stderr.isatty(),
+        )
+        self._task = None
+
+    def __enter__(self) -> Bars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, failed: type | None, *_: object) -> None:
+        if failed is None:
+            self._finish()
+        self._progress.stop()
+
+    def stage(self, name: str, total: float | None = None) -> None:
+        self._finish()
+        self._task = self._progress.add_task(name, total=total)
+
+    def advance(self, amount: float) -> None:
+        if self._task is not None:
+            self._progress.advance(self._task, amount)
+
+    def _finish(self) -> None:
+        if self._task is None:
+            return
+        task = self._progress.tasks[-1]
+        total = task.total or 1
+        self._progress.update(self._task, total=total, completed=total)
+        self._progress.stop_task(self._task)
