@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pyogrio.errors
 import pyogrio.raw
 import shapely
+import shapely.errors
 
 from shoal.errors import GeometryError
 from shoal.space.projection import LONLAT, crs_name
@@ -99,10 +101,10 @@ def _read_ogr(path: Path, layer: str | None) -> Layer:
     target = f"/vsizip/{path}" if path.suffix.lower() == ".zip" else str(path)
     try:
         layers = [str(name) for name, _ in pyogrio.list_layers(target)]
-        if layer is None and len(layers) > 1:
+        if (layer is None and len(layers) > 1) or (layer is not None and layer not in layers):
             raise GeometryError(
                 "layer-choice",
-                f"{path} has {len(layers)} layers: {', '.join(layers[:8])}.",
+                f"{path} has {len(layers)} layers: {', '.join(layers[:8])}; asked for {layer or 'none'}.",
                 "Name one of them as the layer.",
             )
         meta, _, geometry, fields = pyogrio.raw.read(target, layer=layer, force_2d=True)
@@ -113,9 +115,28 @@ def _read_ogr(path: Path, layer: str | None) -> Layer:
     if geometry is None:
         raise GeometryError("geometry-missing", f"{path} has no geometry.", "Check how the file was written.")
     columns = {str(n): list(c) for n, c in zip(meta["fields"], fields, strict=True)}
-    return Layer(
-        path=str(path), columns=columns, geometry=shapely.from_wkb(geometry), crs=crs_name(meta["crs"])
-    )
+    crs = None if _says_no_crs(path) else crs_name(meta["crs"])
+    return Layer(path=str(path), columns=columns, geometry=_from_wkb(geometry, path), crs=crs)
+
+
+def _says_no_crs(path: Path) -> bool:
+    """Whether a GeoJSON file has a null `crs`, as we write for planar zones; GDAL takes it for lon/lat."""
+    if _BY_EXTENSION.get(path.suffix.lower(), "GeoJSON") != "GeoJSON":
+        return False
+    with path.open("rb") as file:
+        head = file.read(4096).split(b'"features"')[0]
+    return re.search(rb'"crs"\s*:\s*null', head) is not None
+
+
+def _from_wkb(wkb: np.ndarray, path: Path) -> np.ndarray:
+    try:
+        return shapely.force_2d(shapely.from_wkb(wkb))
+    except (shapely.errors.GEOSException, TypeError):
+        raise _bad_metadata(path, "its geometry column is not WKB") from None
+
+
+def _bad_metadata(path: Path, why: str) -> GeometryError:
+    return GeometryError("geometry-metadata", f"{path} is broken GeoParquet: {why}.", "Write it again.")
 
 
 def _read_geoparquet(path: Path) -> Layer:
@@ -125,22 +146,26 @@ def _read_geoparquet(path: Path) -> Layer:
         raise GeometryError(
             "file-unreadable", f"{path} cannot be read: {error}", "Check how the file was written."
         ) from None
-    geo = json.loads((table.schema.metadata or {}).get(b"geo", b"null"))
-    if geo is None:
+    metadata = (table.schema.metadata or {}).get(b"geo")
+    if metadata is None:
         raise GeometryError(
             "geometry-missing",
             f"{path} is Parquet without GeoParquet metadata.",
             "Write it as GeoParquet, or as GeoPackage or GeoJSON.",
         )
-    name = geo["primary_column"]
-    about = geo["columns"][name]
+    try:
+        geo = json.loads(metadata)
+        name, about = geo["primary_column"], geo["columns"][geo["primary_column"]]
+        stored = table[name].to_numpy(zero_copy_only=False)
+    except (ValueError, KeyError, TypeError) as error:
+        raise _bad_metadata(path, f"its metadata cannot be followed ({error})") from None
     if about.get("encoding") != "WKB":
         raise GeometryError(
             "geometry-encoding",
             f"{path} stores its geometry as {about.get('encoding')}; only WKB can be read.",
             "Write it with WKB geometry, which every GeoParquet writer offers.",
         )
-    geometry = shapely.force_2d(shapely.from_wkb(table[name].to_numpy(zero_copy_only=False)))
+    geometry = _from_wkb(stored, path)
     columns = {c: table[c].to_pylist() for c in table.column_names if c not in geo["columns"]}
     # GeoParquet: no crs key means OGC:CRS84, a null crs means unknown.
     crs = crs_name(about["crs"]) if "crs" in about else LONLAT

@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 import shapely
 
 from shoal.errors import GeometryError
 from shoal.space.checks import check_coordinates, kind_name
 from shoal.space.layers import Layer, given_crs, is_planar, label_column, missing_column, read_layer
 from shoal.space.projection import LONLAT
+from shoal.space.tables import plain_columns
 
 _ID_NAMES = ("site", "site_id", "id")
 _LONLAT_NAMES = (("lon", "lat"), ("longitude", "latitude"), ("lng", "lat"), ("long", "lat"))
@@ -51,36 +49,25 @@ def read_sites(
     y_column: str | None = None,
     crs: str | None = None,
 ) -> Sites:
-    """Sites from CSV, Parquet with coordinate columns, or points in GeoJSON, GeoParquet or GeoPackage."""
+    """Sites from CSV or Parquet with coordinate columns, or points in GeoJSON, GeoParquet, GeoPackage.
+
+    `id_column` may be left out for a column `site`, `site_id` or `id`; "row" numbers the rows (S0001).
+    Columns `lon` and `lat` are degrees, `x` and `y` planar metres; for other names or systems, say the `crs`.
+    """
     path = Path(path)
-    table = _plain_table(path)
-    if table is None:
+    columns = plain_columns(path)
+    if columns is None:
         source = read_layer(path, crs=crs)
-        x, y, found_crs = _points(source)
+        _check_points(source)
     else:
-        source, x, y, found_crs = _table_points(table, path, x_column, y_column)
-        if crs is not None:
-            found_crs = given_crs(crs)
-    check_coordinates(np.column_stack([x, y]), found_crs, "sites", planar_said=is_planar(crs))
+        source = _with_points(columns, path, x_column, y_column, crs)
+    xy = shapely.get_coordinates(source.geometry)
+    check_coordinates(xy, source.crs, "sites", planar_said=is_planar(crs))
     ids = label_column(source, id_column, _ID_NAMES, row_prefix="S", what="site")
-    return Sites(ids=ids, x=x, y=y, crs=found_crs)
+    return Sites(ids=ids, x=xy[:, 0].copy(), y=xy[:, 1].copy(), crs=source.crs)
 
 
-def _plain_table(path: Path) -> pa.Table | None:
-    """A table without geometry, or None where `read_layer` is to read the file."""
-    if not path.is_file():
-        raise GeometryError("file-missing", f"there is no file {path}.", "Check the path.")
-    try:
-        if path.name.lower().endswith((".csv", ".csv.gz", ".tsv", ".txt")):
-            return pyarrow.csv.read_csv(path)
-        if path.suffix.lower() == ".parquet" and b"geo" not in (pq.read_schema(path).metadata or {}):
-            return pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise GeometryError("file-unreadable", f"{path} cannot be read: {error}") from None
-    return None
-
-
-def _points(source: Layer) -> tuple[np.ndarray, np.ndarray, str | None]:
+def _check_points(source: Layer) -> None:
     kind = shapely.get_type_id(source.geometry)
     other = np.flatnonzero((kind != 0) | shapely.is_empty(source.geometry))
     if len(other):
@@ -91,28 +78,36 @@ def _points(source: Layer) -> tuple[np.ndarray, np.ndarray, str | None]:
             f"{'' if kind[first] > 0 else ' with no coordinates'}.",
             "Polygons are zones; for sites take a point of each.",
         )
-    return shapely.get_x(source.geometry), shapely.get_y(source.geometry), source.crs
 
 
-def _table_points(table: pa.Table, path: Path, x_column: str | None, y_column: str | None):
-    columns = table.column_names
-    crs = None
-    if x_column is None and y_column is None:
-        for names in _LONLAT_NAMES + _PLANAR_NAMES:
-            if set(names) <= set(columns):
-                x_column, y_column = names
-                break
-    if (x_column, y_column) in _LONLAT_NAMES:
-        crs = LONLAT
-    xy = []
-    for name in (x_column or "lon", y_column or "lat"):
-        if name not in columns:
-            raise missing_column(name, columns, str(path))
-        xy.append(np.asarray(table[name].to_numpy(zero_copy_only=False), np.float64))
-    source = Layer(
-        path=str(path),
-        columns={name: table[name].to_pylist() for name in columns},
-        geometry=shapely.points(xy[0], xy[1]),
-        crs=crs,
-    )
-    return source, xy[0], xy[1], crs
+def _with_points(
+    columns: dict[str, list], path: Path, x_column: str | None, y_column: str | None, crs: str | None
+) -> Layer:
+    """Rows with a point each, from the coordinate columns that were named or have a usual name."""
+    if (x_column is None) != (y_column is None):
+        raise GeometryError(
+            "column-pair",
+            f"coordinates need two columns; got {x_column or y_column!r} only.",
+            "Name both columns.",
+        )
+    usual = (pair for pair in _LONLAT_NAMES + _PLANAR_NAMES if set(pair) <= set(columns))
+    names = (x_column, y_column) if x_column and y_column else next(usual, ("lon", "lat"))
+    x, y = (_numbers(columns, name, path) for name in names)
+    found_crs = given_crs(crs) if crs is not None else (LONLAT if names in _LONLAT_NAMES else None)
+    return Layer(path=str(path), columns=columns, geometry=np.asarray(shapely.points(x, y)), crs=found_crs)
+
+
+def _numbers(columns: dict[str, list], name: str, path: Path) -> np.ndarray:
+    if name not in columns:
+        raise missing_column(name, list(columns), str(path))
+    values = np.full(len(columns[name]), np.nan)
+    for row, value in enumerate(columns[name]):
+        try:
+            values[row] = np.nan if value is None or value == "" else float(value)
+        except (TypeError, ValueError):
+            raise GeometryError(
+                "coordinate-type",
+                f"column {name!r} of {path} must hold numbers; row {row + 1} has {str(value)[:40]!r}.",
+                "Write coordinates as plain numbers with a decimal point.",
+            ) from None
+    return values

@@ -1,6 +1,6 @@
 """Voronoi cells of sites in an equal-area plane shared with the zones.
 
-Envelope     cells are bounded by the convex hull of all sites and zones (and the city), widened by the typical distance
+Envelope     cells are bounded by the convex hull of sites, zones and city, widened by the typical distance
              between sites: the square root of (hull area / number of positions). Public geometry only.
 Duplicates   positions that agree to the millimetre are one position with one cell.
 Order        positions are sorted before anything is computed, so the order of sites cannot change a weight.
@@ -101,8 +101,8 @@ def voronoi_cells(plane: Plane) -> np.ndarray:
 
 def envelope(plane: Plane) -> BaseGeometry:
     """Convex hull of sites, zones and city, widened by the typical distance between sites."""
-    shapes = plane.zones if plane.city is None else np.append(plane.zones, plane.city)
-    corners = np.concatenate([plane.xy, shapely.get_coordinates(shapes)])
+    city = np.empty((0, 2)) if plane.city is None else shapely.get_coordinates(plane.city)
+    corners = np.concatenate([plane.xy, shapely.get_coordinates(plane.zones), city])
     hull = shapely.MultiPoint(corners).convex_hull
     spacing = float(np.sqrt(hull.area / len(plane.xy)))
     return hull.buffer(spacing)

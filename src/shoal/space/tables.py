@@ -1,0 +1,78 @@
+"""Plain tables without geometry: the columns of a CSV or Parquet file of sites."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal.errors import GeometryError
+
+_CSV_NAMES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")
+_SEPARATORS = ",;\t|"
+
+
+def plain_columns(path: Path) -> dict[str, list] | None:
+    """Columns by name, or None where the file holds geometry. All of a CSV is text: ids keep their zeros."""
+    if not path.is_file():
+        raise GeometryError("file-missing", f"there is no file {path}.", "Check the path.")
+    columns = None
+    if path.name.lower().endswith(_CSV_NAMES):
+        columns = _csv_columns(path)
+    elif path.suffix.lower() == ".parquet":
+        columns = _parquet_columns(path)
+    if columns is not None and not any(columns.values()):
+        raise GeometryError("empty-file", f"{path} has no rows.", "Check how the file was written.")
+    return columns
+
+
+def _csv_columns(path: Path) -> dict[str, list]:
+    raw = path.read_bytes()
+    try:
+        text = (gzip.decompress(raw) if path.suffix.lower() == ".gz" else raw).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError):
+        raise _mismatch(path, "CSV in UTF-8") from None
+    if "\x00" in text:
+        raise _mismatch(path, "CSV in UTF-8")
+    lines = text.splitlines()
+    if not lines:
+        raise GeometryError("empty-file", f"{path} is empty.", "Check how the file was written.")
+    separator = max(_SEPARATORS, key=lines[0].count)
+    header, *rows = [row for row in csv.reader(lines, delimiter=separator) if row] or [[]]
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(header):
+            raise GeometryError(
+                "file-unreadable",
+                f"{path} has {len(header)} columns, but row {number} has {len(row)}.",
+                "Quote values that contain the separator, or complete the row.",
+            )
+    return {name.strip(): [row[k] for row in rows] for k, name in enumerate(header)}
+
+
+def _parquet_columns(path: Path) -> dict[str, list] | None:
+    with path.open("rb") as file:
+        head = file.read(4)
+    if not head:
+        raise GeometryError("empty-file", f"{path} is empty.", "Check how the file was written.")
+    if head != b"PAR1":
+        raise _mismatch(path, "Parquet")
+    try:
+        if b"geo" in (pq.read_schema(path).metadata or {}):
+            return None
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise GeometryError(
+            "file-unreadable", f"{path} cannot be read: {error}", "Check how the file was written."
+        ) from None
+    return {name: table[name].to_pylist() for name in table.column_names}
+
+
+def _mismatch(path: Path, kind: str) -> GeometryError:
+    return GeometryError(
+        "format-mismatch",
+        f"{path} is named like {kind} but holds something else.",
+        "Rename it, or write it again.",
+    )

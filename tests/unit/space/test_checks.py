@@ -1,0 +1,287 @@
+"""One clear error per kind of bad geometry file."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyogrio.raw
+import pytest
+import shapely
+
+from shoal.errors import GeometryError, PlanError
+from shoal.space.checks import GeometryWarning
+from shoal.space.sites import read_sites
+from shoal.space.zones import read_zones
+
+LEFT = [[2.30, 48.80], [2.35, 48.80], [2.35, 48.85], [2.30, 48.85], [2.30, 48.80]]
+RIGHT = [[2.35, 48.80], [2.40, 48.80], [2.40, 48.85], [2.35, 48.85], [2.35, 48.80]]
+BOW_TIE = [[2.30, 48.80], [2.35, 48.85], [2.35, 48.80], [2.30, 48.85], [2.30, 48.80]]
+OVER = [[2.34, 48.80], [2.40, 48.80], [2.40, 48.85], [2.34, 48.85], [2.34, 48.80]]
+
+
+def collection(*rings, ids=("a", "b", "c", "d"), kind="Polygon", **more):
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"zone": ids[k]},
+            "geometry": ring and {"type": kind, "coordinates": [ring]},
+        }
+        for k, ring in enumerate(rings)
+    ]
+    return json.dumps({"type": "FeatureCollection", **more, "features": features})
+
+
+def moved(ring, factor=1.0, swap=False, x=0.0, y=0.0):
+    points = [[px * factor + x, py * factor + y] for px, py in ring]
+    return [point[::-1] for point in points] if swap else points
+
+
+def square_ring_around_a_hole():
+    def box(x, y, width, height):
+        ring = [[x, y], [x + width, y], [x + width, y + height], [x, y + height], [x, y]]
+        return [[round(px, 6), round(py, 6)] for px, py in ring]
+
+    return [
+        box(2.0, 48.0, 0.3, 0.1),
+        box(2.0, 48.2, 0.3, 0.1),
+        box(2.0, 48.1, 0.1, 0.1),
+        box(2.2, 48.1, 0.1, 0.1),
+    ]
+
+
+def geoparquet(path, geometry, about=None, **columns):
+    geo = {
+        "version": "1.1.0",
+        "primary_column": "geometry",
+        "columns": {"geometry": about or {"encoding": "WKB"}},
+    }
+    wkb = pa.array(shapely.to_wkb(np.array(geometry, dtype=object)).tolist(), pa.binary())
+    table = pa.table({**columns, "geometry": wkb})
+    pq.write_table(table.replace_schema_metadata({"geo": json.dumps(geo)}), path)
+
+
+POINTS = json.dumps(
+    {
+        "type": "FeatureCollection",
+        "features": [
+            {
+                "type": "Feature",
+                "properties": {"zone": "a"},
+                "geometry": {"type": "Point", "coordinates": [2, 48]},
+            }
+        ],
+    }
+)
+TEXT_FILES = [  # code, file name, content, what read_zones gets besides
+    ("empty-file", "z.geojson", "", {}),
+    ("empty-file", "z.geojson", '{"type": "FeatureCollection", "features": []}', {}),
+    ("file-unreadable", "z.geojson", collection(LEFT)[:-30], {}),
+    ("file-unreadable", "z.geojson", '{"hello": 1}', {}),
+    ("format-unknown", "z.doc", "hello", {}),
+    ("format-mismatch", "z.gpkg", collection(LEFT), {}),
+    ("format-mismatch", "z.parquet", collection(LEFT), {}),
+    ("format-mismatch", "z.geojson", "PAR1 and so on", {}),
+    ("file-unreadable", "z.parquet", "PAR1 and so on PAR1", {}),
+    ("file-unreadable", "z.gpkg", "SQLite format 3\x00 and so on", {}),
+    ("file-unreadable", "z.zip", "PK\x03\x04 and so on", {}),
+    ("duplicate-id", "z.geojson", collection(LEFT, RIGHT, ids=("a", "a")), {}),
+    ("id-empty", "z.geojson", collection(LEFT, RIGHT, ids=("a", None)), {}),
+    ("missing-column", "z.geojson", collection(LEFT), {"id_column": "zones"}),
+    ("missing-column", "z.geojson", collection(LEFT), {"name_column": "title"}),
+    ("id-column-missing", "z.geojson", collection(LEFT).replace('"zone"', '"commune"'), {}),
+    ("polygon-invalid", "z.geojson", collection(BOW_TIE), {}),
+    ("geometry-empty", "z.geojson", collection(LEFT, None), {}),
+    ("geometry-type", "z.geojson", POINTS, {}),
+    ("lonlat-swapped", "z.geojson", collection(moved(LEFT, x=120, swap=True)), {}),
+    ("lonlat-range", "z.geojson", collection(moved(LEFT, factor=1000)), {}),
+    ("zones-overlap", "z.geojson", collection(LEFT, OVER), {}),
+    ("zones-holes", "z.geojson", collection(*square_ring_around_a_hole()), {"holes": "stop"}),
+    ("crs-missing", "z.geojson", collection(LEFT, crs=None), {}),
+    ("crs-unknown", "z.geojson", collection(LEFT), {"crs": "EPSG:nonsense"}),
+]
+
+
+@pytest.mark.parametrize(("code", "name", "content", "options"), TEXT_FILES)
+def test_bad_zone_files(tmp_path, code, name, content, options):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(GeometryError) as caught:
+        read_zones(tmp_path / name, **options)
+    assert caught.value.code == code
+    assert caught.value.remedy
+
+
+def test_missing_zone_file(tmp_path):
+    with pytest.raises(GeometryError) as caught:
+        read_zones(tmp_path / "none.geojson")
+    assert caught.value.code == "file-missing"
+
+
+NAN = shapely.Polygon([(0, 0), (1, 0), (float("nan"), 1), (0, 0)])
+LINE = shapely.LineString([(0, 0), (1, 1)])
+ONE = shapely.box(2.3, 48.8, 2.4, 48.9)
+PARQUET_FILES = [
+    ("coordinate-nan", [NAN], None),
+    ("geometry-type", [LINE], None),
+    ("geometry-empty", [shapely.Polygon()], None),
+    ("geometry-empty", [None], None),
+    ("geometry-encoding", [ONE], {"encoding": "polygon"}),
+    ("crs-missing", [ONE], {"encoding": "WKB", "crs": None}),
+    ("crs-unknown", [ONE], {"encoding": "WKB", "crs": {"type": "GeographicCRS"}}),
+]
+
+
+@pytest.mark.parametrize(("code", "geometry", "about"), PARQUET_FILES)
+def test_bad_geoparquet(tmp_path, code, geometry, about):
+    geoparquet(tmp_path / "z.parquet", geometry, about, zone=["a"])
+    with pytest.raises(GeometryError) as caught:
+        read_zones(tmp_path / "z.parquet")
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [b"not json", b"{}", b"[]", b'{"primary_column": "shape", "columns": {"shape": {"encoding": "WKB"}}}'],
+)
+def test_broken_geoparquet_metadata(tmp_path, metadata):
+    pq.write_table(
+        pa.table({"zone": ["a"]}).replace_schema_metadata({"geo": metadata}), tmp_path / "z.parquet"
+    )
+    with pytest.raises(GeometryError) as caught:
+        read_zones(tmp_path / "z.parquet")
+    assert caught.value.code == "geometry-metadata"
+
+
+def test_geometry_bytes_that_are_no_wkb(tmp_path):
+    geo = {"primary_column": "geometry", "columns": {"geometry": {"encoding": "WKB"}}}
+    table = pa.table({"zone": ["a"], "geometry": pa.array([b"nonsense"], pa.binary())})
+    pq.write_table(table.replace_schema_metadata({"geo": json.dumps(geo)}), tmp_path / "z.parquet")
+    with pytest.raises(GeometryError) as caught:
+        read_zones(tmp_path / "z.parquet")
+    assert caught.value.code == "geometry-metadata"
+
+
+def test_parquet_without_geometry(tmp_path):
+    pq.write_table(pa.table({"zone": ["a"]}), tmp_path / "z.parquet")
+    with pytest.raises(GeometryError) as caught:
+        read_zones(tmp_path / "z.parquet")
+    assert caught.value.code == "geometry-missing"
+
+
+def test_shapefile_without_coordinate_system(tmp_path):
+    geometry = shapely.to_wkb(np.array([ONE], dtype=object))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pyogrio.raw.write(
+            str(tmp_path / "z.shp"), geometry, [np.array(["a"], dtype=object)], ["zone"],
+            geometry_type="Polygon", crs=None, driver="ESRI Shapefile",
+        )  # fmt: skip
+    with pytest.raises(GeometryError) as caught:
+        read_zones(tmp_path / "z.shp")
+    assert caught.value.code == "crs-missing"
+    assert read_zones(tmp_path / "z.shp", crs="EPSG:4326").crs == "EPSG:4326"
+    assert read_zones(tmp_path / "z.shp", crs="planar").crs is None
+
+
+def test_layers_must_be_chosen_and_exist(tmp_path):
+    path = tmp_path / "z.gpkg"
+    for layer in ("one", "two"):
+        pyogrio.raw.write(
+            str(path), shapely.to_wkb(np.array([ONE])), [np.array(["a"], dtype=object)], ["zone"],
+            geometry_type="Polygon", crs="EPSG:4326", driver="GPKG", layer=layer, append=path.exists(),
+        )  # fmt: skip
+    for layer, code in ((None, "layer-choice"), ("three", "layer-choice")):
+        with pytest.raises(GeometryError) as caught:
+            read_zones(path, layer=layer)
+        assert caught.value.code == code
+        assert "one, two" in caught.value.message
+
+
+def test_messages_name_the_zone_and_the_place(tmp_path):
+    (tmp_path / "z.geojson").write_text(collection(RIGHT, BOW_TIE, ids=("good", "tie")))
+    with pytest.raises(GeometryError, match=r"'tie': Self-intersection\[2.325 48.825\]"):
+        read_zones(tmp_path / "z.geojson")
+    (tmp_path / "z.geojson").write_text(collection(LEFT, OVER))
+    with pytest.raises(GeometryError, match=r"'a' and 'b' \(20.0%\)"):
+        read_zones(tmp_path / "z.geojson")
+    with pytest.raises(GeometryError, match="Did you mean 'zone'"):
+        read_zones(tmp_path / "z.geojson", id_column="zones")
+
+
+def test_repair_keeps_the_area_of_both_wings(tmp_path):
+    (tmp_path / "z.geojson").write_text(collection(BOW_TIE, RIGHT))
+    zones = read_zones(tmp_path / "z.geojson", repair=True)
+    assert shapely.is_valid(zones.geometry).all()
+    assert zones.geometry[0].area == pytest.approx(0.05 * 0.05 / 2)
+    assert "repaired 1 invalid polygons: 'a'" in zones.notes[0]
+
+
+def test_holes_warn_by_default_and_name_the_place(tmp_path):
+    (tmp_path / "z.geojson").write_text(collection(*square_ring_around_a_hole()))
+    with pytest.warns(GeometryWarning, match=r"1 holes .* around \(2.15, 48.15\)"):
+        zones = read_zones(tmp_path / "z.geojson")
+    assert len(zones.notes) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_zones(tmp_path / "z.geojson", holes="allow").notes == ()
+
+
+def test_overlaps_may_be_accepted_and_slivers_pass(tmp_path):
+    (tmp_path / "z.geojson").write_text(collection(LEFT, OVER))
+    with pytest.warns(GeometryWarning, match="zones-overlap"):
+        assert read_zones(tmp_path / "z.geojson", on_overlap="warn").count == 2
+    assert read_zones(tmp_path / "z.geojson", on_overlap="allow").count == 2
+    assert read_zones(tmp_path / "z.geojson", sliver=0.25).count == 2
+    thin = [[x - 0.0002 if x == 2.35 else x, y] for x, y in RIGHT]
+    (tmp_path / "z.geojson").write_text(collection(LEFT, thin))
+    assert "1 pairs of zones overlap by slivers" in read_zones(tmp_path / "z.geojson").notes[0]
+
+
+@pytest.mark.parametrize("options", [{"on_overlap": "maybe"}, {"holes": "no"}, {"sliver": -1}, {"sliver": 1}])
+def test_bad_options(tmp_path, options):
+    (tmp_path / "z.geojson").write_text(collection(LEFT))
+    with pytest.raises(PlanError):
+        read_zones(tmp_path / "z.geojson", **options)
+
+
+SITE_FILES = [
+    ("empty-file", "s.csv", "", {}),
+    ("empty-file", "s.csv", "site,lon,lat\n", {}),
+    ("missing-column", "s.csv", "site,lon,latt\nA,2,48\n", {}),
+    ("missing-column", "s.csv", "site,a,b\nA,2,48\n", {"x_column": "a", "y_column": "c"}),
+    ("missing-column", "s.csv", "site,lon,lat\nA,2,48\n", {"id_column": "mast"}),
+    ("id-column-missing", "s.csv", "lon,lat\n2,48\n", {}),
+    ("duplicate-id", "s.csv", "site,lon,lat\nA,2,48\nA,2,49\n", {}),
+    ("id-empty", "s.csv", "site,lon,lat\nA,2,48\n,2,49\n", {}),
+    ("coordinate-type", "s.csv", "site,lon,lat\nA,east,48\n", {}),
+    ("coordinate-nan", "s.csv", "site,lon,lat\nA,,48\n", {}),
+    ("coordinate-nan", "s.csv", "site,lon,lat\nA,nan,48\n", {}),
+    ("lonlat-swapped", "s.csv", "site,lon,lat\nA,37.7,-122.4\n", {}),
+    ("lonlat-range", "s.csv", "site,lon,lat\nA,650000,6860000\n", {}),
+    ("crs-missing", "s.csv", "site,x,y\nA,2.3,48.8\n", {}),
+    ("file-unreadable", "s.csv", "site,lon,lat\nA,2\n", {}),
+    ("format-mismatch", "s.csv", "PAR1\x00\x00\x00", {}),
+    ("format-mismatch", "s.parquet", "site,lon,lat\nA,2,48\n", {}),
+    ("format-unknown", "s.xls", "hello", {}),
+    ("geometry-type", "s.geojson", collection(LEFT), {"id_column": "zone"}),
+    ("geometry-empty", "s.geojson", collection(None), {"id_column": "zone"}),
+    ("column-pair", "s.csv", "site,lon,lat\nA,2,48\n", {"x_column": "lon"}),
+]
+
+
+@pytest.mark.parametrize(("code", "name", "content", "options"), SITE_FILES)
+def test_bad_site_files(tmp_path, code, name, content, options):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(GeometryError) as caught:
+        read_sites(tmp_path / name, **options)
+    assert caught.value.code == code
+    assert caught.value.remedy
+
+
+def test_missing_site_file(tmp_path):
+    with pytest.raises(GeometryError) as caught:
+        read_sites(tmp_path / "none.csv")
+    assert caught.value.code == "file-missing"
