@@ -97,7 +97,7 @@ class SqliteStore:
             if mode != "delete":
                 raise LedgerError("ledger-journal", f"the ledger {self.path} cannot use a rollback journal.")
             yield connection
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise _explain(error, self.path) from error
         finally:
             connection.close()
@@ -164,13 +164,13 @@ def _schema_problems(connection: sqlite3.Connection) -> list[Finding]:
     return findings
 
 
-def _explain(error: sqlite3.Error | OSError, path: Path) -> LedgerError:
+def _explain(error: sqlite3.Error | UnicodeDecodeError | OSError, path: Path) -> LedgerError:
     reason = (error.strerror or "error") if isinstance(error, OSError) else str(error)
     if isinstance(error, sqlite3.Error) and "locked" in reason:
         return LedgerError(
             "ledger-busy", f"the ledger {path} is in use by another process.", "Try again later."
         )
-    if isinstance(error, sqlite3.DatabaseError) and ("malformed" in reason or "not a database" in reason):
+    if not isinstance(error, OSError) and any(sign in reason for sign in _DAMAGE):
         return LedgerError(
             "ledger-damaged", f"the file {path} is not a readable ledger.", "Restore it from a backup."
         )
@@ -179,6 +179,10 @@ def _explain(error: sqlite3.Error | OSError, path: Path) -> LedgerError:
         f"the ledger {path} could not be opened or written ({reason}).",
         "Check the folder, its permissions and the free space, or set SHOAL_LEDGER to another file.",
     )
+
+
+# What SQLite and the decoder of its texts say about a file that was overwritten.
+_DAMAGE = ("malformed", "not a database", "decode", "unsupported file format")
 
 
 def _fsync_folder(folder: Path) -> None:

@@ -1,0 +1,258 @@
+"""Tampering: any byte of any row, rows gone, swapped, replaced; and the triggers that refuse it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shoal.errors import LedgerError
+from shoal.privacy.accounting import Loss
+from shoal.privacy.ledger import Ledger, Reservation, open_ledger
+from shoal.privacy.ledger.chain import GENESIS, canonical, digest, link, read_chain
+
+HASH = "ab" * 32
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    made = open_ledger(tmp_path / "ledger.sqlite")
+    made.create("town", currency="rho", limit_nano=100)
+    held = made.reserve("town", Loss(10), "a", "density")
+    assert isinstance(held, Reservation)
+    made.commit(held, HASH, "/release")
+    made.disclose("town", "exact")
+    made.reserve("town", Loss(10), "b", "density")
+    return made
+
+
+def edit(ledger: Ledger, *statements: tuple) -> None:
+    """Change the file as an intruder with the file in hand would: triggers dropped and put back."""
+    connection = sqlite3.connect(ledger.store.where())
+    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for name, _ in triggers:
+        connection.execute(f"DROP TRIGGER {name}")
+    for statement, *values in statements:
+        connection.execute(statement, values)
+    for _, sql in triggers:
+        connection.execute(sql)
+    connection.commit()
+    connection.close()
+
+
+def codes(ledger: Ledger, head: str | None = None) -> set[str]:
+    return {finding.code for finding in ledger.verify(expected_head=head)}
+
+
+def test_an_edit_that_changes_nothing_is_not_found(ledger: Ledger) -> None:
+    edit(ledger)
+    assert codes(ledger) == set()
+
+
+def test_any_byte_of_any_row(ledger: Ledger) -> None:
+    rows = ledger.store.rows()
+    assert len(rows) == 5
+    for index, row in enumerate(rows):
+        for column in ("content", "digest"):
+            text = getattr(row, column)
+            for place in range(len(text)):
+                changed = text[:place] + chr(ord(text[place]) ^ 1) + text[place + 1 :]
+                edited = [*rows[:index], replace(row, **{column: changed}), *rows[index + 1 :]]
+                findings = read_chain(edited)[1]
+                assert any(each.code == "digest" and each.seq >= row.seq for each in findings), (row, place)
+
+
+@pytest.mark.parametrize("column", ["content", "digest"])
+@pytest.mark.parametrize("seq", [1, 3, 5])
+def test_a_byte_in_the_file(ledger: Ledger, column: str, seq: int) -> None:
+    text = getattr(ledger.store.rows()[seq - 1], column)
+    changed = text[:-2] + ("1" if text[-2] == "0" else "0") + text[-1]
+    edit(ledger, (f"UPDATE rows SET {column} = ? WHERE seq = ?", changed, seq))
+    assert "digest" in codes(ledger)
+    edit(ledger, (f"UPDATE rows SET {column} = ? WHERE seq = ?", text, seq))
+    assert codes(ledger) == set()
+
+
+def test_nothing_is_spent_on_a_damaged_ledger(ledger: Ledger) -> None:
+    content = ledger.store.rows()[1].content.replace('"cost_nano":10', '"cost_nano":1')
+    edit(ledger, ("UPDATE rows SET content = ? WHERE seq = 2", content))
+    with pytest.raises(LedgerError, match="ledger-damaged"):
+        ledger.reserve("town", Loss(1), "c", "density")
+    with pytest.raises(LedgerError, match="ledger-damaged"):
+        ledger.state()
+
+
+@pytest.mark.parametrize("seq", [1, 2, 3, 4])
+def test_a_row_gone_from_the_middle(ledger: Ledger, seq: int) -> None:
+    edit(ledger, ("DELETE FROM rows WHERE seq = ?", seq))
+    assert {"order", "digest"} <= codes(ledger)
+
+
+def test_a_row_gone_and_the_rest_renumbered(ledger: Ledger) -> None:
+    edit(ledger, ("DELETE FROM rows WHERE seq = 2",), ("UPDATE rows SET seq = seq - 1 WHERE seq > 2",))
+    assert "digest" in codes(ledger)
+
+
+def test_two_rows_swapped(ledger: Ledger) -> None:
+    edit(
+        ledger,
+        ("UPDATE rows SET seq = 99 WHERE seq = 4",),
+        ("UPDATE rows SET seq = 4 WHERE seq = 5",),
+        ("UPDATE rows SET seq = 5 WHERE seq = 99",),
+    )
+    assert "digest" in codes(ledger)
+
+
+def test_the_last_row_cut_off(ledger: Ledger) -> None:
+    head = ledger.head()
+    edit(ledger, ("DELETE FROM rows WHERE seq = 5",))
+    assert codes(ledger) == {"truncated"}
+    # Who also resets the counter is caught only by a head that was noted elsewhere.
+    edit(ledger, ("UPDATE sqlite_sequence SET seq = 4",))
+    assert codes(ledger) == set()
+    assert codes(ledger, head) == {"head"}
+    assert codes(ledger, ledger.head()) == set()
+
+
+def test_an_old_head_stays_in_the_chain(ledger: Ledger) -> None:
+    head = ledger.head()
+    ledger.disclose("town", "more")
+    assert codes(ledger, head) == set()
+    assert codes(ledger, GENESIS) == set()
+
+
+@pytest.mark.parametrize(
+    ("seq", "change"),
+    [
+        (1, {"limit_nano": 15}),  # spends more than the limit
+        (2, {"cost_nano": 0}),
+        (2, {"cost_nano": -10}),
+        (3, {"token": "stolen"}),
+        (3, {"reservation": "unknown"}),
+        (4, {"population": "nobody"}),
+        (4, {"kind": "refund"}),
+        (4, {"at": "1999"}),
+        (5, {"key": "a"}),  # spends again under a released key
+        (5, {"cost_nano": 1.5}),
+    ],
+)
+def test_a_forged_chain_still_has_to_obey_the_rules(ledger: Ledger, seq: int, change: dict) -> None:
+    """Hashes made anew after the edit: only the rules can tell."""
+    previous = GENESIS
+    statements = []
+    for row in ledger.store.rows():
+        content = json.loads(row.content)
+        if row.seq == seq:
+            content |= change
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        previous = digest(previous, text)
+        statements.append(("UPDATE rows SET content = ?, digest = ? WHERE seq = ?", text, previous, row.seq))
+    edit(ledger, *statements)
+    assert codes(ledger) & {"rule", "time"}
+    with pytest.raises(LedgerError, match="ledger-damaged"):
+        ledger.reserve("town", Loss(1), "z", "density")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE rows SET content = '{}' WHERE seq = 2",
+        "UPDATE rows SET seq = 9 WHERE seq = 5",
+        "DELETE FROM rows WHERE seq = 5",
+        "DELETE FROM rows",
+        "INSERT OR REPLACE INTO rows VALUES (2, '{}', printf('%064d', 0))",
+        "INSERT INTO rows VALUES (9, '{}', printf('%064d', 0))",
+        "INSERT INTO rows VALUES (0, '{}', printf('%064d', 0))",
+    ],
+)
+def test_triggers_refuse(ledger: Ledger, statement: str) -> None:
+    before = ledger.store.rows()
+    connection = sqlite3.connect(ledger.store.where())
+    with pytest.raises(sqlite3.IntegrityError, match="ledger row"):
+        connection.execute(statement)
+    connection.close()
+    assert ledger.store.rows() == before
+
+
+def test_triggers_taken_away(ledger: Ledger) -> None:
+    connection = sqlite3.connect(ledger.store.where())
+    connection.execute("DROP TRIGGER no_delete")
+    connection.commit()
+    connection.close()
+    assert codes(ledger) == {"schema"}
+
+
+def test_bytes_of_the_file_overwritten(ledger: Ledger) -> None:
+    """Noise over the file's pages is an error or a finding, never silence about a changed row."""
+    path = Path(ledger.store.where())
+    whole = path.read_bytes()
+    rows = ledger.store.rows()
+    for place in range(0, len(whole), 509):
+        path.write_bytes(
+            whole[:place] + bytes(byte ^ 0xFF for byte in whole[place : place + 16]) + whole[place + 16 :]
+        )
+        findings = ledger.verify()
+        try:
+            same = ledger.store.rows() == rows
+        except LedgerError:
+            same = False
+        assert findings or same, place
+    path.write_bytes(b"not a database at all" * 100)
+    assert codes(ledger)
+    with pytest.raises(LedgerError, match="ledger-damaged"):
+        ledger.reserve("town", Loss(1), "c", "density")
+
+
+def test_permissions(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        ledger = open_ledger(tmp_path / "deep" / "er" / "ledger.sqlite")
+        assert ledger.verify() == []
+        assert not (tmp_path / "deep").exists(), "reading makes no file"
+        ledger.create("town", currency="rho", limit_nano=100)
+    finally:
+        os.umask(old)
+    path = Path(ledger.store.where())
+    assert [each.stat().st_mode & 0o777 for each in (path, path.parent, path.parent.parent)] == [
+        0o600,
+        0o700,
+        0o700,
+    ]
+    path.chmod(0o644)
+    assert codes(ledger) == {"permissions"}
+    ledger.disclose("town", "exact")
+    assert codes(ledger) == set()
+
+
+def test_journal_and_sync_modes(ledger: Ledger) -> None:
+    with ledger.store._connection() as connection:  # type: ignore[attr-defined]
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
+
+
+def test_another_database_is_not_taken_for_a_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE friends (name)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="not-a-ledger"):
+        open_ledger(path).create("town", currency="rho", limit_nano=100)
+
+
+def test_rows_hold_no_floats() -> None:
+    with pytest.raises(LedgerError, match="ledger-float"):
+        canonical({"cost": [{"deep": 0.5}]})
+    assert link(GENESIS, 1, {"b": 1, "a": "é"}).content == '{"a":"\\u00e9","b":1,"seq":1}'
+
+
+def test_path_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "mine.sqlite"))
+    assert open_ledger().store.where() == str(tmp_path / "mine.sqlite")
+    monkeypatch.delenv("SHOAL_LEDGER")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert open_ledger().store.where().endswith("ledger.sqlite")
