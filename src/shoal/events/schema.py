@@ -76,7 +76,7 @@ INTEGER_TYPES = frozenset(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT
 WIDE_INTEGER_TYPES = frozenset(("UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"))
 FLOAT_TYPES = frozenset(("FLOAT", "DOUBLE"))
 NAIVE_TYPES = frozenset(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"))
-ZONED_TYPES = frozenset(("TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS WITH TIME ZONE"))
+ZONED_TYPES = frozenset(("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"))
 
 
 def required_roles(shape: Shape, planar: bool) -> tuple[str, ...]:

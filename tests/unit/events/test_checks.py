@@ -1,0 +1,195 @@
+"""Row checks: every reason for a bad row, with the exact row or line."""
+
+from __future__ import annotations
+
+import math
+import random
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shoal.errors import SourceError
+from shoal.events.checks import check_rows
+from shoal.events.normalise import REASONS
+from shoal.events.readers import scan
+from shoal.events.source import open_source
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+GOOD = {"user": "u", "time": NOON, "site": "gare"}
+POINT = {"user": "u", "time": NOON, "lon": 2.0, "lat": 48.0}
+LISTS = {"user": "u", "trip": "t", "time": [NOON, NOON], "lon": [2.0, 2.0], "lat": [48.0, 48.0]}
+TRANSIT = {"user": "u", "start_time": NOON, "start_site": "gare", "end_time": NOON, "end_site": "port"}
+TEXT_TIME = {"user": "u", "time": "2026-06-01T12:00:00Z", "site": "gare"}
+LOCAL = {"user": "u", "time": "2026-06-01T12:00:00", "site": "gare"}
+NUMBER = {"user": "u", "time": 1.0e9, "site": "gare"}
+FLAG = {**POINT, "flag": True}
+
+# reason, a good row, what makes it bad, settings
+BAD = [
+    ("null-user", GOOD, {"user": None}, {}),
+    ("null-user", GOOD, {"user": ""}, {}),
+    ("null-trip", {**POINT, "trip": "t"}, {"trip": None}, {}),
+    ("list-length-mismatch", LISTS, {"lon": [2.0]}, {}),
+    ("list-length-mismatch", LISTS, {"time": [NOON]}, {}),
+    ("list-length-mismatch", LISTS, {"lat": None}, {}),
+    ("list-length-mismatch", LISTS, {"lon": [], "lat": [], "time": []}, {}),
+    ("bad-time", GOOD, {"time": None}, {}),
+    ("bad-time", TEXT_TIME, {"time": "noon"}, {}),
+    ("bad-time", TEXT_TIME, {"time": "2026-02-30T12:00:00Z"}, {}),
+    ("bad-time", TEXT_TIME, {"time": "infinity"}, {}),
+    ("bad-time", TEXT_TIME, {"time": "2026-06-01T12:00:00 Mars/Olympus"}, {}),
+    ("bad-time", NUMBER, {"time": math.nan}, {"time_unit": "s"}),
+    ("no-time-unit", TEXT_TIME, {"time": "1589.5"}, {}),
+    ("naive-time", TEXT_TIME, {"time": "2026-06-01T12:00:00"}, {}),
+    ("out-of-range-time", GOOD, {"time": datetime(1969, 12, 31, tzinfo=UTC)}, {}),
+    ("out-of-range-time", GOOD, {"time": datetime(2100, 1, 1, tzinfo=UTC)}, {}),
+    ("out-of-range-time", NUMBER, {"time": 1.0e12}, {"time_unit": "s"}),
+    ("out-of-range-time", NUMBER, {"time": 1.0e300}, {"time_unit": "s"}),
+    ("out-of-range-time", NUMBER, {"time": -1.0}, {"time_unit": "us"}),
+    ("ambiguous-time", LOCAL, {"time": "2026-10-25T02:30:00"}, {"time_zone": "Europe/Paris"}),
+    ("ambiguous-time", LOCAL, {"time": "2026-10-25T02:00:00"}, {"time_zone": "Europe/Paris"}),
+    ("nonexistent-time", LOCAL, {"time": "2026-03-29T02:00:00"}, {"time_zone": "Europe/Paris"}),
+    ("nonexistent-time", LOCAL, {"time": "2026-03-29T02:59:59"}, {"time_zone": "Europe/Paris"}),
+    ("unknown-site", GOOD, {"site": "elsewhere"}, {}),
+    ("unknown-site", GOOD, {"site": None}, {}),
+    ("unknown-site", TRANSIT, {"end_site": "elsewhere"}, {}),
+    ("bad-coordinate", POINT, {"lon": math.nan}, {}),
+    ("bad-coordinate", POINT, {"lat": math.inf}, {}),
+    ("bad-coordinate", POINT, {"lat": 90.1}, {}),
+    ("bad-coordinate", POINT, {"lon": -180.1}, {}),
+    ("bad-coordinate", POINT, {"lon": None}, {}),
+    ("bad-coordinate", {"user": "u", "time": NOON, "x": 1.0, "y": 1.0}, {"y": -math.inf}, {}),
+    ("bad-coordinate", LISTS, {"lon": [2.0, math.nan]}, {}),
+    ("null-flag", FLAG, {"flag": None}, {}),
+    ("end-before-start", TRANSIT, {"end_time": NOON - timedelta(seconds=1)}, {}),
+]
+
+
+@pytest.mark.parametrize(("reason", "good", "bad", "settings"), BAD)
+def test_every_reason_with_its_row(tmp_path, reason, good, bad, settings):
+    table = [good, {**good, **bad}, good, good, {**good, **bad}]
+    pq.write_table(pa.Table.from_pylist(table), tmp_path / "a.parquet")
+    source = open_source(tmp_path / "a.parquet", **settings)
+    report = check_rows(source, sites=["gare", "port"], with_flag="flag" in good)
+    assert report.by_reason == {reason: 2}
+    assert [row for _, row in report.examples[reason]] == [2, 5]
+    assert report.good == report.rows - 2
+    with pytest.raises(SourceError):
+        report.raise_if_bad()
+
+
+def test_every_reason_has_a_test():
+    assert {reason for reason, *_ in BAD} | {"good", "unparsable-row"} == set(REASONS)
+
+
+def test_a_row_counts_once_under_its_first_reason(tmp_path):
+    table = [
+        {"user": None, "time": None, "site": "elsewhere"},
+        {**GOOD, "time": None, "site": "elsewhere"},
+        GOOD,
+    ]
+    pq.write_table(pa.Table.from_pylist(table), tmp_path / "a.parquet")
+    report = check_rows(open_source(tmp_path / "a.parquet"), sites=["gare"])
+    assert (report.rows, report.bad, report.by_reason) == (3, 2, {"null-user": 1, "bad-time": 1})
+
+
+def test_a_clean_source_has_nothing_to_say(tmp_path):
+    pq.write_table(pa.Table.from_pylist([GOOD] * 3), tmp_path / "a.parquet")
+    shares: list[float] = []
+    report = check_rows(open_source(tmp_path / "a.parquet"), sites=["gare"], progress=shares.append)
+    assert (report.rows, report.good, report.bad, dict(report.by_reason)) == (3, 3, 0, {})
+    report.raise_if_bad()
+    assert shares[-1] == 1.0
+
+
+def test_examples_name_the_file_and_stop_at_the_limit(tmp_path):
+    schema = pa.Table.from_pylist([GOOD]).schema
+    for part in range(3):
+        table = [GOOD] * part + [{**GOOD, "user": None}] * 2
+        pq.write_table(pa.Table.from_pylist(table, schema), tmp_path / f"{part}.parquet")
+    report = check_rows(open_source(tmp_path), limit=5)
+    assert report.by_reason == {"null-user": 6}
+    expected = [("0", 1), ("0", 2), ("1", 2), ("1", 3), ("2", 3)]
+    assert report.examples["null-user"] == tuple(
+        (str(tmp_path / f"{part}.parquet"), row) for part, row in expected
+    )
+
+
+def test_times_mixed_or_without_a_zone_have_errors_of_their_own(tmp_path):
+    for times, code in (
+        (["2026-06-01T12:00Z", "2026-06-01T12:00"], "mixed-time-zones"),
+        (["2026-06-01"], "naive-time"),
+    ):
+        path = tmp_path / f"{code}.parquet"
+        pq.write_table(pa.Table.from_pylist([{**GOOD, "time": time} for time in times]), path)
+        with pytest.raises(SourceError) as caught:
+            check_rows(open_source(path)).raise_if_bad()
+        assert caught.value.code == code
+
+
+def test_csv_lines_are_true_line_numbers_across_files(tmp_path):
+    header = "user,time,site,note"
+    first = [
+        header,
+        'a,2026-06-01T12:00Z,gare,"two',
+        'lines"',
+        ",2026-06-01T12:00Z,gare,x",
+        "",
+        "b,then,gare,x",
+    ]
+    second = [
+        header,
+        "c,2026-06-01T12:00Z,gare,x",
+        "d,2026-06-01T12:00Z",
+        "e,2026-06-01T12:00Z,gare,x",
+        ",,,",
+    ]
+    (tmp_path / "1.csv").write_text("\n".join(first) + "\n")
+    (tmp_path / "2.csv").write_text("\r\n".join(second))
+    report = check_rows(open_source(tmp_path), sites=["gare"])
+    assert report.unit == "line"
+    assert (report.rows, report.good) == (7, 3)
+    assert report.by_reason == {"unparsable-row": 1, "null-user": 2, "bad-time": 1}
+    one, two = str(tmp_path / "1.csv"), str(tmp_path / "2.csv")
+    assert report.examples == {
+        "unparsable-row": ((two, 3),),
+        "null-user": ((one, 4), (two, 5)),
+        "bad-time": ((one, 6),),
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_large_csv_full_of_damage_is_counted_line_by_line(tmp_path, seed):
+    """The lines were written here, so what each of them is worth is known without a parser."""
+    chance = random.Random(seed)
+    lines, kinds, good = ["user,time,site"], {}, []
+    at = 2
+    for number in range(30_000):
+        kind = chance.choices(["good", "broken", "few", "null-user", "bad-time"], [96, 1, 1, 1, 1])[0]
+        line = {
+            "good": f"{number},2026-06-01T12:00:00Z,gare",
+            "broken": f'{number},2026-06-01T12:00:00Z,"ga"re',
+            "few": f"{number},2026-06-01T12:00:00Z",
+            "null-user": ",2026-06-01T12:00:00Z,gare",
+            "bad-time": f'{number},"twelve\no\'clock",gare',
+        }[kind]
+        if kind == "good":
+            good.append(str(number))
+        kinds.setdefault("unparsable-row" if kind in ("broken", "few") else kind, []).append(at)
+        lines.append(line)
+        at += 1 + line.count("\n")
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    kinds.pop("good")
+    report = check_rows(open_source(tmp_path / "a.csv"), limit=8)
+    assert report.by_reason == {reason: len(found) for reason, found in kinds.items()}
+    assert {reason: [line for _, line in found] for reason, found in report.examples.items()} == {
+        reason: found[:8] for reason, found in kinds.items()
+    }
+    kept = [
+        user
+        for batch in scan(open_source(tmp_path / "a.csv", on_bad_row="drop"))
+        for user in batch["user"].to_pylist()
+    ]
+    assert sorted(kept, key=int) == good
