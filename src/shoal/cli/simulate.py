@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from shoal.cli.progress import Bars
+
 PRESET_NAMES = ("town", "paris", "rough", "abi", "tfl")
 
 EXAMPLE = """
@@ -39,17 +41,17 @@ Presets:
     show_default=True,
     help="The same seed gives the same city.",
 )
-@click.option(
-    "--zones", "zones_file", type=click.Path(path_type=Path), help="Your own zones instead of the preset's."
-)
-@click.option(
-    "--sites", "sites_file", type=click.Path(path_type=Path), help="Your own sites instead of the preset's."
-)
+@click.option("--zones", "zones_file", type=click.Path(path_type=Path), help="Own zones, not the preset's.")
+@click.option("--zone-id", help="Column with the zones' ids; `row` numbers them.")
+@click.option("--zone-name", help="Column with the zones' names.")
+@click.option("--zones-crs", help="Coordinate system of the zones where the file does not say.")
+@click.option("--sites", "sites_file", type=click.Path(path_type=Path), help="Own sites, not the preset's.")
+@click.option("--site-id", help="Column with the sites' ids; `row` numbers them.")
 @click.option(
     "--what", help="Comma-separated: events, trips, samples, transit. [default: what the preset is for]"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print city.json instead of a summary.")
-def simulate(preset, out, users, weeks, seed, zones_file, sites_file, what, as_json) -> None:
+def simulate(preset, out, users, weeks, seed, what, as_json, **geometry) -> None:
     """Write a simulated city: zones, sites, and records of its people.
 
     No real person is in it. The same preset, seed, users and weeks give the same city; a folder that
@@ -59,17 +61,20 @@ def simulate(preset, out, users, weeks, seed, zones_file, sites_file, what, as_j
 
     from shoal.events.simulate import preset_named
     from shoal.events.simulate.city import city_identity, holds_city, simulate_city
+    from shoal.flows.city_plan import PLAN_FILE, write_city_plan
 
     changes = {"users": users, "weeks": weeks, "what": _kinds(what)}
     plan = replace(
         preset_named(preset), **{key: value for key, value in changes.items() if value is not None}
     )
-    zones, sites = _own_geometry(zones_file, sites_file)
+    zones, sites = _own_geometry(**geometry)
     out = out or Path(preset)
     reused = holds_city(out, city_identity(plan, seed, zones, sites))
     if not reused:
-        with _Bar(quiet=as_json) as bar:
-            simulate_city(plan, out, seed=seed, progress=bar, zones=zones, sites=sites)
+        with Bars(quiet=as_json) as bars:
+            simulate_city(plan, out, seed=seed, progress=_shown(bars), zones=zones, sites=sites)
+    if "events" in plan.what and not (out / PLAN_FILE).exists():
+        write_city_plan(out)
     _say(out, reused, as_json)
 
 
@@ -79,17 +84,30 @@ def _kinds(what: str | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(kind.strip() for kind in what.split(",") if kind.strip()))
 
 
-def _own_geometry(zones_file: Path | None, sites_file: Path | None):
+def _own_geometry(zones_file, zone_id, zone_name, zones_crs, sites_file, site_id):
     zones = sites = None
     if zones_file is not None:
         from shoal.space.zones import read_zones
 
-        zones = read_zones(zones_file)
+        zones = read_zones(zones_file, id_column=zone_id, name_column=zone_name, crs=zones_crs)
     if sites_file is not None:
         from shoal.space.sites import read_sites
 
-        sites = read_sites(sites_file)
+        sites = read_sites(sites_file, id_column=site_id)
     return zones, sites
+
+
+def _shown(bars: Bars):
+    """A bar for each kind of record."""
+    done_before: dict[str, int] = {}
+
+    def progress(kind: str, done: int, users: int) -> None:
+        if kind not in done_before:
+            bars.stage(f"simulate {kind}", users)
+        bars.advance(done - done_before.get(kind, 0))
+        done_before[kind] = done
+
+    return progress
 
 
 def _say(out: Path, reused: bool, as_json: bool) -> None:
@@ -107,27 +125,3 @@ def _say(out: Path, reused: bool, as_json: bool) -> None:
     )
     for kind, source in card["sources"].items():
         click.echo(f"{kind}: {source['rows']:,} rows in {source['files']} files, {out / source['glob']}")
-
-
-class _Bar:
-    """A rich progress bar per kind of record, on standard error; nothing when quiet."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.quiet = quiet
-        self.tasks: dict[str, int] = {}
-
-    def __enter__(self) -> _Bar:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self.progress = Progress(console=Console(stderr=True), transient=True, disable=self.quiet)
-        self.progress.start()
-        return self
-
-    def __call__(self, kind: str, done: int, users: int) -> None:
-        if kind not in self.tasks:
-            self.tasks[kind] = self.progress.add_task(f"Simulating {kind}", total=users)
-        self.progress.update(self.tasks[kind], completed=done)  # type: ignore[arg-type]
-
-    def __exit__(self, *_) -> None:
-        self.progress.stop()

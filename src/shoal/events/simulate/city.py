@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from shoal.errors import OutputError
+from shoal.errors import OutputError, PlanError
 from shoal.events.simulate.geography import make_city
 from shoal.events.simulate.people import make_ground
 from shoal.events.simulate.presets import CityPreset
 from shoal.events.simulate.records import MAKERS, Progress, Simulation
 from shoal.events.simulate.rhythm import hour_starts, make_rhythm
 from shoal.events.simulate.write import write_geometry, write_sites
+from shoal.space.sites import Sites
+from shoal.space.zones import Zones
 
 COLUMNS = {
     "events": {"user": "user", "time": "time", "site": "site"},
@@ -36,47 +40,64 @@ def simulate_city(
     *,
     seed: int,
     progress: Progress | None = None,
-    zones=None,
-    sites=None,
+    zones: Zones | None = None,
+    sites: Sites | None = None,
     parts: int | None = None,
 ) -> Path:
     """Write a city into the folder `out` and return it; the same city already there is left as it is.
 
-    `zones` and `sites` (of `shoal.space`) replace the preset's own geometry.
+    `zones` and `sites` replace the preset's own geometry; `parts` is the number of files of each kind.
     """
     out = Path(out)
     identity = city_identity(preset, seed, zones, sites)
     if holds_city(out, identity):
         return out
-    preset = replace(preset, zones=len(zones.ids) if zones is not None else preset.zones)
-    preset = replace(preset, sites=len(sites.ids) if sites is not None else preset.sites)
+    if parts is not None and parts < 1:
+        raise PlanError("simulate-range", f"parts must be at least 1; got {parts}.")
+    work = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    try:
+        work.mkdir(parents=True)
+        simulation = _prepare(preset, work, seed, zones, sites, parts)
+        write_geometry(work, simulation.city)
+        if "transit" in preset.what:
+            write_sites(work / "stations.csv", simulation.city)
+        rows = {kind: MAKERS[kind](simulation, progress) for kind in preset.what}
+        _write_card(simulation, identity, rows)
+        work.replace(out)
+    except OSError as error:
+        raise OutputError(
+            "simulate-write",
+            f"cannot write the city to {out}: {error.strerror or error}.",
+            "Choose another --out, or make room.",
+        ) from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return out
+
+
+def _prepare(preset, work: Path, seed: int, zones, sites, parts: int | None) -> Simulation:
+    counts = {
+        "zones": len(zones.ids) if zones else preset.zones,
+        "sites": len(sites.ids) if sites else preset.sites,
+    }
+    preset = replace(preset, **counts)
     city = make_city(preset, seed, zones, sites)
     ground = make_ground(city, preset, seed)
-    simulation = Simulation(
+    return Simulation(
         preset=preset,
         seed=seed,
         city=city,
         ground=ground,
         rhythm=make_rhythm(city, preset, ground.crowds, seed),
         starts=hour_starts(preset),
-        out=out,
+        out=work,
         parts=parts,
     )
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_geometry(out, city)
-        if "transit" in preset.what:
-            write_sites(out / "stations.csv", city)
-        rows = {kind: MAKERS[kind](simulation, progress) for kind in preset.what}
-        _write_card(simulation, identity, rows)
-    except OSError as error:
-        raise OutputError(
-            "simulate-write", f"cannot write the city: {error.strerror or error}.", "Choose another --out."
-        ) from error
-    return out
 
 
-def city_identity(preset: CityPreset, seed: int, zones=None, sites=None) -> dict:
+def city_identity(
+    preset: CityPreset, seed: int, zones: Zones | None = None, sites: Sites | None = None
+) -> dict:
     """What makes two cities the same; compared with city.json."""
     return {
         "preset": preset.name,
@@ -84,8 +105,8 @@ def city_identity(preset: CityPreset, seed: int, zones=None, sites=None) -> dict
         "users": preset.users,
         "weeks": preset.weeks,
         "parameters": preset.as_json(),
-        "own_zones": None if zones is None else len(zones.ids),
-        "own_sites": None if sites is None else len(sites.ids),
+        "own_zones": None if zones is None else zones.digest(),
+        "own_sites": None if sites is None else sites.digest(),
     }
 
 

@@ -132,7 +132,7 @@ def _leisure_place(state, ground, people, i, week, day, hour):
 @njit(cache=True)
 def _crowd_place(state, ground, week, day, hour, usual):
     """For some of those who go out, the place of a concert or match then; else the usual place."""
-    if ground.crowds.shape[0] == 0 or uniform(state) > 0.35:
+    if ground.crowds.shape[0] == 0 or uniform(state) > 0.1:
         return usual
     first = below(state, ground.crowds.shape[0])
     for step in range(ground.crowds.shape[0]):

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import shapely
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from shoal.errors import GeometryError
 from shoal.events.simulate.presets import CityPreset
+from shoal.space.projection import LONLAT, transform_xy
+from shoal.space.sites import Sites
+from shoal.space.zones import Zones
 
 EARTH_M = 6_371_008.8
 NEAR = 8  # candidate sites around a place
@@ -62,7 +65,7 @@ class City:
         return np.round(lon, 7), np.round(lat, 7)
 
 
-def make_city(preset: CityPreset, seed: int, zones=None, sites=None) -> City:
+def make_city(preset: CityPreset, seed: int, zones: Zones | None = None, sites: Sites | None = None) -> City:
     """The city of a preset; `zones` and `sites` (of `shoal.space`) replace its own geometry."""
     rng = np.random.default_rng([seed, 1])
     if zones is not None:
@@ -88,7 +91,7 @@ def make_city(preset: CityPreset, seed: int, zones=None, sites=None) -> City:
 
 def _finish(plane, outline, hubs, site_ids, xy, zone_parts) -> City:
     """Look-up tables over the sites."""
-    tree = cKDTree(xy)
+    tree = KDTree(xy)
     distance, near = tree.query(xy, k=min(NEAR, len(xy)))
     distance, near = distance.reshape(len(xy), -1), near.reshape(len(xy), -1)
     near = near[:, np.arange(NEAR) % near.shape[1]]
@@ -156,7 +159,7 @@ def _scatter(outline, hubs, n: int, rounds: int, rng) -> np.ndarray:
     cloud = cloud[rng.random(len(cloud)) < density / density.max()]
     points = cloud[rng.choice(len(cloud), size=n, replace=False)]
     for _ in range(rounds):
-        owner = cKDTree(points).query(cloud)[1]
+        owner = KDTree(points).query(cloud)[1]
         members = np.maximum(np.bincount(owner, minlength=n), 1)[:, None]
         centre = np.stack([np.bincount(owner, cloud[:, i], n) for i in (0, 1)], axis=1) / members
         points = np.where(np.bincount(owner, minlength=n)[:, None] > 0, centre, points)
@@ -180,7 +183,7 @@ def _partition(outline, points, plane: Plane) -> np.ndarray:
     inner = shapely.point_on_surface(faces)
     kept = shapely.contains(outline, inner)
     faces, inner = faces[kept], inner[kept]
-    owner = cKDTree(points).query(shapely.get_coordinates(inner))[1]
+    owner = KDTree(points).query(shapely.get_coordinates(inner))[1]
     faces = _join_offcuts(faces, owner, len(points))
 
     def rounded(xy):
@@ -208,30 +211,20 @@ def _join_offcuts(faces, owner, n: int) -> np.ndarray:
     return np.array(cells)
 
 
-def _given_zones(zones):
-    polygons = np.asarray(zones.geometry)
-    if len(polygons) == 0:
-        raise GeometryError("zones-empty", "the zones file holds no zone.", "Give a file with polygons.")
-    polygons = shapely.transform(polygons, _degrees_from(zones.crs))
-    return np.asarray(zones.ids).astype(str), np.asarray(zones.names).astype(str), polygons
+def _given_zones(zones: Zones):
+    shown = zones.to_lonlat()
+    return np.array(shown.ids), np.array(shown.names), np.asarray(shown.geometry)
 
 
-def _given_sites(sites, plane: Plane):
-    lonlat = _degrees_from(sites.crs)(np.column_stack([sites.x, sites.y]))
-    if len(lonlat) == 0:
-        raise GeometryError("sites-empty", "the sites file holds no site.", "Give a file with positions.")
-    return np.asarray(sites.ids).astype(str), np.column_stack(plane.to_metres(lonlat[:, 0], lonlat[:, 1]))
-
-
-def _degrees_from(crs):
-    """A function from coordinates in `crs` to lon/lat."""
-    import pyproj
-
-    source = pyproj.CRS.from_user_input(crs) if crs is not None else None
-    if source is None or source.is_geographic:
-        return lambda xy: np.asarray(xy, dtype=float)
-    change = pyproj.Transformer.from_crs(source, "EPSG:4326", always_xy=True)
-    return lambda xy: np.column_stack(change.transform(xy[:, 0], xy[:, 1]))
+def _given_sites(sites: Sites, plane: Plane):
+    if sites.crs is None:
+        raise GeometryError(
+            "crs-missing",
+            "planar sites without a coordinate system have no longitude and latitude.",
+            "Give the sites as lon and lat.",
+        )
+    x, y = plane.to_metres(*transform_xy(sites.x, sites.y, sites.crs, LONLAT))
+    return np.array(sites.ids), np.column_stack([x, y])
 
 
 def _in_metres(plane: Plane, shape):

@@ -26,14 +26,14 @@ class PartWriters:
         self.cuts = cuts
         self.rows = 0
         self.group_rows = group_rows
-        flat = [f.name for f in schema if pa.types.is_dictionary(f.type)]
+        texts = [column.name for column in schema if pa.types.is_dictionary(column.type)]
         self.writers = [
             pq.ParquetWriter(
                 folder / f"part-{i:04d}.parquet",
                 schema,
                 compression="zstd",
                 compression_level=1,
-                use_dictionary=flat or False,
+                use_dictionary=texts or False,  # pyright: ignore[reportArgumentType]
             )
             for i in range(len(cuts) + 1)
         ]
