@@ -54,6 +54,7 @@ class Manifest:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spends", tuple(self.spends))
+        _check_shape(self)
         _check_values(self._plain())
         _check_unit(self)
         if self.is_private:
@@ -97,6 +98,23 @@ class Manifest:
 
 def sha256_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check_shape(manifest: Manifest) -> None:
+    """Each field is of its own kind: a text, yes or no, or named values."""
+    kinds = {
+        str: ("unit", "promise", "population", "licence", "created"),
+        bool: ("reproducible", "tuned_on_private_data"),
+        Mapping: ("guarantee", "public", "input", "columns", "package", "files"),
+    }
+    for kind, names in kinds.items():
+        for name in names:
+            if not isinstance(getattr(manifest, name), kind):
+                raise _malformed(f"its {name} is not of the right kind.")
+    if not all(isinstance(spend, Mapping) for spend in manifest.spends):
+        raise _malformed("its spends are not named values.")
+    if not all(isinstance(entry, FileEntry) for entry in manifest.files.values()):
+        raise _malformed("its files are not entries with a hash and a size.")
 
 
 def _check_unit(manifest: Manifest) -> None:

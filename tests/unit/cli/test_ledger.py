@@ -1,0 +1,114 @@
+"""shoal ledger: budgets by flags, tables, JSON, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from shoal.cli.ledger import ledger
+from shoal.errors import GuaranteeError, LedgerError, PlanError
+from shoal.privacy.accounting import Loss, rho_for
+from shoal.privacy.ledger import open_ledger
+
+
+@pytest.fixture(autouse=True)
+def _own_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(ledger, list(words))
+
+
+def shown(*words: str) -> dict:
+    answer = run(*words, "--json")
+    assert answer.exit_code == 0, answer.output
+    return json.loads(answer.output)
+
+
+def test_create_by_each_kind_of_budget() -> None:
+    made = shown("create", "town", "--epsilon", "1", "--delta", "1e-6")
+    assert (made["currency"], made["limit_nano"]) == ("rho", rho_for(1.0, 1e-6))
+    assert made["epsilon_limit"] <= 1
+    assert shown("create", "city", "--rho", "0.05")["limit_nano"] == 50_000_000
+    made = shown("create", "village", "--pure-epsilon", "0.3")
+    assert (made["currency"], made["limit_nano"]) == ("epsilon", 300_000_000)
+
+
+def test_raise_keeps_the_delta_of_the_population() -> None:
+    run("create", "town", "--epsilon", "1", "--delta", "1e-6")
+    assert shown("raise", "town", "--epsilon", "2")["limit_nano"] == rho_for(2.0, 1e-6)
+    refused = run("raise", "town", "--pure-epsilon", "2")
+    assert isinstance(refused.exception, PlanError)
+    assert refused.exception.code == "budget-currency"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ([], "budget-missing"),
+        (["--rho", "1", "--pure-epsilon", "1"], "budget-missing"),
+        (["--epsilon", "1"], "delta-missing"),
+        (["--epsilon", "-1", "--delta", "1e-6"], "epsilon-range"),
+        (["--epsilon", "nan", "--delta", "1e-6"], "epsilon-range"),
+        (["--epsilon", "1", "--delta", "1"], "delta-range"),
+        (["--rho", "0"], "amount-range"),
+        (["--rho", "nan"], "amount-range"),
+        (["--rho", "inf"], "amount-range"),
+        (["--rho", "-1"], "amount-range"),
+        (["--rho", "lots"], "amount-range"),
+        (["--pure-epsilon", "1e-12"], "amount-range"),
+    ],
+)
+def test_bad_budgets(tmp_path: Path, words: list[str], code: str) -> None:
+    refused = run("create", "town", *words)
+    assert isinstance(refused.exception, PlanError)
+    assert refused.exception.code == code
+    assert not (tmp_path / "ledger.sqlite").exists()
+
+
+def test_show_lists_spends_and_the_head() -> None:
+    assert "no population yet" in run("show").output
+    run("create", "town", "--rho", "0.05")
+    book = open_ledger()
+    book.reserve("town", Loss(20_000_000), "a", "density [week 1]")
+    book.disclose("town", "exact counts")
+    text = run("show", "town").output
+    for part in ("density [week 1]", "0.0200", "0.0300", "unresolved", "seen by the owner", book.head()):
+        assert part in text
+    answer = shown("show", "town")
+    assert answer["head"] == book.head()
+    assert answer["populations"][0]["left_nano"] == 30_000_000
+    assert [spend["status"] for spend in answer["populations"][0]["spends"]] == [
+        "unresolved (counts as spent)"
+    ]
+    assert isinstance(run("show", "nobody").exception, LedgerError)
+
+
+def test_verify_and_the_noted_head(tmp_path: Path) -> None:
+    run("create", "town", "--rho", "0.05")
+    head = open_ledger().head()
+    run("raise", "town", "--rho", "0.06")
+    assert run("verify", "--head", head).exit_code == 0
+    assert "2 rows" in run("verify").output
+    assert isinstance(run("verify", "--head", "0" * 64).exception, GuaranteeError)
+    connection = sqlite3.connect(tmp_path / "ledger.sqlite")
+    connection.execute("DROP TRIGGER no_update")
+    connection.execute("UPDATE rows SET content = replace(content, '60000000', '90000000') WHERE seq = 2")
+    connection.commit()
+    connection.close()
+    broken = run("verify")
+    assert isinstance(broken.exception, GuaranteeError)
+    assert "row 2" in str(broken.exception)
+    machine = run("verify", "--json")
+    assert machine.exit_code == 6
+    assert {finding["code"] for finding in json.loads(machine.output)["findings"]} == {"schema", "digest"}
+
+
+def test_help_has_examples() -> None:
+    for command in ("create", "raise", "show", "verify"):
+        assert "Example:" in run(command, "--help").output

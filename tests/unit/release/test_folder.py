@@ -1,0 +1,290 @@
+"""The protocol of a release: what is paid, what is visible, what is left after a failure."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from shoal.errors import GuaranteeError, LedgerError, OutputError, PlanError, ShoalError
+from shoal.privacy.accounting import Loss
+from shoal.privacy.guarantee import Guarantee
+from shoal.privacy.ledger import Ledger, open_ledger
+from shoal.privacy.unit import Unit
+from shoal.release.folder import ReleaseRequest, release, write_for_owner
+from shoal.release.manifest import Manifest
+from shoal.release.verify import check_release
+
+LOSS = Loss.pure(100_000)
+COST = 5
+
+
+def manifest(**change) -> Manifest:
+    guarantee = Guarantee.of(change.pop("loss", LOSS), delta=change.pop("delta", None), unit=Unit())
+    fields = {
+        "unit": Unit().sentence,
+        "promise": guarantee.sentence,
+        "guarantee": guarantee.to_manifest(),
+        "public": {},
+        "spends": [],
+        "population": "town",
+        "input": {},
+        "columns": {},
+    }
+    return Manifest(**(fields | change))
+
+
+def build(folder: Path) -> Manifest:
+    (folder / "maps").mkdir()
+    (folder / "maps" / "zones.json").write_text("{}")
+    (folder / "density.csv").write_text("zone,people\n")
+    return manifest()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    made = open_ledger(tmp_path / "private" / "ledger.sqlite")
+    made.create("town", currency="rho", limit_nano=100)
+    return made
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> ReleaseRequest:
+    return ReleaseRequest(
+        population="town", loss=LOSS, key="k", out=tmp_path / "place" / "out", what="density"
+    )
+
+
+def spent(ledger: Ledger) -> int:
+    return ledger.state().population("town").spent_nano
+
+
+def with_(asked: ReleaseRequest, **change) -> ReleaseRequest:
+    return ReleaseRequest(**{**vars(asked), **change})
+
+
+def left(asked: ReleaseRequest) -> list[str]:
+    return sorted(path.name for path in asked.out.parent.iterdir()) if asked.out.parent.exists() else []
+
+
+def test_release_then_the_same_again_for_free(ledger: Ledger, asked: ReleaseRequest) -> None:
+    old = os.umask(0)
+    try:
+        first = release(ledger, asked, build)
+    finally:
+        os.umask(old)
+    assert (first.path, first.reused, spent(ledger)) == (asked.out, False, COST)
+    assert check_release(asked.out).manifest_sha256 == first.manifest_sha256
+    assert {path.stat().st_mode & 0o777 for path in asked.out.rglob("*") if path.is_file()} == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in [asked.out, asked.out / "maps"]} == {0o700}
+    again = release(ledger, with_(asked, out=asked.out.parent / "elsewhere"), build)
+    assert (again.path, again.reused, spent(ledger)) == (asked.out, True, COST)
+    assert again.manifest_sha256 == first.manifest_sha256
+    assert left(asked) == ["out"]
+
+
+def test_nothing_is_spent_when_the_folder_cannot_be_used(ledger: Ledger, asked: ReleaseRequest) -> None:
+    asked.out.mkdir(parents=True)
+    with pytest.raises(OutputError, match="folder-exists"):
+        release(ledger, asked, build)
+    asked.out.rmdir()
+    asked.out.symlink_to("nowhere")
+    with pytest.raises(OutputError, match="folder-exists"):
+        release(ledger, asked, build)
+    with pytest.raises(OutputError, match="unwritable-folder"):
+        release(ledger, with_(asked, out=Path(ledger.store.where()) / "out"), build)
+    with pytest.raises(OutputError, match="folder-name"):
+        release(ledger, with_(asked, out=Path("/")), build)
+    assert spent(ledger) == 0
+
+
+def test_nothing_is_written_when_the_budget_is_gone(ledger: Ledger, asked: ReleaseRequest) -> None:
+    with pytest.raises(LedgerError, match="budget-exceeded"):
+        release(ledger, with_(asked, loss=Loss(101)), build)
+    with pytest.raises(LedgerError, match="seeded-release"):
+        release(ledger, with_(asked, reproducible=True), build)
+    assert left(asked) == []
+    assert spent(ledger) == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (ValueError("user 4711 is odd"), ShoalError, "release-failed"),
+        (PlanError("some-rule", "the plan is odd."), PlanError, "some-rule"),
+        (OSError(28, "No space left on device"), OutputError, "unwritable-folder"),
+        (KeyboardInterrupt(), KeyboardInterrupt, None),
+    ],
+)
+def test_a_failed_build_stays_spent_and_leaves_nothing(
+    ledger: Ledger, asked: ReleaseRequest, error: BaseException, kind: type, code: str | None
+) -> None:
+    def fail(folder: Path) -> Manifest:
+        (folder / "half.csv").write_text("zone")
+        raise error
+
+    with pytest.raises(kind) as caught:
+        release(ledger, asked, fail)
+    if code:
+        assert caught.value.code == code
+        assert "4711" not in str(caught.value)
+        assert "rho = 0.000000005 is recorded as spent" in str(caught.value)
+    assert left(asked) == []
+    assert spent(ledger) == COST
+    assert not release(ledger, asked, build).reused
+    assert spent(ledger) == 2 * COST
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"reproducible": True}, "seeded-release"),
+        ({"population": "other"}, "manifest-population"),
+        ({"loss": Loss.pure(99_999)}, "manifest-price"),
+        ({"loss": Loss(4), "delta": 1e-6}, "manifest-price"),
+        (
+            {
+                "guarantee": {"kind": "not differentially private", "unit": "user"},
+                "promise": "Hidden among 5.",
+            },
+            "manifest-kind",
+        ),
+    ],
+)
+def test_manifest_has_to_say_what_was_paid(
+    ledger: Ledger, asked: ReleaseRequest, change: dict, code: str
+) -> None:
+    with pytest.raises(ShoalError) as caught:
+        release(ledger, asked, lambda folder: manifest(**change))
+    assert caught.value.code == code
+    assert left(asked) == []
+    assert ledger.find("town", "k") is None
+
+
+def test_price_of_a_rho_release_is_checked_both_ways(ledger: Ledger, asked: ReleaseRequest) -> None:
+    true = manifest(loss=Loss(50), delta=1e-6)
+    low = {**true.guarantee, "epsilon": true.guarantee["epsilon"] * 0.99}
+    asked = with_(asked, loss=Loss(50))
+    with pytest.raises(GuaranteeError, match="manifest-price"):
+        release(ledger, asked, lambda folder: manifest(loss=Loss(50), delta=1e-6, guarantee=low))
+    assert not release(ledger, asked, lambda folder: true).reused
+
+
+@pytest.mark.parametrize("name", ["link", "pipe", "manifest"])
+def test_only_plain_files(ledger: Ledger, asked: ReleaseRequest, name: str) -> None:
+    def odd(folder: Path) -> Manifest:
+        if name == "link":
+            (folder / "link").symlink_to("/etc/hostname")
+        elif name == "pipe":
+            os.mkfifo(folder / "pipe")
+        else:
+            (folder / "manifest.json").write_text("{}")
+        return manifest()
+
+    with pytest.raises(OutputError):
+        release(ledger, asked, odd)
+    assert left(asked) == []
+
+
+def test_committed_but_gone_or_changed(ledger: Ledger, asked: ReleaseRequest) -> None:
+    release(ledger, asked, build)
+    (asked.out / "density.csv").write_text("changed")
+    with pytest.raises(LedgerError, match="release-missing"):
+        release(ledger, asked, build)
+    asked.out.rename(asked.out.parent / "moved")
+    with pytest.raises(LedgerError, match=r"(?s)release-missing.*--run-id"):
+        release(ledger, asked, build)
+    assert spent(ledger) == COST
+
+
+def die_before_rename(ledger: Ledger, asked: ReleaseRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shoal.release import folder
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "move", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            release(ledger, asked, build)
+    assert not asked.out.exists()
+    assert len(left(asked)) == 1
+
+
+def test_dead_between_commit_and_rename_is_finished_for_free(ledger, asked, monkeypatch) -> None:
+    die_before_rename(ledger, asked, monkeypatch)
+    assert release(ledger, asked, build).reused
+    assert left(asked) == ["out"]
+    assert spent(ledger) == COST
+
+
+def test_another_run_puts_a_dead_but_committed_one_in_place(ledger, asked, monkeypatch) -> None:
+    die_before_rename(ledger, asked, monkeypatch)
+    with pytest.raises(OutputError, match="folder-exists"):
+        release(ledger, with_(asked, key="other"), build)
+    assert left(asked) == ["out"]
+    assert check_release(asked.out).manifest_sha256 == ledger.find("town", "k").manifest_sha256
+    assert spent(ledger) == COST
+
+
+def test_a_folder_in_the_way_after_the_commit(ledger, asked, monkeypatch) -> None:
+    die_before_rename(ledger, asked, monkeypatch)
+    asked.out.mkdir()
+    with pytest.raises(OutputError, match="folder-exists"):
+        release(ledger, asked, build)
+    asked.out.rmdir()
+    assert release(ledger, asked, build).reused
+
+
+def test_leftover_of_an_uncommitted_run_is_removed_never_moved(ledger, asked) -> None:
+    dead = ledger.reserve("town", LOSS, "dead", "density")
+    folder = asked.out.parent / f".out.staging-{dead.reservation}"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(manifest().to_json())
+    release(ledger, asked, build)
+    assert left(asked) == ["out"]
+    assert (asked.out / "density.csv").exists()
+
+
+def test_a_live_run_on_the_same_folder_is_left_alone(ledger, asked) -> None:
+    folder = asked.out.parent / ".out.staging-1234"
+    folder.mkdir(parents=True)
+    handle = os.open(folder, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with pytest.raises(OutputError, match="folder-busy"):
+        release(ledger, asked, build)
+    os.close(handle)
+    assert folder.exists()
+    assert spent(ledger) == 0
+
+
+def test_tuning_is_carried_into_the_manifest(ledger, asked) -> None:
+    ledger.remember_tuning("town", "ell chosen on raw counts")
+    release(ledger, asked, build)
+    found = check_release(asked.out).manifest
+    assert found is not None
+    assert found.tuned_on_private_data
+
+
+def test_a_release_that_is_not_private_is_listed_and_costs_nothing(ledger, asked) -> None:
+    def trips(folder: Path) -> Manifest:
+        (folder / "trips.csv").write_text("trip\n")
+        return manifest(
+            guarantee={"kind": "not differentially private", "unit": "user", "k": 5},
+            promise="Each trip is hidden among 5.",
+        )
+
+    asked = with_(asked, loss=None)
+    assert not release(ledger, asked, trips).reused
+    assert release(ledger, asked, trips).reused
+    assert spent(ledger) == 0
+    assert [note["kind"] for note in ledger.state().population("town").notes] == ["listing"]
+    with pytest.raises(GuaranteeError, match="manifest-kind"):
+        release(ledger, with_(asked, key="2", out=asked.out.parent / "2"), lambda folder: manifest())
+
+
+def test_seeded_run_is_written_for_the_owner_only(tmp_path: Path) -> None:
+    out = write_for_owner(tmp_path / "owner", lambda folder: manifest(reproducible=True))
+    assert check_release(out).problems == ()
+    with pytest.raises(GuaranteeError, match="not-seeded"):
+        write_for_owner(tmp_path / "second", lambda folder: manifest())
+    assert [path.name for path in tmp_path.iterdir()] == ["owner"]

@@ -1,0 +1,168 @@
+"""The manifest: order, round trip, and what it refuses to say."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from shoal.errors import GuaranteeError
+from shoal.privacy.accounting import Loss
+from shoal.privacy.guarantee import Guarantee
+from shoal.privacy.unit import Unit
+from shoal.release.manifest import FileEntry, Manifest
+from shoal.release.readme import in_words, recipient_readme
+
+
+def private(**change) -> Manifest:
+    guarantee = Guarantee.of(Loss.pure(10**9), delta=None, unit=Unit())
+    fields = {
+        "unit": Unit().sentence,
+        "promise": guarantee.sentence,
+        "guarantee": guarantee.to_manifest(),
+        "public": {"ell": 4, "window": ["2026-03-02", "2026-03-09"]},
+        "spends": [{"name": "counts", "mechanism": "laplace", "epsilon": 1.0}],
+        "population": "town",
+        "input": {"shape": "user, time, site"},
+        "columns": {"people": "people per zone and slot"},
+    }
+    return Manifest(**(fields | change))
+
+
+def syntactic(**change) -> Manifest:
+    fields = {
+        "unit": "One user: all trips of one person.",
+        "promise": "Each trip looks like at least 4 others; this is not differentially private.",
+        "guarantee": {"kind": "not differentially private", "unit": "user", "k": 5},
+        "public": {"k": 5},
+        "spends": [],
+        "population": "town",
+        "input": {},
+        "columns": {},
+    }
+    return Manifest(**(fields | change))
+
+
+def test_first_keys_say_whom_and_what() -> None:
+    keys = list(json.loads(private().to_json()))
+    assert keys[:5] == ["unit", "promise", "guarantee", "public", "spends"]
+    assert json.loads(private().to_json())["guarantee"]["epsilon"] == 1.0
+
+
+@pytest.mark.parametrize("make", [private, syntactic])
+def test_round_trip(make) -> None:
+    manifest = make(
+        files={"b.csv": FileEntry(sha256="00", bytes=1), "a/é.csv": FileEntry(sha256="11", bytes=2)}
+    )
+    text = manifest.to_json()
+    assert Manifest.from_json(text).to_json() == text
+    assert list(json.loads(text)["files"]) == ["a/é.csv", "b.csv"]
+
+
+def test_seeded_says_not_for_publication() -> None:
+    text = private(reproducible=True).to_json()
+    assert "not for publication" in text
+    assert Manifest.from_json(text).reproducible
+    assert "not for publication" not in private().to_json()
+
+
+@pytest.mark.parametrize(
+    "name", ["epsilon", "delta", "rho", "rho_nano", "pure_epsilon", "Epsilon", "max-delta"]
+)
+@pytest.mark.parametrize("place", ["guarantee", "public", "input", "columns"])
+def test_what_is_not_private_has_no_price_anywhere(name: str, place: str) -> None:
+    value = {"deep": [{name: 1}]}
+    if place == "guarantee":
+        value |= syntactic().guarantee
+    with pytest.raises(GuaranteeError, match="no epsilon, delta or rho"):
+        syntactic(**{place: value})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spends": [{"name": "counts"}]},
+        {"promise": "This is differentially private."},
+        {"promise": "Not differentially private, but differential privacy in spirit."},
+        {"promise": "Safe with epsilon 1."},
+    ],
+)
+def test_what_is_not_private_never_reads_so(change: dict) -> None:
+    with pytest.raises(GuaranteeError, match="manifest-malformed"):
+        syntactic(**change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"guarantee": {**private().guarantee, "epsilon": 0}},
+        {"guarantee": {**private().guarantee, "epsilon": math.nan}},
+        {"guarantee": {**private().guarantee, "epsilon": math.inf}},
+        {"guarantee": {**private().guarantee, "epsilon": True}},
+        {"guarantee": {**private().guarantee, "epsilon": "1"}},
+        {"guarantee": {**private().guarantee, "delta": 1.0}},
+        {"guarantee": {**private().guarantee, "delta": -1e-9}},
+        {"guarantee": {**private().guarantee, "rho": 0}},
+        {"guarantee": {**private().guarantee, "neighbours": ""}},
+        {"guarantee": {**private().guarantee, "kind": "magic"}},
+        {"guarantee": {"kind": "differential privacy", "unit": "user", "neighbours": "add"}},
+        {"guarantee": {**private().guarantee, "unit": "trip"}},  # a trip must not be called a user
+        {"unit": "One vehicle-day, as declared."},
+        {"promise": ""},
+        {"promise": "two\nlines"},
+        {"public": {"box": {1, 2}}},
+        {"public": {1: "one"}},
+        {"public": {"rate": math.inf}},
+    ],
+)
+def test_refused(change: dict) -> None:
+    with pytest.raises(GuaranteeError, match="manifest-malformed"):
+        private(**change)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda text: text + " ",
+        lambda text: text.replace('"town"', '"town", "population": "town"'),
+        lambda text: text.replace("1.0", "NaN"),
+        lambda text: text.replace('"licence"', '"license"'),
+        lambda text: text[:-10],
+        lambda text: "[]",
+        lambda text: "[" * 100_000,
+        lambda text: text.replace('"reproducible": false', '"reproducible": 0'),
+        lambda text: text.replace('"files": {}', '"files": {"a": {"sha256": "0"}}'),
+    ],
+)
+def test_text_that_is_not_a_manifest(spoil) -> None:
+    with pytest.raises(GuaranteeError, match="manifest-malformed"):
+        Manifest.from_json(spoil(private().to_json()))
+
+
+def test_other_unit_is_named_in_the_first_line() -> None:
+    unit = Unit("vehicle-day")
+    guarantee = Guarantee.of(Loss.pure(10**9), delta=None, unit=unit)
+    manifest = private(unit=unit.sentence, guarantee=guarantee.to_manifest(), promise=guarantee.sentence)
+    assert "user" not in manifest.to_json().splitlines()[1]
+
+
+def test_readme_is_rendered_from_the_manifest() -> None:
+    text = recipient_readme(
+        replace(private(), tuned_on_private_data=True),
+        {"density.csv": {"people": "people per slot"}},
+        "Noise: 3.",
+    )
+    for part in (
+        "One user:",
+        "epsilon = 1",
+        "| `people` | people per slot |",
+        "Noise: 3.",
+        "## Licence",
+        "looking",
+    ):
+        assert part in text
+    assert "looking" not in recipient_readme(private(), {})
+    assert "epsilon" not in in_words(syntactic())
+    assert "not differentially private" in in_words(syntactic())
