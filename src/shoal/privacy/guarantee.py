@@ -20,7 +20,6 @@ class Guarantee:
     delta: float
     loss: Loss
     unit: Unit
-    neighbours: str = "add or remove one unit"
 
     @classmethod
     def of(cls, loss: Loss, *, delta: float | None, unit: Unit) -> Guarantee:
@@ -46,5 +45,5 @@ class Guarantee:
             "delta": self.delta,
             "rho": self.loss.rho,
             "unit": self.unit.name,
-            "neighbours": self.neighbours,
+            "neighbours": f"add or remove one {self.unit.name}",
         }

@@ -1,0 +1,171 @@
+"""The density kernel against a slow version in plain Python that shares no code with it."""
+
+import importlib.util
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from shoal.engine.visits import VisitKernel, bound_holds
+from shoal.errors import GuaranteeError
+
+spec = importlib.util.spec_from_file_location("prf_oracle", Path(__file__).with_name("test_prf.py"))
+oracle = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(oracle)
+
+KEY = bytes(range(100, 116))
+HOUR = 3_600_000_000
+
+
+def kernel(ell=2, slots=6, sites=5, cap=3, edges=None, key=KEY):
+    edges = np.arange(slots + 1, dtype=np.int64) * HOUR if edges is None else edges
+    return VisitKernel(edges_us=edges, sites=sites, ell=ell, cap=cap, run_key=key)
+
+
+def batch(rows, user_type=None):
+    user, time_us, site = zip(*rows, strict=True) if rows else ((), (), ())
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(
+                user, user_type or (pa.int64() if not user or isinstance(user[0], int) else pa.string())
+            ),
+            pa.array(time_us, pa.int64()),
+            pa.array(site, pa.int32()),
+        ],
+        names=["user", "time_us", "site"],
+    )
+
+
+def random_rows(seed, users=40, rows=400, slots=6, sites=5, spelled=int):
+    rng = np.random.default_rng(seed)
+    return [
+        (
+            spelled(int(rng.integers(users))),
+            int(rng.integers(-HOUR, (slots + 1) * HOUR)),
+            int(rng.integers(-1, sites)),
+        )
+        for _ in range(rows)
+    ]
+
+
+def word(number):
+    return int(number).to_bytes(8, "little", signed=number < 0)
+
+
+def keyed(purpose, *words, key=KEY):
+    derived = b"".join(
+        oracle.siphash(key, word(purpose) + word(half) + word(0)).to_bytes(8, "little") for half in (1, 2)
+    )
+    return oracle.siphash(derived, b"".join(words))
+
+
+def slow_sums(rows, ell, cap, edges, sites):
+    """Straight from the docstring of the kernel: sort by keyed hash, take the first ones."""
+    slots = len(edges) - 1
+    events = defaultdict(set)
+    for user, time_us, site in rows:
+        if site >= 0 and edges[0] <= time_us < edges[-1]:
+            slot = max(t for t in range(slots) if edges[t] <= time_us)
+            events[user, slot].add((time_us, site))
+    counts, one, uncapped = Counter(), Counter(), Counter()
+    users = sorted({user for user, _ in events})
+    capped = 0
+    for user in users:
+        name = word(user) + word(0) * 2 if isinstance(user, int) else user.encode()
+        digest = word(keyed(0, name))
+        visited = sorted(slot for other, slot in events if other == user)
+        site_in = {
+            slot: min((keyed(1, digest, word(t), word(s)), t, s) for t, s in events[user, slot])[2]
+            for slot in visited
+        }
+        kept = sorted(visited, key=lambda slot: (keyed(2, digest, word(slot), word(0)), slot))[:ell]
+        single = visited[keyed(3, digest, word(0), word(0)) % len(visited)]
+        counts.update((site_in[slot], slot) for slot in kept)
+        uncapped.update((site_in[slot], slot) for slot in visited)
+        one[site_in[single]] += 1
+        capped += min(cap, len(visited))
+    grid = np.zeros((sites, slots), np.int64)
+    free = grid.copy()
+    for (site, slot), n in counts.items():
+        grid[site, slot] = n
+    for (site, slot), n in uncapped.items():
+        free[site, slot] = n
+    return grid, free, np.array([one[s] for s in range(sites)]), len(users), capped
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("spelled", [int, str])
+def test_sums_equal_the_slow_version(seed, spelled):
+    rows = random_rows(seed, spelled=spelled)
+    edges = np.arange(7, dtype=np.int64) * HOUR
+    if seed % 2:
+        edges = np.array([0, HOUR, 3 * HOUR, 4 * HOUR, 5 * HOUR, 6 * HOUR], np.int64)  # a longer slot
+    sums = kernel(edges=edges)(batch(rows))
+    grid, free, one, users, capped = slow_sums(rows, 2, 3, edges.tolist(), 5)
+    assert (sums["counts"] == grid).all()
+    assert (sums["uncapped"] == free).all()
+    assert (sums["one_visit"] == one).all()
+    assert (int(sums["users"]), int(sums["visits_capped"])) == (users, capped)
+
+
+def test_row_order_and_duplicates_do_not_matter():
+    rows = random_rows(3)
+    expected = kernel()(batch(rows))
+    shuffled = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))]
+    for other in (shuffled, rows + rows[:100]):
+        sums = kernel()(batch(other))
+        assert all((sums[name] == expected[name]).all() for name in expected)
+
+
+def test_another_key_makes_other_choices():
+    rows = random_rows(3)
+    first, second = kernel()(batch(rows)), kernel(key=bytes(16))(batch(rows))
+    assert (first["counts"] != second["counts"]).any()
+    assert (first["uncapped"].sum(axis=0) == second["uncapped"].sum(axis=0)).all()
+
+
+def test_nothing_in_the_window_counts_nobody():
+    for rows in ([], [(1, -5, 0)], [(1, 6 * HOUR, 0)], [(1, 0, -1)]):
+        assert all(not values.any() for values in kernel()(batch(rows)).values())
+
+
+def test_a_site_outside_the_list_is_refused():
+    with pytest.raises(GuaranteeError, match="site-out-of-list"):
+        kernel()(batch([(1, 0, 5)]))
+
+
+GOOD = {"user": [0, 0, 1], "slot": [1, 2, 1], "kept": [1, 1, 1], "one": [0, 1, 1]}
+BROKEN = {
+    "ell exceeded": {**GOOD, "user": [0, 0, 0], "slot": [1, 2, 3], "one": [0, 1, 0]},
+    "slot twice": {**GOOD, "slot": [2, 2, 1]},
+    "user comes back": {"user": [0, 1, 0], "slot": [1, 2, 3], "kept": [1, 1, 1], "one": [1, 1, 0]},
+    "two single visits": {**GOOD, "one": [1, 1, 1]},
+    "no single visit": {**GOOD, "one": [0, 0, 1]},
+    "last user without a single visit": {**GOOD, "one": [0, 1, 0]},
+}
+
+
+def holds(case, ell=2):
+    kinds = {"user": np.int32, "slot": np.int32, "kept": np.bool_, "one": np.bool_}
+    return bound_holds(*(np.array(case[name], kind) for name, kind in kinds.items()), ell)
+
+
+def test_the_bound_check_accepts_bounded_visits():
+    assert holds(GOOD)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_bound_check_refuses(name):
+    assert not holds(BROKEN[name])
+
+
+def test_a_kernel_that_keeps_too_much_is_stopped(monkeypatch):
+    choose = VisitKernel.choose
+    monkeypatch.setattr(VisitKernel, "choose", lambda self, b: choose(kernel(ell=3), b))
+    with pytest.raises(GuaranteeError, match="bound-not-held"):
+        kernel(ell=2)(batch([(1, slot * HOUR, 0) for slot in range(6)]))
+
+
+def test_the_run_key_is_not_shown():
+    assert "run_key" not in repr(kernel())
