@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,8 +99,10 @@ def _kind(path: Path) -> str:
 
 
 def _read_ogr(path: Path, layer: str | None) -> Layer:
-    target = f"/vsizip/{path}" if path.suffix.lower() == ".zip" else str(path)
     try:
+        target = str(path)
+        if path.suffix.lower() == ".zip":
+            target, layer = _inside_zip(path, layer)
         layers = [str(name) for name, _ in pyogrio.list_layers(target)]
         if (layer is None and len(layers) > 1) or (layer is not None and layer not in layers):
             raise GeometryError(
@@ -108,7 +111,12 @@ def _read_ogr(path: Path, layer: str | None) -> Layer:
                 "Name one of them as the layer.",
             )
         meta, _, geometry, fields = pyogrio.raw.read(target, layer=layer, force_2d=True)
-    except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError, ValueError) as error:
+    except (
+        pyogrio.errors.DataSourceError,
+        pyogrio.errors.DataLayerError,
+        zipfile.BadZipFile,
+        ValueError,
+    ) as error:
         raise GeometryError(
             "file-unreadable", f"{path} cannot be read: {error}", "Check how the file was written."
         ) from None
@@ -117,6 +125,24 @@ def _read_ogr(path: Path, layer: str | None) -> Layer:
     columns = {str(n): list(c) for n, c in zip(meta["fields"], fields, strict=True)}
     crs = None if _says_no_crs(path) else crs_name(meta["crs"])
     return Layer(path=str(path), columns=columns, geometry=_from_wkb(geometry, path), crs=crs)
+
+
+def _inside_zip(path: Path, layer: str | None) -> tuple[str, str | None]:
+    """Where GDAL finds the one file in the archive, in whatever folder, or the one named like `layer`."""
+    with zipfile.ZipFile(path) as archive:
+        names = [n for n in archive.namelist() if n.lower().endswith((".shp", ".gpkg", ".geojson"))]
+    names = [name for name in names if not name.startswith("__MACOSX/")]
+    chosen = [name for name in names if Path(name).stem == layer] if len(names) > 1 else names
+    if not names:
+        raise GeometryError(
+            "geometry-missing", f"{path} holds no Shapefile, GeoPackage or GeoJSON.", "Check it."
+        )
+    if len(chosen) != 1:
+        stems = ", ".join(Path(name).stem for name in names[:8])
+        raise GeometryError(
+            "layer-choice", f"{path} holds {len(names)} files: {stems}.", "Name one of them as the layer."
+        )
+    return f"/vsizip/{{{path}}}/{chosen[0]}", layer if len(names) == 1 else None
 
 
 def _says_no_crs(path: Path) -> bool:
@@ -130,7 +156,8 @@ def _says_no_crs(path: Path) -> bool:
 
 def _from_wkb(wkb: np.ndarray, path: Path) -> np.ndarray:
     try:
-        return shapely.force_2d(shapely.from_wkb(wkb))
+        with np.errstate(invalid="ignore"):  # NaN coordinates are for the checks to name
+            return shapely.force_2d(shapely.from_wkb(wkb))
     except (shapely.errors.GEOSException, TypeError):
         raise _bad_metadata(path, "its geometry column is not WKB") from None
 

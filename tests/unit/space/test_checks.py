@@ -120,7 +120,8 @@ def test_missing_zone_file(tmp_path):
     assert caught.value.code == "file-missing"
 
 
-NAN = shapely.Polygon([(0, 0), (1, 0), (float("nan"), 1), (0, 0)])
+with np.errstate(invalid="ignore"):
+    NAN = shapely.Polygon([(0, 0), (1, 0), (float("nan"), 1), (0, 0)])
 LINE = shapely.LineString([(0, 0), (1, 1)])
 ONE = shapely.box(2.3, 48.8, 2.4, 48.9)
 PARQUET_FILES = [

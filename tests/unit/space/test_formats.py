@@ -13,7 +13,7 @@ import pyogrio.raw
 import pytest
 import shapely
 
-from shoal.errors import OutputError
+from shoal.errors import GeometryError, OutputError
 from shoal.space.grid import square_grid
 from shoal.space.sites import read_sites
 from shoal.space.write import write_zones
@@ -54,15 +54,46 @@ def test_zones_written_by_gdal(tmp_path, name, driver):
     assert shapely.equals(zones.geometry, SHAPES).all()
 
 
-def test_zipped_shapefile(tmp_path):
+def zip_shapefiles(folder, target, inside=""):
+    with zipfile.ZipFile(target, "w") as archive:
+        for part in folder.glob("z*.*"):
+            archive.write(part, inside + part.name)
+
+
+@pytest.mark.parametrize("inside", ["", "some folder/"])
+def test_zipped_shapefile(tmp_path, inside):
     write_ogr(tmp_path / "z.shp", "ESRI Shapefile", SHAPES, {"zone": ["a", "b"]}, geometry_type="Polygon")
-    with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
-        for part in tmp_path.glob("z.*"):
-            if part.suffix != ".zip":
-                archive.write(part, part.name)
-    zones = read_zones(tmp_path / "z.zip")
+    zip_shapefiles(tmp_path, tmp_path / "all.zip", inside)
+    zones = read_zones(tmp_path / "all.zip")
     assert zones.ids == ("a", "b")
     assert shapely.equals(zones.geometry, SHAPES).all()
+
+
+def test_one_of_two_zipped_shapefiles(tmp_path):
+    for name, ids in (("z1", ["a", "b"]), ("z2", ["c", "d"])):
+        write_ogr(tmp_path / f"{name}.shp", "ESRI Shapefile", SHAPES, {"zone": ids}, geometry_type="Polygon")
+    zip_shapefiles(tmp_path, tmp_path / "all.zip")
+    assert read_zones(tmp_path / "all.zip", layer="z2").ids == ("c", "d")
+    with pytest.raises(GeometryError) as caught:
+        read_zones(tmp_path / "all.zip")
+    assert caught.value.code == "layer-choice"
+
+
+@pytest.mark.parametrize(("lost", "code"), [(".shx", "file-unreadable"), (".dbf", "id-column-missing")])
+def test_shapefiles_with_a_part_missing(tmp_path, lost, code):
+    write_ogr(tmp_path / "z.shp", "ESRI Shapefile", SHAPES, {"zone": ["a", "b"]}, geometry_type="Polygon")
+    (tmp_path / f"z{lost}").unlink()
+    with pytest.raises(GeometryError) as caught:
+        read_zones(tmp_path / "z.shp")
+    assert caught.value.code == code
+
+
+def test_an_archive_of_something_else(tmp_path):
+    with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    with pytest.raises(GeometryError) as caught:
+        read_zones(tmp_path / "z.zip")
+    assert caught.value.code == "geometry-missing"
 
 
 @pytest.mark.parametrize("name", ["z.geojson", "z.json", "z.parquet", "z.geoparquet"])
