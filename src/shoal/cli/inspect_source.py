@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -110,9 +111,10 @@ def reason_table(report: RowReport):
 
     from shoal.events.normalise import REASONS
 
-    table = Table("reason", "rows", "what it means", f"first {report.unit}s")
+    table = Table("reason", "rows", "what it means")
+    table.add_column(f"first {report.unit}s", overflow="fold")
     for reason, count in report.by_reason.items():
-        where = "\n".join(f"{file}:{number}" for file, number in report.examples.get(reason, ()))
+        where = "\n".join(f"{Path(file).name}:{number}" for file, number in report.examples.get(reason, ()))
         table.add_row(reason, f"{count:,}", REASONS[reason], where)
     return table
 
