@@ -12,7 +12,8 @@ import shapely
 
 from shoal.errors import GeometryError
 from shoal.space.checks import check_coordinates, kind_name
-from shoal.space.layers import Layer, given_crs, is_planar, label_column, missing_column, read_layer
+from shoal.space.labels import label_column, missing_column
+from shoal.space.layers import Layer, given_crs, is_planar, read_layer
 from shoal.space.projection import LONLAT
 from shoal.space.tables import plain_columns
 

@@ -13,7 +13,8 @@ import shapely
 
 from shoal.errors import GeometryError
 from shoal.space.checks import SLIVER, Choice, ZoneChecks, check_zones
-from shoal.space.layers import Layer, is_planar, label_column, read_layer, text_column
+from shoal.space.labels import label_column, text_column
+from shoal.space.layers import Layer, is_planar, read_layer
 from shoal.space.locate import Locator
 from shoal.space.projection import LONLAT, transform
 

@@ -18,7 +18,7 @@ def test_points_are_located_in_the_cell_h3_names():
     index = {cell: k for k, cell in enumerate(zones.ids)}
     expected = [index.get(h3.latlng_to_cell(lat, lon, 8), -1) for lon, lat in zip(x, y, strict=True)]
     found = zones.locate(x, y)
-    assert (found == expected).mean() > 0.99  # H3's edges are arcs, ours are straight in degrees
+    assert (found != expected).sum() <= 1  # edges are arcs in H3 and straight in degrees here
     assert (found >= 0).mean() > 0.9
 
 

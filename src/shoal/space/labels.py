@@ -1,0 +1,71 @@
+"""Ids and names of zones and sites, taken from the columns of a layer."""
+
+from __future__ import annotations
+
+import difflib
+
+import numpy as np
+
+from shoal.errors import GeometryError
+from shoal.space.layers import Layer
+
+
+def text_column(source: Layer, name: str) -> list[str]:
+    """A column as text; whole numbers without a decimal point, missing values as ""."""
+    if name not in source.columns:
+        raise missing_column(name, list(source.columns), source.path)
+    return [as_text(value) for value in source.columns[name]]
+
+
+def as_text(value: object) -> str:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def label_column(
+    source: Layer, name: str | None, usual: tuple[str, ...], *, row_prefix: str, what: str
+) -> tuple[str, ...]:
+    """Distinct, non-empty ids from a column, or from the row order when the owner asks for "row"."""
+    if name == "row" and "row" not in source.columns:
+        return row_ids(len(source.geometry), row_prefix)
+    if name is None:
+        name = next((column for column in usual if column in source.columns), None)
+    if name is None:
+        raise GeometryError(
+            "id-column-missing",
+            f"no {what} id column was named for {source.path}; "
+            f"it has {', '.join(source.columns) or 'no columns'}.",
+            'Name the id column, or pass "row" to number the rows.',
+        )
+    return distinct_ids(text_column(source, name), what)
+
+
+def distinct_ids(ids: list[str], what: str) -> tuple[str, ...]:
+    first: dict[str, int] = {}
+    for row, label in enumerate(ids, 1):
+        if not label:
+            raise GeometryError("id-empty", f"row {row} has no {what} id.", "Give every row an id.")
+        if label in first:
+            raise GeometryError(
+                "duplicate-id",
+                f"{what} ids must differ; {label!r} is in rows {first[label]} and {row}.",
+                "Choose another id column, or merge these rows.",
+            )
+        first[label] = row
+    return tuple(ids)
+
+
+def row_ids(count: int, prefix: str) -> tuple[str, ...]:
+    digits = max(4, len(str(count)))
+    return tuple(f"{prefix}{row:0{digits}d}" for row in range(1, count + 1))
+
+
+def missing_column(name: str, present: list[str], path: str) -> GeometryError:
+    near = difflib.get_close_matches(name, present, n=3, cutoff=0.5)
+    remedy = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Name one of these columns."
+    return GeometryError(
+        "missing-column", f"{path} has no column {name!r}; it has {', '.join(present) or 'none'}.", remedy
+    )
