@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from shoal.engine.density import bound_visits, exact_counts
 from shoal.engine.duck import DuckEngine
 from shoal.engine.visits import VisitKernel

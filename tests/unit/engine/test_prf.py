@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from shoal.engine.grouping import digest_users
 from shoal.engine.prf import hash3, hash_bytes, split_key
 

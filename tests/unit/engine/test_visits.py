@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from shoal.engine.visits import VisitKernel, bound_holds
 from shoal.errors import GuaranteeError
 
