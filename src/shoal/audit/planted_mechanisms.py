@@ -1,0 +1,183 @@
+"""Planted bugs in a density mechanism: the noise is too small, or is not where it should be."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from shoal.errors import PlanError
+from shoal.privacy.noise import Noise
+from shoal.stages.exact import ExactCounts
+from shoal.stages.noisy import NoisyCounts
+
+
+class ScaledCalls:
+    """A noise that is asked for a part of the scale: the mechanism asks wrongly, the sampler is right."""
+
+    publishable = False
+
+    def __init__(self, inner: Noise, part: float) -> None:
+        self._inner, self._part = inner, part
+
+    def run_key(self) -> bytes:
+        return self._inner.run_key()
+
+    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
+        return self._inner.laplace(name, exact, scale * self._part)
+
+    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
+        return self._inner.gaussian(name, exact, sigma * self._part)
+
+    def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
+        return self._inner.choose(name, scores, scale * self._part)
+
+
+def mechanism_bugs(kind: type) -> list[tuple[str, type]]:
+    """Name of the bug, and a subclass of the mechanism that has it."""
+    base: Any = kind
+    gaussian = hasattr(kind, "sensitivity_squared")
+
+    def bug(change) -> type:
+        """The mechanism with another call; `change` gets the true call to start from."""
+
+        def call(self, exact, noise):
+            return change(lambda e, n: base.__call__(self, e, n), exact, noise)
+
+        return type(base.__name__, (base,), {"__call__": call})
+
+    def bound(of) -> type:
+        """The mechanism with another idea of its sensitivity: scale and claim both follow from it."""
+        name = "sensitivity_squared" if gaussian else "sensitivity"
+
+        def within(cls, amount_nano: int, *, ell: int, slots: int, lattice: int, **column):
+            true = base.within(amount_nano, ell=ell, slots=slots, lattice=lattice, **column)
+            ratio = float(of(true) / getattr(true, name))
+            size = "sigma" if gaussian else "scale"
+            scale = getattr(true, size) * (math.sqrt(ratio) if gaussian else ratio)
+            made = replace(true, **{size: math.nextafter(scale, math.inf)})
+            return cls(**{field: getattr(made, field) for field in made.__dataclass_fields__})
+
+        return type(base.__name__, (base,), {name: property(of), "within": classmethod(within)})
+
+    def one_visit(m) -> Fraction:
+        return Fraction(m.column_l2_squared if gaussian else m.column_l1)
+
+    return [
+        ("noise scale x 0.8", bug(lambda true, e, n: true(e, ScaledCalls(n, 0.8)))),
+        ("half the noise", bug(lambda true, e, n: true(e, ScaledCalls(n, 0.5)))),
+        ("sensitivity for ell - 1 visits", bound(lambda m: one_visit(m) * max(min(m.ell, m.slots) - 1, 1))),
+        (
+            "sqrt(ell) where ell is needed",
+            bound(lambda m: one_visit(m) * Fraction(math.sqrt(min(m.ell, m.slots)))),
+        ),
+        ("noise reused for every slot", bug(_reuse_noise)),
+        ("float noise drawn outside the module", bug(_float_noise)),
+        ("low bits of the exact count in the output", bug(_off_lattice)),
+        ("empty cells get no noise", bug(_skip_empty)),
+        ("noise on visited cells only, by shape", bug(_only_visited)),
+        ("counts clipped at their median", bug(_clip_at_median)),
+        ("retry until nothing is negative", bug(_retry)),
+        ("mean of two noisy answers, charged once", bug(_twice)),
+        ("exception when a cell is empty", bug(_refuse_empty)),
+        ("exception that tells a count", bug(_tell_count)),
+        ("scale from the exact counts", bug(_scale_from_counts)),
+    ]
+
+
+def _reuse_noise(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    noisy = true(exact, noise)
+    units = exact.units / exact.lattice
+    drawn = noisy.values[:, :1] - units[:, :1]
+    return replace(noisy, values=units + drawn)
+
+
+def _float_noise(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    blank = true(exact, _Silent())
+    normal = np.random.default_rng(1).normal(0.0, blank.scale, exact.units.shape)
+    return replace(blank, values=exact.units / exact.lattice + normal)
+
+
+class _Silent(ScaledCalls):
+    """Returns the exact counts: what a mechanism releases when its noise is drawn elsewhere."""
+
+    def __init__(self) -> None:
+        pass
+
+    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
+        return exact
+
+    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
+        return exact
+
+
+def _off_lattice(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    """Floats mixed into a right answer carry low bits of the exact count."""
+    noisy = true(exact, noise)
+    return replace(noisy, values=noisy.values + exact.units / exact.lattice * 2.0**-30 + 2.0**-31)
+
+
+def _skip_empty(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    noisy = true(exact, noise)
+    return replace(noisy, values=np.where(exact.units == 0, 0.0, noisy.values))
+
+
+class _Masked(ScaledCalls):
+    """Asks for noise at visited cells only."""
+
+    def __init__(self, inner: Noise) -> None:
+        self._inner = inner
+
+    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
+        noisy, visited = exact.copy(), exact != 0
+        noisy[visited] = self._inner.laplace(name, exact[visited], scale)
+        return noisy
+
+    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
+        noisy, visited = exact.copy(), exact != 0
+        noisy[visited] = self._inner.gaussian(name, exact[visited], sigma)
+        return noisy
+
+
+def _only_visited(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    return true(exact, _Masked(noise))
+
+
+def _clip_at_median(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    """One user may move the median, and with it half of the cells."""
+    median = np.sort(exact.units, axis=None)[(exact.units.size - 1) // 2]
+    return true(replace(exact, units=np.minimum(exact.units, median)), noise)
+
+
+def _retry(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    for _ in range(20):
+        noisy = true(exact, noise)
+        if (noisy.values >= 0).all():
+            break
+    return noisy
+
+
+def _twice(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    noisy, again = true(exact, noise), true(exact, noise)
+    return replace(noisy, values=(noisy.values + again.values) / 2)
+
+
+def _refuse_empty(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    if (exact.units.sum(axis=1) == 0).any():
+        raise PlanError("empty-zone", "a zone has no visits.")
+    return true(exact, noise)
+
+
+def _tell_count(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    if exact.units.size > 1:
+        raise PlanError("too-few", f"only {int(exact.units.sum()) // exact.lattice} visits.")
+    return true(exact, noise)
+
+
+def _scale_from_counts(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    """Noise in proportion to the busiest cell: the scale itself tells it."""
+    busiest = max(1.0, exact.units.max(initial=0) / exact.lattice)
+    return true(exact, ScaledCalls(noise, busiest))

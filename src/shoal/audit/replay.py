@@ -1,0 +1,223 @@
+"""Replay: the answers given on one data set, handed out again on its neighbour.
+
+A run is recorded: every value a noise primitive returned (the outputs, not the noise). The neighbour then
+runs with the same run key and is given those values. If anything else tells the two apart (another call,
+shape, scale, exception or released byte), something of the data bypassed the noise. If nothing does, the
+exact privacy loss of this transcript follows from the difference of the queries alone:
+  gaussian  |dq|_2^2 / (2 sigma^2)  (rho)        laplace  |dq|_1 / b  (pure)
+  choose    r^2 / 8 (rho), r (pure), r = range of the score change / scale
+and its sum must not exceed what the mechanism's loss() claims. It holds whatever the control flow does
+with noisy answers, since it holds for every transcript that was tried, also for arbitrary ones.
+Replay trusts the primitives; that they draw what they say is for the lower bounds and tests/statistical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from shoal.privacy.accounting import NANO, Loss
+from shoal.privacy.noise import Noise
+
+Run = Callable[[Noise], bytes]  # a whole pipeline on one data set, to released bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One use of a primitive: what was asked, at which scale, what came back."""
+
+    kind: str
+    name: str
+    exact: np.ndarray
+    scale: float
+    answer: np.ndarray | int
+
+    @property
+    def signature(self) -> tuple:
+        return self.kind, self.name, self.exact.shape, self.scale
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a replay found: the exact loss of the transcript, and what gave the data away, if anything."""
+
+    rho: Fraction
+    pure_epsilon: Fraction | None
+    problems: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+
+class RecordingNoise:
+    """Passes every call on and keeps the answers."""
+
+    publishable = False
+
+    def __init__(self, inner: Noise, run_key: bytes) -> None:
+        self._inner = inner
+        self._run_key = run_key
+        self.calls: list[Call] = []
+
+    def run_key(self) -> bytes:
+        return self._run_key
+
+    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
+        return self._keep("laplace", name, exact, scale, self._inner.laplace(name, exact, scale))
+
+    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
+        return self._keep("gaussian", name, exact, sigma, self._inner.gaussian(name, exact, sigma))
+
+    def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
+        return self._keep("choose", name, scores, scale, self._inner.choose(name, scores, scale))
+
+    def _keep(self, kind: str, name: str, exact: np.ndarray, scale: float, answer):
+        # Copies: the caller may change its arrays afterwards.
+        kept = answer.copy() if isinstance(answer, np.ndarray) else answer
+        self.calls.append(Call(kind, name, exact.copy(), float(scale), kept))
+        return answer
+
+
+class CallsDiffer(BaseException):
+    """The neighbour asked for something else: no code under test may catch this."""
+
+
+class ReplayNoise:
+    """Hands out recorded answers and keeps the queries of the neighbour."""
+
+    publishable = False
+
+    def __init__(self, recorded: list[Call], run_key: bytes) -> None:
+        self._recorded = recorded
+        self._run_key = run_key
+        self.calls: list[Call] = []
+
+    def run_key(self) -> bytes:
+        return self._run_key
+
+    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
+        return self._answer("laplace", name, exact, scale)  # type: ignore[return-value]
+
+    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
+        return self._answer("gaussian", name, exact, sigma)  # type: ignore[return-value]
+
+    def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
+        return self._answer("choose", name, scores, scale)  # type: ignore[return-value]
+
+    def _answer(self, kind: str, name: str, exact: np.ndarray, scale: float) -> np.ndarray | int:
+        position = len(self.calls)
+        if position >= len(self._recorded):
+            raise CallsDiffer(f"call {position + 1} ({kind} {name}) was not made on the neighbour")
+        recorded = self._recorded[position]
+        answer = recorded.answer.copy() if isinstance(recorded.answer, np.ndarray) else recorded.answer
+        call = Call(kind, name, exact.copy(), float(scale), answer)
+        if call.signature != recorded.signature:
+            raise CallsDiffer(f"call {position + 1} is {call.signature}, was {recorded.signature}")
+        self.calls.append(call)
+        return answer
+
+
+@dataclass
+class Outcome:
+    """What an outsider would see of a run, and (for the audit) the calls behind it."""
+
+    released: bytes | None = None
+    error: tuple[str, str] | None = None
+    differs: str | None = None
+    calls: list[Call] = field(default_factory=list)
+
+
+def observe(run: Run, noise: RecordingNoise | ReplayNoise) -> Outcome:
+    """Run to the released bytes or to the exception an outsider would see."""
+    outcome = Outcome()
+    try:
+        outcome.released = run(noise)
+    except CallsDiffer as differs:
+        outcome.differs = str(differs)
+    except Exception as error:  # any exception is an output
+        outcome.error = (type(error).__name__, str(error))
+    outcome.calls = noise.calls
+    return outcome
+
+
+def replay(first: Run, second: Run, claim: Loss, source: Noise, run_key: bytes) -> Verdict:
+    """Record `first` with answers from `source`, replay on `second`, and hold the loss against the claim."""
+    seen = observe(first, RecordingNoise(source, run_key))
+    again = observe(second, ReplayNoise(seen.calls, run_key))
+    problems = []
+    if again.differs:
+        problems.append(f"calls differ: {again.differs}")
+    elif len(again.calls) < len(seen.calls):
+        problems.append("calls differ: fewer calls than on the neighbour")
+    if not again.differs and again.error != seen.error:
+        problems.append(f"exceptions differ: {seen.error} and {again.error}")
+    if not again.differs and again.released != seen.released:
+        problems.append("released bytes differ")
+    rho, pure = transcript_loss(seen.calls, again.calls)
+    return Verdict(rho, pure, tuple(problems + over_claim(rho, pure, claim)))
+
+
+def transcript_loss(first: list[Call], second: list[Call]) -> tuple[Fraction, Fraction | None]:
+    """Exact loss of the calls both runs made: rho, and pure epsilon while every part is pure."""
+    rho, pure = Fraction(0), Fraction(0)
+    for one, other in zip(first, second, strict=False):
+        change = [int(b) - int(a) for a, b in zip(one.exact.ravel(), other.exact.ravel(), strict=True)]
+        scale = Fraction(one.scale)
+        if one.kind == "gaussian":
+            rho += Fraction(sum(c * c for c in change)) / (2 * scale**2)
+            pure = None if any(change) else pure
+            continue
+        if one.kind == "laplace":
+            epsilon = Fraction(sum(abs(c) for c in change)) / scale
+            rho += epsilon**2 / 2
+        else:
+            epsilon = Fraction(max(change, default=0) - min(change, default=0)) / scale
+            rho += epsilon**2 / 8
+        pure = None if pure is None else pure + epsilon
+    return rho, pure
+
+
+def over_claim(rho: Fraction, pure: Fraction | None, claim: Loss) -> list[str]:
+    """What exceeds the claim: the pure epsilon where one is claimed, rho always."""
+    problems = []
+    if claim.pure_epsilon_nano is not None and (
+        pure is None or pure > Fraction(claim.pure_epsilon_nano, NANO)
+    ):
+        spent = "no pure loss" if pure is None else f"epsilon = {float(pure):.6g}"
+        problems.append(f"loss above the claim: {spent} of {claim.pure_epsilon_nano / NANO:.6g}")
+    elif rho > Fraction(claim.rho_nano, NANO):
+        problems.append(f"loss above the claim: rho = {float(rho):.6g} of {claim.rho:.6g}")
+    return problems
+
+
+class ArbitraryNoise:
+    """Answers that have nothing to do with the query, from a cycle of extremes: any transcript may occur."""
+
+    publishable = False
+
+    def __init__(self, offset: int = 0) -> None:
+        self._turn = offset
+
+    def run_key(self) -> bytes:
+        return bytes(16)
+
+    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
+        return self._anything(exact)
+
+    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
+        return self._anything(exact)
+
+    def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
+        self._turn += 1
+        return self._turn % scores.size
+
+    def _anything(self, exact: np.ndarray) -> np.ndarray:
+        cells = np.arange(exact.size, dtype=np.int64).reshape(exact.shape)
+        visit = 2**20
+        kinds = (-(cells + 1) * visit, cells * 0, (cells % 3 - 1) * 7 * visit + cells, (cells + 1) * 2**35)
+        self._turn += 1
+        return kinds[(self._turn - 1) % len(kinds)]
