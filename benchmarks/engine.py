@@ -78,14 +78,14 @@ def ours(city: Path) -> tuple[int, int, float]:
 
 TWO_WINDOWS = """
 with placed as (
-    select "user", site, (epoch(time) - {start}) // 3600 as slot
+    select "user", site, (epoch(time) - {start}) // 3600 as slot, random() as first, random() as second
     from read_parquet('{files}') where epoch(time) >= {start} and epoch(time) < {end}
 ), visits as (
-    select "user", site, slot from placed
-    qualify row_number() over (partition by "user", slot order by random()) = 1
+    select "user", site, slot, second from placed
+    qualify row_number() over (partition by "user", slot order by first) = 1
 ), bounded as (
     select site, slot from visits
-    qualify row_number() over (partition by "user" order by random()) <= {ell}
+    qualify row_number() over (partition by "user" order by second) <= {ell}
 )
 select site, slot, count(*) as visits from bounded group by site, slot
 """

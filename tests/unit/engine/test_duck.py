@@ -1,6 +1,7 @@
 """The engine: same sums whatever the order, split, threads or spilling; nothing left behind."""
 
 import os
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +34,7 @@ def events(rows=30_000, users=900, strings=False, seed=5):
 
 def cut(batch, pieces):
     bounds = np.linspace(0, batch.num_rows, pieces + 1).astype(int)
-    return [batch.slice(a, b - a) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [batch.slice(a, b - a) for a, b in pairwise(bounds)]
 
 
 def same(first, second):
