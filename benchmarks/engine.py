@@ -78,8 +78,8 @@ def ours(city: Path) -> tuple[int, int, float]:
 
 TWO_WINDOWS = """
 with placed as (
-    select "user", site, (epoch(time) - {start}) // 3600 as slot, random() as first, random() as second
-    from read_parquet('{files}') where epoch(time) >= {start} and epoch(time) < {end}
+    select "user", site, (epoch_us(time) - {start}) // 3600000000 as slot, random() as first, random() as second
+    from read_parquet('{files}') where epoch_us(time) >= {start} and epoch_us(time) < {end}
 ), visits as (
     select "user", site, slot, second from placed
     qualify row_number() over (partition by "user", slot order by first) = 1
@@ -100,7 +100,7 @@ def baseline(city: Path) -> tuple[int, int, float]:
     start, end = (card["window"][side][:19] for side in ("start", "end"))
     edges = Clock(start=start, end=end, time_zone=card["time_zone"]).edges_us
     files = str(city / "events" / "*.parquet")
-    query = TWO_WINDOWS.format(start=edges[0] // 10**6, end=edges[-1] // 10**6, ell=ELL, files=files)
+    query = TWO_WINDOWS.format(start=edges[0], end=edges[-1], ell=ELL, files=files)
     connection = duckdb.connect()
     started = time.perf_counter()
     counts = connection.sql(query).to_arrow_table()
