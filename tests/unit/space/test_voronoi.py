@@ -62,3 +62,15 @@ def test_positions_that_agree_to_the_millimetre_are_one():
 def test_a_single_site_owns_the_envelope():
     plane = plane_of([[10.0, 10.0]])
     assert voronoi_cells(plane)[0].equals(envelope(plane))
+
+
+def test_zones_that_share_part_of_a_long_edge_still_meet_in_the_plane():
+    """A degree of a parallel bends by a hundred metres in the plane; a neighbour's corner lies on it."""
+    shapes = [shapely.box(2, 48, 3, 49), shapely.box(2, 49, 2.5, 50), shapely.box(2.5, 49, 3, 50)]
+    zones = Zones(("a", "b", "c"), ("a", "b", "c"), np.array(shapes, dtype=object), "EPSG:4326")
+    plane = to_plane(Sites(("S",), np.array([2.5]), np.array([49.2]), "EPSG:4326"), zones)
+    area = shapely.area(plane.zones)
+    union = shapely.union_all(plane.zones)
+    holes = sum(shapely.Polygon(ring).area for part in shapely.get_parts(union) for ring in part.interiors)
+    assert abs(area.sum() - union.area) / area.sum() < 1e-7
+    assert holes / area.sum() < 1e-7

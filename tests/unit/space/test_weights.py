@@ -255,3 +255,19 @@ def test_rounding_keeps_sums_and_stays_near(columns, kept):
             assert whole <= LATTICE
         slack = (mine & (exact < 1)).sum() + 1  # what vanished slivers hand on, plus rounding
         assert (np.abs(units[mine] - exact[mine]) < slack + 1e-6).all()
+
+
+@pytest.mark.parametrize(
+    ("exact", "units"),
+    [
+        ([2.875, 3.25, 4.875], [3, 3, 5]),
+        ([2.25, 3.75, 5.0], [2, 4, 5]),
+        ([2.5, 3.5], [3, 3]),  # a tie goes to the earlier zone
+        ([0.75, 3.25], [0, 4]),  # a sliver vanishes, what it held goes to the rest
+        ([0.5, 0.75], [0, 0]),
+    ],
+)
+def test_rounding_by_largest_remainder(exact, units):
+    share = np.array(exact) / LATTICE  # exact in binary
+    found = round_columns(np.zeros(len(exact), int), share, np.array([share.sum()]))
+    assert found.tolist() == units
