@@ -73,10 +73,10 @@ def bounds(
 ) -> Bounds:
     """Lower bounds from statistics [runs] or [runs, statistics] with the user and without."""
     runs = min(len(with_user), len(without))
-    parts = (slice(0, runs // 2), slice(runs // 2, runs))
-    choose, test = (
-        tuple(Side(side.reshape(len(side), -1)[part]) for side in (with_user, without)) for part in parts
-    )
+    first, second = slice(0, runs // 2), slice(runs // 2, runs)
+    with_user, without = with_user.reshape(len(with_user), -1), without.reshape(len(without), -1)
+    choose = Side(with_user[first]), Side(without[first])
+    test = Side(with_user[second]), Side(without[second])
     events = _events(*choose)
 
     # The choice is made at a stricter alpha: chance favours rare events, and those test badly afterwards.
@@ -93,7 +93,9 @@ def bounds(
     return Bounds(epsilon=best(epsilon), mu=best(separation) if mu else None, runs=runs)
 
 
-def _gain(event: Event, with_user: Side, without: Side, gain: Callable[[float, float], float], alpha: float):
+def _gain(
+    event: Event, with_user: Side, without: Side, gain: Callable[[float, float], float], alpha: float
+) -> float:
     favoured, other = (with_user, without) if event.upper else (without, with_user)
     low, _ = clopper_pearson(favoured.count(event), favoured.size, alpha / 2)
     _, high = clopper_pearson(other.count(event), other.size, alpha / 2)

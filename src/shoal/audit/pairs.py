@@ -54,6 +54,8 @@ def edge_pairs(slots: int, ell: int, sites: int = 4) -> list[Pair]:
     cases = {
         "nobody, and one user at the cap": ((), visits(ell)),
         "nobody, and one user above the cap": ((), visits(slots)),
+        "one light user among heavy ones": (at_cap, visits(1)),
+        "half of the cells full": (half_full, tuple((NEW, at(s), 3) for s in range(slots // 2, slots))),
         "nobody, and one user with one visit": ((), visits(1, site=3)),
         "user at the cap in a crowd": (crowd, visits(ell)),
         "user above the cap in a crowd": (crowd, visits(slots, site=3)),
@@ -61,8 +63,6 @@ def edge_pairs(slots: int, ell: int, sites: int = 4) -> list[Pair]:
         "one user in every cell": (every_cell, visits(slots)),
         "sole occupant of a zone": (in_one_cell, ((NEW, at(2), 3),)),
         "sole occupant of a slot": (in_one_cell, ((NEW, at(slots - 1), 1),)),
-        "half of the cells full": (half_full, tuple((NEW, at(s), 3) for s in range(slots // 2, slots))),
-        "one light user among heavy ones": (at_cap, visits(1)),
         "many events in one slot": (crowd, tuple((NEW, at(1, k), k % sites) for k in range(1, 40))),
         "the same event many times": (crowd, ((NEW, at(0), 0),) * 20),
         "outside every site": (crowd, ((NEW, at(0), -1), (NEW, at(1), -1))),

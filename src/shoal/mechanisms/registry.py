@@ -32,8 +32,9 @@ class Mechanism(Protocol):
     """Frozen parameters, `loss()`, one call."""
 
     name: str
-    lattice: int
 
+    @property
+    def lattice(self) -> int: ...
     def loss(self) -> Loss: ...
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts: ...
 

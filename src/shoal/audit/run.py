@@ -1,0 +1,132 @@
+"""The audit of one registered mechanism: replay, lower bounds, planted bugs, and a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from shoal.audit.check import audit_pairs, findings
+from shoal.audit.lower_bound import bounds, runs_for, sample
+from shoal.audit.mutants import catch, planted
+from shoal.audit.pipelines import pipeline_of
+from shoal.audit.whole import sample_whole
+from shoal.errors import PlanError
+from shoal.mechanisms.registry import entry_of
+from shoal.privacy.accounting import check_delta, check_epsilon
+from shoal.privacy.noise import OsNoise
+
+
+class Progress(Protocol):
+    def stage(self, name: str, total: float | None = None) -> None: ...
+    def advance(self, amount: float) -> None: ...
+
+
+class Silent:
+    def stage(self, name: str, total: float | None = None) -> None: ...
+    def advance(self, amount: float) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditPlan:
+    """What to claim and how long to look."""
+
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    runs: int | None = None  # per side; None: enough to reach 0.9 of the claim
+    whole_runs: int = 500  # of the whole pipeline, per side
+    extra_pairs: int = 20  # random pairs beside the edge cases
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+        for what, least, given in (("runs", 100, self.runs), ("whole runs", 10, self.whole_runs)):
+            if given is not None and given < least:
+                raise PlanError(
+                    "audit-runs", f"an audit needs at least {least} {what} per side; got {given}."
+                )
+
+    @classmethod
+    def quick(cls, epsilon: float = 1.0, delta: float = 1e-6, runs: int | None = None) -> AuditPlan:
+        return cls(epsilon=epsilon, delta=delta, runs=runs or 50_000, whole_runs=50, extra_pairs=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditResult:
+    """What was claimed, what was found."""
+
+    mechanism: str
+    claimed_epsilon: float
+    delta: float
+    lower_bound: float
+    claimed_mu: float | None
+    mu_lower_bound: float | None
+    runs: int  # per side
+    whole_lower_bound: float
+    whole_runs: int  # per side
+    mutants_planted: int
+    mutants_caught: int
+    replay_pairs: int
+    replay_passed: bool
+    caught_by: dict[str, str | None]
+    problems: tuple[str, ...]
+
+
+def audit_mechanism(name: str, plan: AuditPlan, progress: Progress | None = None) -> AuditResult:
+    """Run all three checks on one mechanism at its audit size."""
+    tell = progress or Silent()
+    entry = entry_of(name)
+    delta = plan.delta if entry.has_mu else None
+    pipeline = pipeline_of(name, plan.epsilon, delta)
+    claim = pipeline.mechanism.loss()
+    claimed_epsilon = claim.epsilon(plan.delta)
+    claimed_mu = float(np.sqrt(2 * claim.rho)) if entry.has_mu else None
+
+    tell.stage(f"{name}: replay")
+    pairs = audit_pairs(pipeline, plan.extra_pairs)
+    uneven = pipeline_of(name, plan.epsilon, delta, uneven=True)
+    leaks = [*findings(pipeline, pairs, claim), *findings(uneven, pairs[:5], claim)]
+    problems = [f"replay of {leak.pair} ({leak.transcript}): {leak.problem}" for leak in leaks]
+
+    runs = plan.runs or runs_for(entry, plan.epsilon, delta)
+    tell.stage(f"{name}: runs", 2 * runs)
+    drawn = sample(entry, plan.epsilon, delta, OsNoise(), runs, advance=tell.advance)
+    found = bounds(*drawn, delta or 0.0, mu=entry.has_mu)
+    tell.stage(f"{name}: whole runs", 2 * plan.whole_runs)
+    whole = bounds(*sample_whole(pipeline, OsNoise(), plan.whole_runs, tell.advance), delta or 0.0)
+    problems += _above(found.epsilon, claimed_epsilon, "epsilon")
+    problems += _above(whole.epsilon, claimed_epsilon, "epsilon of the whole pipeline")
+    if found.mu is not None and claimed_mu is not None:
+        problems += _above(found.mu, claimed_mu, "mu")
+
+    mutants = planted(name)
+    tell.stage(f"{name}: planted bugs", len(mutants))
+    caught_by: dict[str, str | None] = {}
+    for mutant in mutants:
+        caught_by[mutant.name] = catch(mutant)
+        tell.advance(1)
+    problems += [f"planted bug not caught: {bug}" for bug, how in caught_by.items() if how is None]
+    return AuditResult(
+        mechanism=name,
+        claimed_epsilon=claimed_epsilon,
+        delta=delta or 0.0,
+        lower_bound=found.epsilon,
+        claimed_mu=claimed_mu,
+        mu_lower_bound=found.mu,
+        runs=found.runs,
+        whole_lower_bound=whole.epsilon,
+        whole_runs=whole.runs,
+        mutants_planted=len(mutants),
+        mutants_caught=sum(how is not None for how in caught_by.values()),
+        replay_pairs=len(pairs),
+        replay_passed=not leaks,
+        caught_by=caught_by,
+        problems=tuple(problems),
+    )
+
+
+def _above(bound: float, claim: float, what: str) -> list[str]:
+    if bound <= claim:
+        return []
+    return [f"{what} is at least {bound:.6g} (wrong with probability 1e-6); the claim is {claim:.6g}"]

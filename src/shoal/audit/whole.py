@@ -1,0 +1,40 @@
+"""Whole pipelines run as such, one call per run, and judged by the released bytes alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shoal.audit.lower_bound import Advance
+from shoal.audit.pairs import NEW, Pair, at
+from shoal.audit.pipelines import DensityPipeline, event_table, read_table
+from shoal.privacy.noise import Noise
+
+
+def worst_events(pipeline: DensityPipeline) -> Pair:
+    """A few people, and one more who spends `ell` slots at a site that lies within one zone."""
+    world = pipeline.world
+    crowd = tuple((user, at(user % world.slots), user % world.sites) for user in range(5))
+    return Pair("one user at the cap", crowd, tuple((NEW, at(slot), 0) for slot in range(world.ell)))
+
+
+def sample_whole(
+    pipeline: DensityPipeline, noise: Noise, runs: int, advance: Advance | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Statistics [runs, 3] of released tables with the user, and without.
+
+    The upper ends of the intervals are read: unlike the people they are not tied to the slot's total, so
+    they tell the most. The cells the user can be in are known to the adversary.
+    """
+    pair = worst_events(pipeline)
+    sides = []
+    for rows in (pair.after(), pair.before()):
+        events = event_table(rows, batch_rows=1000)
+        seen = np.empty((runs, 3))
+        for run in range(runs):
+            high = read_table(pipeline(events, noise), "high").reshape(-1, pipeline.world.slots)
+            cells = high[0, : pipeline.world.ell]
+            seen[run] = cells.sum(), cells.min(), cells.max()
+            if advance:
+                advance(1)
+        sides.append(seen)
+    return sides[0], sides[1]
