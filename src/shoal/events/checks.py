@@ -201,7 +201,7 @@ def reporting(cursor, progress: Callable[[float], None] | None) -> Iterator[None
         progress(1.0)
 
 
-def unreadable(source: EventSource, error: duckdb.Error) -> SourceError:
+def unreadable(source: EventSource, error: Exception) -> SourceError:
     """What DuckDB could not read, in our words."""
     if isinstance(error, duckdb.OutOfMemoryException):
         return SourceError(

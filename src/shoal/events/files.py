@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -167,11 +168,38 @@ def csv_header(path: str, delimiter: str | None) -> tuple[Header, int]:
     return Header(tuple(names), dict.fromkeys(names, "VARCHAR"), delimiter), int(follows)
 
 
+def check_packed(files: Sequence[str]) -> None:
+    """Packed files unpack to the end. DuckDB takes a damaged or cut one for a shorter file."""
+    for path in files:
+        if path.lower().endswith((".gz", ".zst")):
+            facts = os.stat(path)
+            unpack_all(path, facts.st_size, facts.st_mtime_ns)
+
+
+@lru_cache(maxsize=4096)
+def unpack_all(path: str, size: int, changed_ns: int) -> None:
+    """Unpack a file to nowhere; size and date make that happen once per version of the file."""
+    try:
+        with open_packed(path) as stream:
+            while stream.read(1 << 22):
+                pass
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(
+            "corrupt-packed-file",
+            f'"{path}" cannot be unpacked to its end ({str(error)[:120]}).',
+            "Copy or write it again; a truncated copy is the usual cause.",
+        ) from None
+
+
+def open_packed(path: str) -> Any:
+    lowered = path.lower()
+    packed = "gzip" if lowered.endswith(".gz") else "zstd" if lowered.endswith(".zst") else None
+    return pa.input_stream(path, compression=packed)
+
+
 def open_text(path: str, errors: str = "strict") -> io.TextIOWrapper:
     """A CSV file as text, unpacked by its ending; a byte-order mark is skipped."""
-    packed = "gzip" if path.endswith(".gz") else "zstd" if path.endswith(".zst") else None
-    stream = pa.input_stream(path, compression=packed)
-    return io.TextIOWrapper(cast(Any, stream), encoding="utf-8-sig", errors=errors, newline="")
+    return io.TextIOWrapper(open_packed(path), encoding="utf-8-sig", errors=errors, newline="")
 
 
 def check_names(path: str, names: Sequence[str]) -> None:

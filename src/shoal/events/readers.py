@@ -58,7 +58,7 @@ def stream(
                 ]
                 if batch.num_rows:
                     yield batch.select(kept)
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow wraps errors in mid-stream
             # A CSV line that cannot be taken apart stops DuckDB: the check knows its number.
             raise row_error(source, sites, with_flag, unreadable(source, error)) from None
 

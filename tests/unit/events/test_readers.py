@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from datetime import UTC, datetime, timedelta, timezone
 
 import duckdb
@@ -259,6 +260,39 @@ def test_damage_inside_a_parquet_file_is_found_while_reading(tmp_path):
     path.write_bytes(content)
     with pytest.raises(SourceError, match="corrupt-parquet"):
         list(scan(open_source(path), sites=SITES))
+
+
+@pytest.mark.parametrize("on_bad_row", ["stop", "drop"])
+@pytest.mark.parametrize(
+    ("ending", "damage"),
+    [
+        (".gz", lambda content: content[: len(content) // 2]),
+        (".zst", lambda content: content[: len(content) // 2]),
+        (".gz", lambda content: content[:-6] + bytes([content[-6] ^ 1]) + content[-5:]),
+        (".gz", lambda content: content[:3000] + bytes(40) + content[3040:]),
+    ],
+    ids=["cut", "cut zstd", "wrong sum", "overwritten"],
+)
+def test_damaged_packed_files_are_not_read_as_shorter_ones(tmp_path, on_bad_row, ending, damage):
+    chance = random.Random(3)
+    path = tmp_path / f"a.csv{ending}"
+    with pa.output_stream(path) as file:
+        file.write(b"user,time,site\n")
+        for _ in range(3000):
+            file.write(f"{chance.random()},2026-06-01T12:00Z,gare\n".encode())
+    assert len(rows(open_source(path))[1]) == 3000
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(SourceError, match=r"corrupt-packed-file|unreadable-csv"):
+        list(scan(open_source(path, on_bad_row=on_bad_row)))
+
+
+def test_a_bad_line_far_down_is_found_too(tmp_path):
+    path = tmp_path / "a.csv"
+    lines = [f"{number},2026-06-01T12:00Z,gare" for number in range(300_000)]
+    lines[250_000] += ",more"
+    path.write_text("user,time,site\n" + "\n".join(lines))
+    with pytest.raises(SourceError, match=r"bad-row: 1 of 300000 .* line 250002 of"):
+        list(scan(open_source(path), rows_per_batch=10_000))
 
 
 def test_columns_with_awkward_names_and_quoted_fields(tmp_path):
