@@ -60,6 +60,7 @@ def _box(context: click.Context, parameter: click.Parameter, value: str | None):
 @click.option("--zone-name", help="Column with the zones' names.")
 @click.option("--zones-crs", help="Coordinate system of the zones where the file does not say.")
 @click.option("--repair-zones", is_flag=True, default=None, help="Repair self-intersecting polygons.")
+@click.option("--holes", type=click.Choice(["stop", "warn", "allow"]), help="Gaps between zones.  [default: stop]")
 @click.option("--sites", help="Sites: CSV or Parquet with site, lon, lat, or a file of points.")
 @click.option("--site-id", help="Column with the sites' ids; `row` numbers them.")
 @click.option("--box", callback=_box, help="west,south,east,north of a grid.")
@@ -112,6 +113,7 @@ def _settings(source: SourceOptions, flags: dict[str, Any]) -> dict[str, Any]:
         "zone_name",
         "zones_crs",
         "repair_zones",
+        "holes",
         "sites",
         "site_id",
         "box",

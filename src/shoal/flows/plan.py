@@ -129,6 +129,8 @@ def merge(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, An
     merged = dict(settings)
     for name, value in flags.items():
         if isinstance(value, Mapping):
+            if not isinstance(merged.get(name, {}), Mapping):
+                raise PlanError("plan-type", f"[{name}] must be a table of settings; got {merged[name]!r}.")
             part = merge(merged.get(name, {}), value)
             if part:
                 merged[name] = part

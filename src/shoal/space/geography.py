@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from shoal.errors import PlanError
+from shoal.space.checks import Choice
 from shoal.space.grid import square_grid
 from shoal.space.h3zones import h3_zones
 from shoal.space.projection import LONLAT
@@ -25,6 +26,7 @@ class SpacePlan:
     zone_name: str | None = None
     zones_crs: str | None = None
     repair_zones: bool = False
+    holes: Choice = "stop"  # gaps between zones: stop, warn or allow
     sites: str | None = None
     site_id: str | None = None
     box: tuple[float, float, float, float] | None = None  # west, south, east, north
@@ -102,6 +104,7 @@ def _zones(plan: SpacePlan, planar: bool) -> Zones:
             name_column=plan.zone_name,
             crs=plan.zones_crs,
             repair=plan.repair_zones,
+            holes=plan.holes,
         )
     assert plan.box is not None  # SpacePlan refuses a grid without a box
     if plan.h3 is not None:

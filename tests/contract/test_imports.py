@@ -1,0 +1,126 @@
+"""The stage is a type: which room may import what, read off the source text."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "shoal"
+
+# room -> what it may import from this package, beside itself and shoal.errors
+ALLOWED = {
+    "stages": (),
+    "space": (),
+    "metrics": (),
+    "privacy": (),
+    "events": ("space",),
+    "engine": ("space", "stages.bounded", "stages.exact"),
+    "mechanisms": ("stages.exact", "stages.noisy", "privacy"),
+    "postprocess": ("stages.noisy",),
+    "release": ("stages.noisy", "space", "privacy", "metrics"),
+    "audit": ("engine", "events", "mechanisms", "postprocess", "privacy", "space", "stages"),
+    "flows": (
+        "engine",
+        "events",
+        "mechanisms",
+        "metrics",
+        "postprocess",
+        "privacy",
+        "release",
+        "space",
+        "stages",
+    ),
+    "cli": None,  # the command may reach everything
+}
+
+# library -> the only places that may import it
+ONLY_IN = {
+    "opendp": ("privacy/noise.py",),
+    "secrets": ("privacy/noise.py", "privacy/ledger"),  # the ledger names reservations, it draws no noise
+    "random": ("audit",),  # pairs of neighbours for the replay, from a seed
+    "duckdb": ("events", "engine"),
+    "sqlite3": ("privacy/ledger", "audit/ledger_mutants.py", "space"),
+    "plotly": ("release/report",),
+    "shapely": ("space", "events/simulate", "release/report"),
+    "pyproj": ("space", "events/simulate"),
+    "numba": ("engine", "events", "space"),
+    "rich": ("cli",),
+    "click": ("cli",),
+}
+
+
+def files():
+    return sorted(path for path in SOURCE.rglob("*.py"))
+
+
+def imported(path, typing_too=False):
+    """Full names of everything a file imports."""
+    tree = ast.parse(path.read_text("utf-8"))
+    skipped = set()
+    if not typing_too:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                skipped.update(id(inner) for inner in ast.walk(node))
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def place(path):
+    return path.relative_to(SOURCE).as_posix()
+
+
+@pytest.mark.parametrize("path", files(), ids=place)
+def test_rooms_import_only_what_they_may(path):
+    room = place(path).split("/")[0].removesuffix(".py")
+    if room not in ALLOWED or ALLOWED[room] is None:
+        assert room in {"cli", "errors", "__init__"}, f"{room} is a new room: say what it may import"
+        return
+    may = ("errors", room, *ALLOWED[room])
+    for name in imported(path):
+        if name.startswith("shoal."):
+            inner = name.removeprefix("shoal.")
+            assert any(inner == m or inner.startswith(m + ".") for m in may), f"{place(path)} imports {name}"
+
+
+@pytest.mark.parametrize("path", files(), ids=place)
+def test_libraries_stay_in_their_rooms(path):
+    for name in imported(path):
+        library = name.split(".")[0]
+        if library in ONLY_IN:
+            rooms = ONLY_IN[library]
+            assert place(path).startswith(rooms) if rooms else False, f"{place(path)} imports {library}"
+
+
+RANDOM_CALLS = ("np.random", "numpy.random", "os.urandom", "uuid4")
+SEEDED_FOR_OTHER_ENDS = ("privacy/noise.py", "events/simulate", "audit")
+
+
+@pytest.mark.parametrize("path", files(), ids=place)
+def test_nothing_else_draws_randomness(path):
+    text = path.read_text("utf-8")
+    found = [call for call in RANDOM_CALLS if call in text]
+    assert not found or place(path).startswith(SEEDED_FOR_OTHER_ENDS), f"{place(path)} uses {found}"
+
+
+def test_the_rules_can_fail(tmp_path):
+    """The reader of imports sees what the rules are about."""
+    (tmp_path / "bad.py").write_text("def f():\n    from shoal.stages.exact import ExactCounts\n")
+    assert list(imported(tmp_path / "bad.py")) == ["shoal.stages.exact.ExactCounts"]
+    assert not any("stages.exact".startswith(m) for m in ALLOWED["postprocess"])
+
+
+@pytest.mark.parametrize("module", ["shoal", "shoal.cli.main"])
+def test_the_command_starts_without_heavy_imports(module):
+    import subprocess
+    import sys
+
+    heavy = ("numpy", "pyarrow", "duckdb", "numba", "scipy", "shapely", "pyproj", "opendp", "plotly", "rich")
+    code = f"import sys, {module}; print([m for m in {heavy!r} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"

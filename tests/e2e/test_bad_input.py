@@ -1,0 +1,378 @@
+"""Bad input: one clear message with a code, the right exit code, no traceback, and nothing left behind."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shoal.cli.main import main
+from shoal.privacy.ledger import open_ledger
+
+HOUR = 3_600_000_000
+START = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris
+SQUARES = {"A": (0, 0), "B": (1, 0), "C": (0, 1), "D": (1, 1)}
+
+
+def square(west, south, size=0.01):
+    x, y = 2.3 + west * 0.01, 48.8 + south * 0.01
+    return [[[x, y], [x + size, y], [x + size, y + size], [x, y + size], [x, y]]]
+
+
+def geojson(shapes):
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"zone": zone},
+            "geometry": {"type": "Polygon", "coordinates": ring},
+        }
+        for zone, ring in shapes
+    ]
+    return json.dumps({"type": "FeatureCollection", "features": features})
+
+
+class Town:
+    """A tiny town on disk, and how to run a density on it with one thing changed."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "zones.geojson").write_text(geojson((z, square(*at)) for z, at in SQUARES.items()))
+        sites = [f"S{i},{2.305 + 0.01 * (i % 2)},{48.805 + 0.01 * (i // 2)}" for i in range(4)]
+        (folder / "sites.csv").write_text("site,lon,lat\n" + "\n".join(sites) + "\n")
+        self.events(
+            user=[1, 1, 2, 3],
+            time=[START, START + HOUR, START, START + 2 * HOUR],
+            site=["S0", "S1", "S2", "S3"],
+        )
+        self.flags = {
+            "--zones": folder / "zones.geojson",
+            "--sites": folder / "sites.csv",
+            "--start": "2026-03-02",
+            "--end": "2026-03-03",
+            "--time-zone": "Europe/Paris",
+            "--population": "town",
+            "--epsilon": "1",
+            "--out": folder / "release",
+            "--owner": folder / "owner",
+        }
+        self.source = folder / "events.parquet"
+
+    def events(self, time=None, **columns):
+        if time is not None:
+            columns["time"] = pa.array(time, pa.timestamp("us", "UTC"))
+        pq.write_table(pa.table(columns), self.folder / "events.parquet")
+
+    def csv(self, text):
+        self.source = self.folder / "events.csv"
+        self.source.write_text(text)
+
+    def zones(self, *shapes):
+        (self.folder / "zones.geojson").write_text(geojson(shapes))
+
+    def arguments(self):
+        named = [
+            str(part) for flag, value in self.flags.items() for part in (flag, value) if value is not None
+        ]
+        return ["density", "run", str(self.source), *named]
+
+
+@pytest.fixture
+def town(tmp_path, monkeypatch):
+    monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
+    open_ledger().create("town", currency="rho", limit_nano=10**8, delta=1e-6)
+    return Town(tmp_path)
+
+
+def run(arguments, monkeypatch, capsys):
+    """Exit code and both streams of the command."""
+    monkeypatch.setattr("sys.argv", ["shoal", *arguments])
+    try:
+        main()
+        code = 0
+    except SystemExit as stop:
+        code = stop.code
+    streams = capsys.readouterr()
+    return code, streams.out, streams.err
+
+
+def no_column(town):
+    town.events(user=[1], time=[START], antenna_x=["S0"])
+
+
+def wrong_type(town):
+    pq.write_table(pa.table({"user": [1], "time": [True], "site": ["S0"]}), town.source)
+
+
+def float_user(town):
+    town.events(user=[1.5], time=[START], site=["S0"])
+
+
+def empty_file(town):
+    town.source.write_bytes(b"")
+
+
+def no_rows(town):
+    town.events(user=pa.array([], pa.int64()), time=[], site=pa.array([], pa.string()))
+
+
+def truncated(town):
+    town.source.write_bytes(town.source.read_bytes()[:-20])
+
+
+def not_there(town):
+    town.source = town.folder / "nowhere.parquet"
+
+
+def mixed_zones(town):
+    town.csv("user,time,site\n1,2026-03-02T10:00:00+01:00,S0\n2,2026-03-02T10:00:00,S1\n")
+    town.flags["--time-zone"] = "Europe/Paris"
+
+
+def bad_time(town):
+    town.csv("user,time,site\n1,yesterday,S0\n")
+
+
+def naive_times(town):
+    town.csv("user,time,site\n1,2026-03-02T10:00:00,S0\n")
+    plan = town.folder / "plan.toml"
+    plan.write_text('[window]\nstart = "2026-03-02"\nend = "2026-03-03"\ntime_zone = "Europe/Paris"\n')
+    town.flags.update({"--plan": plan, "--time-zone": None, "--start": None, "--end": None})
+
+
+def ragged_csv(town):
+    town.csv("user,time,site\n1,2026-03-02T10:00:00Z,S0\n2,2026-03-02T10:00:00Z\n")
+
+
+def nan_points(town):
+    town.events(user=[1, 2], time=[START, START], lon=[2.305, float("nan")], lat=[48.805, 48.805])
+
+
+def unknown_site(town):
+    town.events(user=[1], time=[START], site=["S9"])
+
+
+def null_user(town):
+    town.events(user=pa.array([1, None]), time=[START, START], site=["S0", "S0"])
+
+
+def overlapping(town):
+    town.zones(("A", square(0, 0)), ("B", square(0.5, 0)))
+
+
+def holes(town):
+    town.zones(*((f"{i}{j}", square(i, j)) for i in range(3) for j in range(3) if (i, j) != (1, 1)))
+
+
+def same_zone_twice(town):
+    town.zones(("A", square(0, 0)), ("A", square(1, 0)))
+
+
+def bow_tie(town):
+    x, y = 2.3, 48.8
+    town.zones(("A", [[[x, y], [x + 0.01, y + 0.01], [x + 0.01, y], [x, y + 0.01], [x, y]]]))
+
+
+def zones_are_text(town):
+    (town.folder / "zones.geojson").write_text("these are not zones")
+
+
+def same_site_twice(town):
+    (town.folder / "sites.csv").write_text("site,lon,lat\nS0,2.305,48.805\nS0,2.315,48.805\n")
+
+
+def site_without_place(town):
+    (town.folder / "sites.csv").write_text("site,lon,lat\nS0,2.305,\n")
+
+
+def swapped_coordinates(town):
+    (town.folder / "sites.csv").write_text("site,lon,lat\nS0,48.805,102.3\n")
+
+
+def release_exists(town):
+    (town.folder / "release").mkdir()
+
+
+def file_in_the_way(town):
+    (town.folder / "blocked").write_text("")
+    town.flags["--out"] = town.folder / "blocked" / "release"
+
+
+def owner_in_the_way(town):
+    (town.folder / "owner").write_text("")
+
+
+def damaged_ledger(town):
+    (town.folder / "ledger.sqlite").write_bytes(b"not a ledger" * 100)
+
+
+def set_flag(**flags):
+    def change(town):
+        town.flags.update({"--" + name.replace("_", "-"): value for name, value in flags.items()})
+
+    change.__name__ = "_".join(f"{k}={v}" for k, v in flags.items())
+    return change
+
+
+def bad_plan(text):
+    def change(town):
+        (town.folder / "plan.toml").write_text(text)
+        town.flags["--plan"] = town.folder / "plan.toml"
+
+    change.__name__ = "plan:" + text.replace("\n", " ")
+    return change
+
+
+# what is done to the town, the code the message begins with, the exit code, a word of the remedy
+CASES = [
+    (no_column, "missing-column", 3, "--column"),
+    (wrong_type, "wrong-type", 3, ""),
+    (float_user, "user-type", 3, "text"),
+    (empty_file, "empty-file", 3, ""),
+    (no_rows, "no-rows", 3, ""),
+    (truncated, "corrupt-parquet", 3, ""),
+    (not_there, "missing-file", 3, ""),
+    (mixed_zones, "mixed-time-zones", 3, "offset"),
+    (bad_time, "bad-row", 3, "line 2"),
+    (naive_times, "naive-time", 3, "--time-zone"),
+    (ragged_csv, "bad-row", 3, "line 3"),
+    (nan_points, "bad-row", 3, "row 2"),
+    (unknown_site, "bad-row", 3, "unknown-site"),
+    (null_user, "bad-row", 3, "--on-bad-row drop"),
+    (overlapping, "zones-overlap", 3, ""),
+    (holes, "zones-holes", 3, "--holes"),
+    (same_zone_twice, "duplicate-id", 3, "'A'"),
+    (bow_tie, "polygon-invalid", 3, "--repair-zones"),
+    (zones_are_text, "format-mismatch", 3, ""),
+    (same_site_twice, "duplicate-id", 3, ""),
+    (site_without_place, "coordinate-nan", 3, ""),
+    (swapped_coordinates, "lonlat-swapped", 3, ""),
+    (set_flag(epsilon="0"), "epsilon-range", 2, "--epsilon"),
+    (set_flag(epsilon="-1"), "epsilon-range", 2, "--epsilon"),
+    (set_flag(epsilon="nan"), "epsilon-range", 2, "--epsilon"),
+    (set_flag(epsilon="inf"), "epsilon-range", 2, "--epsilon"),
+    (set_flag(epsilon=None), "plan-incomplete", 2, "--epsilon"),
+    (set_flag(delta="1"), "delta-range", 2, "--delta"),
+    (set_flag(delta="0"), "delta-range", 2, "--delta"),
+    (set_flag(delta="nan"), "delta-range", 2, "--delta"),
+    (set_flag(method="laplace", delta="1e-6"), "plan-delta", 2, "--delta"),
+    (set_flag(method="magic"), "plan-method", 2, "gaussian"),
+    (set_flag(ell="0"), "plan-range", 2, "--ell"),
+    (set_flag(zones=None), "plan-zones", 2, "--zones"),
+    (set_flag(zones=None, cell_m="500"), "plan-box", 2, "--box"),
+    (set_flag(sites=None), "plan-sites", 2, "--sites"),
+    (set_flag(start=None), "plan-incomplete", 2, "--start"),
+    (set_flag(end="2026-03-01"), "clock-window", 2, ""),
+    (set_flag(time_zone="Mars/Olympus"), "time-zone", 2, ""),
+    (set_flag(slot_minutes="7"), "slot-minutes", 2, ""),
+    (set_flag(population="nobody"), "unknown-population", 4, "ledger create"),
+    (set_flag(epsilon="50"), "budget-exceeded", 4, "ledger raise"),
+    (release_exists, "folder-exists", 5, ""),
+    (file_in_the_way, "unwritable-folder", 5, ""),
+    (owner_in_the_way, "unwritable-folder", 5, ""),
+    (damaged_ledger, "ledger-damaged", 4, ""),
+    (bad_plan("epsilon = = 1"), "plan-file", 2, "TOML"),
+    (bad_plan("epsilom = 1"), "plan-name", 2, "epsilon"),
+    (bad_plan("window = 3"), "plan-type", 2, ""),
+    (set_flag(plan="nowhere.toml"), "plan-file", 2, "path"),
+]
+
+
+@pytest.mark.parametrize(("change", "code", "exit_code", "word"), CASES, ids=[c[0].__name__ for c in CASES])
+def test_one_clear_error(town, change, code, exit_code, word, monkeypatch, capsys):
+    change(town)
+    ledger = town.folder / "ledger.sqlite"
+    before = ledger.read_bytes()
+    existing = set(os.listdir(town.folder))
+    found, out, err = run(town.arguments(), monkeypatch, capsys)
+    assert err.startswith(code + ": "), err
+    assert found == exit_code
+    assert word in err
+    assert "Traceback" not in out + err
+    assert out == ""
+    assert len(err.strip().splitlines()) <= 4
+    # Nothing half-written, nothing spent.
+    assert set(os.listdir(town.folder)) - {"owner", "blocked"} <= existing
+    assert not (town.folder / "release" / "manifest.json").exists()
+    assert ledger.read_bytes() == before
+
+
+def test_the_town_itself_is_fine(town, monkeypatch, capsys):
+    code, out, err = run(town.arguments(), monkeypatch, capsys)
+    assert (code, err) == (0, "")
+    assert (town.folder / "release" / "manifest.json").exists()
+    assert "One user" in out
+
+
+def test_dropping_bad_rows_is_a_choice(town, monkeypatch, capsys):
+    unknown_site(town)
+    town.flags["--on-bad-row"] = "drop"
+    assert run(town.arguments(), monkeypatch, capsys)[0] == 0
+
+
+def test_files_that_change_during_a_run_tell_nothing(town, monkeypatch, capsys):
+    """After the reserve, an error in the rows is generic, and the reserve is recorded as spent."""
+    from shoal.flows.density import DensityBuild
+
+    check = DensityBuild.check
+
+    def check_and_change(self):
+        check(self)
+        town.events(user=[77], time=[START], site=["SECRET"])
+
+    monkeypatch.setattr(DensityBuild, "check", check_and_change)
+    code, out, err = run(town.arguments(), monkeypatch, capsys)
+    assert code == 3
+    assert err.startswith("source-changed: ")
+    assert "spent" in err
+    assert "SECRET" not in out + err
+    assert "77" not in err
+    population = open_ledger().state().population("town")
+    assert population.spent_nano > 0
+    assert [spend.status for spend in population.spends] == ["unresolved (counts as spent)"]
+    assert not (town.folder / "release").exists()
+
+
+def test_unexpected_errors_show_no_traceback(town, monkeypatch, capsys):
+    def broken(*args, **kwargs):
+        raise RuntimeError("user 123456 is at S0")
+
+    monkeypatch.setattr("shoal.flows.density.prepare_density", broken)
+    code, _, err = run(town.arguments(), monkeypatch, capsys)
+    assert code == 1
+    assert err.startswith("internal-error: ")
+    assert "123456" not in err
+
+
+def test_no_space_for_spilled_events_is_said(town, monkeypatch, capsys):
+    monkeypatch.setattr("tempfile.mkdtemp", lambda **_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    monkeypatch.setattr("shoal.engine.duck.MEBIBYTE", 0)
+    code, _, err = run(town.arguments(), monkeypatch, capsys)
+    assert code == 5
+    assert err.startswith("temp-folder: ")
+    assert not (town.folder / "release").exists()
+
+
+def test_the_result_does_not_depend_on_where_it_runs(town, monkeypatch, capsys):
+    """The same run asked twice returns the stored release and spends once."""
+    first = run(town.arguments(), monkeypatch, capsys)
+    spent = open_ledger().state().population("town").spent_nano
+    second = run(town.arguments(), monkeypatch, capsys)
+    assert first[0] == second[0] == 0
+    assert "nothing was spent" in second[1]
+    assert open_ledger().state().population("town").spent_nano == spent > 0
+    shutil.rmtree(town.folder / "release")
+    code, _, err = run(town.arguments(), monkeypatch, capsys)
+    assert (code, err.split(":")[0]) == (4, "release-missing")
+
+
+def test_points_outside_every_zone_are_counted_nowhere(town, monkeypatch, capsys):
+    town.events(user=[1, 2], time=[START, START], lon=[2.305, 9.0], lat=[48.805, 9.0])
+    town.flags.update({"--sites": None, "--epsilon": "20", "--delta": "0.5", "--decimals": "0"})
+    open_ledger().raise_limit("town", 10**12)
+    assert run(town.arguments(), monkeypatch, capsys)[0] == 0
+    people = pq.read_table(town.folder / "release" / "density.parquet")["people"].to_numpy()
+    assert people.size == 4 * 24
+    assert np.abs(people).sum() < 60
