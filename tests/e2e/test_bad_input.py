@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -347,7 +348,10 @@ def test_unexpected_errors_show_no_traceback(town, monkeypatch, capsys):
 
 
 def test_no_space_for_spilled_events_is_said(town, monkeypatch, capsys):
-    monkeypatch.setattr("tempfile.mkdtemp", lambda **_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    def full(**_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shoal.engine.buckets.tempfile", SimpleNamespace(mkdtemp=full))
     monkeypatch.setattr("shoal.engine.duck.MEBIBYTE", 0)
     code, _, err = run(town.arguments(), monkeypatch, capsys)
     assert code == 5
