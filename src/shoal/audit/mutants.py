@@ -72,14 +72,14 @@ def catch(mutant: Mutant) -> str | None:
 
 def catches(mutant: Mutant) -> Iterator[tuple[str, str]]:
     """Every check that notices the mutant; the one most likely to comes first."""
-    looks = {"bound": _bound, "lattice": _lattice, "replay": _replay, "runs": _runs}
+    looks = {"bound": refused, "lattice": off_lattice, "replay": told_apart, "runs": above_claim}
     for check in CHECKS if mutant.sampler is SeededNoise else reversed(CHECKS):
         saw = looks[check](mutant)
         if saw is not None:
             yield check, saw
 
 
-def _bound(mutant: Mutant) -> str | None:
+def refused(mutant: Mutant) -> str | None:
     for pair in audit_pairs(mutant.pipeline)[:3]:  # at the cap, above it, and with a crowd
         noise = RecordingNoise(mutant.sampler(3), KEYS[0])
         events = event_table(pair.after())
@@ -89,13 +89,13 @@ def _bound(mutant: Mutant) -> str | None:
     return None
 
 
-def _replay(mutant: Mutant) -> str | None:
+def told_apart(mutant: Mutant) -> str | None:
     pairs = audit_pairs(mutant.pipeline)
     found = next(iter(findings(mutant.pipeline, pairs, mutant.pipeline.mechanism.loss())), None)
     return None if found is None else f"{found.problem} ({found.pair})"
 
 
-def _lattice(mutant: Mutant) -> str | None:
+def off_lattice(mutant: Mutant) -> str | None:
     pair = audit_pairs(mutant.pipeline)[0]
     try:
         noise = RecordingNoise(mutant.sampler(5), KEYS[0])
@@ -113,7 +113,7 @@ def on_lattice(values: np.ndarray, lattice: int) -> bool:
     return bool(np.all(units == np.rint(units)))
 
 
-def _runs(mutant: Mutant) -> str | None:
+def above_claim(mutant: Mutant) -> str | None:
     entry = entry_of(mutant.mechanism)
     mechanism = mutant.pipeline.mechanism
     claim = entry.build(mutant.epsilon, mutant.delta, entry.replica, type(mechanism))

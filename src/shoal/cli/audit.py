@@ -57,12 +57,12 @@ def _print_table(results: list) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("mechanism", no_wrap=True)
     for column in ("epsilon", "at least", "mu", "at least", "runs"):
         table.add_column(column, justify="right")
-    table.add_column("replay")
-    table.add_column("bugs caught")
+    table.add_column("replay", justify="right")
+    table.add_column("bugs", justify="right")
     for result in results:
         table.add_row(
             result.mechanism,
@@ -71,8 +71,8 @@ def _print_table(results: list) -> None:
             "-" if result.claimed_mu is None else f"{result.claimed_mu:.4f}",
             "-" if result.mu_lower_bound is None else f"{result.mu_lower_bound:.4f}",
             f"{result.runs:,}",
-            f"{'held' if result.replay_passed else 'FAILED'}, {result.replay_pairs} pairs",
-            f"{result.mutants_caught} of {result.mutants_planted}",
+            f"{result.replay_pairs} held" if result.replay_passed else "FAILED",
+            f"{result.mutants_caught}/{result.mutants_planted}",
         )
     console = Console()
     console.print(table)
@@ -80,9 +80,10 @@ def _print_table(results: list) -> None:
     console.print(
         "epsilon, mu: claimed for one user"
         + (f", delta = {deltas[0]:g} where the claim is not pure" if deltas else "")
-        + ".\nat least: proved by the runs (per side; wrong with probability 1e-6), never above the claim.\n"
-        "With a delta, no affordable number of runs comes near epsilon; mu shows how tight the noise is.\n"
-        "replay: neighbours cannot be told apart but by the noise. bugs: planted ones, found by the audit.",
+        + ".\nat least: proved by the runs (so many per side; wrong with probability 1e-6).\n"
+        "With a delta no affordable number of runs comes near epsilon; mu shows how tight noise is.\n"
+        "replay: pairs of neighbours that cannot be told apart but by the noise.\n"
+        "bugs: planted ones that the audit found, of all.",
         style="dim",
         soft_wrap=True,
     )
