@@ -1,0 +1,104 @@
+"""Both plain densities: the noise they ask for, the loss they state, what they refuse."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from shoal.errors import GuaranteeError
+from shoal.mechanisms.density_gaussian import DensityGaussian
+from shoal.mechanisms.density_laplace import DensityLaplace
+from shoal.privacy.noise import SeededNoise
+from shoal.stages.bounded import BoundedVisits
+from shoal.stages.exact import ExactCounts
+
+LATTICE = 2**20
+COMMON = {"ell": 3, "slots": 4, "lattice": LATTICE}
+GAUSSIAN = DensityGaussian.within(10**7, column_l2_squared=LATTICE**2, **COMMON)
+LAPLACE = DensityLaplace.within(10**9, column_l1=LATTICE, **COMMON)
+
+
+def exact(units=None, **changes):
+    given = {
+        "units": np.zeros((2, 4), np.int64) if units is None else units,
+        "lattice": LATTICE,
+        "ell": 3,
+        "column_l1": LATTICE,
+        "column_l2_squared": LATTICE**2,
+    }
+    return ExactCounts(**{**given, **changes})
+
+
+class Spy:
+    publishable = True
+
+    def __init__(self):
+        self.calls = []
+
+    def laplace(self, name, query, scale):
+        self.calls.append(("laplace", name, scale))
+        return query + 7
+
+    def gaussian(self, name, query, sigma):
+        self.calls.append(("gaussian", name, sigma))
+        return query + 7
+
+
+@pytest.mark.parametrize("rho_nano", [1, 999, 24_355_970, 3 * 10**9])
+@pytest.mark.parametrize(("ell", "slots"), [(1, 1), (30, 168), (168, 168), (500, 168)])
+def test_gaussian_uses_the_budget_and_not_more(rho_nano, ell, slots):
+    mechanism = DensityGaussian.within(
+        rho_nano, ell=ell, slots=slots, column_l2_squared=LATTICE**2, lattice=LATTICE
+    )
+    touched = min(ell, slots)  # one visit per slot at most
+    assert Fraction(touched * LATTICE**2) / (2 * Fraction(mechanism.sigma) ** 2) <= Fraction(rho_nano, 10**9)
+    assert mechanism.loss().rho_nano <= rho_nano
+    assert mechanism.loss().rho_nano >= rho_nano - 1
+    assert mechanism.loss().pure_epsilon_nano is None
+    assert mechanism.mu == pytest.approx((2 * rho_nano / 1e9) ** 0.5, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon_nano", [1, 333_333_333, 10**9, 12 * 10**9])
+@pytest.mark.parametrize(("ell", "slots"), [(1, 1), (30, 168), (500, 168)])
+def test_laplace_uses_the_budget_and_not_more(epsilon_nano, ell, slots):
+    mechanism = DensityLaplace.within(epsilon_nano, ell=ell, slots=slots, column_l1=LATTICE, lattice=LATTICE)
+    assert Fraction(min(ell, slots) * LATTICE) / Fraction(mechanism.scale) <= Fraction(epsilon_nano, 10**9)
+    assert mechanism.loss().pure_epsilon_nano in (epsilon_nano, epsilon_nano - 1)
+
+
+@pytest.mark.parametrize("mechanism", [GAUSSIAN, LAPLACE], ids=lambda m: m.name)
+def test_all_counts_go_through_one_named_query(mechanism):
+    spy = Spy()
+    noisy = mechanism(exact(units=np.full((2, 4), 5 * LATTICE)), spy)
+    scale = mechanism.sigma if mechanism is GAUSSIAN else mechanism.scale
+    family = mechanism.name.removeprefix("density-")
+    assert spy.calls == [(family, "counts", scale)]
+    assert (noisy.values == 5 + 7 / LATTICE).all()
+    assert noisy.scale == scale / LATTICE
+    assert noisy.family == f"discrete {family}"
+
+
+WRONG = {
+    "looser bound": exact(ell=4),
+    "other slots": exact(units=np.zeros((2, 5), np.int64)),
+    "other lattice": exact(lattice=LATTICE // 2),
+    "heavier weights": exact(column_l1=LATTICE + 1, column_l2_squared=LATTICE**2 + 1),
+    "raw stage": np.zeros((2, 4), np.int64),
+    "bounded stage": BoundedVisits(
+        counts=np.zeros((2, 4), np.int64), one_visit=np.zeros(2), users=0, visits_capped=0, ell=3, cap=3
+    ),
+}
+
+
+@pytest.mark.parametrize("mechanism", [GAUSSIAN, LAPLACE], ids=lambda m: m.name)
+@pytest.mark.parametrize("case", WRONG)
+def test_anything_else_than_what_the_noise_was_scaled_for_is_refused(mechanism, case):
+    spy = Spy()
+    with pytest.raises(GuaranteeError):
+        mechanism(WRONG[case], spy)
+    assert spy.calls == []
+
+
+def test_floats_get_no_noise():
+    with pytest.raises(GuaranteeError, match="noise-lattice"):
+        GAUSSIAN(exact(units=np.zeros((2, 4))), SeededNoise(1))
