@@ -205,7 +205,7 @@ class DensityBuild:
         window = (int(edges[0]), int(edges[-1]))
         try:
             yield from geography.place(scan(source, sites=geography.site_ids, window_us=window))
-        except SourceError:
+        except (SourceError, OSError, pa.ArrowException):
             raise SourceError(
                 "source-changed",
                 "the events can no longer be read the way they were checked.",

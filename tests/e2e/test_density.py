@@ -1,0 +1,305 @@
+"""`shoal density run` from files to a release, for every shape of input, from the command line."""
+
+import json
+import stat
+from collections import Counter, defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+
+from shoal.cli.main import main
+from shoal.events.simulate import preset_named
+from shoal.events.simulate.city import simulate_city
+from shoal.flows.city_plan import write_city_plan
+from shoal.flows.density import prepare_density, run_density
+from shoal.flows.plan import DensityPlan, read_plan
+from shoal.privacy.ledger import open_ledger
+from shoal.space.sites import read_sites
+from shoal.space.zones import read_zones
+
+NEARLY_EXACT = ["--method", "laplace", "--epsilon", "40000", "--decimals", "3"]
+
+
+@pytest.fixture(scope="module")
+def city(tmp_path_factory):
+    """A small simulated town with all kinds of records."""
+    folder = tmp_path_factory.mktemp("city") / "town"
+    kinds = ("events", "trips", "samples", "transit")
+    simulate_city(replace(preset_named("town"), users=400, what=kinds), folder, seed=3)
+    return folder
+
+
+@pytest.fixture
+def ledger(tmp_path, monkeypatch):
+    monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
+    book = open_ledger()
+    book.create("town", currency="rho", limit_nano=10**18, delta=1e-6)
+    return book
+
+
+def shoal(arguments, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["shoal", *map(str, arguments)])
+    try:
+        main()
+        code = 0
+    except SystemExit as stop:
+        code = stop.code or 0
+    streams = capsys.readouterr()
+    return code, streams.out, streams.err
+
+
+def run(city, out, source, *flags):
+    card = json.loads((city / "city.json").read_text())
+    window = [part for side in ("start", "end") for part in (f"--{side}", card["window"][side][:19])]
+    places = ["--population", "town", "--out", out / "release", "--owner", out / "owner"]
+    return ["density", "run", source, *window, "--time-zone", card["time_zone"], *places, *flags]
+
+
+def released(out):
+    table = pq.read_table(out / "release" / "density.parquet")
+    zones = len(set(table["zone"].to_pylist()))
+    return table["people"].to_numpy().reshape(zones, -1)
+
+
+def test_site_events_spread_over_zones_by_area(city, tmp_path, ledger, monkeypatch, capsys):
+    flags = ["--zones", city / "zones.geojson", "--sites", city / "sites.csv", "--ell", "168", *NEARLY_EXACT]
+    code, _, err = shoal(run(city, tmp_path, city / "events", *flags), monkeypatch, capsys)
+    assert (code, err) == (0, "")
+    people = released(tmp_path)
+    events = pq.read_table(city / "events", columns=["user", "time"])
+    hours = events["time"].cast(pa.int64()).to_numpy() // (3600 * 10**6)
+    visits = len(set(zip(events["user"].to_pylist(), hours.tolist(), strict=True)))
+    assert people.shape == (120, 168)
+    assert people.sum() == pytest.approx(visits, rel=1e-3)
+    by_hour = Counter(
+        hour - hours.min() for _, hour in set(zip(events["user"].to_pylist(), hours, strict=True))
+    )
+    first = int(hours.min()) - 1_772_406_000 // 3600
+    for offset, count in by_hour.items():
+        assert people[:, first + offset].sum() == pytest.approx(count, abs=0.3)
+    report = (tmp_path / "owner" / "report.html").read_text()
+    assert "Owner's eyes only" in report
+    assert "raw" not in json.dumps(json.loads((tmp_path / "release" / "manifest.json").read_text()))
+
+
+@pytest.mark.parametrize("where", ["zones", "grid", "h3"])
+def test_points_are_counted_in_the_zone_they_lie_in(city, tmp_path, ledger, monkeypatch, capsys, where):
+    zones = read_zones(city / "zones.geojson")
+    west, south, east, north = zones.bounds
+    box = f"{west},{south},{east},{north}"
+    flags = {
+        "zones": ["--zones", city / "zones.geojson"],
+        "grid": ["--box", box, "--cell-m", "2000"],
+        "h3": ["--box", box, "--h3", "7"],
+    }[where]
+    arguments = run(city, tmp_path, city / "samples", *flags, "--ell", "168", *NEARLY_EXACT)
+    code, _, err = shoal(arguments, monkeypatch, capsys)
+    assert (code, err) == (0, "")
+    people = released(tmp_path)
+    made = read_zones(tmp_path / "release" / "zones.parquet")
+    table = pq.read_table(city / "samples")
+    points = shapely.points(table["lon"].to_numpy(), table["lat"].to_numpy())
+    tree = shapely.STRtree(made.geometry)
+    inside = defaultdict(set)
+    for point, zone in zip(*tree.query(points, predicate="intersects"), strict=True):
+        inside[point].add(int(zone))
+    moments = table["time"].cast(pa.timestamp("s", "UTC")).cast(pa.int64()).to_numpy()
+    users = table["user"].to_numpy()
+    start = 1_772_406_000
+    per_slot = defaultdict(set)
+    for i in inside:
+        if start <= moments[i] < start + 168 * 3600:
+            per_slot[users[i], (moments[i] - start) // 3600].update(inside[i])
+    sure = Counter()
+    unsure = 0
+    for (_, hour), places in per_slot.items():
+        if len(places) == 1:
+            sure[next(iter(places)), int(hour)] += 1
+        else:
+            unsure += 1
+    exact = np.zeros(people.shape)
+    for (zone, hour), count in sure.items():
+        exact[zone, hour] = count
+    assert exact.sum() > 100
+    assert (people >= exact - 0.2).all()  # 48 times the scale of the noise
+    assert people.sum() == pytest.approx(exact.sum() + unsure, abs=10)
+
+
+@pytest.mark.parametrize("kind", ["trips", "transit"])
+def test_trips_and_transit_run(city, tmp_path, ledger, monkeypatch, capsys, kind):
+    flags = ["--zones", city / "zones.geojson", "--ell", "168", *NEARLY_EXACT]
+    if kind == "transit":
+        flags += ["--sites", city / "stations.csv"]
+    code, _, err = shoal(run(city, tmp_path, city / kind, *flags), monkeypatch, capsys)
+    assert (code, err) == (0, "")
+    assert released(tmp_path).sum() > 10
+
+
+def test_a_week_with_a_clock_change_has_169_hours(tmp_path, ledger, monkeypatch, capsys):
+    """Autumn in Paris: the hour from 2 to 3 comes twice and is released twice."""
+    zone = {"type": "Polygon", "coordinates": [[[2, 48], [3, 48], [3, 49], [2, 49], [2, 48]]]}
+    feature = {"type": "Feature", "properties": {"zone": "all"}, "geometry": zone}
+    (tmp_path / "zones.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
+    rows = "\n".join(f"{u},2026-10-25T0{h}:30:00Z,2.5,48.5" for h in (0, 1) for u in range(h + 1))
+    (tmp_path / "events.csv").write_text("user,time,lon,lat\n" + rows + "\n")
+    window = ["--start", "2026-10-19", "--end", "2026-10-26", "--time-zone", "Europe/Paris"]
+    places = ["--population", "town", "--out", tmp_path / "release", "--owner", tmp_path / "owner"]
+    arguments = [
+        "density",
+        "run",
+        tmp_path / "events.csv",
+        "--zones",
+        tmp_path / "zones.geojson",
+        *window,
+        *places,
+    ]
+    code, _, err = shoal([*arguments, *NEARLY_EXACT], monkeypatch, capsys)
+    assert (code, err) == (0, "")
+    table = pq.read_table(tmp_path / "release" / "density.parquet")
+    people = dict(zip(table["slot_start"].to_pylist(), table["people"].to_pylist(), strict=True))
+    assert len(people) == 169
+    assert people["2026-10-25T02:00+02:00"] == pytest.approx(1, abs=0.01)
+    assert people["2026-10-25T02:00+01:00"] == pytest.approx(2, abs=0.01)
+
+
+def test_the_release_is_committed_published_and_verified(city, tmp_path, ledger, monkeypatch, capsys):
+    plan = write_city_plan(
+        city, population="town", out=str(tmp_path / "release"), owner=str(tmp_path / "owner")
+    )
+    code, out, _ = shoal(
+        ["density", "run", "--plan", plan, "--epsilon", "0.5", "--json"], monkeypatch, capsys
+    )
+    told = json.loads(out)
+    manifest = json.loads((tmp_path / "release" / "manifest.json").read_text())
+    assert code == 0
+    assert next(iter(manifest)) == "unit"
+    assert manifest["unit"].startswith("One user")
+    assert manifest["guarantee"]["epsilon"] == told["guarantee"]["epsilon"] == 0.5
+    assert manifest["guarantee"]["delta"] == 1e-6
+    assert manifest["public"]["ell"] == 30
+    assert [spend["mechanism"] for spend in manifest["spends"]] == ["density-gaussian"]
+    spent = ledger.state().population("town").spent_nano
+    assert spent == round(manifest["spends"][0]["rho"] * 1e9)
+    for path in [tmp_path / "release", *(tmp_path / "release").iterdir()]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+    code, _, _ = shoal(["publish", tmp_path / "release", tmp_path / "public"], monkeypatch, capsys)
+    assert code == 0
+    code, out, _ = shoal(["verify", tmp_path / "public"], monkeypatch, capsys)
+    assert code == 0
+    assert "epsilon = 0.5" in out
+    files = {path.name for path in (tmp_path / "public").iterdir()}
+    assert files == {"manifest.json", "README.md", *manifest["files"]}
+    assert not any("report" in name or "utility" in name for name in files)
+    (tmp_path / "public" / "density.csv").write_text("changed")
+    code, _, err = shoal(["verify", tmp_path / "public"], monkeypatch, capsys)
+    assert code == 6
+    assert "density.csv" in err
+
+
+def test_a_seeded_run_stays_with_the_owner(city, tmp_path, ledger, monkeypatch, capsys):
+    plan = write_city_plan(
+        city, population="town", out=str(tmp_path / "release"), owner=str(tmp_path / "owner")
+    )
+    command = ["density", "run", "--plan", plan, "--seed", "5"]
+    code, out, _ = shoal(command, monkeypatch, capsys)
+    assert code == 0
+    assert "not for publication" in out
+    assert not (tmp_path / "release").exists()
+    seeded = tmp_path / "owner" / "seeded-5"
+    manifest = json.loads((seeded / "manifest.json").read_text())
+    assert manifest["reproducible"] is True
+    assert "not for publication" in manifest["note"]
+    population = ledger.state().population("town")
+    assert population.spent_nano == 0
+    assert any("seeded" in note["what"] for note in population.notes)
+    code, _, _ = shoal(["publish", seeded, tmp_path / "public"], monkeypatch, capsys)
+    assert code == 4
+    assert not (tmp_path / "public").exists()
+    first = (seeded / "density.csv").read_bytes()
+    (seeded).rename(tmp_path / "kept")
+    shoal(command, monkeypatch, capsys)
+    assert (seeded / "density.csv").read_bytes() == first
+
+
+def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monkeypatch, capsys):
+    plan = write_city_plan(
+        city, population="town", out=str(tmp_path / "release"), owner=str(tmp_path / "owner")
+    )
+
+    def touched(*args, **kwargs):
+        raise AssertionError("a row was read")
+
+    for name in ("scan", "check_rows", "bound_visits"):
+        monkeypatch.setattr(f"shoal.flows.density.{name}", touched)
+    code, out, _ = shoal(["density", "run", "--plan", plan, "--dry-run"], monkeypatch, capsys)
+    assert code == 0
+    told = " ".join(out.split())
+    for word in ("expected error", "rho = 0.02435597 ", "120 zones", "168 slots", "One user"):
+        assert word in told
+    code, out, _ = shoal(["density", "run", "--plan", plan, "--dry-run", "--json"], monkeypatch, capsys)
+    told = json.loads(out)
+    sigma = told["public"]["noise_scale_people"]
+    assert told["expected_error"]["mean_absolute"] == pytest.approx(sigma * (2 / np.pi) ** 0.5)
+    assert ledger.state().population("town").spent_nano == 0
+    assert not (tmp_path / "release").exists()
+    assert not (tmp_path / "owner").exists()
+
+
+def test_the_expected_error_is_the_error(city, tmp_path, ledger):
+    """What the dry run says of the noise holds for the noise that is drawn (20,160 cells; 3 %)."""
+    from shoal.flows.expected import expected_error
+    from shoal.release.density_files import read_density
+
+    plan = write_city_plan(
+        city, population="town", out=str(tmp_path / "release"), owner=str(tmp_path / "owner")
+    )
+    prepared = prepare_density(DensityPlan.from_settings(read_plan(plan)))
+    result = run_density(prepared, ledger)
+    told = expected_error(prepared.mechanism, prepared.geography.zones.count)
+    estimate = read_density(result.release, 120, 168)
+    inner = (estimate.low > 0) & (estimate.people > estimate.low + 1)
+    widths = (estimate.high - estimate.low)[inner]
+    assert widths.mean() / 2 == pytest.approx(told.half_interval, rel=0.03)
+    negative = (estimate.low == 0).mean()
+    assert negative > 0.5  # 400 people over 120 zones: mostly noise, and the intervals say so
+
+
+def test_the_library_way_gives_the_same_kind_of_release(city, tmp_path, ledger):
+    plan = DensityPlan.from_settings(
+        {
+            "population": "town",
+            "epsilon": 2.0,
+            "method": "laplace",
+            "source": {"paths": (str(city / "events"),)},
+            "space": {"zones": str(city / "zones.geojson"), "sites": str(city / "sites.csv")},
+            "window": {
+                "start": "2026-03-02",
+                "end": "2026-03-04",
+                "time_zone": "Europe/Paris",
+                "slot_minutes": 1440,
+            },
+            "out": str(tmp_path / "release"),
+            "owner": str(tmp_path / "owner"),
+        }
+    )
+    result = run_density(prepare_density(plan), ledger)
+    manifest = json.loads((result.release / "manifest.json").read_text())
+    assert manifest["guarantee"]["delta"] == 0
+    assert manifest["spends"][0]["epsilon"] <= 2.0
+    assert released(tmp_path).shape == (120, 2)
+    # ell = 30, but only two slots exist, so a user can be in two: the noise is scaled for two.
+    assert manifest["public"]["noise_scale_people"] == pytest.approx(2 / 2.0)
+
+
+def test_inspect_tells_a_source_from_a_release(city, tmp_path, ledger, monkeypatch, capsys):
+    code, out, _ = shoal(
+        ["inspect", city / "events", "--sites", city / "sites.csv", "--json"], monkeypatch, capsys
+    )
+    assert code == 0
+    told = json.loads(out)
+    assert told["shape"] == "site"
+    assert read_sites(city / "sites.csv").count == 160
