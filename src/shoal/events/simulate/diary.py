@@ -132,7 +132,7 @@ def _leisure_place(state, ground, people, i, week, day, hour):
 @njit(cache=True)
 def _crowd_place(state, ground, week, day, hour, usual):
     """For some of those who go out, the place of a concert or match then; else the usual place."""
-    if ground.crowds.shape[0] == 0 or uniform(state) > 0.1:
+    if ground.crowds.shape[0] == 0 or uniform(state) > 0.05:
         return usual
     first = below(state, ground.crowds.shape[0])
     for step in range(ground.crowds.shape[0]):
@@ -144,16 +144,26 @@ def _crowd_place(state, ground, week, day, hour, usual):
 
 @njit(cache=True)
 def _go(stays, ground, minute, site, kind):
-    """Leave for another site at that minute, or a little later if the last journey was not over."""
+    """Leave for another site at that minute, or a little later if the last journey was not over.
+
+    Who could not be back home before the week ends does not go, or goes home earlier.
+    """
     n = stays.size[0]
-    last = stays.site[n - 1]
-    minute = max(minute, stays.arrive[n - 1] + 10.0)
-    arrive = minute + journey_minutes(ground, last, site)
-    if last == site or n == MAX_STAYS or arrive > WEEK_MINUTES - 10:
-        stays.kind[n - 1] = kind if last == site else stays.kind[n - 1]
+    last, home = stays.site[n - 1], stays.site[0]
+    if last == site or n >= MAX_STAYS - 1:
+        if last == site:
+            stays.kind[n - 1] = kind
         return
+    journey = journey_minutes(ground, last, site)
+    back = 10.0 + journey_minutes(ground, site, home) if site != home else 0.0
+    latest = WEEK_MINUTES - 10.0 - journey - back
+    minute = max(minute, stays.arrive[n - 1] + 10.0)
+    if minute > latest:
+        if site != home:
+            return
+        minute = latest
     stays.leave[n - 1] = minute
-    stays.arrive[n], stays.leave[n] = arrive, WEEK_MINUTES
+    stays.arrive[n], stays.leave[n] = minute + journey, WEEK_MINUTES
     stays.site[n], stays.kind[n] = site, kind
     stays.size[0] = n + 1
 

@@ -109,7 +109,7 @@ def _finish(plane, outline, hubs, site_ids, xy, zone_parts) -> City:
         zones=zone_parts[2],
         site_ids=site_ids,
         xy=np.ascontiguousarray(xy),
-        near=near.astype(np.int32),
+        near=np.ascontiguousarray(near, np.int32),
         spread_m=np.minimum(0.35 * distance[:, min(2, distance.shape[1] - 1)], 800.0),
         raster=raster.astype(np.int32),
         raster_origin=np.array([gx[0], gy[0], step]),

@@ -56,7 +56,7 @@ def make_ground(city: City, preset: CityPreset, seed: int) -> Ground:
     rng = np.random.default_rng([seed, 2])
     n, radius = len(city.xy), city.radius_m
     hubs, bars = city.hubs, city.hubs.copy()
-    bars[:, :2] += rng.normal(0, 0.18 * radius, size=(len(bars), 2))  # night life is beside business
+    bars[:, :2] += rng.normal(0, 0.28 * radius, size=(len(bars), 2))  # night life is beside business
     business = nearness(city.xy, hubs, 0.28 * radius)
     lively = nearness(city.xy, bars, 0.16 * radius)
     own = rng.lognormal(0, preset.site_skew, size=(5, n))
@@ -73,7 +73,7 @@ def make_ground(city: City, preset: CityPreset, seed: int) -> Ground:
         work=_running((0.10 + business**1.3) * own[1] * np.exp(-distance / 0.8)),
         errand=_running((0.5 + 0.5 * business + 0.3 * lively) * own[2] * np.exp(-distance / 0.15)),
         leisure=_running((0.25 + lively + 0.3 * business) * own[3] * np.exp(-distance / 0.5)),
-        night=_running((0.04 + lively**1.4) * own[4] * np.exp(-distance / 1.0)),
+        night=_running((0.02 + lively**2) * own[4] * np.exp(-distance / 1.0)),
         crowds=crowds,
         employed=preset.employed,
         explore=preset.explore,

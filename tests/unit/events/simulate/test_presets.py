@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from shoal.errors import PlanError
+from shoal.events.simulate import PRESETS, preset_named
+
+
+def test_the_five_cities_have_the_printed_sizes():
+    sizes = {p.name: (p.users, p.sites, p.zones, p.weeks) for p in PRESETS.values()}
+    assert sizes["paris"] == (1_992_846, 1303, 989, 1)
+    assert sizes["town"][0] == 200_000
+    assert (sizes["abi"][0], sizes["abi"][1], sizes["abi"][3]) == (29_191, 400, 2)
+    assert (sizes["tfl"][0], sizes["tfl"][1], sizes["tfl"][3]) == (10_000, 582, 4)
+    assert PRESETS["rough"].irregularity == 2 * PRESETS["paris"].irregularity
+    assert PRESETS["rough"].bursts_per_week > 0
+
+
+def test_no_clock_change_inside_a_preset_window():
+    for preset in PRESETS.values():
+        zone = ZoneInfo(preset.time_zone)
+        assert preset.start.weekday() == 0
+        offsets = {
+            zone.utcoffset(datetime(day.year, day.month, day.day)) for day in (preset.start, preset.end)
+        }
+        assert len(offsets) == 1, preset.name
+
+
+def test_a_preset_goes_through_json():
+    row = json.loads(json.dumps(PRESETS["tfl"].as_json()))
+    assert row["start"] == "2026-02-02"
+    assert row["what"] == ["transit"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"users": 0},
+        {"weeks": 0},
+        {"weeks": 105},
+        {"sites": 7000},
+        {"start": date(2026, 3, 3)},
+        {"visits_mean": 1.0},
+        {"area_km2": 0.0},
+        {"what": ()},
+        {"what": ("events", "rumours")},
+    ],
+)
+def test_a_preset_that_makes_no_sense_is_refused(change):
+    with pytest.raises(PlanError):
+        replace(PRESETS["town"], **change)
+
+
+def test_an_unknown_preset_lists_the_known_ones():
+    with pytest.raises(PlanError, match="town, paris"):
+        preset_named("london")
