@@ -1,0 +1,81 @@
+"""Every example in README.md and docs/ is run, in order, in one empty folder per page.
+
+    ```sh            each line is run; it must succeed. `make` lines are left to the project's own targets
+    ```sh fails      each line is run; it must fail with a clear message
+    ```csv NAME      (or toml) the block is written to the file NAME
+    ```python        run as one script
+Blocks of other kinds are pictures, not examples.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(r"^```(\w+)(?: +([^\n]*))?\n(.*?)^```$", re.M | re.S)
+
+
+def blocks(page):
+    return [(kind, (name or "").strip(), body) for kind, name, body in BLOCK.findall(page.read_text("utf-8"))]
+
+
+def environment(folder):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "SHOAL_LEDGER": str(folder / "ledger.sqlite"), "COLUMNS": "100"}
+
+
+def run_lines(body, folder, fails):
+    script = body.replace("\\\n", " ")
+    for line in (each.strip() for each in script.splitlines()):
+        if not line or line.startswith(("#", "make ", "git ", "cd ")):
+            continue
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=300
+        )
+        assert (done.returncode != 0) == fails, f"{line}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_run(page, tmp_path):
+    for kind, name, body in blocks(page):
+        if kind == "sh":
+            run_lines(body, tmp_path, fails=name == "fails")
+        elif kind in ("csv", "toml") and name:
+            (tmp_path / name).write_text(body, "utf-8")
+        elif kind == "python":
+            done = subprocess.run(
+                [sys.executable, "-c", body], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True
+            )
+            assert done.returncode == 0, f"{body}\n{done.stderr}"
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_shows_the_two_commands_first():
+    first = BLOCK.search((ROOT / "README.md").read_text("utf-8"))
+    assert first is not None
+    assert [line.split("#")[0].strip() for line in first[3].splitlines() if line] == ["make demo", "make test"]
+
+
+MODULES = sorted((ROOT / "src" / "shoal").rglob("*.py"))
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if ">>> " in m.read_text("utf-8")], ids=lambda m: m.stem)
+def test_doctests(module):
+    import doctest
+    from importlib import import_module
+
+    name = ".".join(module.relative_to(ROOT / "src").with_suffix("").parts)
+    result = doctest.testmod(import_module(name))
+    assert result.attempted > 0
+    assert result.failed == 0
