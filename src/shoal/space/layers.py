@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import re
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-import pyogrio.errors
-import pyogrio.raw
-import shapely
-import shapely.errors
 
 from shoal.errors import GeometryError
-from shoal.space.projection import LONLAT, crs_name
+from shoal.space.formats.archives import read_zipped
+from shoal.space.formats.geojson import read_geojson
+from shoal.space.formats.geopackage import read_geopackage
+from shoal.space.formats.geoparquet import read_geoparquet
+from shoal.space.formats.rows import FileRows, choose_layer, unreadable
+from shoal.space.formats.shapefiles import SUFFIXES, read_shapefile
+from shoal.space.projection import crs_name
 
 PLANAR = "planar"  # what an owner passes as `crs` for metres with no place on the globe
 
@@ -53,12 +50,14 @@ def read_layer(path: str | Path, *, layer: str | None = None, crs: str | None = 
     """All rows of a geometry file; `crs` replaces what the file says ("planar" for no coordinate system)."""
     path = Path(path)
     kind = _kind(path)
-    read = _read_geoparquet(path) if kind == "Parquet" else _read_ogr(path, layer)
-    if len(read.geometry) == 0:
+    try:
+        rows = _read(path, kind, layer)
+    except OSError as error:
+        raise unreadable(path, error.strerror or error) from None
+    if len(rows.geometry) == 0:
         raise GeometryError("empty-file", f"{path} has no rows.", "Check how the file was written.")
-    if crs is not None:
-        read = Layer(path=read.path, columns=read.columns, geometry=read.geometry, crs=given_crs(crs))
-    return read
+    found_crs = crs_name(rows.crs) if crs is None else given_crs(crs)
+    return Layer(path=str(path), columns=rows.columns, geometry=rows.geometry, crs=found_crs)
 
 
 def given_crs(crs: str | None) -> str | None:
@@ -97,102 +96,24 @@ def _kind(path: Path) -> str:
     return by_bytes or ""
 
 
-def _read_ogr(path: Path, layer: str | None) -> Layer:
-    try:
-        target = str(path)
-        if path.suffix.lower() == ".zip":
-            target, layer = _inside_zip(path, layer)
-        layers = [str(name) for name, _ in pyogrio.list_layers(target)]
-        if (layer is None and len(layers) > 1) or (layer is not None and layer not in layers):
-            raise GeometryError(
-                "layer-choice",
-                f"{path} has {len(layers)} layers: {', '.join(layers[:8])}; asked for {layer or 'none'}.",
-                "Name one of them as the layer.",
-            )
-        meta, _, geometry, fields = pyogrio.raw.read(target, layer=layer, force_2d=True)
-    except (
-        pyogrio.errors.DataSourceError,
-        pyogrio.errors.DataLayerError,
-        zipfile.BadZipFile,
-        ValueError,
-    ) as error:
-        raise GeometryError(
-            "file-unreadable", f"{path} cannot be read: {error}", "Check how the file was written."
-        ) from None
-    if geometry is None:
-        raise GeometryError("geometry-missing", f"{path} has no geometry.", "Check how the file was written.")
-    columns = {str(n): list(c) for n, c in zip(meta["fields"], fields, strict=True)}
-    crs = None if _says_no_crs(path) else crs_name(meta["crs"])
-    return Layer(path=str(path), columns=columns, geometry=_from_wkb(geometry, path), crs=crs)
+def _read(path: Path, kind: str, layer: str | None) -> FileRows:
+    if kind == "GeoPackage":
+        return read_geopackage(path, layer)
+    if kind == "zip":
+        return read_zipped(path, layer)
+    if kind == "Parquet":
+        return read_geoparquet(path)
+    choose_layer(path, [path.stem], layer)
+    if kind == "GeoJSON":
+        return read_geojson(path.read_bytes(), path)
+    return read_shapefile(_beside(path), path)
 
 
-def _inside_zip(path: Path, layer: str | None) -> tuple[str, str | None]:
-    """Where GDAL finds the one file in the archive, in whatever folder, or the one named like `layer`."""
-    with zipfile.ZipFile(path) as archive:
-        names = [n for n in archive.namelist() if n.lower().endswith((".shp", ".gpkg", ".geojson"))]
-    names = [name for name in names if not name.startswith("__MACOSX/")]
-    chosen = [name for name in names if Path(name).stem == layer] if len(names) > 1 else names
-    if not names:
-        raise GeometryError(
-            "geometry-missing", f"{path} holds no Shapefile, GeoPackage or GeoJSON.", "Check it."
-        )
-    if len(chosen) != 1:
-        stems = ", ".join(Path(name).stem for name in names[:8])
-        raise GeometryError(
-            "layer-choice", f"{path} holds {len(names)} files: {stems}.", "Name one of them as the layer."
-        )
-    return f"/vsizip/{{{path}}}/{chosen[0]}", layer if len(names) == 1 else None
-
-
-def _says_no_crs(path: Path) -> bool:
-    """Whether a GeoJSON file has a null `crs`, as we write for planar zones; GDAL takes it for lon/lat."""
-    if _BY_EXTENSION.get(path.suffix.lower(), "GeoJSON") != "GeoJSON":
-        return False
-    with path.open("rb") as file:
-        head = file.read(4096).split(b'"features"')[0]
-    return re.search(rb'"crs"\s*:\s*null', head) is not None
-
-
-def _from_wkb(wkb: np.ndarray, path: Path) -> np.ndarray:
-    try:
-        with np.errstate(invalid="ignore"):  # NaN coordinates are for the checks to name
-            return shapely.force_2d(shapely.from_wkb(wkb))
-    except (shapely.errors.GEOSException, TypeError):
-        raise _bad_metadata(path, "its geometry column is not WKB") from None
-
-
-def _bad_metadata(path: Path, why: str) -> GeometryError:
-    return GeometryError("geometry-metadata", f"{path} is broken GeoParquet: {why}.", "Write it again.")
-
-
-def _read_geoparquet(path: Path) -> Layer:
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise GeometryError(
-            "file-unreadable", f"{path} cannot be read: {error}", "Check how the file was written."
-        ) from None
-    metadata = (table.schema.metadata or {}).get(b"geo")
-    if metadata is None:
-        raise GeometryError(
-            "geometry-missing",
-            f"{path} is Parquet without GeoParquet metadata.",
-            "Write it as GeoParquet, or as GeoPackage or GeoJSON.",
-        )
-    try:
-        geo = json.loads(metadata)
-        name, about = geo["primary_column"], geo["columns"][geo["primary_column"]]
-        stored = table[name].to_numpy(zero_copy_only=False)
-    except (ValueError, KeyError, TypeError) as error:
-        raise _bad_metadata(path, f"its metadata cannot be followed ({error})") from None
-    if about.get("encoding") != "WKB":
-        raise GeometryError(
-            "geometry-encoding",
-            f"{path} stores its geometry as {about.get('encoding')}; only WKB can be read.",
-            "Write it with WKB geometry, which every GeoParquet writer offers.",
-        )
-    geometry = _from_wkb(stored, path)
-    columns = {c: table[c].to_pylist() for c in table.column_names if c not in geo["columns"]}
-    # GeoParquet: no crs key means OGC:CRS84, a null crs means unknown.
-    crs = crs_name(about["crs"]) if "crs" in about else LONLAT
-    return Layer(path=str(path), columns=columns, geometry=geometry, crs=crs)
+def _beside(path: Path) -> dict[str, bytes]:
+    """The files of a Shapefile by suffix, whatever their case."""
+    parts = {".shp": path.read_bytes()}
+    for other in sorted(path.parent.iterdir()):
+        suffix = other.suffix.lower()
+        if other.stem == path.stem and suffix in SUFFIXES and suffix not in parts and other.is_file():
+            parts[suffix] = other.read_bytes()
+    return parts

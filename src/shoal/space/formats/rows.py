@@ -1,0 +1,84 @@
+"""What every reader returns, and the errors they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import shapely
+import shapely.errors
+
+from shoal.errors import GeometryError
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileRows:
+    """Columns and one geometry per row, two-dimensional; `crs` as the file puts it, None where it has none."""
+
+    columns: dict[str, list]
+    geometry: np.ndarray
+    crs: object
+
+
+def from_wkb(wkb: Sequence[bytes | None], path: Path) -> np.ndarray:
+    """Shapes from WKB; None stays None, and NaN coordinates are left for the checks to name."""
+    stored = np.empty(len(wkb), dtype=object)
+    stored[:] = wkb
+    try:
+        with np.errstate(invalid="ignore"):
+            return shapely.force_2d(shapely.from_wkb(stored))
+    except (shapely.errors.GEOSException, TypeError, ValueError):
+        raise unreadable(path, f"row {_first_bad(stored) + 1} has {_fault(stored)}") from None
+
+
+def _first_bad(wkb: np.ndarray) -> int:
+    with np.errstate(invalid="ignore"):
+        for row, one in enumerate(wkb):
+            try:
+                shapely.from_wkb(one)
+            except (shapely.errors.GEOSException, TypeError, ValueError):
+                return row
+    return 0
+
+
+def _fault(wkb: np.ndarray) -> str:
+    one = wkb[_first_bad(wkb)]
+    if isinstance(one, bytes) and len(one) >= 5:
+        kind = int.from_bytes(one[1:5], "little" if one[0] == 1 else "big") & 0xFFFF
+        if 8 <= kind % 1000 <= 14:
+            return "a curve, and only straight edges can be read"
+    return "a geometry that is not WKB"
+
+
+def finite(xy: np.ndarray, path: Path, row: int) -> np.ndarray:
+    """The coordinates of one row, refused where a ring could not even be closed."""
+    if not np.isfinite(xy).all():
+        raise GeometryError(
+            "coordinate-nan",
+            f"coordinates must be finite; row {row + 1} of {path} has others.",
+            "Remove or complete these rows.",
+        )
+    return xy
+
+
+def unreadable(path: Path, why: object) -> GeometryError:
+    return GeometryError(
+        "file-unreadable", f"{path} cannot be read: {why}", "Check how the file was written."
+    )
+
+
+def no_geometry(path: Path) -> GeometryError:
+    return GeometryError("geometry-missing", f"{path} has no geometry.", "Check how the file was written.")
+
+
+def choose_layer(path: Path, layers: list[str], asked: str | None) -> str:
+    """The layer that was asked for, or the only one."""
+    if (asked is None and len(layers) > 1) or (asked is not None and asked not in layers):
+        raise GeometryError(
+            "layer-choice",
+            f"{path} has {len(layers)} layers: {', '.join(layers[:8])}; asked for {asked or 'none'}.",
+            "Name one of them as the layer.",
+        )
+    return layers[0] if asked is None else asked
