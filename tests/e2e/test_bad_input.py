@@ -277,6 +277,10 @@ CASES = [
     (bad_plan("epsilon = = 1"), "plan-file", 2, "TOML"),
     (bad_plan("epsilom = 1"), "plan-name", 2, "epsilon"),
     (bad_plan("window = 3"), "plan-type", 2, ""),
+    (bad_plan("[space]\nzonez = 1"), "plan-name", 2, "space.zones"),
+    (bad_plan("[source]\nshap = 1"), "plan-name", 2, "source.shape"),
+    (bad_plan("ell = 'many'"), "plan-type", 2, "ell"),
+    (bad_plan("unit = 3"), "plan-type", 2, ""),
     (set_flag(plan="nowhere.toml"), "plan-file", 2, "path"),
 ]
 

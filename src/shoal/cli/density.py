@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from shoal.cli.progress import Bars
-from shoal.cli.source_options import SourceOptions, source_options
+from shoal.cli.source_options import source_options
+from shoal.events.schema import SourcePlan
 
 if TYPE_CHECKING:
     from shoal.flows.density import PreparedDensity
@@ -60,7 +61,9 @@ def _box(context: click.Context, parameter: click.Parameter, value: str | None):
 @click.option("--zone-name", help="Column with the zones' names.")
 @click.option("--zones-crs", help="Coordinate system of the zones where the file does not say.")
 @click.option("--repair-zones", is_flag=True, default=None, help="Repair self-intersecting polygons.")
-@click.option("--holes", type=click.Choice(["stop", "warn", "allow"]), help="Gaps between zones.  [default: stop]")
+@click.option(
+    "--holes", type=click.Choice(["stop", "warn", "allow"]), help="Gaps between zones.  [default: stop]"
+)
 @click.option("--sites", help="Sites: CSV or Parquet with site, lon, lat, or a file of points.")
 @click.option("--site-id", help="Column with the sites' ids; `row` numbers them.")
 @click.option("--box", callback=_box, help="west,south,east,north of a grid.")
@@ -81,7 +84,7 @@ def _box(context: click.Context, parameter: click.Parameter, value: str | None):
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def run(
-    plan: str | None, source_options: SourceOptions, dry_run: bool, as_json: bool, threads: int, **flags: Any
+    plan: str | None, source_options: SourcePlan, dry_run: bool, as_json: bool, threads: int, **flags: Any
 ) -> None:
     """Count people per zone and slot in SOURCE, add noise, and write a release.
 
@@ -103,7 +106,7 @@ def run(
     _print_result(prepared, result, as_json)
 
 
-def _settings(source: SourceOptions, flags: dict[str, Any]) -> dict[str, Any]:
+def _settings(source: SourcePlan, flags: dict[str, Any]) -> dict[str, Any]:
     """Flags as nested settings, in the shape of a plan file."""
     from dataclasses import asdict
 

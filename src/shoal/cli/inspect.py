@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from shoal.cli.source_options import SourceOptions, source_from_options, source_options, trip_options
+from shoal.cli.source_options import source_from_options, source_options, trip_options
+from shoal.events.schema import SourcePlan
 
 EXAMPLE = """\b
 Examples:
@@ -28,7 +29,7 @@ Examples:
 @click.pass_context
 def inspect(
     context: click.Context,
-    source_options: SourceOptions,
+    source_options: SourcePlan,
     trip_rule,
     sites_file: str | None,
     site_id: str | None,

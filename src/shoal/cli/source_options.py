@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -12,40 +12,23 @@ import click
 
 from shoal.errors import PlanError
 from shoal.events.columns import near
-from shoal.events.schema import Shape
+from shoal.events.schema import Shape, SourcePlan
 
 if TYPE_CHECKING:
     from shoal.events.schema import EventSource
     from shoal.events.trips import TripRule
 
 
-@dataclass(frozen=True, kw_only=True)
-class SourceOptions:
-    """What the command line (or a plan's [source] table) says about a source; None is "not said"."""
-
-    paths: tuple[str, ...] = ()
-    shape: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    time_zone: str | None = None
-    time_unit: str | None = None
-    coordinate_scale: float | None = None
-    point_seconds: float | None = None
-    on_bad_row: str | None = None
-    delimiter: str | None = None
-
-
 def source_options(required: bool = True) -> Callable:
-    """Decorator: SOURCE... and its options reach the command as one `source_options: SourceOptions`."""
+    """Decorator: SOURCE... and its options reach the command as one `source_options: SourcePlan`."""
 
     def decorate(command: Callable) -> Callable:
         @wraps(command)
         def wrapper(
             *args: Any, source: tuple[str, ...], column: tuple[str, ...], columns: str | None, **kwargs: Any
         ):
-            named = {
-                each.name: kwargs.pop(each.name) for each in fields(SourceOptions) if each.name in kwargs
-            }
-            said = SourceOptions(paths=source, columns=parse_columns(column), **named)
+            named = {each.name: kwargs.pop(each.name) for each in fields(SourcePlan) if each.name in kwargs}
+            said = SourcePlan(paths=source, columns=parse_columns(column), **named)
             if columns is not None:
                 said = merged(read_columns_file(columns), said)
             return command(*args, source_options=said, **kwargs)
@@ -79,21 +62,11 @@ OPTIONS = (
 )
 
 
-def source_from_options(said: SourceOptions) -> EventSource:
+def source_from_options(said: SourcePlan) -> EventSource:
     """Open the source that was described."""
     from shoal.events.source import open_source
 
-    return open_source(
-        said.paths,
-        shape=said.shape,
-        columns=said.columns,
-        time_zone=said.time_zone,
-        time_unit=said.time_unit,  # type: ignore[arg-type]  # checked by open_source
-        coordinate_scale=said.coordinate_scale,
-        point_seconds=said.point_seconds,
-        on_bad_row=said.on_bad_row or "stop",  # type: ignore[arg-type]
-        delimiter=said.delimiter,
-    )
+    return open_source(**vars(said))
 
 
 def parse_columns(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -115,7 +88,7 @@ def parse_columns(pairs: tuple[str, ...]) -> dict[str, str]:
     return columns
 
 
-def read_columns_file(path: str) -> SourceOptions:
+def read_columns_file(path: str) -> SourcePlan:
     """Options from a TOML file: settings by name, roles in a [columns] table."""
     try:
         with open(path, "rb") as file:
@@ -129,10 +102,10 @@ def read_columns_file(path: str) -> SourceOptions:
     return options_from_table(told, path)
 
 
-def options_from_table(told: Mapping[str, Any], where: str) -> SourceOptions:
+def options_from_table(told: Mapping[str, Any], where: str) -> SourcePlan:
     """Options from a TOML table; every key must be known and of its type."""
     kinds = {"columns": dict, "coordinate_scale": (int, float), "point_seconds": (int, float)}
-    known = [each.name for each in fields(SourceOptions) if each.name != "paths"]
+    known = [each.name for each in fields(SourcePlan) if each.name != "paths"]
     for key, value in told.items():
         if key not in known:
             message = f'"{where}" has an unknown key "{key}"; known are {", ".join(known)}.'
@@ -143,10 +116,10 @@ def options_from_table(told: Mapping[str, Any], where: str) -> SourceOptions:
         raise PlanError(
             "columns-file", f'"{where}": [columns] maps roles to names.', 'Write user = "imsi", say.'
         )
-    return SourceOptions(**told)
+    return SourcePlan(**told)
 
 
-def merged(base: SourceOptions, over: SourceOptions) -> SourceOptions:
+def merged(base: SourcePlan, over: SourcePlan) -> SourcePlan:
     """What is said in `over` wins over `base`; columns are merged role by role."""
     said = {
         each.name: value for each in fields(over) if (value := getattr(over, each.name)) not in (None, ())

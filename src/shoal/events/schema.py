@@ -41,6 +41,21 @@ class Shape(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SourcePlan:
+    """What the owner says about a source, on the command line or in a plan; None is "not said"."""
+
+    paths: tuple[str, ...] = ()
+    shape: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    time_zone: str | None = None
+    time_unit: TimeUnit | None = None
+    coordinate_scale: float | None = None
+    point_seconds: float | None = None
+    on_bad_row: OnBadRow | None = None  # stop, unless said
+    delimiter: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class EventSource:
     """A description of files of events; it can be pickled and holds no open files.
 

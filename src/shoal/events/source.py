@@ -32,13 +32,14 @@ def open_source(
     time_unit: TimeUnit | None = None,
     coordinate_scale: float | None = None,
     point_seconds: float | None = None,
-    on_bad_row: OnBadRow = "stop",
+    on_bad_row: OnBadRow | None = None,
     delimiter: str | None = None,
 ) -> EventSource:
     """Describe the events in files, a folder or a glob; only headers and footers are read, no row.
 
     What is not told is guessed from usual names and types, and listed in `guessed`.
     """
+    on_bad_row = on_bad_row or "stop"
     check_settings(shape, time_zone, time_unit, coordinate_scale, point_seconds, on_bad_row)
     files, file_format = find_files(paths)
     header = read_header(files, file_format, delimiter)

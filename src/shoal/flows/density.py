@@ -48,7 +48,7 @@ from shoal.release.manifest import Manifest
 from shoal.release.readme import recipient_readme
 from shoal.release.staging import unwritable
 from shoal.space.clock import Clock
-from shoal.space.geography import Geography, SpacePlan, open_geography
+from shoal.space.geography import Geography, open_geography
 from shoal.stages.bounded import ExactDensity
 
 VISITS_CAP = 250  # visits per user that enter the number of visits; plain densities do not release it
@@ -87,10 +87,8 @@ class DensityResult:
 def prepare_density(plan: DensityPlan) -> PreparedDensity:
     """Open everything public and set the noise; reads headers of the events, no rows."""
     clock = Clock(**asdict(plan.window))
-    settings = asdict(plan.source)
-    source = open_source(settings.pop("paths"), **settings)
-    space = SpacePlan(**plan.space)
-    geography = open_geography(space, has_sites=source.shape.has_sites, planar=source.planar)
+    source = open_source(**vars(plan.source))
+    geography = open_geography(plan.space, has_sites=source.shape.has_sites, planar=source.planar)
     budget = Budget.of(plan.epsilon, plan.delta)
     counts, _ = budget.take("counts", 1)
     weights, common = (

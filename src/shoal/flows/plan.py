@@ -6,30 +6,19 @@ import difflib
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from shoal.errors import PlanError
+from shoal.events.schema import SourcePlan
 from shoal.privacy.accounting import check_delta, check_epsilon
 from shoal.privacy.unit import Unit
+from shoal.space.geography import SpacePlan
 
 METHODS = ("gaussian", "laplace")
 DEFAULT_DELTA = 1e-6
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourcePlan:
-    """Which files hold the events and how to read them (see docs/sources.md)."""
-
-    paths: tuple[str, ...]
-    shape: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    time_zone: str | None = None
-    time_unit: str | None = None
-    coordinate_scale: float | None = None
-    point_seconds: float | None = None
-    on_bad_row: str = "stop"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +37,7 @@ class DensityPlan:
 
     population: str
     source: SourcePlan
-    space: Mapping[str, Any]
+    space: SpacePlan
     window: WindowPlan
     epsilon: float
     delta: float | None = None  # None: the method's default; Laplace is pure and takes none
@@ -90,13 +79,13 @@ class DensityPlan:
     def from_settings(cls, settings: Mapping[str, Any]) -> DensityPlan:
         """A plan from nested settings, as a TOML file or flags give them; unknown names are refused."""
         values = dict(settings)
-        _refuse_unknown(cls, values, "")
+        _check_settings(cls, values, "")
         for name in ("source", "window", "population", "epsilon"):
             if name not in values:
                 raise PlanError("plan-incomplete", f"the plan does not say its {name}.", _HOW[name])
         values["source"] = _part(SourcePlan, values["source"], "source")
         values["window"] = _part(WindowPlan, values["window"], "window")
-        values.setdefault("space", {})
+        values["space"] = _part(SpacePlan, values.get("space", {}), "space")
         try:
             return cls(**values)
         except TypeError as error:
@@ -142,7 +131,7 @@ def merge(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, An
 def _part(kind: type, values: Any, name: str) -> Any:
     if not isinstance(values, Mapping):
         raise PlanError("plan-type", f"[{name}] must be a table of settings.")
-    _refuse_unknown(kind, values, f"{name}.")
+    _check_settings(kind, values, f"{name}.")
     try:
         return kind(**values)
     except TypeError:
@@ -152,13 +141,31 @@ def _part(kind: type, values: Any, name: str) -> Any:
         ) from None
 
 
-def _refuse_unknown(kind: type, values: Mapping[str, Any], prefix: str) -> None:
+def _check_settings(kind: type, values: Mapping[str, Any], prefix: str) -> None:
     known = [f.name for f in fields(kind)]
-    for name in values:
+    hints = get_type_hints(kind)
+    for name, value in values.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"Did you mean {prefix}{near[0]}?" if near else f"Known: {', '.join(known)}."
             raise PlanError("plan-name", f"the plan has no setting {prefix}{name}.", hint)
+        if not _fits(value, hints[name]):
+            raise PlanError("plan-type", f"{prefix}{name} has the wrong type; got {value!r}.")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a setting has the type its field declares; parts of a plan are looked at on their own."""
+    if isinstance(hint, UnionType):
+        return any(_fits(value, each) for each in get_args(hint))
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    if get_origin(hint) is tuple:
+        return isinstance(value, list | tuple)
+    if hint in (str, bool, NoneType):
+        return isinstance(value, hint)
+    if hint in (int, float):
+        return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
+    return True
 
 
 def _check_whole(name: str, value: Any, least: int, most: int, remedy: str) -> None:
@@ -169,6 +176,7 @@ def _check_whole(name: str, value: Any, least: int, most: int, remedy: str) -> N
 
 
 _HOW = {
+    "space": "Pass --zones FILE, or --box W,S,E,N with --cell-m METRES or --h3 RESOLUTION.",
     "source": "Name the files of events, as arguments or under [source] paths in the plan.",
     "window": "Pass --start, --end and --time-zone, such as --start 2026-03-02 --end 2026-03-09 "
     "--time-zone Europe/Paris; the window is public and never read off the events.",
