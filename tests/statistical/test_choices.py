@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
+
 from shoal.engine.visits import VisitKernel
 
 HOUR = 3_600_000_000

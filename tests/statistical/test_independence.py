@@ -1,0 +1,65 @@
+"""Noise of different cells is independent: no correlation of the values or of their sizes.
+
+Each correlation of n pairs is about normal with deviation 1 / sqrt(n); 5.3 of them is passed by chance
+about once in ten million.
+"""
+
+import numpy as np
+import pytest
+
+from shoal.mechanisms.registry import REGISTRY
+from shoal.privacy.noise import PARALLEL_FROM, OsNoise, SeededNoise
+from shoal.stages.exact import ExactCounts
+
+DEVIATIONS = 5.3
+ZONES, SLOTS = 40, 300
+
+
+def correlations(noise):
+    """Between neighbours in a row, in a column, across halves; of values, sizes and signs."""
+    half = noise.shape[1] // 2
+    pairs = {
+        "next slot": (noise[:, :-1], noise[:, 1:]),
+        "next zone": (noise[:-1], noise[1:]),
+        "two slots on": (noise[:, :-2], noise[:, 2:]),
+        "other half": (noise[:, :half], noise[:, half : 2 * half]),
+    }
+    for place, (one, other) in pairs.items():
+        for measure in (np.asarray, np.abs, np.sign):
+            a, b = measure(one).ravel().astype(float), measure(other).ravel().astype(float)
+            # Ranks bound the influence of the tails, so that the deviation above holds.
+            a, b = a.argsort().argsort(), b.argsort().argsort()
+            yield place, measure.__name__, np.corrcoef(a, b)[0, 1] * np.sqrt(a.size)
+
+
+def released_noise(name, noise):
+    entry = REGISTRY[name]
+    size = type(entry.size)(zones=ZONES, slots=SLOTS, ell=2)
+    mechanism = entry.build(1.0, 1e-6 if entry.has_mu else None, size)
+    exact: ExactCounts = entry.worst_pair(size)[1]
+    return mechanism(exact, noise).values * size.lattice - exact.units
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_cells_of_a_mechanism_are_independent(name):
+    found = released_noise(name, OsNoise(processes=1))
+    assert [row for row in correlations(found) if abs(row[2]) > DEVIATIONS] == []
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_processes_are_independent(kind):
+    count = PARALLEL_FROM
+    noise = getattr(OsNoise(processes=2), kind)("counts", np.zeros((2, count // 2), np.int64), 1e6)
+    assert [row for row in correlations(noise) if abs(row[2]) > DEVIATIONS] == []
+
+
+@pytest.mark.parametrize("bug", ["a slot's noise used again", "one sign for two zones", "blocks repeated"])
+def test_dependence_would_be_seen(bug):
+    noise = released_noise("density-laplace", SeededNoise(6))
+    if bug == "a slot's noise used again":
+        noise[:, 1::2] = noise[:, ::2]
+    elif bug == "one sign for two zones":
+        noise[1::2] = np.abs(noise[1::2]) * np.sign(noise[::2])
+    else:
+        noise[:, SLOTS // 2 :] = noise[:, : SLOTS // 2]
+    assert any(abs(deviation) > DEVIATIONS for _, _, deviation in correlations(noise))
