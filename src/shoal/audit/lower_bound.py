@@ -23,33 +23,34 @@ from shoal.privacy.noise import Noise
 from shoal.stages.exact import ExactCounts
 
 ALPHA = 1e-6
-CANDIDATES = 100  # thresholds tried on the first half, per statistic and side
+CANDIDATES = 400  # thresholds tried on the first half, per statistic
 CHUNK_DRAWS = 400_000  # noise per call: enough to be worth a second process, small enough for progress
 
 Advance = Callable[[int], None]
+Gain = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (P_low, Q_high) -> epsilon or mu
 
 
 @dataclass(frozen=True)
-class Event:
-    """{statistic >= threshold} if `upper` (likelier with the user), else {statistic <= threshold}."""
+class Events:
+    """Many events {statistic >= threshold} (where `upper`) or {statistic <= threshold}, side by side."""
 
-    statistic: int
-    threshold: float
-    upper: bool
+    statistic: np.ndarray
+    threshold: np.ndarray
+    upper: np.ndarray
 
+    def hits(self, runs: np.ndarray) -> np.ndarray:
+        """How many of the runs [runs, statistics] fall into each event."""
+        counts = np.empty(self.threshold.size, np.int64)
+        for number, ordered in enumerate(np.sort(runs, axis=0).T):
+            for upper in (True, False):
+                mine = (self.statistic == number) & (self.upper == upper)
+                below = np.searchsorted(ordered, self.threshold[mine], side="left" if upper else "right")
+                counts[mine] = len(runs) - below if upper else below
+        return counts
 
-class Side:
-    """Statistics of runs on one data set, sorted so that events are counted quickly."""
-
-    def __init__(self, runs: np.ndarray) -> None:
-        self.ordered = np.sort(runs, axis=0).T
-        self.size = len(runs)
-
-    def count(self, event: Event) -> int:
-        ordered = self.ordered[event.statistic]
-        if event.upper:
-            return self.size - int(np.searchsorted(ordered, event.threshold, side="left"))
-        return int(np.searchsorted(ordered, event.threshold, side="right"))
+    def only(self, place: int) -> Events:
+        one = slice(place, place + 1)
+        return Events(self.statistic[one], self.threshold[one], self.upper[one])
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,12 @@ class Bounds:
     runs: int  # per side, both halves
 
 
-def clopper_pearson(hits: int, runs: int, alpha: float) -> tuple[float, float]:
-    """Limits (low, high) of a proportion, each wrong with probability at most alpha."""
-    low = 0.0 if hits == 0 else float(betaincinv(hits, runs - hits + 1, alpha))
-    high = 1.0 if hits == runs else float(betaincinv(hits + 1, runs - hits, 1 - alpha))
+def clopper_pearson(hits: np.ndarray, runs: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Limits (low, high) of proportions, each wrong with probability at most alpha."""
+    hits = np.asarray(hits, dtype=float)
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), runs - hits + 1, alpha), 0.0)
+    # By symmetry; 1 - alpha itself would round away a small alpha.
+    high = np.where(hits < runs, 1 - betaincinv(np.maximum(runs - hits, 1), hits + 1, alpha), 1.0)
     return low, high
 
 
@@ -73,43 +76,48 @@ def bounds(
 ) -> Bounds:
     """Lower bounds from statistics [runs] or [runs, statistics] with the user and without."""
     runs = min(len(with_user), len(without))
-    first, second = slice(0, runs // 2), slice(runs // 2, runs)
-    with_user, without = with_user.reshape(len(with_user), -1), without.reshape(len(without), -1)
-    choose = Side(with_user[first]), Side(without[first])
-    test = Side(with_user[second]), Side(without[second])
-    events = _events(*choose)
+    half = runs // 2
+    one, other = (side[:runs].reshape(runs, -1) for side in (with_user, without))
+    events = _candidates(one[:half], other[:half])
+    hits = events.hits(one[:half]), events.hits(other[:half])
 
-    # The choice is made at a stricter alpha: chance favours rare events, and those test badly afterwards.
-    def best(gain: Callable[[float, float], float]) -> float:
-        event = max(events, key=lambda event: _gain(event, *choose, gain, alpha**2))
-        return max(_gain(event, *test, gain, alpha), 0.0)
+    def best(gain: Gain) -> float:
+        # The choice is made at a stricter alpha: chance favours rare events, and those test badly later.
+        gains = [_gain(p, q, half, gain, alpha**2) for p, q in (hits, hits[::-1])]
+        direction, place = np.unravel_index(np.argmax(gains), (2, hits[0].size))
+        event = events.only(int(place))
+        p, q = event.hits(one[half:]), event.hits(other[half:])
+        proved = _gain(*((q, p) if direction else (p, q)), runs - half, gain, alpha)
+        return max(float(proved[0]), 0.0)
 
-    def epsilon(low: float, high: float) -> float:
-        return float(np.log((low - delta) / high)) if low > delta else 0.0
+    def epsilon(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        return np.log(np.maximum(low - delta, 1e-300) / high)
 
-    def separation(low: float, high: float) -> float:
-        return float(ndtri(low) - ndtri(high)) if low > 0 and high < 1 else 0.0
+    def separation(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        return ndtri(np.maximum(low, 1e-300)) - ndtri(np.minimum(high, 1 - 1e-16))
 
     return Bounds(epsilon=best(epsilon), mu=best(separation) if mu else None, runs=runs)
 
 
-def _gain(
-    event: Event, with_user: Side, without: Side, gain: Callable[[float, float], float], alpha: float
-) -> float:
-    favoured, other = (with_user, without) if event.upper else (without, with_user)
-    low, _ = clopper_pearson(favoured.count(event), favoured.size, alpha / 2)
-    _, high = clopper_pearson(other.count(event), other.size, alpha / 2)
+def _gain(favoured: np.ndarray, other: np.ndarray, runs: int, gain: Gain, alpha: float) -> np.ndarray:
+    """What the hits prove, where the first side is the one the event speaks for."""
+    low, _ = clopper_pearson(favoured, runs, alpha / 2)
+    _, high = clopper_pearson(other, runs, alpha / 2)
     return gain(low, high)
 
 
-def _events(with_user: Side, without: Side) -> list[Event]:
-    """Candidate events: quantiles of the first half, which include the atoms of a clipped statistic."""
-    events = []
-    for number, (one, other) in enumerate(zip(with_user.ordered, without.ordered, strict=True)):
-        places = [np.linspace(0, side.size - 1, CANDIDATES).astype(int) for side in (one, other)]
-        for threshold in np.unique(np.concatenate([one[places[0]], other[places[1]]])):
-            events += [Event(number, float(threshold), upper) for upper in (True, False)]
-    return events
+def _candidates(with_user: np.ndarray, without: np.ndarray) -> Events:
+    """Quantiles of the first half, which include the atoms of a clipped statistic, from both ends."""
+    shares = np.linspace(0, 1, CANDIDATES)
+    columns = [
+        np.unique(np.quantile(np.concatenate(both), shares, method="inverted_cdf"))
+        for both in zip(with_user.T, without.T, strict=True)
+    ]
+    statistic = np.repeat(np.arange(len(columns)), [column.size for column in columns])
+    threshold = np.concatenate(columns)
+    return Events(
+        np.tile(statistic, 2), np.tile(threshold, 2), np.arange(2 * threshold.size) < threshold.size
+    )
 
 
 def sample(
@@ -169,13 +177,13 @@ def runs_for(entry: Entry, epsilon: float, delta: float | None) -> int:
     """Runs per side after which the bound should reach 0.9 of the claim, within reason.
 
     For mu both limits of Clopper-Pearson are about 6.2 / sqrt(n) off near the middle of the curve, and
-    chance takes some 6.2 / sqrt(n) more of their sum at three and a half standard deviations. Half of the
+    chance takes some 7.4 / sqrt(n) more of their sum at four standard deviations. Half of the
     runs only choose the event.
     """
     if not entry.has_mu:
-        return 400_000
+        return 300_000
     mu = entry.build(epsilon, delta, entry.size).mu  # type: ignore[attr-defined]
-    return int(np.clip(2 * (18.5 / (0.1 * mu)) ** 2, 100_000, 1_400_000))
+    return int(np.clip(2 * (19.7 / (0.1 * mu)) ** 2, 100_000, 1_600_000))
 
 
 def _chunks(runs: int, cells_per_run: int) -> Iterator[int]:

@@ -35,7 +35,7 @@ class AuditPlan:
     epsilon: float = 1.0
     delta: float = 1e-6
     runs: int | None = None  # per side; None: enough to reach 0.9 of the claim
-    whole_runs: int = 500  # of the whole pipeline, per side
+    whole_runs: int = 300  # of the whole pipeline, per side
     extra_pairs: int = 20  # random pairs beside the edge cases
 
     def __post_init__(self) -> None:

@@ -11,9 +11,9 @@ from shoal.privacy.noise import Noise
 
 
 def worst_events(pipeline: DensityPipeline) -> Pair:
-    """A few people, and one more who spends `ell` slots at a site that lies within one zone."""
+    """Two people, and one more who spends `ell` slots at a site that lies within one zone."""
     world = pipeline.world
-    crowd = tuple((user, at(user % world.slots), user % world.sites) for user in range(5))
+    crowd = tuple((user, at(user % world.slots), user % world.sites) for user in range(2))
     return Pair("one user at the cap", crowd, tuple((NEW, at(slot), 0) for slot in range(world.ell)))
 
 
