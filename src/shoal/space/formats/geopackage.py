@@ -86,7 +86,8 @@ def _crs(database: sqlite3.Connection, srs_id: object) -> object:
     if srs_id in _UNDEFINED:
         return None
     row = database.execute(
-        "SELECT organization, organization_coordsys_id, definition FROM gpkg_spatial_ref_sys WHERE srs_id = ?",
+        "SELECT organization, organization_coordsys_id, definition "
+        "FROM gpkg_spatial_ref_sys WHERE srs_id = ?",
         (srs_id,),
     ).fetchone()
     if row is None:

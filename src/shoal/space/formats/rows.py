@@ -15,7 +15,7 @@ from shoal.errors import GeometryError
 
 @dataclass(frozen=True, kw_only=True)
 class FileRows:
-    """Columns and one geometry per row, two-dimensional; `crs` as the file puts it, None where it has none."""
+    """Columns and one flat geometry per row; `crs` as the file puts it, None where it says nothing."""
 
     columns: dict[str, list]
     geometry: np.ndarray

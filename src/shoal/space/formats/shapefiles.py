@@ -1,4 +1,4 @@
-"""Rows of a Shapefile: shapes (.shp), their index (.shx), a table (.dbf), its encoding (.cpg), a crs (.prj)."""
+"""Rows of a Shapefile: shapes (.shp), index (.shx), table (.dbf), its encoding (.cpg), the crs (.prj)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DAMAGE = (
 
 
 def read_shapefile(parts: Mapping[str, bytes], path: Path) -> FileRows:
-    """All rows that are not deleted; `parts` are the files by suffix. Without a table there are no columns."""
+    """All rows not marked as deleted; `parts` are the files by suffix. No table means no columns."""
     if ".shx" not in parts:
         raise unreadable(
             path, "its index, the .shx file, is missing; keep .shp, .shx, .dbf and .prj together."
@@ -89,7 +89,7 @@ def _polygon(rings: list[np.ndarray]):
 
     A hole in no shell is taken for a shell: some writers mix up the two.
     """
-    made = shapely.polygons([shapely.linearrings(ring) for ring in rings])
+    made = np.array([shapely.Polygon(ring) for ring in rings], dtype=object)
     if len(made) == 1:
         return made[0]
     is_hole = np.array([shapely.is_ccw(shapely.get_exterior_ring(one)) for one in made], dtype=bool)
@@ -121,7 +121,7 @@ def _table(parts: Mapping[str, bytes], count: int, path: Path) -> tuple[dict[str
 
 
 def _decoded(parts: Mapping[str, bytes]) -> tuple[list[str], list]:
-    """Field names and records: in the encoding the .cpg file names, else UTF-8, else Latin-1 (never fails)."""
+    """Field names and records, in the encoding the .cpg file names, else UTF-8, else Latin-1."""
     told = _encoding(parts.get(".cpg", b""))
     if told is not None:
         return _records(parts[".dbf"], told, "replace")  # a cut-off letter must not spoil the rest
@@ -144,7 +144,7 @@ def _encoding(cpg: bytes) -> str | None:
         name = "iso8859-" + name[4:].strip("-_ ")
     for known in ("utf-8" if name == "65001" else name, f"cp{name}"):
         try:
-            b"".decode(known)
+            b"a".decode(known)  # no bytes would not look the name up
         except (LookupError, ValueError):
             continue
         return known
