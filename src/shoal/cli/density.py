@@ -66,6 +66,7 @@ def _box(context: click.Context, parameter: click.Parameter, value: str | None):
 )
 @click.option("--sites", help="Sites: CSV or Parquet with site, lon, lat, or a file of points.")
 @click.option("--site-id", help="Column with the sites' ids; `row` numbers them.")
+@click.option("--sites-crs", help="Coordinate system of the sites where the file does not say.")
 @click.option("--box", callback=_box, help="west,south,east,north of a grid.")
 @click.option("--cell-m", type=float, help="Side of the squares of a grid over --box, in metres.")
 @click.option("--h3", type=int, help="Resolution of H3 cells over --box.")
@@ -119,6 +120,7 @@ def _settings(source: SourcePlan, flags: dict[str, Any]) -> dict[str, Any]:
         "holes",
         "sites",
         "site_id",
+        "sites_crs",
         "box",
         "cell_m",
         "h3",

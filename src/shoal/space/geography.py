@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ from shoal.errors import PlanError
 from shoal.space.checks import Choice
 from shoal.space.grid import square_grid
 from shoal.space.h3zones import h3_zones
-from shoal.space.projection import LONLAT
+from shoal.space.projection import LONLAT, is_lonlat
 from shoal.space.sites import Sites, read_sites
 from shoal.space.weights import AreaWeights, voronoi_weights
 from shoal.space.zones import Zones, read_zones
@@ -29,6 +30,7 @@ class SpacePlan:
     holes: Choice = "stop"  # gaps between zones: stop, warn or allow
     sites: str | None = None
     site_id: str | None = None
+    sites_crs: str | None = None  # where the file does not say; "planar" for metres without a place
     box: tuple[float, float, float, float] | None = None  # west, south, east, north
     cell_m: float | None = None
     h3: int | None = None
@@ -36,17 +38,11 @@ class SpacePlan:
     def __post_init__(self) -> None:
         ways = [self.zones is not None, self.cell_m is not None, self.h3 is not None]
         if sum(ways) != 1:
-            raise PlanError(
-                "plan-zones",
-                "a release needs one kind of zones, given by you and never read off the events.",
-                "Pass --zones FILE, or --box W,S,E,N with --cell-m METRES or --h3 RESOLUTION.",
-            )
-        if self.zones is None and self.box is None:
-            raise PlanError(
-                "plan-box",
-                "a grid needs a box; it is public and never read off the events.",
-                "Pass --box W,S,E,N, such as --box 2.25,48.81,2.42,48.91.",
-            )
+            raise _zones_missing()
+        if self.zones is None:
+            if self.box is None:
+                raise _box_missing()
+            _check_box(self.box)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,19 +77,25 @@ class Geography:
 
 def open_geography(plan: SpacePlan, *, has_sites: bool, planar: bool) -> Geography:
     """Read or make the zones, and the weights that events of this kind need."""
+    if has_sites:
+        sites = _sites(plan)
+        zones = _zones(plan, sites.crs is None)
+        return Geography(zones, sites, voronoi_weights(sites, zones))
     zones = _zones(plan, planar)
-    if not has_sites:
-        if not planar:
-            zones = zones.to_lonlat()
-        return Geography(zones, None, AreaWeights.identity(zones.count))
+    _check_same_map(zones, planar)
+    if not planar:
+        zones = zones.to_lonlat()
+    return Geography(zones, None, AreaWeights.identity(zones.count))
+
+
+def _sites(plan: SpacePlan) -> Sites:
     if plan.sites is None:
         raise PlanError(
             "plan-sites",
             "the events name sites, so the list of sites with coordinates must be given.",
             "Pass --sites FILE (columns site, lon, lat); it is public and never read off the events.",
         )
-    sites = read_sites(plan.sites, id_column=plan.site_id)
-    return Geography(zones, sites, voronoi_weights(sites, zones))
+    return read_sites(plan.sites, id_column=plan.site_id, crs=plan.sites_crs)
 
 
 def _zones(plan: SpacePlan, planar: bool) -> Zones:
@@ -106,10 +108,57 @@ def _zones(plan: SpacePlan, planar: bool) -> Zones:
             repair=plan.repair_zones,
             holes=plan.holes,
         )
-    assert plan.box is not None  # SpacePlan refuses a grid without a box
+    if plan.box is None:
+        raise _box_missing()
     if plan.h3 is not None:
         if planar:
-            raise PlanError("plan-h3", "H3 cells lie on the globe; the events are planar.", "Use --cell-m.")
+            raise PlanError(
+                "plan-h3", "H3 cells lie on the globe; the events or sites are planar.", "Use --cell-m."
+            )
         return h3_zones(plan.box, plan.h3)
-    assert plan.cell_m is not None
+    if plan.cell_m is None:
+        raise _zones_missing()
     return square_grid(plan.box, plan.cell_m, crs=None if planar else LONLAT)
+
+
+def _check_same_map(zones: Zones, planar: bool) -> None:
+    """Points and zones must be in coordinates that can be compared; metres in a projected zone file can."""
+    if planar and is_lonlat(zones.crs):
+        raise PlanError(
+            "plan-planar",
+            f"the events have planar x and y, but the zones are longitude and latitude ({zones.crs}).",
+            "Give zones in the coordinates of the events (--zones-crs planar says that a file has them), "
+            "or events with lon and lat.",
+        )
+    if not planar and zones.crs is None:
+        raise PlanError(
+            "plan-planar",
+            "the events have longitude and latitude, but the zones are planar, with no place on the globe.",
+            "Name the coordinate system of the zones with --zones-crs, such as EPSG:2154.",
+        )
+
+
+def _check_box(box: tuple[float, ...]) -> None:
+    numbers = all(isinstance(v, int | float) and math.isfinite(v) for v in box)
+    if len(box) != 4 or not numbers or box[0] >= box[2] or box[1] >= box[3]:
+        raise PlanError(
+            "box-range",
+            f"a box is west, south, east, north with west < east and south < north; got {tuple(box)}.",
+            "Give four numbers in that order.",
+        )
+
+
+def _zones_missing() -> PlanError:
+    return PlanError(
+        "plan-zones",
+        "a release needs one kind of zones, given by you and never read off the events.",
+        "Pass --zones FILE, or --box W,S,E,N with --cell-m METRES or --h3 RESOLUTION.",
+    )
+
+
+def _box_missing() -> PlanError:
+    return PlanError(
+        "plan-box",
+        "a grid needs a box; it is public and never read off the events.",
+        "Pass --box W,S,E,N, such as --box 2.25,48.81,2.42,48.91.",
+    )
