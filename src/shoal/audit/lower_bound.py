@@ -83,7 +83,7 @@ def bounds(
 
     def best(gain: Gain) -> float:
         # The choice is made at a stricter alpha: chance favours rare events, and those test badly later.
-        gains = [_gain(p, q, half, gain, alpha**2) for p, q in (hits, hits[::-1])]
+        gains = [_gain(p, q, half, gain, alpha**4) for p, q in (hits, hits[::-1])]
         direction, place = np.unravel_index(np.argmax(gains), (2, hits[0].size))
         event = events.only(int(place))
         p, q = event.hits(one[half:]), event.hits(other[half:])

@@ -1,0 +1,63 @@
+"""The audit at several claims: how close the proved bounds come, and how long it takes.
+
+`make bench-audit` takes about ten minutes on two cores; QUICK=1 about one.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from benchmarks.table import report
+
+DELTA = 1e-6
+EPSILONS = (0.5, 1.0, 2.0, 4.0)
+QUICK_EPSILONS = (1.0, 4.0)
+
+
+def main(quick: bool) -> None:
+    from shoal.audit.run import AuditPlan, audit_mechanism
+    from shoal.mechanisms.registry import REGISTRY
+
+    rows = []
+    for epsilon in QUICK_EPSILONS if quick else EPSILONS:
+        for name, entry in REGISTRY.items():
+            if quick:
+                plan = AuditPlan.quick(epsilon, DELTA, runs=100_000)
+            else:
+                runs = 4_000_000 if entry.has_mu and epsilon <= 1 else 1_000_000
+                plan = AuditPlan(epsilon=epsilon, delta=DELTA, runs=runs, whole_runs=3000, extra_pairs=100)
+            start = time.perf_counter()
+            found = audit_mechanism(name, plan)
+            rows.append(_row(found, epsilon, time.perf_counter() - start))
+            if found.problems:
+                report("audit", rows)
+                sys.exit("\n".join(found.problems))
+    report("audit", rows, "what is claimed, and what many runs prove")
+
+
+def _row(found, epsilon: float, seconds: float) -> dict:
+    tight = found.lower_bound / found.claimed_epsilon
+    if found.claimed_mu is not None and found.mu_lower_bound is not None:
+        tight = found.mu_lower_bound / found.claimed_mu
+    return {
+        "mechanism": found.mechanism,
+        "asked_epsilon": epsilon,
+        "claimed_epsilon": found.claimed_epsilon,
+        "delta": found.delta,
+        "lower_bound": found.lower_bound,
+        "claimed_mu": found.claimed_mu,
+        "mu_lower_bound": found.mu_lower_bound,
+        "tightness": tight,  # of mu where there is one, else of epsilon
+        "runs": found.runs,
+        "whole_lower_bound": found.whole_lower_bound,
+        "whole_runs": found.whole_runs,
+        "replay_pairs": found.replay_pairs,
+        "mutants_planted": found.mutants_planted,
+        "mutants_caught": found.mutants_caught,
+        "seconds": seconds,
+    }
+
+
+if __name__ == "__main__":
+    main("--quick" in sys.argv[1:])
