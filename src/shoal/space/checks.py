@@ -205,7 +205,7 @@ def _holes(geometry: np.ndarray, crs: str | None, checks: ZoneChecks) -> list[st
         "zones-holes",
         f"{int(large.sum())} holes lie between zones, {share:.2%} of their area; "
         f"the largest is around ({place.x:.6g}, {place.y:.6g}).",
-        'Points there are outside every zone. Fill the holes, or pass --holes allow if the city has them.',
+        "Points there are outside every zone. Fill the holes, or pass --holes allow if the city has them.",
     )
 
 

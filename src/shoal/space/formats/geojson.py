@@ -7,6 +7,7 @@ means planar, which is how we write zones without a coordinate system.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import shapely.errors
 from shapely.geometry import shape
 
 from shoal.errors import GeometryError
-from shoal.space.formats.rows import FileRows, finite, unreadable
+from shoal.space.formats.rows import FileRows, not_finite, unreadable
 from shoal.space.projection import LONLAT
 
 _DEPTH = {"Point": 0, "MultiPoint": 1, "LineString": 1, "MultiLineString": 2, "Polygon": 2, "MultiPolygon": 3}
@@ -36,7 +37,9 @@ def read_geojson(content: bytes, path: Path) -> FileRows:
 
 def _features(top: object, path: Path) -> list[dict]:
     kind = top.get("type") if isinstance(top, dict) else None
-    if isinstance(top, dict) and kind == "FeatureCollection":
+    if not isinstance(top, dict) or not isinstance(kind, str):
+        raise unreadable(path, "it is no FeatureCollection or Feature.")
+    if kind == "FeatureCollection":
         features = top.get("features")
         if not isinstance(features, list):
             raise unreadable(path, "its FeatureCollection has no list of features.")
@@ -44,9 +47,9 @@ def _features(top: object, path: Path) -> list[dict]:
             if not isinstance(feature, dict) or feature.get("type") != "Feature":
                 raise unreadable(path, f"entry {row + 1} of its features is not a Feature.")
         return features
-    if isinstance(top, dict) and kind == "Feature":
+    if kind == "Feature":
         return [top]
-    if isinstance(top, dict) and (kind in _DEPTH or kind == "GeometryCollection"):
+    if kind in _DEPTH or kind == "GeometryCollection":
         return [{"geometry": top}]
     raise unreadable(path, f"it is no FeatureCollection or Feature; its type is {kind!r}.")
 
@@ -88,22 +91,22 @@ def _shape(given, path: Path, row: int):
         return shapely.GeometryCollection([_shape(part, path, row) for part in given["geometries"]])
     if kind not in _DEPTH:
         raise ValueError(f"its type is {kind!r}")
-    coordinates = _flat(given["coordinates"], _DEPTH[kind])
-    made = shape({"type": kind, "coordinates": coordinates})
-    finite(shapely.get_coordinates(made), path, row)
-    return made
+    return shape({"type": kind, "coordinates": _flat(given["coordinates"], _DEPTH[kind], path, row)})
 
 
-def _flat(given, depth: int) -> list:
+def _flat(given, depth: int, path: Path, row: int) -> list:
     """Nested coordinates without heights; only numbers will do."""
     if not isinstance(given, list):
         raise ValueError("coordinates must be lists of numbers")
     if depth > 0:
-        return [_flat(part, depth - 1) for part in given]
+        return [_flat(part, depth - 1, path, row) for part in given]
     numbers = given[:2]
     if given and (len(numbers) < 2 or not all(type(n) in (int, float) for n in numbers)):
         raise ValueError("a position must have two numbers")
-    return [float(n) for n in numbers]
+    xy = [float(n) for n in numbers]
+    if not all(map(math.isfinite, xy)):
+        raise not_finite(path, row)
+    return xy
 
 
 def _crs(top: dict, path: Path) -> object:

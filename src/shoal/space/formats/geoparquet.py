@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import shapely
-import shapely.errors
 
 from shoal.errors import GeometryError
-from shoal.space.formats.rows import FileRows, unreadable
+from shoal.space.formats.rows import NOT_WKB, FileRows, unreadable
 from shoal.space.projection import LONLAT
 
 
@@ -51,7 +50,7 @@ def _from_wkb(wkb: np.ndarray, path: Path) -> np.ndarray:
     try:
         with np.errstate(invalid="ignore"):  # NaN coordinates are for the checks to name
             return shapely.force_2d(shapely.from_wkb(wkb))
-    except (shapely.errors.GEOSException, TypeError):
+    except NOT_WKB:
         raise _bad_metadata(path, "its geometry column is not WKB") from None
 
 

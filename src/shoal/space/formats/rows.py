@@ -12,6 +12,9 @@ import shapely.errors
 
 from shoal.errors import GeometryError
 
+# NotImplementedError: curves. TypeError: neither bytes nor text.
+NOT_WKB = (shapely.errors.GEOSException, NotImplementedError, TypeError, ValueError)
+
 
 @dataclass(frozen=True, kw_only=True)
 class FileRows:
@@ -29,38 +32,34 @@ def from_wkb(wkb: Sequence[bytes | None], path: Path) -> np.ndarray:
     try:
         with np.errstate(invalid="ignore"):
             return shapely.force_2d(shapely.from_wkb(stored))
-    except (shapely.errors.GEOSException, TypeError, ValueError):
-        raise unreadable(path, f"row {_first_bad(stored) + 1} has {_fault(stored)}") from None
+    except NOT_WKB:
+        row = next(row for row, one in enumerate(stored) if not _is_wkb(one))
+        raise unreadable(path, f"row {row + 1} has {_fault(stored[row])}.") from None
 
 
-def _first_bad(wkb: np.ndarray) -> int:
-    with np.errstate(invalid="ignore"):
-        for row, one in enumerate(wkb):
-            try:
-                shapely.from_wkb(one)
-            except (shapely.errors.GEOSException, TypeError, ValueError):
-                return row
-    return 0
+def _is_wkb(one: bytes | None) -> bool:
+    try:
+        with np.errstate(invalid="ignore"):
+            shapely.from_wkb(one)
+    except NOT_WKB:
+        return False
+    return True
 
 
-def _fault(wkb: np.ndarray) -> str:
-    one = wkb[_first_bad(wkb)]
-    if isinstance(one, bytes) and len(one) >= 5:
-        kind = int.from_bytes(one[1:5], "little" if one[0] == 1 else "big") & 0xFFFF
-        if 8 <= kind % 1000 <= 14:
-            return "a curve, and only straight edges can be read"
+def _fault(wkb: bytes) -> str:
+    kind = int.from_bytes(wkb[1:5], "little" if wkb[:1] == b"\x01" else "big") & 0xFFFF
+    if 8 <= kind % 1000 <= 14:
+        return "a curve, and only straight edges can be read"
     return "a geometry that is not WKB"
 
 
-def finite(xy: np.ndarray, path: Path, row: int) -> np.ndarray:
-    """The coordinates of one row, refused where a ring could not even be closed."""
-    if not np.isfinite(xy).all():
-        raise GeometryError(
-            "coordinate-nan",
-            f"coordinates must be finite; row {row + 1} of {path} has others.",
-            "Remove or complete these rows.",
-        )
-    return xy
+def not_finite(path: Path, row: int) -> GeometryError:
+    """For a row with NaN or infinity where a shape cannot even be made, such as a ring that never closes."""
+    return GeometryError(
+        "coordinate-nan",
+        f"coordinates must be finite; row {row + 1} of {path} has others.",
+        "Remove or complete these rows.",
+    )
 
 
 def unreadable(path: Path, why: object) -> GeometryError:

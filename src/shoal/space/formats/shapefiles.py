@@ -13,7 +13,7 @@ import shapefile
 import shapely
 import shapely.errors
 
-from shoal.space.formats.rows import FileRows, finite, unreadable
+from shoal.space.formats.rows import FileRows, not_finite, unreadable
 
 SUFFIXES = (".shp", ".shx", ".dbf", ".prj", ".cpg")
 _POINT, _LINES, _POLYGON, _MULTIPOINT = 1, 3, 5, 8  # + 10 with heights, + 20 with measures
@@ -68,7 +68,8 @@ def _shape(stored, path: Path, row: int):
         return None
     kind = stored.shapeType % 10 if stored.shapeType < 30 else stored.shapeType
     xy = np.array([point[:2] for point in stored.points], dtype=float).reshape(-1, 2)
-    finite(xy, path, row)
+    if not np.isfinite(xy).all():
+        raise not_finite(path, row)
     if kind == _POINT:
         return shapely.Point(xy[0])
     if kind == _MULTIPOINT:
