@@ -52,7 +52,7 @@ def crs_name(crs: object) -> str | None:
         return None
     try:
         parsed = pyproj.CRS.from_user_input(crs)
-    except CRSError:
+    except (CRSError, UnicodeError):
         raise GeometryError(
             "crs-unknown",
             f"the coordinate system is not one PROJ knows: {str(crs)[:80]!r}.",

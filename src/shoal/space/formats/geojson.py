@@ -26,6 +26,8 @@ def read_geojson(content: bytes, path: Path) -> FileRows:
     """All features; a property that only some have is None in the others."""
     try:
         top = json.loads(content.removeprefix(b"\xef\xbb\xbf"))
+        if b"\\u" in content:
+            json.dumps(top, ensure_ascii=False).encode()  # half of a surrogate pair could never be written
     except (ValueError, RecursionError) as error:  # broken JSON, broken UTF-8, nested without end
         raise unreadable(path, error) from None
     features = _features(top, path)
