@@ -57,7 +57,7 @@ def _print_table(results: list) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     table.add_column("mechanism", no_wrap=True)
     for column in ("epsilon", "at least", "mu", "at least", "runs"):
         table.add_column(column, justify="right")
