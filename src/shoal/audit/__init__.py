@@ -1,1 +1,1 @@
-"""TODO"""
+"""Our mechanisms against their claims: replay, lower bounds, planted bugs. Start at run.py."""

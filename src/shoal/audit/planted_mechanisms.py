@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from fractions import Fraction
 from typing import Any
 
@@ -38,54 +39,55 @@ class ScaledCalls:
 
 def mechanism_bugs(kind: type) -> list[tuple[str, type]]:
     """Name of the bug, and a subclass of the mechanism that has it."""
-    base: Any = kind
-    gaussian = hasattr(kind, "sensitivity_squared")
-
-    def bug(change) -> type:
-        """The mechanism with another call; `change` gets the true call to start from."""
-
-        def call(self, exact, noise):
-            return change(lambda e, n: base.__call__(self, e, n), exact, noise)
-
-        return type(base.__name__, (base,), {"__call__": call})
-
-    def bound(of) -> type:
-        """The mechanism with another idea of its sensitivity: scale and claim both follow from it."""
-        name = "sensitivity_squared" if gaussian else "sensitivity"
-
-        def within(cls, amount_nano: int, *, ell: int, slots: int, lattice: int, **column):
-            true = base.within(amount_nano, ell=ell, slots=slots, lattice=lattice, **column)
-            ratio = float(of(true) / getattr(true, name))
-            size = "sigma" if gaussian else "scale"
-            scale = getattr(true, size) * (math.sqrt(ratio) if gaussian else ratio)
-            made = replace(true, **{size: math.nextafter(scale, math.inf)})
-            return cls(**{field: getattr(made, field) for field in made.__dataclass_fields__})
-
-        return type(base.__name__, (base,), {name: property(of), "within": classmethod(within)})
-
-    def one_visit(m) -> Fraction:
-        return Fraction(m.column_l2_squared if gaussian else m.column_l1)
-
+    calls = {
+        "noise scale x 0.8": lambda true, exact, noise: true(exact, ScaledCalls(noise, 0.8)),
+        "half the noise": lambda true, exact, noise: true(exact, ScaledCalls(noise, 0.5)),
+        "noise reused for every slot": _reuse_noise,
+        "float noise drawn outside the module": _float_noise,
+        "low bits of the exact count in the output": _off_lattice,
+        "empty cells get no noise": _skip_empty,
+        "noise on visited cells only, by shape": _only_visited,
+        "counts clipped at their median": _clip_at_median,
+        "retry until nothing is negative": _retry,
+        "mean of two noisy answers, charged once": _twice,
+        "exception when a cell is empty": _refuse_empty,
+        "exception that tells a count": _tell_count,
+        "scale from the exact counts": _scale_from_counts,
+    }
+    visits_charged = {
+        "sensitivity for ell - 1 visits": lambda visits: Fraction(max(visits - 1, 1)),
+        "sqrt(ell) where ell is needed": lambda visits: Fraction(math.sqrt(visits)),
+    }
     return [
-        ("noise scale x 0.8", bug(lambda true, e, n: true(e, ScaledCalls(n, 0.8)))),
-        ("half the noise", bug(lambda true, e, n: true(e, ScaledCalls(n, 0.5)))),
-        ("sensitivity for ell - 1 visits", bound(lambda m: one_visit(m) * max(min(m.ell, m.slots) - 1, 1))),
-        (
-            "sqrt(ell) where ell is needed",
-            bound(lambda m: one_visit(m) * Fraction(math.sqrt(min(m.ell, m.slots)))),
-        ),
-        ("noise reused for every slot", bug(_reuse_noise)),
-        ("float noise drawn outside the module", bug(_float_noise)),
-        ("low bits of the exact count in the output", bug(_off_lattice)),
-        ("empty cells get no noise", bug(_skip_empty)),
-        ("noise on visited cells only, by shape", bug(_only_visited)),
-        ("counts clipped at their median", bug(_clip_at_median)),
-        ("retry until nothing is negative", bug(_retry)),
-        ("mean of two noisy answers, charged once", bug(_twice)),
-        ("exception when a cell is empty", bug(_refuse_empty)),
-        ("exception that tells a count", bug(_tell_count)),
-        ("scale from the exact counts", bug(_scale_from_counts)),
+        *((name, _other_call(kind, change)) for name, change in calls.items()),
+        *((name, _other_sensitivity(kind, charged)) for name, charged in visits_charged.items()),
     ]
+
+
+def _other_call(kind: Any, change: Callable[..., NoisyCounts]) -> type:
+    """The mechanism with another call; `change` gets the true call to start from."""
+
+    def call(self, exact, noise):
+        return change(lambda e, n: kind.__call__(self, e, n), exact, noise)
+
+    return type(kind.__name__, (kind,), {"__call__": call})
+
+
+def _other_sensitivity(kind: Any, charged: Callable[[int], Fraction]) -> type:
+    """The mechanism with another idea of how many visits to charge: scale and claim both follow from it."""
+    gaussian = hasattr(kind, "sensitivity_squared")
+    bound, size = ("sensitivity_squared", "sigma") if gaussian else ("sensitivity", "scale")
+
+    def sensitivity(self) -> Fraction:
+        return charged(min(self.ell, self.slots)) * (self.column_l2_squared if gaussian else self.column_l1)
+
+    def within(cls, amount_nano: int, **settings):
+        true = kind.within(amount_nano, **settings)
+        ratio = float(sensitivity(true) / getattr(true, bound))
+        scale = getattr(true, size) * (math.sqrt(ratio) if gaussian else ratio)
+        return cls(**{**asdict(true), size: math.nextafter(scale, math.inf)})
+
+    return type(kind.__name__, (kind,), {bound: property(sensitivity), "within": classmethod(within)})
 
 
 def _reuse_noise(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from shoal.audit.check import audit_pairs, findings
-from shoal.audit.lower_bound import bounds, runs_for, sample
+from shoal.audit.lower_bound import Bounds, bounds, runs_for, sample
 from shoal.audit.mutants import catch, planted
 from shoal.audit.pipelines import pipeline_of
 from shoal.audit.whole import sample_whole
@@ -83,30 +83,9 @@ def audit_mechanism(name: str, plan: AuditPlan, progress: Progress | None = None
     claimed_epsilon = claim.epsilon(plan.delta)
     claimed_mu = float(np.sqrt(2 * claim.rho)) if entry.has_mu else None
 
-    tell.stage(f"{name}: replay")
-    pairs = audit_pairs(pipeline, plan.extra_pairs)
-    uneven = pipeline_of(name, plan.epsilon, delta, uneven=True)
-    leaks = [*findings(pipeline, pairs, claim), *findings(uneven, pairs[:5], claim)]
-    problems = [f"replay of {leak.pair} ({leak.transcript}): {leak.problem}" for leak in leaks]
-
-    runs = plan.runs or runs_for(entry, plan.epsilon, delta)
-    tell.stage(f"{name}: runs", 2 * runs)
-    drawn = sample(entry, plan.epsilon, delta, OsNoise(), runs, advance=tell.advance)
-    found = bounds(*drawn, delta or 0.0, mu=entry.has_mu)
-    tell.stage(f"{name}: whole runs", 2 * plan.whole_runs)
-    whole = bounds(*sample_whole(pipeline, OsNoise(), plan.whole_runs, tell.advance), delta or 0.0)
-    problems += _above(found.epsilon, claimed_epsilon, "epsilon")
-    problems += _above(whole.epsilon, claimed_epsilon, "epsilon of the whole pipeline")
-    if found.mu is not None and claimed_mu is not None:
-        problems += _above(found.mu, claimed_mu, "mu")
-
-    mutants = planted(name)
-    tell.stage(f"{name}: planted bugs", len(mutants))
-    caught_by: dict[str, str | None] = {}
-    for mutant in mutants:
-        caught_by[mutant.name] = catch(mutant)
-        tell.advance(1)
-    problems += [f"planted bug not caught: {bug}" for bug, how in caught_by.items() if how is None]
+    pairs, leaks = _replay(name, plan, delta, tell)
+    found, whole = _lower_bounds(name, plan, delta, tell)
+    caught_by = _plant_bugs(name, tell)
     return AuditResult(
         mechanism=name,
         claimed_epsilon=claimed_epsilon,
@@ -117,16 +96,57 @@ def audit_mechanism(name: str, plan: AuditPlan, progress: Progress | None = None
         runs=found.runs,
         whole_lower_bound=whole.epsilon,
         whole_runs=whole.runs,
-        mutants_planted=len(mutants),
+        mutants_planted=len(caught_by),
         mutants_caught=sum(how is not None for how in caught_by.values()),
-        replay_pairs=len(pairs),
+        replay_pairs=pairs,
         replay_passed=not leaks,
         caught_by=caught_by,
-        problems=tuple(problems),
+        problems=(
+            *leaks,
+            *_above(found.epsilon, claimed_epsilon, "epsilon"),
+            *_above(whole.epsilon, claimed_epsilon, "epsilon of the whole pipeline"),
+            *_above(found.mu, claimed_mu, "mu"),
+            *(f"planted bug not caught: {bug}" for bug, how in caught_by.items() if how is None),
+        ),
     )
 
 
-def _above(bound: float, claim: float, what: str) -> list[str]:
-    if bound <= claim:
+def _replay(name: str, plan: AuditPlan, delta: float | None, tell: Progress) -> tuple[int, list[str]]:
+    """How many pairs were replayed, and what gave the data away."""
+    tell.stage(f"{name}: replay")
+    pipeline = pipeline_of(name, plan.epsilon, delta)
+    pairs = audit_pairs(pipeline, plan.extra_pairs)
+    uneven = pipeline_of(name, plan.epsilon, delta, uneven=True)
+    claim = pipeline.mechanism.loss()
+    leaks = [*findings(pipeline, pairs, claim), *findings(uneven, pairs[:5], claim)]
+    return len(pairs), [f"replay of {leak.pair} ({leak.transcript}): {leak.problem}" for leak in leaks]
+
+
+def _lower_bounds(name: str, plan: AuditPlan, delta: float | None, tell: Progress) -> tuple[Bounds, Bounds]:
+    """From many runs of the mechanism, and from some of the whole pipeline."""
+    entry = entry_of(name)
+    runs = plan.runs or runs_for(entry, plan.epsilon, delta)
+    tell.stage(f"{name}: runs", 2 * runs)
+    drawn = sample(entry, plan.epsilon, delta, OsNoise(), runs, advance=tell.advance)
+    found = bounds(*drawn, delta or 0.0, mu=entry.has_mu)
+    tell.stage(f"{name}: whole runs", 2 * plan.whole_runs)
+    pipeline = pipeline_of(name, plan.epsilon, delta)
+    seen = sample_whole(pipeline, OsNoise(), plan.whole_runs, tell.advance)
+    return found, bounds(*seen, delta or 0.0)
+
+
+def _plant_bugs(name: str, tell: Progress) -> dict[str, str | None]:
+    """Each planted bug, and how it was caught."""
+    mutants = planted(name)
+    tell.stage(f"{name}: planted bugs", len(mutants))
+    caught_by: dict[str, str | None] = {}
+    for mutant in mutants:
+        caught_by[mutant.name] = catch(mutant)
+        tell.advance(1)
+    return caught_by
+
+
+def _above(bound: float | None, claim: float | None, what: str) -> list[str]:
+    if bound is None or claim is None or bound <= claim:
         return []
     return [f"{what} is at least {bound:.6g} (wrong with probability 1e-6); the claim is {claim:.6g}"]
