@@ -78,7 +78,8 @@ def ours(city: Path) -> tuple[int, int, float]:
 
 TWO_WINDOWS = """
 with placed as (
-    select "user", site, (epoch_us(time) - {start}) // 3600000000 as slot, random() as first, random() as second
+    select "user", site, random() as first, random() as second,
+        (epoch_us(time) - {start}) // 3600000000 as slot
     from read_parquet('{files}') where epoch_us(time) >= {start} and epoch_us(time) < {end}
 ), visits as (
     select "user", site, slot, second from placed

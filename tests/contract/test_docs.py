@@ -35,7 +35,12 @@ def run_lines(body, folder, fails):
         if not line or line.startswith(("#", "make ", "git ", "cd ")):
             continue
         done = subprocess.run(
-            ["bash", "-c", line], cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=300
+            ["bash", "-c", line],
+            cwd=folder,
+            env=environment(folder),
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
         assert (done.returncode != 0) == fails, f"{line}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
@@ -50,7 +55,11 @@ def test_examples_run(page, tmp_path):
             (tmp_path / name).write_text(body, "utf-8")
         elif kind == "python":
             done = subprocess.run(
-                [sys.executable, "-c", body], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True
+                [sys.executable, "-c", body],
+                cwd=tmp_path,
+                env=environment(tmp_path),
+                capture_output=True,
+                text=True,
             )
             assert done.returncode == 0, f"{body}\n{done.stderr}"
 
@@ -64,13 +73,18 @@ def test_links_between_pages_lead_somewhere():
 def test_the_readme_shows_the_two_commands_first():
     first = BLOCK.search((ROOT / "README.md").read_text("utf-8"))
     assert first is not None
-    assert [line.split("#")[0].strip() for line in first[3].splitlines() if line] == ["make demo", "make test"]
+    assert [line.split("#")[0].strip() for line in first[3].splitlines() if line] == [
+        "make demo",
+        "make test",
+    ]
 
 
 MODULES = sorted((ROOT / "src" / "shoal").rglob("*.py"))
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if ">>> " in m.read_text("utf-8")], ids=lambda m: m.stem)
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if ">>> " in m.read_text("utf-8")], ids=lambda m: m.stem
+)
 def test_doctests(module):
     import doctest
     from importlib import import_module

@@ -119,6 +119,25 @@ def no_rows(town):
     town.events(user=pa.array([], pa.int64()), time=[], site=pa.array([], pa.string()))
 
 
+def open_quote(town):
+    town.csv('user,time,site\n1,"2026-03-02T10:00:00Z,S0\n2,2026-03-02T10:00:00Z,S1\n')
+
+
+def naive_among_dropped(town):
+    mixed_zones(town)
+    town.flags["--on-bad-row"] = "drop"
+
+
+def far_away(town):
+    (town.folder / "sites.csv").write_text(
+        "site,lon,lat\nS0,20.0,10.0\nS1,20.1,10.0\nS2,20,10.1\nS3,20.1,10.1\n"
+    )
+
+
+def owner_inside(town):
+    town.flags["--owner"] = town.flags["--out"] / "owner"
+
+
 def truncated(town):
     town.source.write_bytes(town.source.read_bytes()[:-20])
 
@@ -232,8 +251,14 @@ CASES = [
     (wrong_type, "wrong-type", 3, ""),
     (float_user, "user-type", 3, "text"),
     (empty_file, "empty-file", 3, ""),
-    (no_rows, "no-rows", 3, ""),
     (truncated, "corrupt-parquet", 3, ""),
+    (open_quote, "csv-quotes", 3, "line 2"),
+    (naive_among_dropped, "mixed-time-zones", 3, "offset"),
+    (far_away, "sites-away", 3, ""),
+    (owner_inside, "plan-folders", 2, "--owner"),
+    (set_flag(unit="trip"), "plan-unit", 2, "--column user="),
+    (set_flag(epsilon="1e300"), "epsilon-range", 2, "--epsilon"),
+    (set_flag(delta="1e-300"), "delta-range", 2, "--delta"),
     (not_there, "missing-file", 3, ""),
     (mixed_zones, "mixed-time-zones", 3, "offset"),
     (bad_time, "bad-row", 3, "line 2"),
@@ -309,6 +334,24 @@ def test_the_town_itself_is_fine(town, monkeypatch, capsys):
     assert (code, err) == (0, "")
     assert (town.folder / "release" / "manifest.json").exists()
     assert "One user" in out
+
+
+def test_nobody_at_all_gives_a_release_too(town, monkeypatch, capsys):
+    """Empty and one user are neighbours: both must run, and look alike but for the noise."""
+    no_rows(town)
+    assert run(town.arguments(), monkeypatch, capsys)[0] == 0
+    assert pq.read_metadata(town.folder / "release" / "density.parquet").num_rows == 4 * 24
+
+
+def test_another_unit_is_named_with_its_column(town, monkeypatch, capsys):
+    town.flags.update({"--unit": "vehicle-day", "--column": "user=user"})
+    code, _, _ = run(town.arguments(), monkeypatch, capsys)
+    assert code == 0
+    manifest = json.loads((town.folder / "release" / "manifest.json").read_text())
+    assert manifest["unit"].startswith('One vehicle-day: all events with one value of the column "user".')
+    assert manifest["guarantee"]["unit"] == "vehicle-day"
+    assert "user" not in manifest["promise"]
+    assert "not persons" in (town.folder / "release" / "README.md").read_text()
 
 
 def test_dropping_bad_rows_is_a_choice(town, monkeypatch, capsys):

@@ -42,8 +42,8 @@ class RowReport:
     def good(self) -> int:
         return self.rows - self.bad
 
-    def raise_if_bad(self) -> None:
-        """One error that says what is wrong and where, if anything is."""
+    def raise_if_unusable(self) -> None:
+        """Faults of the source as a whole, which no row can be dropped for: clocks that are not said."""
         if self.offset_times and self.naive_times:
             raise SourceError(
                 "mixed-time-zones",
@@ -56,6 +56,10 @@ class RowReport:
                 f"{self.naive_times} times have no time zone{self.where('naive-time')}.",
                 "Say which clock they show: --time-zone Europe/Paris, or --time-zone UTC.",
             )
+
+    def raise_if_bad(self) -> None:
+        """One error that says what is wrong and where, if anything is."""
+        self.raise_if_unusable()
         if self.bad:
             counts = "; ".join(
                 f"{count} {reason} ({REASONS[reason]}){self.where(reason)}"

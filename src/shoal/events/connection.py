@@ -10,8 +10,8 @@ from itertools import count
 import duckdb
 
 from shoal.errors import PlanError
-from shoal.events.files import check_packed
 from shoal.events.normalise import literal
+from shoal.events.quotes import check_quotes
 from shoal.events.schema import EventSource
 from shoal.events.times import ZONE_TABLE, needs_zone, time_roles
 from shoal.events.zones import zone_days
@@ -37,7 +37,8 @@ def prepared(
     source: EventSource, sites: Sequence[str] | None, connection: duckdb.DuckDBPyConnection
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str | None]]:
     """A cursor on the connection that knows the sites (as an ENUM type) and the zone's days."""
-    check_packed(source.paths)
+    if source.format == "csv":
+        check_quotes(source.paths, source.delimiter)
     with connection.cursor() as cursor:
         # Text with an offset is read in UTC; the setting belongs to this cursor alone.
         cursor.execute("SET TimeZone = 'UTC'")

@@ -9,7 +9,6 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -95,33 +94,27 @@ def check_readable(path: str) -> None:
 
 def read_header(files: Sequence[str], file_format: Format, delimiter: str | None) -> Header:
     """Names and types shared by all files; their rows are not read."""
-    header, rows = None, 0
-    for path in files:
-        if file_format == "parquet":
-            found, count = parquet_header(path)
-        else:
-            found, count = csv_header(path, delimiter)
-        rows += count
-        header = header or found
+    headers = [
+        parquet_header(path) if file_format == "parquet" else csv_header(path, delimiter) for path in files
+    ]
+    header = headers[0]
+    for path, found in zip(files, headers, strict=True):
         if found != header:
             raise different_schemas(files[0], header, path, found)
-    if header is None or rows == 0:
-        raise SourceError("no-rows", f'"{files[0]}" has a header but no rows.', "Check how it was written.")
     if file_format == "parquet":
         types = duckdb_types(files[0])
         header = Header(tuple(types), types)
     return header
 
 
-def parquet_header(path: str) -> tuple[Header, int]:
+def parquet_header(path: str) -> Header:
     try:
-        footer = pq.read_metadata(path)
-        schema = footer.schema.to_arrow_schema()
+        schema = pq.read_metadata(path).schema.to_arrow_schema()
     except (pa.ArrowException, OSError) as error:
         raise corrupt_parquet(path, error) from None
     check_names(path, schema.names)
     names = tuple(sorted(schema.names))  # parts may order columns differently: they are read by name
-    return Header(names, {name: str(schema.field(name).type) for name in names}), footer.num_rows
+    return Header(names, {name: str(schema.field(name).type) for name in names})
 
 
 def duckdb_types(path: str) -> dict[str, str]:
@@ -143,13 +136,12 @@ def corrupt_parquet(path: str, error: Exception) -> SourceError:
     )
 
 
-def csv_header(path: str, delimiter: str | None) -> tuple[Header, int]:
-    """The names in the first line, and 1 when something follows it, else 0."""
+def csv_header(path: str, delimiter: str | None) -> Header:
+    """The names in the first line."""
     try:
         with open_text(path, errors="surrogateescape") as lines:
             first = lines.readline()
             first.encode()  # bytes that are not UTF-8 further down are a matter of rows
-            follows = any(line.strip() for line in lines)
     except (UnicodeError, pa.ArrowException, OSError, EOFError) as error:
         raise SourceError(
             "unreadable-csv",
@@ -165,30 +157,7 @@ def csv_header(path: str, delimiter: str | None) -> tuple[Header, int]:
             "Add a header line to the file.",
         )
     check_names(path, names)
-    return Header(tuple(names), dict.fromkeys(names, "VARCHAR"), delimiter), int(follows)
-
-
-def check_packed(files: Sequence[str]) -> None:
-    """Packed files unpack to the end. DuckDB takes a damaged or cut one for a shorter file."""
-    for path in files:
-        if path.lower().endswith((".gz", ".zst")):
-            facts = os.stat(path)
-            unpack_all(path, facts.st_size, facts.st_mtime_ns)
-
-
-@lru_cache(maxsize=4096)
-def unpack_all(path: str, size: int, changed_ns: int) -> None:
-    """Unpack a file to nowhere; size and date make that happen once per version of the file."""
-    try:
-        with open_packed(path) as stream:
-            while stream.read(1 << 22):
-                pass
-    except (pa.ArrowException, OSError) as error:
-        raise SourceError(
-            "corrupt-packed-file",
-            f'"{path}" cannot be unpacked to its end ({str(error)[:120]}).',
-            "Copy or write it again; a truncated copy is the usual cause.",
-        ) from None
+    return Header(tuple(names), dict.fromkeys(names, "VARCHAR"), delimiter)
 
 
 def open_packed(path: str) -> Any:

@@ -103,7 +103,10 @@ def prepare_density(plan: DensityPlan) -> PreparedDensity:
         mechanism = DensityLaplace.within(counts.epsilon_nano, column_l1=weights.column_l1, **common)
     # What is promised is what was asked for; the noise is set so that the loss stays within it.
     guarantee = Guarantee(
-        epsilon=plan.epsilon, delta=plan.delta or 0.0, loss=mechanism.loss(), unit=Unit(plan.unit)
+        epsilon=plan.epsilon,
+        delta=plan.delta or 0.0,
+        loss=mechanism.loss(),
+        unit=Unit(plan.unit, source.columns["user"]),
     )
     return PreparedDensity(
         plan=plan, source=source, geography=geography, clock=clock, mechanism=mechanism, guarantee=guarantee
@@ -151,6 +154,7 @@ class DensityBuild:
         report = check_rows(source, sites=sites, progress=advance)
         if source.on_bad_row == "stop":
             report.raise_if_bad()
+        report.raise_if_unusable()
         self.rows = report.rows
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from shoal.flows.density import PreparedDensity
 
 
+READING = ("on_bad_row", "time_zone", "time_unit", "coordinate_scale", "point_seconds")
+
+
 def density_manifest(prepared: PreparedDensity, *, reproducible: bool) -> Manifest:
     """Guarantee, public parameters and spends of a density, before its files are hashed."""
     plan, loss, guarantee = prepared.plan, prepared.mechanism.loss(), prepared.guarantee
@@ -51,6 +54,7 @@ def public_parameters(prepared: PreparedDensity) -> dict:
         "noise_scale_people": scale / mechanism.lattice,
         "lattice": mechanism.lattice,
         "decimals": prepared.plan.decimals,
+        "reading": {name: getattr(prepared.source, name) for name in READING},
     }
 
 
@@ -61,10 +65,13 @@ def how_to_read(prepared: PreparedDensity) -> str:
     return (
         f"Each count is of bounded visits: a {plan.unit} is counted at most once per slot and in at most "
         f"{plan.ell} slots of the window, chosen at random, so whoever has more visits than that is "
-        f"under-counted. {plan.method.capitalize()} noise was added to every zone and slot: a single count "
-        f"is off by {error.mean_absolute:.1f} people on average, and by less than "
-        f"{error.half_interval:.1f} in 95 of 100 cases. Negative counts were removed in a way that keeps "
-        "each slot's total. `people_low` and `people_high` are the ends of the 95 % interval of the noise; "
-        "they do not cover what the bound leaves out. Counts much smaller than the noise say little; sums "
-        "over zones or slots say more."
+        f"under-counted. {plan.method.capitalize()} noise was added to every zone and slot: it is "
+        f"{error.mean_absolute:.1f} on average, and less than {error.half_interval:.1f} in 95 of 100 cases. "
+        "Then negative counts were removed in a way that keeps each slot's total where that is above zero: "
+        "the same amount was taken off every zone of a slot and what fell below zero was set to zero. So "
+        "where most zones of a slot are nearly empty, `people` in the busy ones is low by up to about the "
+        "size of the noise. `people_low` and `people_high` are the ends of the 95 % interval around the "
+        "noisy count, before that step; they do not cover what the bound leaves out. Counts much smaller "
+        "than the noise say little; sums over zones or slots say more."
+        + ("" if plan.unit == "user" else f" The columns called `people` count {plan.unit}s, not persons.")
     )

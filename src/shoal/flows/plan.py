@@ -54,6 +54,12 @@ class DensityPlan:
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         Unit(self.unit)
+        if self.unit != "user" and "user" not in self.source.columns:
+            raise PlanError(
+                "plan-unit",
+                f"visits are bounded per value of one column; the column of {self.unit} ids is not said.",
+                f"Pass --column user=NAME with the column of {self.unit} ids, not the one of persons.",
+            )
         if self.method not in METHODS:
             raise PlanError(
                 "plan-method", f"there is no method {self.method!r}.", f"Use {' or '.join(METHODS)}."
@@ -72,6 +78,13 @@ class DensityPlan:
             object.__setattr__(self, "delta", None)
         _check_whole("ell", self.ell, 1, 1_000_000, "Pass --ell 30, say: the visits kept per user.")
         _check_whole("decimals", self.decimals, 0, 6, "Pass --decimals 1, say.")
+        owner, out = os.path.abspath(self.owner), os.path.abspath(self.out)
+        if os.path.commonpath([owner, out]) == out:
+            raise PlanError(
+                "plan-folders",
+                "the owner's folder lies inside the release; raw figures must stay out of it.",
+                "Pass another --owner.",
+            )
         if not self.population.strip():
             raise PlanError("plan-population", "the plan names no population.", "Pass --population NAME.")
 

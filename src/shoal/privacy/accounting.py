@@ -24,6 +24,8 @@ from fractions import Fraction
 from shoal.errors import PlanError
 
 NANO = 10**9
+LARGEST_EPSILON = 1e5  # far beyond any protection; keeps the conversion inside floating point
+SMALLEST_DELTA = 1e-100
 _LOG_ALPHA_MIN, _LOG_ALPHA_MAX = math.log(1e-9), math.log(1e9)  # of alpha - 1
 
 
@@ -89,16 +91,22 @@ def nano(amount: str | float | int | Decimal) -> int:
 def check_epsilon(epsilon: float) -> float:
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not math.isfinite(epsilon):
         raise PlanError("epsilon-range", f"epsilon must be a finite number; got {epsilon}.", _SAY_EPSILON)
-    if epsilon <= 0:
-        raise PlanError("epsilon-range", f"epsilon must be above 0; got {epsilon}.", _SAY_EPSILON)
+    if not 0 < epsilon <= LARGEST_EPSILON:
+        raise PlanError(
+            "epsilon-range",
+            f"epsilon must be above 0 and at most {LARGEST_EPSILON:g}; got {epsilon}.",
+            _SAY_EPSILON,
+        )
     return float(epsilon)
 
 
 def check_delta(delta: float) -> float:
     if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not math.isfinite(delta):
         raise PlanError("delta-range", f"delta must be a finite number; got {delta}.", _SAY_DELTA)
-    if not 0 < delta < 1:
-        raise PlanError("delta-range", f"delta must lie between 0 and 1; got {delta}.", _SAY_DELTA)
+    if not SMALLEST_DELTA <= delta < 1:
+        raise PlanError(
+            "delta-range", f"delta must be at least {SMALLEST_DELTA:g} and below 1; got {delta}.", _SAY_DELTA
+        )
     return float(delta)
 
 

@@ -32,10 +32,10 @@ class Guarantee:
 
     @property
     def sentence(self) -> str:
-        tail = "" if self.delta == 0 else f", but for a chance of {self.delta:g}"
+        tail = "" if self.delta == 0 else f", but for a chance of {in_full(self.delta)}"
         return (
             f"Adding or removing one {self.unit.name} changes the probability of any output "
-            f"by a factor of at most e^{self.epsilon:.6g}{tail}."
+            f"by a factor of at most e^{in_full(self.epsilon)}{tail}."
         )
 
     def to_manifest(self) -> dict:
@@ -47,3 +47,12 @@ class Guarantee:
             "unit": self.unit.name,
             "neighbours": f"add or remove one {self.unit.name}",
         }
+
+
+def in_full(number: float) -> str:
+    """Every digit of a promised number: rounding for looks might promise more than was paid for.
+
+    >>> in_full(1.0), in_full(1.0000004), in_full(1e-6)
+    ('1', '1.0000004', '1e-06')
+    """
+    return repr(float(number)).removesuffix(".0")

@@ -27,6 +27,8 @@ import numpy as np
 
 from shoal.errors import GuaranteeError
 
+LARGEST = 2**61  # of counts and of noise: their sum stays inside int64
+LARGEST_SCALE = 2.0**55  # noise beyond LARGEST is then a matter of e^-64
 PARALLEL_FROM = 40_000  # draws; below this a second process costs more than it saves
 
 
@@ -104,15 +106,15 @@ class SeededNoise:
 def _check_query(exact: np.ndarray, scale: float) -> None:
     if not isinstance(exact, np.ndarray) or exact.dtype != np.int64:
         raise GuaranteeError("noise-lattice", "noise is drawn on 64-bit integers of a public lattice only.")
-    if not (np.isfinite(scale) and scale > 0):
-        raise GuaranteeError("noise-scale", "the scale of the noise must be a finite number above 0.")
+    if not 0 < scale <= LARGEST_SCALE:
+        raise GuaranteeError("noise-scale", "the scale of the noise must be above 0 and fit the lattice.")
+    if exact.size and (int(exact.min()) < -LARGEST or int(exact.max()) > LARGEST):
+        raise GuaranteeError("noise-lattice", "the counts do not fit the lattice; use a coarser one.")
 
 
 def _add(kind: str, exact: np.ndarray, scale: float, processes: int) -> np.ndarray:
     """exact + integer noise. Noise does not depend on `exact`, so it may be drawn elsewhere."""
     _check_query(exact, scale)
-    if exact.size and int(np.abs(exact).max()) > 2**61:
-        raise GuaranteeError("noise-lattice", "the counts do not fit the lattice; use a coarser one.")
     if exact.size < PARALLEL_FROM or processes < 2:
         noise = draw(kind, scale, exact.size)
     else:
@@ -133,8 +135,8 @@ def draw(kind: str, scale: float, count: int) -> np.ndarray:
     for start in range(0, count, 10_000):
         stop = min(count, start + 10_000)
         noise[start:stop] = measurement([0] * (stop - start))
-    # OpenDP saturates at the ends of int64; far inside them the addition below is exact.
-    if count and int(np.abs(noise).max()) > 2**61:
+    # OpenDP saturates at the ends of int64; far inside them the addition is exact.
+    if count and (int(noise.min()) < -LARGEST or int(noise.max()) > LARGEST):
         raise GuaranteeError("noise-scale", "the noise does not fit the lattice; use a coarser one.")
     return noise
 
@@ -150,7 +152,8 @@ def _vectors():
 def _draw_in_processes(kind: str, scale: float, count: int, processes: int) -> np.ndarray:
     """The sampler holds the interpreter, so more cores need more processes; they share nothing but a pipe."""
     shares = [count // processes + (i < count % processes) for i in range(processes)]
-    command = [sys.executable, "-m", "shoal.privacy.noise", kind, float(scale).hex()]
+    # -P: nothing is imported from the working directory, which may hold anything.
+    command = [sys.executable, "-P", "-m", "shoal.privacy.noise", kind, float(scale).hex()]
     children = [
         subprocess.Popen([*command, str(share)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
         for share in shares[1:]

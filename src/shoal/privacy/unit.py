@@ -11,13 +11,17 @@ from shoal.errors import PlanError
 class Unit:
     """One user by default; the owner may declare another where a person cannot be told.
 
+    Contributions are bounded per value of the column that plays the role `user`. So another unit needs that
+    column named: it must hold one value per unit.
+
     >>> Unit().sentence
     'One user: all events of one person in the window.'
-    >>> Unit("vehicle-day").sentence
-    'One vehicle-day, as declared by the owner; this is not a person and no promise per person is made.'
+    >>> print(Unit("vehicle-day", "shift").sentence[:65])
+    One vehicle-day: all events with one value of the column "shift".
     """
 
     name: str = "user"
+    column: str = "user"
 
     def __post_init__(self) -> None:
         if not self.name.strip() or "\n" in self.name:
@@ -28,6 +32,6 @@ class Unit:
         if self.name == "user":
             return "One user: all events of one person in the window."
         return (
-            f"One {self.name}, as declared by the owner; "
-            "this is not a person and no promise per person is made."
+            f'One {self.name}: all events with one value of the column "{self.column}". '
+            "As declared by the owner, this is not a person, and no promise per person is made."
         )

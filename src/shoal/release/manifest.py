@@ -49,7 +49,8 @@ class Manifest:
     )
     reproducible: bool = False
     tuned_on_private_data: bool = False
-    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    # The day alone: the moment would tell how long the run took, which depends on the data.
+    created: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
     files: Mapping[str, FileEntry] = field(default_factory=dict)  # filled in when the folder is sealed
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shoal.privacy.guarantee import in_full
 from shoal.release.manifest import Manifest
 
 
@@ -48,9 +49,10 @@ def _guarantee(manifest: Manifest) -> str:
 
 def _price(guarantee: Mapping[str, Any]) -> str:
     epsilon, delta = guarantee["epsilon"], guarantee["delta"]
-    rho = f", rho = {guarantee['rho']:g}" if "rho" in guarantee else ""
-    return f"Differential privacy with epsilon = {epsilon:g}, delta = {delta:g}{rho}; neighbours: " + (
-        f"{guarantee['neighbours']}."
+    rho = f", rho = {in_full(guarantee['rho'])}" if "rho" in guarantee else ""
+    return (
+        f"Differential privacy with epsilon = {in_full(epsilon)}, delta = {in_full(delta)}{rho}; neighbours: "
+        + (f"{guarantee['neighbours']}.")
     )
 
 

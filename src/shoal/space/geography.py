@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from shoal.errors import PlanError
+from shoal.errors import GeometryError, PlanError
 from shoal.space.checks import Choice
 from shoal.space.grid import square_grid
 from shoal.space.h3zones import h3_zones
@@ -80,7 +80,14 @@ def open_geography(plan: SpacePlan, *, has_sites: bool, planar: bool) -> Geograp
     if has_sites:
         sites = _sites(plan)
         zones = _zones(plan, sites.crs is None)
-        return Geography(zones, sites, voronoi_weights(sites, zones))
+        weights = voronoi_weights(sites, zones)
+        if weights.column_l1 == 0:
+            raise GeometryError(
+                "sites-outside",
+                "no site's cell overlaps a zone, so there is nothing to count.",
+                "Check that zones and sites are of the same city, and their coordinate systems.",
+            )
+        return Geography(zones, sites, weights)
     zones = _zones(plan, planar)
     _check_same_map(zones, planar)
     if not planar:

@@ -8,7 +8,7 @@ import pytest
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.density_gaussian import DensityGaussian
 from shoal.mechanisms.density_laplace import DensityLaplace
-from shoal.privacy.noise import SeededNoise
+from shoal.privacy.noise import PARALLEL_FROM, OsNoise, SeededNoise
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.exact import ExactCounts
 
@@ -97,6 +97,36 @@ def test_anything_else_than_what_the_noise_was_scaled_for_is_refused(mechanism, 
     with pytest.raises(GuaranteeError):
         mechanism(WRONG[case], spy)
     assert spy.calls == []
+
+
+@pytest.mark.parametrize("noise", [OsNoise(), SeededNoise(1)], ids=["os", "seeded"])
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_what_does_not_fit_the_lattice_is_refused(noise, kind):
+    """A saturated draw plus an exact count would publish the count."""
+    draw = getattr(noise, kind)
+    for scale in (1e22, 2.0**60, 0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(GuaranteeError, match="noise-scale"):
+            draw("counts", np.zeros(3, np.int64), scale)
+    for extreme in (-(2**63), 2**63 - 1):
+        with pytest.raises(GuaranteeError, match="noise-lattice"):
+            draw("counts", np.array([extreme], np.int64), 1.0)
+
+
+def test_a_saturated_sampler_is_refused(monkeypatch):
+    import opendp.measurements
+
+    for extreme in (-(2**63), 2**63 - 1):
+        saturated = lambda *_, extreme=extreme, **__: lambda zeros: [extreme] * len(zeros)  # noqa: E731
+        monkeypatch.setattr(opendp.measurements, "make_laplace", saturated)
+        with pytest.raises(GuaranteeError, match="noise-scale"):
+            OsNoise().laplace("counts", np.zeros(3, np.int64), 1.0)
+
+
+def test_noise_is_not_taken_from_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "opendp.py").write_text("raise SystemExit('imported from the working directory')")
+    monkeypatch.chdir(tmp_path)
+    noisy = OsNoise(processes=2).laplace("counts", np.zeros(PARALLEL_FROM, np.int64), 10.0)
+    assert 8 < np.abs(noisy).mean() < 12
 
 
 def test_floats_get_no_noise():

@@ -49,8 +49,8 @@ def test_a_unit_has_a_name_on_one_line(name):
 
 
 def test_another_unit_is_never_called_a_user_or_a_person():
-    assert "not a person" in Unit("trip").sentence
-    assert "user" not in Unit("trip").sentence
+    assert "not a person" in Unit("trip", "journey").sentence
+    assert "user" not in Unit("trip", "journey").sentence
 
 
 @pytest.mark.parametrize("module", [guarantee, unit])

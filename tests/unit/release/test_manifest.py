@@ -142,7 +142,7 @@ def test_text_that_is_not_a_manifest(spoil) -> None:
 
 
 def test_other_unit_is_named_in_the_first_line() -> None:
-    unit = Unit("vehicle-day")
+    unit = Unit("vehicle-day", "shift")
     guarantee = Guarantee.of(Loss.pure(10**9), delta=None, unit=unit)
     manifest = private(unit=unit.sentence, guarantee=guarantee.to_manifest(), promise=guarantee.sentence)
     assert "user" not in manifest.to_json().splitlines()[1]

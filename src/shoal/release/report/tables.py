@@ -273,7 +273,7 @@ def _when(created: Any) -> str:
         moment = datetime.fromisoformat(str(created))
     except ValueError:
         return str(created)
-    return f"{moment.day} {moment:%b %Y, %H:%M} {moment.tzname() or ''}".rstrip()
+    return f"{moment.day} {moment:%b %Y}"
 
 
 def _words(key: str) -> str:
