@@ -149,6 +149,17 @@ def as_nobody() -> None:
     os.seteuid(NOBODY)
 
 
+def let_nobody_in(folder: Path, *owned: Path) -> None:
+    """Nobody may walk down to `folder`, however deep the test runner put it, and owns the rest."""
+    top = Path(tempfile.gettempdir()).resolve()
+    for path in (folder, *folder.parents):
+        if path == top or top not in path.parents:
+            break
+        path.chmod(path.stat().st_mode | 0o011)
+    for path in owned:
+        os.chown(path, NOBODY, NOBODY)
+
+
 def test_read_only_folder_is_refused_before_anything_is_spent(folder: Path) -> None:
     place = folder / "place"
     place.mkdir()
@@ -158,10 +169,7 @@ def test_read_only_folder_is_refused_before_anything_is_spent(folder: Path) -> N
     before = lambda: None  # noqa: E731
     if os.geteuid() == 0:
         before = as_nobody
-        for path in (folder, folder.parent, folder.parent.parent):
-            path.chmod(path.stat().st_mode | 0o011)
-        for path in (ledger.parent, ledger, place):
-            os.chown(path, NOBODY, NOBODY)
+        let_nobody_in(folder, ledger.parent, ledger, place)
     assert attempt(place, before, ledger) == REFUSED
     check(place, REFUSED, ledger)
     assert open_ledger(ledger).state().population("town").spent_nano == 0
@@ -178,10 +186,7 @@ def test_read_only_ledger_stops_the_release(folder: Path) -> None:
     before = lambda: None  # noqa: E731
     if os.geteuid() == 0:
         before = as_nobody
-        for path in (folder, folder.parent, folder.parent.parent):
-            path.chmod(path.stat().st_mode | 0o011)
-        for path in (ledger.parent, ledger, place):
-            os.chown(path, NOBODY, NOBODY)
+        let_nobody_in(folder, ledger.parent, ledger, place)
     ledger.chmod(0o400)
     ledger.parent.chmod(0o500)
     assert attempt(place, before, ledger) == REFUSED
