@@ -13,11 +13,34 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from numba import njit, uint64
 
 from shoal.engine.grouping import counting_sort, digest_users
+from shoal.engine.prf import split_key
 from shoal.errors import OutputError
 
 BUCKETS = 64
+BUCKET_PURPOSE = 4
+
+
+def bucket_of(users: pa.Array, run_key: bytes) -> np.ndarray:
+    """The bucket of each row: a function of the user's id alone. Only memory depends on how even it is."""
+    if not pa.types.is_integer(users.type):
+        return (digest_users(users, run_key) % np.uint64(BUCKETS)).astype(np.int32)
+    numbers = users.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return _mix(numbers, split_key(run_key, BUCKET_PURPOSE)[0])
+
+
+@njit(cache=True, nogil=True)
+def _mix(numbers, key):
+    """Bits of each number mixed with the key (the finaliser of splitmix64), as a bucket."""
+    bucket = np.empty(numbers.size, np.int32)
+    for i in range(numbers.size):
+        x = uint64(numbers[i]) ^ key
+        x = (x ^ (x >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> uint64(27))) * uint64(0x94D049BB133111EB)
+        bucket[i] = (x ^ (x >> uint64(31))) % uint64(BUCKETS)
+    return bucket
 
 
 class UserBuckets:
@@ -42,8 +65,7 @@ class UserBuckets:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Sort the rows of a batch into their buckets."""
-        bucket = (digest_users(batch.column("user"), self._run_key) % np.uint64(BUCKETS)).astype(np.int32)
-        first, order = counting_sort(bucket, BUCKETS)
+        first, order = counting_sort(bucket_of(batch.column("user"), self._run_key), BUCKETS)
         ordered = batch.take(pa.array(order))
         for b in range(BUCKETS):
             if first[b + 1] > first[b]:

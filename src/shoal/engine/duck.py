@@ -25,7 +25,7 @@ class DuckEngine:
 
     name: str = "duckdb"
     threads: int = 0  # 0: one per core
-    spill_mib: int = 256
+    spill_mib: int = 768
     temp_folder: str | None = None
 
     def sum_users(
