@@ -7,7 +7,7 @@ QUICK  ?=
 export QUICK
 
 ifeq ($(UV),)
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check
 else
 INSTALL = $(UV) pip install --quiet --python $(BIN)/python
 endif
