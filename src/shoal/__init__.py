@@ -1,3 +1,76 @@
-"""Publish the movement of a crowd without giving away a person."""
+"""Publish the movement of a crowd without giving away a person.
+
+The names below are the public ones; each is imported from its room when it is first used.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shoal.errors import ShoalError
+    from shoal.events.checks import check_rows
+    from shoal.events.simulate import preset_named, simulate_city
+    from shoal.events.source import open_source
+    from shoal.events.trip_reader import read_trips
+    from shoal.events.trips import TripRule
+    from shoal.flows.density import prepare_density, run_density
+    from shoal.flows.plan import DensityPlan, read_plan
+    from shoal.privacy.ledger import open_ledger
+    from shoal.release.publish import publish
+    from shoal.release.verify import check_release
+    from shoal.space.clock import Clock
+    from shoal.space.sites import read_sites
+    from shoal.space.zones import read_zones
 
 __version__ = "0.1.0"
+
+_ROOMS = {
+    "Clock": "space.clock",
+    "DensityPlan": "flows.plan",
+    "ShoalError": "errors",
+    "TripRule": "events.trips",
+    "check_release": "release.verify",
+    "check_rows": "events.checks",
+    "open_ledger": "privacy.ledger",
+    "open_source": "events.source",
+    "prepare_density": "flows.density",
+    "preset_named": "events.simulate",
+    "publish": "release.publish",
+    "read_plan": "flows.plan",
+    "read_sites": "space.sites",
+    "read_trips": "events.trip_reader",
+    "read_zones": "space.zones",
+    "run_density": "flows.density",
+    "simulate_city": "events.simulate",
+}
+
+__all__ = [  # noqa: RUF022
+    "DensityPlan",
+    "read_plan",
+    "prepare_density",
+    "run_density",
+    "open_ledger",
+    "publish",
+    "check_release",
+    "open_source",
+    "check_rows",
+    "read_trips",
+    "TripRule",
+    "read_zones",
+    "read_sites",
+    "Clock",
+    "preset_named",
+    "simulate_city",
+    "ShoalError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'shoal' has no attribute {name!r}")
+    return getattr(_import_module(f"shoal.{_ROOMS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

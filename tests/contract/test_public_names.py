@@ -1,0 +1,33 @@
+"""The flat public names: each is there, comes from one room, and is what that room calls it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import shoal
+
+
+@pytest.mark.parametrize("name", [name for name in shoal.__all__ if name != "__version__"])
+def test_each_public_name_is_there(name):
+    assert getattr(shoal, name).__name__ == name
+    assert name in dir(shoal)
+
+
+def test_the_list_the_rooms_and_the_types_agree():
+    tree = ast.parse(Path(shoal.__file__).read_text("utf-8"))
+    typed = {
+        alias.name: node.module
+        for branch in ast.walk(tree)
+        if isinstance(branch, ast.If)
+        for node in branch.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert typed == {name: f"shoal.{room}" for name, room in shoal._ROOMS.items()}
+    assert set(shoal._ROOMS) == set(shoal.__all__) - {"__version__"}
+
+
+def test_other_names_are_refused():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = shoal.nothing
