@@ -233,8 +233,8 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
     def touched(*args, **kwargs):
         raise AssertionError("a row was read")
 
-    for name in ("scan", "check_rows", "bound_visits"):
-        monkeypatch.setattr(f"shoal.flows.density.{name}", touched)
+    for name in ("flows.density.check_rows", "flows.density.bound_visits", "events.placed.scan"):
+        monkeypatch.setattr(f"shoal.{name}", touched)
     code, out, _ = shoal(["density", "run", "--plan", plan, "--dry-run"], monkeypatch, capsys)
     assert code == 0
     told = " ".join(out.split())

@@ -15,23 +15,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-
-import pyarrow as pa
 
 from shoal.engine.density import bound_visits, exact_counts, exact_people
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Engine
 from shoal.engine.visits import VisitKernel
-from shoal.errors import SourceError
 from shoal.events.checks import check_rows
-from shoal.events.readers import scan
+from shoal.events.placed import PlacedEvents
 from shoal.events.schema import EventSource
 from shoal.events.source import open_source
 from shoal.flows.density_manifest import density_manifest, how_to_read
-from shoal.flows.owner_report import write_owner_report
+from shoal.flows.owner_report import report_is_of, write_owner_report
 from shoal.flows.plan import DensityPlan
 from shoal.flows.progress import Progress, Silent
 from shoal.mechanisms.density_gaussian import DensityGaussian
@@ -174,7 +170,7 @@ class DensityBuild:
     def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path:
         """The owner's page; counts again without a cap where the release was stored before."""
         path = owner / "report.html"
-        if made.reused and path.exists():
+        if made.reused and report_is_of(made, path):
             return path
         if self.exact is None:
             key = OsNoise().run_key()
@@ -198,21 +194,9 @@ class DensityBuild:
                 self.tell.stage(stages[what], self.rows)
             self.tell.advance(rows)
 
-        return bound_visits(self.engine, self._events(), kernel, advance)
-
-    def _events(self) -> Iterator[pa.RecordBatch]:
-        """Placed events in the window. Past the check, an error tells nothing of the rows."""
-        source, geography = self.prepared.source, self.prepared.geography
-        edges = self.prepared.clock.edges_us
-        window = (int(edges[0]), int(edges[-1]))
-        try:
-            yield from geography.place(scan(source, sites=geography.site_ids, window_us=window))
-        except (SourceError, OSError, pa.ArrowException):
-            raise SourceError(
-                "source-changed",
-                "the events can no longer be read the way they were checked.",
-                "Leave the files alone during a run; `shoal inspect` checks them again.",
-            ) from None
+        window = (int(clock.edges_us[0]), int(clock.edges_us[-1]))
+        events = PlacedEvents(source=self.prepared.source, geography=geography, window_us=window)
+        return bound_visits(self.engine, events, kernel, advance)
 
 
 def _release(making: DensityBuild, ledger: Ledger) -> Committed:
@@ -233,8 +217,7 @@ def _release(making: DensityBuild, ledger: Ledger) -> Committed:
 def _experiment(making: DensityBuild, ledger: Ledger, owner: Path) -> Committed:
     """A seeded run: to the owner's folder, without a spend, marked in manifest and ledger."""
     plan = making.prepared.plan
-    assert plan.seed is not None
-    noise = SeededNoise(plan.seed)
+    noise = SeededNoise(plan.seed or 0)
     making.check()
     path = write_for_owner(owner / f"seeded-{plan.seed}", lambda folder: making(folder, noise))
     ledger.disclose(plan.population, "seeded density, not for publication", str(path))

@@ -41,13 +41,23 @@ def write_owner_report(
     write_density_report(path, inputs)
     hours = np.floor(clock.hours_local).astype(int)
     utility = density_utility(exact, estimate.people, estimate.low, estimate.high, hour_of_day=hours)
-    figures = {name: value for name, value in asdict(utility).items() if isinstance(value, float | int)}
+    figures: dict = {"manifest_sha256": made.manifest_sha256}
+    figures |= {name: value for name, value in asdict(utility).items() if isinstance(value, float | int)}
     with open(
         os.open(path.parent / "utility.json", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w"
     ) as file:
         json.dump(figures, file, indent=2)
     ledger.disclose(prepared.plan.population, "owner's report with exact counts", str(path))
     return path
+
+
+def report_is_of(made: Committed, path: Path) -> bool:
+    """Whether the report at `path` was drawn for this very release."""
+    try:
+        figures = json.loads((path.parent / "utility.json").read_text("utf-8"))
+        return path.is_file() and figures["manifest_sha256"] == made.manifest_sha256
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _budget(ledger: Ledger, prepared: PreparedDensity) -> dict:
