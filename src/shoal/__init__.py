@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from shoal.events.source import open_source
     from shoal.events.trip_reader import read_trips
     from shoal.events.trips import TripRule
-    from shoal.flows.density import prepare_density, run_density
+    from shoal.flows.density import run_density
     from shoal.flows.plan import DensityPlan, read_plan
+    from shoal.flows.prepare import prepare_density
     from shoal.privacy.ledger import open_ledger
     from shoal.release.publish import publish
     from shoal.release.verify import check_release
@@ -33,7 +34,7 @@ _ROOMS = {
     "check_rows": "events.checks",
     "open_ledger": "privacy.ledger",
     "open_source": "events.source",
-    "prepare_density": "flows.density",
+    "prepare_density": "flows.prepare",
     "preset_named": "events.simulate",
     "publish": "release.publish",
     "read_plan": "flows.plan",

@@ -387,7 +387,7 @@ def test_unexpected_errors_show_no_traceback(town, monkeypatch, capsys):
     def broken(*args, **kwargs):
         raise RuntimeError("user 123456 is at S0")
 
-    monkeypatch.setattr("shoal.flows.density.prepare_density", broken)
+    monkeypatch.setattr("shoal.flows.prepare.prepare_density", broken)
     code, _, err = run(town.arguments(), monkeypatch, capsys)
     assert code == 1
     assert err.startswith("internal-error: ")

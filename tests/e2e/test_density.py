@@ -15,7 +15,8 @@ from shoal.cli.main import main
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
 from shoal.flows.city_plan import write_city_plan
-from shoal.flows.density import prepare_density, run_density
+from shoal.flows.density import run_density
+from shoal.flows.prepare import prepare_density
 from shoal.flows.plan import DensityPlan, read_plan
 from shoal.privacy.ledger import open_ledger
 from shoal.space.sites import read_sites

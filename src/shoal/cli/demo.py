@@ -25,9 +25,8 @@ def demo(out: Path, users: int, seed: int, as_json: bool) -> None:
     Run it again: what is there already is used again, and nothing is spent twice.
     """
     if not as_json:
-        click.echo(
-            f"Simulating {users:,} people and releasing how many were where, hour by hour, into {out}/"
-        )
+        click.echo(f"{users:,} simulated people: how many were where, hour by hour, goes to {out}/")
+    from shoal.cli.density_words import near
     from shoal.flows.demo import run_demo
 
     with Bars(quiet=as_json) as bars:
@@ -47,24 +46,24 @@ def demo(out: Path, users: int, seed: int, as_json: bool) -> None:
         click.echo(
             "The demo was here already: nothing was computed or spent again. Delete the folder to start over."
         )
+    release, ledger = near(made.result.release), near(made.ledger)
+    plan, again = near(made.city / "density.toml"), near(made.result.release.parent / "release-2")
     click.echo(
         f"""
-release   {_near(made.result.release)}        what a recipient gets: shoal verify {_near(made.result.release)}
-report    {_near(made.result.report)}    for the owner alone: open it in a browser
-ledger    {made.ledger}     SHOAL_LEDGER={made.ledger} shoal ledger show {made.prepared.plan.population}
-plan      {made.city / "density.toml"}  change it and run: shoal density run --plan ...
+release  {release}
+         what a recipient gets; check it as one: shoal verify {release}
+report   {near(made.result.report)}
+         for the owner alone, with raw figures: open it in a browser
+ledger   SHOAL_LEDGER={ledger} shoal ledger show {made.prepared.plan.population}
+again    SHOAL_LEDGER={ledger} shoal density run --plan {plan} --epsilon 2 --out {again}
 
 {guarantee.unit.sentence}
 {guarantee.sentence}
 
-Against the raw counts (owner's eyes only): mean relative error {made.utility["mean_relative_error"]:.3f}, \
-correlation {made.utility["pearson"]:.3f}."""
+Against the raw counts (owner's eyes only): mean relative error \
+{_figure(made.utility["mean_relative_error"])}, correlation {_figure(made.utility["pearson"])}."""
     )
 
 
-def _near(path: Path | None) -> str:
-    """Relative to here where that is shorter to read."""
-    if path is None:
-        return "none"
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+def _figure(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.3f}"

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
 from shoal.events.schema import SourcePlan
-
-if TYPE_CHECKING:
-    from shoal.flows.density import PreparedDensity
 
 
 @click.group()
@@ -53,21 +49,30 @@ def _box(context: click.Context, parameter: click.Parameter, value: str | None):
 @click.option(
     "--delta", type=float, help="Small chance left out of the promise.  [default: 1e-6; laplace: none]"
 )
-@click.option("--method", help="gaussian (default) or laplace.")
-@click.option("--ell", type=int, help="Visits kept per user.  [default: 30]")
-@click.option("--unit", help="What the promise covers.  [default: user]")
+@click.option(
+    "--method", metavar="gaussian|laplace", help="Kind of noise; laplace is pure.  [default: gaussian]"
+)
+@click.option("--ell", type=int, help="Visits kept per user; more visits, more noise.  [default: 30]")
+@click.option(
+    "--unit", help="What the promise covers; another unit needs --column user=NAME.  [default: user]"
+)
 @click.option("--zones", help="Zones: GeoJSON, GeoParquet, Shapefile or GeoPackage.")
 @click.option("--zone-id", help="Column with the zones' ids; `row` numbers them.")
 @click.option("--zone-name", help="Column with the zones' names.")
 @click.option("--zones-crs", help="Coordinate system of the zones where the file does not say.")
+@click.option("--zones-layer", help="Layer of a file of zones with several.")
 @click.option("--repair-zones", is_flag=True, default=None, help="Repair self-intersecting polygons.")
 @click.option(
     "--holes", type=click.Choice(["stop", "warn", "allow"]), help="Gaps between zones.  [default: stop]"
 )
 @click.option("--sites", help="Sites: CSV or Parquet with site, lon, lat, or a file of points.")
 @click.option("--site-id", help="Column with the sites' ids; `row` numbers them.")
+@click.option("--site-lon", help="Column with the sites' longitudes (or x, with --sites-crs).")
+@click.option("--site-lat", help="Column with the sites' latitudes (or y, with --sites-crs).")
 @click.option("--sites-crs", help="Coordinate system of the sites where the file does not say.")
-@click.option("--box", callback=_box, help="west,south,east,north of a grid.")
+@click.option(
+    "--box", callback=_box, help="west,south,east,north of a grid or of H3 cells (longitude first)."
+)
 @click.option("--cell-m", type=float, help="Side of the squares of a grid over --box, in metres.")
 @click.option("--h3", type=int, help="Resolution of H3 cells over --box.")
 @click.option("--start", help="First day (or local time) of the window.")
@@ -92,19 +97,23 @@ def run(
     The budget is reserved before anything is counted. `--time-zone` is the local clock of the window and of
     times without a zone of their own.
     """
+    from shoal.cli.density_words import print_dry_run, print_result
     from shoal.engine.duck import DuckEngine
-    from shoal.flows.density import prepare_density, run_density
+    from shoal.flows.density import run_density
     from shoal.flows.plan import DensityPlan, merge, read_plan
+    from shoal.flows.prepare import prepare_density
     from shoal.privacy.ledger import open_ledger
 
     settings = merge(read_plan(plan) if plan else {}, _settings(source_options, flags))
     prepared = prepare_density(DensityPlan.from_settings(settings))
+    ledger = open_ledger()
     if dry_run:
-        _print_dry_run(prepared, as_json)
+        print_dry_run(prepared, ledger, as_json)
         return
     with Bars(quiet=as_json) as bars:
-        result = run_density(prepared, open_ledger(), engine=DuckEngine(threads=threads), progress=bars)
-    _print_result(prepared, result, as_json)
+        engine = DuckEngine(threads=threads)
+        result = run_density(prepared, ledger, engine=engine, progress=bars, confirm=bars.confirm)
+    print_result(prepared, result, ledger, as_json)
 
 
 def _settings(source: SourcePlan, flags: dict[str, Any]) -> dict[str, Any]:
@@ -116,10 +125,13 @@ def _settings(source: SourcePlan, flags: dict[str, Any]) -> dict[str, Any]:
         "zone_id",
         "zone_name",
         "zones_crs",
+        "zones_layer",
         "repair_zones",
         "holes",
         "sites",
         "site_id",
+        "site_lon",
+        "site_lat",
         "sites_crs",
         "box",
         "cell_m",
@@ -134,65 +146,3 @@ def _settings(source: SourcePlan, flags: dict[str, Any]) -> dict[str, Any]:
         "space": {name: flags[name] for name in space},
         "window": window,
     }
-
-
-def _print_dry_run(prepared: PreparedDensity, as_json: bool) -> None:
-    from dataclasses import asdict
-
-    from shoal.flows.density_manifest import public_parameters
-    from shoal.flows.expected import expected_error
-
-    plan, loss, error = prepared.plan, prepared.mechanism.loss(), None
-    error = expected_error(prepared.mechanism, prepared.geography.zones.count)
-    if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "plan": asdict(plan),
-                    "public": public_parameters(prepared),
-                    "guarantee": prepared.guarantee.to_manifest(),
-                    "spends": [{"name": "counts", "mechanism": prepared.mechanism.name, "rho": loss.rho}],
-                    "expected_error": asdict(error),
-                    "budget": _budget(plan.population),
-                },
-                indent=2,
-            )
-        )
-        return
-    from shoal.cli.dry_run import print_dry_run
-
-    print_dry_run(prepared, error, _budget(plan.population))
-
-
-def _budget(name: str) -> dict[str, Any] | None:
-    from shoal.privacy.ledger import open_ledger
-
-    population = open_ledger().state().populations.get(name)
-    if population is None:
-        return None
-    return {
-        "currency": population.currency,
-        "limit_nano": population.limit_nano,
-        "left_nano": population.left_nano,
-    }
-
-
-def _print_result(prepared: PreparedDensity, result: Any, as_json: bool) -> None:
-    if as_json:
-        shown = {
-            "release": str(result.release),
-            "report": str(result.report),
-            "reused": result.reused,
-            "publishable": result.publishable,
-            "guarantee": prepared.guarantee.to_manifest(),
-        }
-        click.echo(json.dumps(shown, indent=2))
-        return
-    if result.reused:
-        click.echo("This run was released before: here it is again, and nothing was spent.")
-    click.echo(f"release  {result.release}")
-    click.echo(f"report   {result.report}   (owner's eyes only: it shows raw figures)")
-    click.echo(prepared.guarantee.unit.sentence)
-    click.echo(prepared.guarantee.sentence)
-    if not result.publishable:
-        click.echo("Seeded: repeatable, not for publication.")

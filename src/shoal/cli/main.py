@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from importlib import import_module
@@ -39,6 +40,13 @@ class LazyGroup(click.Group):
             return None
         module, name, _ = COMMANDS[cmd_name]
         return getattr(import_module(f"shoal.cli.{module}"), name)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]):
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise click.UsageError(f"there is no command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -10,8 +10,10 @@ from pathlib import Path
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import city_identity, holds_city, simulate_city
 from shoal.flows.city_plan import write_city_plan
-from shoal.flows.density import DensityResult, PreparedDensity, prepare_density, run_density
+from shoal.flows.density import DensityResult, run_density
+from shoal.flows.owner_report import utility_file
 from shoal.flows.plan import DensityPlan, read_plan
+from shoal.flows.prepare import PreparedDensity, prepare_density
 from shoal.flows.progress import Progress
 from shoal.privacy.accounting import rho_for
 from shoal.privacy.ledger import Ledger, open_ledger
@@ -44,7 +46,7 @@ def run_demo(folder: Path, *, users: int, seed: int, progress: Progress) -> Demo
     plan = DensityPlan.from_settings(read_plan(plan_file))
     prepared = _unreleased_or_present(prepare_density(plan), book)
     result = run_density(prepared, book, progress=progress)
-    utility = json.loads((Path(plan.owner) / "utility.json").read_text("utf-8"))
+    utility = json.loads(utility_file(result.report).read_text("utf-8"))
     return Demo(city=city, ledger=folder / "ledger.sqlite", prepared=prepared, result=result, utility=utility)
 
 

@@ -12,101 +12,47 @@ report       raw against released, for the owner's folder only
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.engine.density import bound_visits, exact_counts, exact_people
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Engine
 from shoal.engine.visits import VisitKernel
+from shoal.errors import OutputError, PlanError, ShoalError
 from shoal.events.checks import check_rows
 from shoal.events.placed import PlacedEvents
-from shoal.events.schema import EventSource
-from shoal.events.source import open_source
 from shoal.flows.density_manifest import density_manifest, how_to_read
-from shoal.flows.owner_report import report_is_of, write_owner_report
-from shoal.flows.plan import DensityPlan
+from shoal.flows.owner_report import report_of, write_owner_report
+from shoal.flows.prepare import PreparedDensity
 from shoal.flows.progress import Progress, Silent
-from shoal.mechanisms.density_gaussian import DensityGaussian
-from shoal.mechanisms.density_laplace import DensityLaplace
 from shoal.postprocess.density import estimate_density
-from shoal.privacy.budget import Budget
-from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
-from shoal.privacy.unit import Unit
 from shoal.release.density_files import FILES, write_density
 from shoal.release.folder import Committed, ReleaseRequest, release, write_for_owner
-from shoal.release.manifest import Manifest
+from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.readme import recipient_readme
 from shoal.release.staging import unwritable
-from shoal.space.clock import Clock
-from shoal.space.geography import Geography, open_geography
+from shoal.release.verify import sha256_file
 from shoal.stages.bounded import ExactDensity
 
+NOBODY = "No event lies in the window and the zones, so the release would be noise alone."
 VISITS_CAP = 250  # visits per user that enter the number of visits; plain densities do not release it
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedDensity:
-    """A plan with its public things opened. Nothing here depends on a row of the events."""
-
-    plan: DensityPlan
-    source: EventSource
-    geography: Geography = field(repr=False)
-    clock: Clock
-    mechanism: DensityGaussian | DensityLaplace
-    guarantee: Guarantee
-
-    def key(self) -> str:
-        """Names the run: the same plan on the same files is the same release."""
-        settings = {k: v for k, v in asdict(self.plan).items() if k not in ("out", "owner")}
-        files = [(path, os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in self.source.paths]
-        zones, sites = self.geography.zones.digest(), self.geography.sites
-        named = ["density", settings, files, zones, sites and sites.digest()]
-        return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
 class DensityResult:
-    """Where the release lies, and the owner's report."""
+    """Where the release lies and the owner's report; `rows` and `bad_rows` are for the owner's eyes."""
 
     release: Path
-    report: Path | None
+    report: Path
     reused: bool
     publishable: bool
-
-
-def prepare_density(plan: DensityPlan) -> PreparedDensity:
-    """Open everything public and set the noise; reads headers of the events, no rows."""
-    clock = Clock(**asdict(plan.window))
-    source = open_source(**vars(plan.source))
-    geography = open_geography(plan.space, has_sites=source.shape.has_sites, planar=source.planar)
-    budget = Budget.of(plan.epsilon, plan.delta)
-    counts, _ = budget.take("counts", 1)
-    weights, common = (
-        geography.weights,
-        {"ell": plan.ell, "slots": clock.slots, "lattice": geography.weights.lattice},
-    )
-    mechanism: DensityGaussian | DensityLaplace
-    if plan.method == "gaussian":
-        squared = weights.column_l2_squared
-        mechanism = DensityGaussian.within(counts.rho_nano, column_l2_squared=squared, **common)
-    else:
-        mechanism = DensityLaplace.within(counts.epsilon_nano, column_l1=weights.column_l1, **common)
-    # What is promised is what was asked for; the noise is set so that the loss stays within it.
-    guarantee = Guarantee(
-        epsilon=plan.epsilon,
-        delta=plan.delta or 0.0,
-        loss=mechanism.loss(),
-        unit=Unit(plan.unit, source.columns["user"]),
-    )
-    return PreparedDensity(
-        plan=plan, source=source, geography=geography, clock=clock, mechanism=mechanism, guarantee=guarantee
-    )
+    rows: int | None  # None: stored before, so not read again
+    bad_rows: int | None
 
 
 def run_density(
@@ -115,25 +61,53 @@ def run_density(
     *,
     engine: Engine | None = None,
     progress: Progress | None = None,
+    confirm: Callable[[str], bool] | None = None,
 ) -> DensityResult:
-    """Check, reserve, count, add noise, write, commit, report."""
+    """Check, reserve, count, add noise, write, commit, report.
+
+    `confirm` is asked before anything is spent where no event at all would be counted; by default the run
+    goes on, since nobody and somebody must look alike to a recipient.
+    """
     plan, tell = prepared.plan, progress or Silent()
     owner = _owner_folder(Path(plan.owner))
-    making = DensityBuild(prepared, engine or DuckEngine(), tell)
+    making = DensityBuild(prepared, engine or DuckEngine(), tell, confirm)
     ledger.state().population(plan.population)  # a name that does not exist is said before any work
     made = _release(making, ledger) if plan.seed is None else _experiment(making, ledger, owner)
-    report = making.report(owner, made, ledger)
-    return DensityResult(release=made.path, report=report, reused=made.reused, publishable=plan.seed is None)
+    try:
+        report = making.report(owner, made, ledger)
+    except (ShoalError, OSError) as error:
+        why = error.message if isinstance(error, ShoalError) else f"{error.strerror}."
+        raise OutputError(
+            "report-failed",
+            f"the release is in place at {made.path}, but the owner's report could not be drawn: {why}",
+            "Mend that and run the same command again: it draws the report and spends nothing.",
+        ) from error
+    return DensityResult(
+        release=made.path,
+        report=report,
+        reused=made.reused,
+        publishable=plan.seed is None,
+        rows=making.rows,
+        bad_rows=making.bad_rows,
+    )
 
 
 class DensityBuild:
     """The part between reserve and commit: raw events in, files of the release out."""
 
-    def __init__(self, prepared: PreparedDensity, engine: Engine, progress: Progress) -> None:
+    def __init__(
+        self,
+        prepared: PreparedDensity,
+        engine: Engine,
+        progress: Progress,
+        confirm: Callable[[str], bool] | None = None,
+    ) -> None:
         self.prepared = prepared
         self.engine = engine
         self.tell = progress
+        self.confirm = confirm
         self.rows: int | None = None
+        self.bad_rows: int | None = None
         self.exact: ExactDensity | None = None  # for the owner's report
 
     def check(self) -> None:
@@ -151,7 +125,22 @@ class DensityBuild:
         if source.on_bad_row == "stop":
             report.raise_if_bad()
         report.raise_if_unusable()
-        self.rows = report.rows
+        self.rows, self.bad_rows = report.rows, report.bad
+        if self.confirm and not self._anybody() and not self.confirm(NOBODY):
+            raise PlanError(
+                "nobody-counted",
+                "no event lies in the window and the zones; nothing was spent.",
+                "Check --start, --end, --time-zone, the zones and the order of coordinates.",
+            )
+
+    def _anybody(self) -> bool:
+        """Whether any event would be counted; stops reading at the first one."""
+        return any(bool((batch["site"].to_numpy() >= 0).any()) for batch in self._events())
+
+    def _events(self) -> PlacedEvents:
+        edges = self.prepared.clock.edges_us
+        window = (int(edges[0]), int(edges[-1]))
+        return PlacedEvents(source=self.prepared.source, geography=self.prepared.geography, window_us=window)
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
         prepared, plan = self.prepared, self.prepared.plan
@@ -170,8 +159,8 @@ class DensityBuild:
     def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path:
         """The owner's page; counts again without a cap where the release was stored before."""
         path = owner / "report.html"
-        if made.reused and report_is_of(made, path):
-            return path
+        if made.reused and (drawn := report_of(made, path)):
+            return drawn
         if self.exact is None:
             key = OsNoise().run_key()
             _, self.exact = self._count(key, self.prepared.plan.ell)
@@ -194,9 +183,7 @@ class DensityBuild:
                 self.tell.stage(stages[what], self.rows)
             self.tell.advance(rows)
 
-        window = (int(clock.edges_us[0]), int(clock.edges_us[-1]))
-        events = PlacedEvents(source=self.prepared.source, geography=geography, window_us=window)
-        return bound_visits(self.engine, events, kernel, advance)
+        return bound_visits(self.engine, self._events(), kernel, advance)
 
 
 def _release(making: DensityBuild, ledger: Ledger) -> Committed:
@@ -219,12 +206,21 @@ def _experiment(making: DensityBuild, ledger: Ledger, owner: Path) -> Committed:
     plan = making.prepared.plan
     noise = SeededNoise(plan.seed or 0)
     making.check()
-    path = write_for_owner(owner / f"seeded-{plan.seed}", lambda folder: making(folder, noise))
-    ledger.disclose(plan.population, "seeded density, not for publication", str(path))
-    return Committed(path=path, manifest_sha256="", reused=False)
+    out = owner / f"seeded-{plan.seed}"
+    ledger.disclose(plan.population, "seeded density, not for publication", str(out))  # before it is seen
+    path = write_for_owner(out, lambda folder: making(folder, noise))
+    return Committed(path=path, manifest_sha256=sha256_file(path / "manifest.json"), reused=False)
 
 
 def _owner_folder(path: Path) -> Path:
+    """The owner's folder, made and tried before anything is spent; never inside a release."""
+    path = path.resolve()
+    if any((folder / MANIFEST).is_file() for folder in (path, *path.parents)):
+        raise OutputError(
+            "owner-in-release",
+            f"the owner's folder {path} lies in a release; raw figures must stay out of it.",
+            "Pass another --owner.",
+        )
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         probe = path / f".probe-{os.getpid()}"

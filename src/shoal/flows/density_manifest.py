@@ -11,7 +11,7 @@ from shoal.release.density_files import FILES
 from shoal.release.manifest import Manifest
 
 if TYPE_CHECKING:
-    from shoal.flows.density import PreparedDensity
+    from shoal.flows.prepare import PreparedDensity
 
 
 READING = ("on_bad_row", "time_zone", "time_unit", "coordinate_scale", "point_seconds")
@@ -60,18 +60,23 @@ def public_parameters(prepared: PreparedDensity) -> dict:
 
 def how_to_read(prepared: PreparedDensity) -> str:
     """For the recipient: what a count is, how large the noise is."""
-    plan = prepared.plan
+    plan, sites = prepared.plan, prepared.geography.sites
     error = expected_error(prepared.mechanism, prepared.geography.zones.count)
     return (
-        f"Each count is of bounded visits: a {plan.unit} is counted at most once per slot and in at most "
+        f"Counted are the {plan.unit}s in the owner's records, not all people. "
+        + ("" if sites is None else f"Visits were seen at {sites.count} sites and shared out by area. ")
+        + f"Each count is of bounded visits: a {plan.unit} is counted at most once per slot and in at most "
         f"{plan.ell} slots of the window, chosen at random, so whoever has more visits than that is "
         f"under-counted. {plan.method.capitalize()} noise was added to every zone and slot: it is "
         f"{error.mean_absolute:.1f} on average, and less than {error.half_interval:.1f} in 95 of 100 cases. "
         "Then negative counts were removed in a way that keeps each slot's total where that is above zero: "
         "the same amount was taken off every zone of a slot and what fell below zero was set to zero. So "
         "where most zones of a slot are nearly empty, `people` in the busy ones is low by up to about the "
-        "size of the noise. `people_low` and `people_high` are the ends of the 95 % interval around the "
-        "noisy count, before that step; they do not cover what the bound leaves out. Counts much smaller "
-        "than the noise say little; sums over zones or slots say more."
+        "size of the noise, and the nearly empty ones are high on average: sum over zones rather than over "
+        "the slots of a quiet zone. The noise of a sum of n counts grows like the square root of n. "
+        "`people_low` and `people_high` are the ends of the 95 % interval around the noisy count, before "
+        "that step, cut at zero; they do not cover what the bound leaves out. Counts much smaller than the "
+        "noise say little. In the manifest, `noise_scale_people` is the noise of one count in people: its "
+        f"{'standard deviation' if plan.method == 'gaussian' else 'mean size (the scale b)'}."
         + ("" if plan.unit == "user" else f" The columns called `people` count {plan.unit}s, not persons.")
     )

@@ -16,7 +16,6 @@ class ExpectedError:
     mean_absolute: float  # of one zone and slot
     half_interval: float  # 95 %
     city_slot: float  # standard deviation of a slot's total over all zones
-    ten_percent_from: float  # a count from which the mean relative error is below 10 %
 
 
 def expected_error(mechanism: DensityGaussian | DensityLaplace, zones: int) -> ExpectedError:
@@ -31,5 +30,4 @@ def expected_error(mechanism: DensityGaussian | DensityLaplace, zones: int) -> E
         mean_absolute=mean,
         half_interval=half,
         city_slot=sigma * math.sqrt(zones),
-        ten_percent_from=10 * mean,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +19,7 @@ from shoal.release.folder import Committed
 from shoal.release.report.density import DensityReportInputs, write_density_report
 
 if TYPE_CHECKING:
-    from shoal.flows.density import PreparedDensity
+    from shoal.flows.prepare import PreparedDensity
 
 
 def write_owner_report(
@@ -38,26 +39,59 @@ def write_owner_report(
         budget=_budget(ledger, prepared),
         title=f"Density of {prepared.plan.population}",
     )
+    ledger.disclose(
+        prepared.plan.population, "owner's report with exact counts", str(path)
+    )  # before it is seen
+    _keep_earlier(path, made)
     write_density_report(path, inputs)
     hours = np.floor(clock.hours_local).astype(int)
     utility = density_utility(exact, estimate.people, estimate.low, estimate.high, hour_of_day=hours)
     figures: dict = {"manifest_sha256": made.manifest_sha256}
-    figures |= {name: value for name, value in asdict(utility).items() if isinstance(value, float | int)}
+    figures |= {
+        name: _plain(value) for name, value in asdict(utility).items() if isinstance(value, float | int)
+    }
     with open(
         os.open(path.parent / "utility.json", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w"
     ) as file:
         json.dump(figures, file, indent=2)
-    ledger.disclose(prepared.plan.population, "owner's report with exact counts", str(path))
     return path
 
 
-def report_is_of(made: Committed, path: Path) -> bool:
-    """Whether the report at `path` was drawn for this very release."""
+def report_of(made: Committed, path: Path) -> Path | None:
+    """The report that was drawn for this very release: at `path`, or where a later one moved it to."""
+    earlier = _earlier(path, made.manifest_sha256)
+    if earlier.is_file():
+        return earlier
+    return path if path.is_file() and _release_of(path) == made.manifest_sha256 else None
+
+
+def utility_file(report: Path) -> Path:
+    """The figures beside a report: utility.json, or utility-HASH.json for one that was moved."""
+    return report.with_name(report.name.replace("report", "utility", 1)).with_suffix(".json")
+
+
+def _keep_earlier(path: Path, made: Committed) -> None:
+    """A report of another release makes room, under a name that tells whose it is."""
+    release = _release_of(path)
+    if path.is_file() and release and release != made.manifest_sha256:
+        for file in (path, utility_file(path)):
+            file.rename(_earlier(file, release))
+
+
+def _release_of(path: Path) -> str | None:
     try:
-        figures = json.loads((path.parent / "utility.json").read_text("utf-8"))
-        return path.is_file() and figures["manifest_sha256"] == made.manifest_sha256
+        return str(json.loads(utility_file(path).read_text("utf-8"))["manifest_sha256"])
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return None
+
+
+def _earlier(path: Path, manifest_sha256: str) -> Path:
+    return path.with_stem(f"{path.stem}-{manifest_sha256[:12]}")
+
+
+def _plain(value: float) -> float | None:
+    """JSON has no word for a figure that does not exist."""
+    return value if math.isfinite(value) else None
 
 
 def _budget(ledger: Ledger, prepared: PreparedDensity) -> dict:

@@ -78,7 +78,7 @@ class DensityPlan:
             object.__setattr__(self, "delta", None)
         _check_whole("ell", self.ell, 1, 1_000_000, "Pass --ell 30, say: the visits kept per user.")
         _check_whole("decimals", self.decimals, 0, 6, "Pass --decimals 1, say.")
-        owner, out = os.path.abspath(self.owner), os.path.abspath(self.out)
+        owner, out = os.path.realpath(self.owner), os.path.realpath(self.out)
         if os.path.commonpath([owner, out]) == out:
             raise PlanError(
                 "plan-folders",

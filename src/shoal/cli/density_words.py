@@ -1,0 +1,174 @@
+"""What `shoal density run` prints: a dry run (plan, price, expected error), or the result of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from shoal.flows.density import DensityResult
+    from shoal.flows.expected import ExpectedError
+    from shoal.flows.prepare import PreparedDensity
+    from shoal.privacy.ledger import Ledger, Population
+
+COUNTS = (10, 100, 1000)  # people in a zone and slot, to show what the noise means
+
+
+def print_dry_run(prepared: PreparedDensity, ledger: Ledger, as_json: bool) -> None:
+    """Everything the run would do, from public parameters and the ledger alone."""
+    from shoal.flows.density_manifest import public_parameters
+    from shoal.flows.expected import expected_error
+
+    error = expected_error(prepared.mechanism, prepared.geography.zones.count)
+    population = ledger.state().populations.get(prepared.plan.population)
+    if not as_json:
+        _print_plan(prepared, error, population)
+        return
+    loss = prepared.mechanism.loss()
+    budget = population and {
+        "currency": population.currency,
+        "limit_nano": population.limit_nano,
+        "left_nano": population.left_nano,
+    }
+    shown = {
+        "plan": asdict(prepared.plan),
+        "public": public_parameters(prepared),
+        "guarantee": prepared.guarantee.to_manifest(),
+        "spends": [{"name": "counts", "mechanism": prepared.mechanism.name, "rho": loss.rho}],
+        "expected_error": asdict(error),
+        "budget": budget,
+        "obstacles": _obstacles(prepared, population),
+    }
+    click.echo(json.dumps(shown, indent=2))
+
+
+def print_result(prepared: PreparedDensity, result: DensityResult, ledger: Ledger, as_json: bool) -> None:
+    """Where things are, what was promised, what was spent and what is left."""
+    population = ledger.state().population(prepared.plan.population)
+    if as_json:
+        shown = {
+            "release": str(result.release),
+            "report": str(result.report),
+            "reused": result.reused,
+            "publishable": result.publishable,
+            "guarantee": prepared.guarantee.to_manifest(),
+            "budget_left_nano": population.left_nano,
+            "budget_currency": population.currency,
+        }
+        click.echo(json.dumps(shown, indent=2))
+        return
+    if result.reused:
+        click.echo("This run was released before: here it is again, and nothing was spent.")
+        if result.release != Path(prepared.plan.out).resolve():
+            click.echo(
+                f"{prepared.plan.out} was not written; --run-id NAME makes another release, and spends."
+            )
+    click.echo(f"release  {near(result.release)}")
+    click.echo(f"report   {near(result.report)}   (owner's eyes only: it shows raw figures)")
+    if not result.publishable:
+        click.echo("Seeded: repeatable, so it protects nobody and is not for publication. Nothing was spent.")
+        return
+    if result.rows is not None:
+        click.echo(f"rows     {result.rows:,} read, {result.bad_rows:,} dropped as bad   (owner's eyes only)")
+    click.echo(f"budget   {_spent(prepared, population, result.reused)}")
+    click.echo(f"{prepared.guarantee.unit.sentence}\n{prepared.guarantee.sentence}")
+
+
+def near(path: Path) -> str:
+    """Relative to here where that is shorter to read."""
+    shown = os.path.relpath(path)
+    return shown if not shown.startswith("..") else str(path)
+
+
+def _spent(prepared: PreparedDensity, population: Population, reused: bool) -> str:
+    from shoal.privacy.ledger.amounts import show_nano
+
+    loss = prepared.mechanism.loss()
+    cost = loss.rho_nano if population.currency == "rho" else loss.pure_epsilon_nano or 0
+    left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
+    spent = "nothing" if reused else f"{population.currency} = {show_nano(cost)}"
+    return f'{spent} spent; "{population.name}" has {population.currency} = {left} left of {limit}'
+
+
+def _print_plan(prepared: PreparedDensity, error: ExpectedError, population: Population | None) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    console.print("[bold]Dry run[/bold]: no row of the events was read, nothing was spent.\n")
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, words in [*_public(prepared), *_price(prepared, population), *_error(error)]:
+        table.add_row(escape(name), escape(words))
+    console.print(table)
+    for obstacle in _obstacles(prepared, population):
+        console.print(f"\n[red]The run would stop:[/red] {escape(obstacle)}", soft_wrap=True)
+    promise = f"{prepared.guarantee.unit.sentence} {prepared.guarantee.sentence}"
+    console.print(f"\n{escape(promise)}", soft_wrap=True)
+
+
+def _public(prepared: PreparedDensity) -> list[tuple[str, str]]:
+    plan, source, clock, geography = prepared.plan, prepared.source, prepared.clock, prepared.geography
+    sites = "" if geography.sites is None else f", {geography.sites.count:,} sites"
+    columns = ", ".join(f"{role}={name}" for role, name in source.columns.items())
+    slots = f"{clock.slots} slots of {clock.slot_minutes} min"
+    return [
+        ("source", f"{len(source.paths)} {source.format} file(s), shape {source.shape}, {columns}"),
+        *(("  guessed", words) for words in source.guessed),
+        ("zones", f"{geography.zones.count:,} zones{sites}"),
+        *(("  note", words) for words in geography.zones.notes),
+        ("window", f"{clock.start} to {clock.end}, {clock.time_zone}: {slots}"),
+        ("bound", f"once per {plan.unit} and slot, at most {plan.ell} visits per {plan.unit}"),
+        ("method", prepared.mechanism.name),
+        ("written to", f"{plan.out}, and for the owner {plan.owner}"),
+    ]
+
+
+def _price(prepared: PreparedDensity, population: Population | None) -> list[tuple[str, str]]:
+    from shoal.privacy.ledger.amounts import show_nano
+
+    loss, plan = prepared.mechanism.loss(), prepared.plan
+    rho = f"rho = {show_nano(loss.rho_nano)}"
+    pure = "" if loss.pure_epsilon_nano is None else f"epsilon = {show_nano(loss.pure_epsilon_nano)}"
+    if population is None:
+        return [("spends", f"counts: {rho}{pure and f', pure {pure}'}")]
+    cost = pure if population.currency == "epsilon" else rho
+    left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
+    budget = f"{population.currency} = {left} left of {limit}"
+    return [("spends", f"counts: {cost or rho}"), (f'budget of "{plan.population}"', budget)]
+
+
+def _obstacles(prepared: PreparedDensity, population: Population | None) -> list[str]:
+    """What would stop the run before it spends anything."""
+    loss, plan = prepared.mechanism.loss(), prepared.plan
+    found = []
+    if population is None:
+        found.append(
+            f'the ledger has no population "{plan.population}": shoal ledger create {plan.population} ...'
+        )
+    else:
+        cost = loss.rho_nano if population.currency == "rho" else loss.pure_epsilon_nano
+        if cost is None:
+            found.append(f'"{plan.population}" takes pure releases only: use --method laplace.')
+        elif cost > population.left_nano:
+            found.append(f'the budget left of "{plan.population}" is not enough for this release.')
+    if plan.seed is None and os.path.lexists(plan.out):
+        found.append(f"{plan.out} exists (unless it is this very release, which is returned for free).")
+    return found
+
+
+def _error(error: ExpectedError) -> list[tuple[str, str]]:
+    relative = ", ".join(f"{error.mean_absolute / count:.0%} of {count:,}" for count in COUNTS)
+    return [
+        ("expected error", f"{error.mean_absolute:,.1f} people per zone and slot on average: {relative}"),
+        ("", f"within {error.half_interval:,.1f} in 95 of 100 cases"),
+        ("", f"{error.city_slot:,.0f} (standard deviation) for a slot's total over all zones"),
+        ("", "busier zones, larger cells or slots, a larger epsilon or a smaller --ell make it smaller"),
+    ]
