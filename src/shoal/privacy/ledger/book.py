@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import re
 import secrets
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from shoal.errors import BudgetExceeded, LedgerError
-from shoal.privacy.accounting import Loss
+from shoal.privacy.accounting import Loss, check_delta
 from shoal.privacy.ledger.amounts import CURRENCIES, check_nano, cost_nano, show_nano
-from shoal.privacy.ledger.chain import GENESIS, link, read_chain
+from shoal.privacy.ledger.chain import GENESIS, Row, link, read_chain
 from shoal.privacy.ledger.protocol import Finding, Store, StoredRow
-from shoal.privacy.ledger.state import AlreadyReleased, Population, Spend, State, fold, token_sha256
+from shoal.privacy.ledger.state import AlreadyReleased, Population, Spend, State, apply, fold, token_sha256
 
 Answer = TypeVar("Answer")
 Content = Mapping[str, Any]
@@ -53,10 +54,8 @@ class Ledger:
         check_nano(limit_nano, currency)
         if currency not in CURRENCIES:
             raise LedgerError("bad-currency", f"a population counts in rho or epsilon; got {currency!r}.")
-        if delta is not None and not 0 < delta < 1:
-            raise LedgerError(
-                "delta-range", f"delta must be between 0 and 1; got {delta}.", "Pass 1e-6, say."
-            )
+        if delta is not None:
+            check_delta(delta)
 
         def decide(state: State) -> tuple[Content, None]:
             if name in state.populations:
@@ -129,7 +128,7 @@ class Ledger:
             cost = self._cost(loss, owner.currency)
             if key in owner.released:
                 return None, owner.released[key]
-            self._check_fits(owner, cost)
+            self._refuse_if_short(owner, loss, cost)
             content = {
                 "kind": "reserve",
                 "population": population,
@@ -150,10 +149,24 @@ class Ledger:
 
         return self._append(decide)
 
+    def check_fits(self, population: str, loss: Loss) -> None:
+        """Raise what `reserve` would raise now: population, currency, budget, a ledger that cannot be used.
+
+        Writes nothing, so another run may still take the budget before the reserve.
+        """
+        self.state().population(population)  # first, so that asking makes no file
+
+        def decide(state: State) -> tuple[None, None]:
+            owner = state.population(population)
+            self._refuse_if_short(owner, loss, self._cost(loss, owner.currency))
+            return None, None
+
+        self._append(decide)
+
     def commit(self, reservation: Reservation, manifest_sha256: str, path: str) -> AlreadyReleased:
         """Tie a reserve to the one release it paid for; once, and only with the reserve's token."""
         _sha256(manifest_sha256)
-        _text(path, "path", longest=5000)
+        _path(path)
 
         def decide(state: State) -> tuple[Content, AlreadyReleased]:
             spend = state.by_reservation.get(reservation.reservation)
@@ -180,7 +193,7 @@ class Ledger:
         """Record a release that is not differentially private: where it is, and no epsilon."""
         _text(key, "key")
         _text(what, "what")
-        _text(path, "path", longest=5000)
+        _path(path)
         _sha256(manifest_sha256)
         released = AlreadyReleased(reservation=reservation, path=path, manifest_sha256=manifest_sha256)
 
@@ -253,13 +266,20 @@ class Ledger:
     def _check_fits(self, owner: Population, cost: int) -> None:
         """Refuse what does not fit; `left` is without every reserve, resolved or not."""
         if cost > owner.left_nano:
-            flag = "--epsilon" if owner.currency == "epsilon" or owner.delta else "--rho"
             raise BudgetExceeded(
                 "budget-exceeded",
                 f"this release needs {owner.currency} = {show_nano(cost)}; "
                 f'the population "{owner.name}" has {show_nano(owner.left_nano)} left.',
-                f"Lower {flag}, or ask the owner to raise the budget with `shoal ledger raise`.",
+                f"Lower --epsilon, or raise the budget with `shoal ledger raise {shlex.quote(owner.name)}`.",
             )
+
+    def _refuse_if_short(self, owner: Population, loss: Loss, cost: int) -> None:
+        try:
+            self._check_fits(owner, cost)
+        except BudgetExceeded as error:
+            if owner.currency == "epsilon" or loss.pure_epsilon_nano is None:
+                raise
+            raise BudgetExceeded(error.code, error.message, f"{error.remedy} {_PURE_IS_DEAR}") from None
 
     def _check_commit(self, owner: Population, spend: Spend, token: str) -> None:
         """One commit per key, by the holder of the reserve's token."""
@@ -268,7 +288,7 @@ class Ledger:
         if spend.key in owner.released:
             raise LedgerError(
                 "already-committed",
-                "a release was committed under this key before; this run stays recorded as spent.",
+                "a release was committed under this key before.",
                 "Run the same command again to get the committed release.",
             )
 
@@ -285,10 +305,22 @@ class Ledger:
             now = datetime.now(UTC).isoformat(timespec="microseconds")
             # A clock set back must not make the rows look reordered.
             content = {**content, "at": max(now, state.last_at)}
-            return link(stored[-1].digest if stored else GENESIS, len(stored) + 1, content)
+            row = link(stored[-1].digest if stored else GENESIS, len(stored) + 1, content)
+            self._check_row(state, Row(row.seq, content, row.digest))
+            return row
 
         self.store.append(step)
         return answers[-1]
+
+    def _check_row(self, state: State, row: Row) -> None:
+        """The reader's rules on the row about to be written: a row they reject would lock the ledger."""
+        findings = apply(state, row)
+        if findings:
+            raise LedgerError(
+                "ledger-rule",
+                f"the ledger does not write this {row.content['kind']}: {findings[0].message}",
+                "Nothing was recorded.",
+            )
 
 
 def new_reservation() -> str:
@@ -297,7 +329,7 @@ def new_reservation() -> str:
 
 def _state(stored: list[StoredRow], where: str) -> State:
     rows, findings = read_chain(stored)
-    state, more = fold(rows)
+    state, more = fold(rows, where)
     findings += more
     if findings:
         raise LedgerError(
@@ -318,7 +350,20 @@ def _text(value: object, name: str, *, longest: int = 1000, empty: bool = False)
     return value
 
 
+def _path(value: object) -> str:
+    """A folder may have any name its file system takes; rows hold it escaped."""
+    if not isinstance(value, str) or not 0 < len(value) <= 5000:
+        raise LedgerError("bad-text", "a path must be a text of 1 to 5000 characters.")
+    return value
+
+
 def _sha256(value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{64}", value):
         raise LedgerError("bad-hash", f"a manifest hash is 64 hexadecimal digits; got {value!r:.70}.")
     return value
+
+
+_PURE_IS_DEAR = (
+    "A pure epsilon costs epsilon^2 / 2 in rho; gaussian noise or a population made with --pure-epsilon is "
+    "cheaper."
+)

@@ -44,7 +44,8 @@ class Store(Protocol):
     def append(self, decide: Decide) -> None:
         """Run `decide` on all rows in one exclusive transaction and add the row it returns.
 
-        When this returns, the row survives a power cut. If `decide` raises, nothing is written.
+        When this returns, the row survives a power cut. If `decide` raises, nothing is written. A store
+        that lost rows, or what protects them, refuses.
         """
         ...
 

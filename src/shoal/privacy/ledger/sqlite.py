@@ -58,6 +58,7 @@ class SqliteStore:
             try:
                 if not _has_schema(connection):
                     _make_schema(connection)
+                self._refuse_if_altered(connection)
                 row = decide(_read(connection))
                 if row is not None:
                     connection.execute(
@@ -79,10 +80,20 @@ class SqliteStore:
         try:
             with self._connection() as connection:
                 if _has_schema(connection):
-                    findings += _schema_problems(connection)
+                    findings += _damage(connection) + _altered(connection)
         except LedgerError as error:
             findings.append(Finding(0, error.code, error.message))
         return findings
+
+    def _refuse_if_altered(self, connection: sqlite3.Connection) -> None:
+        """Nothing is added to a file that lost rows or triggers: a new row would hide the loss."""
+        found = _altered(connection)
+        if found:
+            raise LedgerError(
+                "ledger-damaged",
+                f"the ledger {self.path} does not verify: {found[0].message}",
+                "See `shoal ledger verify` and restore a backup. Nothing is released until then.",
+            )
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -149,11 +160,14 @@ def _make_schema(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
 
 
-def _schema_problems(connection: sqlite3.Connection) -> list[Finding]:
-    findings = []
+def _damage(connection: sqlite3.Connection) -> list[Finding]:
     (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    if verdict != "ok":
-        findings.append(Finding(0, "file", "SQLite finds the file damaged."))
+    return [] if verdict == "ok" else [Finding(0, "file", "SQLite finds the file damaged.")]
+
+
+def _altered(connection: sqlite3.Connection) -> list[Finding]:
+    """Table, triggers and the counter of rows against what they must be; cheap enough for every append."""
+    findings = []
     found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"))
     if found != _SCHEMA:
         findings.append(Finding(0, "schema", "the table or the triggers that protect it were changed."))

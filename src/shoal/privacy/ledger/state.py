@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,6 +68,7 @@ class Population:
 
 @dataclass
 class State:
+    where: str = ""  # the place of the ledger, for messages
     populations: dict[str, Population] = field(default_factory=dict)
     by_reservation: dict[str, Spend] = field(default_factory=dict)
     last_at: str = ""
@@ -74,29 +77,52 @@ class State:
         try:
             return self.populations[name]
         except KeyError:
-            raise LedgerError(
-                "unknown-population",
-                f'the ledger has no population "{name}".',
-                f"Create it once with `shoal ledger create {name} --epsilon 1 --delta 1e-6`, say.",
-            ) from None
+            raise _unknown(name, list(self.populations), self.where) from None
 
 
-def fold(rows: Iterable[Row]) -> tuple[State, list[Finding]]:
+def fold(rows: Iterable[Row], where: str = "") -> tuple[State, list[Finding]]:
     """The state after all rows, and every row that breaks a rule of the ledger."""
-    state = State()
+    state = State(where=where)
     findings: list[Finding] = []
     for row in rows:
-        try:
-            at = row.content["at"]
-            if at < state.last_at:
-                findings.append(Finding(row.seq, "time", "it is dated before the row above it."))
-            state.last_at = max(at, state.last_at)
-            problem = _APPLY[row.content["kind"]](state, row)
-        except (KeyError, TypeError):
-            problem = "it is not of a known kind, or lacks a field, or names an unknown population."
-        if problem:
-            findings.append(Finding(row.seq, "rule", problem))
+        findings += apply(state, row)
     return state, findings
+
+
+def apply(state: State, row: Row) -> list[Finding]:
+    """Add one row to the state; what it breaks."""
+    findings = []
+    try:
+        at = row.content["at"]
+        if at < state.last_at:
+            findings.append(Finding(row.seq, "time", "it is dated before the row above it."))
+        state.last_at = max(at, state.last_at)
+        problem = _APPLY[row.content["kind"]](state, row)
+    except (KeyError, TypeError):
+        problem = "it is not of a known kind, or lacks a field, or names an unknown population."
+    if problem:
+        findings.append(Finding(row.seq, "rule", problem))
+    return findings
+
+
+def _unknown(name: str, known: list[str], where: str) -> LedgerError:
+    """A name is more often misspelt than new, so what exists is said before how to make one."""
+    place = f"the ledger {where}" if where else "the ledger"
+    listed = ", ".join(known[:_LISTED]) + (
+        f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    )
+    near = difflib.get_close_matches(name.lower(), [each.lower() for each in known], n=1)
+    meant = next((f' Did you mean "{each}"?' for each in known if [each.lower()] == near), "")
+    there = f"It has: {listed}." if known else "It has none yet."
+    return LedgerError(
+        "unknown-population",
+        f'{place} has no population "{name}".{meant} {there}',
+        f"If it is new, create it once with `shoal ledger create {shlex.quote(name)} --epsilon 1 "
+        "--delta 1e-6`, say.",
+    )
+
+
+_LISTED = 8
 
 
 def _create(state: State, row: Row) -> str | None:

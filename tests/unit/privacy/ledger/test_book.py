@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.errors import BudgetExceeded, LedgerError
+from shoal.errors import BudgetExceeded, LedgerError, PlanError
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation, open_ledger
 
@@ -38,7 +38,7 @@ def test_budget_is_spent_to_the_last_nano_and_not_beyond(ledger: Ledger) -> None
         ledger.reserve("town", Loss(41), "b", "density")
     assert str(refused.value) == (
         'budget-exceeded: this release needs rho = 0.000000041; the population "town" has 0.000000040 left.\n'
-        "Lower --epsilon, or ask the owner to raise the budget with `shoal ledger raise`."
+        "Lower --epsilon, or raise the budget with `shoal ledger raise town`."
     ).replace("0.000000040", "0.00000004")
     ledger.reserve("town", Loss(40), "b", "density")
     assert spent(ledger) == 100
@@ -170,6 +170,8 @@ def test_disclosures_listings_and_tuning_cost_nothing(ledger: Ledger) -> None:
         (lambda book: book.create("x", currency="euro", limit_nano=1), "bad-currency"),
         (lambda book: book.create("x", currency="rho", limit_nano=1, delta=1.0), "delta-range"),
         (lambda book: book.create("x", currency="rho", limit_nano=1, delta=math.nan), "delta-range"),
+        (lambda book: book.create("x", currency="rho", limit_nano=1, delta=1e-200), "delta-range"),
+        (lambda book: book.create("x", currency="rho", limit_nano=1, delta="1e-6"), "delta-range"),
         (lambda book: book.create(" ", currency="rho", limit_nano=1), "bad-text"),
         (lambda book: book.create("a\nb", currency="rho", limit_nano=1), "bad-text"),
         (lambda book: book.reserve("nobody", Loss(1), "a", "density"), "unknown-population"),
@@ -181,10 +183,89 @@ def test_disclosures_listings_and_tuning_cost_nothing(ledger: Ledger) -> None:
 )
 def test_bad_calls_name_their_rule(ledger: Ledger, call, code: str) -> None:
     before = ledger.head()
-    with pytest.raises(LedgerError) as refused:
+    with pytest.raises((LedgerError, PlanError)) as refused:
         call(ledger)
     assert refused.value.code == code
     assert ledger.head() == before
+
+
+@pytest.mark.parametrize("path", ["/a\u00a0b", "/a\u3000b", "/a\tb", "/a\nb", "/a\udc80b", "/ü"], ids=ascii)
+def test_a_folder_of_any_name_can_be_committed(ledger: Ledger, path: str) -> None:
+    held = reserved(ledger.reserve("town", Loss(10), "a", "density"))
+    ledger.commit(held, HASH, path)
+    ledger.list_release("town", "t", "trips", HASH, path, reservation="1")
+    assert [stored.path for _, stored in ledger.releases()] == [path, path]
+    assert ledger.verify() == []
+
+
+def test_unknown_population_names_the_known_ones(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.create("Paris-2026", currency="rho", limit_nano=1)
+    with pytest.raises(LedgerError) as refused:
+        ledger.reserve("paris 2026", Loss(1), "a", "density")
+    said = str(refused.value)
+    assert 'Did you mean "Paris-2026"? It has: town, Paris-2026.' in said
+    assert ledger.store.where() in said
+    assert said.index("Paris-2026") < said.index("shoal ledger create 'paris 2026'")
+    with pytest.raises(LedgerError) as refused:
+        ledger.find("zzz", "a")
+    assert "Did you mean" not in str(refused.value)
+    for number in range(8):
+        ledger.create(f"p{number}", currency="rho", limit_nano=1)
+    with pytest.raises(LedgerError, match=r"It has: town, Paris-2026, p0, p1, p2, p3, p4, p5 and 2 more\."):
+        ledger.find("zzz", "a")
+    with pytest.raises(LedgerError, match="It has none yet"):
+        open_ledger(tmp_path / "none.sqlite").find("town", "a")
+
+
+def test_a_pure_release_too_dear_for_a_rho_population_says_what_is_cheaper(ledger: Ledger) -> None:
+    with pytest.raises(BudgetExceeded, match=r"epsilon\^2 / 2 in rho; gaussian noise or .*--pure-epsilon"):
+        ledger.reserve("town", Loss.pure(10**9), "a", "density")
+    with pytest.raises(BudgetExceeded) as refused:
+        ledger.reserve("town", Loss(101), "a", "density")
+    assert "pure" not in str(refused.value)
+    ledger.create("pure", currency="epsilon", limit_nano=1)
+    with pytest.raises(BudgetExceeded) as refused:
+        ledger.reserve("pure", Loss.pure(2), "a", "density")
+    assert "pure epsilon costs" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("population", "loss"),
+    [
+        ("nobody", Loss(1)),
+        ("pure", Loss(1)),
+        ("town", Loss(101)),
+        ("town", Loss.pure(10**9)),
+        ("town", Loss(0)),
+    ],
+)
+def test_check_fits_raises_what_reserve_would_and_writes_nothing(
+    ledger: Ledger, population: str, loss: Loss
+) -> None:
+    ledger.create("pure", currency="epsilon", limit_nano=1)
+    before = Path(ledger.store.where()).read_bytes()
+    with pytest.raises(LedgerError) as checked:
+        ledger.check_fits(population, loss)
+    with pytest.raises(LedgerError) as refused:
+        ledger.reserve(population, loss, "a", "density")
+    assert (type(checked.value), str(checked.value)) == (type(refused.value), str(refused.value))
+    ledger.check_fits("town", Loss(100))
+    assert Path(ledger.store.where()).read_bytes() == before
+
+
+def test_check_fits_makes_no_ledger(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="unknown-population"):
+        open_ledger(tmp_path / "none" / "ledger.sqlite").check_fits("town", Loss(1))
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_row_that_its_reader_would_reject_is_not_written(ledger: Ledger) -> None:
+    """The id of a reserve is the caller's: used twice, it would lock the ledger for good."""
+    ledger.reserve("town", Loss(1), "a", "density", reservation="same")
+    with pytest.raises(LedgerError, match=r"ledger-rule.*reuses the id"):
+        ledger.reserve("town", Loss(1), "b", "density", reservation="same")
+    assert spent(ledger) == 1
+    assert ledger.verify() == []
 
 
 def test_clock_set_back_keeps_the_rows_in_order(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

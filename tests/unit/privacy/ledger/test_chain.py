@@ -118,6 +118,45 @@ def test_the_last_row_cut_off(ledger: Ledger) -> None:
     assert codes(ledger, ledger.head()) == set()
 
 
+@pytest.mark.parametrize(
+    ("damage", "code"),
+    [
+        (["DELETE FROM rows WHERE seq = 5"], "truncated"),
+        (["DELETE FROM rows"], "truncated"),
+        (["CREATE TRIGGER more AFTER INSERT ON rows BEGIN SELECT 1; END"], "schema"),
+        (["CREATE TABLE more (x)"], "schema"),
+    ],
+)
+def test_nothing_is_added_to_a_ledger_that_lost_something(
+    ledger: Ledger, damage: list[str], code: str
+) -> None:
+    edit(ledger, *((statement,) for statement in damage))
+    refused_for_good(ledger, code)
+
+
+@pytest.mark.parametrize("name", ["no_update", "no_delete", "append_at_end"])
+def test_nothing_is_added_without_a_trigger(ledger: Ledger, name: str) -> None:
+    connection = sqlite3.connect(ledger.store.where())
+    connection.execute(f"DROP TRIGGER {name}")
+    connection.commit()
+    connection.close()
+    refused_for_good(ledger, "schema")
+
+
+def refused_for_good(ledger: Ledger, code: str) -> None:
+    """Every way to add a row is refused, and `verify` still says why afterwards."""
+    before = ledger.store.rows()
+    calls = [lambda: ledger.create("other", currency="rho", limit_nano=1)]
+    if before:
+        calls.append(lambda: ledger.check_fits("town", Loss(1)))
+        calls.append(lambda: ledger.reserve("town", Loss(1), "z", "density") and None)
+    for call in calls:
+        with pytest.raises(LedgerError, match="ledger-damaged"):
+            call()
+    assert ledger.store.rows() == before
+    assert codes(ledger) == {code}
+
+
 def test_an_old_head_stays_in_the_chain(ledger: Ledger) -> None:
     head = ledger.head()
     ledger.disclose("town", "more")
