@@ -17,7 +17,8 @@ from shoal.stages.noisy import DensityEstimate
 COLUMNS = {
     "zone": "id of the zone, as in zones.geojson",
     "slot": "number of the slot in the window, from 0",
-    "slot_start": "start of the slot on the local clock, with its offset from UTC (ISO 8601)",
+    "slot_start": "start of the slot on the local clock, with its offset from UTC (ISO 8601 text)",
+    "slot_start_utc": "the same moment in UTC (a timestamp in Parquet)",
     "people": "people in the zone during the slot, with noise, not negative",
     "people_low": "lower end of the 95 % interval of the noise",
     "people_high": "upper end of the 95 % interval of the noise",
@@ -41,6 +42,7 @@ def density_table(estimate: DensityEstimate, zones: Zones, clock: Clock) -> pa.T
             "zone": pa.DictionaryArray.from_arrays(pa.array(zone_of), pa.array(zones.ids, pa.string())),
             "slot": slot_of,
             "slot_start": pa.DictionaryArray.from_arrays(pa.array(slot_of), pa.array(starts, pa.string())),
+            "slot_start_utc": pa.array(clock.starts_utc_us[slot_of], pa.timestamp("us", "UTC")),
             "people": estimate.people.ravel(),
             "people_low": estimate.low.ravel(),
             "people_high": estimate.high.ravel(),
