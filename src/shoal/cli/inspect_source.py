@@ -63,6 +63,7 @@ def described(
         "guessed": list(source.guessed),
         "time_zone": source.time_zone,
         "time_unit": source.time_unit,
+        "time_format": source.time_format,
         "rows": report.rows,
         "good_rows": report.good,
         "bad_rows": report.bad,
@@ -71,9 +72,11 @@ def described(
             reason: [{"file": file, report.unit: number} for file, number in found]
             for reason, found in report.examples.items()
         },
+        "unread_time": report.unread_time,
         "users": summary.exact_users,
         "first_time": summary.first.isoformat() if summary.first else None,
         "last_time": summary.last.isoformat() if summary.last else None,
+        **{f"{name}_range": list(ends) for name, ends in (summary.place_range or {}).items()},
         "trips": trips,
     }
 
@@ -98,6 +101,8 @@ def print_tables(source: EventSource, report: RowReport, summary: SourceSummary,
     if summary.first and summary.last:
         facts.add_row("first time (UTC)", summary.first.strftime("%Y-%m-%d %H:%M:%S"))
         facts.add_row("last time (UTC)", summary.last.strftime("%Y-%m-%d %H:%M:%S"))
+    for name, (least, largest) in (summary.place_range or {}).items():
+        facts.add_row(f"{name} from, to", f"{least:.10g}, {largest:.10g}")
     if trips is not None:
         facts.add_row("trips", f"{trips:,}")
     console.print(facts)
@@ -108,14 +113,13 @@ def print_tables(source: EventSource, report: RowReport, summary: SourceSummary,
 def reason_table(report: RowReport):
     """Bad rows by reason, with where the first ones are."""
     from rich.table import Table
-
-    from shoal.events.normalise import REASONS
+    from rich.text import Text
 
     table = Table("reason", "rows", "what it means")
     table.add_column(f"first {report.unit}s", overflow="fold")
     for reason, count in report.by_reason.items():
         where = "\n".join(f"{Path(file).name}:{number}" for file, number in report.examples.get(reason, ()))
-        table.add_row(reason, f"{count:,}", REASONS[reason], where)
+        table.add_row(reason, f"{count:,}", Text(report.meaning(reason)), where)
     return table
 
 

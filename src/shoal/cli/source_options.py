@@ -52,6 +52,9 @@ OPTIONS = (
         "--time-unit", type=click.Choice(["s", "ms", "us"]), help="Unit of numeric times since 1970."
     ),
     click.option(
+        "--time-format", metavar="FORMAT", help="How text times are written, as '%d/%m/%Y %H:%M:%S'."
+    ),
+    click.option(
         "--coordinate-scale", type=float, metavar="FACTOR", help="Coordinates times this are degrees."
     ),
     click.option("--point-seconds", type=float, metavar="SECONDS", help="Step between points of trip lists."),

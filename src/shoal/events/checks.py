@@ -18,6 +18,17 @@ from shoal.events.schema import EventSource
 from shoal.events.times import NAIVE, OFFSET, is_text, time_roles
 
 CODE_NAMES = tuple(REASONS)
+# What to look at when most rows are bad for one reason.
+LIKELY_CAUSES = {
+    "unparsable-row": "Check the delimiter (--delimiter) and the encoding, which must be UTF-8.",
+    "bad-time": "Say how times are written: --time-format '%d/%m/%Y %H:%M:%S', say, or --time-unit s for"
+    " numbers. Or choose another column with --column time=NAME.",
+    "no-time-unit": "Pass --time-unit s, ms or us (since 1970, UTC).",
+    "out-of-range-time": "Check --time-unit (s, ms or us) or --time-format.",
+    "unknown-site": "Check that --sites is the list these events are of, and its ids (--site-id); or choose"
+    " another column with --column site=NAME.",
+    "bad-coordinate": "Check which columns are the coordinates (--column lon=NAME) and --coordinate-scale.",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +44,7 @@ class RowReport:
     unit: str = "row"  # "row" of a Parquet file, "line" of a CSV file; both start at 1
     offset_times: int = 0  # text times that name an offset from UTC
     naive_times: int = 0  # text times that do not
+    unread_time: str | None = None  # the first time that could not be read, as it is written
 
     @property
     def bad(self) -> int:
@@ -62,14 +74,24 @@ class RowReport:
         self.raise_if_unusable()
         if self.bad:
             counts = "; ".join(
-                f"{count} {reason} ({REASONS[reason]}){self.where(reason)}"
+                f"{count} {reason} ({self.meaning(reason)}){self.where(reason)}"
                 for reason, count in self.by_reason.items()
             )
-            raise SourceError(
-                "bad-row",
-                f"{self.bad} of {self.rows} rows are bad: {counts}.",
-                "Repair them, or leave them out with --on-bad-row drop.",
-            )
+            message = f"{self.bad} of {self.rows} rows are bad: {counts}."
+            raise SourceError("bad-row", message, self.remedy())
+
+    def remedy(self) -> str:
+        """A few bad rows can be left out; where most are bad, the description of the source is wrong."""
+        if 2 * self.bad <= self.rows:
+            return "Repair them, or leave them out with --on-bad-row drop."
+        usual = max(self.by_reason, key=lambda reason: self.by_reason[reason])
+        return LIKELY_CAUSES.get(usual, "Check with `shoal inspect` which column is which (--column).")
+
+    def meaning(self, reason: str) -> str:
+        """What a reason means, with the first unreadable time as it is written."""
+        if reason == "bad-time" and self.unread_time is not None:
+            return f'{REASONS[reason]}, such as "{printable(self.unread_time)}"'
+        return REASONS[reason]
 
     def where(self, reason: str) -> str:
         """The first bad rows, as ", row 3 of events.parquet"."""
@@ -103,6 +125,7 @@ def check_rows(
             }
             if source.format == "csv" and reasons:
                 find_examples(cursor, source, site_type, found, limit, with_flag)
+            unread = find_unread(cursor, source, site_type, found) if "bad-time" in reasons else None
     except duckdb.Error as error:
         raise unreadable(source, error) from None
     return RowReport(
@@ -112,6 +135,7 @@ def check_rows(
         unit="row" if source.format == "parquet" else "line",
         offset_times=found.styles[OFFSET],
         naive_times=found.styles[NAIVE],
+        unread_time=unread,
     )
 
 
@@ -181,6 +205,30 @@ def find_examples(
         for name, rows in numbers.items():
             found.examples.setdefault(name, []).extend((file, lines[row]) for row in rows if row in lines)
         found.examples.setdefault("unparsable-row", []).extend((file, line) for line in broken)
+
+
+def find_unread(cursor, source: EventSource, site_type, found: FoundRows) -> str | None:
+    """The first time that could not be read, as it is written; None where all of them are missing."""
+    cursor.execute("SET preserve_insertion_order = true")
+    for file in (path for path in source.paths if found.by_file.get(path, {}).get("bad-time")):
+        one = replace(source, paths=(file,))
+        events = events_sql(one, site_type=site_type, rows=True, rejects=DROP_REJECTS, unread=True)
+        bad = CODE_NAMES.index("bad-time")
+        query = f"SELECT arg_min(unread_time, row) FROM ({events}) WHERE reason = {bad}"
+        (value,) = cursor.execute(query).fetchall()[0]
+        if value is not None:
+            return value
+    return None
+
+
+def printable(text: str, most: int = 40) -> str:
+    """A value from a file, short and on one line.
+
+    >>> printable("1 June\\n2026")
+    '1 June?2026'
+    """
+    short = text if len(text) <= most else text[: most - 3] + "..."
+    return "".join(letter if letter.isprintable() else "?" for letter in short)
 
 
 @contextmanager

@@ -35,17 +35,24 @@ CODES = {name: code for code, name in enumerate(REASONS)}
 
 
 def events_sql(
-    source: EventSource, *, site_type: str | None, rows: bool = False, flag: bool = False, rejects: str = ""
+    source: EventSource,
+    *,
+    site_type: str | None,
+    rows: bool = False,
+    flag: bool = False,
+    rejects: str = "",
+    unread: bool = False,
 ) -> str:
     """Normalised events with `reason` (a code) and `style` (how a text time is written, or null).
 
-    `site_type` names the ENUM of public sites; without it sites stay text. `rows` adds `file` and `row`.
+    `site_type` names the ENUM of public sites; without it sites stay text. `rows` adds `file` and `row`,
+    `unread` the first time of a row that could not be read, as it is written.
     """
     parts = [f"read_rows AS ({rows_sql(source, rows, flag, rejects)})"]
     if source.shape is Shape.TRIP_LIST:
         parts.append(f"apart AS ({apart_sql(source)})")
     parts.append(f"timed AS ({timed_sql(source, parts[-1].split(' ', 1)[0])})")
-    parts.append(f"judged AS ({judged_sql(source, site_type, rows, flag)})")
+    parts.append(f"judged AS ({judged_sql(source, site_type, rows, flag, unread)})")
     return "WITH " + ",\n".join(parts) + "\nSELECT * FROM judged"
 
 
@@ -98,7 +105,7 @@ def as_list(name: str, source: EventSource) -> str:
     return f"TRY_CAST({name} AS VARCHAR[])"
 
 
-def judged_sql(source: EventSource, site_type: str | None, rows: bool, flag: bool) -> str:
+def judged_sql(source: EventSource, site_type: str | None, rows: bool, flag: bool, unread: bool) -> str:
     """Final columns, and the first reason that applies."""
     columns, reasons, joins = [user_sql(source)], ["WHEN r_user IS NULL THEN {null-user}"], []
     if not source.user_is_integer:
@@ -133,6 +140,9 @@ def judged_sql(source: EventSource, site_type: str | None, rows: bool, flag: boo
     for name, code in CODES.items():
         case = case.replace("{" + name + "}", str(code))
     shown = [f"{role}_style" for role in time_roles(source)] + (["file", "row"] if rows else [])
+    if unread:
+        times = [f"CASE WHEN {role}_raw IS NULL THEN r_{role}::VARCHAR END" for role in time_roles(source)]
+        shown.append(f"coalesce({', '.join(times)}) AS unread_time")
     return (
         f"SELECT {', '.join(columns)}, (CASE {case} ELSE 0 END)::UTINYINT AS reason,"
         f" {', '.join(shown)} FROM timed {' '.join(joins)}"

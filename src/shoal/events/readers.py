@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -101,7 +102,9 @@ def row_error(
 ) -> ShoalError:
     """The error that says which rows are bad, found by a full check."""
     try:
-        check_rows(source, sites=sites, with_flag=with_flag).raise_if_bad()
+        # No value of a row may be shown once the check is over, and a scan comes after it.
+        report = check_rows(source, sites=sites, with_flag=with_flag)
+        replace(report, unread_time=None).raise_if_bad()
     except ShoalError as error:
         return error
     return otherwise or SourceError("bad-row", "the source changed while it was read.", "Run it again.")

@@ -49,6 +49,7 @@ class SourcePlan:
     columns: Mapping[str, str] = field(default_factory=dict)
     time_zone: str | None = None
     time_unit: TimeUnit | None = None
+    time_format: str | None = None  # of text times, as strptime takes it
     coordinate_scale: float | None = None
     point_seconds: float | None = None
     on_bad_row: OnBadRow | None = None  # stop, unless said
@@ -71,6 +72,7 @@ class EventSource:
     names: tuple[str, ...]
     time_zone: str | None = None
     time_unit: TimeUnit | None = None
+    time_format: str | None = None
     coordinate_scale: float = 1.0
     point_seconds: float | None = None
     on_bad_row: OnBadRow = "stop"

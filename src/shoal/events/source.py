@@ -20,6 +20,7 @@ from shoal.events.schema import (
     Shape,
     TimeUnit,
 )
+from shoal.events.times import check_format, names_offset
 from shoal.events.zones import checked_zone
 
 
@@ -30,6 +31,7 @@ def open_source(
     columns: Mapping[str, str] | None = None,
     time_zone: str | None = None,
     time_unit: TimeUnit | None = None,
+    time_format: str | None = None,
     coordinate_scale: float | None = None,
     point_seconds: float | None = None,
     on_bad_row: OnBadRow | None = None,
@@ -48,6 +50,7 @@ def open_source(
     shape, chosen, guessed = choose_columns(header.names, lists, told, columns or {})
     types = {role: header.types[name] for role, name in chosen.items()}
     check_types(shape, chosen, types, time_zone, file_format)
+    check_time_format(time_format, time_unit, time_zone, chosen, types)
     check_point_seconds(shape, types, point_seconds, file_format)
     if time_unit is None:
         time_unit, note = guess_unit(types, chosen)
@@ -64,6 +67,7 @@ def open_source(
         names=header.names,
         time_zone=time_zone,
         time_unit=time_unit,
+        time_format=time_format,
         coordinate_scale=coordinate_scale,
         point_seconds=point_seconds,
         on_bad_row=on_bad_row,
@@ -114,6 +118,33 @@ def check_types(
             raise wrong_type(columns[role], kind, role, "text or a whole number")
         elif role == "flag" and not (single == "BOOLEAN" or single in INTEGER_TYPES or single == "VARCHAR"):
             raise wrong_type(columns[role], kind, role, "true or false")
+
+
+def check_time_format(
+    time_format: str | None,
+    time_unit: str | None,
+    time_zone: str | None,
+    columns: Mapping[str, str],
+    types: Mapping[str, str],
+) -> None:
+    """A format is for text times; without %z it shows a clock that must be named."""
+    if time_format is None:
+        return
+    check_format(time_format)
+    if time_unit is not None:
+        message = "time-format is for times written as text, time-unit for numbers; both were given."
+        raise PlanError("time-format-unit", message, "Leave out one of --time-format and --time-unit.")
+    for role in ("time", "start_time", "end_time"):
+        kind = types.get(role, "VARCHAR").removesuffix("[]")
+        if kind != "VARCHAR":
+            message = f'time-format is for times written as text; column "{columns[role]}" is {kind}.'
+            raise PlanError("time-format-type", message, "Leave out --time-format.")
+    if time_zone is None and not names_offset(time_format):
+        raise SourceError(
+            "naive-time",
+            f'times written as "{time_format}" have no time zone.',
+            "Say which clock they show: --time-zone Europe/Paris, or --time-zone UTC.",
+        )
 
 
 def check_point_seconds(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import duckdb
+
+from shoal.errors import PlanError
 from shoal.events.schema import (
     FIRST_US,
     FLOAT_TYPES,
@@ -14,6 +17,7 @@ from shoal.events.schema import (
 from shoal.events.zones import DAY_US
 
 ZONE_TABLE = "shoal_zone_days"
+HOUR_US = 3_600_000_000
 OFFSET, NAIVE, NUMBER = 1, 2, 3  # how a text time is written
 _STAMP = r"^\s*\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
 _OFFSET_PATTERN = _STAMP + r")(Z|z| ?UTC|[+-]\d{2}(:?\d{2})?)\s*$"
@@ -41,6 +45,10 @@ def time_sql(column: str, kind: str, source: EventSource) -> tuple[str, str]:
         return f"epoch_us({column}::{exact})", "NULL::UTINYINT"
     if kind != "VARCHAR":
         return number_time(column, kind, source), "NULL::UTINYINT"
+    if source.time_format is not None:
+        raw = f"epoch_us(try_strptime(trim({column}), {format_literal(source.time_format)}))"
+        style = OFFSET if names_offset(source.time_format) else NAIVE
+        return raw, f"CASE WHEN {raw} IS NOT NULL THEN {style} END::UTINYINT"
     if source.time_unit is not None:
         return number_time(f"TRY_CAST({column} AS DOUBLE)", "DOUBLE", source), "NULL::UTINYINT"
     style = (
@@ -100,3 +108,40 @@ def needs_zone(role: str, source: EventSource) -> bool:
     """Times may show a local clock other than UTC."""
     naive = source.types[role].removesuffix("[]") in NAIVE_TYPES or is_text(role, source)
     return naive and source.time_zone not in (None, "UTC", "Etc/UTC")
+
+
+def names_offset(time_format: str) -> bool:
+    """Times in this format name their offset from UTC.
+
+    >>> names_offset("%d/%m/%Y %H:%M%z"), names_offset("%d/%m/%Y 100%%z")
+    (True, False)
+    """
+    return "%z" in time_format.replace("%%", "")
+
+
+def format_literal(time_format: str) -> str:
+    return "'" + time_format.strip().replace("'", "''") + "'"
+
+
+def check_format(time_format: str) -> None:
+    """A format DuckDB knows, from which a date, and the hour of the day if any, can be read back."""
+    remedy = "Pass --time-format '%d/%m/%Y %H:%M:%S', say; %z stands for an offset such as +02:00."
+    shown = f'time-format "{time_format}"'
+    if "%Z" in time_format.replace("%%", ""):
+        message = f"{shown} has %Z, and names of zones do not say which of two repeated hours is meant."
+        raise PlanError("bad-time-format", message, "Use %z for offsets, or pass --time-zone instead.")
+    wanted = "TIMESTAMP '2026-11-23 21:45:00'"
+    text = format_literal(time_format)
+    query = f"SELECT epoch_us(try_strptime(strftime({wanted}, {text}), {text})), epoch_us({wanted})"
+    try:
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            found, exact = connection.execute(query).fetchall()[0]
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0].removeprefix("Invalid Input Error: ")[:120]
+        raise PlanError("bad-time-format", f"{shown} is not a strptime format ({reason}).", remedy) from None
+    if found is None or found // DAY_US != exact // DAY_US:
+        raise PlanError("bad-time-format", f"{shown} does not say year, month and day.", remedy)
+    if found % DAY_US and found // HOUR_US != exact // HOUR_US:
+        message = f"{shown} does not say which half of the day an hour is in."
+        raise PlanError("bad-time-format", message, "Use %H for hours up to 24, or %I together with %p.")

@@ -75,6 +75,38 @@ def test_a_file_says_the_same_and_flags_win(events, tmp_path):
     assert (found["first_time"], found["columns"]["lon"]["name"]) == ("2026-06-01T05:00:00+00:00", "busy")
 
 
+def test_a_format_of_times_from_a_flag_or_a_file(events, tmp_path):
+    events.write_text("user;time;lng;lat\na;01/06/2026 14:00;2.3;48.8\nb;02/06/2026 15:30;-2.4;48.9\n")
+    flags = ["--time-format", "%d/%m/%Y %H:%M", "--time-zone", "Europe/Paris"]
+    settings = tmp_path / "columns.toml"
+    settings.write_text('time_format = "%d/%m/%Y %H:%M"\ntime_zone = "Europe/Paris"\n')
+    for described in (flags, ["--columns", settings]):
+        found = json.loads(run(events, *described, "--json"))
+        assert (found["first_time"], found["bad_rows"]) == ("2026-06-01T12:00:00+00:00", 0)
+        assert found["time_format"] == "%d/%m/%Y %H:%M"
+
+
+def test_the_range_of_places_is_shown_for_good_rows(events):
+    events.write_text("user;time;lng;lat\na;2026-06-01Z;9;91\nb;2026-06-01T12:00Z;-2.4;48.9\n")
+    drop = ["--on-bad-row", "drop"]
+    found = json.loads(run(events, *drop, "--json"))
+    assert (found["lon_range"], found["lat_range"]) == ([-2.4, -2.4], [48.9, 48.9])
+    events.write_text("user;time;x;y\na;2026-06-01T12:00Z;1500;-7\nb;2026-06-01T12:00Z;250.5;8\n")
+    found = json.loads(run(events, "--json"))
+    assert (found["x_range"], found["y_range"]) == ([250.5, 1500.0], [-7.0, 8.0])
+    shown = run(events)
+    assert "x from, to" in shown
+    assert "250.5, 1500" in shown
+    events.write_text("user;time;site\na;2026-06-01T12:00Z;gare\n")
+    assert not {"lon_range", "x_range"} & set(json.loads(run(events, "--json")))
+
+
+def test_an_unreadable_time_is_shown_in_table_and_json(events):
+    events.write_text("user;time;site\na;01/06/2026 [b]12h;gare\n")
+    assert "01/06/2026 [b]12h" in run(events, "--on-bad-row", "drop")
+    assert json.loads(run(events, "--on-bad-row", "drop", "--json"))["unread_time"] == "01/06/2026 [b]12h"
+
+
 def test_tables_show_reasons_before_the_error(events):
     flags = ["--column", "user=who", "--column", "time=when", "--column", "lat=lng", "--column", "lon=busy"]
     events.write_text(CSV + "a;2026-13-01 14:00;2;2;1\n")

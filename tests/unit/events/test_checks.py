@@ -25,6 +25,8 @@ TEXT_TIME = {"user": "u", "time": "2026-06-01T12:00:00Z", "site": "gare"}
 LOCAL = {"user": "u", "time": "2026-06-01T12:00:00", "site": "gare"}
 NUMBER = {"user": "u", "time": 1.0e9, "site": "gare"}
 FLAG = {**POINT, "flag": True}
+DAY_FIRST = {"user": "u", "time": "01/06/2026 12:00:00", "site": "gare"}
+PARIS_FORMAT = {"time_format": "%d/%m/%Y %H:%M:%S", "time_zone": "Europe/Paris"}
 
 # reason, a good row, what makes it bad, settings
 BAD = [
@@ -41,6 +43,13 @@ BAD = [
     ("bad-time", TEXT_TIME, {"time": "infinity"}, {}),
     ("bad-time", TEXT_TIME, {"time": "2026-06-01T12:00:00 Mars/Olympus"}, {}),
     ("bad-time", NUMBER, {"time": math.nan}, {"time_unit": "s"}),
+    ("bad-time", DAY_FIRST, {"time": "06/31/2026 12:00:00"}, PARIS_FORMAT),
+    ("bad-time", DAY_FIRST, {"time": "2026-06-01 12:00:00"}, PARIS_FORMAT),
+    ("bad-time", DAY_FIRST, {"time": "01/06/2026 12:00:00 and more"}, PARIS_FORMAT),
+    ("bad-time", DAY_FIRST, {"time": None}, PARIS_FORMAT),
+    ("out-of-range-time", DAY_FIRST, {"time": "01/06/1926 12:00:00"}, PARIS_FORMAT),
+    ("ambiguous-time", DAY_FIRST, {"time": "25/10/2026 02:30:00"}, PARIS_FORMAT),
+    ("nonexistent-time", DAY_FIRST, {"time": "29/03/2026 02:30:00"}, PARIS_FORMAT),
     ("no-time-unit", TEXT_TIME, {"time": "1589.5"}, {}),
     ("naive-time", TEXT_TIME, {"time": "2026-06-01T12:00:00"}, {}),
     ("out-of-range-time", GOOD, {"time": datetime(1969, 12, 31, tzinfo=UTC)}, {}),
@@ -78,6 +87,43 @@ def test_every_reason_with_its_row(tmp_path, reason, good, bad, settings):
     assert report.good == report.rows - 2
     with pytest.raises(SourceError):
         report.raise_if_bad()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_the_first_unreadable_time_is_shown_by_the_check_alone(tmp_path, ending):
+    times = ["2026-06-01T12:00Z", "", "31 June\t2026", "never"]
+    if ending == "csv":
+        (tmp_path / "a.csv").write_text("user,time,site\n" + "".join(f"u,{time},gare\n" for time in times))
+    else:
+        table = [{**GOOD, "time": time or None} for time in times]
+        pq.write_table(pa.Table.from_pylist(table), tmp_path / "a.parquet")
+    source = open_source(tmp_path / f"a.{ending}")
+    report = check_rows(source)
+    assert report.unread_time == "31 June\t2026"
+    with pytest.raises(SourceError, match=r'3 bad-time \(.*, such as "31 June\?2026"\)'):
+        report.raise_if_bad()
+    with pytest.raises(SourceError, match="3 bad-time") as caught:
+        list(scan(source))
+    assert "June" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"time": "01/06/2026 12:00:00"}, ["--time-format", "--time-unit"]),
+        ({"time": "1780315200"}, ["--time-unit"]),
+        ({"site": "elsewhere"}, ["--sites"]),
+        ({"user": None}, ["--column"]),
+    ],
+)
+def test_dropping_is_advised_only_while_most_rows_are_good(tmp_path, bad, words):
+    for share, table in (("half", [TEXT_TIME, bad]), ("most", [TEXT_TIME, bad, bad])):
+        path = tmp_path / f"{share}.parquet"
+        pq.write_table(pa.Table.from_pylist([{**TEXT_TIME, **row} for row in table]), path)
+        with pytest.raises(SourceError) as caught:
+            check_rows(open_source(path), sites=["gare"]).raise_if_bad()
+        assert ("--on-bad-row drop" in caught.value.remedy) == (share == "half")
+        assert all(word in caught.value.remedy for word in words) == (share == "most")
 
 
 def test_every_reason_has_a_test():

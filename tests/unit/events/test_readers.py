@@ -21,6 +21,7 @@ LATER = NOON + timedelta(minutes=90)
 NOON_US = 1_780_315_200_000_000
 LATER_US = NOON_US + 90 * 60_000_000
 SITES = ["gare", "port", "o'connor"]
+DAY_FIRST = "%d/%m/%Y %H:%M:%S"
 
 
 def rows(source, **options):
@@ -165,6 +166,14 @@ PARIS_NOON = NOON.astimezone(timezone(timedelta(hours=2))).replace(tzinfo=None) 
         (pa.array(["2026-06-01T06:30:00-0530"]), {}),
         (pa.array(["2026-06-01T14:00:00"]), {"time_zone": "Europe/Paris"}),
         (pa.array(["2026-06-01 12:00:00"]), {"time_zone": "UTC"}),
+        (pa.array([" 01/06/2026 14:00:00 "]), {"time_format": DAY_FIRST, "time_zone": "Europe/Paris"}),
+        (pa.array(["06-01-26 12:00 PM"]), {"time_format": "%m-%d-%y %I:%M %p", "time_zone": "UTC"}),
+        (pa.array(["01/06/2026 14:00:00+0200"]), {"time_format": DAY_FIRST + "%z"}),
+        (
+            pa.array(["01/06/2026 06:30:00-05:30"]),
+            {"time_format": DAY_FIRST + "%z", "time_zone": "Asia/Tokyo"},
+        ),
+        (pa.array(["le 1 Jun 2026 a 12h'00"]), {"time_format": "le %d %b %Y a %Hh'%M", "time_zone": "UTC"}),
         (pa.array([1_780_315_200], pa.int32()), {}),
         (pa.array([1_780_315_200], pa.uint64()), {"time_unit": "s"}),
         (pa.array([1_780_315_200_000]), {"time_unit": "ms"}),
@@ -199,12 +208,17 @@ def test_local_times_on_both_sides_of_both_clock_changes(tmp_path):
         (at.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
         for at in map(datetime.fromisoformat, utc)
     ]
-    for kind in ("text", "timestamp"):
-        times = local if kind == "text" else [datetime.fromisoformat(at) for at in local]
+    day_first = [f"{datetime.fromisoformat(at):%d/%m/%Y %H:%M:%S.%f}" for at in local]
+    for kind, times in (
+        ("text", local),
+        ("timestamp", [datetime.fromisoformat(at) for at in local]),
+        ("formatted", day_first),
+    ):
         path = write(
             tmp_path / f"{kind}.parquet", {"user": [1, 2, 3, 4], "time": times, "site": ["port"] * 4}
         )
-        source = open_source(path, time_zone="Europe/Paris")
+        written = {"time_format": DAY_FIRST + ".%f"} if kind == "formatted" else {}
+        source = open_source(path, time_zone="Europe/Paris", **written)
         assert [row[1] for row in rows(source, sites=SITES)[1]] == expected
 
 

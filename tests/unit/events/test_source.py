@@ -232,6 +232,14 @@ def test_every_source_that_cannot_be_used_has_its_own_error(tmp_path, case):
         ({"point_seconds": -15.0}, "point-seconds-range"),
         ({"point_seconds": 15.0}, "point-seconds-shape"),
         ({"columns": {"usr": "user"}}, "unknown-role"),
+        ({"time_format": "%d/%m/%Y"}, "time-format-type"),
+        ({"time_format": "%d/%m/%Y", "time_unit": "s"}, "time-format-unit"),
+        ({"time_format": "%d/%m/%Q"}, "bad-time-format"),
+        ({"time_format": "%"}, "bad-time-format"),
+        ({"time_format": ""}, "bad-time-format"),
+        ({"time_format": "%H:%M"}, "bad-time-format"),
+        ({"time_format": "%d/%m/%Y %I:%M"}, "bad-time-format"),
+        ({"time_format": "%d/%m/%Y %H:%M %Z"}, "bad-time-format"),
     ],
 )
 def test_settings_that_make_no_sense_are_plan_errors(tmp_path, settings, code):
@@ -259,3 +267,12 @@ def test_the_delimiter_is_read_off_the_header(tmp_path, delimiter):
     with gzip.open(path, "wt") as file:
         file.write(delimiter.join(["user", "time", "site"]) + "\n" + delimiter.join("123") + "\n")
     assert open_source(path).delimiter == delimiter
+
+
+def test_a_format_without_an_offset_needs_a_clock(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("user,time,site\na,01/06/2026,gare\n")
+    with pytest.raises(SourceError, match=r"naive-time(.|\n)*--time-zone"):
+        open_source(path, time_format="%d/%m/%Y")
+    assert open_source(path, time_format="%d/%m/%Y", time_zone="UTC").time_format == "%d/%m/%Y"
+    assert open_source(path, time_format="%d/%m/%Y %H:%M%z").time_zone is None
