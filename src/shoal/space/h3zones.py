@@ -1,4 +1,4 @@
-"""Hexagons of the H3 index as zones: the cells whose centre lies in a public area."""
+"""Hexagons of the H3 index as zones: the cells that overlap a public area."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def h3_zones(
 ) -> Zones:
     """Zones named by their H3 index, over a lon/lat polygon or box (west, south, east, north), sorted by id.
 
-    The area is public and configured. Cells whose centre is outside it are left out, so the zones follow its
-    outline only roughly; a coarser resolution, or an area drawn a little larger, covers the edge.
+    The area is public and configured. All cells that overlap it are zones, so every point of the area lies in
+    one; at the edge they reach beyond it, by less than a cell.
     """
     if isinstance(resolution, bool) or not isinstance(resolution, int) or not 0 <= resolution <= 15:
         raise PlanError(
@@ -35,39 +35,73 @@ def h3_zones(
         )
     check_coordinates(shapely.get_coordinates(shape), LONLAT, "H3 area")
     expected = _square_metres(shape) / h3.average_hexagon_area(resolution, unit="m^2")
-    if expected > max_cells:
-        raise PlanError(
-            "grid-size",
-            f"the area would have about {expected:.0f} H3 cells; at most {max_cells} are allowed.",
-            "Choose a coarser resolution.",
-        )
-    cells = sorted({cell for part in shapely.get_parts(shape) for cell in _cells(part, resolution)})
-    if not cells:
-        raise GeometryError(
-            "h3-area",
-            f"no H3 cell of resolution {resolution} has its centre in the area.",
-            "Choose a finer resolution or a larger area.",
-        )
+    _check_count(expected, max_cells)
+    found: set[str] = set()
+    for part in shapely.get_parts(shape):
+        found |= _cells(part, resolution, max_cells)
+    cells = sorted(found)
     return Zones(ids=tuple(cells), names=tuple(cells), geometry=_hexagons(cells), crs=LONLAT)
 
 
-def _cells(part: Polygon, resolution: int) -> list[str]:
+def _cells(part: Polygon, resolution: int, max_cells: int) -> set[str]:
+    """Cells that overlap a polygon: those with their centre in it, then their neighbours that reach into it.
+
+    The cells of a polygon hang together, so going from neighbour to neighbour finds all of them, also in
+    parts too narrow to hold a centre. (H3 has its own search for this since 4.2, as an experiment.)
+    """
     rings = [[(lat, lon) for lon, lat in ring.coords] for ring in (part.exterior, *part.interiors)]
-    return h3.polygon_to_cells(h3.LatLngPoly(rings[0], *rings[1:]), resolution)
+    found = set(h3.polygon_to_cells(h3.LatLngPoly(rings[0], *rings[1:]), resolution))
+    lon, lat = part.representative_point().coords[0]
+    found.add(h3.latlng_to_cell(lat, lon, resolution))
+    shapely.prepare(part)
+    newest, refused = set(found), set()
+    while newest:
+        near = {other for cell in newest for other in h3.grid_disk(cell, 1)} - found - refused
+        newest = {cell for cell in near if _overlaps(cell, part)}
+        refused |= near - newest
+        found |= newest
+        _check_count(len(found), max_cells)
+    return found
+
+
+def _overlaps(cell: str, part: Polygon) -> bool:
+    """The cell and the polygon share an area; across the 180th meridian, on either side of it."""
+    ring = _ring(cell)
+    if np.ptp(ring[:, 0]) <= 180:
+        return _share_area(Polygon(ring), part)
+    east = np.where(ring[:, :1] < 0, ring + np.array([360, 0]), ring)
+    return any(_share_area(Polygon(east - np.array([turn, 0])), part) for turn in (0, 360))
+
+
+def _share_area(hexagon: Polygon, part: Polygon) -> bool:
+    return part.intersects(hexagon) and not part.touches(hexagon)
+
+
+def _ring(cell: str) -> np.ndarray:
+    return np.array([(lon, lat) for lat, lon in h3.cell_to_boundary(cell)])
 
 
 def _hexagons(cells: list[str]) -> np.ndarray:
     shapes = []
     for cell in cells:
-        ring = np.array([(lon, lat) for lat, lon in h3.cell_to_boundary(cell)])
+        ring = _ring(cell)
         if np.ptp(ring[:, 0]) > 180:
             raise GeometryError(
                 "antimeridian",
                 f"H3 cell {cell} crosses the 180th meridian, where longitudes jump.",
-                "Cut the area at the meridian.",
+                "End the area a cell before the meridian.",
             )
         shapes.append(Polygon(ring))
     return np.array(shapes, dtype=object)
+
+
+def _check_count(cells: float, max_cells: int) -> None:
+    if cells > max_cells:
+        raise PlanError(
+            "grid-size",
+            f"the area would have about {cells:.0f} H3 cells; at most {max_cells} are allowed.",
+            "Choose a coarser resolution.",
+        )
 
 
 def _square_metres(shape: BaseGeometry) -> float:
