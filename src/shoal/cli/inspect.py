@@ -24,7 +24,10 @@ Examples:
 @click.option(
     "--sites", "sites_file", type=click.Path(), help="Public list of sites: events must name one of them."
 )
-@click.option("--site-id", help="Column with the sites' ids.")
+@click.option("--site-id", help="Column with the sites' ids; `row` numbers them.")
+@click.option("--site-lon", help="Column with the sites' longitudes (or x, with --sites-crs).")
+@click.option("--site-lat", help="Column with the sites' latitudes (or y, with --sites-crs).")
+@click.option("--sites-crs", help="Coordinate system of the sites where the file does not say.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def inspect(
@@ -32,8 +35,8 @@ def inspect(
     source_options: SourcePlan,
     trip_rule,
     sites_file: str | None,
-    site_id: str | None,
     as_json: bool,
+    **sites_as: str | None,
 ) -> None:
     """Show schema and validity of SOURCE (events), or guarantee and contents of a release folder.
 
@@ -49,7 +52,7 @@ def inspect(
 
     sites = None
     if sites_file is not None:
-        from shoal.space.sites import read_sites
+        from shoal.space.sites import named_sites
 
-        sites = read_sites(sites_file, id_column=site_id).ids
+        sites = named_sites(sites_file, **sites_as).ids
     print_source(source_from_options(source_options), sites, json=as_json, trip_rule=trip_rule)

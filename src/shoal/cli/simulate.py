@@ -47,6 +47,8 @@ Presets:
 @click.option("--zones-crs", help="Coordinate system of the zones where the file does not say.")
 @click.option("--sites", "sites_file", type=click.Path(path_type=Path), help="Own sites, not the preset's.")
 @click.option("--site-id", help="Column with the sites' ids; `row` numbers them.")
+@click.option("--site-lon", help="Column with the sites' longitudes.")
+@click.option("--site-lat", help="Column with the sites' latitudes.")
 @click.option(
     "--what", help="Comma-separated: events, trips, samples, transit. [default: what the preset is for]"
 )
@@ -84,16 +86,16 @@ def _kinds(what: str | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(kind.strip() for kind in what.split(",") if kind.strip()))
 
 
-def _own_geometry(zones_file, zone_id, zone_name, zones_crs, sites_file, site_id):
+def _own_geometry(zones_file, zone_id, zone_name, zones_crs, sites_file, **sites_as):
     zones = sites = None
     if zones_file is not None:
         from shoal.space.zones import read_zones
 
         zones = read_zones(zones_file, id_column=zone_id, name_column=zone_name, crs=zones_crs)
     if sites_file is not None:
-        from shoal.space.sites import read_sites
+        from shoal.space.sites import named_sites
 
-        sites = read_sites(sites_file, id_column=site_id)
+        sites = named_sites(sites_file, **sites_as)
     return zones, sites
 
 

@@ -13,7 +13,7 @@ from shoal.space.checks import Choice
 from shoal.space.grid import square_grid
 from shoal.space.h3zones import h3_zones
 from shoal.space.projection import LONLAT, is_lonlat
-from shoal.space.sites import Sites, read_sites
+from shoal.space.sites import Sites, named_sites
 from shoal.space.weights import AreaWeights, voronoi_weights
 from shoal.space.zones import Zones, read_zones
 
@@ -26,10 +26,13 @@ class SpacePlan:
     zone_id: str | None = None
     zone_name: str | None = None
     zones_crs: str | None = None
+    zones_layer: str | None = None  # of a file with several
     repair_zones: bool = False
     holes: Choice = "stop"  # gaps between zones: stop, warn or allow
     sites: str | None = None
     site_id: str | None = None
+    site_lon: str | None = None  # columns with the coordinates, where their names are not usual ones
+    site_lat: str | None = None
     sites_crs: str | None = None  # where the file does not say; "planar" for metres without a place
     box: tuple[float, float, float, float] | None = None  # west, south, east, north
     cell_m: float | None = None
@@ -102,7 +105,13 @@ def _sites(plan: SpacePlan) -> Sites:
             "the events name sites, so the list of sites with coordinates must be given.",
             "Pass --sites FILE (columns site, lon, lat); it is public and never read off the events.",
         )
-    return read_sites(plan.sites, id_column=plan.site_id, crs=plan.sites_crs)
+    return named_sites(
+        plan.sites,
+        site_id=plan.site_id,
+        site_lon=plan.site_lon,
+        site_lat=plan.site_lat,
+        sites_crs=plan.sites_crs,
+    )
 
 
 def _zones(plan: SpacePlan, planar: bool) -> Zones:
@@ -111,6 +120,7 @@ def _zones(plan: SpacePlan, planar: bool) -> Zones:
             plan.zones,
             id_column=plan.zone_id,
             name_column=plan.zone_name,
+            layer=plan.zones_layer,
             crs=plan.zones_crs,
             repair=plan.repair_zones,
             holes=plan.holes,

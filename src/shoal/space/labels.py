@@ -9,11 +9,23 @@ import numpy as np
 from shoal.errors import GeometryError
 from shoal.space.layers import Layer
 
+# The option that names a column, and the same in read_zones and read_sites.
+IN_PYTHON = {
+    "--zone-id": "id_column",
+    "--zone-name": "name_column",
+    "--site-id": "id_column",
+    "--site-lon": "x_column",
+    "--site-lat": "y_column",
+}
 
-def text_column(source: Layer, name: str) -> list[str]:
-    """A column as text; whole numbers without a decimal point, missing values as ""."""
+
+def text_column(source: Layer, name: str, option: str) -> list[str]:
+    """A column as text; whole numbers without a decimal point, missing values as "".
+
+    `option` is how the owner names the column, for the error where it is not there.
+    """
     if name not in source.columns:
-        raise missing_column(name, list(source.columns), source.path)
+        raise missing_column(name, list(source.columns), source.path, option)
     return [as_text(value) for value in source.columns[name]]
 
 
@@ -38,9 +50,9 @@ def label_column(
             "id-column-missing",
             f"no {what} id column was named for {source.path}; "
             f"it has {', '.join(source.columns) or 'no columns'}.",
-            'Name the id column, or pass "row" to number the rows.',
+            f"Name it with --{what}-id NAME, or number the rows with --{what}-id row (in Python, id_column).",
         )
-    return distinct_ids(text_column(source, name), what)
+    return distinct_ids(text_column(source, name, f"--{what}-id"), what)
 
 
 def distinct_ids(ids: list[str], what: str) -> tuple[str, ...]:
@@ -63,9 +75,10 @@ def row_ids(count: int, prefix: str) -> tuple[str, ...]:
     return tuple(f"{prefix}{row:0{digits}d}" for row in range(1, count + 1))
 
 
-def missing_column(name: str, present: list[str], path: str) -> GeometryError:
+def missing_column(name: str, present: list[str], path: str, option: str) -> GeometryError:
     near = difflib.get_close_matches(name, present, n=3, cutoff=0.5)
-    remedy = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Name one of these columns."
+    meant = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+    remedy = f"{meant}Name one of these columns with {option} (in Python, {IN_PYTHON[option]})."
     return GeometryError(
         "missing-column", f"{path} has no column {name!r}; it has {', '.join(present) or 'none'}.", remedy
     )

@@ -68,6 +68,19 @@ def read_sites(
     return Sites(ids=ids, x=xy[:, 0].copy(), y=xy[:, 1].copy(), crs=source.crs)
 
 
+def named_sites(
+    path: str | Path,
+    *,
+    site_id: str | None = None,
+    site_lon: str | None = None,
+    site_lat: str | None = None,
+    sites_crs: str | None = None,
+) -> Sites:
+    """Sites as a plan describes them: columns named as lon and lat hold degrees, unless a system is said."""
+    crs = LONLAT if sites_crs is None and site_lon is not None else sites_crs
+    return read_sites(path, id_column=site_id, x_column=site_lon, y_column=site_lat, crs=crs)
+
+
 def _check_points(source: Layer) -> None:
     kind = shapely.get_type_id(source.geometry)
     other = np.flatnonzero((kind != 0) | shapely.is_empty(source.geometry))
@@ -89,18 +102,19 @@ def _with_points(
         raise GeometryError(
             "column-pair",
             f"coordinates need two columns; got {x_column or y_column!r} only.",
-            "Name both columns.",
+            "Name both, with --site-lon and --site-lat (in Python, x_column and y_column).",
         )
     usual = (pair for pair in _LONLAT_NAMES + _PLANAR_NAMES if set(pair) <= set(columns))
     names = (x_column, y_column) if x_column and y_column else next(usual, ("lon", "lat"))
-    x, y = (_numbers(columns, name, path) for name in names)
+    options = ("--site-lon", "--site-lat")
+    x, y = (_numbers(columns, name, path, option) for name, option in zip(names, options, strict=True))
     found_crs = given_crs(crs) if crs is not None else (LONLAT if names in _LONLAT_NAMES else None)
     return Layer(path=str(path), columns=columns, geometry=np.asarray(shapely.points(x, y)), crs=found_crs)
 
 
-def _numbers(columns: dict[str, list], name: str, path: Path) -> np.ndarray:
+def _numbers(columns: dict[str, list], name: str, path: Path, option: str) -> np.ndarray:
     if name not in columns:
-        raise missing_column(name, list(columns), str(path))
+        raise missing_column(name, list(columns), str(path), option)
     values = np.full(len(columns[name]), np.nan)
     for row, value in enumerate(columns[name]):
         try:

@@ -113,4 +113,5 @@ def _names(source: Layer, name_column: str | None, ids: tuple[str, ...]) -> tupl
         name_column = next((name for name in _NAME_NAMES if name in source.columns), None)
     if name_column is None:
         return ids
-    return tuple(name or zone for name, zone in zip(text_column(source, name_column), ids, strict=True))
+    names = text_column(source, name_column, "--zone-name")
+    return tuple(name or zone for name, zone in zip(names, ids, strict=True))

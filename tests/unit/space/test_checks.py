@@ -282,6 +282,39 @@ def test_bad_site_files(tmp_path, code, name, content, options):
     assert caught.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        ("mast,lon,lat\nA,2,48\n", {}, ["--site-id", "id_column"]),
+        ("site,lon,lat\nA,2,48\n", {"id_column": "mast"}, ["--site-id", "id_column"]),
+        ("site,east,lat\nA,2,48\n", {}, ["--site-lon", "x_column"]),
+        ("site,lon,north\nA,2,48\n", {}, ["--site-lat", "y_column"]),
+        ("site,lon,lat\nA,2,48\n", {"x_column": "lon"}, ["--site-lon", "--site-lat"]),
+    ],
+)
+def test_errors_name_the_option_for_columns_of_sites(tmp_path, content, options, words):
+    (tmp_path / "s.csv").write_text(content)
+    with pytest.raises(GeometryError) as caught:
+        read_sites(tmp_path / "s.csv", **options)
+    assert all(word in caught.value.remedy for word in words)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "word"),
+    [
+        (collection(LEFT).replace('"zone"', '"commune"'), {}, "--zone-id"),
+        (collection(LEFT), {"id_column": "zones"}, "--zone-id"),
+        (collection(LEFT), {"name_column": "title"}, "--zone-name"),
+        (collection(LEFT), {"layer": "two"}, "--zones-layer"),
+    ],
+)
+def test_errors_name_the_option_for_columns_of_zones(tmp_path, content, options, word):
+    (tmp_path / "z.geojson").write_text(content)
+    with pytest.raises(GeometryError) as caught:
+        read_zones(tmp_path / "z.geojson", **options)
+    assert word in caught.value.remedy
+
+
 def test_missing_site_file(tmp_path):
     with pytest.raises(GeometryError) as caught:
         read_sites(tmp_path / "none.csv")

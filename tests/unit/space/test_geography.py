@@ -117,6 +117,30 @@ def test_events_that_name_sites_need_the_list(halves):
     assert caught.value.code == "plan-sites"
 
 
+def test_sites_with_columns_of_other_names(tmp_path, halves):
+    (tmp_path / "s.csv").write_text("mast,east,north\nA,2.325,48.85\nB,2.375,48.85\n")
+    settings = {"zones": halves, "sites": str(tmp_path / "s.csv"), "site_id": "mast"}
+    plan = SpacePlan(**settings, site_lon="east", site_lat="north")
+    sites = open_geography(plan, has_sites=True, planar=False).sites
+    assert sites is not None
+    assert (sites.ids, sites.x.tolist(), sites.y.tolist()) == (("A", "B"), [2.325, 2.375], [48.85, 48.85])
+    assert sites.crs == "EPSG:4326"
+    plan = SpacePlan(**settings, site_lon="east", site_lat="north", sites_crs="planar")
+    with pytest.raises(GeometryError, match="crs-mixed"):  # what is said of the coordinates wins
+        open_geography(plan, has_sites=True, planar=False)
+    with pytest.raises(GeometryError, match="column-pair"):
+        open_geography(SpacePlan(**settings, site_lon="east"), has_sites=True, planar=False)
+
+
+def test_the_layer_of_the_zones(tmp_path, halves):
+    from shutil import copy
+
+    path = str(copy(halves, tmp_path / "layered.geojson"))
+    assert open_geography(SpacePlan(zones=path, zones_layer="layered"), has_sites=False, planar=False)
+    with pytest.raises(GeometryError, match="layer-choice"):
+        open_geography(SpacePlan(zones=path, zones_layer="other"), has_sites=False, planar=False)
+
+
 def test_sites_in_another_coordinate_system(tmp_path, halves):
     # 3 E, 46.5 N is (700000, 6600000) in Lambert 93; these two are some 2.34 and 2.40 E, 48.83 N.
     (tmp_path / "s.csv").write_text("mast,x,y\nA,651500,6858000\nB,655900,6858000\n")

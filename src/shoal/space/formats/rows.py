@@ -78,6 +78,6 @@ def choose_layer(path: Path, layers: list[str], asked: str | None) -> str:
         raise GeometryError(
             "layer-choice",
             f"{path} has {len(layers)} layers: {', '.join(layers[:8])}; asked for {asked or 'none'}.",
-            "Name one of them as the layer.",
+            "Name one with --zones-layer (in Python, layer); a file of sites must have a single layer.",
         )
     return layers[0] if asked is None else asked
