@@ -155,6 +155,20 @@ def bad_time(town):
     town.csv("user,time,site\n1,yesterday,S0\n")
 
 
+def day_first(town):
+    town.csv("user,time,site\n1,02/03/2026 08:15:00,S0\n")
+
+
+def renamed_site_columns(town):
+    sites = town.folder / "sites.csv"
+    sites.write_text(sites.read_text().replace("site,lon,lat", "mast,east,north"))
+
+
+def renamed_site_ids(town):
+    sites = town.folder / "sites.csv"
+    sites.write_text(sites.read_text().replace("site,", "mast,"))
+
+
 def naive_times(town):
     town.csv("user,time,site\n1,2026-03-02T10:00:00,S0\n")
     plan = town.folder / "plan.toml"
@@ -262,6 +276,14 @@ CASES = [
     (not_there, "missing-file", 3, ""),
     (mixed_zones, "mixed-time-zones", 3, "offset"),
     (bad_time, "bad-row", 3, "line 2"),
+    (day_first, "bad-row", 3, "--time-format"),
+    (day_first, "bad-row", 3, '"02/03/2026 08:15:00"'),
+    (set_flag(time_format="%d/%m"), "bad-time-format", 2, "--time-format"),
+    (set_flag(time_format="%d/%m/%Y"), "time-format-type", 2, "--time-format"),
+    (renamed_site_columns, "missing-column", 3, "--site-lon"),
+    (renamed_site_ids, "id-column-missing", 3, "--site-id"),
+    (set_flag(zone_id="commune"), "missing-column", 3, "--zone-id"),
+    (set_flag(zones_layer="other"), "layer-choice", 3, "--zones-layer"),
     (naive_times, "naive-time", 3, "--time-zone"),
     (ragged_csv, "bad-row", 3, "line 3"),
     (nan_points, "bad-row", 3, "row 2"),
@@ -352,6 +374,20 @@ def test_another_unit_is_named_with_its_column(town, monkeypatch, capsys):
     assert manifest["guarantee"]["unit"] == "vehicle-day"
     assert "user" not in manifest["promise"]
     assert "not persons" in (town.folder / "release" / "README.md").read_text()
+
+
+def test_times_and_sites_written_in_other_ways_can_be_described(town, monkeypatch, capsys):
+    day_first(town)
+    renamed_site_columns(town)
+    described = {"--site-id": "mast", "--site-lon": "east", "--site-lat": "north"}
+    town.flags.update({**described, "--time-format": "%d/%m/%Y %H:%M:%S", "--zones-layer": "zones"})
+    code, _, err = run(town.arguments(), monkeypatch, capsys)
+    assert code == 0, err
+    sites = [str(part) for pair in described.items() for part in pair]
+    arguments = ["inspect", str(town.source), "--sites", str(town.flags["--sites"]), *sites]
+    arguments += ["--time-format", "%d/%m/%Y %H:%M:%S", "--time-zone", "UTC", "--json"]
+    code, out, _ = run(arguments, monkeypatch, capsys)
+    assert (code, json.loads(out)["bad_rows"]) == (0, 0)
 
 
 def test_dropping_bad_rows_is_a_choice(town, monkeypatch, capsys):

@@ -87,7 +87,7 @@ def test_a_format_of_times_from_a_flag_or_a_file(events, tmp_path):
 
 
 def test_the_range_of_places_is_shown_for_good_rows(events):
-    events.write_text("user;time;lng;lat\na;2026-06-01Z;9;91\nb;2026-06-01T12:00Z;-2.4;48.9\n")
+    events.write_text("user;time;lng;lat\na;2026-06-01T12:00Z;9;91\nb;2026-06-01T12:00Z;-2.4;48.9\n")
     drop = ["--on-bad-row", "drop"]
     found = json.loads(run(events, *drop, "--json"))
     assert (found["lon_range"], found["lat_range"]) == ([-2.4, -2.4], [48.9, 48.9])
