@@ -103,8 +103,8 @@ def _sites(plan: SpacePlan) -> Sites:
         raise PlanError(
             "plan-sites",
             "the events name sites, so the list of sites with coordinates must be given.",
-            "Pass --sites FILE (columns site, lon, lat, or those named by --site-id, --site-lon and --site-lat); "
-            "it is public and never read off the events.",
+            "Pass --sites FILE (columns site, lon, lat, or as --site-id, --site-lon and --site-lat say); it "
+            "is public and never read off the events.",
         )
     return named_sites(
         plan.sites,
