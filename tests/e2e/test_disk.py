@@ -34,7 +34,7 @@ def build(folder: Path) -> Manifest:
         promise=PROMISE.sentence,
         guarantee=PROMISE.to_manifest(),
         public={},
-        spends=[],
+        spends=[{"name": "counts", "mechanism": "laplace", "epsilon": 0.0001}],
         population="town",
         input={},
         columns={},

@@ -42,7 +42,7 @@ def build(folder: Path) -> Manifest:
         promise=PROMISE.sentence,
         guarantee=PROMISE.to_manifest(),
         public={},
-        spends=[{"name": "counts", "mechanism": "gaussian", "rho": LOSS.rho}],
+        spends=[{"name": "counts", "mechanism": "laplace", "epsilon": PROMISE.epsilon}],
         population="town",
         input={},
         columns={},

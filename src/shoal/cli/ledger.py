@@ -76,6 +76,26 @@ def raise_(name: str, note: str, as_json: bool, **asked: Any) -> None:
     _print_one(book.state().population(name), as_json)
 
 
+@ledger.command(epilog='Example:  shoal ledger tuned paris-2026 "ell 8, after a look at the counts"')
+@click.argument("name")
+@click.argument("what")
+@_JSON
+def tuned(name: str, what: str, as_json: bool) -> None:
+    """Record that WHAT was chosen for population NAME by looking at private data.
+
+    Such a choice is not paid for, so every later manifest of the population says that there was one. It
+    cannot be taken back.
+    """
+    from shoal.privacy.ledger import open_ledger
+
+    book = open_ledger()
+    book.remember_tuning(name, what)
+    if as_json:
+        _print_one(book.state().population(name), as_json)
+    else:
+        click.echo(f'Recorded. Every later manifest of "{name}" says that a choice was made by looking.')
+
+
 @ledger.command(epilog="Example:  shoal ledger show paris-2026")
 @click.argument("name", required=False)
 @_JSON
@@ -106,12 +126,21 @@ def show(name: str | None, as_json: bool) -> None:
 @_JSON
 @click.pass_context
 def verify(context: click.Context, head: str | None, as_json: bool) -> None:
-    """Walk the chain of hashes and check every rule at every row. Exits with 6 if one is broken."""
-    from shoal.errors import GuaranteeError
+    """Walk the chain of hashes and check every rule at every row. Exits with 6 if one is broken.
+
+    Exits with 4 if there is no ledger.
+    """
+    from shoal.errors import GuaranteeError, LedgerError
     from shoal.privacy.ledger import open_ledger
 
     book = open_ledger()
     findings = book.verify(expected_head=head)
+    if {finding.code for finding in findings} <= {"head", "permissions"} and not book.store.rows():
+        raise LedgerError(
+            "no-ledger",
+            f"there is no ledger at {book.store.where()}.",
+            "Check SHOAL_LEDGER; the first `shoal ledger create` makes the file.",
+        )
     count = 0 if findings else len(book.store.rows())
     if as_json:
         answer = {"ok": not findings, "rows": count, "findings": [vars(finding) for finding in findings]}
@@ -177,7 +206,7 @@ def _described(population: Population, *, rows: bool) -> dict[str, Any]:
         answer["epsilon_limit"] = epsilon_for(population.limit_nano, delta)
         answer["epsilon_spent"] = epsilon_for(population.spent_nano, delta)
     if rows:
-        names = ("seq", "at", "what", "key", "cost_nano", "status")
+        names = ("seq", "at", "what", "key", "cost_nano", "status", "path")
         answer["spends"] = [{name: getattr(spend, name) for name in names} for spend in population.spends]
         answer["notes"] = [dict(note) for note in population.notes]
     return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from rich.console import Console
@@ -31,16 +32,28 @@ def print_populations(populations: Iterable[Population]) -> None:
 
 
 def print_rows(population: Population) -> None:
-    """Every spend, and everything else that was noted, in the order it happened."""
-    table = Table()
-    for heading in ("when (UTC)", "what", population.currency, "status"):
-        table.add_column(heading, overflow="fold")
-    lines = [(each.at, each.what, show_nano(each.cost_nano), each.status) for each in population.spends]
+    """Every spend with its folder, and everything else that was noted, in the order it happened."""
+    table = Table(show_lines=True)
+    table.add_column("when (UTC)", no_wrap=True)
+    table.add_column("what, and where", overflow="fold", ratio=1)
+    table.add_column(population.currency, no_wrap=True)
+    table.add_column("status", max_width=14)
+    lines = [
+        (each.at, each.what, each.path, show_nano(each.cost_nano), each.status) for each in population.spends
+    ]
     for note in population.notes:
-        lines.append((note["at"], note.get("what") or note.get("note", ""), *_NOTED[note["kind"]]))
-    for at, what, cost, status in sorted(lines):
-        table.add_row(at[:19].replace("T", " "), escape(what), cost, status)
+        what = note.get("what") or note.get("note", "")
+        lines.append((note["at"], what, note.get("path", ""), *_NOTED[note["kind"]]))
+    for at, what, path, cost, status in sorted(lines):
+        where = f"\n{escape(_near(path))}" if path else ""
+        table.add_row(at[:16].replace("T", " "), escape(what) + where, cost, status)
     Console().print(table)
+
+
+def _near(path: str) -> str:
+    """A folder as seen from here where that is shorter, on one line whatever its name."""
+    shown = min(path, os.path.relpath(path), key=len)
+    return shown if shown.isprintable() else ascii(shown)
 
 
 def _bar(population: Population) -> str:

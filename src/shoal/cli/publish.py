@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 
-@click.command(epilog="Example:  shoal publish demo/release public/density-2026-w12")
+@click.command(epilog="Example:  SHOAL_LEDGER=demo/ledger.sqlite shoal publish demo/release public")
 @click.argument("release", type=click.Path(path_type=Path))
 @click.argument("dest", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

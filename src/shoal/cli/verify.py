@@ -13,9 +13,10 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def verify(context: click.Context, release: Path, as_json: bool) -> None:
-    """Check the files of RELEASE against its manifest and print its guarantee.
+    """Check the files of RELEASE against its manifest, and the manifest's numbers against each other.
 
-    Needs no ledger. Exits with 6 if anything is missing, changed or not in the manifest.
+    Needs no ledger. Prints the guarantee; exits with 6 if anything is missing, changed, not in the
+    manifest, or promises more than was spent.
     """
     from shoal.release.publish import sound_manifest
     from shoal.release.readme import in_words
@@ -23,13 +24,15 @@ def verify(context: click.Context, release: Path, as_json: bool) -> None:
 
     checked = check_release(release)
     if as_json:
-        guarantee = dict(checked.manifest.guarantee) if checked.manifest else None
+        manifest = checked.manifest
+        promised = manifest is not None and not manifest.reproducible
         answer = {
             "ok": not checked.problems,
             "problems": list(checked.problems),
             "manifest_sha256": checked.manifest_sha256,
-            "guarantee": guarantee,
-            "in_words": in_words(checked.manifest) if checked.manifest else None,
+            "seeded": manifest is not None and manifest.reproducible,
+            "guarantee": dict(manifest.guarantee) if manifest and promised else None,
+            "in_words": in_words(manifest) if manifest else None,
         }
         click.echo(json.dumps(answer, indent=2))
         context.exit(6 if checked.problems else 0)
@@ -37,3 +40,4 @@ def verify(context: click.Context, release: Path, as_json: bool) -> None:
     click.echo(in_words(manifest))
     click.echo(f"\n{len(manifest.files)} files as in the manifest, nothing else in the folder.")
     click.echo(f"manifest sha256 {checked.manifest_sha256}")
+    click.echo("Compare this hash with the one the owner published; manifests are not signed.")

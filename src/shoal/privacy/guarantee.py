@@ -32,11 +32,7 @@ class Guarantee:
 
     @property
     def sentence(self) -> str:
-        tail = "" if self.delta == 0 else f", but for a chance of {in_full(self.delta)}"
-        return (
-            f"Adding or removing one {self.unit.name} changes the probability of any output "
-            f"by a factor of at most e^{in_full(self.epsilon)}{tail}."
-        )
+        return promise(self.epsilon, self.delta, self.unit.name)
 
     def to_manifest(self) -> dict:
         return {
@@ -47,6 +43,15 @@ class Guarantee:
             "unit": self.unit.name,
             "neighbours": f"add or remove one {self.unit.name}",
         }
+
+
+def promise(epsilon: float, delta: float, unit: str) -> str:
+    """The one sentence that says (epsilon, delta) for a unit; a manifest holds it and nothing else."""
+    tail = "" if delta == 0 else f", but for a chance of {in_full(delta)}"
+    return (
+        f"Adding or removing one {unit} changes the probability of any output "
+        f"by a factor of at most e^{in_full(epsilon)}{tail}."
+    )
 
 
 def in_full(number: float) -> str:

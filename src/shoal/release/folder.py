@@ -8,18 +8,27 @@ between commit and rename is finished by the next run with the same key, for fre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from shoal.errors import GuaranteeError, LedgerError, OutputError, ShoalError
-from shoal.privacy.accounting import NANO, Loss, epsilon_for
+from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from shoal.privacy.ledger.amounts import show_nano
 from shoal.privacy.ledger.book import new_reservation
 from shoal.release.manifest import MANIFEST, Manifest
-from shoal.release.staging import Staging, leftovers, move, open_staging, staging_path, unwritable
+from shoal.release.price import covers, price_problems, spent_loss
+from shoal.release.staging import (
+    Staging,
+    check_place,
+    leftovers,
+    move,
+    open_staging,
+    staging_path,
+    unwritable,
+)
 from shoal.release.verify import check_release, sha256_file
 
 Build = Callable[[Path], Manifest]
@@ -46,6 +55,22 @@ class Committed:
     reused: bool
 
 
+def preflight(ledger: Ledger, request: ReleaseRequest, manifest: Manifest | None = None) -> None:
+    """Raise what `release` would raise before it spends, without spending or leaving anything.
+
+    For flows with a long look at the rows before the reserve. A flow that knows its `manifest` before it
+    counts has it checked too: found wrong after the reserve, the budget would be gone.
+    """
+    out = _absolute(request.out)
+    if ledger.find(request.population, request.key) is not None:
+        return  # stored before: asking again is free
+    check_place(out, new_reservation())
+    if request.loss is not None:
+        ledger.check_fits(request.population, request.loss)
+    if manifest is not None:
+        _check_manifest(manifest, request)
+
+
 def release(ledger: Ledger, request: ReleaseRequest, build: Build) -> Committed:
     """Spend, build into an empty folder, commit and move it to `request.out`.
 
@@ -62,6 +87,8 @@ def release(ledger: Ledger, request: ReleaseRequest, build: Build) -> Committed:
         stored, reused = _fill_and_record(ledger, request, staging, out, build)
         if not reused:
             _place(stored)
+            if not _is_release(out, stored):
+                raise _missing(f"the release was committed, but its files vanished on the way to {out}.")
             return Committed(path=out, manifest_sha256=stored.manifest_sha256, reused=False)
     finally:
         if not _is_recorded(ledger, request, staging):
@@ -105,25 +132,25 @@ def _fill_and_record(
         )
         if isinstance(reservation, AlreadyReleased):
             return reservation, True
-    tuned = ledger.is_tuned(request.population)
-    digest = _build(request, reservation, staging, build, tuned)
-    if reservation is not None:
-        return ledger.commit(reservation, digest, str(out)), False
-    listed = ledger.list_release(
-        request.population, request.key, request.what, digest, str(out), reservation=name
-    )
-    return listed, listed.reservation != name
-
-
-def _build(
-    request: ReleaseRequest, reservation: Reservation | None, staging: Staging, build: Build, tuned: bool
-) -> str:
-    """Run `build` and seal its files. After the reserve, an error says no more than that it happened."""
-    try:
+    with _saying_what_is_spent(request, reservation):
+        tuned = ledger.is_tuned(request.population)
         manifest = build(staging.path)
         _check_manifest(manifest, request)
         tuned = tuned or manifest.tuned_on_private_data
-        return staging.seal(replace(manifest, tuned_on_private_data=tuned))
+        digest = staging.seal(replace(manifest, tuned_on_private_data=tuned))
+        if reservation is not None:
+            return ledger.commit(reservation, digest, str(out)), False
+        listed = ledger.list_release(
+            request.population, request.key, request.what, digest, str(out), reservation=name
+        )
+        return listed, listed.reservation != name
+
+
+@contextmanager
+def _saying_what_is_spent(request: ReleaseRequest, reservation: Reservation | None) -> Iterator[None]:
+    """After the reserve, an error says that the spend stays; a foreign one says nothing else."""
+    try:
+        yield
     except ShoalError as error:
         raise type(error)(error.code, f"{error.message} {_spent(reservation)}", error.remedy) from error
     except OSError as error:
@@ -148,19 +175,20 @@ def _check_manifest(manifest: Manifest, request: ReleaseRequest) -> None:
     if manifest.is_private != (request.loss is not None):
         raise GuaranteeError("manifest-kind", "the manifest's kind of guarantee is not the one asked for.")
     if request.loss is not None:
-        _check_price(manifest.guarantee, request.loss)
+        _check_price(manifest, request.loss)
 
 
-def _check_price(guarantee: Mapping[str, Any], loss: Loss) -> None:
-    """A manifest may promise less than was paid for, never more."""
-    delta = guarantee["delta"]
-    bounds = [epsilon_for(loss.rho_nano, delta)] if delta > 0 else []
-    if loss.pure_epsilon_nano is not None:
-        bounds.append(loss.pure_epsilon_nano / NANO)
-    epsilon_holds = bool(bounds) and guarantee["epsilon"] >= min(bounds) * (1 - 1e-12)
+def _check_price(manifest: Manifest, loss: Loss) -> None:
+    """A manifest may promise less than was paid for, never more, and lists all that was spent."""
+    guarantee, spent = manifest.guarantee, spent_loss(manifest)
     rho_holds = "rho" not in guarantee or round(guarantee["rho"] * NANO) >= loss.rho_nano
-    if not (epsilon_holds and rho_holds):
+    if not (rho_holds and covers(guarantee, loss)):
         raise GuaranteeError("manifest-price", "the manifest promises more than the ledger was charged for.")
+    if spent is None or spent.rho_nano < loss.rho_nano:
+        raise GuaranteeError("manifest-price", "the manifest lists less than the ledger was charged for.")
+    problems = price_problems(manifest)
+    if problems:
+        raise GuaranteeError("manifest-price", f"the manifest does not agree with itself: {problems[0]}")
 
 
 def _place(stored: AlreadyReleased) -> None:
@@ -180,24 +208,33 @@ def _finish(stored: AlreadyReleased) -> Committed:
     out = Path(stored.path)
     _place(stored)
     if not _is_release(out, stored) or check_release(out).problems:
-        raise LedgerError(
-            "release-missing",
-            f"this run was released to {out} before, but that folder is gone or was changed.",
-            "Restore it from a copy; or run again with a new --run-id, which spends again.",
-        )
+        raise _missing(f"this run was released to {out} before, but that folder is gone or was changed.")
     return Committed(path=out, manifest_sha256=stored.manifest_sha256, reused=True)
 
 
+def _missing(what: str) -> LedgerError:
+    return LedgerError(
+        "release-missing",
+        what,
+        "Restore it from a copy; or run again with a new --run-id, which spends again.",
+    )
+
+
 def _sweep(ledger: Ledger, out: Path) -> None:
-    """Clear what dead runs left for `out`: committed releases are put in place, the rest is removed."""
-    recorded = {stored.reservation: stored for _, stored in ledger.releases() if stored.path == str(out)}
+    """Clear what dead runs left for `out`: what was committed is put in place, the rest is removed.
+
+    Committed for another place (its folder was moved since), it is left alone: it was paid for.
+    """
+    recorded = {stored.reservation: stored for _, stored in ledger.releases()}
     for staging in leftovers(out):
         stored = recorded.get(_name(staging))
-        if stored is not None and _is_release(staging.path, stored):
-            _place(stored)
-        else:
-            staging.discard()
-        staging.close()
+        try:
+            if stored is None:
+                staging.discard()
+            elif stored.path == str(out):
+                _place(stored)
+        finally:
+            staging.close()
 
 
 def _is_release(folder: Path, stored: AlreadyReleased) -> bool:
@@ -223,6 +260,6 @@ def _name(staging: Staging) -> str:
 def _absolute(path: Path) -> Path:
     """One spelling per folder, with links in its parents resolved."""
     path = Path(path)
-    if path.name in ("", ".."):
+    if path.name in ("", "..") or "\0" in str(path):
         raise OutputError("folder-name", f"{path} does not name a folder.", "Pass --out release, say.")
     return path.parent.resolve() / path.name

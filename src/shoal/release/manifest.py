@@ -17,12 +17,17 @@ from typing import Any
 
 import shoal
 from shoal.errors import GuaranteeError
+from shoal.privacy.accounting import SMALLEST_DELTA
 
 DIFFERENTIAL_PRIVACY = "differential privacy"
 NOT_DIFFERENTIALLY_PRIVATE = "not differentially private"
 SEEDED_NOTE = "not for publication: the noise was seeded and can be computed again"
 MANIFEST = "manifest.json"
+LARGEST_AMOUNT = 10**9  # of epsilon and rho, as in the ledger
+LARGEST_WHOLE = 2**63 - 1
 _PRICE_WORDS = {"epsilon", "delta", "rho"}
+# Control characters but tab and line feed, marks that turn the direction of text, halves of surrogate pairs.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +61,7 @@ class Manifest:
     def __post_init__(self) -> None:
         object.__setattr__(self, "spends", tuple(self.spends))
         _check_shape(self)
+        _check_files(self.files)
         _check_values(self._plain())
         _check_unit(self)
         if self.is_private:
@@ -76,7 +82,7 @@ class Manifest:
     def from_json(cls, text: str) -> Manifest:
         """Read a manifest back; anything but a text that `to_json` writes is refused."""
         try:
-            plain = json.loads(text, object_pairs_hook=_no_duplicates)
+            plain = json.loads(text, object_pairs_hook=_no_duplicates, parse_int=_whole)
             plain.pop("note", None)
             plain["files"] = {name: FileEntry(**entry) for name, entry in plain["files"].items()}
             manifest = cls(**plain)
@@ -114,8 +120,15 @@ def _check_shape(manifest: Manifest) -> None:
                 raise _malformed(f"its {name} is not of the right kind.")
     if not all(isinstance(spend, Mapping) for spend in manifest.spends):
         raise _malformed("its spends are not named values.")
-    if not all(isinstance(entry, FileEntry) for entry in manifest.files.values()):
-        raise _malformed("its files are not entries with a hash and a size.")
+
+
+def _check_files(files: Mapping[str, Any]) -> None:
+    for entry in files.values():
+        known = isinstance(entry, FileEntry) and isinstance(entry.sha256, str) and type(entry.bytes) is int
+        if not known or not re.fullmatch(r"[0-9a-f]{64}", entry.sha256) or entry.bytes < 0:
+            raise _malformed(
+                "its files are not entries with a hash of 64 digits and a whole number of bytes."
+            )
 
 
 def _check_unit(manifest: Manifest) -> None:
@@ -128,15 +141,20 @@ def _check_unit(manifest: Manifest) -> None:
         raise _malformed("its first line must name the unit of the guarantee: 'One user: ...'.")
     if not manifest.promise.strip() or "\n" in manifest.promise:
         raise _malformed("its promise must be one sentence on one line.")
+    if any("\n" in text for text in (manifest.unit, name, manifest.population)):
+        raise _malformed("its unit and its population must be on one line.")
 
 
 def _check_price(guarantee: Mapping[str, Any]) -> None:
     epsilon, delta, rho = (guarantee.get(name, math.nan) for name in ("epsilon", "delta", "rho"))
-    if not _number(epsilon) or epsilon <= 0 or not _number(delta) or not 0 <= delta < 1:
-        raise _malformed("differential privacy needs an epsilon above 0 and a delta from 0 to below 1.")
-    if "rho" in guarantee and (not _number(rho) or rho <= 0):
-        raise _malformed("rho must be a number above 0 where it is given.")
-    if not guarantee.get("neighbours"):
+    if not is_amount(epsilon):
+        raise _malformed("differential privacy needs an epsilon above 0 and at most 1e9.")
+    if not _number(delta) or not (delta == 0 or SMALLEST_DELTA <= delta < 1):
+        raise _malformed(f"differential privacy needs a delta of 0, or from {SMALLEST_DELTA:g} to below 1.")
+    if "rho" in guarantee and not is_amount(rho):
+        raise _malformed("rho must be a number above 0 and at most 1e9 where it is given.")
+    neighbours = guarantee.get("neighbours")
+    if not isinstance(neighbours, str) or not neighbours or "\n" in neighbours:
         raise _malformed("differential privacy needs its neighbours named.")
 
 
@@ -163,11 +181,12 @@ def _keys(value: Any) -> Iterable[str]:
 
 
 def _check_values(value: Any) -> None:
-    """Only what JSON can hold exactly: text keys, finite numbers, lists, text, yes or no."""
+    """Only what JSON can hold exactly and a screen can show: text, finite numbers, lists, yes or no."""
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise _malformed("its keys must be text.")
-        for inner in value.values():
+        for key, inner in value.items():
+            _check_values(key)
             _check_values(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
@@ -176,10 +195,25 @@ def _check_values(value: Any) -> None:
         raise _malformed(f"it cannot hold a value of type {type(value).__name__}.")
     elif isinstance(value, float) and not math.isfinite(value):
         raise _malformed("its numbers must be finite.")
+    elif isinstance(value, int) and abs(value) > LARGEST_WHOLE:
+        raise _malformed("its whole numbers must be below 2^63.")
+    elif isinstance(value, str) and _UNSEEN.search(value):
+        raise _malformed("its texts must hold no control characters.")
+
+
+def is_amount(value: Any) -> bool:
+    """Whether a value can be an epsilon or a rho."""
+    return _number(value) and 0 < value <= LARGEST_AMOUNT
 
 
 def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > 20:
+        raise ValueError("a number is too long")
+    return int(digits)
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -64,7 +64,8 @@ def _check_recorded(ledger: Ledger, manifest: Manifest, manifest_sha256: str) ->
     if (manifest.population, manifest_sha256) not in recorded:
         raise LedgerError(
             "not-committed",
-            f"the ledger {ledger.store.where()} has no release with exactly this manifest.",
+            f"the ledger {ledger.store.where()} has no release with exactly this manifest: it was made with "
+            "another ledger, or the manifest was changed.",
             "Publish with the ledger the release was made with (SHOAL_LEDGER); see `shoal ledger show`.",
         )
 

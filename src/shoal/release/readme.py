@@ -29,13 +29,13 @@ def recipient_readme(manifest: Manifest, columns: Mapping[str, Mapping[str, str]
 
 def in_words(manifest: Manifest) -> str:
     """The guarantee in a few plain sentences, from the numbers in the manifest."""
+    if manifest.reproducible:
+        return _SEEDED
     lines = [manifest.unit, manifest.promise]
     if manifest.is_private:
         lines.append(_price(manifest.guarantee))
     else:
         lines.append("This release is not differentially private.")
-    if manifest.reproducible:
-        lines.append("The noise was seeded: this is not for publication and protects nobody.")
     if manifest.tuned_on_private_data:
         lines.append(
             "A method or parameter was chosen by looking at private data; that choice is not paid for."
@@ -63,6 +63,11 @@ def _columns(columns: Mapping[str, Mapping[str, str]]) -> list[str]:
         parts.append(f"`{file}`\n\n| column | meaning |\n| --- | --- |\n{rows}")
     return parts
 
+
+_SEEDED = (
+    "Nothing is promised: the noise was seeded, so it can be computed again and taken off.\n"
+    "This protects nobody and is not for publication."
+)
 
 _READ_NOISE = {
     True: "Random noise was added to every count. Small counts are mostly noise; sums over many zones or "

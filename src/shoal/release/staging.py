@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,12 +57,7 @@ class Staging:
 
 def open_staging(out: Path, name: str) -> Staging:
     """Make and lock the staging folder of `out`; says so if the release could not be written there."""
-    if os.path.lexists(out):
-        raise OutputError(
-            "folder-exists",
-            f"the release folder {out} exists.",
-            "Name a new folder, or move the old one away.",
-        )
+    refuse_existing(out)
     path = staging_path(out, name)
     try:
         out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -71,15 +68,38 @@ def open_staging(out: Path, name: str) -> Staging:
         raise unwritable(out, error) from error
 
 
+def check_place(out: Path, name: str) -> None:
+    """Raise what `open_staging` would raise, by making and removing a folder; leaves nothing behind."""
+    refuse_existing(out)
+    try:
+        above = next(folder for folder in out.parents if os.path.lexists(folder))
+        probe = staging_path(above / out.name, name)
+        probe.mkdir(mode=0o700)
+        with suppress(FileNotFoundError):  # another run swept it away
+            probe.rmdir()
+    except OSError as error:
+        raise unwritable(out, error) from error
+
+
+def refuse_existing(out: Path) -> None:
+    if os.path.lexists(out):
+        raise OutputError(
+            "folder-exists",
+            f"the release folder {out} exists.",
+            "Name a new folder, or move the old one away.",
+        )
+
+
 def staging_path(out: Path, name: str) -> Path:
     return out.parent / f".{out.name}.staging-{name}"
 
 
 def leftovers(out: Path) -> Iterator[Staging]:
     """Staging folders of `out`, each locked; refuses while a live process works on one."""
-    prefix = staging_path(out, "").name
+    # Exactly the names made here: NAME.staging-x may be somebody's own folder, or of a longer NAME.
+    made = re.compile(re.escape(staging_path(out, "").name) + r"(publish-)?[0-9a-f]+")
     try:
-        found = [path for path in out.parent.iterdir() if path.name.startswith(prefix)]
+        found = [path for path in out.parent.iterdir() if made.fullmatch(path.name)]
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return  # nothing there, or opening the new one will say why
     for path in sorted(found):

@@ -7,11 +7,13 @@ owner's is shown by where the recipient got its hash from.
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from shoal.errors import GuaranteeError, OutputError
 from shoal.release.manifest import MANIFEST, Manifest
+from shoal.release.price import price_problems
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +26,17 @@ class Checked:
 
 
 def check_release(folder: Path) -> Checked:
-    """Read everything in `folder` and compare it with its manifest."""
+    """Read everything in `folder` and compare it with its manifest, and the manifest with itself."""
     folder = Path(folder)
     if not folder.is_dir():
         raise OutputError("no-release", f"there is no release folder at {folder}.", "Check the path.")
     path = folder / MANIFEST
+    if not os.path.lexists(path):
+        raise OutputError(
+            "not-a-release", f"{folder} is not a release folder: it has no {MANIFEST}.", "Check the path."
+        )
     if path.is_symlink() or not path.is_file():
-        return Checked(manifest=None, manifest_sha256="", problems=(f"{MANIFEST} is missing.",))
+        return Checked(manifest=None, manifest_sha256="", problems=(f"{MANIFEST} is not a plain file.",))
     try:
         content = path.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
@@ -42,7 +48,7 @@ def check_release(folder: Path) -> Checked:
     except OSError as error:
         raise _unreadable(folder, error) from error
     try:
-        problems = _file_problems(folder, manifest)
+        problems = _file_problems(folder, manifest) + price_problems(manifest)
     except OSError as error:
         raise _unreadable(folder, error) from error
     return Checked(manifest=manifest, manifest_sha256=digest, problems=tuple(problems))
@@ -77,7 +83,7 @@ def _extra(folder: Path, named: set[str]) -> list[str]:
         name = path.relative_to(folder).as_posix()
         known = name in folders if path.is_dir() and not path.is_symlink() else name in named | {MANIFEST}
         if not known:
-            problems.append(f"{name} is not in the manifest.")
+            problems.append(f"{name if name.isprintable() else ascii(name)} is not in the manifest.")
     return problems
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from shoal.cli.ledger import ledger
 from shoal.errors import GuaranteeError, LedgerError, PlanError
 from shoal.privacy.accounting import Loss, rho_for
-from shoal.privacy.ledger import open_ledger
+from shoal.privacy.ledger import Reservation, open_ledger
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ def test_show_lists_spends_and_the_head() -> None:
     book.reserve("town", Loss(20_000_000), "a", "density [week 1]")
     book.disclose("town", "exact counts")
     text = run("show", "town").output
-    for part in ("density [week 1]", "0.0200", "0.0300", "unresolved", "seen by the owner", book.head()):
+    for part in ("density [week 1]", "0.0200", "0.0300", "unresolved", "seen by the", book.head()):
         assert part in text
     answer = shown("show", "town")
     assert answer["head"] == book.head()
@@ -87,6 +87,57 @@ def test_show_lists_spends_and_the_head() -> None:
         "unresolved (counts as spent)"
     ]
     assert isinstance(run("show", "nobody").exception, LedgerError)
+
+
+def test_show_names_the_folder_and_fits_100_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    run("create", "town", "--epsilon", "4", "--delta", "1e-6")
+    book = open_ledger()
+    what = "density, gaussian, 2026-03-02 to 2026-03-09"
+    held = book.reserve("town", Loss(123_456_789), "a", what)
+    assert isinstance(held, Reservation)
+    book.commit(held, "ab" * 32, str(tmp_path / "releases" / "town-2026-w12"))
+    book.reserve("town", Loss(1), "b", what)
+    book.disclose("town", "exact counts", "/owner\x1b/report.html")
+    text = run("show", "town").output
+    for part in (what, "releases/town-2026-w12", "0.123456789", "committed", "'/owner\\x1b/report.html'"):
+        assert sum(part in line for line in text.splitlines()) >= 1, part
+    assert str(tmp_path / "releases") not in text
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines()[:-2])) <= 100
+    spends = shown("show", "town")["populations"][0]["spends"]
+    assert [spend["path"] for spend in spends] == [str(tmp_path / "releases" / "town-2026-w12"), ""]
+
+
+def test_tuned_is_recorded_for_every_later_manifest() -> None:
+    run("create", "town", "--rho", "0.05")
+    assert not open_ledger().is_tuned("town")
+    assert run("tuned", "town", "ell 8, after a look at the counts").exit_code == 0
+    assert open_ledger().is_tuned("town")
+    text = run("show", "town").output
+    assert "ell 8, after a look" in text
+    assert shown("tuned", "town", "ell 9")["tuned_on_private_data"] is True
+    assert isinstance(run("tuned", "nobody", "ell").exception, LedgerError)
+
+
+@pytest.mark.parametrize("there", ["absent", "empty", "wide"])
+def test_verify_without_a_ledger(tmp_path: Path, there: str) -> None:
+    path = tmp_path / "ledger.sqlite"
+    if there != "absent":
+        path.touch(0o600 if there == "empty" else 0o644)
+    for words in ([], ["--head", "0" * 64], ["--json"]):
+        answer = run("verify", *words)
+        assert isinstance(answer.exception, LedgerError)
+        assert answer.exception.exit_code == 4
+        assert f"there is no ledger at {path}" in str(answer.exception)
+    assert path.exists() == (there != "absent")
+
+
+def test_a_delta_that_cannot_be_shown_is_not_stored(tmp_path: Path) -> None:
+    refused = run("create", "town", "--rho", "0.05", "--delta", "1e-200")
+    assert isinstance(refused.exception, PlanError)
+    assert not (tmp_path / "ledger.sqlite").exists()
 
 
 def test_verify_and_the_noted_head(tmp_path: Path) -> None:
@@ -110,5 +161,5 @@ def test_verify_and_the_noted_head(tmp_path: Path) -> None:
 
 
 def test_help_has_examples() -> None:
-    for command in ("create", "raise", "show", "verify"):
+    for command in ("create", "raise", "show", "tuned", "verify"):
         assert "Example:" in run(command, "--help").output

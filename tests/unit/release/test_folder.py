@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from shoal.privacy.accounting import Loss
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.privacy.unit import Unit
-from shoal.release.folder import ReleaseRequest, release, write_for_owner
+from shoal.release.folder import ReleaseRequest, preflight, release, write_for_owner
 from shoal.release.manifest import Manifest
 from shoal.release.verify import check_release
 
@@ -22,13 +23,17 @@ COST = 5
 
 
 def manifest(**change) -> Manifest:
-    guarantee = Guarantee.of(change.pop("loss", LOSS), delta=change.pop("delta", None), unit=Unit())
+    loss = change.pop("loss", LOSS)
+    guarantee = Guarantee.of(loss, delta=change.pop("delta", None), unit=Unit())
+    spend = {"name": "counts", "mechanism": "some", "rho": loss.rho}
+    if loss.pure_epsilon_nano is not None:
+        spend["epsilon"] = loss.pure_epsilon_nano / 1e9
     fields = {
         "unit": Unit().sentence,
         "promise": guarantee.sentence,
         "guarantee": guarantee.to_manifest(),
         "public": {},
-        "spends": [],
+        "spends": [spend],
         "population": "town",
         "input": {},
         "columns": {},
@@ -144,10 +149,18 @@ def test_a_failed_build_stays_spent_and_leaves_nothing(
         ({"population": "other"}, "manifest-population"),
         ({"loss": Loss.pure(99_999)}, "manifest-price"),
         ({"loss": Loss(4), "delta": 1e-6}, "manifest-price"),
+        ({"promise": Guarantee.of(Loss.pure(99_999), delta=None, unit=Unit()).sentence}, "manifest-price"),
+        ({"promise": "Nobody can be found."}, "manifest-price"),
+        ({"spends": []}, "manifest-price"),
+        ({"spends": [{"name": "counts", "rho": 4e-9, "epsilon": 0.0001}]}, "manifest-price"),  # too little
+        ({"spends": [{"name": "counts", "rho": 6e-9, "epsilon": 0.0001}]}, "manifest-price"),  # too much
+        ({"spends": [{"name": "counts", "epsilon": 0.00011}]}, "manifest-price"),
+        ({"spends": [{"name": "counts", "rho": 5e-9}]}, "manifest-price"),  # no pure epsilon behind delta = 0
         (
             {
                 "guarantee": {"kind": "not differentially private", "unit": "user"},
                 "promise": "Hidden among 5.",
+                "spends": [],
             },
             "manifest-kind",
         ),
@@ -186,6 +199,39 @@ def test_only_plain_files(ledger: Ledger, asked: ReleaseRequest, name: str) -> N
     with pytest.raises(OutputError):
         release(ledger, asked, odd)
     assert left(asked) == []
+
+
+@pytest.mark.parametrize("name", ["a\u00a0b", "a\u3000b", "a\tb", "a\nb"], ids=ascii)
+def test_a_folder_with_an_odd_name_is_released_at_once(ledger, asked, name: str) -> None:
+    asked = with_(asked, out=asked.out.parent / name)
+    assert release(ledger, asked, build).path == asked.out
+    assert release(ledger, asked, build).reused
+    assert spent(ledger) == COST
+
+
+def test_a_commit_that_fails_says_what_is_spent(ledger, asked, monkeypatch) -> None:
+    def fail(*_):
+        raise LedgerError("ledger-busy", "the ledger is in use.", "Try again later.")
+
+    monkeypatch.setattr(ledger, "commit", fail)
+    with pytest.raises(LedgerError, match=r"ledger-busy(?s:.*)rho = 0\.000000005 is recorded as spent"):
+        release(ledger, asked, build)
+    assert left(asked) == []
+
+
+def test_files_gone_between_commit_and_rename_are_no_success(ledger, asked, monkeypatch) -> None:
+    commit = ledger.commit
+
+    def commit_then_lose(*given):
+        stored = commit(*given)
+        for path in asked.out.parent.glob(".out.staging-*"):
+            shutil.rmtree(path)
+        return stored
+
+    monkeypatch.setattr(ledger, "commit", commit_then_lose)
+    with pytest.raises(LedgerError, match="release-missing"):
+        release(ledger, asked, build)
+    assert not asked.out.exists()
 
 
 def test_committed_but_gone_or_changed(ledger: Ledger, asked: ReleaseRequest) -> None:
@@ -245,6 +291,68 @@ def test_leftover_of_an_uncommitted_run_is_removed_never_moved(ledger, asked) ->
     assert (asked.out / "density.csv").exists()
 
 
+def test_a_committed_leftover_is_never_removed(ledger, asked, monkeypatch) -> None:
+    """Its folder was moved, so it was committed for another place: paid for, and only its owner knows."""
+    die_before_rename(ledger, asked, monkeypatch)
+    moved = asked.out.parent.rename(asked.out.parent.parent / "moved")
+    names = [path.name for path in moved.iterdir()]
+    release(ledger, with_(asked, key="other", out=moved / "out"), build)
+    assert sorted(path.name for path in moved.iterdir()) == sorted([*names, "out"])
+    assert (moved / names[0] / "density.csv").exists()
+
+
+def test_a_committed_leftover_that_was_changed_is_left_too(ledger, asked, monkeypatch) -> None:
+    die_before_rename(ledger, asked, monkeypatch)
+    (hidden,) = asked.out.parent.iterdir()
+    (hidden / "manifest.json").write_text("{}")
+    release(ledger, with_(asked, key="other"), build)
+    assert left(asked) == [hidden.name, "out"]
+
+
+def test_only_names_of_staging_folders_are_swept(ledger, asked) -> None:
+    kept = [
+        ".out.staging-notes",
+        ".out.staging-12-34",
+        ".out.staging-",
+        ".out.staging-ab.staging-12",
+        ".outX",
+    ]
+    for name in [*kept, ".out.staging-12ab", ".out.staging-publish-12ab"]:
+        (asked.out.parent / name).mkdir(parents=True)
+    release(ledger, asked, build)
+    assert left(asked) == sorted([*kept, "out"])
+
+
+def test_preflight_raises_what_release_would_and_leaves_nothing(ledger, asked, tmp_path) -> None:
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    for change, code in [
+        ({"out": taken}, "folder-exists"),
+        ({"out": Path(ledger.store.where()) / "out"}, "unwritable-folder"),
+        ({"out": tmp_path / ("x" * 250)}, "unwritable-folder"),
+        ({"out": Path("/")}, "folder-name"),
+        ({"population": "nobody"}, "unknown-population"),
+        ({"loss": Loss(101)}, "budget-exceeded"),
+    ]:
+        before = ledger.head(), sorted(tmp_path.rglob("*"))
+        with pytest.raises(ShoalError) as early:
+            preflight(ledger, with_(asked, **change))
+        assert early.value.code == code
+        assert (ledger.head(), sorted(tmp_path.rglob("*"))) == before
+        with pytest.raises(ShoalError) as late:
+            release(ledger, with_(asked, **change), build)
+        assert late.value.code == code
+        if asked.out.parent.exists():  # release makes it, preflight does not
+            asked.out.parent.rmdir()
+    preflight(ledger, asked, manifest())
+    with pytest.raises(GuaranteeError, match="manifest-price"):
+        preflight(ledger, asked, manifest(promise="Nobody can be found."))
+    assert not asked.out.parent.exists()
+    assert spent(ledger) == 0
+    release(ledger, asked, build)
+    preflight(ledger, asked)  # stored before: free, although its folder exists
+
+
 def test_a_live_run_on_the_same_folder_is_left_alone(ledger, asked) -> None:
     folder = asked.out.parent / ".out.staging-1234"
     folder.mkdir(parents=True)
@@ -271,6 +379,7 @@ def test_a_release_that_is_not_private_is_listed_and_costs_nothing(ledger, asked
         return manifest(
             guarantee={"kind": "not differentially private", "unit": "user", "k": 5},
             promise="Each trip is hidden among 5.",
+            spends=[],
         )
 
     asked = with_(asked, loss=None)

@@ -54,7 +54,10 @@ def test_first_keys_say_whom_and_what() -> None:
 @pytest.mark.parametrize("make", [private, syntactic])
 def test_round_trip(make) -> None:
     manifest = make(
-        files={"b.csv": FileEntry(sha256="00", bytes=1), "a/é.csv": FileEntry(sha256="11", bytes=2)}
+        files={
+            "b.csv": FileEntry(sha256="0" * 64, bytes=1),
+            "a/é.csv": FileEntry(sha256="1" * 64, bytes=2),
+        }
     )
     text = manifest.to_json()
     assert Manifest.from_json(text).to_json() == text
@@ -115,6 +118,21 @@ def test_what_is_not_private_never_reads_so(change: dict) -> None:
         {"public": {"box": {1, 2}}},
         {"public": {1: "one"}},
         {"public": {"rate": math.inf}},
+        {"public": {"rate": 10**4000}},
+        {"public": {"name": "\x1b[2J"}},
+        {"public": {"na\rme": 1}},
+        {"licence": "\udc80"},
+        {"population": "to\nwn"},
+        {"guarantee": {**private().guarantee, "epsilon": 10**4000}},
+        {"guarantee": {**private().guarantee, "epsilon": 1e300}},
+        {"guarantee": {**private().guarantee, "delta": 1e-300}},
+        {"guarantee": {**private().guarantee, "rho": 1e300}},
+        {"guarantee": {**private().guarantee, "neighbours": ["add"]}},
+        {"files": {"a": FileEntry(sha256="0" * 64, bytes=2.0)}},  # type: ignore[arg-type]
+        {"files": {"a": FileEntry(sha256="0" * 64, bytes=True)}},
+        {"files": {"a": FileEntry(sha256="0" * 64, bytes=-1)}},
+        {"files": {"a": FileEntry(sha256="00", bytes=1)}},
+        {"files": {"a": {"sha256": "0" * 64, "bytes": 1}}},
     ],
 )
 def test_refused(change: dict) -> None:

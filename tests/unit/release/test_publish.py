@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +15,13 @@ from click.testing import CliRunner
 from shoal.cli.publish import publish as publish_command
 from shoal.cli.verify import verify as verify_command
 from shoal.errors import GuaranteeError, LedgerError, OutputError
-from shoal.privacy.accounting import Loss
-from shoal.privacy.guarantee import Guarantee
+from shoal.privacy.accounting import Loss, rho_for
+from shoal.privacy.guarantee import Guarantee, promise
 from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.privacy.unit import Unit
 from shoal.release.folder import ReleaseRequest, release, write_for_owner
 from shoal.release.manifest import Manifest
+from shoal.release.price import price_problems
 from shoal.release.publish import publish
 from shoal.release.verify import check_release
 
@@ -35,7 +38,7 @@ def build(folder: Path, *, reproducible: bool = False) -> Manifest:
         promise=guarantee.sentence,
         guarantee=guarantee.to_manifest(),
         public={},
-        spends=[],
+        spends=[{"name": "counts", "mechanism": "laplace", "epsilon": 0.0001}],
         population="town",
         input={},
         columns={},
@@ -78,11 +81,81 @@ def test_publish_refuses_what_is_not_committed(ledger: Ledger, made: Path, tmp_p
         publish(other, made, tmp_path / "public")
     # A manifest rewritten to promise more, with everything else in order, has another hash.
     path = made / "manifest.json"
-    path.write_text(path.read_text().replace('"epsilon": 0.0001', '"epsilon": 9e-05'))
+    path.write_text(
+        path.read_text().replace('"epsilon": 0.0001', '"epsilon": 9e-05').replace("e^0.0001", "e^9e-05")
+    )
     assert check_release(made).problems == ()
-    with pytest.raises(LedgerError, match="not-committed"):
+    with pytest.raises(LedgerError, match=r"not-committed.*or the manifest was changed"):
         publish(ledger, made, tmp_path / "public")
     assert not (tmp_path / "public").exists()
+
+
+LIES = {
+    "promise": ("e^0.0001", "e^0.00001", "the promise does not say"),
+    "another unit": ("removing one user", "removing one trip", "the promise does not say"),
+    "no promise": ("Adding or removing", "Never adding or removing", "the promise does not say"),
+    "epsilon": (
+        '"epsilon": 0.0001,\n    "delta"',
+        '"epsilon": 9e-05,\n    "delta"',
+        "epsilon = 9e-05 is below",
+    ),
+    "rho": ('"rho": 5e-09', '"rho": 4e-09', "more than the rho of the guarantee"),
+    "spends": ('"epsilon": 0.0001\n', '"epsilon": 0.0002\n', "the spends add up to epsilon = 0.0002"),
+    "no spends": ('"epsilon": 0.0001\n', '"cost": 0.0001\n', "spends must be listed"),
+    "odd spends": ('"epsilon": 0.0001\n', '"epsilon": "low"\n', "spends must be listed"),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_manifest_that_promises_more_than_its_numbers(made: Path, tmp_path: Path, name: str) -> None:
+    old, new, problem = LIES[name]
+    path = made / "manifest.json"
+    assert path.read_text().count(old) == 1
+    path.write_text(path.read_text().replace(old, new))
+    assert any(problem in each for each in check_release(made).problems)
+    with pytest.raises(GuaranteeError, match="release-changed"):
+        publish(open_ledger(), made, tmp_path / "public")
+    answer = CliRunner().invoke(verify_command, [str(made), "--json"])
+    assert answer.exit_code == 6
+    assert not json.loads(answer.output)["ok"]
+
+
+def rho_manifest(**change) -> Manifest:
+    """rho = 0.02 at delta = 1e-6 needs epsilon = 0.9 or so; `change` goes into the guarantee."""
+    loss = Loss(20_000_000)
+    guarantee = Guarantee.of(loss, delta=1e-6, unit=Unit()).to_manifest() | change
+    return Manifest(
+        unit=Unit().sentence,
+        promise=promise(guarantee["epsilon"], guarantee["delta"], "user"),
+        guarantee=guarantee,
+        public={},
+        spends=[{"name": "a", "rho": 0.005}, {"name": "b", "rho": 0.015}],
+        population="town",
+        input={},
+        columns={},
+    )
+
+
+def test_epsilon_against_rho_and_delta() -> None:
+    """The classic conversion, rho + 2 sqrt(rho log(1/delta)), is never below the one in use."""
+    assert price_problems(rho_manifest()) == []
+    classic = 0.02 + 2 * math.sqrt(0.02 * math.log(1e6))
+    assert price_problems(rho_manifest(epsilon=classic)) == []
+    assert "is below what was spent: rho = 0.02" in price_problems(rho_manifest(epsilon=0.8))[0]
+    assert "is below" in price_problems(rho_manifest(delta=1e-7))[0]
+    assert "without a delta every spend needs its epsilon" in price_problems(rho_manifest(delta=0))[0]
+    assert "more than the rho" in price_problems(rho_manifest(rho=0.019))[0]
+    assert "is below" in price_problems(rho_manifest(rho=0.021))[0]
+
+
+@pytest.mark.parametrize("epsilon", [1 / 3, 0.1, 0.7123456789123, 2 / 7, 3.3333333333])
+@pytest.mark.parametrize("delta", [1e-6, 1e-9])
+def test_what_a_budget_buys_is_never_called_a_lie(epsilon: float, delta: float) -> None:
+    loss = Loss(rho_for(epsilon, delta))
+    made = replace(
+        rho_manifest(epsilon=epsilon, delta=delta, rho=loss.rho), spends=[{"name": "a", "rho": loss.rho}]
+    )
+    assert price_problems(made) == []
 
 
 def test_publish_refuses_a_seeded_run(ledger: Ledger, tmp_path: Path) -> None:
@@ -118,7 +191,6 @@ SPOILS = {
     "extra": (lambda folder: (folder / "raw.csv").write_text("x"), "raw.csv is not in the manifest"),
     "hidden": (lambda folder: (folder / "maps" / ".raw").write_text("x"), "maps/.raw is not in the manifest"),
     "empty folder": (lambda folder: (folder / "more").mkdir(), "more is not in the manifest"),
-    "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "manifest.json is missing"),
     "not text": (lambda folder: (folder / "manifest.json").write_bytes(b"\xff"), "manifest.json is not text"),
     "not json": (lambda folder: (folder / "manifest.json").write_text("{}"), "the manifest is not valid"),
 }
@@ -127,6 +199,60 @@ SPOILS = {
 def _swap_for_link(folder: Path) -> None:
     (folder / "density.csv").rename(folder.parent / "density.csv")
     (folder / "density.csv").symlink_to(folder.parent / "density.csv")
+
+
+def test_a_folder_without_a_manifest_is_not_a_release(made: Path, tmp_path: Path) -> None:
+    (made / "manifest.json").unlink()
+    answer = CliRunner().invoke(verify_command, [str(made)])
+    assert isinstance(answer.exception, OutputError)
+    assert "is not a release folder" in str(answer.exception)
+    assert "again" not in str(answer.exception)
+    with pytest.raises(OutputError, match="not-a-release"):
+        publish(open_ledger(), made, tmp_path / "public")
+
+
+def test_a_seeded_run_is_not_shown_as_if_it_promised(tmp_path: Path) -> None:
+    seeded = write_for_owner(tmp_path / "seeded", lambda folder: build(folder, reproducible=True))
+    text = CliRunner().invoke(verify_command, [str(seeded)]).output
+    assert "Nothing is promised: the noise was seeded" in text
+    assert "Adding or removing" not in text
+    assert "epsilon" not in text
+    answer = json.loads(CliRunner().invoke(verify_command, [str(seeded), "--json"]).output)
+    assert (answer["seeded"], answer["guarantee"]) == (True, None)
+    assert "Adding" not in answer["in_words"]
+
+
+ODD = {
+    "long epsilon": ('"epsilon": 0.0001,\n    "delta"', f'"epsilon": {"9" * 4000},\n    "delta"'),
+    "huge epsilon": ('"epsilon": 0.0001,\n    "delta"', '"epsilon": 1e+300,\n    "delta"'),
+    "tiny delta": ('"delta": 0.0', '"delta": 1e-300'),
+    "float bytes": ('"bytes": 2\n', '"bytes": 2.0\n'),
+    "true bytes": ('"bytes": 2\n', '"bytes": true\n'),
+    "negative bytes": ('"bytes": 2\n', '"bytes": -2\n'),
+    "long spend": ('"epsilon": 0.0001\n', f'"epsilon": {"9" * 4000}\n'),
+    "escape": ('"licence": "none', '"licence": "\\u001b[2Jnone'),
+    "turned text": ('"licence": "none', '"licence": "\u202enone'),
+    "unit on two lines": ('"unit": "One user: all', '"unit": "One user: all\\n'),
+    "control in a key": ('"density.csv"', '"den\\u0007sity.csv"'),
+    "whole number": ('"public": {}', f'"public": {{\n    "ell": {2**63}\n  }}'),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_values_are_told_without_a_traceback(made: Path, name: str) -> None:
+    old, new = ODD[name]
+    path = made / "manifest.json"
+    assert path.read_text().count(old) == 1
+    path.write_text(path.read_text().replace(old, new))
+    answer = CliRunner().invoke(verify_command, [str(made)])
+    assert isinstance(answer.exception, GuaranteeError)
+    assert "the manifest is not valid" in str(answer.exception)
+    assert "not written the way" not in str(answer.exception)
+
+
+def test_names_with_control_characters_are_shown_escaped(made: Path) -> None:
+    (made / "a\x1b[2J").write_text("x")
+    assert check_release(made).problems == ("'a\\x1b[2J' is not in the manifest.",)
 
 
 SPOILS["link"] = (_swap_for_link, "density.csv is missing")
@@ -167,6 +293,7 @@ def test_verify_command_needs_no_ledger(made: Path, tmp_path: Path, monkeypatch:
     assert good.exit_code == 0
     assert "One user: all events" in good.output
     assert "epsilon = 0.0001" in good.output
+    assert "Compare this hash with the one the owner published; manifests are not signed." in good.output
     (copy / "raw.csv").write_text("x")
     bad = CliRunner().invoke(verify_command, [str(copy)])
     assert isinstance(bad.exception, GuaranteeError)
@@ -176,6 +303,11 @@ def test_verify_command_needs_no_ledger(made: Path, tmp_path: Path, monkeypatch:
     assert machine.exit_code == 6
     assert json.loads(machine.output)["problems"] == ["raw.csv is not in the manifest."]
     assert not (tmp_path / "none").exists()
+
+
+def test_help_has_the_example_of_the_demo() -> None:
+    example = "SHOAL_LEDGER=demo/ledger.sqlite shoal publish demo/release public\n"
+    assert example in CliRunner().invoke(publish_command, ["--help"]).output
 
 
 def test_publish_command(made: Path, tmp_path: Path) -> None:

@@ -44,6 +44,11 @@ class Spend:
     def status(self) -> str:
         return "committed" if self.released else "unresolved (counts as spent)"
 
+    @property
+    def path(self) -> str:
+        """The folder it was committed to; empty before."""
+        return self.released.path if self.released else ""
+
 
 @dataclass(kw_only=True)
 class Population:
