@@ -16,8 +16,8 @@ from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
 from shoal.flows.city_plan import write_city_plan
 from shoal.flows.density import run_density
-from shoal.flows.prepare import prepare_density
 from shoal.flows.plan import DensityPlan, read_plan
+from shoal.flows.prepare import prepare_density
 from shoal.privacy.ledger import open_ledger
 from shoal.space.sites import read_sites
 from shoal.space.zones import read_zones

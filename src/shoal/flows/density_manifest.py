@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from shoal.flows.prepare import PreparedDensity
 
 
-READING = ("on_bad_row", "time_zone", "time_unit", "coordinate_scale", "point_seconds")
+READING = ("on_bad_row", "time_zone", "time_unit", "time_format", "coordinate_scale", "point_seconds")
 
 
 def density_manifest(prepared: PreparedDensity, *, reproducible: bool) -> Manifest:
