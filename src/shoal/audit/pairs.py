@@ -1,4 +1,4 @@
-"""Neighbouring tables of events: the edge cases by name, and more from a seed.
+"""Neighbouring tables of events: edge cases by name, crowds of every size, ties, and more from a seed.
 
 A pair is a table and one user's rows. The neighbour is the table with those rows mixed in. The user is
 new in it, so the two differ by exactly one user.
@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import cached_property
 
-from shoal.audit.pipelines import HOUR_US, START_US, Event
+import pyarrow as pa
+
+from shoal.audit.pipelines import HOUR_US, START_US, Event, event_table
 
 NEW = 10**6  # the added user, in no table
 FAR = 2**63 - 1
+CROWDS = (*range(65), 99, 100, 127, 128, 255)  # thresholds someone may compare a raw count with
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,13 @@ class Pair:
     name: str
     table: tuple[Event, ...]
     added: tuple[Event, ...]
+    thorough: bool = True  # every kind of transcript; else two, where only a number of people is at stake
+
+    @cached_property
+    def tables(self) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+        """Both sides as Arrow batches, small ones where order and splits are at stake as well."""
+        rows = 4 if self.thorough else 1000
+        return event_table(self.before(), batch_rows=rows), event_table(self.after(), batch_rows=rows)
 
     def before(self) -> list[Event]:
         return list(self.table)
@@ -80,6 +91,41 @@ def edge_pairs(slots: int, ell: int, sites: int = 4) -> list[Pair]:
     extreme = ((-FAR - 1, at(0), 0), (FAR, at(0), 0), (0, at(1), 1))
     pairs.append(Pair("extreme ids", extreme, visits(slots)))
     return pairs
+
+
+def crowd_pairs(ell: int, whole_site: int = 0, split_site: int = 1) -> list[Pair]:
+    """m users in the same cells and one more, all of them at the cap, for every m of CROWDS.
+
+    A rule on a raw count, total or number of users changes its mind between some m and m + 1, and then
+    moves the counts by more than one user may. `split_site` is shared by two zones, so its counts move by
+    half visits.
+    """
+
+    def stay(user: int, site: int) -> tuple[Event, ...]:
+        return tuple((user, at(slot), site) for slot in range(ell))
+
+    return [
+        Pair(
+            f"{m} users and one more at site {site}",
+            tuple(row for user in range(m) for row in stay(user, site)),
+            stay(NEW, site),
+            thorough=False,
+        )
+        for site in (whole_site, split_site)
+        for m in CROWDS
+    ]
+
+
+def tie_pairs(slots: int, sites: int = 4) -> list[Pair]:
+    """Heavy others between whose slots, or sites, there is a tie, which the new user breaks."""
+    slots_tie = tuple((user, at(slot), 0) for user in range(8) for slot in range(slots))
+    sites_tie = tuple((user, at(2, site), site) for user in range(8) for site in range(sites))
+    return [
+        Pair("tie of slots, broken at the last", slots_tie, ((NEW, at(slots - 1), 0),), thorough=False),
+        Pair("tie of slots, broken at the first", slots_tie, ((NEW, at(0), 0),), thorough=False),
+        Pair("tie of sites, broken at the last", sites_tie, ((NEW, at(2), sites - 1),), thorough=False),
+        Pair("tie of sites, broken at the first", sites_tie, ((NEW, at(2), 0),), thorough=False),
+    ]
 
 
 def random_pairs(seed: int, count: int, slots: int, sites: int = 4) -> list[Pair]:

@@ -80,20 +80,29 @@ class DensityPipeline:
     write: Callable[[DensityEstimate, BoundedVisits], bytes] = lambda estimate, _: table_bytes(estimate)
 
     def __call__(self, events: list[pa.RecordBatch], noise: Noise) -> bytes:
-        bounded, noisy = self.measure(events, noise)
-        return self.write(self.estimate(noisy, bounded), bounded)
+        return self.release(self.bounded(events, noise.run_key()), noise)
 
-    def measure(self, events: list[pa.RecordBatch], noise: Noise) -> tuple[BoundedVisits, NoisyCounts]:
-        """Up to the noise: the bounded visits (a correct step after this ignores them) and noisy counts."""
-        kernel = self.kernel(
-            edges_us=self.world.edges_us,
-            sites=self.world.sites,
-            ell=self.world.ell,
-            cap=self.world.cap,
-            run_key=noise.run_key(),
-        )
-        bounded = self.bound(DuckEngine(threads=1), events, kernel)
-        return bounded, self.mechanism(self.spread(bounded, self.world.weights), noise)
+    def bounded(self, events: list[pa.RecordBatch], run_key: bytes) -> BoundedVisits:
+        """The part before the noise: it is handed the run key and nothing else of the noise."""
+        return bound_events(self.kernel, self.bound, self.world, events, run_key)
+
+    def measure(self, bounded: BoundedVisits, noise: Noise) -> NoisyCounts:
+        return self.mechanism(self.spread(bounded, self.world.weights), noise)
+
+    def release(self, bounded: BoundedVisits, noise: Noise) -> bytes:
+        """From the noise on. A correct step after it ignores the bounded visits."""
+        return self.write(self.estimate(self.measure(bounded, noise), bounded), bounded)
+
+
+def bound_events(
+    kernel: Callable[..., VisitKernel],
+    bound: Callable[..., BoundedVisits],
+    world: World,
+    events: list[pa.RecordBatch],
+    run_key: bytes,
+) -> BoundedVisits:
+    made = kernel(edges_us=world.edges_us, sites=world.sites, ell=world.ell, cap=world.cap, run_key=run_key)
+    return bound(DuckEngine(threads=1), events, made)
 
 
 PIPELINES: dict[str, type[DensityPipeline]] = {

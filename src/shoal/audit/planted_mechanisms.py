@@ -53,6 +53,7 @@ def mechanism_bugs(kind: type) -> list[tuple[str, type]]:
         "exception when a cell is empty": _refuse_empty,
         "exception that tells a count": _tell_count,
         "scale from the exact counts": _scale_from_counts,
+        "half the noise above 50 visits": _thin_when_big,
     }
     visits_charged = {
         "sensitivity for ell - 1 visits": lambda visits: Fraction(max(visits - 1, 1)),
@@ -61,6 +62,7 @@ def mechanism_bugs(kind: type) -> list[tuple[str, type]]:
     return [
         *((name, _other_call(kind, change)) for name, change in calls.items()),
         *((name, _other_sensitivity(kind, charged)) for name, charged in visits_charged.items()),
+        ("a fifth of the noise asked for, and an honest claim", _honest_fifth(kind)),
     ]
 
 
@@ -88,6 +90,17 @@ def _other_sensitivity(kind: Any, charged: Callable[[int], Fraction]) -> type:
         return cls(**{**asdict(true), size: math.nextafter(scale, math.inf)})
 
     return type(kind.__name__, (kind,), {bound: property(sensitivity), "within": classmethod(within)})
+
+
+def _honest_fifth(kind: Any) -> type:
+    """Built with too little noise, and says so in its loss(): more than was asked for."""
+
+    def within(cls, amount_nano: int, **settings):
+        true = asdict(kind.within(amount_nano, **settings))
+        size = "sigma" if "sigma" in true else "scale"
+        return cls(**{**true, size: true[size] / 5})
+
+    return type(kind.__name__, (kind,), {"within": classmethod(within)})
 
 
 def _reuse_noise(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
@@ -183,3 +196,8 @@ def _scale_from_counts(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
     """Noise in proportion to the busiest cell: the scale itself tells it."""
     busiest = max(1.0, exact.units.max(initial=0) / exact.lattice)
     return true(exact, ScaledCalls(noise, busiest))
+
+
+def _thin_when_big(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    many = exact.units.sum() > 50 * exact.lattice
+    return true(exact, ScaledCalls(noise, 0.5) if many else noise)

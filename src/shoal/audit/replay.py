@@ -47,6 +47,7 @@ class Verdict:
     rho: Fraction
     pure_epsilon: Fraction | None
     problems: tuple[str, ...]
+    raised: tuple[str, ...] = ()  # kinds of exception that ended a side: nothing was released there
 
     @property
     def passed(self) -> bool:
@@ -158,7 +159,8 @@ def replay(first: Run, second: Run, claim: Loss, source: Noise, run_key: bytes) 
     if not again.differs and again.released != seen.released:
         problems.append("released bytes differ")
     rho, pure = transcript_loss(seen.calls, again.calls)
-    return Verdict(rho, pure, tuple(problems + over_claim(rho, pure, claim)))
+    raised = tuple(side.error[0] for side in (seen, again) if side.error)
+    return Verdict(rho, pure, tuple(problems + over_claim(rho, pure, claim)), raised)
 
 
 def transcript_loss(first: list[Call], second: list[Call]) -> tuple[Fraction, Fraction | None]:

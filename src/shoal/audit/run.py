@@ -1,4 +1,4 @@
-"""The audit of one registered mechanism: replay, lower bounds, planted bugs, and a verdict."""
+"""The audit of one registered mechanism: replay, its noise, lower bounds, planted bugs, and a verdict."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Protocol
 
 import numpy as np
 
-from shoal.audit.check import audit_pairs, findings
+from shoal.audit.check import audit_pairs, bounded_once, findings
 from shoal.audit.lower_bound import Bounds, bounds, runs_for, sample
-from shoal.audit.mutants import catch, planted
+from shoal.audit.mutants import catch, more_than_asked, planted
+from shoal.audit.noise_faults import SLOTS, draw_noise, noise_faults
 from shoal.audit.pipelines import pipeline_of
 from shoal.audit.whole import sample_whole
 from shoal.errors import PlanError
@@ -36,7 +37,8 @@ class AuditPlan:
     delta: float = 1e-6
     runs: int | None = None  # per side; None: enough to reach 0.9 of the claim
     whole_runs: int = 300  # of the whole pipeline, per side
-    extra_pairs: int = 20  # random pairs beside the edge cases
+    extra_pairs: int = 20  # random pairs beside those with a name
+    noise_slots: int = SLOTS  # looked at for repeats, correlation and remainders
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -49,7 +51,14 @@ class AuditPlan:
 
     @classmethod
     def quick(cls, epsilon: float = 1.0, delta: float = 1e-6, runs: int | None = None) -> AuditPlan:
-        return cls(epsilon=epsilon, delta=delta, runs=runs or 50_000, whole_runs=50, extra_pairs=0)
+        return cls(
+            epsilon=epsilon,
+            delta=delta,
+            runs=runs or 50_000,
+            whole_runs=50,
+            extra_pairs=5,
+            noise_slots=SLOTS // 6,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +77,15 @@ class AuditResult:
     mutants_planted: int
     mutants_caught: int
     replay_pairs: int
+    replay_held: int
     replay_passed: bool
+    noise_passed: bool
     caught_by: dict[str, str | None]
     problems: tuple[str, ...]
 
 
 def audit_mechanism(name: str, plan: AuditPlan, progress: Progress | None = None) -> AuditResult:
-    """Run all three checks on one mechanism at its audit size."""
+    """Run every check on one mechanism at its audit size."""
     tell = progress or Silent()
     entry = entry_of(name)
     delta = plan.delta if entry.has_mu else None
@@ -83,7 +94,9 @@ def audit_mechanism(name: str, plan: AuditPlan, progress: Progress | None = None
     claimed_epsilon = claim.epsilon(plan.delta)
     claimed_mu = float(np.sqrt(2 * claim.rho)) if entry.has_mu else None
 
-    pairs, leaks = _replay(name, plan, delta, tell)
+    asked = more_than_asked(claim, plan.epsilon, delta)
+    pairs, held, leaks = _replay(name, plan, delta, tell)
+    faults = _noise(name, plan, delta, tell)
     found, whole = _lower_bounds(name, plan, delta, tell)
     caught_by = _plant_bugs(name, tell)
     return AuditResult(
@@ -99,10 +112,14 @@ def audit_mechanism(name: str, plan: AuditPlan, progress: Progress | None = None
         mutants_planted=len(caught_by),
         mutants_caught=sum(how is not None for how in caught_by.values()),
         replay_pairs=pairs,
+        replay_held=held,
         replay_passed=not leaks,
+        noise_passed=not faults,
         caught_by=caught_by,
         problems=(
+            *([asked] if asked else []),
             *leaks,
+            *faults,
             *_above(found.epsilon, claimed_epsilon, "epsilon"),
             *_above(whole.epsilon, claimed_epsilon, "epsilon of the whole pipeline"),
             *_above(found.mu, claimed_mu, "mu"),
@@ -111,15 +128,26 @@ def audit_mechanism(name: str, plan: AuditPlan, progress: Progress | None = None
     )
 
 
-def _replay(name: str, plan: AuditPlan, delta: float | None, tell: Progress) -> tuple[int, list[str]]:
-    """How many pairs were replayed, and what gave the data away."""
+def _replay(name: str, plan: AuditPlan, delta: float | None, tell: Progress) -> tuple[int, int, list[str]]:
+    """How many pairs were replayed, how many held, and what gave the data away."""
     tell.stage(f"{name}: replay")
+    bounded_once.cache_clear()  # what runs now is audited, not what ran before
     pipeline = pipeline_of(name, plan.epsilon, delta)
     pairs = audit_pairs(pipeline, plan.extra_pairs)
     uneven = pipeline_of(name, plan.epsilon, delta, uneven=True)
     claim = pipeline.mechanism.loss()
     leaks = [*findings(pipeline, pairs, claim), *findings(uneven, pairs[:5], claim)]
-    return len(pairs), [f"replay of {leak.pair} ({leak.transcript}): {leak.problem}" for leak in leaks]
+    problems = [f"replay of {leak.pair} ({leak.transcript}): {leak.problem}" for leak in leaks]
+    if not pairs:
+        problems.append("replay: no pair was tried")
+    return len(pairs), len(pairs) - len({leak.pair for leak in leaks}), problems
+
+
+def _noise(name: str, plan: AuditPlan, delta: float | None, tell: Progress) -> list[str]:
+    """What the noise shows that it must not."""
+    tell.stage(f"{name}: noise")
+    drawn = draw_noise(entry_of(name), plan.epsilon, delta, OsNoise(), slots=plan.noise_slots)
+    return list(noise_faults(drawn))
 
 
 def _lower_bounds(name: str, plan: AuditPlan, delta: float | None, tell: Progress) -> tuple[Bounds, Bounds]:

@@ -25,10 +25,12 @@ def audit(
     \b
     Each registered mechanism is
       replayed   on pairs of data sets that differ by one user: same answers, same bytes?
+      looked at  where nobody is: noise that comes again, goes together or skips steps?
       run        many times on its worst-case pair, for a lower bound on epsilon and mu
       broken     on purpose, in many ways, each of which must be caught
 
-    Exits with 6 if a bound is above its claim, a replay fails or a planted bug survives.
+    Exits with 6 if a claim is above what was asked for, a bound is above its claim, a replay fails,
+    the noise is at fault or a planted bug survives.
     """
     from shoal.audit.run import AuditPlan, audit_mechanism
     from shoal.cli.progress import Bars
@@ -57,33 +59,62 @@ def _print_table(results: list) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
-    table.add_column("mechanism", no_wrap=True)
-    for column in ("epsilon", "at least", "mu", "at least", "runs"):
-        table.add_column(column, justify="right")
-    table.add_column("replay", justify="right")
-    table.add_column("bugs", justify="right")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("")
     for result in results:
-        table.add_row(
-            result.mechanism,
-            f"{result.claimed_epsilon:.4g}",
-            f"{result.lower_bound:.3f}",
-            "-" if result.claimed_mu is None else f"{result.claimed_mu:.4f}",
-            "-" if result.mu_lower_bound is None else f"{result.mu_lower_bound:.4f}",
-            f"{result.runs:,}",
-            f"{result.replay_pairs} held" if result.replay_passed else "FAILED",
-            f"{result.mutants_caught}/{result.mutants_planted}",
-        )
+        table.add_column(result.mechanism, justify="right", no_wrap=True)
+    for label, cell in _rows(results).items():
+        table.add_row(label, *(cell(result) for result in results))
     console = Console()
     console.print(table)
+    console.print(_verdict(results), style="bold", soft_wrap=True)
+    console.print(_legend(results), style="dim", soft_wrap=True)
+
+
+def _rows(results: list) -> dict:
+    """Label of each row, and its cell from a result; mu only where somebody has one."""
+
+    def number(value: float | None, digits: str) -> str:
+        return "-" if value is None else format(value, digits)
+
+    mu = {
+        "mu claimed": lambda r: number(r.claimed_mu, ".4f"),
+        "mu proved, at least": lambda r: number(r.mu_lower_bound, ".4f"),
+    }
+    return {
+        "epsilon claimed": lambda r: number(r.claimed_epsilon, ".4g"),
+        "epsilon proved, at least": lambda r: number(r.lower_bound, ".3f"),
+        **(mu if any(result.claimed_mu is not None for result in results) else {}),
+        "runs per side": lambda r: number(r.runs, ","),
+        "replayed pairs": lambda r: f"{r.replay_held} of {r.replay_pairs} held",
+        "noise": lambda r: "held" if r.noise_passed else "FAILED",
+        "planted bugs": lambda r: f"{r.mutants_caught} of {r.mutants_planted} caught",
+    }
+
+
+def _verdict(results: list) -> str:
+    failed = [f"{result.mechanism} ({len(result.problems)})" for result in results if result.problems]
+    return f"\nNOT HELD (number of problems): {', '.join(failed)}." if failed else "\nAll promises held."
+
+
+def _legend(results: list) -> str:
+    """What the rows mean, as far as they are shown."""
+    lines = [
+        "claimed: by the mechanism, for one user.",
+        "proved: by the runs; wrong with probability 1e-6.",
+    ]
     deltas = sorted({result.delta for result in results if result.delta})
-    console.print(
-        "epsilon, mu: claimed for one user"
-        + (f", delta = {deltas[0]:g} where the claim is not pure" if deltas else "")
-        + ".\nat least: proved by the runs (so many per side; wrong with probability 1e-6).\n"
-        "With a delta no affordable number of runs comes near epsilon; mu shows how tight noise is.\n"
-        "replay: pairs of neighbours that cannot be told apart but by the noise.\n"
-        "bugs: planted ones that the audit found, of all.",
-        style="dim",
-        soft_wrap=True,
+    if deltas:
+        lines += [
+            "mu: how far one user can move the answers, in standard deviations of the noise.",
+            f"  With a delta (here {deltas[0]:g}) the last part of epsilon hides in events too rare for any",
+            "  affordable number of runs, so epsilon proved stays low; mu proved shows how tight it is.",
+        ]
+    return "\n".join(
+        [
+            *lines,
+            "replayed pairs: data sets one user apart that only the noise keeps apart.",
+            "noise: no value comes again, no two cells go together, no lattice step is skipped.",
+            "planted bugs: made on purpose, to see that the audit finds them.",
+        ]
     )

@@ -1,0 +1,117 @@
+"""What drawn noise must not show: values that come again, cells that go together, a coarser lattice.
+
+The mechanism is called twice on empty counts of a few zones and many slots, so that what it releases is its
+noise. Each look is passed by true noise but for a chance of about 2e-9 (six deviations), some fifty looks
+in all. Noise used again anywhere is seen, and so is a correlation above 0.05 (0.11 in a quick audit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from scipy.stats import chi2, rankdata
+
+from shoal.mechanisms.registry import Entry
+from shoal.privacy.noise import Noise
+
+DEVIATIONS = 6.0
+ZONES, CALLS = 4, 2
+SLOTS = 10_000  # with the zones as many draws as make the noise module use a second process
+SLACK = 20  # repeats more than the normal limit, since small numbers of them are not normal
+MODULI = (3, 5, 7, 11, 13, 256)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Noise in lattice units [calls, zones, slots], and what it claims to be."""
+
+    units: np.ndarray
+    family: str
+    scale: float
+
+
+def draw_noise(
+    entry: Entry,
+    epsilon: float,
+    delta: float | None,
+    noise: Noise,
+    *,
+    kind: type | None = None,
+    slots: int = SLOTS,
+) -> Drawn:
+    """What a mechanism releases where nobody is: two calls, one after the other."""
+    size = replace(entry.size, zones=ZONES, slots=slots)
+    mechanism = entry.build(epsilon, delta, size, kind or entry.mechanism)
+    empty, _ = entry.worst_pair(size)
+    calls = [mechanism(empty, noise) for _ in range(CALLS)]
+    units = np.stack([call.values for call in calls]) * size.lattice
+    return Drawn(np.rint(units).astype(np.int64), calls[0].family, calls[0].scale * size.lattice)
+
+
+def noise_faults(drawn: Drawn) -> Iterator[str]:
+    """Everything that true noise would not show."""
+    fine = drawn.scale >= 32  # below it values come again, and remainders differ, as they should
+    yield from residues(drawn) if fine else ()
+    yield from correlations(drawn)
+    yield from repeats(drawn) if fine else ()
+
+
+def repeats(drawn: Drawn) -> Iterator[str]:
+    """More pairs of equal values than independent draws have."""
+    n = drawn.units.size
+    _, times = np.unique(drawn.units, return_counts=True)
+    equal = int((times * (times - 1) // 2).sum())
+    # Mean of the probability of a drawn value, and of its square: sums of P^2 and P^3 over the lattice.
+    if drawn.family == "discrete laplace":
+        one, two = 1 / (4 * drawn.scale), 1 / (12 * drawn.scale**2)
+    else:
+        one, two = 1 / (2 * np.sqrt(np.pi) * drawn.scale), 1 / (2 * np.sqrt(3) * np.pi * drawn.scale**2)
+    expected = n * (n - 1) / 2 * one
+    deviation = np.sqrt(expected + n**3 * (two - one**2))
+    if equal > expected + DEVIATIONS * deviation + SLACK:
+        yield f"noise comes again: {equal:,} equal pairs, about {expected:,.0f} expected"
+
+
+def residues(drawn: Drawn) -> Iterator[str]:
+    """Remainders, bit by bit and by small numbers, are uniform: noise uses the whole lattice."""
+    step = int(np.gcd.reduce(drawn.units, axis=None))
+    if step != 1:
+        yield f"noise is a multiple of {step} lattice steps"
+        return
+    flat = drawn.units.ravel()
+    # The law is flat to one part in a thousand over a 32nd of its scale.
+    for bit in range(int(np.log2(drawn.scale / 32))):
+        share = np.mean((flat >> bit) & 1)
+        if abs(share - 0.5) * 2 * np.sqrt(flat.size) > DEVIATIONS:
+            yield f"bit {bit} of the noise is set in {share:.1%} of the draws"
+    for modulus in MODULI:
+        if modulus * 32 <= drawn.scale:
+            seen = np.bincount(flat % modulus, minlength=modulus)
+            expected = flat.size / modulus
+            if chi2.sf(((seen - expected) ** 2).sum() / expected, modulus - 1) < 2e-9:
+                yield f"remainders of the noise by {modulus} are not uniform"
+
+
+def correlations(drawn: Drawn) -> Iterator[str]:
+    """Ranks of values, sizes and signs do not go together between zones, slots and calls."""
+    for what, measure in (("values", np.asarray), ("sizes", np.abs), ("signs", np.sign)):
+        # Ranks bound the influence of the tails, so that the deviation is that of a normal; ties share one.
+        ranks = rankdata(measure(drawn.units).ravel()).reshape(drawn.units.shape)
+        for place, one, other in _places(ranks):
+            if np.ptp(one) == 0 or np.ptp(other) == 0:  # noise far below a lattice step, or on one side only
+                continue
+            found = np.corrcoef(one.ravel(), other.ravel())[0, 1]
+            if abs(found) * np.sqrt(one.size) > DEVIATIONS:
+                yield f"{what} of the noise go together in {place}: correlation {found:.3f}"
+
+
+def _places(cells: np.ndarray) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    yield "two calls", cells[0], cells[1]
+    yield "neighbouring slots", cells[:, :, :-1], cells[:, :, 1:]
+    half = cells.shape[2] // 2
+    yield "slots half the window apart", cells[:, :, :half], cells[:, :, half : 2 * half]
+    for one, other in combinations(range(cells.shape[1]), 2):
+        yield f"zones {one} and {other}", cells[:, one], cells[:, other]
