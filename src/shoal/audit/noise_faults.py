@@ -54,8 +54,8 @@ def draw_noise(
 def noise_faults(drawn: Drawn) -> Iterator[str]:
     """Everything that true noise would not show."""
     fine = drawn.scale >= 32  # below it values come again, and remainders differ, as they should
-    yield from residues(drawn) if fine else ()
     yield from correlations(drawn)
+    yield from residues(drawn) if fine else ()
     yield from repeats(drawn) if fine else ()
 
 

@@ -27,6 +27,8 @@ FIELDS = {
     "mutants_caught",
     "replay_pairs",
     "replay_passed",
+    "replay_held",
+    "noise_passed",
 }
 
 
@@ -60,7 +62,8 @@ def test_json_is_one_object_per_mechanism_and_nothing_else(hurry, monkeypatch, c
         assert result["lower_bound"] <= result["claimed_epsilon"] <= 1.0
         assert result["mutants_caught"] == result["mutants_planted"] == 2
         assert result["runs"] == 2000
-        assert (result["replay_pairs"], result["replay_passed"]) == (6, True)
+        assert (result["replay_pairs"], result["replay_held"], result["replay_passed"]) == (6, 6, True)
+        assert result["noise_passed"] is True
     gaussian, laplace = results
     assert 0 <= gaussian["mu_lower_bound"] <= gaussian["claimed_mu"] == pytest.approx(0.2207, abs=1e-4)
     assert gaussian["delta"] == 1e-6
@@ -74,7 +77,23 @@ def test_table_names_what_was_asked_for(hurry, monkeypatch, capsys):
     assert code == 0
     assert "density-laplace" in out
     assert "density-gaussian" not in out
-    assert "2/2" in out
+    assert "2 of 2 caught" in out
+    assert "6 of 6 held" in out
+    assert "\nAll promises held.\n" in out
+    assert "mu" not in out.split()  # neither its rows nor its explanation
+    assert "delta" not in out
+
+
+def test_mu_is_explained_where_it_is_shown(hurry, monkeypatch, capsys):
+    arguments = ("--mechanism", "density-gaussian", "--quick", "--runs", "1000", "--delta", "1e-5")
+    code, out, _ = shoal(monkeypatch, capsys, "audit", *arguments)
+    assert code == 0
+    labels = [line.split("  ")[0] for line in out.splitlines()]
+    assert [label for label in labels if label.startswith("mu ")] == ["mu claimed", "mu proved, at least"]
+    rows = labels[2 : labels.index("All promises held.") - 1]
+    assert len(set(rows)) == len(rows) == 8
+    assert "in standard deviations of the noise" in out
+    assert "1e-05" in out
 
 
 def broken(name, epsilon, delta, *, uneven=False):
@@ -91,6 +110,58 @@ def test_a_leak_ends_with_code_6(hurry, monkeypatch, capsys):
     assert "audit-failed" in err
     assert "released bytes differ" in err
     assert json.loads(out)[0]["replay_passed"] is False
+
+
+def test_the_table_says_that_a_promise_does_not_hold(hurry, monkeypatch, capsys):
+    monkeypatch.setattr(module, "pipeline_of", broken)
+    arguments = ("--mechanism", "density-laplace", "--quick", "--runs", "1000")
+    code, out, err = shoal(monkeypatch, capsys, "audit", *arguments)
+    assert code == 6
+    assert "NOT HELD" in out
+    assert "All promises" not in out
+    assert "0 of 6 held" in out
+    assert "replay of nobody, and one user at the cap" in err
+
+
+def test_a_mechanism_that_claims_more_than_was_asked_is_a_problem(hurry, monkeypatch):
+    greedy = next(m for m in planted("density-gaussian") if m.name.startswith("a fifth of the noise"))
+    kind = type(greedy.pipeline.mechanism)
+    entry = REGISTRY["density-gaussian"]
+    build = lambda epsilon, delta, size, _=None: entry.build(epsilon, delta, size, kind)  # noqa: E731
+    monkeypatch.setitem(REGISTRY, "density-gaussian", replace(entry, mechanism=kind, build=build))
+    monkeypatch.setattr(module, "_plant_bugs", lambda name, tell: {})
+    found = audit_mechanism("density-gaussian", AuditPlan.quick(runs=1000))
+    assert found.replay_passed
+    assert found.problems == (f"claims epsilon = {found.claimed_epsilon:.6g} where 1 was asked for",)
+
+
+def test_noise_that_comes_again_is_a_problem(hurry, monkeypatch):
+    again = next(m for m in planted("density-laplace") if m.name.endswith("every second zone"))
+    monkeypatch.setattr(module, "OsNoise", lambda: again.sampler(4))
+    found = audit_mechanism("density-laplace", AuditPlan.quick(runs=1000))
+    assert not found.noise_passed
+    assert any("zones 0 and 1" in problem for problem in found.problems)
+
+
+def test_a_replay_of_nothing_is_a_problem(hurry, monkeypatch):
+    monkeypatch.setattr(module, "audit_pairs", lambda pipeline, extra: [])
+    found = audit_mechanism("density-laplace", AuditPlan.quick(runs=1000))
+    assert not found.replay_passed
+    assert "replay: no pair was tried" in found.problems
+
+
+def test_a_pipeline_that_always_raises_is_a_problem(hurry, monkeypatch):
+    def refuses(name, epsilon, delta, *, uneven=False):
+        return replace(pipeline_of(name, epsilon, delta, uneven=uneven), spread=full_disk)
+
+    def full_disk(bounded, weights):
+        raise PlanError("disk-full", "there is no room left.")
+
+    monkeypatch.setattr(module, "pipeline_of", refuses)
+    monkeypatch.setattr(module, "_lower_bounds", lambda *_: (module.Bounds(0, 0, 9), module.Bounds(0, 0, 9)))
+    found = audit_mechanism("density-laplace", AuditPlan.quick(runs=1000))
+    assert (found.replay_held, found.replay_passed) == (0, False)
+    assert any("nothing was released: PlanError" in problem for problem in found.problems)
 
 
 def test_a_surviving_bug_ends_with_code_6(hurry, monkeypatch, capsys):

@@ -1,0 +1,96 @@
+"""Looks at drawn noise: true noise passes, each fault is seen by the look that is meant for it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from shoal.audit.noise_faults import Drawn, correlations, draw_noise, noise_faults, repeats, residues
+from shoal.mechanisms.registry import REGISTRY
+from shoal.privacy.noise import OsNoise, SeededNoise
+
+DELTA = {"density-gaussian": 1e-6, "density-laplace": None}
+NAMES = sorted(REGISTRY)
+
+
+def drawn(name, seed=1, epsilon=1.0, slots=10_000):
+    return draw_noise(REGISTRY[name], epsilon, DELTA[name], SeededNoise(seed), slots=slots)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_noise_of_the_operating_system_passes(name):
+    found = draw_noise(REGISTRY[name], 1.0, DELTA[name], OsNoise(), slots=1500)
+    assert found.units.shape == (2, 4, 1500)
+    assert list(noise_faults(found)) == []
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0, 3000.0, 1e5])
+@pytest.mark.parametrize("name", NAMES)
+def test_true_noise_passes_at_every_scale(name, epsilon):
+    """Also where values come again by right, because there are few of them."""
+    for seed in range(4):
+        assert list(noise_faults(drawn(name, seed, epsilon, slots=3000))) == []
+
+
+def changed(change, name="density-laplace"):
+    found = drawn(name)
+    units = found.units.copy()
+    change(units)
+    return Drawn(units, found.family, found.scale)
+
+
+def one_sign(units):
+    units[:, 1] = np.abs(units[:, 1]) * np.sign(units[:, 0])
+
+
+def opposite_calls(units):
+    units[1] = -units[0]
+
+
+def lend_size(units):
+    units[:, 3] = np.sign(units[:, 3]) * np.abs(units[:, 2])
+
+
+def tenth_of_the_next(units):
+    units[:, :, 1:] += units[:, :, :-1] // 10
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (one_sign, "zones 0 and 1"),
+        (opposite_calls, "two calls"),
+        (lend_size, "zones 2 and 3"),
+        (tenth_of_the_next, "neighbouring slots"),
+    ],
+)
+def test_cells_that_go_together_are_seen(change, place):
+    assert any(place in fault for fault in correlations(changed(change)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_share_of_noise_used_again_anywhere_is_seen(name):
+    def later(units):  # at a lag that no correlation looks at
+        units[1, 2, 777:1777] = units[0, 1, 123:1123]
+
+    assert list(correlations(changed(later, name))) == []
+    assert "comes again" in next(repeats(changed(later, name)))
+
+
+@pytest.mark.parametrize("step", [2, 3, 17, 1000, 2**14])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_coarser_lattice_is_seen(name, step):
+    true = drawn(name)
+    assert next(residues(replace(true, units=true.units // step * step))) == (
+        f"noise is a multiple of {step} lattice steps"
+    )
+
+
+def test_single_bits_and_remainders_are_looked_at():
+    true = drawn("density-gaussian")
+    mostly_even = np.where(true.units % 10 < 9, true.units, true.units // 2 * 2)
+    assert any(fault.startswith("bit 0") for fault in residues(replace(true, units=mostly_even)))
+    avoids = np.where(true.units % 7 == 3, true.units + 1, true.units)
+    assert any("by 7" in fault for fault in residues(replace(true, units=avoids)))
+    fifth_bit = true.units | 32
+    assert any(fault.startswith("bit 5") for fault in residues(replace(true, units=fifth_bit)))
