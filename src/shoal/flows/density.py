@@ -32,7 +32,7 @@ from shoal.postprocess.density import estimate_density
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.density_files import FILES, write_density
-from shoal.release.folder import Committed, ReleaseRequest, release, write_for_owner
+from shoal.release.folder import Committed, ReleaseRequest, preflight, release, write_for_owner
 from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.readme import recipient_readme
 from shoal.release.staging import unwritable
@@ -195,6 +195,7 @@ def _release(making: DensityBuild, ledger: Ledger) -> Committed:
         out=Path(plan.out),
         what=f"density, {plan.method}, {prepared.clock.start:%Y-%m-%d} to {prepared.clock.end:%Y-%m-%d}",
     )
+    preflight(ledger, request, density_manifest(prepared, reproducible=False))
     if ledger.find(plan.population, request.key) is None:
         making.check()
     noise = OsNoise()

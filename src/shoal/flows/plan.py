@@ -78,6 +78,12 @@ class DensityPlan:
             object.__setattr__(self, "delta", None)
         _check_whole("ell", self.ell, 1, 1_000_000, "Pass --ell 30, say: the visits kept per user.")
         _check_whole("decimals", self.decimals, 0, 6, "Pass --decimals 1, say.")
+        if not self.licence.isprintable():
+            raise PlanError(
+                "plan-licence",
+                "the licence must be one line of plain text.",
+                "Shorten it to a name or a link.",
+            )
         owner, out = os.path.realpath(self.owner), os.path.realpath(self.out)
         if os.path.commonpath([owner, out]) == out:
             raise PlanError(

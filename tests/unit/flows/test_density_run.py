@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.errors import GuaranteeError, OutputError, PlanError
+from shoal.errors import GuaranteeError, OutputError, PlanError, ShoalError
 from shoal.flows import owner_report
 from shoal.flows.density import run_density
 from shoal.flows.plan import DensityPlan, merge, read_plan
@@ -221,3 +221,27 @@ def test_flags_win_and_silence_changes_nothing():
         {"epsilon": 1, "window": {"start": "a", "end": "b"}}, {"epsilon": None, "window": {"end": "c"}}
     )
     assert merged == {"epsilon": 1, "window": {"start": "a", "end": "c"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"epsilon": 60.0}, "budget-exceeded"),
+        ({"population": "nobody"}, "unknown-population"),
+        ({"licence": "two\nlines"}, "plan-licence"),
+        ({}, "folder-exists"),
+    ],
+)
+def test_what_can_be_known_before_is_said_before_the_rows_are_read(
+    settings, ledger, monkeypatch, changes, code
+):
+    if code == "folder-exists":
+        os.mkdir(settings["out"])
+
+    def touched(*args, **kwargs):
+        raise AssertionError("a row was read")
+
+    monkeypatch.setattr("shoal.flows.density.check_rows", touched)
+    with pytest.raises(ShoalError, match=code):
+        run_density(prepared(settings, **changes), ledger)
+    assert spent(ledger) == 0
