@@ -29,6 +29,7 @@ Presets:
 
 @click.command(epilog=EXAMPLE)
 @click.argument("preset", type=click.Choice(PRESET_NAMES), default="town")
+@click.option("--paris", is_flag=True, help="The same as the preset paris.")
 @click.option(
     "--out", type=click.Path(path_type=Path), default=None, help="Folder to write. [default: PRESET]"
 )
@@ -53,12 +54,13 @@ Presets:
     "--what", help="Comma-separated: events, trips, samples, transit. [default: what the preset is for]"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print city.json instead of a summary.")
-def simulate(preset, out, users, weeks, seed, what, as_json, **geometry) -> None:
+def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) -> None:
     """Write a simulated city: zones, sites, and records of its people.
 
     No real person is in it. The same preset, seed, users and weeks give the same city; a folder that
     already holds it is reused.
     """
+    preset = "paris" if paris else preset
     from dataclasses import replace
 
     from shoal.events.simulate import preset_named
