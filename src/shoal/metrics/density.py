@@ -75,6 +75,7 @@ class DensityUtility:
     coverage: float | None  # share of raw values inside their interval; None without intervals
     coverage_by_zone: np.ndarray | None = field(repr=False)
     interval_width_mean: float | None
+    clear_share: float | None  # share of released counts whose interval leaves zero out
     boxes: dict[str, BoxFigures] = field(repr=False)  # over zones: mre, pearson, mae, bias, coverage
 
 
@@ -128,6 +129,7 @@ def density_utility(
         coverage=None if inside is None else float(inside.mean()),
         coverage_by_zone=by_zone.get("coverage"),
         interval_width_mean=width,
+        clear_share=None if low is None else float((np.asarray(low) > 0).mean()),
         boxes={name: box_figures(figures) for name, figures in by_zone.items()},
     )
 

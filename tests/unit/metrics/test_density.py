@@ -160,3 +160,10 @@ def test_utility_is_frozen():
     got = density_utility(np.ones((1, 2)), np.ones((1, 2)))
     with pytest.raises(dataclasses.FrozenInstanceError):
         got.pearson = 1.0  # type: ignore[misc]
+
+
+def test_counts_clear_of_the_noise():
+    exact = np.array([[10.0, 0.0], [5.0, 1.0]])
+    low = np.array([[7.0, 0.0], [0.0, 0.0]])
+    assert density_utility(exact, exact, low, exact + 3).clear_share == 0.25
+    assert density_utility(exact, exact).clear_share is None

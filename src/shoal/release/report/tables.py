@@ -155,6 +155,11 @@ def notices(manifest: dict[str, Any], utility: DensityUtility, slots_drawn: int)
             "They have no relative error and are left out of its mean; on average "
             f"{people(utility.released_in_empty_zones)} people per slot were released there."
         )
+    if utility.clear_share is not None and utility.clear_share < 0.5:
+        lines.append(
+            f"Mostly noise: only {percent(utility.clear_share)} of the released counts stand clear of it "
+            "(their interval leaves zero out). Larger zones or slots, or a larger epsilon, would help."
+        )
     if slots_drawn < utility.slots:
         lines.append(
             f"The map and the series show the first {slots_drawn:,} of {utility.slots:,} slots, to keep "
