@@ -7,8 +7,8 @@ import pytest
 from shoal.audit.replay import ArbitraryNoise, replay
 from shoal.engine.duck import DuckEngine
 from shoal.flows.density import DensityBuild
-from shoal.flows.prepare import prepare_density
 from shoal.flows.plan import DensityPlan
+from shoal.flows.prepare import prepare_density
 from shoal.flows.progress import Silent
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import SeededNoise
