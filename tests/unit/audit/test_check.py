@@ -46,7 +46,7 @@ def test_ties_are_ties_until_the_new_user_comes():
 
 
 @pytest.mark.parametrize("noise", sorted(TRUE))
-@pytest.mark.parametrize("threshold", [2, 3, 17, 33, 64])
+@pytest.mark.parametrize("threshold", [2, 17, 64])
 @pytest.mark.parametrize("rule", [suppress, drop])
 def test_a_rule_on_raw_counts_is_seen_whatever_its_threshold(rule, threshold, noise):
     broken = replace(TRUE[noise], spread=rule(threshold))
