@@ -47,8 +47,10 @@ class DuckEngine:
             batch = buckets.read(bucket)
             return (0, None) if batch is None else (batch.num_rows, kernel(batch))
 
-        with ThreadPoolExecutor(self.threads or os.cpu_count() or 1) as pool:
-            for rows, part in pool.map(one, range(BUCKETS)):
+        threads = self.threads or os.cpu_count() or 1
+        with ThreadPoolExecutor(threads) as pool:
+            results = map(one, range(BUCKETS)) if threads == 1 else pool.map(one, range(BUCKETS))
+            for rows, part in results:
                 if part is not None:
                     add_sums(total, part)
                     tell("count", rows)
