@@ -21,30 +21,49 @@ from shoal.errors import OutputError
 
 BUCKETS = 64
 BUCKET_PURPOSE = 4
+COLUMNS = ["user", "time_us", "site"]  # of a density; other events take the general way
 
 
-def bucket_of(users: pa.Array, run_key: bytes) -> np.ndarray:
-    """The bucket of each row: a function of the user's id alone. Only memory depends on how even it is."""
-    if not pa.types.is_integer(users.type):
-        return (digest_users(users, run_key) % np.uint64(BUCKETS)).astype(np.int32)
-    numbers = users.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return _mix(numbers, split_key(run_key, BUCKET_PURPOSE)[0])
+def in_bucket_order(batch: pa.RecordBatch, run_key: bytes) -> tuple[pa.RecordBatch, np.ndarray]:
+    """The rows bucket by bucket, and where each bucket starts.
+
+    A row's bucket is a function of the user's id alone; only memory depends on how even it is.
+    """
+    users = batch.column("user")
+    if not pa.types.is_integer(users.type) or batch.schema.names != COLUMNS:
+        bucket = (digest_users(users, run_key) % np.uint64(BUCKETS)).astype(np.int32)
+        first, order = counting_sort(bucket, BUCKETS)
+        return batch.take(pa.array(order)), first
+    user, time_us, site = (batch.column(name).to_numpy(zero_copy_only=False) for name in COLUMNS)
+    key, _ = split_key(run_key, BUCKET_PURPOSE)
+    first, *columns = _scatter(user.astype(np.int64, copy=False), time_us, site, key)
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=COLUMNS), first
 
 
 @njit(cache=True, nogil=True)
-def _mix(numbers, key):
-    """Bits of each number mixed with the key (the finaliser of splitmix64), as a bucket."""
-    bucket = np.empty(numbers.size, np.int32)
-    for i in range(numbers.size):
-        x = uint64(numbers[i]) ^ key
+def _scatter(user, time_us, site, key):
+    """Rows of integer ids in bucket order, in two passes: count, then copy."""
+    bucket = np.empty(user.size, np.uint8)
+    first = np.zeros(BUCKETS + 1, np.int64)
+    for row in range(user.size):
+        x = uint64(user[row]) ^ key  # bits mixed with the key by the finaliser of splitmix64
         x = (x ^ (x >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> uint64(27))) * uint64(0x94D049BB133111EB)
-        bucket[i] = (x ^ (x >> uint64(31))) % uint64(BUCKETS)
-    return bucket
+        bucket[row] = (x ^ (x >> uint64(31))) % uint64(BUCKETS)
+        first[bucket[row] + 1] += 1
+    for b in range(BUCKETS):
+        first[b + 1] += first[b]
+    place = first[:-1].copy()
+    to_user, to_time, to_site = np.empty_like(user), np.empty_like(time_us), np.empty_like(site)
+    for row in range(user.size):
+        at = place[bucket[row]]
+        to_user[at], to_time[at], to_site[at] = user[row], time_us[row], site[row]
+        place[bucket[row]] = at + 1
+    return first, to_user, to_time, to_site
 
 
 class UserBuckets:
-    """Takes batches in any order; gives back one user-complete batch per bucket."""
+    """Takes batches in any order; gives back user-complete batches."""
 
     def __init__(self, run_key: bytes, *, spill_bytes: int, folder: str | None = None) -> None:
         self._run_key = run_key
@@ -54,6 +73,7 @@ class UserBuckets:
         self._writers: dict[int, tuple[pa.OSFile, pa.RecordBatchFileWriter]] = {}
         self._pending: list[list[pa.RecordBatch]] = [[] for _ in range(BUCKETS)]
         self._pending_bytes = 0
+        self.rows = 0
 
     def __enter__(self) -> UserBuckets:
         return self
@@ -65,26 +85,30 @@ class UserBuckets:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Sort the rows of a batch into their buckets."""
-        first, order = counting_sort(bucket_of(batch.column("user"), self._run_key), BUCKETS)
-        ordered = batch.take(pa.array(order))
+        ordered, first = in_bucket_order(batch, self._run_key)
         for b in range(BUCKETS):
             if first[b + 1] > first[b]:
                 self._pending[b].append(ordered.slice(first[b], first[b + 1] - first[b]))
+        self.rows += batch.num_rows
         self._pending_bytes += ordered.nbytes
         if self._pending_bytes > self._spill_bytes:
-            self._spill(batch.schema)
+            self._spill(ordered.schema)
 
     def finish(self) -> None:
         """No more rows will come; the files can be read."""
         self._close_writers()
 
-    def read(self, bucket: int) -> pa.RecordBatch | None:
-        """All rows of one bucket's users, or None where there are none."""
-        parts = list(self._spilled(bucket)) + self._pending[bucket]
-        self._pending[bucket] = []
-        if not parts:
-            return None
-        return pa.concat_batches(parts)
+    def groups(self, rows: int, least: int) -> list[range]:
+        """Buckets to be read together: about `rows` rows in each group, and at least `least` groups."""
+        size = max(1, min(max(1, BUCKETS // least), BUCKETS * rows // max(self.rows, 1)))
+        return [range(start, min(start + size, BUCKETS)) for start in range(0, BUCKETS, size)]
+
+    def read(self, buckets: range) -> pa.RecordBatch | None:
+        """All rows of the users of these buckets, or None where there are none."""
+        parts = [part for bucket in buckets for part in (*self._spilled(bucket), *self._pending[bucket])]
+        for bucket in buckets:
+            self._pending[bucket] = []
+        return pa.concat_batches(parts) if parts else None
 
     def _spill(self, schema: pa.Schema) -> None:
         try:

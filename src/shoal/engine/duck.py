@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from shoal.engine.buckets import BUCKETS, UserBuckets
+from shoal.engine.buckets import UserBuckets
 from shoal.engine.protocol import Progress, Sums, UserKernel, add_sums
 
 MEBIBYTE = 2**20
+ROWS_PER_CALL = 400_000  # of the kernel: fewer would cost more in sums than in rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +44,14 @@ class DuckEngine:
     def _sum_buckets(self, buckets: UserBuckets, kernel: UserKernel, tell: Progress) -> Sums:
         total = kernel.zero()
 
-        def one(bucket: int) -> tuple[int, Sums | None]:
-            batch = buckets.read(bucket)
+        def one(group: range) -> tuple[int, Sums | None]:
+            batch = buckets.read(group)
             return (0, None) if batch is None else (batch.num_rows, kernel(batch))
 
         threads = self.threads or os.cpu_count() or 1
         with ThreadPoolExecutor(threads) as pool:
-            results = map(one, range(BUCKETS)) if threads == 1 else pool.map(one, range(BUCKETS))
+            groups = buckets.groups(ROWS_PER_CALL, least=threads)
+            results = map(one, groups) if threads == 1 else pool.map(one, groups)
             for rows, part in results:
                 if part is not None:
                     add_sums(total, part)
