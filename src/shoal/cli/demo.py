@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from pathlib import Path
 
 import click
@@ -46,16 +48,17 @@ def demo(out: Path, users: int, seed: int, as_json: bool) -> None:
         click.echo(
             "The demo was here already: nothing was computed or spent again. Delete the folder to start over."
         )
+    shoal = "shoal" if shutil.which("shoal") else near(Path(sys.argv[0]))
     release, ledger = near(made.result.release), near(made.ledger)
     plan, again = near(made.city / "density.toml"), near(made.result.release.parent / "release-2")
     click.echo(
         f"""
 release  {release}
-         what a recipient gets; check it as one: shoal verify {release}
+         what a recipient gets; check it as one: {shoal} verify {release}
 report   {near(made.result.report)}
          for the owner alone, with raw figures: open it in a browser
-ledger   SHOAL_LEDGER={ledger} shoal ledger show {made.prepared.plan.population}
-again    SHOAL_LEDGER={ledger} shoal density run --plan {plan} --epsilon 2 --out {again}
+ledger   SHOAL_LEDGER={ledger} {shoal} ledger show {made.prepared.plan.population}
+again    SHOAL_LEDGER={ledger} {shoal} density run --plan {plan} --epsilon 2 --out {again}
 
 {guarantee.unit.sentence}
 {guarantee.sentence}
