@@ -21,10 +21,11 @@ def report(name: str, rows: Sequence[Mapping[str, Any]], title: str = "") -> Non
     columns = list(dict.fromkeys(key for row in rows for key in row))
     table = Table(title=title or name)
     for column in columns:
-        table.add_column(column, justify="right" if column not in ("what", "mechanism", "method") else "left")
+        left = column in ("what", "mechanism", "method")
+        table.add_column(column, justify="left" if left else "right", no_wrap=True)
     for row in rows:
         table.add_row(*(_shown(row.get(column)) for column in columns))
-    Console(width=max(120, 12 * len(columns))).print(table)
+    Console(width=sum(len(column) + 12 for column in columns)).print(table)
     OUT.mkdir(exist_ok=True)
     stamp = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine_class()}
     with open(OUT / f"{name}.jsonl", "a", encoding="utf-8") as file:
@@ -40,6 +41,8 @@ def machine_class() -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, float):
+        if value and abs(value) < 0.0005:
+            return f"{value:.0e}"
         return f"{value:,.3f}" if abs(value) < 100 else f"{value:,.1f}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
