@@ -1,106 +1,14 @@
 """Bad input: one clear message with a code, the right exit code, no traceback, and nothing left behind."""
 
-import json
 import os
-import shutil
-from types import SimpleNamespace
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.cli.main import main
-from shoal.privacy.ledger import open_ledger
-
-HOUR = 3_600_000_000
-START = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris
-SQUARES = {"A": (0, 0), "B": (1, 0), "C": (0, 1), "D": (1, 1)}
-
-
-def square(west, south, size=0.01):
-    x, y = 2.3 + west * 0.01, 48.8 + south * 0.01
-    return [[[x, y], [x + size, y], [x + size, y + size], [x, y + size], [x, y]]]
-
-
-def geojson(shapes):
-    features = [
-        {
-            "type": "Feature",
-            "properties": {"zone": zone},
-            "geometry": {"type": "Polygon", "coordinates": ring},
-        }
-        for zone, ring in shapes
-    ]
-    return json.dumps({"type": "FeatureCollection", "features": features})
-
-
-class Town:
-    """A tiny town on disk, and how to run a density on it with one thing changed."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        (folder / "zones.geojson").write_text(geojson((z, square(*at)) for z, at in SQUARES.items()))
-        sites = [f"S{i},{2.305 + 0.01 * (i % 2)},{48.805 + 0.01 * (i // 2)}" for i in range(4)]
-        (folder / "sites.csv").write_text("site,lon,lat\n" + "\n".join(sites) + "\n")
-        self.events(
-            user=[1, 1, 2, 3],
-            time=[START, START + HOUR, START, START + 2 * HOUR],
-            site=["S0", "S1", "S2", "S3"],
-        )
-        self.flags = {
-            "--zones": folder / "zones.geojson",
-            "--sites": folder / "sites.csv",
-            "--start": "2026-03-02",
-            "--end": "2026-03-03",
-            "--time-zone": "Europe/Paris",
-            "--population": "town",
-            "--epsilon": "1",
-            "--out": folder / "release",
-            "--owner": folder / "owner",
-        }
-        self.source = folder / "events.parquet"
-
-    def events(self, time=None, **columns):
-        if time is not None:
-            columns["time"] = pa.array(time, pa.timestamp("us", "UTC"))
-        pq.write_table(pa.table(columns), self.folder / "events.parquet")
-
-    def csv(self, text):
-        self.source = self.folder / "events.csv"
-        self.source.write_text(text)
-
-    def zones(self, *shapes):
-        (self.folder / "zones.geojson").write_text(geojson(shapes))
-
-    def arguments(self):
-        named = [
-            str(part) for flag, value in self.flags.items() for part in (flag, value) if value is not None
-        ]
-        return ["density", "run", str(self.source), *named]
-
-
-@pytest.fixture
-def town(tmp_path, monkeypatch):
-    monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
-    open_ledger().create("town", currency="rho", limit_nano=10**8, delta=1e-6)
-    return Town(tmp_path)
-
-
-def run(arguments, monkeypatch, capsys):
-    """Exit code and both streams of the command."""
-    monkeypatch.setattr("sys.argv", ["shoal", *arguments])
-    try:
-        main()
-        code = 0
-    except SystemExit as stop:
-        code = stop.code
-    streams = capsys.readouterr()
-    return code, streams.out, streams.err
-
 
 def no_column(town):
-    town.events(user=[1], time=[START], antenna_x=["S0"])
+    town.events(user=[1], time=[town.start], antenna_x=["S0"])
 
 
 def wrong_type(town):
@@ -108,7 +16,7 @@ def wrong_type(town):
 
 
 def float_user(town):
-    town.events(user=[1.5], time=[START], site=["S0"])
+    town.events(user=[1.5], time=[town.start], site=["S0"])
 
 
 def empty_file(town):
@@ -181,27 +89,27 @@ def ragged_csv(town):
 
 
 def nan_points(town):
-    town.events(user=[1, 2], time=[START, START], lon=[2.305, float("nan")], lat=[48.805, 48.805])
+    town.events(user=[1, 2], time=[town.start, town.start], lon=[2.305, float("nan")], lat=[48.805, 48.805])
 
 
 def unknown_site(town):
-    town.events(user=[1], time=[START], site=["S9"])
+    town.events(user=[1], time=[town.start], site=["S9"])
 
 
 def null_user(town):
-    town.events(user=pa.array([1, None]), time=[START, START], site=["S0", "S0"])
+    town.events(user=pa.array([1, None]), time=[town.start, town.start], site=["S0", "S0"])
 
 
 def overlapping(town):
-    town.zones(("A", square(0, 0)), ("B", square(0.5, 0)))
+    town.zones(("A", town.square(0, 0)), ("B", town.square(0.5, 0)))
 
 
 def holes(town):
-    town.zones(*((f"{i}{j}", square(i, j)) for i in range(3) for j in range(3) if (i, j) != (1, 1)))
+    town.zones(*((f"{i}{j}", town.square(i, j)) for i in range(3) for j in range(3) if (i, j) != (1, 1)))
 
 
 def same_zone_twice(town):
-    town.zones(("A", square(0, 0)), ("A", square(1, 0)))
+    town.zones(("A", town.square(0, 0)), ("A", town.square(1, 0)))
 
 
 def bow_tie(town):
@@ -333,12 +241,12 @@ CASES = [
 
 
 @pytest.mark.parametrize(("change", "code", "exit_code", "word"), CASES, ids=[c[0].__name__ for c in CASES])
-def test_one_clear_error(town, change, code, exit_code, word, monkeypatch, capsys):
+def test_one_clear_error(town, change, code, exit_code, word, command):
     change(town)
     ledger = town.folder / "ledger.sqlite"
     before = ledger.read_bytes()
     existing = set(os.listdir(town.folder))
-    found, out, err = run(town.arguments(), monkeypatch, capsys)
+    found, out, err = command(*town.arguments())
     assert err.startswith(code + ": "), err
     assert found == exit_code
     assert word in err
@@ -349,117 +257,3 @@ def test_one_clear_error(town, change, code, exit_code, word, monkeypatch, capsy
     assert set(os.listdir(town.folder)) - {"owner", "blocked"} <= existing
     assert not (town.folder / "release" / "manifest.json").exists()
     assert ledger.read_bytes() == before
-
-
-def test_the_town_itself_is_fine(town, monkeypatch, capsys):
-    code, out, err = run(town.arguments(), monkeypatch, capsys)
-    assert (code, err) == (0, "")
-    assert (town.folder / "release" / "manifest.json").exists()
-    assert "One user" in out
-
-
-def test_nobody_at_all_gives_a_release_too(town, monkeypatch, capsys):
-    """Empty and one user are neighbours: both must run, and look alike but for the noise."""
-    no_rows(town)
-    assert run(town.arguments(), monkeypatch, capsys)[0] == 0
-    assert pq.read_metadata(town.folder / "release" / "density.parquet").num_rows == 4 * 24
-
-
-def test_another_unit_is_named_with_its_column(town, monkeypatch, capsys):
-    town.flags.update({"--unit": "vehicle-day", "--column": "user=user"})
-    code, _, _ = run(town.arguments(), monkeypatch, capsys)
-    assert code == 0
-    manifest = json.loads((town.folder / "release" / "manifest.json").read_text())
-    assert manifest["unit"].startswith('One vehicle-day: all events with one value of the column "user".')
-    assert manifest["guarantee"]["unit"] == "vehicle-day"
-    assert "user" not in manifest["promise"]
-    assert "not persons" in (town.folder / "release" / "README.md").read_text()
-
-
-def test_times_and_sites_written_in_other_ways_can_be_described(town, monkeypatch, capsys):
-    day_first(town)
-    renamed_site_columns(town)
-    described = {"--site-id": "mast", "--site-lon": "east", "--site-lat": "north"}
-    town.flags.update({**described, "--time-format": "%d/%m/%Y %H:%M:%S", "--zones-layer": "zones"})
-    code, _, err = run(town.arguments(), monkeypatch, capsys)
-    assert code == 0, err
-    sites = [str(part) for pair in described.items() for part in pair]
-    arguments = ["inspect", str(town.source), "--sites", str(town.flags["--sites"]), *sites]
-    arguments += ["--time-format", "%d/%m/%Y %H:%M:%S", "--time-zone", "UTC", "--json"]
-    code, out, _ = run(arguments, monkeypatch, capsys)
-    assert (code, json.loads(out)["bad_rows"]) == (0, 0)
-
-
-def test_dropping_bad_rows_is_a_choice(town, monkeypatch, capsys):
-    unknown_site(town)
-    town.flags["--on-bad-row"] = "drop"
-    assert run(town.arguments(), monkeypatch, capsys)[0] == 0
-
-
-def test_files_that_change_during_a_run_tell_nothing(town, monkeypatch, capsys):
-    """After the reserve, an error in the rows is generic, and the reserve is recorded as spent."""
-    from shoal.flows.density import DensityBuild
-
-    check = DensityBuild.check
-
-    def check_and_change(self):
-        check(self)
-        town.events(user=[77], time=[START], site=["SECRET"])
-
-    monkeypatch.setattr(DensityBuild, "check", check_and_change)
-    code, out, err = run(town.arguments(), monkeypatch, capsys)
-    assert code == 3
-    assert err.startswith("source-changed: ")
-    assert "spent" in err
-    assert "SECRET" not in out + err
-    assert "77" not in err
-    population = open_ledger().state().population("town")
-    assert population.spent_nano > 0
-    assert [spend.status for spend in population.spends] == ["unresolved (counts as spent)"]
-    assert not (town.folder / "release").exists()
-
-
-def test_unexpected_errors_show_no_traceback(town, monkeypatch, capsys):
-    def broken(*args, **kwargs):
-        raise RuntimeError("user 123456 is at S0")
-
-    monkeypatch.setattr("shoal.flows.prepare.prepare_density", broken)
-    code, _, err = run(town.arguments(), monkeypatch, capsys)
-    assert code == 1
-    assert err.startswith("internal-error: ")
-    assert "123456" not in err
-
-
-def test_no_space_for_spilled_events_is_said(town, monkeypatch, capsys):
-    def full(**_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("shoal.engine.buckets.tempfile", SimpleNamespace(mkdtemp=full))
-    monkeypatch.setattr("shoal.engine.duck.MEBIBYTE", 0)
-    code, _, err = run(town.arguments(), monkeypatch, capsys)
-    assert code == 5
-    assert err.startswith("temp-folder: ")
-    assert not (town.folder / "release").exists()
-
-
-def test_the_result_does_not_depend_on_where_it_runs(town, monkeypatch, capsys):
-    """The same run asked twice returns the stored release and spends once."""
-    first = run(town.arguments(), monkeypatch, capsys)
-    spent = open_ledger().state().population("town").spent_nano
-    second = run(town.arguments(), monkeypatch, capsys)
-    assert first[0] == second[0] == 0
-    assert "nothing was spent" in second[1]
-    assert open_ledger().state().population("town").spent_nano == spent > 0
-    shutil.rmtree(town.folder / "release")
-    code, _, err = run(town.arguments(), monkeypatch, capsys)
-    assert (code, err.split(":")[0]) == (4, "release-missing")
-
-
-def test_points_outside_every_zone_are_counted_nowhere(town, monkeypatch, capsys):
-    town.events(user=[1, 2], time=[START, START], lon=[2.305, 9.0], lat=[48.805, 9.0])
-    town.flags.update({"--sites": None, "--epsilon": "20", "--delta": "0.5", "--decimals": "0"})
-    open_ledger().raise_limit("town", 10**12)
-    assert run(town.arguments(), monkeypatch, capsys)[0] == 0
-    people = pq.read_table(town.folder / "release" / "density.parquet")["people"].to_numpy()
-    assert people.size == 4 * 24
-    assert np.abs(people).sum() < 60

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from shoal.cli.main import main
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
 from shoal.flows.city_plan import write_city_plan
@@ -42,17 +41,6 @@ def ledger(tmp_path, monkeypatch):
     return book
 
 
-def shoal(arguments, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["shoal", *map(str, arguments)])
-    try:
-        main()
-        code = 0
-    except SystemExit as stop:
-        code = stop.code or 0
-    streams = capsys.readouterr()
-    return code, streams.out, streams.err
-
-
 def run(city, out, source, *flags):
     card = json.loads((city / "city.json").read_text())
     window = [part for side in ("start", "end") for part in (f"--{side}", card["window"][side][:19])]
@@ -66,9 +54,9 @@ def released(out):
     return table["people"].to_numpy().reshape(zones, -1)
 
 
-def test_site_events_spread_over_zones_by_area(city, tmp_path, ledger, monkeypatch, capsys):
+def test_site_events_spread_over_zones_by_area(city, tmp_path, ledger, command):
     flags = ["--zones", city / "zones.geojson", "--sites", city / "sites.csv", "--ell", "168", *NEARLY_EXACT]
-    code, _, err = shoal(run(city, tmp_path, city / "events", *flags), monkeypatch, capsys)
+    code, _, err = command(*run(city, tmp_path, city / "events", *flags))
     assert (code, err) == (0, "")
     people = released(tmp_path)
     events = pq.read_table(city / "events", columns=["user", "time"])
@@ -88,7 +76,7 @@ def test_site_events_spread_over_zones_by_area(city, tmp_path, ledger, monkeypat
 
 
 @pytest.mark.parametrize("where", ["zones", "grid", "h3"])
-def test_points_are_counted_in_the_zone_they_lie_in(city, tmp_path, ledger, monkeypatch, capsys, where):
+def test_points_are_counted_in_the_zone_they_lie_in(city, tmp_path, ledger, command, where):
     zones = read_zones(city / "zones.geojson")
     west, south, east, north = zones.bounds
     box = f"{west},{south},{east},{north}"
@@ -98,7 +86,7 @@ def test_points_are_counted_in_the_zone_they_lie_in(city, tmp_path, ledger, monk
         "h3": ["--box", box, "--h3", "7"],
     }[where]
     arguments = run(city, tmp_path, city / "samples", *flags, "--ell", "168", *NEARLY_EXACT)
-    code, _, err = shoal(arguments, monkeypatch, capsys)
+    code, _, err = command(*arguments)
     assert (code, err) == (0, "")
     people = released(tmp_path)
     made = read_zones(tmp_path / "release" / "zones.parquet")
@@ -131,16 +119,16 @@ def test_points_are_counted_in_the_zone_they_lie_in(city, tmp_path, ledger, monk
 
 
 @pytest.mark.parametrize("kind", ["trips", "transit"])
-def test_trips_and_transit_run(city, tmp_path, ledger, monkeypatch, capsys, kind):
+def test_trips_and_transit_run(city, tmp_path, ledger, command, kind):
     flags = ["--zones", city / "zones.geojson", "--ell", "168", *NEARLY_EXACT]
     if kind == "transit":
         flags += ["--sites", city / "stations.csv"]
-    code, _, err = shoal(run(city, tmp_path, city / kind, *flags), monkeypatch, capsys)
+    code, _, err = command(*run(city, tmp_path, city / kind, *flags))
     assert (code, err) == (0, "")
     assert released(tmp_path).sum() > 10
 
 
-def test_a_week_with_a_clock_change_has_169_hours(tmp_path, ledger, monkeypatch, capsys):
+def test_a_week_with_a_clock_change_has_169_hours(tmp_path, ledger, command):
     """Autumn in Paris: the hour from 2 to 3 comes twice and is released twice."""
     zone = {"type": "Polygon", "coordinates": [[[2, 48], [3, 48], [3, 49], [2, 49], [2, 48]]]}
     feature = {"type": "Feature", "properties": {"zone": "all"}, "geometry": zone}
@@ -158,7 +146,7 @@ def test_a_week_with_a_clock_change_has_169_hours(tmp_path, ledger, monkeypatch,
         *window,
         *places,
     ]
-    code, _, err = shoal([*arguments, *NEARLY_EXACT], monkeypatch, capsys)
+    code, _, err = command(*[*arguments, *NEARLY_EXACT])
     assert (code, err) == (0, "")
     table = pq.read_table(tmp_path / "release" / "density.parquet")
     people = dict(zip(table["slot_start"].to_pylist(), table["people"].to_pylist(), strict=True))
@@ -167,13 +155,11 @@ def test_a_week_with_a_clock_change_has_169_hours(tmp_path, ledger, monkeypatch,
     assert people["2026-10-25T02:00+01:00"] == pytest.approx(2, abs=0.01)
 
 
-def test_the_release_is_committed_published_and_verified(city, tmp_path, ledger, monkeypatch, capsys):
+def test_the_release_is_committed_published_and_verified(city, tmp_path, ledger, command):
     plan = write_city_plan(
         city, population="town", out=str(tmp_path / "release"), owner=str(tmp_path / "owner")
     )
-    code, out, _ = shoal(
-        ["density", "run", "--plan", plan, "--epsilon", "0.5", "--json"], monkeypatch, capsys
-    )
+    code, out, _ = command(*["density", "run", "--plan", plan, "--epsilon", "0.5", "--json"])
     told = json.loads(out)
     manifest = json.loads((tmp_path / "release" / "manifest.json").read_text())
     assert code == 0
@@ -187,26 +173,26 @@ def test_the_release_is_committed_published_and_verified(city, tmp_path, ledger,
     assert spent == round(manifest["spends"][0]["rho"] * 1e9)
     for path in [tmp_path / "release", *(tmp_path / "release").iterdir()]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
-    code, _, _ = shoal(["publish", tmp_path / "release", tmp_path / "public"], monkeypatch, capsys)
+    code, _, _ = command(*["publish", tmp_path / "release", tmp_path / "public"])
     assert code == 0
-    code, out, _ = shoal(["verify", tmp_path / "public"], monkeypatch, capsys)
+    code, out, _ = command(*["verify", tmp_path / "public"])
     assert code == 0
     assert "epsilon = 0.5" in out
     files = {path.name for path in (tmp_path / "public").iterdir()}
     assert files == {"manifest.json", "README.md", *manifest["files"]}
     assert not any("report" in name or "utility" in name for name in files)
     (tmp_path / "public" / "density.csv").write_text("changed")
-    code, _, err = shoal(["verify", tmp_path / "public"], monkeypatch, capsys)
+    code, _, err = command(*["verify", tmp_path / "public"])
     assert code == 6
     assert "density.csv" in err
 
 
-def test_a_seeded_run_stays_with_the_owner(city, tmp_path, ledger, monkeypatch, capsys):
+def test_a_seeded_run_stays_with_the_owner(city, tmp_path, ledger, command):
     plan = write_city_plan(
         city, population="town", out=str(tmp_path / "release"), owner=str(tmp_path / "owner")
     )
-    command = ["density", "run", "--plan", plan, "--seed", "5"]
-    code, out, _ = shoal(command, monkeypatch, capsys)
+    seeded_run = ["density", "run", "--plan", plan, "--seed", "5"]
+    code, out, _ = command(*seeded_run)
     assert code == 0
     assert "not for publication" in out
     assert not (tmp_path / "release").exists()
@@ -217,16 +203,16 @@ def test_a_seeded_run_stays_with_the_owner(city, tmp_path, ledger, monkeypatch, 
     population = ledger.state().population("town")
     assert population.spent_nano == 0
     assert any("seeded" in note["what"] for note in population.notes)
-    code, _, _ = shoal(["publish", seeded, tmp_path / "public"], monkeypatch, capsys)
+    code, _, _ = command(*["publish", seeded, tmp_path / "public"])
     assert code == 4
     assert not (tmp_path / "public").exists()
     first = (seeded / "density.csv").read_bytes()
     (seeded).rename(tmp_path / "kept")
-    shoal(command, monkeypatch, capsys)
+    command(*seeded_run)
     assert (seeded / "density.csv").read_bytes() == first
 
 
-def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monkeypatch, capsys):
+def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monkeypatch, command):
     plan = write_city_plan(
         city, population="town", out=str(tmp_path / "release"), owner=str(tmp_path / "owner")
     )
@@ -236,12 +222,12 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
 
     for name in ("flows.density.check_rows", "flows.density.bound_visits", "events.placed.scan"):
         monkeypatch.setattr(f"shoal.{name}", touched)
-    code, out, _ = shoal(["density", "run", "--plan", plan, "--dry-run"], monkeypatch, capsys)
+    code, out, _ = command(*["density", "run", "--plan", plan, "--dry-run"])
     assert code == 0
     told = " ".join(out.split())
     for word in ("expected error", "rho = 0.02435597 ", "120 zones", "168 slots", "One user"):
         assert word in told
-    code, out, _ = shoal(["density", "run", "--plan", plan, "--dry-run", "--json"], monkeypatch, capsys)
+    code, out, _ = command(*["density", "run", "--plan", plan, "--dry-run", "--json"])
     told = json.loads(out)
     sigma = told["public"]["noise_scale_people"]
     assert told["expected_error"]["mean_absolute"] == pytest.approx(sigma * (2 / np.pi) ** 0.5)
@@ -296,10 +282,8 @@ def test_the_library_way_gives_the_same_kind_of_release(city, tmp_path, ledger):
     assert manifest["public"]["noise_scale_people"] == pytest.approx(2 / 2.0)
 
 
-def test_inspect_tells_a_source_from_a_release(city, tmp_path, ledger, monkeypatch, capsys):
-    code, out, _ = shoal(
-        ["inspect", city / "events", "--sites", city / "sites.csv", "--json"], monkeypatch, capsys
-    )
+def test_inspect_tells_a_source_from_a_release(city, tmp_path, ledger, command):
+    code, out, _ = command(*["inspect", city / "events", "--sites", city / "sites.csv", "--json"])
     assert code == 0
     told = json.loads(out)
     assert told["shape"] == "site"

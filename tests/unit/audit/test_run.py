@@ -10,7 +10,6 @@ from shoal.audit.mutants import planted
 from shoal.audit.pipelines import pipeline_of
 from shoal.audit.run import AuditPlan, audit_mechanism
 from shoal.audit.whole import sample_whole, worst_events
-from shoal.cli.main import main
 from shoal.errors import PlanError
 from shoal.mechanisms.registry import REGISTRY
 from shoal.privacy.noise import SeededNoise
@@ -41,19 +40,8 @@ def hurry(monkeypatch):
     monkeypatch.setattr(module, "audit_pairs", lambda pipeline, extra: pairs(pipeline, extra)[:6])
 
 
-def shoal(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr("sys.argv", ["shoal", *arguments])
-    try:
-        main()
-        code = 0
-    except SystemExit as stop:
-        code = stop.code or 0
-    streams = capsys.readouterr()
-    return code, streams.out, streams.err
-
-
-def test_json_is_one_object_per_mechanism_and_nothing_else(hurry, monkeypatch, capsys):
-    code, out, _ = shoal(monkeypatch, capsys, "audit", "--json", "--quick", "--runs", "2000")
+def test_json_is_one_object_per_mechanism_and_nothing_else(hurry, command):
+    code, out, _ = command("audit", "--json", "--quick", "--runs", "2000")
     results = json.loads(out)
     assert code == 0
     assert [result["mechanism"] for result in results] == list(REGISTRY)
@@ -71,9 +59,9 @@ def test_json_is_one_object_per_mechanism_and_nothing_else(hurry, monkeypatch, c
     assert laplace["delta"] == 0.0
 
 
-def test_table_names_what_was_asked_for(hurry, monkeypatch, capsys):
+def test_table_names_what_was_asked_for(hurry, command):
     arguments = ("--mechanism", "density-laplace", "--quick", "--runs", "1000", "--epsilon", "4")
-    code, out, _ = shoal(monkeypatch, capsys, "audit", *arguments)
+    code, out, _ = command("audit", *arguments)
     assert code == 0
     assert "density-laplace" in out
     assert "density-gaussian" not in out
@@ -84,9 +72,9 @@ def test_table_names_what_was_asked_for(hurry, monkeypatch, capsys):
     assert "delta" not in out
 
 
-def test_mu_is_explained_where_it_is_shown(hurry, monkeypatch, capsys):
+def test_mu_is_explained_where_it_is_shown(hurry, command):
     arguments = ("--mechanism", "density-gaussian", "--quick", "--runs", "1000", "--delta", "1e-5")
-    code, out, _ = shoal(monkeypatch, capsys, "audit", *arguments)
+    code, out, _ = command("audit", *arguments)
     assert code == 0
     labels = [line.split("  ")[0] for line in out.splitlines()]
     assert [label for label in labels if label.startswith("mu ")] == ["mu claimed", "mu proved, at least"]
@@ -102,20 +90,20 @@ def broken(name, epsilon, delta, *, uneven=False):
     return replace(true, estimate=leak.pipeline.estimate)
 
 
-def test_a_leak_ends_with_code_6(hurry, monkeypatch, capsys):
+def test_a_leak_ends_with_code_6(hurry, monkeypatch, command):
     monkeypatch.setattr(module, "pipeline_of", broken)
     arguments = ("--mechanism", "density-laplace", "--quick", "--runs", "1000", "--json")
-    code, out, err = shoal(monkeypatch, capsys, "audit", *arguments)
+    code, out, err = command("audit", *arguments)
     assert code == 6
     assert "audit-failed" in err
     assert "released bytes differ" in err
     assert json.loads(out)[0]["replay_passed"] is False
 
 
-def test_the_table_says_that_a_promise_does_not_hold(hurry, monkeypatch, capsys):
+def test_the_table_says_that_a_promise_does_not_hold(hurry, monkeypatch, command):
     monkeypatch.setattr(module, "pipeline_of", broken)
     arguments = ("--mechanism", "density-laplace", "--quick", "--runs", "1000")
-    code, out, err = shoal(monkeypatch, capsys, "audit", *arguments)
+    code, out, err = command("audit", *arguments)
     assert code == 6
     assert "NOT HELD" in out
     assert "All promises" not in out
@@ -164,10 +152,10 @@ def test_a_pipeline_that_always_raises_is_a_problem(hurry, monkeypatch):
     assert any("nothing was released: PlanError" in problem for problem in found.problems)
 
 
-def test_a_surviving_bug_ends_with_code_6(hurry, monkeypatch, capsys):
+def test_a_surviving_bug_ends_with_code_6(hurry, monkeypatch, command):
     monkeypatch.setattr(module, "catch", lambda mutant: None)
     arguments = ("--mechanism", "density-laplace", "--quick", "--runs", "1000", "--json")
-    code, out, err = shoal(monkeypatch, capsys, "audit", *arguments)
+    code, out, err = command("audit", *arguments)
     assert code == 6
     assert "planted bug not caught: box from the data" in err
     assert json.loads(out)[0]["mutants_caught"] == 0
@@ -191,8 +179,8 @@ def test_a_bound_above_the_claim_is_a_problem(hurry, monkeypatch):
         (("--mechanism", "density-magic"), "unknown-mechanism"),
     ],
 )
-def test_bad_arguments_are_one_message_and_code_2(arguments, code, monkeypatch, capsys):
-    exit_code, out, err = shoal(monkeypatch, capsys, "audit", *arguments)
+def test_bad_arguments_are_one_message_and_code_2(arguments, code, command):
+    exit_code, out, err = command("audit", *arguments)
     assert (exit_code, out) == (2, "")
     assert err.startswith(code)
 

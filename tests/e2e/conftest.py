@@ -1,0 +1,83 @@
+"""A tiny town that runs of the command share."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shoal.privacy.ledger import open_ledger
+
+SQUARES = {"A": (0, 0), "B": (1, 0), "C": (0, 1), "D": (1, 1)}
+
+
+class Town:
+    """A tiny town on disk, and how to run a density on it with one thing changed."""
+
+    hour = 3_600_000_000
+    start = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.zones(*((zone, self.square(*at)) for zone, at in SQUARES.items()))
+        sites = [f"S{i},{2.305 + 0.01 * (i % 2)},{48.805 + 0.01 * (i // 2)}" for i in range(4)]
+        (folder / "sites.csv").write_text("site,lon,lat\n" + "\n".join(sites) + "\n")
+        self.events(
+            user=[1, 1, 2, 3],
+            time=[self.start, self.start + self.hour, self.start, self.start + 2 * self.hour],
+            site=["S0", "S1", "S2", "S3"],
+        )
+        self.flags = {
+            "--zones": folder / "zones.geojson",
+            "--sites": folder / "sites.csv",
+            "--start": "2026-03-02",
+            "--end": "2026-03-03",
+            "--time-zone": "Europe/Paris",
+            "--population": "town",
+            "--epsilon": "1",
+            "--out": folder / "release",
+            "--owner": folder / "owner",
+        }
+        self.source = folder / "events.parquet"
+
+    @staticmethod
+    def square(west, south, size=0.01):
+        x, y = 2.3 + west * 0.01, 48.8 + south * 0.01
+        return [[[x, y], [x + size, y], [x + size, y + size], [x, y + size], [x, y]]]
+
+    def events(self, time=None, **columns):
+        if time is not None:
+            columns["time"] = pa.array(time, pa.timestamp("us", "UTC"))
+        pq.write_table(pa.table(columns), self.folder / "events.parquet")
+
+    def csv(self, text):
+        self.source = self.folder / "events.csv"
+        self.source.write_text(text)
+
+    def zones(self, *shapes):
+        (self.folder / "zones.geojson").write_text(geojson(shapes))
+
+    def arguments(self):
+        named = [
+            str(part) for flag, value in self.flags.items() for part in (flag, value) if value is not None
+        ]
+        return ["density", "run", str(self.source), *named]
+
+
+@pytest.fixture
+def town(tmp_path, monkeypatch):
+    monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
+    open_ledger().create("town", currency="rho", limit_nano=10**8, delta=1e-6)
+    return Town(tmp_path)
+
+
+def geojson(shapes):
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"zone": zone},
+            "geometry": {"type": "Polygon", "coordinates": ring},
+        }
+        for zone, ring in shapes
+    ]
+    return json.dumps({"type": "FeatureCollection", "features": features})

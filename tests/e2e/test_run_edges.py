@@ -1,0 +1,126 @@
+"""Runs at the edge: nobody counted, other units, rows dropped, files that change, a full disk."""
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal.privacy.ledger import open_ledger
+
+
+def test_the_town_itself_is_fine(town, command):
+    code, out, err = command(*town.arguments())
+    assert (code, err) == (0, "")
+    assert (town.folder / "release" / "manifest.json").exists()
+    assert "One user" in out
+
+
+def test_nobody_at_all_gives_a_release_too(town, command):
+    """Empty and one user are neighbours: both must run, and look alike but for the noise."""
+    town.events(user=pa.array([], pa.int64()), time=[], site=pa.array([], pa.string()))
+    assert command(*town.arguments())[0] == 0
+    assert pq.read_metadata(town.folder / "release" / "density.parquet").num_rows == 4 * 24
+
+
+def test_another_unit_is_named_with_its_column(town, command):
+    town.flags.update({"--unit": "vehicle-day", "--column": "user=user"})
+    code, _, _ = command(*town.arguments())
+    assert code == 0
+    manifest = json.loads((town.folder / "release" / "manifest.json").read_text())
+    assert manifest["unit"].startswith('One vehicle-day: all events with one value of the column "user".')
+    assert manifest["guarantee"]["unit"] == "vehicle-day"
+    assert "user" not in manifest["promise"]
+    assert "not persons" in (town.folder / "release" / "README.md").read_text()
+
+
+def test_times_and_sites_written_in_other_ways_can_be_described(town, command):
+    town.csv("user,time,site\n1,02/03/2026 08:15:00,S0\n")
+    sites = town.folder / "sites.csv"
+    sites.write_text(sites.read_text().replace("site,lon,lat", "mast,east,north"))
+    described = {"--site-id": "mast", "--site-lon": "east", "--site-lat": "north"}
+    town.flags.update({**described, "--time-format": "%d/%m/%Y %H:%M:%S", "--zones-layer": "zones"})
+    code, _, err = command(*town.arguments())
+    assert code == 0, err
+    sites = [str(part) for pair in described.items() for part in pair]
+    arguments = ["inspect", str(town.source), "--sites", str(town.flags["--sites"]), *sites]
+    arguments += ["--time-format", "%d/%m/%Y %H:%M:%S", "--time-zone", "UTC", "--json"]
+    code, out, _ = command(*arguments)
+    assert (code, json.loads(out)["bad_rows"]) == (0, 0)
+
+
+def test_dropping_bad_rows_is_a_choice(town, command):
+    town.events(user=[1], time=[town.start], site=["S9"])
+    town.flags["--on-bad-row"] = "drop"
+    assert command(*town.arguments())[0] == 0
+
+
+def test_files_that_change_during_a_run_tell_nothing(town, monkeypatch, command):
+    """After the reserve, an error in the rows is generic, and the reserve is recorded as spent."""
+    from shoal.flows.density import DensityBuild
+
+    check = DensityBuild.check
+
+    def check_and_change(self):
+        check(self)
+        town.events(user=[77], time=[town.start], site=["SECRET"])
+
+    monkeypatch.setattr(DensityBuild, "check", check_and_change)
+    code, out, err = command(*town.arguments())
+    assert code == 3
+    assert err.startswith("source-changed: ")
+    assert "spent" in err
+    assert "SECRET" not in out + err
+    assert "77" not in err
+    population = open_ledger().state().population("town")
+    assert population.spent_nano > 0
+    assert [spend.status for spend in population.spends] == ["unresolved (counts as spent)"]
+    assert not (town.folder / "release").exists()
+
+
+def test_unexpected_errors_show_no_traceback(town, monkeypatch, command):
+    def broken(*args, **kwargs):
+        raise RuntimeError("user 123456 is at S0")
+
+    monkeypatch.setattr("shoal.flows.prepare.prepare_density", broken)
+    code, _, err = command(*town.arguments())
+    assert code == 1
+    assert err.startswith("internal-error: ")
+    assert "123456" not in err
+
+
+def test_no_space_for_spilled_events_is_said(town, monkeypatch, command):
+    def full(**_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shoal.engine.buckets.tempfile", SimpleNamespace(mkdtemp=full))
+    monkeypatch.setattr("shoal.engine.duck.MEBIBYTE", 0)
+    code, _, err = command(*town.arguments())
+    assert code == 5
+    assert err.startswith("temp-folder: ")
+    assert not (town.folder / "release").exists()
+
+
+def test_the_result_does_not_depend_on_where_it_runs(town, command):
+    """The same run asked twice returns the stored release and spends once."""
+    first = command(*town.arguments())
+    spent = open_ledger().state().population("town").spent_nano
+    second = command(*town.arguments())
+    assert first[0] == second[0] == 0
+    assert "nothing was spent" in second[1]
+    assert open_ledger().state().population("town").spent_nano == spent > 0
+    shutil.rmtree(town.folder / "release")
+    code, _, err = command(*town.arguments())
+    assert (code, err.split(":")[0]) == (4, "release-missing")
+
+
+def test_points_outside_every_zone_are_counted_nowhere(town, command):
+    town.events(user=[1, 2], time=[town.start, town.start], lon=[2.305, 9.0], lat=[48.805, 9.0])
+    town.flags.update({"--sites": None, "--epsilon": "20", "--delta": "0.5", "--decimals": "0"})
+    open_ledger().raise_limit("town", 10**12)
+    assert command(*town.arguments())[0] == 0
+    people = pq.read_table(town.folder / "release" / "density.parquet")["people"].to_numpy()
+    assert people.size == 4 * 24
+    assert np.abs(people).sum() < 60
