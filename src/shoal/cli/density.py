@@ -47,12 +47,20 @@ def _box(context: click.Context, parameter: click.Parameter, value: str | None):
 @click.option("--population", help="Whose budget is spent; see `shoal ledger create`.")
 @click.option("--epsilon", type=float, help="Privacy loss of the release: smaller is more private.")
 @click.option(
-    "--delta", type=float, help="Small chance left out of the promise.  [default: 1e-6; laplace: none]"
+    "--delta",
+    type=float,
+    help="Small chance left out of the promise.  [default: 1e-6; pure methods: none]",
 )
+@click.option("--rho", type=float, help="The price itself instead of --epsilon; see `shoal density year`.")
 @click.option(
-    "--method", metavar="gaussian|laplace", help="Kind of noise; laplace is pure.  [default: gaussian]"
+    "--method", metavar="NAME", help="One of those the dry run lists, such as laplace.  [default: gaussian]"
 )
 @click.option("--ell", type=int, help="Visits kept per user; more visits, more noise.  [default: 30]")
+@click.option("--cap", type=int, help="Visits per user that enter the total number.  [default: 250]")
+@click.option(
+    "--nights/--no-nights", default=None, help="Smooth the nights, where the method can.  [default: nights]"
+)
+@click.option("--users", type=int, help="Order of magnitude of the population, as you would tell anyone.")
 @click.option(
     "--unit", help="What the promise covers; another unit needs --column user=NAME.  [default: user]"
 )

@@ -21,7 +21,7 @@ COUNTS = (10, 100, 1000)  # people in a zone and slot, to show what the noise me
 
 def print_dry_run(prepared: PreparedDensity, ledger: Ledger, as_json: bool) -> None:
     """Everything the run would do, from public parameters and the ledger alone."""
-    from shoal.flows.density_manifest import public_parameters
+    from shoal.flows.density_manifest import public_parameters, spends_of
     from shoal.flows.expected import expected_error
 
     error = expected_error(prepared.mechanism, prepared.geography.zones.count)
@@ -29,7 +29,6 @@ def print_dry_run(prepared: PreparedDensity, ledger: Ledger, as_json: bool) -> N
     if not as_json:
         _print_plan(prepared, error, population)
         return
-    loss = prepared.mechanism.loss()
     budget = population and {
         "currency": population.currency,
         "limit_nano": population.limit_nano,
@@ -39,7 +38,7 @@ def print_dry_run(prepared: PreparedDensity, ledger: Ledger, as_json: bool) -> N
         "plan": asdict(prepared.plan),
         "public": public_parameters(prepared),
         "guarantee": prepared.guarantee.to_manifest(),
-        "spends": [{"name": "counts", "mechanism": prepared.mechanism.name, "rho": loss.rho}],
+        "spends": spends_of(prepared.mechanism),
         "expected_error": asdict(error),
         "budget": budget,
         "obstacles": _obstacles(prepared, population),

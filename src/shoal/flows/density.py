@@ -3,7 +3,7 @@
 prepare      plan -> sources, zones, clock, mechanism, price         public things only, no row is read
 check        are the rows well-formed?                               the owner's own look, shown to no one
 reserve      the ledger takes the price                              before any count is made
-count        raw -> bounded -> exact zone counts                     engine, area weights
+count        raw -> bounded -> the stage the method takes            engine, public geometry
 noise        exact -> noisy                                          mechanism
 finish       noisy -> released people with intervals                 post-processing
 commit       folder sealed, spend committed, folder moved into place
@@ -17,18 +17,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from shoal.engine.density import bound_visits, exact_counts, exact_people
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Engine
-from shoal.engine.visits import VisitKernel
 from shoal.errors import OutputError, PlanError, ShoalError
 from shoal.events.checks import check_rows
 from shoal.events.placed import PlacedEvents
+from shoal.flows.counting import Counting
 from shoal.flows.density_manifest import density_manifest, how_to_read
 from shoal.flows.owner_report import report_of, write_owner_report
 from shoal.flows.prepare import PreparedDensity
 from shoal.flows.progress import Progress, Silent
-from shoal.postprocess.density import estimate_density
+from shoal.flows.stage import stage_for
+from shoal.postprocess.rounding import round_density
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.density_files import FILES, write_density
@@ -37,10 +37,8 @@ from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.readme import recipient_readme
 from shoal.release.staging import unwritable
 from shoal.release.verify import sha256_file
-from shoal.stages.bounded import ExactDensity
 
 NOBODY = "No event lies in the window and the zones, so the release would be noise alone."
-VISITS_CAP = 250  # visits per user that enter the number of visits; plain densities do not release it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +106,7 @@ class DensityBuild:
         self.confirm = confirm
         self.rows: int | None = None
         self.bad_rows: int | None = None
-        self.exact: ExactDensity | None = None  # for the owner's report
+        self.counting: Counting | None = None  # for the owner's report
 
     def check(self) -> None:
         """Stop on bad rows before anything is spent."""
@@ -143,13 +141,13 @@ class DensityBuild:
         return PlacedEvents(source=self.prepared.source, geography=self.prepared.geography, window_us=window)
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
-        prepared, plan = self.prepared, self.prepared.plan
-        bounded, self.exact = self._count(noise.run_key(), plan.ell)
-        exact = exact_counts(bounded, prepared.geography.weights)
+        prepared, method, setting = self.prepared, self.prepared.method, self.prepared.setting
+        counting = self._counting(noise.run_key())
+        exact = stage_for(prepared.mechanism, counting, setting, prepared.options)
         self.tell.stage("draw noise")
         noisy = prepared.mechanism(exact, noise)
         self.tell.stage("write the release")
-        estimate = estimate_density(noisy, plan.decimals)
+        estimate = round_density(method.finish(noisy, setting, prepared.options), prepared.options.decimals)
         write_density(folder, estimate, prepared.geography.zones, prepared.clock)
         manifest = density_manifest(prepared, reproducible=not noise.publishable)
         text = recipient_readme(manifest, FILES, how_to_read(prepared))
@@ -161,29 +159,21 @@ class DensityBuild:
         path = owner / "report.html"
         if made.reused and (drawn := report_of(made, path)):
             return drawn
-        if self.exact is None:
-            key = OsNoise().run_key()
-            _, self.exact = self._count(key, self.prepared.plan.ell)
+        counting = self.counting or self._counting(OsNoise().run_key())
+        exact = counting.people()
         self.tell.stage("draw the report")
-        exact = exact_people(self.exact, self.prepared.geography.weights)
         return write_owner_report(path, self.prepared, made, exact, ledger)
 
-    def _count(self, run_key: bytes, ell: int):
-        geography, clock = self.prepared.geography, self.prepared.clock
-        kernel = VisitKernel(
-            edges_us=clock.edges_us, sites=geography.places, ell=ell, cap=VISITS_CAP, run_key=run_key
+    def _counting(self, run_key: bytes) -> Counting:
+        self.counting = Counting(
+            self.engine,
+            self._events,
+            self.prepared.setting,
+            run_key=run_key,
+            progress=self.tell,
+            rows=self.rows,
         )
-        stages = {"read": "read events", "count": "count visits"}
-        current = ""
-
-        def advance(what: str, rows: int) -> None:
-            nonlocal current
-            if what != current:
-                current = what
-                self.tell.stage(stages[what], self.rows)
-            self.tell.advance(rows)
-
-        return bound_visits(self.engine, self._events(), kernel, advance)
+        return self.counting
 
 
 def _release(making: DensityBuild, ledger: Ledger) -> Committed:

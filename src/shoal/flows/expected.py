@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from shoal.mechanisms.density_gaussian import DensityGaussian
-from shoal.mechanisms.density_laplace import DensityLaplace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class ExpectedError:
     city_slot: float  # standard deviation of a slot's total over all zones
 
 
-def expected_error(mechanism: DensityGaussian | DensityLaplace, zones: int) -> ExpectedError:
+def expected_error(mechanism: Any, zones: int) -> ExpectedError:
     """Of the noise as it will be drawn: Gaussian E|z| = sigma sqrt(2 / pi), Laplace E|z| = b."""
     if isinstance(mechanism, DensityGaussian):
         sigma = mechanism.sigma / mechanism.lattice

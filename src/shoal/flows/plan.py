@@ -7,17 +7,20 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from math import isqrt
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from shoal.errors import PlanError
 from shoal.events.schema import SourcePlan
-from shoal.privacy.accounting import check_delta, check_epsilon
+from shoal.flows.methods import MethodOptions, method_named
+from shoal.privacy.accounting import NANO, check_delta, check_epsilon, nano
+from shoal.privacy.budget import Budget
 from shoal.privacy.unit import Unit
 from shoal.space.geography import SpacePlan
 
-METHODS = ("gaussian", "laplace")
+DEFAULT_METHOD = "gaussian"
 DEFAULT_DELTA = 1e-6
 
 
@@ -39,10 +42,14 @@ class DensityPlan:
     source: SourcePlan
     space: SpacePlan
     window: WindowPlan
-    epsilon: float
-    delta: float | None = None  # None: the method's default; Laplace is pure and takes none
-    method: str = "gaussian"
+    epsilon: float | None = None  # this or rho
+    delta: float | None = None  # None: the method's default; pure methods take none
+    rho: float | None = None  # the price itself, instead of epsilon: a week's share of a year, say
+    method: str = DEFAULT_METHOD
     ell: int = 30  # visits kept per user
+    cap: int = 250  # visits per user that enter the number of visits, where the method releases it
+    nights: bool = True  # smooth the nights, where the method can
+    users: int | None = None  # order of magnitude of the population, as the owner would tell anyone
     unit: str = "user"
     decimals: int = 1
     out: str = "release"
@@ -52,7 +59,7 @@ class DensityPlan:
     licence: str = ""
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+        object.__setattr__(self, "delta", self._priced())
         Unit(self.unit)
         if self.unit != "user" and "user" not in self.source.columns:
             raise PlanError(
@@ -60,23 +67,10 @@ class DensityPlan:
                 f"visits are bounded per value of one column; the column of {self.unit} ids is not said.",
                 f"Pass --column user=NAME with the column of {self.unit} ids, not the one of persons.",
             )
-        if self.method not in METHODS:
-            raise PlanError(
-                "plan-method", f"there is no method {self.method!r}.", f"Use {' or '.join(METHODS)}."
-            )
-        if self.method == "laplace" and self.delta:
-            raise PlanError(
-                "plan-delta",
-                "the Laplace method is pure: it has no delta.",
-                "Leave --delta out, or use gaussian.",
-            )
-        if self.method == "gaussian":
-            object.__setattr__(
-                self, "delta", check_delta(DEFAULT_DELTA if self.delta is None else self.delta)
-            )
-        else:
-            object.__setattr__(self, "delta", None)
         _check_whole("ell", self.ell, 1, 1_000_000, "Pass --ell 30, say: the visits kept per user.")
+        _check_whole("cap", self.cap, 1, 1_000_000, "Pass --cap 250, say: visits per user in the total.")
+        if self.users is not None:
+            _check_whole("users", self.users, 1, 10**11, "Pass --users 200000, say: an order of magnitude.")
         _check_whole("decimals", self.decimals, 0, 6, "Pass --decimals 1, say.")
         if not self.licence.isprintable():
             raise PlanError(
@@ -94,14 +88,51 @@ class DensityPlan:
         if not self.population.strip():
             raise PlanError("plan-population", "the plan names no population.", "Pass --population NAME.")
 
+    def _priced(self) -> float | None:
+        """Checks epsilon or rho; the delta the plan is read at, None where the method is pure."""
+        method = method_named(self.method)
+        if (self.epsilon is None) == (self.rho is None):
+            both = "both" if self.rho is not None else "neither"
+            raise PlanError(
+                "plan-price", f"a plan says its epsilon or its rho; got {both}.", "Pass --epsilon 1, say."
+            )
+        if self.epsilon is not None:
+            check_epsilon(self.epsilon)
+        else:
+            check_rho(self.rho)
+        if not method.pure:
+            return check_delta(DEFAULT_DELTA if self.delta is None else self.delta)
+        if self.delta:
+            raise PlanError(
+                "plan-delta",
+                f"the {self.method} method is pure: it has no delta.",
+                "Leave --delta out, or use a method that has one, such as gaussian.",
+            )
+        return None
+
+    def options(self) -> MethodOptions:
+        """What the plan declares about its method."""
+        return MethodOptions(**{each.name: getattr(self, each.name) for each in fields(MethodOptions)})
+
+    def budget(self) -> Budget:
+        """What the release may spend."""
+        if self.rho is None:
+            return Budget.of(self.epsilon or 0.0, self.delta)
+        if self.delta is not None:
+            return Budget(nano(self.rho), pure=False)
+        # epsilon-DP costs epsilon^2 / 2 in rho: the largest whole epsilon within it
+        return Budget(isqrt(2 * nano(self.rho) * NANO), pure=True)
+
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> DensityPlan:
         """A plan from nested settings, as a TOML file or flags give them; unknown names are refused."""
         values = dict(settings)
         _check_settings(cls, values, "")
-        for name in ("source", "window", "population", "epsilon"):
+        for name in ("source", "window", "population"):
             if name not in values:
                 raise PlanError("plan-incomplete", f"the plan does not say its {name}.", _HOW[name])
+        if "epsilon" not in values and "rho" not in values:
+            raise PlanError("plan-incomplete", "the plan does not say its epsilon.", _HOW["epsilon"])
         values["source"] = _part(SourcePlan, values["source"], "source")
         values["window"] = _part(WindowPlan, values["window"], "window")
         values["space"] = _part(SpacePlan, values.get("space", {}), "space")
@@ -135,6 +166,9 @@ def read_plan(path: str | Path) -> dict[str, Any]:
 def merge(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
     """Flags over a plan's settings, part by part; flags that were not given (None, empty) change nothing."""
     merged = dict(settings)
+    for price, other in (("rho", "epsilon"), ("epsilon", "rho")):
+        if flags.get(price) is not None:
+            merged.pop(other, None)
     for name, value in flags.items():
         if isinstance(value, Mapping):
             if not isinstance(merged.get(name, {}), Mapping):
@@ -185,6 +219,17 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint in (int, float):
         return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
     return True
+
+
+def check_rho(rho: float | None) -> int:
+    """A price in 1e-9; above 100 it protects nobody."""
+    if isinstance(rho, bool) or not isinstance(rho, int | float) or not 1e-9 <= rho <= 100:
+        raise PlanError(
+            "rho-range",
+            f"rho must be a number from 1e-9 to 100; got {rho}.",
+            "Pass --rho 0.0005, say: `shoal density year` shows a week's share.",
+        )
+    return nano(rho)
 
 
 def _check_whole(name: str, value: Any, least: int, most: int, remedy: str) -> None:

@@ -10,15 +10,16 @@ from pathlib import Path
 from shoal.errors import GuaranteeError
 from shoal.events.schema import EventSource
 from shoal.events.source import open_source
+from shoal.flows.methods import DensityMechanism, Method, MethodOptions, method_named
 from shoal.flows.plan import DensityPlan
-from shoal.mechanisms.density_gaussian import DensityGaussian
-from shoal.mechanisms.density_laplace import DensityLaplace
+from shoal.privacy.accounting import Loss, compose
 from shoal.privacy.budget import Budget
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.unit import Unit
 from shoal.release.verify import sha256_file
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, open_geography
+from shoal.space.setting import Setting, setting_of
 
 ASKED = ("population", "epsilon", "delta", "method", "ell", "unit", "decimals", "run_id")
 NOT_ASKED = (
@@ -34,30 +35,41 @@ def prepare_density(plan: DensityPlan) -> PreparedDensity:
     clock = Clock(**asdict(plan.window))
     source = open_source(**vars(plan.source))
     geography = open_geography(plan.space, has_sites=source.shape.has_sites, planar=source.planar)
-    budget = Budget.of(plan.epsilon, plan.delta)
-    counts, _ = budget.take("counts", 1)
-    weights, common = (
-        geography.weights,
-        {"ell": plan.ell, "slots": clock.slots, "lattice": geography.weights.lattice},
-    )
-    mechanism: DensityGaussian | DensityLaplace
-    if plan.method == "gaussian":
-        squared = weights.column_l2_squared
-        mechanism = DensityGaussian.within(counts.rho_nano, column_l2_squared=squared, **common)
-    else:
-        mechanism = DensityLaplace.within(counts.epsilon_nano, column_l1=weights.column_l1, **common)
-    if not counts.covers(mechanism.loss()):
-        raise GuaranteeError("over-budget", "the noise is too small for the privacy that was asked for.")
-    # What is promised is what was asked for; the noise is set so that the loss stays within it.
-    guarantee = Guarantee(
-        epsilon=plan.epsilon,
-        delta=plan.delta or 0.0,
-        loss=mechanism.loss(),
-        unit=Unit(plan.unit, source.columns["user"]),
-    )
+    method, options = method_named(plan.method), plan.options()
+    setting = setting_of(geography, clock)
+    budget = plan.budget()
+    mechanism = method.build(budget, setting, options)
+    check_spends(mechanism, budget)
+    unit = Unit(plan.unit, source.columns["user"])
     return PreparedDensity(
-        plan=plan, source=source, geography=geography, clock=clock, mechanism=mechanism, guarantee=guarantee
+        plan=plan,
+        source=source,
+        geography=geography,
+        clock=clock,
+        setting=setting,
+        method=method,
+        options=options,
+        mechanism=mechanism,
+        guarantee=_guarantee(plan, mechanism.loss(), unit),
     )
+
+
+def check_spends(mechanism: DensityMechanism, budget: Budget) -> None:
+    """The named spends must add up to the loss, and the loss must stay within the budget."""
+    loss = mechanism.loss()
+    listed = compose(spend for _, spend in mechanism.spends())
+    within, _ = Budget(budget.left, budget.pure).take("whole", 1)
+    if not within.covers(loss):
+        raise GuaranteeError("over-budget", "the noise is too small for the privacy that was asked for.")
+    if listed != loss:
+        raise GuaranteeError("spends", "the spends of the mechanism do not add up to its loss.")
+
+
+def _guarantee(plan: DensityPlan, loss: Loss, unit: Unit) -> Guarantee:
+    """What is promised is what was asked for, the noise is set within it; a rho is read as it was spent."""
+    if plan.epsilon is None:
+        return Guarantee.of(loss, delta=plan.delta, unit=unit)
+    return Guarantee(epsilon=plan.epsilon, delta=plan.delta or 0.0, loss=loss, unit=unit)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,7 +80,10 @@ class PreparedDensity:
     source: EventSource
     geography: Geography = field(repr=False)
     clock: Clock
-    mechanism: DensityGaussian | DensityLaplace
+    setting: Setting = field(repr=False)
+    method: Method
+    options: MethodOptions
+    mechanism: DensityMechanism
     guarantee: Guarantee
 
     def key(self) -> str:
@@ -78,6 +93,9 @@ class PreparedDensity:
         """
         plan, source, clock = self.plan, self.source, self.clock
         asked = {name: getattr(plan, name) for name in ASKED}
+        asked |= {name: getattr(self.options, name) for name in self.method.uses}
+        if plan.rho is not None:
+            asked["rho"] = plan.rho
         read = {f.name: getattr(source, f.name) for f in fields(source) if f.name not in NOT_ASKED}
         window = [clock.start.isoformat(), clock.end.isoformat(), clock.time_zone, clock.slot_minutes]
         places = [self.geography.zones.digest(), self.geography.sites and self.geography.sites.digest()]

@@ -42,10 +42,14 @@ class DensityGaussian:
     lattice: int
 
     name = "density-gaussian"
+    takes = "counts"
 
     def loss(self) -> Loss:
         """ell visits at most, at most one per slot: Delta^2 / (2 sigma^2), exactly, rounded up."""
         return Loss(ceil_nano(self.sensitivity_squared / (2 * Fraction(self.sigma) ** 2)))
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        return (("counts", self.loss()),)
 
     @property
     def sensitivity_squared(self) -> Fraction:

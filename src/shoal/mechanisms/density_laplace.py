@@ -41,10 +41,14 @@ class DensityLaplace:
     lattice: int
 
     name = "density-laplace"
+    takes = "counts"
 
     def loss(self) -> Loss:
         """ell visits at most, at most one per slot: Delta / b, exactly, rounded up."""
         return Loss.pure(ceil_nano(self.sensitivity / Fraction(self.scale)))
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        return (("counts", self.loss()),)
 
     @property
     def sensitivity(self) -> Fraction:

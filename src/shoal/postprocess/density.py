@@ -12,21 +12,28 @@ import math
 import numpy as np
 
 from shoal.postprocess.nonnegative import Z95, keep_totals
+from shoal.postprocess.rounding import round_density
 from shoal.stages.noisy import DensityEstimate, NoisyCounts
 
 
 def estimate_density(noisy: NoisyCounts, decimals: int = 1) -> DensityEstimate:
     """Non-negative people with intervals, rounded to the declared decimals (ends rounded outwards)."""
+    return round_density(plain_density(noisy), decimals)
+
+
+def plain_density(noisy: NoisyCounts) -> DensityEstimate:
+    """The same before rounding: non-negative people that keep each slot's total, intervals cut at zero."""
     half = half_width(noisy)
-    people = np.round(keep_totals(noisy.values), decimals)
-    unit = 10.0**decimals
-    low = np.floor(np.maximum(noisy.values - half, 0.0) * unit) / unit
-    high = np.ceil(np.maximum(noisy.values + half, 0.0) * unit) / unit
-    return DensityEstimate(people=people, low=np.minimum(low, people), high=np.maximum(high, people))
+    people = keep_totals(noisy.values)
+    low = np.minimum(np.maximum(noisy.values - half, 0.0), people)
+    high = np.maximum(noisy.values + half, people)
+    return DensityEstimate(people=people, low=low, high=high)
 
 
-def half_width(noisy: NoisyCounts) -> float:
-    """Half a 95 % interval of the noise: 1.96 sigma, or b ln 20 for Laplace; a lattice step is far below."""
-    if noisy.family == "discrete gaussian":
-        return Z95 * noisy.scale
-    return math.log(20.0) * noisy.scale
+def half_width(noisy: NoisyCounts) -> np.ndarray | float:
+    """Half a 95 % interval of the noise in a cell: b ln 20 for Laplace noise, else 1.96 standard deviations.
+
+    Waves (FPA) add up many draws in each cell: normal, or near it. A lattice step is far below either.
+    """
+    reach = math.log(20.0) if noisy.family == "discrete laplace" else Z95
+    return reach * noisy.scale * noisy.gain

@@ -1,0 +1,44 @@
+"""The stage a mechanism takes, counted from the events: exact zone counts, cover counts, visits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shoal.engine.density import exact_counts
+from shoal.errors import PlanError
+from shoal.flows.counting import Counting
+from shoal.flows.methods import DensityMechanism, MethodOptions
+from shoal.space.setting import Setting
+
+
+def stage_for(
+    mechanism: DensityMechanism, counting: Counting, setting: Setting, options: MethodOptions
+) -> Any:
+    """What `mechanism` is called with: bounded by its own ell and cap where it has them."""
+    if mechanism.takes not in STAGES:
+        raise PlanError("stage", f"no stage of a density is called {mechanism.takes!r}.")
+    return STAGES[mechanism.takes](mechanism, counting, setting, options)
+
+
+def bounds_of(mechanism: Any, options: MethodOptions) -> tuple[int, int]:
+    """ell and cap the events are counted under: the mechanism's own, else as declared."""
+    return getattr(mechanism, "ell", options.ell), getattr(mechanism, "cap", options.cap)
+
+
+def _counts(mechanism, counting, setting, options):
+    return exact_counts(counting.bounded(*bounds_of(mechanism, options)), setting.weights)
+
+
+def _cover(mechanism, counting, setting, options):
+    from shoal.engine.density import cover_counts  # type: ignore[attr-defined]
+
+    return cover_counts(counting.bounded(*bounds_of(mechanism, options)), mechanism.cover)
+
+
+def _visits(mechanism, counting, setting, options):
+    # The place for a mechanism that looks at visits itself, in several passes: give it the `counting`
+    # object's engine, events and run key (`counting.engine`, `counting.events()`, `counting.run_key`).
+    raise PlanError("stage", "no mechanism takes visits yet.")
+
+
+STAGES = {"counts": _counts, "cover": _cover, "visits": _visits}
