@@ -4,5 +4,15 @@ A figure computed on raw numbers is itself a leak; it goes to the owner's report
 """
 
 from shoal.metrics.density import BoxFigures, DensityUtility, HourProfile, box_figures, density_utility
+from shoal.metrics.emd import affordable_slots, emd_m, every_seventh
 
-__all__ = ["BoxFigures", "DensityUtility", "HourProfile", "box_figures", "density_utility"]
+__all__ = [
+    "BoxFigures",
+    "DensityUtility",
+    "HourProfile",
+    "affordable_slots",
+    "box_figures",
+    "density_utility",
+    "emd_m",
+    "every_seventh",
+]

@@ -12,6 +12,8 @@ Where a definition divides by zero we say so instead of inventing a number:
                                `zones_without_people`, and what was released there is shown apart
     a flat raw series          no correlation: left out of the mean, counted in `zones_flat`
     a flat released series     correlation 0, if the raw one is not flat: the release lost the shape
+
+The distance between maps in metres (EMD) is defined in `shoal.metrics.emd`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.errors import PlanError
+from shoal.metrics.emd import affordable_slots, emd_m
 
 GAMMA_SHARE = 0.001
 
@@ -46,6 +49,8 @@ class HourProfile:
     hours: np.ndarray  # slot numbers, or hours of the day
     mean_absolute_error: np.ndarray  # people
     mean_relative_error: np.ndarray  # share; NaN where no zone has people
+    total_bias_share: np.ndarray  # released minus exact city total, as a share of the exact one
+    mean_emd_m: np.ndarray | None  # metres between the maps; None unless zone centres were given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +71,10 @@ class DensityUtility:
     total_bias_share: float  # the same as a share of the exact total
     slot_total_bias: np.ndarray = field(repr=False)  # [slots] released minus exact city total
     slot_total_bias_share_mean: float  # mean over slots with people of |bias| / city total
+    emd_m: float | None  # metres, mean over the slots looked at; None unless zone centres were given
+    emd_slots: int | None  # how many slots that were
+    exact_total_by_zone: np.ndarray = field(repr=False)  # [zones] people summed over slots
+    released_total_by_zone: np.ndarray = field(repr=False)
     mre_by_zone: np.ndarray = field(repr=False)  # [zones], NaN where undefined
     pearson_by_zone: np.ndarray = field(repr=False)
     mae_by_zone: np.ndarray = field(repr=False)
@@ -86,11 +95,14 @@ def density_utility(
     high: np.ndarray | None = None,
     *,
     hour_of_day: np.ndarray | None = None,
+    zone_xy_m: np.ndarray | None = None,
+    emd_slots: np.ndarray | None = None,
 ) -> DensityUtility:
     """Utility figures of `released` against `exact`, both people per [zone, slot].
 
     `low` and `high` give interval coverage; `hour_of_day` (0 to 23 per slot, local clock) gives
-    the profile by hour of the day.
+    the profile by hour of the day; `zone_xy_m` (zone centres in metres) gives the EMD, over `emd_slots`
+    or as many slots as take about 20 s (`affordable_slots`).
     """
     exact, released = _checked(exact, released, "released")
     has_people = exact.sum(axis=1) > 0
@@ -101,6 +113,7 @@ def density_utility(
     bias_share = _share((released - exact).sum(axis=1), exact.sum(axis=1))
     slot_bias = (released - exact).sum(axis=0)
     inside, width = _coverage(exact, low, high)
+    emd_by_slot = _emd_by_slot(exact, released, zone_xy_m, emd_slots)
     by_zone = {"mre": mre, "pearson": pearson, "mae": absolute.mean(axis=1), "bias": bias_share}
     if inside is not None:
         by_zone["coverage"] = inside.mean(axis=1)
@@ -120,12 +133,18 @@ def density_utility(
         total_bias_share=float(_share(slot_bias.sum(), exact.sum())),
         slot_total_bias=slot_bias,
         slot_total_bias_share_mean=_mean(_share(np.abs(slot_bias), exact.sum(axis=0))),
+        emd_m=None if emd_by_slot is None else _mean(emd_by_slot),
+        emd_slots=None if emd_by_slot is None else int((~np.isnan(emd_by_slot)).sum()),
+        exact_total_by_zone=exact.sum(axis=1),
+        released_total_by_zone=released.sum(axis=1),
         mre_by_zone=mre,
         pearson_by_zone=pearson,
         mae_by_zone=by_zone["mae"],
         bias_share_by_zone=bias_share,
-        by_slot=_profile(absolute, relative, np.arange(slots)),
-        by_hour_of_day=None if hour_of_day is None else _profile(absolute, relative, np.asarray(hour_of_day)),
+        by_slot=_profile(exact, released, relative, emd_by_slot, np.arange(slots)),
+        by_hour_of_day=None
+        if hour_of_day is None
+        else _profile(exact, released, relative, emd_by_slot, np.asarray(hour_of_day)),
         coverage=None if inside is None else float(inside.mean()),
         coverage_by_zone=by_zone.get("coverage"),
         interval_width_mean=width,
@@ -211,19 +230,45 @@ def _coverage(
     return (low <= exact) & (exact <= high), float((high - low).mean())
 
 
-def _profile(absolute: np.ndarray, relative: np.ndarray, hour_of_slot: np.ndarray) -> HourProfile:
-    if hour_of_slot.shape != (absolute.shape[1],):
+def _emd_by_slot(
+    exact: np.ndarray, released: np.ndarray, zone_xy_m: np.ndarray | None, slots: np.ndarray | None
+) -> np.ndarray | None:
+    """[slots] metres, NaN where not looked at or not defined; None where there is nothing to look at."""
+    if zone_xy_m is None:
+        return None
+    chosen = affordable_slots(*exact.shape) if slots is None else np.asarray(slots, dtype=np.int64)
+    if not len(chosen):
+        return None
+    by_slot = np.full(exact.shape[1], np.nan)
+    by_slot[chosen] = emd_m(exact, released, zone_xy_m, slots=chosen)
+    return by_slot
+
+
+def _profile(
+    exact: np.ndarray,
+    released: np.ndarray,
+    relative: np.ndarray,
+    emd_by_slot: np.ndarray | None,
+    hour_of_slot: np.ndarray,
+) -> HourProfile:
+    if hour_of_slot.shape != (exact.shape[1],):
         raise PlanError(
             "utility-hours",
-            f"there must be one hour per slot; got {hour_of_slot.size} for {absolute.shape[1]} slots.",
+            f"there must be one hour per slot; got {hour_of_slot.size} for {exact.shape[1]} slots.",
             "Pass one number from 0 to 23 per slot.",
         )
     hours = np.unique(hour_of_slot)
     columns = [hour_of_slot == hour for hour in hours]
+    difference = released - exact
+    city, bias = exact.sum(axis=0), difference.sum(axis=0)
     return HourProfile(
         hours=hours,
-        mean_absolute_error=np.array([absolute[:, chosen].mean() for chosen in columns]),
+        mean_absolute_error=np.array([np.abs(difference[:, chosen]).mean() for chosen in columns]),
         mean_relative_error=np.array([_mean(relative[:, chosen]) for chosen in columns]),
+        total_bias_share=np.array([_share(bias[chosen].sum(), city[chosen].sum()) for chosen in columns]),
+        mean_emd_m=None
+        if emd_by_slot is None
+        else np.array([_mean(emd_by_slot[chosen]) for chosen in columns]),
     )
 
 

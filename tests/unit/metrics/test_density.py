@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from shoal.errors import PlanError
-from shoal.metrics import box_figures, density_utility
+from shoal.metrics import box_figures, density_utility, emd_m
 
 
 def random_pair(zones: int = 7, slots: int = 50) -> tuple[np.ndarray, np.ndarray]:
@@ -167,3 +167,46 @@ def test_counts_clear_of_the_noise():
     low = np.array([[7.0, 0.0], [0.0, 0.0]])
     assert density_utility(exact, exact, low, exact + 3).clear_share == 0.25
     assert density_utility(exact, exact).clear_share is None
+
+
+def test_distance_between_maps_by_slot_and_by_hour():
+    exact, released = random_pair(zones=6, slots=48)
+    released = np.maximum(released, 0)
+    xy = np.random.default_rng(8).uniform(0, 3000, (6, 2))
+    by_slot = emd_m(exact, released, xy)
+    got = density_utility(exact, released, hour_of_day=np.arange(48) % 24, zone_xy_m=xy)
+    assert got.emd_m == pytest.approx(by_slot.mean())
+    assert got.emd_slots == 48
+    assert got.by_slot.mean_emd_m == pytest.approx(by_slot)
+    assert got.by_hour_of_day is not None
+    assert got.by_hour_of_day.mean_emd_m == pytest.approx((by_slot[:24] + by_slot[24:]) / 2)
+    part = density_utility(exact, released, zone_xy_m=xy, emd_slots=np.array([3, 10]))
+    assert part.emd_m == pytest.approx(by_slot[[3, 10]].mean())
+    assert part.emd_slots == 2
+    assert part.by_slot.mean_emd_m is not None
+    assert np.isnan(part.by_slot.mean_emd_m).sum() == 46
+
+
+def test_no_centres_no_distance():
+    got = density_utility(np.ones((2, 3)), np.ones((2, 3)))
+    assert (got.emd_m, got.emd_slots, got.by_slot.mean_emd_m) == (None, None, None)
+
+
+@pytest.mark.filterwarnings("error")
+def test_slots_without_people_are_left_out_of_the_mean_distance():
+    exact, released = np.array([[0.0, 4.0], [0.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 1.0]])
+    got = density_utility(exact, released, zone_xy_m=np.array([[0.0, 0.0], [60.0, 0.0]]))
+    assert got.emd_m == pytest.approx(30)
+    assert got.emd_slots == 1
+    assert got.by_slot.total_bias_share[1] == pytest.approx(-0.5)
+    assert np.isnan(got.by_slot.total_bias_share[0])
+
+
+def test_bias_by_hour_and_totals_by_zone():
+    exact, released = random_pair(zones=4, slots=48)
+    got = density_utility(exact, released, hour_of_day=np.arange(48) % 24)
+    assert got.by_hour_of_day is not None
+    seven = released[:, [7, 31]].sum() / exact[:, [7, 31]].sum() - 1
+    assert got.by_hour_of_day.total_bias_share[7] == pytest.approx(seven)
+    assert got.exact_total_by_zone == pytest.approx([sum(row) for row in exact])
+    assert got.released_total_by_zone == pytest.approx([sum(row) for row in released])
