@@ -10,8 +10,10 @@ import pyarrow as pa
 from shoal.engine.protocol import Engine, Progress
 from shoal.engine.visits import VisitKernel
 from shoal.errors import GuaranteeError
+from shoal.space.cover import Cover
 from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import BoundedVisits, ExactDensity
+from shoal.stages.cover import CoverCounts
 from shoal.stages.exact import ExactCounts
 
 
@@ -42,6 +44,20 @@ def exact_counts(bounded: BoundedVisits, weights: AreaWeights) -> ExactCounts:
         ell=bounded.ell,
         column_l1=weights.column_l1,
         column_l2_squared=weights.column_l2_squared,
+    )
+
+
+def cover_counts(bounded: BoundedVisits, cover: Cover) -> CoverCounts:
+    """Site counts put together by cover cell; one visits outside every cell have a bin of their own."""
+    one_visit = cover.spread(bounded.one_visit[:, None])[:, 0]
+    return CoverCounts(
+        units=cover.spread(bounded.counts),
+        one_visit=one_visit,
+        outside=int(bounded.one_visit.sum()) * cover.lattice - int(one_visit.sum()),
+        visits=bounded.visits_capped,
+        lattice=cover.lattice,
+        ell=bounded.ell,
+        cap=bounded.cap,
     )
 
 

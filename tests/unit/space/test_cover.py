@@ -1,0 +1,190 @@
+"""The minimum cover: as small as brute force finds, every fragment once, there and back without loss."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse
+import shapely
+
+from shoal.errors import GuaranteeError
+from shoal.space.clock import Clock
+from shoal.space.cover import Cover, cover_vertices, minimum_cover, neighbour_graph
+from shoal.space.setting import Setting
+from shoal.space.sites import Sites
+from shoal.space.weights import LATTICE, AreaWeights, voronoi_weights
+from shoal.space.zones import Zones
+
+CLOCK = Clock(start="2026-03-02T00:00", end="2026-03-02T04:00", time_zone="UTC")
+
+
+def weights_of(matrix):
+    matrix = scipy.sparse.csr_array(np.asarray(matrix, np.int64))
+    return AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(matrix.shape[1]))
+
+
+def random_weights(seed, zones, places, density):
+    rng = np.random.default_rng(seed)
+    matrix = np.where(
+        rng.random((zones, places)) < density, rng.integers(1, LATTICE // zones, (zones, places)), 0
+    )
+    return weights_of(matrix)
+
+
+def setting_of(weights, seed=0):
+    rng = np.random.default_rng(seed)
+    zones, places = weights.shape
+    return Setting(
+        weights=weights,
+        zone_xy_m=rng.uniform(0, 1000, (zones, 2)),
+        place_xy_m=rng.uniform(0, 1000, (places, 2)),
+        zone_area_km2=np.ones(zones),
+        clock=CLOCK,
+    )
+
+
+def smallest_cover_by_hand(matrix):
+    """The size of the smallest set of rows and columns that touches every non-zero entry."""
+    rows, columns = matrix.shape
+    edges = list(zip(*np.nonzero(matrix), strict=True))
+    for size in range(rows + columns + 1):
+        for chosen in combinations(range(rows + columns), size):
+            if all(z in chosen or rows + p in chosen for z, p in edges):
+                return size
+    raise AssertionError
+
+
+GEOMETRIES = {
+    "identity": AreaWeights.identity(5),
+    "one zone": weights_of([[LATTICE, 5, 7]]),
+    "one site": weights_of([[10], [20], [LATTICE - 40]]),
+    "one of each": weights_of([[LATTICE]]),
+    "zone without site": weights_of([[3, 4], [0, 0], [5, 6]]),
+    "site without zone": weights_of([[3, 0], [4, 0]]),
+    "nothing overlaps": weights_of([[0, 0], [0, 0]]),
+    **{f"random {seed}": random_weights(seed, 12, 9, 0.25) for seed in range(4)},
+    "dense": random_weights(9, 6, 20, 0.8),
+}
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_cover_is_as_small_as_brute_force_finds(seed):
+    rng = np.random.default_rng(seed)
+    zones, places = rng.integers(1, 6, 2)
+    weights = random_weights(seed, zones, places, rng.uniform(0.1, 0.9))
+    matrix = weights.matrix.toarray()
+    chosen_zones, chosen_places = cover_vertices(weights)
+    assert (chosen_zones[:, None] | chosen_places[None, :])[matrix > 0].all()
+    assert chosen_zones.sum() + chosen_places.sum() == smallest_cover_by_hand(matrix)
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_there_and_back_is_exact(name):
+    weights = GEOMETRIES[name]
+    cover = minimum_cover(setting_of(weights))
+    counts = np.random.default_rng(1).integers(0, 10**6, (weights.shape[1], 4))
+    cells = cover.spread(counts)
+    zone_units = weights.spread(counts)
+    assert cells.sum() == zone_units.sum()
+    parts = cover.back_units.toarray()
+    whole = parts.sum(axis=0)
+    for zone in range(weights.shape[0]):
+        for slot in range(4):
+            back = sum(
+                Fraction(int(parts[zone, c]) * int(cells[c, slot]), int(whole[c])) for c in range(cover.cells)
+            )
+            assert back == zone_units[zone, slot]
+    np.testing.assert_allclose(cover.back @ cells, zone_units, rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_every_fragment_is_in_one_cell(name):
+    weights = GEOMETRIES[name]
+    cover = minimum_cover(setting_of(weights))
+    assert (np.asarray(cover.to_cells.sum(axis=0)) == np.asarray(weights.matrix.sum(axis=0))).all()
+    assert cover.column_l1 <= LATTICE
+    assert cover.to_cells.dtype == np.int64
+    assert (np.asarray(cover.to_cells.sum(axis=1)) > 0).all()  # no cell is empty
+    np.testing.assert_allclose(np.asarray(cover.back.sum(axis=0)), 1.0)
+
+
+def test_a_tie_goes_to_zones():
+    cover = minimum_cover(setting_of(AreaWeights.identity(4)))
+    assert cover.zones.tolist() == [0, 1, 2, 3]
+    assert cover.places.tolist() == []
+
+
+def test_a_site_over_many_small_zones_is_one_cell():
+    setting = setting_of(weights_of([[9, 0], [9, 0], [9, 5], [0, 7], [0, 7]]))
+    cover = minimum_cover(setting)
+    assert (cover.zones.tolist(), cover.places.tolist()) == ([], [0, 1])
+    assert cover.back.toarray()[:, 0] == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0, 0])
+    assert (cover.cell_xy_m == setting.place_xy_m).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_voronoi_cells_over_a_grid(seed):
+    rng = np.random.default_rng(seed)
+    boxes = [shapely.box(x, y, x + 1, y + 1) for x in range(4) for y in range(4)]
+    ids = tuple(f"z{i}" for i in range(16))
+    zones = Zones(ids=ids, names=ids, geometry=np.array(boxes), crs=None)
+    x, y = rng.uniform(-0.5, 4.5, (2, 12))
+    sites = Sites(ids=tuple(f"s{i}" for i in range(12)), x=x, y=y, crs=None)
+    weights = voronoi_weights(sites, zones)
+    cover = minimum_cover(setting_of(weights))
+    counts = rng.integers(0, 1000, (12, 3))
+    np.testing.assert_allclose(cover.back @ cover.spread(counts), weights.spread(counts), rtol=1e-13)
+    assert cover.cells <= 12
+
+
+def test_neighbours_hold_the_nearest_and_are_connected():
+    xy = np.random.default_rng(3).uniform(0, 1, (200, 2))
+    graph = neighbour_graph(xy)
+    dense = graph.toarray()
+    assert (dense == dense.T).all()
+    assert not dense.diagonal().any()
+    distance = np.linalg.norm(xy[:, None] - xy[None], axis=2) + np.eye(200) * 9
+    assert dense[np.arange(200), distance.argmin(axis=1)].all()
+    assert scipy.sparse.csgraph.connected_components(graph)[0] == 1
+
+
+@pytest.mark.parametrize(
+    "xy",
+    [[(0, 0)], [(0, 0), (1, 0)], [(0, 0), (2, 2), (1, 1)], [(0, 0)] * 4, [(0, 0), (0, 0), (1, 0), (0, 1)]],
+    ids=["one", "two", "on a line", "at one position", "twins"],
+)
+def test_neighbours_of_odd_arrangements_are_connected(xy):
+    graph = neighbour_graph(np.array(xy, float))
+    assert scipy.sparse.csgraph.connected_components(graph)[0] == 1
+
+
+def test_a_line_is_joined_along_it():
+    assert neighbour_graph(np.array([(0.0, 0), (2, 2), (1, 1)])).toarray().tolist() == [
+        [False, False, True],
+        [False, False, True],
+        [True, True, False],
+    ]
+
+
+def test_overlapping_assignment_is_refused():
+    good = minimum_cover(setting_of(AreaWeights.identity(2)))
+    doubled = scipy.sparse.csr_array(np.full((2, 2), LATTICE, np.int64))
+    with pytest.raises(GuaranteeError, match="cover-bound"):
+        Cover(
+            zones=good.zones,
+            places=good.places,
+            to_cells=doubled,
+            back_units=good.back_units,
+            cell_xy_m=good.cell_xy_m,
+            neighbours=good.neighbours,
+            lattice=LATTICE,
+        )
+
+
+def test_counts_that_do_not_fit_are_refused():
+    cover = minimum_cover(setting_of(AreaWeights.identity(2)))
+    with pytest.raises(GuaranteeError, match="cover-overflow"):
+        cover.spread(np.full((2, 1), 2**42))
+    with pytest.raises(GuaranteeError, match="cover-shape"):
+        cover.spread(np.zeros((3, 1), np.int64))
