@@ -12,8 +12,9 @@ class NoisyCounts:
     """Zone x slot counts after noise, in visits; `scale` and `family` describe the noise (public)."""
 
     values: np.ndarray = field(repr=False)  # float64 [zones, slots]
-    family: str  # "discrete laplace" | "discrete gaussian"
-    scale: float  # b or sigma, in visits
+    family: str  # "discrete laplace" | "discrete gaussian" | "gaussian waves" | "laplace waves" | ...
+    scale: float  # b of "discrete laplace", else a standard deviation, in visits
+    gain: np.ndarray | float = field(default=1.0, repr=False)  # noise of a cell in scales, broadcast to values
 
 
 @dataclass(frozen=True, kw_only=True)
