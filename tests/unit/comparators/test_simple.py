@@ -1,0 +1,117 @@
+"""Comparators without pieces of the scheme: their noise, and what they say they promise."""
+
+import math
+
+import numpy as np
+import pytest
+
+from shoal.comparators.scm_event import ScmEvent
+from shoal.comparators.scm_zone import ScmZone
+from shoal.comparators.spotme import SpotMe
+from shoal.comparators.threshold import Threshold
+from shoal.postprocess.density import plain_density
+from shoal.privacy.noise import OsNoise, SeededNoise
+from shoal.space.weights import AreaWeights
+from shoal.stages.bounded import BoundedVisits
+from shoal.stages.exact import ExactCounts
+
+LATTICE = 2**20
+
+
+def counts(people):
+    return ExactCounts(
+        units=np.asarray(people, np.int64) * LATTICE,
+        lattice=LATTICE,
+        ell=30,
+        column_l1=LATTICE,
+        column_l2_squared=LATTICE**2,
+    )
+
+
+def visits(people, users):
+    people = np.asarray(people, np.int64)
+    return BoundedVisits(counts=people, one_visit=people[:, 0], users=users, visits_capped=0, ell=4, cap=4)
+
+
+@pytest.mark.parametrize(
+    ("comparator", "scale"),
+    [(ScmEvent(epsilon=0.5, ell=30, slots=168), 2.0), (ScmZone(epsilon=0.5, ell=30, slots=168), 336.0)],
+    ids=["event", "zone"],
+)
+def test_laplace_noise_of_the_printed_scale(comparator, scale):
+    noisy = comparator(counts(np.full((300, 300), 7)), SeededNoise(3))
+    assert noisy.scale == scale
+    assert np.abs(noisy.values - 7).mean() == pytest.approx(scale, rel=0.02)
+
+
+def test_what_a_user_really_has():
+    assert ScmEvent(epsilon=0.5, ell=30, slots=168).user_epsilon() == 15
+    assert ScmEvent(epsilon=0.5, ell=300, slots=168).user_epsilon() == 84
+    assert ScmZone(epsilon=0.5, ell=168, slots=168).user_epsilon() == 0.5
+    assert ScmZone(epsilon=0.5, ell=42, slots=168).user_epsilon() == 0.125
+    many = ScmZone(epsilon=0.5, ell=10**9, slots=168, zones_per_slot=101)
+    assert many.user_epsilon() == pytest.approx(101 * 0.5)
+    assert Threshold(k=10, ell=30).user_epsilon() == math.inf
+    assert SpotMe(p=0.3, ell=30, weights=AreaWeights.identity(1)).user_epsilon() == math.inf
+
+
+ALL = [
+    ScmEvent(epsilon=0.5, ell=30, slots=168),
+    ScmZone(epsilon=0.5, ell=30, slots=168),
+    Threshold(k=10, ell=30),
+    SpotMe(p=0.3, ell=30, weights=AreaWeights.identity(1)),
+]
+
+
+@pytest.mark.parametrize("comparator", ALL, ids=lambda c: c.name)
+def test_none_can_be_budgeted_and_each_says_what_it_promises(comparator):
+    assert not hasattr(comparator, "loss")
+    assert not hasattr(comparator, "spends")
+    said = comparator.true_guarantee()
+    epsilon = comparator.user_epsilon()
+    assert (f"{epsilon:g}" in said) if math.isfinite(epsilon) else said.startswith("No ")
+
+
+def test_threshold_shows_large_counts_exactly_and_nothing_else():
+    noisy = Threshold(k=10, ell=30)(counts([[9, 10, 11, 0]]), SeededNoise(1))
+    assert noisy.values.tolist() == [[0, 10, 11, 0]]
+    estimate = plain_density(noisy)
+    assert (
+        estimate.people.tolist() == estimate.low.tolist() == estimate.high.tolist() == noisy.values.tolist()
+    )
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_spotme_has_the_mean_and_the_variance_of_the_answers_themselves(p):
+    """Against every user answering for themselves."""
+    users, there, runs = 40, 10, 20_000
+    rng = np.random.default_rng(2)
+    truth = np.arange(users) < there
+    yes = ((rng.random((runs, users)) < p) | truth).sum(axis=1)
+    oracle = (yes - users * p) / (1 - p)
+    spot = SpotMe(p=p, ell=4, weights=AreaWeights.identity(100))
+    noisy = spot(visits(np.full((100, 200), there), users), SeededNoise(4)).values.ravel()
+    assert noisy.mean() == pytest.approx(there, abs=5 * oracle.std() / math.sqrt(runs))
+    assert noisy.std() == pytest.approx(oracle.std(), rel=0.03)
+    assert set(np.unique(np.round(noisy, 6))) <= set(
+        np.round((np.arange(users + 1) - users * p) / (1 - p), 6)
+    )
+
+
+def test_spotme_spreads_to_zones_with_the_noise_it_says():
+    import scipy.sparse
+
+    shares = np.array([[LATTICE, LATTICE // 2], [0, LATTICE // 2]])
+    weights = AreaWeights(matrix=scipy.sparse.csr_array(shares), lattice=LATTICE, lost=np.zeros(2))
+    noisy = SpotMe(p=0.5, ell=4, weights=weights)(visits(np.zeros((2, 20_000)), 1000), SeededNoise(1))
+    assert noisy.values.shape == (2, 20_000)
+    assert noisy.values.std(axis=1) == pytest.approx((noisy.scale * noisy.gain).ravel(), rel=0.03)
+    assert noisy.scale == pytest.approx(math.sqrt(1000))
+
+
+def test_spotme_repeats_with_a_seed_and_not_without():
+    spot = SpotMe(p=0.5, ell=4, weights=AreaWeights.identity(2))
+    stage = visits(np.zeros((2, 50)), 1000)
+    seeded = [spot(stage, SeededNoise(7)).values for _ in range(2)]
+    assert (seeded[0] == seeded[1]).all()
+    assert (spot(stage, OsNoise()).values != spot(stage, OsNoise()).values).any()
