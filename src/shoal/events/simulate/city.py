@@ -57,7 +57,7 @@ def simulate_city(
     work = out.with_name(f".{out.name}.{os.getpid()}.partial")
     try:
         work.mkdir(parents=True)
-        simulation = _prepare(preset, work, seed, zones, sites, parts)
+        simulation = prepare_simulation(preset, work, seed, zones, sites, parts)
         write_geometry(work, simulation.city)
         if "transit" in preset.what:
             write_sites(work / "stations.csv", simulation.city)
@@ -75,7 +75,15 @@ def simulate_city(
     return out
 
 
-def _prepare(preset, work: Path, seed: int, zones, sites, parts: int | None) -> Simulation:
+def prepare_simulation(
+    preset: CityPreset,
+    work: Path,
+    seed: int,
+    zones: Zones | None = None,
+    sites: Sites | None = None,
+    parts: int | None = None,
+) -> Simulation:
+    """Geometry, attraction and rhythm of a city; no record is drawn yet."""
     counts = {
         "zones": len(zones.ids) if zones else preset.zones,
         "sites": len(sites.ids) if sites else preset.sites,

@@ -61,8 +61,7 @@ class Simulation:
 def write_events(simulation: Simulation, progress: Progress | None) -> int:
     """events/: user, time, site."""
     preset = simulation.preset
-    habit = Habit(VISITS, True, preset.same_hour, 0.85)
-    table = count_running(preset.visits_mean, preset.visits_sd, preset.visits_max)
+    habit, table = _event_habit(preset)
     schema = pa.schema([("user", pa.int64()), ("time", UTC), ("site", SITE)])
 
     def make(people):
@@ -71,6 +70,26 @@ def write_events(simulation: Simulation, progress: Progress | None) -> int:
         return pa.record_batch(columns, schema=schema), moment
 
     return _write(simulation, "events", schema, preset.visits_mean * preset.weeks, make, progress)
+
+
+def event_blocks(
+    simulation: Simulation, progress: Progress | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """(user, UTC second, site number) of the same events, block of users by block, nothing written."""
+    habit, table = _event_habit(simulation.preset)
+    rows_per_user = simulation.preset.visits_mean * simulation.preset.weeks
+    return _blocks(
+        simulation,
+        "events",
+        rows_per_user,
+        lambda people: _visits(simulation, people, habit, table),
+        progress,
+    )
+
+
+def _event_habit(preset: CityPreset) -> tuple[Habit, np.ndarray]:
+    habit = Habit(VISITS, True, preset.same_hour, 0.85)
+    return habit, count_running(preset.visits_mean, preset.visits_sd, preset.visits_max)
 
 
 def write_samples(simulation: Simulation, progress: Progress | None) -> int:

@@ -1,0 +1,112 @@
+"""A simulated city without a folder: its geometry, and its events as batches that can be read again.
+
+For looks at what a method would do on a population of a declared size; nothing is written and no real event
+is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import shapely
+
+from shoal.errors import GeometryError
+from shoal.events.simulate.city import prepare_simulation
+from shoal.events.simulate.presets import CityPreset
+from shoal.events.simulate.records import Progress, Simulation, event_blocks
+from shoal.space.clock import Clock
+from shoal.space.geography import Geography
+from shoal.space.projection import LONLAT
+from shoal.space.sites import Sites
+from shoal.space.weights import voronoi_weights
+from shoal.space.zones import Zones
+
+KEPT_ROWS = 8_000_000  # up to here events stay in memory (24 bytes each), else they are drawn again
+
+
+@dataclass(kw_only=True)
+class SimulatedEvents:
+    """Batches user, time_us, site of a simulated city; the same ones each time they are read."""
+
+    simulation: Simulation = field(repr=False)
+    progress: Progress | None = field(default=None, repr=False)
+    _kept: list[pa.RecordBatch] | None = field(default=None, repr=False)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept: list[pa.RecordBatch] | None = []
+        rows = 0
+        for user, second, site in event_blocks(self.simulation, self.progress):
+            batch = pa.record_batch(
+                [pa.array(user), pa.array(second * 1_000_000), pa.array(site, pa.int32())],
+                names=["user", "time_us", "site"],
+            )
+            rows += batch.num_rows
+            if kept is not None:
+                kept = [*kept, batch] if rows <= KEPT_ROWS else None
+            yield batch
+        self._kept = kept
+
+
+def simulate_in_memory(
+    preset: CityPreset,
+    clock: Clock,
+    *,
+    seed: int,
+    geography: Geography | None = None,
+    progress: Progress | None = None,
+) -> tuple[Geography, SimulatedEvents]:
+    """Events over the clock's window: on the preset's own zones and sites, or on given ones.
+
+    Where a geography has no sites, people are seen at the middle of its zones.
+    """
+    first, weeks = whole_weeks(clock)
+    preset = replace(preset, start=first, weeks=weeks, time_zone=clock.time_zone)
+    zones = None if geography is None else geography.zones.to_lonlat()
+    sites = None if zones is None or geography is None else geography.sites or _middles(zones)
+    simulation = prepare_simulation(preset, Path(), seed, zones, sites)
+    if geography is None:
+        geography = _own_geography(simulation)
+    return geography, SimulatedEvents(simulation=simulation, progress=progress)
+
+
+def whole_weeks(clock: Clock) -> tuple[date, int]:
+    """The Monday on or before the window, and how many weeks reach over it.
+
+    >>> whole_weeks(Clock(start="2026-03-04", end="2026-03-11", time_zone="Europe/Paris"))
+    (datetime.date(2026, 3, 2), 2)
+    """
+    first = clock.start.date() - timedelta(days=clock.start.weekday())
+    last = (clock.end - timedelta(microseconds=1)).date()
+    return first, (last - first).days // 7 + 1
+
+
+def _middles(zones: Zones) -> Sites:
+    """A point inside each zone, so that a zone is its own site."""
+    points = shapely.get_coordinates(shapely.point_on_surface(zones.geometry))
+    return Sites(zones.ids, points[:, 0], points[:, 1], LONLAT)
+
+
+def _own_geography(simulation: Simulation) -> Geography:
+    city = simulation.city
+    zones = Zones(tuple(map(str, city.zone_ids)), tuple(map(str, city.zone_names)), np.asarray(city.zones))
+    lon, lat = city.site_lonlat
+    sites = Sites(tuple(map(str, city.site_ids)), lon, lat, LONLAT)
+    return Geography(zones, sites, voronoi_weights(sites, zones))
+
+
+def can_simulate(geography: Geography) -> bool:
+    """Whether the simulator can lie over these zones: it needs their place on the globe."""
+    try:
+        geography.zones.to_lonlat()
+    except GeometryError:
+        return False
+    sites = geography.sites
+    return geography.places <= 6000 and (sites is None or sites.crs is not None)
