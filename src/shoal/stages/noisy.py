@@ -14,7 +14,7 @@ class NoisyCounts:
     values: np.ndarray = field(repr=False)  # float64 [zones, slots]
     family: str  # "discrete laplace" | "discrete gaussian" | "gaussian waves" | "laplace waves" | ...
     scale: float  # b of "discrete laplace", else a standard deviation, in visits
-    gain: np.ndarray | float = field(default=1.0, repr=False)  # noise of a cell in scales, broadcast to values
+    gain: np.ndarray | float = field(default=1.0, repr=False)  # noise of a cell, in scales
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,3 +24,24 @@ class DensityEstimate:
     people: np.ndarray = field(repr=False)  # float64 [zones, slots], non-negative
     low: np.ndarray = field(repr=False)
     high: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyTotals:
+    """Visits per cover cell after noise, and what is known of their error (all of it from noisy numbers)."""
+
+    visits: np.ndarray = field(repr=False)  # float64 [cells], may be negative
+    deviation: float  # of the noise of each
+    per_count: float  # visits that one counted visit stands for; 1 where all were counted
+    ratio_deviation: float  # relative error common to all cells
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyScheme:
+    """Noisy totals of cover cells and noisy series of their clusters (Acs and Castelluccia 2014)."""
+
+    totals: NoisyTotals
+    cluster_of: np.ndarray = field(repr=False)  # int64 [cells]
+    series: np.ndarray = field(repr=False)  # float64 [clusters, slots], in bounded visits, may be negative
+    kept: np.ndarray = field(repr=False)  # int64 [clusters]: coefficients kept
+    deviation: np.ndarray = field(repr=False)  # float64 [clusters]: of the noise on each coefficient
