@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shoal.flows.methods import DensityMechanism
-from shoal.flows.stage import bounds_of
+from shoal.flows.method import DensityMechanism
 from shoal.privacy.accounting import NANO
 from shoal.release.density_files import FILES
 from shoal.release.manifest import Manifest
@@ -56,7 +55,7 @@ def public_parameters(prepared: PreparedDensity) -> dict:
         "time_zone": clock.time_zone,
         "slot_minutes": clock.slot_minutes,
         "slots": clock.slots,
-        "ell": bounds_of(prepared.mechanism, options)[0],
+        **_bound(prepared),
         "method": prepared.method.name,
         **prepared.method.describe(prepared.mechanism),
         **{name: getattr(options, name) for name in prepared.method.uses},
@@ -67,13 +66,22 @@ def public_parameters(prepared: PreparedDensity) -> dict:
 
 def how_to_read(prepared: PreparedDensity) -> str:
     """For the recipient: what a count is, how large the noise is."""
-    plan, sites = prepared.plan, prepared.geography.sites
-    ell, _ = bounds_of(prepared.mechanism, prepared.options)
+    plan, sites, bound = prepared.plan, prepared.geography.sites, _bound(prepared)
+    sample = (
+        f"Each count is of bounded visits: a {plan.unit} is counted at most once per slot and in at most "
+        f"{bound['ell']} slots of the window, chosen at random, so whoever has more visits than that is "
+        "under-counted. "
+    )
     return (
         f"Counted are the {plan.unit}s in the owner's records, not all people. "
         + ("" if sites is None else f"Visits were seen at {sites.count} sites and shared out by area. ")
-        + f"Each count is of bounded visits: a {plan.unit} is counted at most once per slot and in at most "
-        f"{ell} slots of the window, chosen at random, so whoever has more visits than that is "
-        f"under-counted. {prepared.method.reading(prepared.mechanism)}"
+        + (sample if bound else "")
+        + prepared.method.reading(prepared.mechanism)
         + ("" if plan.unit == "user" else f" The columns called `people` count {plan.unit}s, not persons.")
     )
+
+
+def _bound(prepared: PreparedDensity) -> dict:
+    """Visits kept per user, where the mechanism takes a sample of them; its own number, as it was used."""
+    ell = getattr(prepared.mechanism, "ell", None)
+    return {} if ell is None else {"ell": ell}

@@ -1,78 +1,69 @@
-"""Every density method by its name: how its mechanism is built, how its noisy output becomes people.
+"""Every density method by its name, in the order they are shown.
 
-A method of kind "release" may be released; one of kind "comparison" has no guarantee for users, or less than
-its epsilon reads like, and can be compared only.
+METHODS may be released; COMPARATORS have no guarantee for users, or less than their epsilon reads like, and
+can be compared only.
 
->>> sorted(name for name, method in METHODS.items() if method.pure)[:2]
-['laplace']
+>>> METHODS["laplace"].pure, COMPARATORS["threshold"].kind
+(True, 'comparison')
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from shoal.comparators.scm_event import ScmEvent
+from shoal.comparators.scm_zone import ScmZone
+from shoal.comparators.spotme import SpotMe
+from shoal.comparators.threshold import Threshold
 from shoal.errors import PlanError
+from shoal.flows.method import DensityMechanism, Method, MethodOptions
+from shoal.flows.method_words import read_gaussian, read_laplace, read_waves
+from shoal.mechanisms.density_fpa import DensityFpa
+from shoal.mechanisms.density_fpa_laplace import DensityFpaLaplace
 from shoal.mechanisms.density_gaussian import DensityGaussian
 from shoal.mechanisms.density_laplace import DensityLaplace
+from shoal.mechanisms.density_scm_full import DensityScmFull
 from shoal.postprocess.density import plain_density
-from shoal.privacy.accounting import Loss
+from shoal.privacy.accounting import NANO
 from shoal.privacy.budget import Budget
-from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting
 from shoal.stages.noisy import DensityEstimate
 
+__all__ = ["COMPARATORS", "METHODS", "DensityMechanism", "Method", "MethodOptions", "method_named"]
 
-@dataclass(frozen=True, kw_only=True)
-class MethodOptions:
-    """What the owner declares about a method, all of it public."""
-
-    ell: int = 30  # visits kept per user, where the method keeps a sample
-    cap: int = 250  # M: visits per user that enter the number of visits
-    decimals: int = 1
-    nights: bool = True  # smooth the nights, where the method can
-    users: int | None = None  # declared order of magnitude of the population
-
-
-class DensityMechanism(Protocol):
-    """Frozen parameters, its loss and the named spends that add up to it, one call."""
-
-    name: str
-    takes: str  # the stage: "counts" | "cover" | "visits"
-
-    def loss(self) -> Loss: ...
-    def spends(self) -> tuple[tuple[str, Loss], ...]: ...
-    def __call__(self, exact: Any, noise: Noise) -> Any: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Method:
-    """One way from counts to released people."""
-
-    name: str
-    words: str  # one plain line
-    kind: str = "release"  # or "comparison"
-    pure: bool
-    build: Callable[[Budget, Setting, MethodOptions], DensityMechanism]
-    finish: Callable[[Any, Setting, MethodOptions], DensityEstimate]
-    describe: Callable[[Any], Mapping[str, Any]] = lambda mechanism: mechanism.describe()  # for the manifest
-    reading: Callable[[Any], str]  # for the recipient: what was done to the counts, how to read them
-    uses: tuple[str, ...] = ()  # of cap, nights and users: those that shape this method's output
+SPOTME_P = 0.5  # of the published range .1 to .9 (Pyrgelis et al. 2017, table 5)
+THRESHOLD_K = 10  # people: a usual rule of thumb
 
 
 def method_named(name: str) -> Method:
     """The method called `name`, of those that can be released."""
     if name in METHODS:
         return METHODS[name]
+    if name in COMPARATORS:
+        raise PlanError(
+            "plan-comparison",
+            f"{name} is there for comparison only: it does not protect a user as a release must.",
+            f"See it with `shoal density compare --method {name}`; release with {_listed(METHODS)}.",
+        )
     raise PlanError("plan-method", f"there is no method {name!r}.", f"Use {_listed(METHODS)}.")
 
 
-def build_gaussian(budget: Budget, setting: Setting, options: MethodOptions) -> DensityGaussian:
+def any_method(name: str) -> Method:
+    """The method called `name`, also of those for comparison only."""
+    known = METHODS | COMPARATORS
+    if name not in known:
+        raise PlanError("plan-method", f"there is no method {name!r}.", f"Use {_listed(known)}.")
+    return known[name]
+
+
+def build_gaussian(
+    budget: Budget, setting: Setting, options: MethodOptions, kind: Any = DensityGaussian
+) -> Any:
+    """Plain counts, or waves of them, with all of the budget in Gaussian noise."""
     counts, _ = budget.take("counts", 1)
     weights = setting.weights
-    return DensityGaussian.within(
+    return kind.within(
         counts.rho_nano,
         ell=options.ell,
         slots=setting.slots,
@@ -81,10 +72,13 @@ def build_gaussian(budget: Budget, setting: Setting, options: MethodOptions) -> 
     )
 
 
-def build_laplace(budget: Budget, setting: Setting, options: MethodOptions) -> DensityLaplace:
+def build_laplace(
+    budget: Budget, setting: Setting, options: MethodOptions, kind: Any = DensityLaplace
+) -> Any:
+    """The same in Laplace noise."""
     counts, _ = budget.take("counts", 1)
     weights = setting.weights
-    return DensityLaplace.within(
+    return kind.within(
         counts.epsilon_nano,
         ell=options.ell,
         slots=setting.slots,
@@ -93,34 +87,24 @@ def build_laplace(budget: Budget, setting: Setting, options: MethodOptions) -> D
     )
 
 
-def _plain_reading(family: str, mean: float, half: float, scale_words: str) -> str:
-    return (
-        f"{family} noise was added to every zone and slot: it is {mean:.1f} on average, and less than "
-        f"{half:.1f} in 95 of 100 cases. "
-        "Then negative counts were removed in a way that keeps each slot's total where that is above zero: "
-        "the same amount was taken off every zone of a slot and what fell below zero was set to zero. So "
-        "where most zones of a slot are nearly empty, `people` in the busy ones is low by up to about the "
-        "size of the noise, and the nearly empty ones are high on average: sum over zones rather than over "
-        "the slots of a quiet zone. The noise of a sum of n counts grows like the square root of n. "
-        "`people_low` and `people_high` are the ends of the 95 % interval around the noisy count, before "
-        "that step, cut at zero; they do not cover what the bound leaves out. Counts much smaller than the "
-        "noise say little. In the manifest, `noise_scale_people` is the noise of one count in people: its "
-        f"{scale_words}."
+def build_scm_full(budget: Budget, setting: Setting, options: MethodOptions) -> DensityScmFull:
+    counts, _ = budget.take("counts", 1)
+    return DensityScmFull.within(
+        counts.epsilon_nano, zones=setting.zones, slots=setting.slots, lattice=setting.weights.lattice
     )
-
-
-def _read_gaussian(mechanism: DensityGaussian) -> str:
-    sigma = mechanism.sigma / mechanism.lattice
-    return _plain_reading("Gaussian", sigma * math.sqrt(2 / math.pi), 1.959964 * sigma, "standard deviation")
-
-
-def _read_laplace(mechanism: DensityLaplace) -> str:
-    scale = mechanism.scale / mechanism.lattice
-    return _plain_reading("Laplace", scale, scale * math.log(20), "mean size (the scale b)")
 
 
 def _finish_plain(noisy: Any, setting: Setting, options: MethodOptions) -> DensityEstimate:
     return plain_density(noisy)
+
+
+def _asked(budget: Budget) -> float:
+    """The epsilon a comparator's noise is set by."""
+    return budget.left / NANO
+
+
+def _by_name(methods: Iterable[Method]) -> dict[str, Method]:
+    return {method.name: method for method in methods}
 
 
 def _listed(names: Mapping[str, Any]) -> str:
@@ -128,9 +112,8 @@ def _listed(names: Mapping[str, Any]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
+METHODS: dict[str, Method] = _by_name(
+    (
         Method(
             name="gaussian",
             words="plain counts with Gaussian noise (GPA)",
@@ -138,7 +121,7 @@ METHODS: dict[str, Method] = {
             build=build_gaussian,
             finish=_finish_plain,
             describe=lambda m: {"noise_scale_people": m.sigma / m.lattice, "lattice": m.lattice},
-            reading=_read_gaussian,
+            reading=read_gaussian,
         ),
         Method(
             name="laplace",
@@ -147,7 +130,77 @@ METHODS: dict[str, Method] = {
             build=build_laplace,
             finish=_finish_plain,
             describe=lambda m: {"noise_scale_people": m.scale / m.lattice, "lattice": m.lattice},
-            reading=_read_laplace,
+            reading=read_laplace,
+        ),
+        Method(
+            name="fpa",
+            words="the slowest waves of each zone with Gaussian noise (FPA)",
+            pure=False,
+            build=lambda b, s, o: build_gaussian(b, s, o, DensityFpa),
+            finish=_finish_plain,
+            reading=read_waves,
+        ),
+        Method(
+            name="fpa-laplace",
+            words="the slowest waves of each zone with Laplace noise, pure (FPA)",
+            pure=True,
+            build=lambda b, s, o: build_laplace(b, s, o, DensityFpaLaplace),
+            finish=_finish_plain,
+            reading=read_waves,
+        ),
+        Method(
+            name="scm-cap",
+            words="counts with Laplace noise for ell visits, pure (SCM, cap level: the same as laplace)",
+            pure=True,
+            build=build_laplace,
+            finish=_finish_plain,
+            describe=lambda m: {"noise_scale_people": m.scale / m.lattice, "lattice": m.lattice},
+            reading=read_laplace,
+        ),
+        Method(
+            name="scm-full",
+            words="counts with Laplace noise for a visit in every zone and slot, pure (SCM, full level)",
+            pure=True,
+            build=build_scm_full,
+            finish=_finish_plain,
+            reading=read_laplace,
         ),
     )
-}
+)
+
+COMPARATORS: dict[str, Method] = _by_name(
+    (
+        Method(
+            name="scm-event",
+            kind="comparison",
+            words="counts with Laplace noise for one visit (SCM, event level)",
+            pure=True,
+            build=lambda b, s, o: ScmEvent(epsilon=_asked(b), ell=o.ell, slots=s.slots),
+            finish=_finish_plain,
+        ),
+        Method(
+            name="scm-zone",
+            kind="comparison",
+            words="counts with Laplace noise for one zone's series (SCM, zone level)",
+            pure=True,
+            build=lambda b, s, o: ScmZone(epsilon=_asked(b), ell=o.ell, slots=s.slots),
+            finish=_finish_plain,
+        ),
+        Method(
+            name="spotme",
+            kind="comparison",
+            words=f"every user answers at random with probability {SPOTME_P:g}, else truly (SpotMe)",
+            pure=True,
+            build=lambda b, s, o: SpotMe(p=SPOTME_P, ell=o.ell, weights=s.weights),
+            finish=_finish_plain,
+        ),
+        Method(
+            name="threshold",
+            kind="comparison",
+            words=f"exact counts of {THRESHOLD_K} and more, others hidden (threshold suppression)",
+            pure=True,
+            build=lambda b, s, o: Threshold(k=THRESHOLD_K, ell=o.ell),
+            finish=_finish_plain,
+        ),
+    )
+)

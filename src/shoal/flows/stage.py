@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from shoal.engine.density import exact_counts
+from shoal.engine.density import cover_counts, exact_counts
 from shoal.errors import PlanError
 from shoal.flows.counting import Counting
-from shoal.flows.methods import DensityMechanism, MethodOptions
+from shoal.flows.method import MethodOptions
 from shoal.space.setting import Setting
 
 
-def stage_for(
-    mechanism: DensityMechanism, counting: Counting, setting: Setting, options: MethodOptions
-) -> Any:
+def stage_for(mechanism: Any, counting: Counting, setting: Setting, options: MethodOptions) -> Any:
     """What `mechanism` is called with: bounded by its own ell and cap where it has them."""
     if mechanism.takes not in STAGES:
         raise PlanError("stage", f"no stage of a density is called {mechanism.takes!r}.")
@@ -30,9 +28,11 @@ def _counts(mechanism, counting, setting, options):
 
 
 def _cover(mechanism, counting, setting, options):
-    from shoal.engine.density import cover_counts  # type: ignore[attr-defined]
-
     return cover_counts(counting.bounded(*bounds_of(mechanism, options)), mechanism.cover)
+
+
+def _bounded(mechanism, counting, setting, options):
+    return counting.bounded(*bounds_of(mechanism, options))
 
 
 def _visits(mechanism, counting, setting, options):
@@ -41,4 +41,4 @@ def _visits(mechanism, counting, setting, options):
     raise PlanError("stage", "no mechanism takes visits yet.")
 
 
-STAGES = {"counts": _counts, "cover": _cover, "visits": _visits}
+STAGES = {"counts": _counts, "cover": _cover, "bounded": _bounded, "visits": _visits}

@@ -1,0 +1,51 @@
+"""For the recipient: what each method did to the counts, and how its numbers are to be read."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+Z95 = 1.959964
+POST = (
+    "Then negative counts were removed in a way that keeps each slot's total where that is above zero: "
+    "the same amount was taken off every zone of a slot and what fell below zero was set to zero. So "
+    "where most zones of a slot are nearly empty, `people` in the busy ones is low by up to about the "
+    "size of the noise, and the nearly empty ones are high on average: sum over zones rather than over "
+    "the slots of a quiet zone. "
+)
+INTERVAL = (
+    "`people_low` and `people_high` are the ends of the 95 % interval around the noisy count, before "
+    "that step, cut at zero; they do not cover what the bound leaves out. "
+)
+
+
+def _plain(family: str, mean: float, half: float, scale_words: str) -> str:
+    return (
+        f"{family} noise was added to every zone and slot: it is {mean:.1f} on average, and less than "
+        f"{half:.1f} in 95 of 100 cases. {POST}"
+        f"The noise of a sum of n counts grows like the square root of n. {INTERVAL}Counts much smaller than "
+        "the noise say little. In the manifest, `noise_scale_people` is the noise of one count in people: "
+        f"its {scale_words}."
+    )
+
+
+def read_gaussian(mechanism: Any) -> str:
+    sigma = mechanism.sigma / mechanism.lattice
+    return _plain("Gaussian", sigma * math.sqrt(2 / math.pi), Z95 * sigma, "standard deviation")
+
+
+def read_laplace(mechanism: Any) -> str:
+    scale = mechanism.scale / mechanism.lattice
+    return _plain("Laplace", scale, scale * math.log(20), "mean size (the scale b)")
+
+
+def read_waves(mechanism: Any) -> str:
+    """Of methods that keep the slowest waves of each zone's series."""
+    told = mechanism.describe()
+    return (
+        f"Each zone's series was reduced to its {told['waves']} slowest waves before noise was added, so "
+        "changes faster than those are not in it, whatever the budget. The noise of one count has a standard "
+        f"deviation of {told['noise_scale_people']:.1f} people (`noise_scale_people` in the manifest); "
+        f"neighbouring slots of a zone share it, so sums over slots do not average it out. {POST}{INTERVAL}"
+        "They do not cover what the waves leave out either."
+    )
