@@ -191,3 +191,22 @@ def _edges(points: np.ndarray) -> np.ndarray:
     return np.concatenate(
         [corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [2, 0]], left_out[:, [0, 2]]]
     ).astype(np.int64)
+
+
+def example_cover(cells: int) -> Cover:
+    """Cells 100 m apart on a line, each a zone and a place of its own: for examples, tests and audits.
+
+    >>> example_cover(3).cells
+    3
+    """
+    weights = AreaWeights.identity(cells)
+    centres = np.column_stack([np.arange(cells) * 100.0, np.zeros(cells)])
+    return Cover(
+        zones=np.arange(cells),
+        places=np.zeros(0, np.int64),
+        to_cells=weights.matrix,
+        back_units=scipy.sparse.csr_array(scipy.sparse.eye_array(cells, dtype=np.int64, format="csr")),
+        cell_xy_m=centres,
+        neighbours=neighbour_graph(centres),
+        lattice=weights.lattice,
+    )

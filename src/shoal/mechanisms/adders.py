@@ -1,0 +1,86 @@
+"""Integer noise of a set scale with its exact cost: one class per family, for sums with one sensitivity.
+
+The queries that use these (totals, the number of visits) have the same L1 and L2 sensitivity, since one user
+can put everything into one bin; so a single number tells the cost of either family.
+
+>>> GaussianAdder.within(1_000_000, 30).cost(30).rho_nano
+1000000
+>>> LaplaceAdder.within(10**9, 30).scale
+30.0
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from shoal.privacy.accounting import NANO, Loss, ceil_nano
+from shoal.privacy.noise import Noise
+
+
+def float_at_least(bound: Fraction | int) -> float:
+    """The smallest float (to the last bit or two) that is not below an exact bound."""
+    value = float(bound)
+    while Fraction(value) < bound:
+        value = math.nextafter(value, math.inf)
+    return value
+
+
+def ceil_sqrt(square: int) -> int:
+    """The square root of a whole number, rounded up to a whole number."""
+    root = math.isqrt(square)
+    return root + (root * root < square)
+
+
+@dataclass(frozen=True)
+class GaussianAdder:
+    """Discrete Gaussian noise of standard deviation `scale`, in units of the query."""
+
+    scale: float
+
+    @classmethod
+    def within(cls, rho_nano: int, sensitivity: int) -> GaussianAdder:
+        """The least noise whose cost stays within rho."""
+        squared = Fraction(sensitivity**2 * NANO, 2 * rho_nano)
+        sigma = math.sqrt(squared)
+        while Fraction(sigma) ** 2 < squared:  # the float root may fall short
+            sigma = math.nextafter(sigma, math.inf)
+        return cls(sigma)
+
+    def cost(self, sensitivity: int) -> Loss:
+        return Loss(ceil_nano(Fraction(sensitivity) ** 2 / (2 * Fraction(self.scale) ** 2)))
+
+    def add(self, noise: Noise, name: str, exact: np.ndarray) -> np.ndarray:
+        return noise.gaussian(name, exact, self.scale)
+
+    @property
+    def deviation(self) -> float:
+        return self.scale
+
+
+@dataclass(frozen=True)
+class LaplaceAdder:
+    """Discrete Laplace noise of scale `scale`, in units of the query."""
+
+    scale: float
+
+    @classmethod
+    def within(cls, epsilon_nano: int, sensitivity: int) -> LaplaceAdder:
+        """The least noise whose cost stays within epsilon."""
+        return cls(float_at_least(Fraction(sensitivity * NANO, epsilon_nano)))
+
+    def cost(self, sensitivity: int) -> Loss:
+        return Loss.pure(ceil_nano(Fraction(sensitivity) / Fraction(self.scale)))
+
+    def add(self, noise: Noise, name: str, exact: np.ndarray) -> np.ndarray:
+        return noise.laplace(name, exact, self.scale)
+
+    @property
+    def deviation(self) -> float:
+        return math.sqrt(2.0) * self.scale
+
+
+Adder = GaussianAdder | LaplaceAdder

@@ -1,0 +1,73 @@
+"""Noisy total of visits per cover cell, one class for each way to get it.
+
+TotalsOfSeries     sums over time of the bounded series. All ell visits of a user may fall in one cell, so
+                   L1 = L2 = ell. (Acs and Castelluccia 2014 with Laplace noise: the same. Their later paper
+                   uses sqrt(ell) in L2, which is too little by sqrt(ell).)
+TotalsByOneVisit   "improved scaling", their section 5.4.1: one uniformly chosen visit per user gives a
+                   histogram of L1 = L2 = 1, times K-hat / N-hat. K is computed from at most M visits per user
+                   and noised by M. N-hat is the sum of the noisy bins and of one more for what lies outside
+                   all cells: free. Deviation: they leave N exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal.mechanisms.adders import Adder
+from shoal.privacy.accounting import Loss
+from shoal.privacy.noise import Noise
+from shoal.stages.cover import CoverCounts
+from shoal.stages.noisy import NoisyTotals
+
+
+@dataclass(frozen=True, kw_only=True)
+class TotalsOfSeries:
+    """Visits per cell of the bounded series: below the truth by what the bound on visits left out."""
+
+    totals: Adder
+    ell: int  # visits of a user at most: of ell and slots the smaller
+    lattice: int
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        return (("totals", self.totals.cost(self.ell * self.lattice)),)
+
+    def __call__(self, exact: CoverCounts, noise: Noise) -> NoisyTotals:
+        noisy = self.totals.add(noise, "totals", exact.units.sum(axis=1))
+        deviation = self.totals.deviation / self.lattice
+        return NoisyTotals(
+            visits=noisy / self.lattice, deviation=deviation, per_count=1.0, ratio_deviation=0.0
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TotalsByOneVisit:
+    """Histogram of one visit per user, scaled to all visits by K-hat / N-hat."""
+
+    totals: Adder
+    visits: Adder
+    cap: int  # M: visits of a user that enter K
+    lattice: int
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        return (("totals", self.totals.cost(self.lattice)), ("visits", self.visits.cost(self.cap)))
+
+    def __call__(self, exact: CoverCounts, noise: Noise) -> NoisyTotals:
+        bins = np.append(exact.one_visit, np.int64(exact.outside))
+        noisy = self.totals.add(noise, "totals", bins) / self.lattice
+        visits = float(self.visits.add(noise, "visits", np.array([exact.visits], np.int64))[0])
+        users = max(float(noisy.sum()), 1.0)
+        # Everyone who is counted has at least one visit and enters with at most `cap`: public.
+        ratio = min(max(visits / users, 1.0), float(self.cap))
+        deviation = self.totals.deviation / self.lattice
+        doubt = np.hypot(self.visits.deviation / max(visits, 1.0), deviation * np.sqrt(len(bins)) / users)
+        return NoisyTotals(
+            visits=noisy[:-1] * ratio,
+            deviation=deviation * ratio,
+            per_count=ratio,
+            ratio_deviation=float(min(doubt, 1.0)),
+        )
+
+
+Totals = TotalsOfSeries | TotalsByOneVisit
