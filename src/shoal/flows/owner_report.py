@@ -28,6 +28,14 @@ def write_owner_report(
     """report.html and utility.json beside it; the ledger lists both as seen by the owner."""
     zones, clock = prepared.geography.zones, prepared.clock
     estimate = read_density(made.path, zones.count, clock.slots)
+    utility = density_utility(
+        exact,
+        estimate.people,
+        estimate.low,
+        estimate.high,
+        hour_of_day=np.floor(clock.hours_local).astype(int),
+        zone_xy_m=prepared.setting.zone_xy_m,
+    )
     inputs = DensityReportInputs(
         manifest=json.loads((made.path / "manifest.json").read_text("utf-8")),
         zones=zones,
@@ -38,14 +46,13 @@ def write_owner_report(
         high=estimate.high,
         budget=_budget(ledger, prepared),
         title=f"Density of {prepared.plan.population}",
+        utility=utility,
     )
     ledger.disclose(
         prepared.plan.population, "owner's report with exact counts", str(path)
     )  # before it is seen
     _keep_earlier(path, made)
     write_density_report(path, inputs)
-    hours = np.floor(clock.hours_local).astype(int)
-    utility = density_utility(exact, estimate.people, estimate.low, estimate.high, hour_of_day=hours)
     figures: dict = {"manifest_sha256": made.manifest_sha256}
     figures |= {
         name: _plain(value) for name, value in asdict(utility).items() if isinstance(value, float | int)

@@ -13,8 +13,9 @@ import pytest
 import shapely
 
 from shoal.errors import OutputError, PlanError
-from shoal.release.report import DensityReportInputs, density, tables, write_density_report
+from shoal.release.report import DensityReportInputs, OtherSeries, density, tables, write_density_report
 from shoal.release.report.encode import json_for_script
+from shoal.release.report.page import plotly_js
 from shoal.release.report.payload import day_ticks, slot_word
 from shoal.release.report.shapes import GRID_STEPS, drawn_zones
 from shoal.space.zones import Zones
@@ -61,8 +62,8 @@ def payload_of(page: str) -> dict:
     return json.loads(found.group(1))
 
 
-def page_without_library(page: str) -> str:
-    return page.replace(density._plotly_js(), "")
+def page_without_library(html: str) -> str:
+    return html.replace(plotly_js(), "")
 
 
 def test_the_file_is_whole_private_and_marked(tmp_path: Path):

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.metrics.density import DensityUtility, HourProfile
+from shoal.metrics.density import DensityUtility, HourProfile, relative_errors
 from shoal.release.report.encode import float32_base64, uint16_base64
 from shoal.release.report.shapes import drawn_zones
 
 if TYPE_CHECKING:
-    from shoal.release.report.density import DensityReportInputs
+    from shoal.release.report.density import DensityReportInputs, OtherSeries
 
 # The few largest values share the last colour, so that one crowded zone does not darken the whole map.
 COLOUR_QUANTILE = 0.999
+# Of the zones' relative errors, a larger share may pass the end: a few zones of few people err by far more.
+ERROR_COLOUR_QUANTILE = 0.98
 
 
 def density_payload(
@@ -40,7 +42,7 @@ def density_payload(
         "slotWord": slot_word(starts),
         "dayTicks": day_ticks(starts),
         "values": {name: float32_base64(array[:, :slots_drawn]) for name, array in arrays.items()},
-        "colours": _colours(inputs),
+        "colours": _colours(inputs, utility),
         "city": {"exact": inputs.exact.sum(axis=0), "released": inputs.released.sum(axis=0)},
         "bySlot": _profile(utility.by_slot),
         "byHourOfDay": None if utility.by_hour_of_day is None else _profile(utility.by_hour_of_day),
@@ -51,7 +53,10 @@ def density_payload(
             "mae": utility.mae_by_zone,
             "coverage": utility.coverage_by_zone,
             "exactMean": inputs.exact.mean(axis=1),
+            "exactTotal": utility.exact_total_by_zone,
+            "releasedTotal": utility.released_total_by_zone,
         },
+        "others": [_other(inputs.exact, other, slots_drawn) for other in inputs.others],
     }
 
 
@@ -94,15 +99,29 @@ def day_ticks(starts: list[datetime], most: int = 8) -> dict[str, list]:
     return {"slots": chosen, "texts": [starts[slot].strftime(form) for slot in chosen]}
 
 
-def _profile(profile: HourProfile) -> dict[str, np.ndarray]:
+def _profile(profile: HourProfile) -> dict[str, np.ndarray | None]:
     return {
         "hours": profile.hours,
         "mae": profile.mean_absolute_error,
         "mre": profile.mean_relative_error,
+        "bias": profile.total_bias_share,
+        "emd": profile.mean_emd_m,
     }
 
 
-def _colours(inputs: DensityReportInputs) -> dict[str, Any]:
+def _other(exact: np.ndarray, other: OtherSeries, slots_drawn: int) -> dict[str, Any]:
+    """The second series of a zone, the city's, and its relative error by slot (zones with people only)."""
+    relative = relative_errors(np.asarray(exact, dtype=float), np.asarray(other.people, dtype=float))
+    relative = relative[~np.isnan(relative[:, 0])]
+    return {
+        "name": other.name,
+        "values": float32_base64(other.people[:, :slots_drawn]),
+        "city": other.people.sum(axis=0),
+        "mre": relative.mean(axis=0) if len(relative) else [],
+    }
+
+
+def _colours(inputs: DensityReportInputs, utility: DensityUtility) -> dict[str, Any]:
     """Colour scales readable without red-green vision, and the value at the end of each.
 
     One end for raw and released, over all slots: the same colour means the same number everywhere.
@@ -111,6 +130,9 @@ def _colours(inputs: DensityReportInputs) -> dict[str, Any]:
 
     people = np.concatenate([inputs.exact.ravel(), inputs.released.ravel()])
     difference = np.abs(inputs.released - inputs.exact)
+    mre = utility.mre_by_zone[~np.isnan(utility.mre_by_zone)]
+    mre = mre if mre.size else np.zeros(1)
+    worse = sequential.YlOrBr[1:]  # its first colour is hardly told from the white page
     return {
         "people": {"stops": sequential.Viridis, "end": _scale_end(people), "most": people.max()},
         "difference": {
@@ -118,9 +140,11 @@ def _colours(inputs: DensityReportInputs) -> dict[str, Any]:
             "end": _scale_end(difference),
             "most": difference.max(),
         },
+        "mre": {"stops": worse, "end": _scale_end(mre, ERROR_COLOUR_QUANTILE), "most": mre.max()},
+        "pearson": {"stops": list(reversed(worse))},
     }
 
 
-def _scale_end(values: np.ndarray) -> float:
-    end = float(np.quantile(values, COLOUR_QUANTILE))
+def _scale_end(values: np.ndarray, quantile: float = COLOUR_QUANTILE) -> float:
+    end = float(np.quantile(values, quantile))
     return end if end > 0 else float(values.max()) or 1.0

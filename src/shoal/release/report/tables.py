@@ -76,6 +76,15 @@ def people(value: float) -> str:
     return f"{value:,.1f}" if 0 < abs(value) < 100 else f"{value:,.0f}"
 
 
+def metres(value: float) -> str:
+    """Metres, one decimal below 100.
+
+    >>> metres(12.34), metres(1234.5), metres(float("nan"))
+    ('12.3 m', '1,234 m', 'not defined')
+    """
+    return UNDEFINED if math.isnan(value) else f"{people(value)} m"
+
+
 def guarantee_sentence(manifest: dict[str, Any]) -> str:
     """The guarantee in one plain sentence; the manifest's own sentence where it has one."""
     promise = manifest.get("promise")
@@ -118,6 +127,8 @@ def key_figures(manifest: dict[str, Any], utility: DensityUtility) -> str:
         ("Mean absolute error", f"{people(utility.mean_absolute_error)} people", "per zone and slot"),
         ("Bias of the city total", percent(utility.total_bias_share, signed=True), "released against raw"),
     ]
+    if utility.emd_m is not None:
+        tiles.append(("Map error (EMD)", metres(utility.emd_m), "people moved, mean over slots"))
     if utility.coverage is not None:
         tiles.append(("95 % intervals hold", percent(utility.coverage), "of the raw values"))
     return "".join(
@@ -168,6 +179,19 @@ def notices(manifest: dict[str, Any], utility: DensityUtility, slots_drawn: int)
     return "".join(f'<p class="notice">{text(line)}</p>' for line in lines)
 
 
+def emd_note(utility: DensityUtility) -> str:
+    """What the distance between maps is, and on how many slots it was computed."""
+    what = (
+        "EMD, the earth mover's distance: how far the average person must be moved to turn the released map "
+    )
+    what += "into the raw one, both as shares of their totals."
+    if utility.emd_m is None or utility.by_slot.mean_emd_m is None:
+        return text(what + " Not computed here: no zone centres were given, or there are too many zones.")
+    if utility.emd_slots != utility.slots:
+        what += f" Computed on {utility.emd_slots:,} of {utility.slots:,} slots (evenly spaced, with people)."
+    return text(what)
+
+
 def error_table(utility: DensityUtility) -> str:
     """Error figures over zones: mean and the figures of the box plots."""
     formats = {
@@ -190,11 +214,13 @@ def error_table(utility: DensityUtility) -> str:
     if not math.isnan(utility.slot_total_bias_share_mean):
         share = percent(utility.slot_total_bias_share_mean)
         lines.append(f"City total of a single slot: off by {share} on average.")
+    if utility.emd_m is not None:
+        lines.append(f"Distance between the raw and the released map: {metres(utility.emd_m)} on average.")
     if utility.interval_width_mean is not None:
         lines.append(f"Mean width of an interval: {people(utility.interval_width_mean)} people.")
     if utility.zones_flat:
         lines.append(f"Zones with a flat raw series, hence no correlation: {utility.zones_flat:,}.")
-    return _table(head, rows, numeric_from=1) + f"<p>{text(' '.join(lines))}</p>"
+    return table(head, rows, numeric_from=1) + f"<p>{text(' '.join(lines))}</p>"
 
 
 def budget_table(budget: dict[str, Any]) -> str:
@@ -206,7 +232,7 @@ def budget_table(budget: dict[str, Any]) -> str:
         *(key for key in budget if key not in BUDGET_LABELS),
     ]
     rows = [[BUDGET_LABELS.get(key, _words(key)), _short(budget[key])] for key in keys]
-    return _budget_bar(budget) + _table(["Budget", "Value"], rows, numeric_from=1)
+    return _budget_bar(budget) + table(["Budget", "Value"], rows, numeric_from=1)
 
 
 def spends_table(manifest: dict[str, Any]) -> str:
@@ -216,7 +242,7 @@ def spends_table(manifest: dict[str, Any]) -> str:
         return '<p class="empty">The manifest lists no spends.</p>'
     columns = list(dict.fromkeys(key for spend in spends for key in spend))
     rows = [[_short(spend.get(key, "")) for key in columns] for spend in spends]
-    return _table([_words(column) for column in columns], rows)
+    return table([_words(column) for column in columns], rows)
 
 
 def plan_table(manifest: dict[str, Any]) -> str:
@@ -225,7 +251,7 @@ def plan_table(manifest: dict[str, Any]) -> str:
     rows = [[_words(path), value] for path, value in _flat(public)]
     if not public:
         return '<p class="empty">The manifest lists nothing public.</p>'
-    return f'<div class="plan">{_table(["Public parameter", "Value"], rows)}</div>'
+    return f'<div class="plan">{table(["Public parameter", "Value"], rows)}</div>'
 
 
 def _budget_bar(budget: dict[str, Any]) -> str:
@@ -245,7 +271,9 @@ def _budget_bar(budget: dict[str, Any]) -> str:
     )
 
 
-def _table(head: list[str], rows: Iterable[list[str]], numeric_from: int | None = None) -> str:
+def table(head: list[str], rows: Iterable[list[str]], numeric_from: int | None = None) -> str:
+    """A table of escaped texts; columns from `numeric_from` on are set to the right."""
+
     def cell(tag: str, column: int, value: str) -> str:
         mark = ' class="num"' if numeric_from is not None and column >= numeric_from else ""
         return f"<{tag}{mark}>{text(value)}</{tag}>"

@@ -11,9 +11,12 @@ function bytesOf(base64) {
 const float32s = (base64) => new Float32Array(bytesOf(base64));
 const uint16s = (base64) => new Uint16Array(bytesOf(base64));
 
+const readJson = () => JSON.parse(document.getElementById("payload").textContent);
+
 function readPayload() {
-  const report = JSON.parse(document.getElementById("payload").textContent);
+  const report = readJson();
   for (const name of Object.keys(report.values)) report.values[name] = float32s(report.values[name]);
+  for (const other of report.others) other.values = float32s(other.values);
   report.zones.xy = uint16s(report.zones.xy);
   return report;
 }
@@ -33,6 +36,8 @@ function percent(share) {
   const decimals = Math.abs(value) >= 100 ? 0 : 1;
   return value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }) + " %";
 }
+
+const correlation = (value) => (value === null ? "not defined" : value.toFixed(3));
 
 // A zone by its name, and its number where the name alone does not say it.
 function zoneLabel(zones, zone) {
@@ -56,4 +61,11 @@ function roundSteps(end, most) {
   const steps = [];
   for (let value = 0; value <= end * 1.0001; value += step) steps.push(value);
   return steps;
+}
+
+function showFailure(error) {
+  const node = document.getElementById("failure");
+  node.hidden = false;
+  node.textContent = `The pictures could not be drawn (${error.message}). The tables below still hold. A browser of the last five years is needed.`;
+  console.error(error);
 }

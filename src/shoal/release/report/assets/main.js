@@ -41,6 +41,8 @@ function start(report) {
 
   function setZone(zone) {
     state.zone = map.chosen = zone;
+    for (const other of errors) { other.chosen = zone; other.draw(); }
+    if (totalsDrawn) markTotal(report, zone);
     byId("zone").value = String(zone);
     byId("zone-name").textContent = zoneLabel(report.zones, zone);
     byId("zone-facts").textContent = zoneFacts(report, zone);
@@ -55,9 +57,11 @@ function start(report) {
     byId("play").setAttribute("aria-pressed", String(playing));
   }
 
+  const errors = errorMaps(report, scales, (zone) => setZone(zone));
+  let totalsDrawn = false;
   fillZoneList(report, setZone);
   wireTime(report, state, setSlot, setPlaying);
-  wirePointer(report, state, map, redraw, setZone);
+  wirePointer(map, byId("tooltip"), redraw, setZone, (zone) => tooltipLines(report, zone, state.slot));
   for (const button of document.querySelectorAll("[data-layer]"))
     button.addEventListener("click", () => setLayer(button.dataset.layer));
   document.querySelectorAll(".slot-word").forEach((node) => { node.textContent = report.slotWord; });
@@ -68,6 +72,8 @@ function start(report) {
   setZone(busiestZone(report));
   cityChart(report, state.slot);
   profileCharts(report);
+  totalsDrawn = totalsChart(report, setZone);
+  if (totalsDrawn) markTotal(report, state.zone);
   boxCharts(report);
   worstZones(report, setZone);
 }
@@ -76,8 +82,7 @@ function zoneFacts(report, zone) {
   const { mre, pearson, exactMean, coverage } = report.byZone;
   if (exactMean[zone] === 0) return "Nobody was seen here in the whole window: all that is released is noise.";
   const inside = coverage ? `, ${percent(coverage[zone])} in interval` : "";
-  const correlation = pearson[zone] === null ? "not defined" : pearson[zone].toFixed(3);
-  return `Raw mean ${people(exactMean[zone])} people, relative error ${percent(mre[zone])}, correlation ${correlation}${inside}`;
+  return `Raw mean ${people(exactMean[zone])} people, relative error ${percent(mre[zone])}, correlation ${correlation(pearson[zone])}${inside}`;
 }
 
 const largest = (values, count) => values.slice(0, count).reduce((best, value, i) => (value > values[best] ? i : best), 0);
@@ -114,8 +119,9 @@ function wireTime(report, state, setSlot, setPlaying) {
   });
 }
 
-function wirePointer(report, state, map, redraw, setZone) {
-  const canvas = byId("map"), tooltip = byId("tooltip");
+// Pointing at a zone of a map shows `linesOf` it, a click picks it.
+function wirePointer(map, tooltip, redraw, pick, linesOf) {
+  const canvas = map.canvas;
   const placeOf = (event) => {
     const box = canvas.getBoundingClientRect();
     return { x: event.clientX - box.left, y: event.clientY - box.top, width: box.width, height: box.height };
@@ -126,7 +132,7 @@ function wirePointer(report, state, map, redraw, setZone) {
     if (zone !== map.hovered) { map.hovered = zone; redraw(); }
     tooltip.hidden = zone < 0;
     if (zone < 0) return;
-    tooltip.replaceChildren(...tooltipLines(report, zone, state.slot));
+    tooltip.replaceChildren(...linesOf(zone));
     tooltip.style.top = y < height / 2 ? `${y + 16}px` : "auto";
     tooltip.style.bottom = y < height / 2 ? "auto" : `${height - y + 12}px`;
     tooltip.style.left = x < width / 2 ? `${x + 14}px` : "auto";
@@ -136,7 +142,7 @@ function wirePointer(report, state, map, redraw, setZone) {
   canvas.addEventListener("click", (event) => {
     const { x, y } = placeOf(event);
     const zone = map.zoneAt(x, y);
-    if (zone >= 0) setZone(zone);
+    if (zone >= 0) pick(zone);
   });
 }
 
@@ -169,12 +175,6 @@ function worstZones(report, setZone) {
       row.append(element("td", value, "num"));
   }
   byId("worst").append(table);
-}
-
-function showFailure(error) {
-  byId("failure").hidden = false;
-  byId("failure").textContent = `The map and charts could not be drawn (${error.message}). The tables below still hold. A browser of the last five years is needed.`;
-  console.error(error);
 }
 
 try { start(readPayload()); } catch (error) { showFailure(error); }

@@ -5,6 +5,8 @@
 const COLOUR_STEPS = 256;
 const PEOPLE_TICKS = 6;
 const DIFFERENCE_TICKS = 4;
+const ERROR_TICKS = 5;
+const UNDEFINED_COLOUR = "#b8bfc7";
 const CANVAS_FONT = "12px 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif";
 
 // 256 colours between the given stops.
@@ -37,9 +39,19 @@ function colourScales(colours) {
     table: colourTable(colours.difference.stops), end: differenceEnd, most: colours.difference.most, signed: true,
     place: (value) => share(value + differenceEnd, 2 * differenceEnd),
   };
-  for (const scale of [peopleScale, differenceScale])
-    scale.colour = (value) => scale.table[Math.round(scale.place(value) * (COLOUR_STEPS - 1))];
-  return { released: peopleScale, exact: peopleScale, difference: differenceScale };
+  // Errors are linear, and pale where they are small. A correlation below 0 is as bad as none.
+  const mreEnd = roundEnd(colours.mre.end, ERROR_TICKS);
+  const mreScale = {
+    table: colourTable(colours.mre.stops), end: mreEnd, most: colours.mre.most, signed: false, words: percent,
+    place: (value) => share(value, mreEnd),
+  };
+  const pearsonScale = {
+    table: colourTable(colours.pearson.stops), end: 1, most: 1, signed: false, below: true, words: (value) => value.toFixed(1),
+    place: (value) => share(value, 1),
+  };
+  for (const scale of [peopleScale, differenceScale, mreScale, pearsonScale])
+    scale.colour = (value) => (value === null ? UNDEFINED_COLOUR : scale.table[Math.round(scale.place(value) * (COLOUR_STEPS - 1))]);
+  return { released: peopleScale, exact: peopleScale, difference: differenceScale, mre: mreScale, pearson: pearsonScale };
 }
 
 // A canvas as sharp as the screen; returns its drawing context and its size in page pixels.
@@ -152,14 +164,15 @@ function drawLegend(canvas, scale) {
   context.fillStyle = context.strokeStyle = "#1c2126";
   context.font = CANVAS_FONT;
   context.textAlign = "center";
-  const positive = roundSteps(scale.end, scale.signed ? DIFFERENCE_TICKS : PEOPLE_TICKS);
+  const words = scale.words || ((value) => value.toLocaleString("en", { maximumSignificantDigits: 4 }));
+  const positive = roundSteps(scale.end, scale.signed ? DIFFERENCE_TICKS : scale.words ? ERROR_TICKS : PEOPLE_TICKS);
   const values = scale.signed ? [...positive.slice(1).map((v) => -v).reverse(), ...positive] : positive;
   const lastFrom = width - right - 34;
   let free = -Infinity;
   values.forEach((value, i) => {
     const isLast = i === values.length - 1, isFirst = i === 0 && scale.signed, beyond = scale.most > scale.end;
-    const sign = beyond && isLast ? "\u2265 " : beyond && isFirst ? "\u2264 " : "";
-    const text = sign + (scale.signed && value > 0 ? "+" : "") + value.toLocaleString("en", { maximumSignificantDigits: 4 });
+    const sign = beyond && isLast ? "\u2265 " : (beyond && isFirst) || (i === 0 && scale.below) ? "\u2264 " : "";
+    const text = sign + (scale.signed && value > 0 ? "+" : "") + words(value);
     const x = left + scale.place(value) * (span - 1), half = context.measureText(text).width / 2;
     if (x - half < free || (!isLast && x + half > lastFrom)) return;  // labels never touch
     free = x + half + 8;

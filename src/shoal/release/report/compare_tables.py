@@ -1,0 +1,68 @@
+"""The words and tables of a comparison, as escaped HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from shoal.release.report.tables import metres, number, percent, table, text
+
+if TYPE_CHECKING:
+    from shoal.release.report.compare import ComparedMethod, ComparedPoint
+
+NOTHING = "-"
+
+
+def compare_subtitle(words: str, points: list[ComparedPoint]) -> str:
+    """What was compared, on what, how often."""
+    repeated = {point.repetitions for point in points}
+    least, most = min(repeated), max(repeated)
+    often = f"{least}" if least == most else f"{least} to {most}"
+    times = (
+        f"mean of {often} repetitions; bars show the smallest and the largest" if most > 1 else "one run each"
+    )
+    return text(f"{words}. {times[0].upper()}{times[1:]}." if words else f"{times[0].upper()}{times[1:]}.")
+
+
+def paragraphs(lines: Iterable[str], kind: str) -> str:
+    return "".join(f'<p class="{kind}">{text(line)}</p>' for line in lines)
+
+
+def figures_table(points: list[ComparedPoint], names: list[str]) -> str:
+    """One row per epsilon and method: all figures."""
+    head = [
+        "Epsilon",
+        "Method",
+        "Relative error (MRE)",
+        "Correlation (PC)",
+        "EMD",
+        "Bias of the total",
+        "Runs",
+    ]
+    place = {name: i for i, name in enumerate(names)}
+    rows = []
+    for point in sorted(points, key=lambda point: (point.epsilon, place[point.method])):
+        mre, pc, emd, bias = (point.mean[name] for name in ("mre", "pc", "emd_m", "bias"))
+        rows.append(
+            [
+                number(point.epsilon),
+                point.method,
+                NOTHING if mre is None else percent(mre),
+                NOTHING if pc is None else f"{pc:.3f}",
+                NOTHING if emd is None else metres(emd),
+                NOTHING if bias is None else percent(bias, signed=True),
+                number(point.repetitions),
+            ]
+        )
+    return table(head, rows, numeric_from=2)
+
+
+def methods_table(methods: Iterable[ComparedMethod]) -> str:
+    """What each method does and what it truly promises; nothing where none were described."""
+    rows = [
+        [method.name, method.words, method.guarantee, "release" if method.sound else "comparison only"]
+        for method in methods
+    ]
+    if not rows:
+        return ""
+    return "<h2>The methods</h2>" + table(["Method", "What it does", "What it promises", "For"], rows)
