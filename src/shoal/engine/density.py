@@ -49,16 +49,26 @@ def exact_counts(bounded: BoundedVisits, weights: AreaWeights) -> ExactCounts:
 
 def cover_counts(bounded: BoundedVisits, cover: Cover) -> CoverCounts:
     """Site counts put together by cover cell; one visits outside every cell have a bin of their own."""
+    units = cover.spread(bounded.counts)
     one_visit = cover.spread(bounded.one_visit[:, None])[:, 0]
     return CoverCounts(
-        units=cover.spread(bounded.counts),
+        units=units,
         one_visit=one_visit,
-        outside=int(bounded.one_visit.sum()) * cover.lattice - int(one_visit.sum()),
+        outside=_outside(bounded.one_visit, one_visit, cover),
+        units_outside=_outside(bounded.counts, units, cover),
         visits=bounded.visits_capped,
         lattice=cover.lattice,
         ell=bounded.ell,
         cap=bounded.cap,
     )
+
+
+def _outside(visits: np.ndarray, units: np.ndarray, cover: Cover) -> int:
+    """Units of visits that are in no cell: of sites, or parts of sites, outside the zones."""
+    whole, inside = int(visits.sum()) * cover.lattice, int(units.sum(dtype=np.float64))
+    if whole >= 2**62 or inside >= 2**62:
+        raise GuaranteeError("cover-overflow", "the counts are too large for 64-bit integer sums.")
+    return whole - int(units.sum())
 
 
 def exact_people(density: ExactDensity, weights: AreaWeights) -> np.ndarray:

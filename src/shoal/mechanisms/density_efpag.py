@@ -37,7 +37,7 @@ from shoal.mechanisms.adders import GaussianAdder, ceil_sqrt
 from shoal.mechanisms.choose_k import choose_k, shift_squared, wave_rounding
 from shoal.mechanisms.cover_input import check_cover_input, sum_by_cluster
 from shoal.mechanisms.integer_dct import STEPS, coefficients, series_of
-from shoal.mechanisms.totals import Totals, TotalsByOneVisit, TotalsOfSeries
+from shoal.mechanisms.totals import Totals, TotalsByOneVisit, TotalsOfSeries, TotalsScaledUp
 from shoal.postprocess.cluster import cluster_cells
 from shoal.privacy.accounting import NANO, Loss, ceil_nano, compose
 from shoal.privacy.budget import Budget
@@ -49,7 +49,7 @@ from shoal.stages.noisy import NoisyScheme
 RSSE_SHARE = 0.01  # tau: the expected error of a cluster with all coefficients kept, as a share of its total
 REPAIRED_TAU = 3.3  # tau of the repaired variant, in taus of the paper
 # Shares of the budget, each of what the earlier ones left (public constants, tuned on simulated cities).
-TOTALS, VISITS, SELECT = Fraction(1, 2), Fraction(1, 10), Fraction(1, 2)
+VISITS, TOTALS, SELECT = Fraction(1, 10), Fraction(1, 2), Fraction(1, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,9 +154,7 @@ class DensityEfpag:
         return cls._rest(budget, histogram, cover=cover, slots=slots, ell=ell, cap=cap)
 
     @classmethod
-    def basic(
-        cls, budget: Budget, cover: Cover, *, slots: int, ell: int, cap: int, tau_factor: float = 1.0
-    ) -> DensityEfpag:
+    def basic(cls, budget: Budget, cover: Cover, *, slots: int, ell: int, cap: int) -> DensityEfpag:
         """Totals from the bounded series, the scheme of the paper before its improvements."""
         totals, budget = budget.take("totals", TOTALS)
         touched = min(ell, slots)
@@ -165,13 +163,23 @@ class DensityEfpag:
             ell=touched,
             lattice=cover.lattice,
         )
-        rest = {"cover": cover, "slots": slots, "ell": ell, "cap": cap, "tau_factor": tau_factor}
-        return cls._rest(budget, sums, **rest)
+        return cls._rest(budget, sums, cover=cover, slots=slots, ell=ell, cap=cap)
 
     @classmethod
     def repaired(cls, budget: Budget, cover: Cover, *, slots: int, ell: int, cap: int) -> DensityEfpag:
-        """As `basic`, with larger clusters."""
-        return cls.basic(budget, cover, slots=slots, ell=ell, cap=cap, tau_factor=REPAIRED_TAU)
+        """Totals from the bounded series, scaled up to all visits; larger clusters."""
+        visits, budget = budget.take("visits", VISITS)
+        totals, budget = budget.take("totals", TOTALS)
+        touched = min(ell, slots)
+        sums = TotalsScaledUp(
+            totals=GaussianAdder.within(totals.rho_nano, touched * cover.lattice),
+            visits=GaussianAdder.within(visits.rho_nano, cap),
+            ell=touched,
+            cap=cap,
+            lattice=cover.lattice,
+        )
+        rest = {"cover": cover, "slots": slots, "ell": ell, "cap": cap, "tau_factor": REPAIRED_TAU}
+        return cls._rest(budget, sums, **rest)
 
     @classmethod
     def _rest(cls, budget: Budget, totals: Totals, **public) -> DensityEfpag:

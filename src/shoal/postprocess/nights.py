@@ -2,8 +2,8 @@
 
 Acs and Castelluccia 2014, section 5.4.2. x runs over the slots of 0 to 4 h and of 4 to 6 h, both ends
 included (with hourly slots five points and three); the slot at 4 h, which belongs to both, gets the mean of
-the two fits, the slot at 6 h only helps to fit. Least squares: for a given b the best a is known, so one number is
-searched, on a grid and then by golden section, for all series at once.
+the two fits, the slot at 6 h only helps to fit. Least squares: for a given b the best a is known, so one
+number is searched, on a grid and then by golden section, for all series at once.
 
 Only where the clock makes these hours nights: slots of at most 60 minutes that divide the hours, and days of
 which the window holds the whole span from 0 h to 6 h. Other days stay as they are.

@@ -18,6 +18,7 @@ class CoverCounts:
     units: np.ndarray = field(repr=False)  # int64 [cells, slots], at most ell visits per user
     one_visit: np.ndarray = field(repr=False)  # int64 [cells], one uniformly chosen visit per user
     outside: int = field(repr=False, default=0)  # units of the one visits that fall in no cell
+    units_outside: int = field(repr=False, default=0)  # the same of the bounded visits, all slots together
     visits: int = field(repr=False)  # sum over users of min(visits, cap)
     lattice: int
     ell: int
