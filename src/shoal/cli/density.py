@@ -1,4 +1,4 @@
-"""`shoal density run`: release people per zone and slot."""
+"""`shoal density`: people per zone and slot; `run` releases, `compare` and `year` help to choose."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Any
 
 import click
 
+from shoal.cli.density_compare import compare
+from shoal.cli.density_options import MAP_OPTIONS, METHOD_OPTIONS, as_settings, with_options
+from shoal.cli.density_year import year
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
 from shoal.events.schema import SourcePlan
@@ -15,6 +18,9 @@ from shoal.events.schema import SourcePlan
 def density() -> None:
     """People per zone and slot, differentially private for all of a user's events in the window."""
 
+
+density.add_command(compare)
+density.add_command(year)
 
 EXAMPLE = """\b
 Examples:
@@ -27,18 +33,6 @@ Examples:
       --start 2026-03-02 --end 2026-03-09 --time-zone Europe/Paris
       --population paris-2026 --epsilon 1 --delta 1e-6 --out release --owner owner
 """
-
-
-def _box(context: click.Context, parameter: click.Parameter, value: str | None):
-    if value is None:
-        return None
-    try:
-        numbers = tuple(float(part) for part in value.split(","))
-        if len(numbers) != 4:
-            raise ValueError
-    except ValueError:
-        raise click.BadParameter("give four numbers: west,south,east,north.") from None
-    return numbers
 
 
 @density.command("run", epilog=EXAMPLE)
@@ -55,37 +49,11 @@ def _box(context: click.Context, parameter: click.Parameter, value: str | None):
 @click.option(
     "--method", metavar="NAME", help="One of those the dry run lists, such as laplace.  [default: gaussian]"
 )
-@click.option("--ell", type=int, help="Visits kept per user; more visits, more noise.  [default: 30]")
-@click.option("--cap", type=int, help="Visits per user that enter the total number.  [default: 250]")
-@click.option(
-    "--nights/--no-nights", default=None, help="Smooth the nights, where the method can.  [default: nights]"
-)
-@click.option("--users", type=int, help="Order of magnitude of the population, as you would tell anyone.")
+@with_options(METHOD_OPTIONS)
 @click.option(
     "--unit", help="What the promise covers; another unit needs --column user=NAME.  [default: user]"
 )
-@click.option("--zones", help="Zones: GeoJSON, GeoParquet, Shapefile or GeoPackage.")
-@click.option("--zone-id", help="Column with the zones' ids; `row` numbers them.")
-@click.option("--zone-name", help="Column with the zones' names.")
-@click.option("--zones-crs", help="Coordinate system of the zones where the file does not say.")
-@click.option("--zones-layer", help="Layer of a file of zones with several.")
-@click.option("--repair-zones", is_flag=True, default=None, help="Repair self-intersecting polygons.")
-@click.option(
-    "--holes", type=click.Choice(["stop", "warn", "allow"]), help="Gaps between zones.  [default: stop]"
-)
-@click.option("--sites", help="Sites: CSV or Parquet with site, lon, lat, or a file of points.")
-@click.option("--site-id", help="Column with the sites' ids; `row` numbers them.")
-@click.option("--site-lon", help="Column with the sites' longitudes (or x, with --sites-crs).")
-@click.option("--site-lat", help="Column with the sites' latitudes (or y, with --sites-crs).")
-@click.option("--sites-crs", help="Coordinate system of the sites where the file does not say.")
-@click.option(
-    "--box", callback=_box, help="west,south,east,north of a grid or of H3 cells (longitude first)."
-)
-@click.option("--cell-m", type=float, help="Side of the squares of a grid over --box, in metres.")
-@click.option("--h3", type=int, help="Resolution of H3 cells over --box.")
-@click.option("--start", help="First day (or local time) of the window.")
-@click.option("--end", help="Day (or local time) after the window.")
-@click.option("--slot-minutes", type=int, help="Length of a slot.  [default: 60]")
+@with_options(MAP_OPTIONS)
 @click.option("--decimals", type=int, help="Decimals of the released numbers.  [default: 1]")
 @click.option("--out", help="Folder of the release; must not exist.  [default: release]")
 @click.option("--owner", help="Folder for the owner's report.  [default: owner]")
@@ -112,7 +80,7 @@ def run(
     from shoal.flows.prepare import prepare_density
     from shoal.privacy.ledger import open_ledger
 
-    settings = merge(read_plan(plan) if plan else {}, _settings(source_options, flags))
+    settings = merge(read_plan(plan) if plan else {}, as_settings(source_options, flags))
     prepared = prepare_density(DensityPlan.from_settings(settings))
     ledger = open_ledger()
     if dry_run:
@@ -122,35 +90,3 @@ def run(
         engine = DuckEngine(threads=threads)
         result = run_density(prepared, ledger, engine=engine, progress=bars, confirm=bars.confirm)
     print_result(prepared, result, ledger, as_json)
-
-
-def _settings(source: SourcePlan, flags: dict[str, Any]) -> dict[str, Any]:
-    """Flags as nested settings, in the shape of a plan file."""
-    from dataclasses import asdict
-
-    space = (
-        "zones",
-        "zone_id",
-        "zone_name",
-        "zones_crs",
-        "zones_layer",
-        "repair_zones",
-        "holes",
-        "sites",
-        "site_id",
-        "site_lon",
-        "site_lat",
-        "sites_crs",
-        "box",
-        "cell_m",
-        "h3",
-    )
-    window = {name: flags.pop(name) for name in ("start", "end", "slot_minutes")}
-    if any(value is not None for value in window.values()) or source.time_zone:
-        window["time_zone"] = source.time_zone
-    return {
-        **{name: value for name, value in flags.items() if name not in space},
-        "source": asdict(source),
-        "space": {name: flags[name] for name in space},
-        "window": window,
-    }

@@ -142,7 +142,7 @@ class DensityBuild:
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
         prepared, method, setting = self.prepared, self.prepared.method, self.prepared.setting
-        counting = self._counting(noise.run_key())
+        counting = self.counts_under(noise.run_key())
         exact = stage_for(prepared.mechanism, counting, setting, prepared.options)
         self.tell.stage("draw noise")
         noisy = prepared.mechanism(exact, noise)
@@ -159,12 +159,12 @@ class DensityBuild:
         path = owner / "report.html"
         if made.reused and (drawn := report_of(made, path)):
             return drawn
-        counting = self.counting or self._counting(OsNoise().run_key())
+        counting = self.counting or self.counts_under(OsNoise().run_key())
         exact = counting.people()
         self.tell.stage("draw the report")
         return write_owner_report(path, self.prepared, made, exact, ledger)
 
-    def _counting(self, run_key: bytes) -> Counting:
+    def counts_under(self, run_key: bytes) -> Counting:
         self.counting = Counting(
             self.engine,
             self._events,

@@ -47,4 +47,5 @@ class Method:
     finish: Callable[[Any, Setting, MethodOptions], DensityEstimate]
     describe: Callable[[Any], Mapping[str, Any]] = lambda mechanism: mechanism.describe()  # for the manifest
     reading: Callable[[Any], str] = lambda mechanism: mechanism.reading()  # for the recipient: what was done
+    set_by_epsilon: bool = True  # False: a comparator whose noise does not follow from any epsilon
     uses: tuple[str, ...] = ()  # of cap, nights and users: those that shape this method's output

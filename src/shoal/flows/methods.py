@@ -189,6 +189,7 @@ COMPARATORS: dict[str, Method] = _by_name(
         Method(
             name="spotme",
             kind="comparison",
+            set_by_epsilon=False,
             words=f"every user answers at random with probability {SPOTME_P:g}, else truly (SpotMe)",
             pure=True,
             build=lambda b, s, o: SpotMe(p=SPOTME_P, ell=o.ell, weights=s.weights),
@@ -197,6 +198,7 @@ COMPARATORS: dict[str, Method] = _by_name(
         Method(
             name="threshold",
             kind="comparison",
+            set_by_epsilon=False,
             words=f"exact counts of {THRESHOLD_K} and more, others hidden (threshold suppression)",
             pure=True,
             build=lambda b, s, o: Threshold(k=THRESHOLD_K, ell=o.ell),

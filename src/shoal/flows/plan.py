@@ -133,9 +133,9 @@ class DensityPlan:
                 raise PlanError("plan-incomplete", f"the plan does not say its {name}.", _HOW[name])
         if "epsilon" not in values and "rho" not in values:
             raise PlanError("plan-incomplete", "the plan does not say its epsilon.", _HOW["epsilon"])
-        values["source"] = _part(SourcePlan, values["source"], "source")
-        values["window"] = _part(WindowPlan, values["window"], "window")
-        values["space"] = _part(SpacePlan, values.get("space", {}), "space")
+        values["source"] = part_of(SourcePlan, values["source"], "source")
+        values["window"] = part_of(WindowPlan, values["window"], "window")
+        values["space"] = part_of(SpacePlan, values.get("space", {}), "space")
         try:
             return cls(**values)
         except TypeError as error:
@@ -181,7 +181,8 @@ def merge(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
-def _part(kind: type, values: Any, name: str) -> Any:
+def part_of(kind: type, values: Any, name: str) -> Any:
+    """One part of a plan, such as its window, from its settings."""
     if not isinstance(values, Mapping):
         raise PlanError("plan-type", f"[{name}] must be a table of settings.")
     _check_settings(kind, values, f"{name}.")

@@ -1,0 +1,155 @@
+"""`shoal density compare`: utility of several methods against epsilon, on a simulated city by default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from shoal.cli.density_options import MAP_OPTIONS, METHOD_OPTIONS, as_settings, with_options
+from shoal.cli.progress import Bars
+from shoal.cli.source_options import source_options
+from shoal.events.schema import SourcePlan
+from shoal.privacy.accounting import check_delta
+
+EXAMPLE = """\b
+Examples:
+  shoal density compare --city town --users 20000
+  shoal density compare --plan density.toml --users 200000 --out comparison
+  shoal density compare --city rough --method efpag,gaussian,threshold --epsilon 0.1,1
+  shoal density compare --plan density.toml --on-private-data
+"""
+CITIES = ("town", "paris", "rough")
+
+
+def _numbers(context: click.Context, parameter: click.Parameter, value: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in value.split(",") if part.strip())
+    except ValueError:
+        raise click.BadParameter("give numbers separated by commas, such as 0.1,0.3,1.") from None
+
+
+def _names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.strip() for each in value for name in each.split(",") if name.strip())
+
+
+@click.command(epilog=EXAMPLE)
+@click.option("--plan", type=click.Path(), help="A TOML plan of a density; flags win over it.")
+@source_options(required=False)
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    callback=_names,
+    metavar="NAME,...",
+    help="Methods, repeatable.  [default: best, efpag, gaussian, laplace, as far as they are there]",
+)
+@click.option(
+    "--epsilon",
+    "epsilons",
+    default="0.1,0.3,1",
+    callback=_numbers,
+    metavar="NUMBER,...",
+    show_default=True,
+    help="Values of epsilon.",
+)
+@click.option("--delta", type=float, help="Delta of methods that have one.  [default: 1e-6]")
+@click.option("--repetitions", type=int, default=3, show_default=True, help="Runs of each.")
+@click.option(
+    "--city", type=click.Choice(CITIES), help="Simulated city.  [default: town, or paris on your zones]"
+)
+@with_options(METHOD_OPTIONS)
+@with_options(MAP_OPTIONS)
+@click.option("--seed", type=click.IntRange(min=0), help="Of the simulated city and the noise.  [default: 1]")
+@click.option(
+    "--on-private-data", is_flag=True, help="On your own events: not private, and the ledger says so."
+)
+@click.option("--population", help="With --on-private-data: whose events these are.")
+@click.option("--owner", help="With --on-private-data: where the figures go.  [default: owner]")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder of a simulated comparison.  [default: comparison]"
+)
+@click.option("--threads", type=int, default=0, help="Threads of the engine.  [default: one per core]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def compare(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
+    """Run several methods at several epsilons and show their error against the true counts.
+
+    By default on a simulated city shaped like the declared population, on your zones, sites and window where
+    they are given: nothing private is touched and nothing is spent. With --on-private-data it reads your
+    events; the figures are for your eyes only, and choosing by them is not covered by the promise.
+    """
+    from shoal.cli.compare_words import print_comparison
+    from shoal.engine.duck import DuckEngine
+    from shoal.flows.compare import ComparePlan
+    from shoal.flows.compare import compare as compare_methods
+    from shoal.flows.compare_report import comparison_json, write_comparison
+    from shoal.flows.plan import DEFAULT_DELTA, merge, read_plan
+
+    own = {name: flags.pop(name) for name in ("methods", "epsilons", "repetitions", "city", "seed", "out")}
+    as_json, threads, private = (flags.pop(name) for name in ("as_json", "threads", "on_private_data"))
+    settings = merge(read_plan(plan) if plan else {}, as_settings(source_options, flags))
+    asked = ComparePlan(
+        methods=own["methods"],
+        epsilons=own["epsilons"],
+        delta=check_delta(settings.get("delta") or DEFAULT_DELTA),
+        repetitions=own["repetitions"],
+        seed=own["seed"] if private else _seed(own),
+        options=_options(settings),
+    )
+    with Bars(quiet=as_json) as bars:
+        make = _private if private else _simulated
+        world, folder = make(settings, own, DuckEngine(threads=threads), bars)
+        found = compare_methods(world.counting, asked, bars)
+        bars.stage("draw the page")
+        page, figures = write_comparison(folder, world, asked, found)
+    print_comparison(comparison_json(world, asked, found), page, figures, as_json)
+
+
+def _seed(own: dict[str, Any]) -> int:
+    return 1 if own["seed"] is None else own["seed"]
+
+
+def _options(settings: dict[str, Any]):
+    """What the plan and the flags declare about methods."""
+    from dataclasses import fields
+
+    from shoal.flows.method import MethodOptions
+
+    names = [each.name for each in fields(MethodOptions)]
+    return MethodOptions(**{name: settings[name] for name in names if settings.get(name) is not None})
+
+
+def _simulated(settings: dict[str, Any], own: dict[str, Any], engine, bars):
+    from shoal.flows.compare_worlds import simulated_world
+
+    world = simulated_world(
+        settings,
+        city=own["city"],
+        users=settings.get("users"),
+        seed=_seed(own),
+        engine=engine,
+        progress=bars,
+    )
+    return world, own["out"] or Path("comparison")
+
+
+def _private(settings: dict[str, Any], own: dict[str, Any], engine, bars):
+    from shoal.errors import PlanError
+    from shoal.flows.compare_report import comparison_folder
+    from shoal.flows.compare_worlds import private_world
+    from shoal.flows.plan import DensityPlan
+    from shoal.flows.prepare import prepare_density
+    from shoal.privacy.ledger import open_ledger
+
+    if own["out"] is not None or own["city"] is not None:
+        raise PlanError(
+            "compare-private",
+            "a comparison on private data goes to the owner's folder and uses no simulated city.",
+            "Leave --out and --city out; --owner names the folder.",
+        )
+    settings = {**settings, "method": "gaussian", "epsilon": 1.0, "rho": None}
+    prepared = prepare_density(DensityPlan.from_settings(settings))
+    folder = comparison_folder(Path(prepared.plan.owner))
+    where = str(folder / "compare.html")
+    return private_world(prepared, open_ledger(), where, engine=engine, progress=bars), folder
