@@ -11,10 +11,10 @@ not printed, and what we take:
   is over all that were visited, the definition as printed.
 - How noise enters complex coefficients. Ours is on real and imaginary parts and both sides of the spectrum.
 
-FPA is as printed, Lap(sqrt(k T) / epsilon) on k = 20 coefficients of the plain DFT. That is sqrt(T) too little
-noise for what it claims, since the plain DFT is sqrt(T) times an isometry; and the claim is for one cell.
-`user epsilon` is what a taxi's whole week has: its most reports over the scale of the noise; for FPA by the L1
-norm of the coefficients, one report moving each of k by 1, so real and imaginary part together by sqrt(2).
+FPA is as printed, Lap(sqrt(k T) / epsilon) on k = 20 coefficients of the plain DFT. That is sqrt(T) too
+little noise for what it claims, since the plain DFT is sqrt(T) times an isometry; and the claim is for one cell.
+`user epsilon` is what a taxi's whole week has: its most reports over the scale of the noise; for FPA by the
+L1 norm of the coefficients, one report moving each of k by 1, so real and imaginary part together by sqrt(2).
 
 None of this is a release: a taxi counted once per cell and hour is bounded by nothing public, and k and the
 most reports were read off the data.    python -m benchmarks.baselines_cabs [--quick]
@@ -74,7 +74,8 @@ def reports() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         WHERE user_id <> 'mfeuer' AND timestamp >= {START} AND timestamp < {START + HOURS * 3600}
           AND lon_e5 / 1e5 >= {west} AND lon_e5 / 1e5 < {west + CELLS * width}
           AND lat_e5 / 1e5 >= {south} AND lat_e5 / 1e5 < {south + CELLS * height}"""
-    found = duckdb.sql(f"SELECT DISTINCT cab, hour, cy * {CELLS} + cx AS cell FROM ({inside})").fetchnumpy()
+    query = f"SELECT DISTINCT cab, hour, cy * {CELLS} + cx AS cell FROM ({inside})"
+    found = duckdb.connect().execute(query).fetchnumpy()
     cab, hour, cell = (np.asarray(found[name], np.int64) for name in ("cab", "hour", "cell"))
     return cab, hour, cell
 
