@@ -35,8 +35,8 @@ def print_comparison(told: dict[str, Any], page: Path, figures: Path, as_json: b
 
 
 FIGURES = (
-    "MRE: mean relative error. corr.: correlation over the slots of a zone. EMD: how far the average person is "
-    "moved on the map. people off: per zone and slot. covered: true counts inside their 95 % interval.\n"
+    "MRE: mean relative error. corr.: correlation over the slots of a zone. EMD: how far the average person "
+    "is moved on the map. people off: per zone and slot. covered: true counts inside their 95 % interval.\n"
 )
 HEADINGS = ("MRE", "corr.", "EMD m", "bias", "people off", "covered", "s")
 FORMS = {

@@ -49,3 +49,17 @@ def read_waves(mechanism: Any) -> str:
         f"neighbouring slots of a zone share it, so sums over slots do not average it out. {POST}{INTERVAL}"
         "They do not cover what the waves leave out either."
     )
+
+
+def read_scheme(mechanism: Any) -> str:
+    """Of the scheme of Acs and Castelluccia, in all its variants."""
+    return (
+        f"The city was cut into {mechanism.cells} cells; cells with few visits were joined with their "
+        "neighbours into clusters by noisy totals. A cluster has one course over the slots, from its slowest "
+        "waves with noise; each of its cells follows that course, scaled to the cell's own noisy total. So "
+        "zones of one cluster rise and fall together, and what happens in one of them alone, or faster than "
+        "the waves that were kept, is not in the numbers, whatever the budget. Noise is shared by the slots "
+        "of a zone: sums over slots do not average it out. `people_low` and `people_high` are the ends of a "
+        "95 % interval for the number before noise, made from the noise and from what the model is known to "
+        "leave out on simulated cities; where zones differ more from their neighbours it is too narrow."
+    )
