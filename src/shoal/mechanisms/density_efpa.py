@@ -4,8 +4,8 @@ Guarantee    epsilon-DP: totals + eps0 for all choices of k together + eps1 for 
 Unit         one user.        Neighbours   add or remove one user.
 Requires     each user in at most `ell` slots, at most once per slot (checked by the engine); a visit's
              fragments sum to at most one over the cells (checked by the cover).
-Sensitivity  totals: see totals.py. Choices: see choose_k.py. Retained coefficients: a user moves the series of
-             cluster E by d_E with sum |d_E|_1 <= ell and sum |d_E|_2^2 <= ell, hence, one bound for all:
+Sensitivity  totals: see totals.py; choices: see choose_k.py. Retained coefficients: a user moves the series
+             of cluster E by d_E with sum |d_E|_1 <= ell and sum |d_E|_2^2 <= ell, hence, one bound for all:
                visits    L1 <= min(sqrt(k), k sqrt(2/T)) |d_E|_1,  scale min(sqrt(k), k sqrt(2/T)) ell / eps1
                clusters  L1 <= sqrt(k) |d_E|_2,                    scale sqrt(k) sqrt(clusters ell) / eps1
              Never mixed: which one holds for all clusters is decided from the noisy k's (the smaller noise).
