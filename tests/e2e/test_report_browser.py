@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 import shapely
 
-from shoal.release.report import DensityReportInputs, write_density_report
+from shoal.release.report import (
+    CompareReportInputs,
+    DensityReportInputs,
+    OtherSeries,
+    write_compare_report,
+    write_density_report,
+)
+from shoal.release.report.compare import ComparedMethod
 from shoal.space.zones import Zones
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -35,15 +42,15 @@ pytestmark = [
 ]
 
 # Colour of the map at the middle of a zone of the grid, read from the canvas itself.
-COLOUR_AT = """([column, row]) => {
-  const canvas = document.getElementById('map');
+COLOUR_AT = """([column, row, id]) => {
+  const canvas = document.getElementById(id);
   const ratio = canvas.width / canvas.clientWidth;
-  const [x, y] = window.middle(column, row);
+  const [x, y] = window.middle(column, row, id);
   return Array.from(canvas.getContext('2d').getImageData(x * ratio, y * ratio, 1, 1).data);
 }"""
 # The square map fills the height of its box but for a margin of 12 pixels.
-MIDDLE = """(side) => { window.middle = (column, row) => {
-  const canvas = document.getElementById('map'), size = canvas.clientHeight - 24;
+MIDDLE = """(side) => { window.middle = (column, row, id = 'map') => {
+  const canvas = document.getElementById(id), size = canvas.clientHeight - 24;
   return [(canvas.clientWidth - size) / 2 + (column + 0.5) * size / side, 12 + (row + 0.5) * size / side];
 }; }"""
 
@@ -75,6 +82,8 @@ def town_inputs() -> DensityReportInputs:
         high=released + 10,
         budget={},
         title=f"Town {NASTY}",
+        zone_xy_m=np.array([[500 + 1000 * c, 4500 - 1000 * r] for r in range(SIDE) for c in range(SIDE)]),
+        others=(OtherSeries(name=NASTY, people=exact * 0.8),),
     )
 
 
@@ -84,8 +93,8 @@ class OpenReport:
     requests: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def colour(self, column: int, row: int) -> tuple[int, ...]:
-        return tuple(self.page.evaluate(COLOUR_AT, [column, row]))
+    def colour(self, column: int, row: int, map_id: str = "map") -> tuple[int, ...]:
+        return tuple(self.page.evaluate(COLOUR_AT, [column, row, map_id]))
 
     def colours(self) -> list[tuple[int, ...]]:
         return [self.colour(column, row) for row in range(SIDE) for column in range(SIDE)]
@@ -103,14 +112,14 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-def open_report(browser: Any, path: Path) -> OpenReport:
+def open_report(browser: Any, path: Path, drawn: str = "#city") -> OpenReport:
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     report = OpenReport(page)
     page.on("request", lambda request: report.requests.append(request.url))
     page.on("console", lambda said: report.problems.append(said.text) if said.type == "error" else None)
     page.on("pageerror", lambda error: report.problems.append(str(error)))
     page.goto(path.as_uri())
-    page.wait_for_selector("#city .main-svg")
+    page.wait_for_selector(f"{drawn} .main-svg")
     page.evaluate(MIDDLE, SIDE)
     report.settle()
     return report
@@ -126,6 +135,7 @@ def test_the_report_lives_in_a_browser(browser, tmp_path: Path):
     _time_moves_the_map(report)
     _layers_differ(report)
     _a_click_shows_the_series(report)
+    _errors_are_drawn(report)
     _names_stay_text(report)
 
     assert report.requests == [path.as_uri()]
@@ -185,6 +195,47 @@ def _a_click_shows_the_series(report: OpenReport) -> None:
     assert raw == town_inputs().exact[11].tolist()
 
 
+TRACE = (
+    "([id, i]) => { const t = document.getElementById(id).data[i]; return { x: t.x, y: t.y, name: t.name }; }"
+)
+
+
+def _errors_are_drawn(report: OpenReport) -> None:
+    """Each chart has its numbers and titled axes; the maps of errors tell good zones from bad ones."""
+    town = town_inputs()
+    profiles = [f"{name}-{part}" for name in ("mre", "emd", "bias", "mae") for part in ("slot", "day")]
+    for chart in ("series", "city", "totals", *profiles):
+        titles = report.page.evaluate(
+            "(id) => ['xaxis', 'yaxis'].map((a) => document.getElementById(id).layout[a].title.text)", chart
+        )
+        assert all(titles), chart
+    bias, distance = (report.page.evaluate(TRACE, [f"{name}-slot", 0])["y"] for name in ("bias", "emd"))
+    city = town.exact.sum(axis=0)
+    assert bias[18] is distance[18] is None  # nobody was seen at 18:00
+    seen = [slot for slot in range(SLOTS) if slot != 18]
+    assert [bias[slot] for slot in seen] == pytest.approx(
+        (town.released.sum(axis=0)[seen] / city[seen] - 1).tolist()
+    )
+    assert min(distance[slot] for slot in seen) > 0
+    other = report.page.evaluate(TRACE, ["mre-slot", 1])["y"]
+    assert other[:12] == pytest.approx([0.2] * 12)
+    points = report.page.evaluate(TRACE, ["totals", 1])
+    assert points["x"] == town.exact.sum(axis=1)[1:].tolist()  # zone 0 has nobody
+    # Zone 0 has no figure: grey. Zone 24 has ten times the people of zone 2: a smaller error, hence paler.
+    for map_id in ("map-mre", "map-pearson"):
+        empty, small, large = (report.colour(c, r, map_id) for c, r in ((0, 0), (2, 0), (4, 4)))
+        assert max(empty[:3]) - min(empty[:3]) < 20
+        assert sum(small[:3]) < sum(large[:3])
+    report.page.locator("#map-mre").scroll_into_view_if_needed()
+    box = report.page.locator("#map-mre").bounding_box()
+    x, y = report.page.evaluate("() => window.middle(3, 1, 'map-mre')")
+    report.page.mouse.click(box["x"] + x, box["y"] + y)
+    assert report.page.text_content("#zone-name") == "Quarter 8 (z8)"
+    assert "Relative error" in report.page.text_content("#tooltip-mre")
+    chosen = report.page.evaluate(TRACE, ["totals", 2])
+    assert chosen["x"] == [town.exact[8].sum()]
+
+
 def _names_stay_text(report: OpenReport) -> None:
     report.page.select_option("#zone", "0")
     assert report.page.text_content("#zone-name") == f"{NASTY} (z0)"
@@ -215,3 +266,52 @@ def test_one_zone_and_one_slot_still_make_a_page(browser, tmp_path: Path):
     assert "Nobody was seen in any zone" in report.page.inner_text("header")
     assert "not defined" in report.page.inner_text("#box-mre")
     assert report.problems == []
+
+
+def test_methods_compared_in_a_browser(browser, tmp_path: Path):
+    rows = [
+        {
+            "method": method,
+            "epsilon": epsilon,
+            "mre": level / epsilon,
+            "pc": 0.9,
+            "emd_m": 100.0,
+            "bias": 0.01,
+        }
+        for method, level in (("best", 0.1), (NASTY, 9.0))
+        for epsilon in (0.1, 0.3, 1.0)
+    ]
+    page = CompareReportInputs(
+        title="Compared",
+        subtitle="A town",
+        rows=rows,
+        on_private_data=False,
+        methods=(ComparedMethod(name=NASTY, words="w", guarantee="none", sound=False),),
+    )
+    path = write_compare_report(tmp_path / "compare.html", page)
+    report = open_report(browser, path, drawn="#by-bias")
+    report.page.screenshot(path=OUT / "compare-report.png", full_page=True)
+    axes = report.page.evaluate(
+        "() => { const l = document.getElementById('by-mre').layout; return [l.xaxis.type, l.yaxis.type]; }"
+    )
+    assert axes == ["log", "log"]
+    best = report.page.evaluate(TRACE, ["by-mre", 1])
+    assert (best["name"], best["x"]) == ("best", [0.1, 0.3, 1.0])
+    assert best["y"] == pytest.approx([1.0, 1 / 3, 0.1])
+    report.page.click("#legend button >> nth=1")
+    shown = report.page.evaluate("() => document.getElementById('by-emd_m').data.map((t) => t.visible)")
+    assert shown == [None, False] or shown == [True, False]
+    assert report.page.is_hidden("#over-time")
+    assert report.page.locator("img, h2 b, button b, td b").count() == 0
+    assert report.page.title() == "Compared"
+    assert report.requests == [path.as_uri()]
+    assert report.problems == []
+
+
+@pytest.mark.parametrize("width", [380, 1920])
+def test_no_width_makes_the_page_scroll_sideways(browser, tmp_path: Path, width: int):
+    path = write_density_report(tmp_path / "report.html", town_inputs())
+    report = open_report(browser, path)
+    report.page.set_viewport_size({"width": width, "height": 800})
+    report.settle()
+    assert report.page.evaluate("() => document.documentElement.scrollWidth") <= width

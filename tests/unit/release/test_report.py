@@ -13,6 +13,7 @@ import pytest
 import shapely
 
 from shoal.errors import OutputError, PlanError
+from shoal.metrics import density_utility
 from shoal.release.report import DensityReportInputs, OtherSeries, density, tables, write_density_report
 from shoal.release.report.encode import json_for_script
 from shoal.release.report.page import plotly_js
@@ -205,6 +206,8 @@ def test_words_for_slots_and_ticks():
     [
         ({"exact": np.ones((2, 48))}, "report-shape"),
         ({"slot_starts": ["yesterday"] * 48}, "report-slots"),
+        ({"others": (OtherSeries(name="b", people=np.ones((1, 47))),)}, "report-shape"),
+        ({"zone_xy_m": np.ones((3, 2))}, "emd-shape"),
         ({"high": np.ones((1, 2))}, "utility-shape"),
     ],
 )
@@ -222,3 +225,52 @@ def test_a_path_that_cannot_be_written_is_one_error(tmp_path: Path):
     with pytest.raises(OutputError, match="report-unwritable"):
         write_density_report(tmp_path / "folder.html", report_inputs(square_zones(["a"])))
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "folder.html"]
+
+
+CENTRES = np.array([[0.0, 0.0], [700.0, 0.0]])
+
+
+def test_distance_between_maps_is_in_the_page():
+    inputs = report_inputs(square_zones(["a", "b"]), zone_xy_m=CENTRES)
+    page = density.density_report_html(inputs)
+    # Two zones: what one has too much of, the other lacks, over 700 m.
+    share = [array[0] / array.sum(axis=0) for array in (inputs.exact, inputs.released)]
+    want = 700 * np.abs(share[0] - share[1])
+    payload = payload_of(page)
+    assert payload["bySlot"]["emd"] == pytest.approx(want)
+    assert tables.metres(want.mean()) in page
+    without = density.density_report_html(report_inputs(square_zones(["a", "b"])))
+    assert payload_of(without)["bySlot"]["emd"] is None
+    assert "Not computed here" in without
+    assert "Map error (EMD)" not in without
+
+
+def test_part_of_the_slots_is_said(monkeypatch):
+    monkeypatch.setattr("shoal.metrics.density.affordable_slots", lambda zones, slots: np.array([0, 5]))
+    page = density.density_report_html(report_inputs(square_zones(["a", "b"]), zone_xy_m=CENTRES))
+    assert "Computed on 2 of 48 slots" in page
+
+
+def test_totals_bias_and_a_second_series_are_in_the_page():
+    inputs = report_inputs(square_zones(["a", "b"]))
+    exact, released, half = inputs.exact, inputs.released, inputs.exact / 2
+    payload = payload_of(
+        density.density_report_html(
+            report_inputs(square_zones(["a", "b"]), others=(OtherSeries(name="half <b>", people=half),))
+        )
+    )
+    assert payload["byZone"]["exactTotal"] == pytest.approx(exact.sum(axis=1).tolist())
+    assert payload["byZone"]["releasedTotal"] == pytest.approx(released.sum(axis=1).tolist())
+    assert payload["bySlot"]["bias"] == pytest.approx((released.sum(axis=0) / exact.sum(axis=0) - 1).tolist())
+    (other,) = payload["others"]
+    stored = np.frombuffer(base64.b64decode(other["values"]), "<f4").reshape(2, 48)
+    np.testing.assert_allclose(stored, half)
+    assert other["mre"] == pytest.approx([0.5] * 48)
+    assert other["city"] == pytest.approx(half.sum(axis=0).tolist())
+
+
+def test_figures_already_computed_are_used():
+    inputs = report_inputs(square_zones(["a", "b"]))
+    known = density_utility(inputs.exact, inputs.exact, inputs.low, inputs.high)
+    payload = payload_of(density.density_report_html(report_inputs(square_zones(["a", "b"]), utility=known)))
+    assert payload["byZone"]["mae"] == [0, 0]

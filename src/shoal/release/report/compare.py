@@ -92,6 +92,7 @@ def compare_report_html(inputs: CompareReportInputs) -> str:
     order = [method.name for method in inputs.methods]
     names = [*dict.fromkeys([*order, *(point.method for point in points)])]
     names = [name for name in names if any(point.method == name for point in points)]
+    unsound = {method.name for method in inputs.methods if not method.sound}
     private = inputs.on_private_data
     return fill(
         asset("compare.html"),
@@ -103,7 +104,7 @@ def compare_report_html(inputs: CompareReportInputs) -> str:
             "subtitle": compare_subtitle(inputs.subtitle, points),
             "warnings": paragraphs(inputs.warnings, "notice"),
             "assumptions": paragraphs(inputs.assumptions, "assumption"),
-            "figures": figures_table(points, names),
+            "figures": figures_table(points, names, unsound),
             "methods": methods_table(inputs.methods),
             "payload": json_for_script(_payload(inputs, points, names)),
             "plotly": plotly_js(),
@@ -157,14 +158,14 @@ def _bad_row(received: list[str]) -> PlanError:
 
 
 def _payload(inputs: CompareReportInputs, points: list[ComparedPoint], names: list[str]) -> dict[str, Any]:
-    sound = {method.name: method.sound for method in inputs.methods}
+    unsound = {method.name for method in inputs.methods if not method.sound}
     lines = []
     for name in names:
         of_method = sorted((p for p in points if p.method == name), key=lambda p: p.epsilon)
         lines.append(
             {
                 "method": name,
-                "sound": sound.get(name, True),
+                "sound": name not in unsound,
                 "epsilon": [p.epsilon for p in of_method],
                 **{
                     figure: {

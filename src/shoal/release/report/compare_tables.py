@@ -28,10 +28,10 @@ def paragraphs(lines: Iterable[str], kind: str) -> str:
     return "".join(f'<p class="{kind}">{text(line)}</p>' for line in lines)
 
 
-def figures_table(points: list[ComparedPoint], names: list[str]) -> str:
-    """One row per epsilon and method: all figures."""
+def figures_table(points: list[ComparedPoint], names: list[str], unsound: set[str]) -> str:
+    """One row per epsilon and method: all figures. An `unsound` method does not have its epsilon: marked."""
     head = [
-        "Epsilon",
+        "Set at epsilon",
         "Method",
         "Relative error (MRE)",
         "Correlation (PC)",
@@ -46,7 +46,7 @@ def figures_table(points: list[ComparedPoint], names: list[str]) -> str:
         rows.append(
             [
                 number(point.epsilon),
-                point.method,
+                point.method + (" (comparison only)" if point.method in unsound else ""),
                 NOTHING if mre is None else percent(mre),
                 NOTHING if pc is None else f"{pc:.3f}",
                 NOTHING if emd is None else metres(emd),

@@ -1,6 +1,6 @@
 // Methods compared: one line per method in each chart, the same colour everywhere.
 
-const EPSILON = "Epsilon (smaller is more private)";
+const EPSILON = "Epsilon the method was set at (smaller: more noise)";
 const CHARTS = [
   ["mre", "Mean relative error (%)", { tickformat: ",.0%" }, ",.1%"],
   ["pc", "Pearson correlation", { rangemode: "normal" }, ".3f"],
@@ -96,7 +96,7 @@ function slotCharts(compared, styles) {
   const axis = slotAxis(slots, slots.slotLabels.length);
   const draw = (id, lines, yTitle, yaxis) => (lines.length
     ? plot(id, lines, layout("Start of slot, local time", yTitle, { xaxis: axis, yaxis, showlegend: id === "zone-series", margin: { l: 58, r: 14, t: 28, b: 44 } }))
-    : emptyChart(id, "Not computed."));
+    : (document.getElementById(id).parentElement.hidden = true));
   draw("zone-series", [...raw, ...traces(slots.zonePeople, ",.1f")], `People per ${slots.slotWord}`, {});
   draw("slot-mre", traces(slots.mre, ",.1%"), "Error (% of raw count)", { tickformat: ",.0%" });
   draw("slot-emd", traces(slots.emd_m, ",.0f"), "EMD (metres)", {});
