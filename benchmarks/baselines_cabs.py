@@ -12,7 +12,7 @@ not printed, and what we take:
 - How noise enters complex coefficients. Ours is on real and imaginary parts and both sides of the spectrum.
 
 FPA is as printed, Lap(sqrt(k T) / epsilon) on k = 20 coefficients of the plain DFT. That is sqrt(T) too
-little noise for what it claims, since the plain DFT is sqrt(T) times an isometry; and the claim is for one cell.
+little noise for what it claims: the plain DFT is sqrt(T) times an isometry. And the claim is for one cell.
 `user epsilon` is what a taxi's whole week has: its most reports over the scale of the noise; for FPA by the
 L1 norm of the coefficients, one report moving each of k by 1, so real and imaginary part together by sqrt(2).
 
