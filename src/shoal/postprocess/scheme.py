@@ -82,14 +82,15 @@ def misfit_squared(noisy: NoisyScheme, shapes: np.ndarray) -> float:
     That the misfit falls with the number of clusters as it does was fitted on the simulator too.
     """
     clusters = len(shapes)
-    if not clusters:
+    if clusters == 0:
         return 0.0
     weights = np.maximum(noisy.series, 0.0).sum(axis=1)
     weights = weights / weights.sum() if weights.sum() > 0 else np.full(clusters, 1.0 / clusters)
     mean = weights @ shapes
     seen = (weights @ ((shapes - mean) ** 2 - shape_variance(noisy))).sum() / (mean**2).sum()
     spread = (clusters * max(float(seen), 0.0) + SPREAD_WEIGHT * SHAPE_SPREAD**2) / (clusters + SPREAD_WEIGHT)
-    return spread / (1.0 + clusters / CLUSTERS_TO_HALVE)
+    merged = 1.0 - clusters / len(noisy.cluster_of)  # a cell that is its own cluster has no misfit
+    return merged * spread / (1.0 + clusters / CLUSTERS_TO_HALVE)
 
 
 def shape_variance(noisy: NoisyScheme) -> np.ndarray:
