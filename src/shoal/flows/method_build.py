@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from shoal.comparators.published import PublishedEfpa, PublishedEfpag, PublishedLater
 from shoal.comparators.scm_event import ScmEvent
 from shoal.comparators.scm_zone import ScmZone
 from shoal.comparators.spotme import SpotMe
@@ -100,6 +101,18 @@ def describe_scheme(mechanism: DensityEfpag | DensityEfpa) -> Mapping[str, Any]:
 
 def describe_efpag(mechanism: DensityEfpag) -> Mapping[str, Any]:
     return {**describe_scheme(mechanism), "least_cluster_visits": mechanism.tau}
+
+
+def published(budget: Budget, setting: Setting, options: MethodOptions) -> PublishedEfpag:
+    return PublishedEfpag(epsilon=_asked(budget), ell=options.ell, setting=setting)
+
+
+def published_efpa(budget: Budget, setting: Setting, options: MethodOptions) -> PublishedEfpa:
+    return PublishedEfpa(epsilon=_asked(budget), ell=options.ell, setting=setting)
+
+
+def published_later(budget: Budget, setting: Setting, options: MethodOptions) -> PublishedLater:
+    return PublishedLater(epsilon=_asked(budget), ell=options.ell, setting=setting)
 
 
 def scm_event(budget: Budget, setting: Setting, options: MethodOptions) -> ScmEvent:

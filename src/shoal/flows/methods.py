@@ -148,6 +148,30 @@ METHODS: dict[str, Method] = _by_name(
 COMPARATORS: dict[str, Method] = _by_name(
     (
         Method(
+            name="published",
+            kind="comparison",
+            words="efpag with the noise its paper prints, exact number of users (delta 2e-6)",
+            pure=True,
+            build=make.published,
+            finish=make.finish_plain,
+        ),
+        Method(
+            name="published-efpa",
+            kind="comparison",
+            words="efpa with the noise its paper prints, exact number of users",
+            pure=True,
+            build=make.published_efpa,
+            finish=make.finish_plain,
+        ),
+        Method(
+            name="published-later",
+            kind="comparison",
+            words="the later survey's form: zones as cells, totals with too little noise (delta 2e-6)",
+            pure=True,
+            build=make.published_later,
+            finish=make.finish_plain,
+        ),
+        Method(
             name="scm-event",
             kind="comparison",
             words="counts with Laplace noise for one visit (SCM, event level)",

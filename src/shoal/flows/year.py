@@ -1,0 +1,157 @@
+"""What each of many releases about the same people may spend, so that all of them stay within one promise.
+
+In zCDP the cost of n releases adds up: each may spend rho / n, where rho is what (epsilon, delta) buys for
+all of them. Adding up epsilons instead leaves each release epsilon / n, which is far less.
+
+>>> year = YearPlan(releases=52, epsilon=4.0, delta=1e-6)
+>>> year.share_nano * 52 <= year.whole_nano < (year.share_nano + 1) * 52
+True
+>>> round(year.epsilon_each, 2)                      # of one week, at the same delta
+0.47
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from datetime import date, datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from shoal.errors import PlanError
+from shoal.privacy.accounting import NANO, check_delta, check_epsilon, epsilon_for, nano, rho_for
+from shoal.privacy.ledger import Population
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to share a budget: what a release gets, what all of them add up to, how the noise compares."""
+
+    name: str
+    rho_each_nano: int
+    epsilon_each: float
+    noise: float  # of Gaussian counts, in that of equal shares of rho
+    epsilon_year: float  # at the year's delta
+    within: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class YearPlan:
+    """`releases` about the same people within (epsilon, delta), or within `rho` where that is given."""
+
+    releases: int = 52
+    epsilon: float | None = None
+    delta: float = 1e-6
+    rho: float | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.releases, bool) or not 1 <= self.releases <= 100_000:
+            raise PlanError(
+                "year-releases",
+                f"there must be from 1 to 100,000 releases; got {self.releases}.",
+                "Pass --releases 52.",
+            )
+        if (self.epsilon is None) == (self.rho is None):
+            raise PlanError(
+                "year-budget",
+                "a year needs its budget, as epsilon and delta or as rho, one of the two.",
+                "Pass --epsilon 4 --delta 1e-6, say, or name a population with a budget.",
+            )
+        check_delta(self.delta)
+        if self.epsilon is not None:
+            check_epsilon(self.epsilon)
+        if self.whole_nano < self.releases:
+            raise PlanError(
+                "year-budget",
+                "a release would get less than rho = 1e-9.",
+                "Raise --epsilon.",
+            )
+
+    @cached_property
+    def whole_nano(self) -> int:
+        """rho of all releases together, in 1e-9."""
+        return nano(self.rho) if self.rho is not None else rho_for(self.epsilon or 0.0, self.delta)
+
+    @property
+    def share_nano(self) -> int:
+        """rho of one release, rounded down."""
+        return self.whole_nano // self.releases
+
+    @cached_property
+    def epsilon_each(self) -> float:
+        """How one release reads at the year's delta."""
+        return epsilon_for(self.share_nano, self.delta)
+
+    @cached_property
+    def epsilon_year(self) -> float:
+        """What the year promises."""
+        return self.epsilon if self.epsilon is not None else epsilon_for(self.whole_nano, self.delta)
+
+    def ways(self) -> tuple[Way, ...]:
+        """Equal shares of rho, and what others do, for comparison."""
+        n, epsilon, delta = self.releases, self.epsilon_year, self.delta
+        naive = _bought(epsilon / n, delta / n)
+        return (
+            self._way("equal shares of rho", self.share_nano, self.epsilon_each),
+            self._way("epsilon and delta / n each", naive, epsilon / n),
+            self._way("all of epsilon each time", self.whole_nano, epsilon),
+        )
+
+    def _way(self, name: str, rho_nano: int, epsilon_each: float) -> Way:
+        spent = rho_nano * self.releases
+        return Way(
+            name=name,
+            rho_each_nano=rho_nano,
+            epsilon_each=epsilon_each,
+            noise=math.sqrt(self.share_nano / rho_nano) if rho_nano else math.inf,
+            epsilon_year=epsilon_for(spent, self.delta),
+            within=spent <= self.whole_nano,
+        )
+
+    def as_json(self, population: Population | None) -> dict[str, Any]:
+        return {
+            "releases": self.releases,
+            "epsilon": self.epsilon_year,
+            "delta": self.delta,
+            "rho": self.whole_nano / NANO,
+            "each": {
+                "rho": self.share_nano / NANO,
+                "rho_nano": self.share_nano,
+                "epsilon": self.epsilon_each,
+            },
+            "ways": [
+                {**asdict(way), "noise": way.noise if math.isfinite(way.noise) else None}
+                for way in self.ways()
+            ],
+            "ledger": None if population is None else self.in_ledger(population),
+        }
+
+    def in_ledger(self, population: Population) -> dict[str, Any]:
+        """What the population has left, and how many such releases that is."""
+        rho = population.currency == "rho"
+        return {
+            "population": population.name,
+            "currency": population.currency,
+            "limit_nano": population.limit_nano,
+            "left_nano": population.left_nano,
+            "releases_left": population.left_nano // self.share_nano if rho else None,
+            "fits": rho and population.left_nano >= self.share_nano * self.releases,
+        }
+
+
+def windows(start: date | datetime, releases: int, weeks_each: int) -> list[tuple[str, str]]:
+    """Start and end of each release's window, one after the other.
+
+    >>> windows(date(2026, 1, 5), 2, 1)
+    [('2026-01-05', '2026-01-12'), ('2026-01-12', '2026-01-19')]
+    """
+    step = timedelta(weeks=weeks_each)
+    return [((start + i * step).isoformat(), (start + (i + 1) * step).isoformat()) for i in range(releases)]
+
+
+def _bought(epsilon: float, delta: float) -> int:
+    """What (epsilon, delta) buys in 1e-9 of rho; 0 where that is less than 1e-9."""
+    try:
+        return rho_for(epsilon, delta)
+    except PlanError:
+        return 0
