@@ -29,9 +29,9 @@ from shoal.space.weights import AreaWeights
 from shoal.stages.noisy import DensityEstimate, NoisyScheme, NoisyTotals
 
 # How far hourly shares of places differ from the city's, relative: 0.29 to 0.36 on the simulated cities.
-SHAPE_SPREAD = 0.32
+SHAPE_SPREAD = 0.33
 SPREAD_WEIGHT = 40.0  # clusters that say as much about the spread as the constant does
-CLUSTERS_TO_HALVE = 15.0  # at so many clusters the squared misfit is half that of one
+CLUSTERS_TO_HALVE = 17.0  # at so many clusters the squared misfit is half that of one
 
 
 def finish_scheme(noisy: NoisyScheme, setting: Setting, *, nights: bool = True) -> DensityEstimate:
