@@ -48,7 +48,7 @@ class PublishedEfpag:
     """Totals by improved scaling with exact N; first k coefficients of clusters with Gaussian noise."""
 
     epsilon: float
-    delta: float
+    delta: float = 2e-6  # theirs
     ell: int
     setting: Setting = field(repr=False)
 
