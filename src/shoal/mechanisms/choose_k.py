@@ -27,10 +27,24 @@ from shoal.privacy.noise import Noise
 def choose_k(exact_waves: np.ndarray, noise_error: np.ndarray, scale: float, noise: Noise) -> np.ndarray:
     """int64 [clusters]: coefficients kept, 1 to T; scores in steps, P(k) ~ exp(-u_k / scale)."""
     public = np.rint(noise_error).astype(np.int64)
+    allowed = candidates(exact_waves.shape[1])
     kept = np.empty(len(exact_waves), np.int64)
     for cluster, row in enumerate(exact_waves):
-        kept[cluster] = 1 + noise.choose("select", -(tails(row) + public), scale)
+        scores = -(tails(row) + public)[allowed - 1]
+        kept[cluster] = allowed[noise.choose("select", scores, scale)]
     return kept
+
+
+def candidates(slots: int) -> np.ndarray:
+    """int64: every k up to 256, then steps of 1 % up to T: public, and quick on long windows.
+
+    >>> len(candidates(168)), len(candidates(8760)), int(candidates(8760)[-1])
+    (168, 612, 8760)
+    """
+    every = np.arange(1, min(slots, 256) + 1)
+    steps = 256 * 1.01 ** np.arange(1, 2000)
+    coarse = np.append(np.rint(steps[steps < slots]).astype(np.int64), slots)
+    return np.unique(np.concatenate([every, coarse]))
 
 
 def tails(row: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from shoal.errors import GuaranteeError
+from shoal.mechanisms.integer_dct import LARGEST_SUM
 from shoal.stages.cover import CoverCounts
 
 
@@ -38,6 +39,9 @@ def check_cover_input(exact: CoverCounts, built: OnCover) -> None:
         raise GuaranteeError(
             "sensitivity", "the counts have other cells, slots or units than the mechanism was built for."
         )
+    # Any sum of cells and slots is then exact in 64 bits, whatever clusters come out.
+    if exact.units.dtype != np.int64 or float(np.abs(exact.units).sum(dtype=np.float64)) >= LARGEST_SUM:
+        raise GuaranteeError("noise-lattice", "the counts do not fit the lattice; use a coarser one.")
 
 
 def sum_by_cluster(units: np.ndarray, cluster_of: np.ndarray) -> np.ndarray:

@@ -24,8 +24,8 @@ _GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 def smooth_nights(series: np.ndarray, clock: Clock) -> np.ndarray:
     """float64 [rows, slots]: the same series with fitted nights; non-negative in, non-negative out."""
     result = series.copy()
+    hours = clock.hours_local
     for falling, rising in nights_of(clock):
-        hours = clock.hours_local
         first = fit_exponential(hours[falling], series[:, falling])
         second = fit_exponential(hours[rising], series[:, rising])
         result[:, falling[:-1]] = first[:, :-1]
@@ -40,9 +40,10 @@ def nights_of(clock: Clock) -> list[tuple[np.ndarray, np.ndarray]]:
         return []
     per_hour = 60 // clock.slot_minutes
     minutes = np.rint(clock.hours_local * 60).astype(np.int64)
+    day_of_slot = clock.day_of_slot
     nights = []
     for day in range(len(clock.days)):
-        of_day = np.flatnonzero(clock.day_of_slot == day)
+        of_day = np.flatnonzero(day_of_slot == day)
         spans = [of_day[(minutes[of_day] >= a * 60) & (minutes[of_day] <= b * 60)] for a, b in SPANS]
         # A day on which the clocks change has other slots; so has a day the window cuts.
         if all(len(span) == int(b - a) * per_hour + 1 for span, (a, b) in zip(spans, SPANS, strict=True)):

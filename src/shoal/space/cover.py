@@ -200,12 +200,14 @@ def example_cover(cells: int) -> Cover:
     3
     """
     weights = AreaWeights.identity(cells)
+    cell = np.arange(cells)
+    whole = (np.ones(cells, np.int64), (cell, cell))
     centres = np.column_stack([np.arange(cells) * 100.0, np.zeros(cells)])
     return Cover(
-        zones=np.arange(cells),
+        zones=cell,
         places=np.zeros(0, np.int64),
         to_cells=weights.matrix,
-        back_units=scipy.sparse.csr_array(scipy.sparse.eye_array(cells, dtype=np.int64, format="csr")),
+        back_units=scipy.sparse.csr_array(whole, shape=(cells, cells)),
         cell_xy_m=centres,
         neighbours=neighbour_graph(centres),
         lattice=weights.lattice,

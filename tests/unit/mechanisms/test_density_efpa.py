@@ -9,6 +9,7 @@ import scipy.sparse
 
 from shoal.audit.replay import ArbitraryNoise, RecordingNoise, ReplayNoise, replay, transcript_loss
 from shoal.errors import GuaranteeError
+from shoal.mechanisms.choose_k import candidates, choose_k
 from shoal.mechanisms.density_efpa import DensityEfpa
 from shoal.mechanisms.density_efpag import DensityEfpag
 from shoal.privacy.accounting import NANO, compose
@@ -291,3 +292,28 @@ def test_the_operating_system_s_noise_runs_the_whole_of_it():
     assert noisy.series.shape[1] == SLOTS
     noisy = build("efpa", 2.0)(counts([], busy(3)), OsNoise())
     assert np.isfinite(noisy.series).all()
+
+
+def test_counts_too_large_for_exact_sums_are_refused():
+    good = counts(ONE_CELL)
+    for kind in KINDS:
+        with pytest.raises(GuaranteeError, match="noise-lattice"):
+            build(kind)(replace(good, units=np.full((CELLS, SLOTS), 2**50)), SeededNoise(1))
+
+
+@pytest.mark.parametrize("slots", [1, 2, 168, 256, 257, 300, 8760])
+def test_candidates_start_at_one_and_end_at_all(slots):
+    allowed = candidates(slots)
+    assert (allowed[0], allowed[-1]) == (1, slots)
+    steps = np.diff(allowed)
+    assert (steps > 0).all()
+    assert (steps <= np.maximum(1, 0.0101 * allowed[1:] + 1)).all()
+
+
+def test_the_choice_prefers_the_least_error():
+    """A series of two waves under small noise keeps those two; under large noise it keeps one."""
+    waves = np.zeros((1, 20), np.int64)
+    waves[0, :2] = 10**9
+    for deviation, kept in ((10**6, 2), (10**10, 1)):
+        error = np.sqrt(np.arange(1, 21)) * deviation
+        assert choose_k(waves, error, 1000.0, SeededNoise(1)).tolist() == [kept]
