@@ -65,4 +65,5 @@ def methods_table(methods: Iterable[ComparedMethod]) -> str:
     ]
     if not rows:
         return ""
-    return "<h2>The methods</h2>" + table(["Method", "What it does", "What it promises", "For"], rows)
+    head = ["Method", "What it does", "What it promises", "For"]
+    return f'<h2>The methods</h2><div class="whole-names">{table(head, rows)}</div>'

@@ -188,7 +188,8 @@ def emd_note(utility: DensityUtility) -> str:
     if utility.emd_m is None or utility.by_slot.mean_emd_m is None:
         return text(what + " Not computed here: no zone centres were given, or there are too many zones.")
     if utility.emd_slots != utility.slots:
-        what += f" Computed on {utility.emd_slots:,} of {utility.slots:,} slots (evenly spaced, with people)."
+        what += f" Computed on {utility.emd_slots:,} of {utility.slots:,} slots: where both maps have people"
+        what += ", and evenly spaced ones of a long window."
     return text(what)
 
 

@@ -35,15 +35,23 @@ function epsilonChart(compared, styles, [key, yTitle, yaxis, format]) {
   const lines = compared.lines.filter((line) => line[key].mean.some((value) => value !== null));
   if (!lines.length) { emptyChart(`by-${key}`, "Not computed."); return; }
   const epsilons = [...new Set(lines.flatMap((line) => line.epsilon))].sort((a, b) => a - b);
-  const values = lines.flatMap((line) => line[key].mean).filter((value) => value !== null);
-  const log = ["mre", "emd_m"].includes(key) && Math.min(...values) > 0 && Math.max(...values) / Math.min(...values) > LOG_FROM;
   const traces = lines.map((line) => epsilonTrace(line, key, styles.get(line.method), format));
   const pad = epsilons.length > 1 ? 0.06 * Math.log10(epsilons.at(-1) / epsilons[0]) : 0.3;
-  plot(`by-${key}`, traces, layout(EPSILON, log ? `${yTitle}, log scale` : yTitle, {
+  const scaled = key === "mre" || key === "emd_m" ? logWhereWide(lines.flatMap((line) => line[key].mean), yTitle, key === "mre") : { title: yTitle };
+  plot(`by-${key}`, traces, layout(EPSILON, scaled.title, {
     hovermode: "closest",
     xaxis: { type: "log", tickvals: epsilons, ticktext: epsilons.map(String), range: [Math.log10(epsilons[0]) - pad, Math.log10(epsilons.at(-1)) + pad] },
-    yaxis: { ...yaxis, ...(log ? { type: "log", rangemode: "normal", ...logTicks(Math.min(...values), Math.max(...values), key === "mre" ? logPercent : logNumber) } : {}) },
+    yaxis: { ...yaxis, ...scaled.axis },
   }));
+}
+
+// A log axis where the largest value is far above the smallest, and none is 0.
+function logWhereWide(values, title, isShare) {
+  const known = values.filter((value) => value !== null);
+  const low = Math.min(...known), high = Math.max(...known);
+  if (!(low > 0 && high / low > LOG_FROM)) return { title, axis: {} };
+  const words = isShare ? logPercent : logNumber;
+  return { title: `${title}, log scale`, axis: { type: "log", rangemode: "normal", ...logTicks(low, high, words) } };
 }
 
 function epsilonTrace(line, key, style, format) {
@@ -86,41 +94,72 @@ function toggle(name, shown) {
 function slotCharts(compared, styles) {
   const slots = compared.slots;
   if (!slots) { document.getElementById("over-time").hidden = true; return; }
-  document.getElementById("slots-epsilon").textContent = `Epsilon ${slots.epsilon}, one run.`;
-  document.getElementById("zone-title").textContent = slots.zone ? `People in ${slots.zone}` : "People in one zone";
-  const traces = (pairs, format) => pairs.map(([name, values]) => {
+  document.getElementById("slots-epsilon").textContent = `Methods set at epsilon ${slots.epsilon}, one run of each.`;
+  const axis = slotAxis(slots, slots.slotLabels.length);
+  const trace = (name, values, format) => {
     const style = styles.get(name) || { line: RELEASED, symbol: "circle" };
     return lineTrace(slots, plotText(name), values, { ...style.line, width: 1.6 }, style.symbol, format);
-  });
-  const raw = slots.zoneExact ? [lineTrace(slots, "Raw", slots.zoneExact, { color: "#000000", width: 2.4 }, "diamond-open", ",.1f")] : [];
-  const axis = slotAxis(slots, slots.slotLabels.length);
-  const draw = (id, lines, yTitle, yaxis) => (lines.length
-    ? plot(id, lines, layout("Start of slot, local time", yTitle, { xaxis: axis, yaxis, showlegend: id === "zone-series", margin: { l: 58, r: 14, t: 28, b: 44 } }))
-    : (document.getElementById(id).parentElement.hidden = true));
-  draw("zone-series", [...raw, ...traces(slots.zonePeople, ",.1f")], `People per ${slots.slotWord}`, {});
-  draw("slot-mre", traces(slots.mre, ",.1%"), "Error (% of raw count)", { tickformat: ",.0%" });
-  draw("slot-emd", traces(slots.emd_m, ",.0f"), "EMD (metres)", {});
+  };
+  zonePanels(slots, axis, trace);
+  const charts = [
+    ["slot-mre", slots.mre, "Error (% of raw count)", { tickformat: ",.0%" }, ",.1%"],
+    ["slot-emd", slots.emd_m, "EMD (metres)", {}, ",.0f"],
+  ];
+  // What is missing leaves its room to the other, before that one measures its own.
+  for (const [id, pairs] of charts) if (!pairs.length) document.getElementById(id).parentElement.remove();
+  for (const [id, pairs, yTitle, yaxis, format] of charts.filter(([, pairs]) => pairs.length)) {
+    const scaled = logWhereWide(pairs.flatMap(([, values]) => values), yTitle, id === "slot-mre");
+    plot(id, pairs.map(([name, values]) => trace(name, values, format)),
+      layout("Start of slot, local time", scaled.title, { xaxis: axis, yaxis: { ...yaxis, ...scaled.axis } }));
+  }
+}
+
+// The zone as each method gives it, beside the raw series: a panel each, since the noisiest hides all others.
+function zonePanels(slots, axis, trace) {
+  if (!slots.zonePeople.length) return;
+  document.getElementById("zone-title").textContent = slots.zone ? `People in ${slots.zone}` : "People in one zone";
+  const panels = document.getElementById("zone-panels");
+  panels.replaceChildren(...slots.zonePeople.map((_, i) => {
+    const node = element("div", undefined, "chart");
+    node.id = `zone-panel-${i}`;
+    return node;
+  }));
+  const raw = slots.zoneExact ? [lineTrace(slots, "Raw", slots.zoneExact, { color: "#000000", width: 1.6 }, "diamond-open", ",.1f")] : [];
+  const ticks = { ...axis, tickvals: axis.tickvals.filter((_, i) => i % 2 === 0), ticktext: axis.ticktext.filter((_, i) => i % 2 === 0) };
+  slots.zonePeople.forEach(([name, values], i) => plot(`zone-panel-${i}`, [...raw, trace(name, values, ",.1f")],
+    layout("Start of slot, local time", `People per ${slots.slotWord}`, { xaxis: ticks, showlegend: true, margin: { l: 58, r: 10, t: 26, b: 40 } })));
 }
 
 function boxCharts(compared, styles) {
   const boxes = compared.boxes;
   if (!boxes.length) { document.getElementById("over-zones").hidden = true; return; }
-  const texts = boxes.map((box) => `${plotText(box.method)}<br>ε ${box.epsilon}`);
+  const colourOf = (box) => (styles.get(box.method) || { line: RELEASED }).line.color;
   for (const [key, yTitle, format, ends] of [
     ["mre", "Relative error of a zone (%)", ",.0%", { minallowed: 0 }],
     ["pc", "Correlation of a zone", ".2f", { minallowed: -1.02, maxallowed: 1.02 }],
   ]) {
-    const traces = boxes.flatMap((box, i) => {
-      if (!box[key].count) return [];
-      const colour = (styles.get(box.method) || { line: RELEASED }).line.color;
-      return boxTraces(box[key], format, i, colour, "rgba(255,255,255,0)").map((trace) => ({ ...trace, name: plotText(box.method) }));
-    });
+    const traces = boxes.flatMap((box, i) => (box[key].count
+      ? boxTraces(box[key], format, i, colourOf(box), "rgba(255,255,255,0)").map((trace) => ({ ...trace, name: plotText(box.method) }))
+      : []));
     if (!traces.length) { emptyChart(`box-${key}`, "Not defined for any zone."); continue; }
-    plot(`box-${key}`, traces, layout("Method and epsilon", yTitle, {
-      hovermode: "closest", xaxis: { tickvals: boxes.map((_, i) => i), ticktext: texts, range: [-0.6, boxes.length - 0.4], showgrid: false, zeroline: false },
-      yaxis: { tickformat: format, rangemode: "normal", ...ends },
+    const reach = boxes.filter((box) => box[key].count).flatMap((box) => [box[key].whisker_low, box[key].whisker_high, ...box[key].outliers]);
+    const scaled = key === "mre" ? logWhereWide(reach, yTitle, true) : { title: yTitle, axis: {} };
+    plot(`box-${key}`, traces, layout("Epsilon the method was set at", scaled.title, {
+      hovermode: "closest", margin: { l: 58, r: 34, t: 74, b: 44 }, annotations: groupNames(boxes, colourOf),
+      xaxis: { tickvals: boxes.map((_, i) => i), ticktext: boxes.map((box) => String(box.epsilon)), range: [-0.6, boxes.length - 0.4], showgrid: false, zeroline: false },
+      yaxis: { tickformat: format, rangemode: "normal", ...(scaled.axis.type ? scaled.axis : ends) },
     }));
   }
+}
+
+// The name of each method above its boxes, aslant so that neighbours do not touch.
+function groupNames(boxes, colourOf) {
+  const middles = new Map();
+  boxes.forEach((box, i) => middles.set(box.method, [...(middles.get(box.method) || []), i]));
+  return [...middles].map(([method, places]) => ({
+    text: plotText(method), x: places[0], y: 1, yref: "paper", xanchor: "left", yanchor: "bottom", textangle: -35,
+    showarrow: false, font: { color: colourOf(boxes[places[0]]), size: 12 },
+  }));
 }
 
 try { start(readJson()); } catch (error) { showFailure(error); }
