@@ -225,7 +225,7 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
     code, out, _ = command(*["density", "run", "--plan", plan, "--dry-run"])
     assert code == 0
     told = " ".join(out.split())
-    for word in ("expected error", "rho = 0.02435597 ", "120 zones", "168 slots", "One user"):
+    for word in ("expected noise", "rho = 0.02435597 ", "efpag", "--users N", "120 zones", "168 slots", "One user"):
         assert word in told
     code, out, _ = command(*["density", "run", "--plan", plan, "--dry-run", "--json"])
     told = json.loads(out)
@@ -246,7 +246,7 @@ def test_the_expected_error_is_the_error(city, tmp_path, ledger):
     )
     prepared = prepare_density(DensityPlan.from_settings(read_plan(plan)))
     result = run_density(prepared, ledger)
-    told = expected_error(prepared.mechanism, prepared.geography.zones.count)
+    told = expected_error(prepared.method.noise(prepared.mechanism), prepared.geography.zones.count)
     estimate = read_density(result.release, 120, 168)
     inner = (estimate.low > 0) & (estimate.people > estimate.low + 1)
     widths = (estimate.high - estimate.low)[inner]

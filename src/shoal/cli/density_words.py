@@ -21,13 +21,17 @@ COUNTS = (10, 100, 1000)  # people in a zone and slot, to show what the noise me
 
 def print_dry_run(prepared: PreparedDensity, ledger: Ledger, as_json: bool) -> None:
     """Everything the run would do, from public parameters and the ledger alone."""
+    from shoal.cli.expected_words import print_expected
     from shoal.flows.density_manifest import public_parameters, spends_of
-    from shoal.flows.expected import expected_error
+    from shoal.flows.expected import expected_methods
 
-    error = expected_error(prepared.mechanism, prepared.geography.zones.count)
+    error = _expected_noise(prepared)
+    methods = expected_methods(prepared.plan, prepared.setting)
     population = ledger.state().populations.get(prepared.plan.population)
     if not as_json:
         _print_plan(prepared, error, population)
+        print_expected(prepared.plan.users, prepared.setting, prepared.method.name, methods)
+        _print_end(prepared, population)
         return
     budget = population and {
         "currency": population.currency,
@@ -39,11 +43,20 @@ def print_dry_run(prepared: PreparedDensity, ledger: Ledger, as_json: bool) -> N
         "public": public_parameters(prepared),
         "guarantee": prepared.guarantee.to_manifest(),
         "spends": spends_of(prepared.mechanism),
-        "expected_error": asdict(error),
+        "expected_error": error and asdict(error),
+        "expected_methods": [asdict(each) for each in methods],
         "budget": budget,
         "obstacles": _obstacles(prepared, population),
     }
     click.echo(json.dumps(shown, indent=2))
+
+
+def _expected_noise(prepared: PreparedDensity) -> ExpectedError | None:
+    from shoal.flows.expected import expected_error
+
+    if prepared.method.noise is None:
+        return None
+    return expected_error(prepared.method.noise(prepared.mechanism), prepared.setting.zones)
 
 
 def print_result(prepared: PreparedDensity, result: DensityResult, ledger: Ledger, as_json: bool) -> None:
@@ -85,16 +98,17 @@ def near(path: Path) -> str:
 
 
 def _spent(prepared: PreparedDensity, population: Population, reused: bool) -> str:
-    from shoal.privacy.ledger.amounts import show_nano
+    from shoal.privacy.ledger.amounts import cost_nano, show_nano
 
-    loss = prepared.mechanism.loss()
-    cost = loss.rho_nano if population.currency == "rho" else loss.pure_epsilon_nano or 0
+    cost = cost_nano(prepared.mechanism.loss(), population.currency)
     left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
     spent = "nothing" if reused else f"{population.currency} = {show_nano(cost)}"
     return f'{spent} spent; "{population.name}" has {population.currency} = {left} left of {limit}'
 
 
-def _print_plan(prepared: PreparedDensity, error: ExpectedError, population: Population | None) -> None:
+def _print_plan(
+    prepared: PreparedDensity, error: ExpectedError | None, population: Population | None
+) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -107,6 +121,13 @@ def _print_plan(prepared: PreparedDensity, error: ExpectedError, population: Pop
     for name, words in [*_public(prepared), *_price(prepared, population), *_error(error)]:
         table.add_row(escape(name), escape(words))
     console.print(table)
+
+
+def _print_end(prepared: PreparedDensity, population: Population | None) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console()
     for obstacle in _obstacles(prepared, population):
         console.print(f"\n[red]The run would stop:[/red] {escape(obstacle)}", soft_wrap=True)
     promise = f"{prepared.guarantee.unit.sentence} {prepared.guarantee.sentence}"
@@ -124,28 +145,46 @@ def _public(prepared: PreparedDensity) -> list[tuple[str, str]]:
         ("zones", f"{geography.zones.count:,} zones{sites}"),
         *(("  note", words) for words in geography.zones.notes),
         ("window", f"{clock.start} to {clock.end}, {clock.time_zone}: {slots}"),
-        ("bound", f"once per {plan.unit} and slot, at most {plan.ell} visits per {plan.unit}"),
-        ("method", prepared.mechanism.name),
+        ("bound", _bound(prepared)),
+        ("method", f"{prepared.method.name}: {prepared.method.words}"),
         ("written to", f"{plan.out}, and for the owner {plan.owner}"),
     ]
 
 
-def _price(prepared: PreparedDensity, population: Population | None) -> list[tuple[str, str]]:
-    from shoal.privacy.ledger.amounts import show_nano
+def _bound(prepared: PreparedDensity) -> str:
+    unit, ell = prepared.plan.unit, getattr(prepared.mechanism, "ell", None)
+    return f"once per {unit} and slot" + ("" if ell is None else f", at most {ell} visits per {unit}")
 
-    loss, plan = prepared.mechanism.loss(), prepared.plan
-    rho = f"rho = {show_nano(loss.rho_nano)}"
-    pure = "" if loss.pure_epsilon_nano is None else f"epsilon = {show_nano(loss.pure_epsilon_nano)}"
+
+def _price(prepared: PreparedDensity, population: Population | None) -> list[tuple[str, str]]:
+    """Every named spend, what the ledger would be charged, and what is left there."""
+    from shoal.errors import LedgerError
+    from shoal.privacy.ledger.amounts import cost_nano, show_nano
+
+    loss = prepared.mechanism.loss()
+    pure = loss.pure_epsilon_nano is not None
+    parts = [
+        f"{name} {show_nano(spend.pure_epsilon_nano or 0 if pure else spend.rho_nano)}"
+        for name, spend in prepared.mechanism.spends()
+    ]
+    whole = show_nano(loss.pure_epsilon_nano or 0 if pure else loss.rho_nano)
+    unit = "epsilon, pure" if pure else "rho"
+    lines = [("spends", f"{unit} = {whole}" + (f": {', '.join(parts)}" if len(parts) > 1 else ""))]
     if population is None:
-        return [("spends", f"counts: {rho}{pure and f', pure {pure}'}")]
-    cost = pure if population.currency == "epsilon" else rho
+        return lines
+    try:
+        charged = f"{population.currency} = {show_nano(cost_nano(loss, population.currency))} charged, "
+    except LedgerError:
+        charged = ""
     left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
-    budget = f"{population.currency} = {left} left of {limit}"
-    return [("spends", f"counts: {cost or rho}"), (f'budget of "{plan.population}"', budget)]
+    budget = f"{charged}{population.currency} = {left} left of {limit}"
+    return [*lines, (f'budget of "{prepared.plan.population}"', budget)]
 
 
 def _obstacles(prepared: PreparedDensity, population: Population | None) -> list[str]:
     """What would stop the run before it spends anything."""
+    from shoal.privacy.ledger.amounts import cost_nano
+
     loss, plan = prepared.mechanism.loss(), prepared.plan
     found = []
     if population is None:
@@ -153,20 +192,21 @@ def _obstacles(prepared: PreparedDensity, population: Population | None) -> list
             f'the ledger has no population "{plan.population}": shoal ledger create {plan.population} ...'
         )
     else:
-        cost = loss.rho_nano if population.currency == "rho" else loss.pure_epsilon_nano
-        if cost is None:
+        if population.currency == "epsilon" and loss.pure_epsilon_nano is None:
             found.append(f'"{plan.population}" takes pure releases only: use --method laplace.')
-        elif cost > population.left_nano:
+        elif cost_nano(loss, population.currency) > population.left_nano:
             found.append(f'the budget left of "{plan.population}" is not enough for this release.')
     if plan.seed is None and os.path.lexists(plan.out):
         found.append(f"{plan.out} exists (unless it is this very release, which is returned for free).")
     return found
 
 
-def _error(error: ExpectedError) -> list[tuple[str, str]]:
+def _error(error: ExpectedError | None) -> list[tuple[str, str]]:
+    if error is None:
+        return []
     relative = ", ".join(f"{error.mean_absolute / count:.0%} of {count:,}" for count in COUNTS)
     return [
-        ("expected error", f"{error.mean_absolute:,.1f} people per zone and slot on average: {relative}"),
+        ("expected noise", f"{error.mean_absolute:,.1f} people per zone and slot on average: {relative}"),
         ("", f"within {error.half_interval:,.1f} in 95 of 100 cases"),
         ("", f"{error.city_slot:,.0f} (standard deviation) for a slot's total over all zones"),
         ("", "busier zones, larger cells or slots, a larger epsilon or a smaller --ell make it smaller"),

@@ -165,7 +165,9 @@ def _measured(setting: Setting, plan: ComparePlan, method: Method, epsilon: floa
         emd_m=_plain(distances),
         bias=_plain(utility.total_bias_share),
         mae=_plain(utility.mean_absolute_error),
-        coverage=utility.coverage,
+        coverage=utility.coverage
+        if (estimate.high > estimate.low + 2 / 10**plan.options.decimals).any()
+        else None,
         seconds=0.0,
     ), utility
 

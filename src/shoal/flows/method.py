@@ -35,6 +35,14 @@ class DensityMechanism(Protocol):
     def __call__(self, exact: Any, noise: Noise) -> Any: ...
 
 
+@dataclass(frozen=True)
+class NoiseOfCount:
+    """The noise in one released count before post-processing, where it has a formula."""
+
+    family: str  # "gaussian" | "laplace"
+    deviation: float  # standard deviation, in people
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """One way from counts to released people."""
@@ -47,5 +55,6 @@ class Method:
     finish: Callable[[Any, Setting, MethodOptions], DensityEstimate]
     describe: Callable[[Any], Mapping[str, Any]] = lambda mechanism: mechanism.describe()  # for the manifest
     reading: Callable[[Any], str] = lambda mechanism: mechanism.reading()  # for the recipient: what was done
+    noise: Callable[[Any], NoiseOfCount] | None = None  # of a mechanism; None: no formula
     set_by_epsilon: bool = True  # False: a comparator whose noise does not follow from any epsilon
     uses: tuple[str, ...] = ()  # of cap, nights and users: those that shape this method's output

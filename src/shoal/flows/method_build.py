@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from shoal.comparators.scm_event import ScmEvent
 from shoal.comparators.scm_zone import ScmZone
 from shoal.comparators.spotme import SpotMe
 from shoal.comparators.threshold import Threshold
-from shoal.flows.method import MethodOptions
+from shoal.flows.method import MethodOptions, NoiseOfCount
 from shoal.mechanisms.density_efpa import DensityEfpa
 from shoal.mechanisms.density_efpag import DensityEfpag
 from shoal.mechanisms.density_fpa import DensityFpa
@@ -92,6 +93,19 @@ def efpa(budget: Budget, setting: Setting, options: MethodOptions) -> DensityEfp
 
 def _scheme(setting: Setting, options: MethodOptions) -> dict[str, int]:
     return {"slots": setting.slots, "ell": options.ell, "cap": options.cap}
+
+
+def gaussian_noise(mechanism: DensityGaussian) -> NoiseOfCount:
+    return NoiseOfCount("gaussian", mechanism.sigma / mechanism.lattice)
+
+
+def laplace_noise(mechanism: DensityLaplace | DensityScmFull) -> NoiseOfCount:
+    return NoiseOfCount("laplace", math.sqrt(2) * mechanism.scale / mechanism.lattice)
+
+
+def wave_noise(mechanism: DensityFpa | DensityFpaLaplace) -> NoiseOfCount:
+    """Many draws add up in each count: normal, or near it."""
+    return NoiseOfCount("gaussian", math.sqrt(float((mechanism.noise_people**2).mean())))
 
 
 def describe_scheme(mechanism: DensityEfpag | DensityEfpa) -> Mapping[str, Any]:

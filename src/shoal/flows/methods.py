@@ -97,6 +97,7 @@ METHODS: dict[str, Method] = _by_name(
             pure=False,
             build=make.gaussian,
             finish=make.finish_plain,
+            noise=make.gaussian_noise,
             describe=lambda m: {"noise_scale_people": m.sigma / m.lattice, "lattice": m.lattice},
             reading=read_gaussian,
         ),
@@ -106,6 +107,7 @@ METHODS: dict[str, Method] = _by_name(
             pure=True,
             build=make.laplace,
             finish=make.finish_plain,
+            noise=make.laplace_noise,
             describe=lambda m: {"noise_scale_people": m.scale / m.lattice, "lattice": m.lattice},
             reading=read_laplace,
         ),
@@ -115,6 +117,7 @@ METHODS: dict[str, Method] = _by_name(
             pure=False,
             build=make.fpa,
             finish=make.finish_plain,
+            noise=make.wave_noise,
             reading=read_waves,
         ),
         Method(
@@ -123,6 +126,7 @@ METHODS: dict[str, Method] = _by_name(
             pure=True,
             build=make.fpa_laplace,
             finish=make.finish_plain,
+            noise=make.wave_noise,
             reading=read_waves,
         ),
         Method(
@@ -131,6 +135,7 @@ METHODS: dict[str, Method] = _by_name(
             pure=True,
             build=make.laplace,
             finish=make.finish_plain,
+            noise=make.laplace_noise,
             describe=lambda m: {"noise_scale_people": m.scale / m.lattice, "lattice": m.lattice},
             reading=read_laplace,
         ),
@@ -140,6 +145,7 @@ METHODS: dict[str, Method] = _by_name(
             pure=True,
             build=make.scm_full,
             finish=make.finish_plain,
+            noise=make.laplace_noise,
             reading=read_laplace,
         ),
     )
