@@ -225,7 +225,15 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
     code, out, _ = command(*["density", "run", "--plan", plan, "--dry-run"])
     assert code == 0
     told = " ".join(out.split())
-    for word in ("expected noise", "rho = 0.02435597 ", "efpag", "--users N", "120 zones", "168 slots", "One user"):
+    for word in (
+        "expected noise",
+        "rho = 0.02435597 ",
+        "efpag",
+        "--users N",
+        "120 zones",
+        "168 slots",
+        "One user",
+    ):
         assert word in told
     code, out, _ = command(*["density", "run", "--plan", plan, "--dry-run", "--json"])
     told = json.loads(out)

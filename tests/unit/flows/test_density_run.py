@@ -65,6 +65,7 @@ SAME = {
     "the start with its time": {"window": {"start": "2026-03-02T00:00"}},
     "another licence": {"licence": "CC BY 4.0"},
     "another folder": {"out": "elsewhere"},
+    "what plain counts do not use": {"cap": 100, "users": 1000, "nights": False},
 }
 OTHER = {
     "epsilon": {"epsilon": 1.1},
@@ -73,6 +74,8 @@ OTHER = {
     "slots": {"window": {"slot_minutes": 30}},
     "bad rows": {"source": {"on_bad_row": "drop"}},
     "run id": {"run_id": "2"},
+    "method": {"method": "efpag"},
+    "rho": {"rho": 0.02435597},
 }
 
 
@@ -84,6 +87,13 @@ def test_the_same_question_has_the_same_name(settings, name):
 @pytest.mark.parametrize("name", OTHER)
 def test_another_question_has_another_name(settings, name):
     assert prepared(settings, **OTHER[name]).key() != prepared(settings).key()
+
+
+@pytest.mark.parametrize("change", [{"cap": 100}, {"nights": False}])
+def test_options_that_a_method_uses_name_its_run(settings, change):
+    settings = {**settings, "method": "efpag"}
+    assert prepared(settings).key() != prepared(settings, **change).key()
+    assert prepared(settings).key() == prepared(settings, users=1000).key()
 
 
 def test_files_enter_by_their_content(settings, tmp_path):
