@@ -5,9 +5,11 @@ error     against the true counts, for a declared number of users: an approximat
 
               error / mean count = sqrt(model^2 + people^2 / mean count + (gain * noise ^ power)^2)
 
-          with noise the deviation of plain noise over the mean count. The four constants of each method were
-          fitted on simulated cities by benchmarks/expected_error.py, which also notes how far off the fit is.
-          `shoal density compare` measures instead.
+          with noise the deviation of plain noise over the mean count. Where the noise has a formula, the last
+          term also stays below the exact noise, which it nears where counts are large: post-processing takes
+          noise off counts near zero. The four constants of each method were fitted on simulated cities by
+          benchmarks/expected_error.py, which also notes how far off the fit is. `shoal density compare`
+          measures instead.
 """
 
 from __future__ import annotations
@@ -80,17 +82,19 @@ def budget_for(plan: DensityPlan, method: Method) -> Budget:
 
 def _expected(method: Method, budget: Budget, setting: Setting, options: MethodOptions) -> ExpectedMethod:
     noise = method.noise(method.build(budget, setting, options)) if method.noise else None
+    exact = None if noise is None else expected_error(noise, setting.zones).mean_absolute
     fit = FITS.get(method.name)
     share = people = None
     if options.users is not None and fit is not None:
         mean = mean_count(options.users, setting)
-        share = relative_error(fit, mean, plain_deviation(noise, budget, setting, options) / mean)
+        plain = plain_deviation(noise, budget, setting, options)
+        share = relative_error(fit, mean, plain / mean, None if exact is None else exact / mean)
         people = share * mean
     return ExpectedMethod(
         method=method.name,
         words=method.words,
         pure=method.pure,
-        noise_people=None if noise is None else expected_error(noise, setting.zones).mean_absolute,
+        noise_people=exact,
         error_people=people,
         error_share=share,
         off_by=None if share is None or fit is None else fit.off_by,
@@ -109,10 +113,13 @@ def plain_deviation(
     return math.sqrt(touched / (2 * budget.left / NANO))
 
 
-def relative_error(fit: Fit, mean: float, noise: float) -> float:
-    """Mean error over mean count.
+def relative_error(fit: Fit, mean: float, noise: float, exact: float | None = None) -> float:
+    """Mean error over mean count; `exact` is the mean size of the noise over it, where that is known.
 
     >>> round(relative_error(Fit(model=0.3, people=0.4, gain=1.0, power=0.5, off_by=1.2), 4.0, 0.04), 3)
     0.412
     """
-    return math.sqrt(fit.model**2 + fit.people**2 / mean + (fit.gain * noise**fit.power) ** 2)
+    drawn = fit.gain * noise**fit.power
+    if exact is not None:
+        drawn = 1 / math.hypot(1 / drawn, 1 / exact)
+    return math.sqrt(fit.model**2 + fit.people**2 / mean + drawn**2)
