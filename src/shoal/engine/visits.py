@@ -4,6 +4,7 @@ For each user, with three independent keys derived from the run key:
   1. in each slot, one of the distinct (time, site) events, uniformly: the smallest F1(user, event);
   2. of these visits at most `ell`, uniformly: the smallest F2(user, slot);
   3. for the one-visit histogram, one of them, uniformly: number F3(user) modulo how many they are.
+Beside them, for the owner's eyes and for the number of visits K: all visits, a user once per site and slot.
 F is SipHash keyed by the secret run key, so the choices are uniform to anyone without it and the same
 in every run with it. The bound is then checked on the chosen visits, by code that shares nothing with
 the choice, before anything is counted.
@@ -18,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 from numba import int64, njit, uint64
 
-from shoal.engine.grouping import by_user
+from shoal.engine.all_visits import find_visits, slot_of_time, sort_small, steps_are_even
+from shoal.engine.grouping import UserOrder, by_user
 from shoal.engine.prf import hash3, split_key
 from shoal.engine.protocol import Sums
 from shoal.errors import GuaranteeError
@@ -60,17 +62,18 @@ class VisitKernel:
         sums = self.zero()
         if batch.num_rows == 0:
             return sums
-        visits = self.choose(batch)
+        users = by_user(batch.column("user"), self.run_key)
+        visits = self.choose(batch, users)
         if not bound_holds(visits.user, visits.slot, visits.kept, visits.one, self.ell):
             raise GuaranteeError("bound-not-held", "a user kept more visits than the plan allows.")
-        users, capped = _count(visits, self.cap, sums["counts"], sums["uncapped"], sums["one_visit"])
-        sums["users"] += users
-        sums["visits_capped"] += capped
+        sums["users"] += _count(visits, sums["counts"], sums["one_visit"])
+        everywhere = find_visits(batch, users, self.edges_us, self.sites)
+        sums["visits_capped"] += _count_all(everywhere, self.cap, sums["uncapped"])
         return sums
 
-    def choose(self, batch: pa.RecordBatch) -> Visits:
-        """The visits of a batch, each user's together."""
-        users = by_user(batch.column("user"), self.run_key)
+    def choose(self, batch: pa.RecordBatch, users: UserOrder | None = None) -> Visits:
+        """One visit per user and slot, each user's together."""
+        users = users or by_user(batch.column("user"), self.run_key)
         purposes = (EVENT_PURPOSE, VISIT_PURPOSE, ONE_PURPOSE)
         keys = np.array([split_key(self.run_key, p) for p in purposes], dtype=np.uint64)
         time_us = batch.column("time_us").to_numpy(zero_copy_only=False)
@@ -87,10 +90,7 @@ class VisitKernel:
 @njit(cache=True, nogil=True)
 def _choose_visits(digest, first, order, time_us, site, edges, ell, keys):
     slots = edges.size - 1
-    step = edges[1] - edges[0]
-    even = True
-    for t in range(slots):
-        even = even and edges[t + 1] - edges[t] == step
+    even = steps_are_even(edges)
     user_of = np.empty(order.size, np.int32)
     slot_of = np.empty(order.size, np.int32)
     site_of = np.empty(order.size, np.int32)
@@ -109,7 +109,7 @@ def _choose_visits(digest, first, order, time_us, site, edges, ell, keys):
             t, s = time_us[row], site[row]
             if s < 0 or t < edges[0] or t >= edges[slots]:
                 continue
-            slot = (t - edges[0]) // step if even else np.searchsorted(edges, t, side="right") - 1
+            slot = slot_of_time(t, edges, even)
             rank = hash3(keys[0, 0], keys[0, 1], digest[u], uint64(t), uint64(s))
             if seen_by[slot] != u:
                 seen_by[slot] = u
@@ -124,7 +124,7 @@ def _choose_visits(digest, first, order, time_us, site, edges, ell, keys):
             best_hash[slot], best_time[slot], best_site[slot] = rank, t, s
         if visited == 0:
             continue
-        _sort(touched, visited)
+        sort_small(touched, visited)
         _keep_smallest(digest[u], touched[:visited], keys[1], ell, kept[n : n + visited])
         single = hash3(keys[2, 0], keys[2, 1], digest[u], uint64(0), uint64(0)) % uint64(visited)
         one[n + int64(single)] = True
@@ -132,21 +132,6 @@ def _choose_visits(digest, first, order, time_us, site, edges, ell, keys):
             user_of[n], slot_of[n], site_of[n] = u, touched[v], best_site[touched[v]]
             n += 1
     return user_of[:n], slot_of[:n], site_of[:n], kept[:n], one[:n]
-
-
-@njit(cache=True, nogil=True)
-def _sort(slots, n):
-    """Ascending, in place; by insertion, since most users have a dozen visits."""
-    if n > 64:
-        slots[:n] = np.sort(slots[:n])
-        return
-    for i in range(1, n):
-        slot = slots[i]
-        j = i - 1
-        while j >= 0 and slots[j] > slot:
-            slots[j + 1] = slots[j]
-            j -= 1
-        slots[j + 1] = slot
 
 
 @njit(cache=True, nogil=True)
@@ -199,21 +184,26 @@ def bound_holds(user, slot, kept, one, ell):
 
 
 @njit(cache=True, nogil=True)
-def _count(chosen, cap, counts, uncapped, one_visit):
+def _count(chosen, counts, one_visit):
     user, slot, site, kept, one = chosen
     users = 0
-    visits = 0
-    of_user = 0
     for i in range(user.size):
-        if i == 0 or user[i] != user[i - 1]:
-            users += 1
-            of_user = 0
-        of_user += 1
-        if of_user <= cap:
-            visits += 1
-        uncapped[site[i], slot[i]] += 1
+        users += i == 0 or user[i] != user[i - 1]
         if kept[i]:
             counts[site[i], slot[i]] += 1
         if one[i]:
             one_visit[site[i]] += 1
-    return users, visits
+    return users
+
+
+@njit(cache=True, nogil=True)
+def _count_all(visits, cap, uncapped):
+    """All visits per site and slot; returns the sum over users of min(visits, cap)."""
+    user, slot, site = visits
+    total = 0
+    of_user = 0
+    for i in range(user.size):
+        of_user = of_user + 1 if i > 0 and user[i] == user[i - 1] else 1
+        total += of_user <= cap
+        uncapped[site[i], slot[i]] += 1
+    return total

@@ -17,7 +17,7 @@ class BoundedVisits:
     counts: np.ndarray = field(repr=False)  # int64 [sites, slots], at most ell visits per user
     one_visit: np.ndarray = field(repr=False)  # int64 [sites], one uniformly chosen visit per user
     users: int = field(repr=False)
-    visits_capped: int = field(repr=False)  # sum over users of min(visits, cap)
+    visits_capped: int = field(repr=False)  # sum over users of min(all visits, cap); once per site and slot
     ell: int
     cap: int
 
@@ -26,4 +26,4 @@ class BoundedVisits:
 class ExactDensity:
     """Visits per site and slot with no cap per user: for the owner's eyes, never a release."""
 
-    counts: np.ndarray = field(repr=False)  # int64 [sites, slots], once per user and slot
+    counts: np.ndarray = field(repr=False)  # int64 [sites, slots], once per user, site and slot

@@ -1,0 +1,230 @@
+"""Sums of all visits of a user, each user clipped in the norm of what is measured.
+
+A view M turns a user's visits x into groups x columns. The kernel gives each user the weight
+  floor(WEIGHT min(1, clip / |M x|)) / WEIGHT
+and sums integer-weighted visits per place and slot; the driver applies M to the sum, exactly, and rounds
+once. So one user adds a vector of norm at most `clip` before rounding.
+  |M x|^2 = sum over pairs of visits of G[place, place'] Q[slot, slot'],  G = A'A, Q = B B'.
+It is computed in floating point and raised by a bound on the error: products of the Gram matrices are
+below sqrt(G_ii Q_ii G_jj Q_jj) in size (Cauchy and Schwarz), so with n visits and q columns the error is
+below (n^2 + q + 16) 2^-52 (sum_i sqrt(G_ii Q_ii))^2.
+The bound is checked on every sixteenth user by another way: the measured vector itself, without a Gram.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+from numba import njit, uint64
+
+from shoal.engine.all_visits import find_visits
+from shoal.engine.grouping import by_user
+from shoal.engine.prf import hash3, split_key
+from shoal.engine.protocol import Engine, Progress, Sums
+from shoal.errors import GuaranteeError
+from shoal.stages.clipped import STEP, TIME_LATTICE, WEIGHT, ClippedSum, View
+
+DENSE_PLACES = 4096  # up to here G is a table; beyond, places share few groups and lists are compared
+LIMB = 24  # bits
+THIN_PURPOSE = 5
+CHECKED = 16  # one user in so many is measured again
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClippedKernel:
+    """Integer-weighted visits per place and slot of user-complete batches."""
+
+    edges_us: np.ndarray
+    places: int
+    most: int  # visits per user that enter at all
+    space: scipy.sparse.csc_array = field(repr=False)  # float64 [groups, places]
+    time: np.ndarray = field(repr=False)  # float64 [slots, columns]
+    gram: np.ndarray = field(repr=False)  # G, or an empty table where lists are compared
+    quad: np.ndarray = field(repr=False)  # Q
+    clip: float
+    run_key: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, view: View, *, edges_us: np.ndarray, places: int, most: int, run_key: bytes) -> ClippedKernel:
+        space = scipy.sparse.csc_array(view.space / view.space_lattice)
+        space.sort_indices()
+        time = view.time / TIME_LATTICE
+        dense = places <= DENSE_PLACES
+        gram = np.asarray((space.T @ space).todense()) if dense else np.empty((0, 0))
+        return cls(
+            edges_us=edges_us,
+            places=places,
+            most=most,
+            space=space,
+            time=time,
+            gram=np.ascontiguousarray(gram),
+            quad=time @ time.T,
+            clip=view.clip,
+            run_key=run_key,
+        )
+
+    def zero(self) -> Sums:
+        return {"units": np.zeros((self.places, self.edges_us.size - 1), np.int64)}
+
+    def __call__(self, batch: pa.RecordBatch) -> Sums:
+        sums = self.zero()
+        if batch.num_rows == 0:
+            return sums
+        users = by_user(batch.column("user"), self.run_key)
+        visits = find_visits(batch, users, self.edges_us, self.places)
+        user, slot, place = thin(*visits, users.digest, self.most, split_key(self.run_key, THIN_PURPOSE))
+        lists = (self.space.indptr, self.space.indices, self.space.data)
+        weight = _weights(user, slot, place, self.gram, *lists, self.quad, self.time.shape[1], self.clip)
+        if not clip_holds(user, slot, place, weight, *lists, self.time, self.clip, CHECKED):
+            raise GuaranteeError("bound-not-held", "a user adds more than the clip allows.")
+        _add(slot, place, weight, sums["units"])
+        return sums
+
+
+def clipped_sum(
+    engine: Engine,
+    events: Iterable[pa.RecordBatch],
+    view: View,
+    kernel: ClippedKernel,
+    progress: Progress | None = None,
+) -> ClippedSum:
+    """M applied to the sum over clipped users, exactly, then rounded to steps."""
+    units = engine.sum_users(events, kernel, progress)["units"]
+    return ClippedSum(values=apply_view(units, view), clip=view.clip)
+
+
+def apply_view(units: np.ndarray, view: View) -> np.ndarray:
+    """round(STEP M units), int64 [groups, columns], with every product and sum exact."""
+    largest = int(view.space.sum(axis=1).max(initial=0)) if view.space.nnz else 0
+    if float(np.abs(units).max(initial=0)) * max(largest, 1) >= 2.0**62:
+        raise GuaranteeError("weights-overflow", "the sums are too large for 64-bit integers.")
+    if np.abs(view.time).max(initial=0) * max(len(view.time), 1) >= 2 ** (62 - LIMB):
+        raise GuaranteeError("weights-overflow", "the columns of a view are too large for 64-bit integers.")
+    grouped = np.asarray(view.space @ units)  # int64, in 1 / (space_lattice WEIGHT)
+    mask = 2**LIMB - 1
+    total = np.zeros(view.shape, dtype=object)
+    for limb in range(3):
+        part = (grouped >> (LIMB * limb)) & mask
+        total = total + (part @ view.time).astype(object) * 2 ** (LIMB * limb)
+    unit = view.space_lattice * WEIGHT * TIME_LATTICE // STEP
+    rounded = (total + unit // 2) // unit
+    return rounded.astype(np.int64)
+
+
+@njit(cache=True, nogil=True)
+def thin(user, slot, place, digest, most, key):
+    """At most `most` visits per user, those with the smallest keyed hashes: bounds the pairs looked at."""
+    kept = np.ones(user.size, np.bool_)
+    start = 0
+    while start < user.size:
+        stop = start
+        while stop < user.size and user[stop] == user[start]:
+            stop += 1
+        if stop - start > most:
+            ranks = np.empty(stop - start, np.uint64)
+            for i in range(start, stop):
+                ranks[i - start] = hash3(key[0], key[1], digest[user[i]], uint64(slot[i]), uint64(place[i]))
+            kept[start:stop] = False
+            kept[start + np.argsort(ranks, kind="mergesort")[:most]] = True
+        start = stop
+    return user[kept], slot[kept], place[kept]
+
+
+@njit(cache=True, nogil=True)
+def _weights(user, slot, place, gram, indptr, indices, entries, quad, columns, clip):
+    """Each visit's user weight, in 1 / WEIGHT."""
+    weight = np.empty(user.size, np.int64)
+    start = 0
+    while start < user.size:
+        stop = start
+        while stop < user.size and user[stop] == user[start]:
+            stop += 1
+        norm2 = _norm2(slot[start:stop], place[start:stop], gram, indptr, indices, entries, quad, columns)
+        share = 1.0
+        if norm2 > clip * clip:
+            share = clip / np.sqrt(norm2) * (1.0 - 2.0**-48)
+        weight[start:stop] = int(share * WEIGHT)
+        start = stop
+    return weight
+
+
+@njit(cache=True, nogil=True)
+def _norm2(slot, place, gram, indptr, indices, entries, quad, columns):
+    """An upper bound of |M x|^2, above it by far less than a thousandth."""
+    total = 0.0
+    sizes = 0.0
+    for i in range(slot.size):
+        s, t = place[i], slot[i]
+        own = _inner(s, s, gram, indptr, indices, entries) * quad[t, t]
+        total += own
+        sizes += np.sqrt(own)
+        for j in range(i + 1, slot.size):
+            inner = _inner(s, place[j], gram, indptr, indices, entries)
+            if inner != 0.0:
+                total += 2.0 * inner * quad[t, slot[j]]
+    error = (slot.size**2 + columns + 16) * 2.0**-52
+    return max(total, 0.0) + error * sizes * sizes
+
+
+@njit(cache=True, nogil=True)
+def _inner(s, other, gram, indptr, indices, entries):
+    if gram.size:
+        return gram[s, other]
+    i, j = indptr[s], indptr[other]
+    total = 0.0
+    while i < indptr[s + 1] and j < indptr[other + 1]:
+        if indices[i] == indices[j]:
+            total += entries[i] * entries[j]
+            i += 1
+            j += 1
+        elif indices[i] < indices[j]:
+            i += 1
+        else:
+            j += 1
+    return total
+
+
+@njit(cache=True, nogil=True)
+def clip_holds(user, slot, place, weight, indptr, indices, entries, time, clip, every):
+    """Measure one user in `every` directly: the weighted vector M x, group by group."""
+    groups = 0
+    for g in indices:
+        groups = max(groups, g + 1)
+    row_of = np.full(groups, -1, np.int64)
+    start = 0
+    number = 0
+    while start < user.size:
+        stop = start
+        while stop < user.size and user[stop] == user[start]:
+            stop += 1
+        if number % every == 0:
+            touched = 0
+            for i in range(start, stop):
+                for k in range(indptr[place[i]], indptr[place[i] + 1]):
+                    if row_of[indices[k]] < 0:
+                        row_of[indices[k]] = touched
+                        touched += 1
+            vector = np.zeros((touched, time.shape[1]))
+            for i in range(start, stop):
+                for k in range(indptr[place[i]], indptr[place[i] + 1]):
+                    row = row_of[indices[k]]
+                    for c in range(time.shape[1]):
+                        vector[row, c] += entries[k] * time[slot[i], c] * weight[i] / WEIGHT
+            if np.sqrt((vector * vector).sum()) > clip * (1.0 + 1e-9):
+                return False
+            for i in range(start, stop):
+                for k in range(indptr[place[i]], indptr[place[i] + 1]):
+                    row_of[indices[k]] = -1
+        number += 1
+        start = stop
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _add(slot, place, weight, units):
+    for i in range(slot.size):
+        units[place[i], slot[i]] += weight[i]

@@ -1,0 +1,59 @@
+"""Clipped sums: what the engine hands over where all visits count and each user is clipped in a norm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse
+
+WEIGHT = 2**12  # a user's weight is a whole number of 1 / WEIGHT
+TIME_LATTICE = 2**20  # columns of a view are whole numbers of 1 / TIME_LATTICE
+STEP = 2**20  # a clipped sum is rounded to whole numbers of 1 / STEP
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class View:
+    """What is measured of users' visits x (places x slots): M x = space x time, in whole numbers.
+
+    `clip` bounds the Euclidean norm of what one user adds, where a visit alone in its group and at a
+    column of norm 1 has norm 1. A view is public, or comes from noisy answers: never from visits.
+    """
+
+    space: scipy.sparse.csr_array = field(repr=False)  # int64 [groups, places], in 1 / space_lattice
+    space_lattice: int
+    time: np.ndarray = field(repr=False)  # int64 [slots, columns], in 1 / TIME_LATTICE
+    clip: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Groups and columns."""
+        return len(self.space.indptr) - 1, self.time.shape[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedSum:
+    """Sum over users of their clipped measurement, rounded to steps; private and exact."""
+
+    values: np.ndarray = field(repr=False)  # int64 [groups, columns], in 1 / STEP
+    clip: float  # norm of one user's part before rounding
+
+
+class UserVisits(Protocol):
+    """All visits of all users, behind a door that lets only bounded sums out."""
+
+    @property
+    def users(self) -> int:
+        """Number of users with a visit: one user changes it by 1."""
+        ...
+
+    @property
+    def visits(self) -> int:
+        """Sum over users of min(visits, cap)."""
+        ...
+
+    @property
+    def cap(self) -> int: ...
+
+    def clipped(self, view: View) -> ClippedSum: ...

@@ -1,0 +1,143 @@
+"""Clipped sums against the plain formula, the bound by brute force, and exact products."""
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse
+
+from shoal.engine.clipped import ClippedKernel, apply_view, clip_holds, clipped_sum
+from shoal.engine.duck import DuckEngine
+from shoal.stages.clipped import STEP, TIME_LATTICE, WEIGHT, View
+
+HOUR = 3_600_000_000
+LATTICE = 2**20
+
+
+def batch(rows):
+    users, times, sites = zip(*rows, strict=True) if rows else ((), (), ())
+    return pa.record_batch(
+        {
+            "user": pa.array(users, pa.int64()),
+            "time_us": pa.array(times, pa.int64()),
+            "site": pa.array(sites, pa.int32()),
+        }
+    )
+
+
+def view_of(generator, groups=3, places=5, slots=6, columns=4, clip=1.0):
+    space = generator.integers(0, LATTICE // groups, (groups, places))
+    space[generator.random((groups, places)) < 0.4] = 0
+    time = generator.integers(-TIME_LATTICE, TIME_LATTICE, (slots, columns))
+    return View(
+        space=scipy.sparse.csr_array(space.astype(np.int64)),
+        space_lattice=LATTICE,
+        time=time.astype(np.int64),
+        clip=clip,
+    )
+
+
+def kernel_of(view, places=5, slots=6, most=100, key=bytes(16)):
+    edges = np.arange(slots + 1, dtype=np.int64) * HOUR
+    return ClippedKernel.of(view, edges_us=edges, places=places, most=most, run_key=key)
+
+
+def rows_of(generator, users=12, places=5, slots=6):
+    return [
+        (int(u), int(generator.integers(0, slots)) * HOUR + k, int(generator.integers(0, places)))
+        for k, u in enumerate(generator.integers(0, users, 120))
+    ]
+
+
+def measured(rows, view):
+    """Each user's M x, from the definition."""
+    space, time = view.space.toarray() / view.space_lattice, view.time / TIME_LATTICE
+    vectors = {}
+    for user in {user for user, _, _ in rows}:
+        x = np.zeros((space.shape[1], time.shape[0]))
+        for site, slot in {(site, t // HOUR) for u, t, site in rows if u == user}:
+            x[site, slot] = 1
+        vectors[user] = (x, space @ x @ time)
+    return vectors
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("clip", [0.3, 2.0, 50.0])
+def test_sums_are_of_clipped_users(seed, clip):
+    generator = np.random.default_rng(seed)
+    view, rows = view_of(generator, clip=clip), rows_of(generator)
+    units = kernel_of(view)(batch(rows))["units"]
+    expected = np.zeros_like(units)
+    for x, vector in measured(rows, view).values():
+        share = min(1.0, clip / max(np.linalg.norm(vector), 1e-12))
+        expected += (np.floor(WEIGHT * share * (1 - 1e-12)) * x).astype(np.int64)
+    assert np.abs(units - expected).max() <= 12  # a user's weight may fall by one at a whole number
+    assert (units != 0).any()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_user_moves_the_sum_by_at_most_the_clip(seed):
+    generator = np.random.default_rng(seed)
+    view, rows = view_of(generator, clip=0.7), rows_of(generator)
+    without = clipped_sum(DuckEngine(threads=1), [batch(rows)], view, kernel_of(view)).values
+    heavy = [(99, slot * HOUR, site) for slot in range(6) for site in range(5)]
+    for added in (heavy, heavy[:3], [(99, 0, 1)]):
+        sums = clipped_sum(DuckEngine(threads=1), [batch(rows + added)], view, kernel_of(view))
+        moved = sums.values - without
+        assert np.linalg.norm(moved) <= 0.7 * STEP + np.sqrt(moved.size)
+        assert sums.clip == 0.7
+    assert np.linalg.norm(
+        clipped_sum(DuckEngine(threads=1), [batch(heavy)], view, kernel_of(view)).values
+    ) > (0.69 * STEP)
+
+
+def test_lists_of_groups_give_the_same_sums_as_a_table(monkeypatch):
+    generator = np.random.default_rng(3)
+    view, rows = view_of(generator), rows_of(generator)
+    table = kernel_of(view)(batch(rows))["units"]
+    monkeypatch.setattr("shoal.engine.clipped.DENSE_PLACES", 0)
+    lists = kernel_of(view)(batch(rows))["units"]
+    assert np.abs(table - lists).max() <= 12
+    assert lists.sum() > 0
+
+
+def test_order_splits_and_repeats_do_not_matter():
+    generator = np.random.default_rng(4)
+    view, rows = view_of(generator), rows_of(generator)
+    expected = clipped_sum(DuckEngine(threads=1), [batch(rows)], view, kernel_of(view)).values
+    mixed = [rows[i] for i in generator.permutation(len(rows))] + rows[:50]
+    parts = [batch(mixed[i : i + 7]) for i in range(0, len(mixed), 7)]
+    assert (clipped_sum(DuckEngine(threads=2), parts, view, kernel_of(view)).values == expected).all()
+
+
+def test_at_most_so_many_visits_of_a_user_enter():
+    generator = np.random.default_rng(5)
+    view = view_of(generator, clip=1e6)
+    heavy = [(1, slot * HOUR, site) for slot in range(6) for site in range(5)]
+    units = kernel_of(view, most=4)(batch(heavy))["units"]
+    assert units.sum() == 4 * WEIGHT
+
+
+def test_a_user_above_the_clip_is_noticed():
+    generator = np.random.default_rng(6)
+    view = view_of(generator)
+    kernel = kernel_of(view)
+    lists = (kernel.space.indptr, kernel.space.indices, kernel.space.data)
+    user, slot, place = np.zeros(6, np.int32), np.arange(6, dtype=np.int32), np.ones(6, np.int32)
+    norm = np.linalg.norm(kernel.space.toarray()[:, [1]] @ kernel.time.sum(axis=0)[None])
+    fits = np.full(6, int(WEIGHT / max(norm, 1.0)), np.int64)
+    assert clip_holds(user, slot, place, fits, *lists, kernel.time, 1.0, 1)
+    assert not clip_holds(user, slot, place, fits * 2 + 9, *lists, kernel.time, 1.0, 1)
+
+
+def test_products_are_exact_where_floats_are_not():
+    generator = np.random.default_rng(7)
+    view = view_of(generator)
+    units = generator.integers(0, 2**38, (5, 6))
+    got = apply_view(units, view)
+    space, time = view.space.toarray().astype(object), view.time.astype(object)
+    whole = space @ units.astype(object) @ time
+    unit = view.space_lattice * WEIGHT * TIME_LATTICE
+    for exact, value in zip(whole.ravel(), got.ravel(), strict=True):
+        assert abs(Fraction(int(exact) * STEP, unit) - int(value)) <= Fraction(1, 2)
