@@ -36,9 +36,9 @@ def print_comparison(told: dict[str, Any], page: Path, figures: Path, as_json: b
 
 FIGURES = (
     "MRE: mean relative error. corr.: correlation over the slots of a zone. EMD: how far the average person "
-    "is moved on the map. people off: per zone and slot. covered: true counts inside their 95 % interval.\n"
+    "is moved on the map. off by: people per zone and slot. covered: true counts in their 95 % interval.\n"
 )
-HEADINGS = ("MRE", "corr.", "EMD m", "bias", "people off", "covered", "s")
+HEADINGS = ("MRE", "corr.", "EMD m", "bias", "off by", "covered")
 FORMS = {
     "mre": ".3f",
     "pc": ".3f",
@@ -46,16 +46,14 @@ FORMS = {
     "bias": "+.1%",
     "mae": ",.1f",
     "coverage": ".1%",
-    "seconds": ".2f",
 }
 
 
 def _table(told: dict[str, Any]):
     """Releases by epsilon, then what is there for comparison only, without an epsilon."""
-    from rich.box import SIMPLE
     from rich.table import Table
 
-    table = Table(box=SIMPLE, pad_edge=False)
+    table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("epsilon", justify="right", no_wrap=True)
     table.add_column("method", no_wrap=True)
     for heading in HEADINGS:
@@ -70,7 +68,7 @@ def _table(told: dict[str, Any]):
             words = "none" if epsilon is None else f"{epsilon:g}"
             figures = (_number(row[name], form) for name, form in FORMS.items())
             table.add_row(words, row["method"], *figures, style="dim" if epsilon is None else None)
-        table.add_section()
+        table.add_row()
     return table
 
 
@@ -80,7 +78,7 @@ def _once(rows: list[dict[str, Any]], told: dict[str, Any]) -> list[dict[str, An
     kept: dict[str, dict[str, Any]] = {}
     for row in rows:
         name = row["method"]
-        label = name if name in free else f"{name}, as for {row['set_at']:g}"
+        label = name if name in free else f"{name} ({row['set_at']:g})"
         kept.setdefault(label, {**row, "method": label})
     return sorted(kept.values(), key=lambda row: row["method"])
 
@@ -95,6 +93,8 @@ def _methods(told: dict[str, Any]):
     for method in told["methods"]:
         words = f"{method['words']}."
         if method["kind"] != "release":
+            if method["set_by_epsilon"]:
+                words += " In brackets: what its authors call epsilon."
             words += f" [yellow]For comparison only.[/yellow] {escape(method['guarantee'])}"
         table.add_row(method["name"], words)
     return table

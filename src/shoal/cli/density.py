@@ -74,8 +74,6 @@ def run(
     times without a zone of their own.
     """
     from shoal.cli.density_words import print_dry_run, print_result
-    from shoal.engine.duck import DuckEngine
-    from shoal.flows.density import run_density
     from shoal.flows.plan import DensityPlan, merge, read_plan
     from shoal.flows.prepare import prepare_density
     from shoal.privacy.ledger import open_ledger
@@ -86,6 +84,9 @@ def run(
     if dry_run:
         print_dry_run(prepared, ledger, as_json)
         return
+    from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
+    from shoal.flows.density import run_density
+
     with Bars(quiet=as_json) as bars:
         engine = DuckEngine(threads=threads)
         result = run_density(prepared, ledger, engine=engine, progress=bars, confirm=bars.confirm)

@@ -11,20 +11,20 @@ if TYPE_CHECKING:
 
 def print_expected(users: int | None, setting: Setting, chosen: str, methods: list[ExpectedMethod]) -> None:
     """A line per method that can be released, the chosen one marked; what was assumed below."""
-    from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False)
     title = "Methods at this price"
     title += "" if users is None else f", for about {users:,} users"
-    table = Table(box=SIMPLE, pad_edge=False, title=title, title_justify="left", title_style="bold")
+    console.print(f"\n[bold]{title}[/bold]")
+    table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", no_wrap=True)
     table.add_column("method", no_wrap=True)
     table.add_column("noise", justify="right", no_wrap=True)
     if users is not None:
         table.add_column("error", justify="right", no_wrap=True)
-        table.add_column("of the mean", justify="right", no_wrap=True)
+        table.add_column("of mean", justify="right", no_wrap=True)
     table.add_column("")
     for each in _ordered(methods, users):
         figures = [_people(each.noise_people)]
@@ -35,7 +35,7 @@ def print_expected(users: int | None, setting: Setting, chosen: str, methods: li
         style = "bold" if mark else None
         table.add_row(mark, each.method, *figures, each.words, style=style)
     console.print(table)
-    console.print(_assumed(users, setting, methods), style="dim", soft_wrap=True)
+    console.print(f"\n{_assumed(users, setting, methods)}", style="dim", soft_wrap=True)
 
 
 def _ordered(methods: list[ExpectedMethod], users: int | None) -> list[ExpectedMethod]:
@@ -59,10 +59,10 @@ def _assumed(users: int | None, setting: Setting, methods: list[ExpectedMethod])
     )
     if users is None:
         return noise + "--users N (an order of magnitude) adds the error to expect against the true counts."
-    off = max((each.off_by for each in methods if each.off_by), default=1.0)
+    off = [each.off_by for each in methods if each.off_by] or [1.0]
     return noise + (
         "error: approximate, against the true counts, fitted on simulated cities at ell 30 (nine of ten "
-        f"there lie within a factor of {off:.2g}). Assumed: {VISITS_PER_WEEK:g} visits per user and week, so "
-        f"{mean_count(users, setting):,.3g} people per zone and slot on average. "
-        "`shoal density compare` measures it on a simulated city on your zones."
+        f"there lie within a factor of {min(off):.2g} to {max(off):.2g}, by method). Assumed: "
+        f"{VISITS_PER_WEEK:g} visits per user and week, so {mean_count(users, setting):,.3g} people per zone "
+        "and slot on average. `shoal density compare` measures it on a simulated city on your zones."
     )

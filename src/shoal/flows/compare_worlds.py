@@ -10,7 +10,7 @@ from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Engine
 from shoal.errors import GeometryError, PlanError
 from shoal.events.simulate import preset_named
-from shoal.events.simulate.memory import can_simulate, simulate_in_memory
+from shoal.events.simulate.memory import can_simulate, simulate_in_memory, whole_weeks
 from shoal.flows.counting import Counting
 from shoal.flows.density import DensityBuild
 from shoal.flows.plan import WindowPlan, part_of
@@ -79,6 +79,7 @@ def simulated_world(
         setting_of(geography, clock),
         run_key=SeededNoise(seed).run_key(),
         progress=tell,
+        rows=round(users * preset.visits_mean * whole_weeks(clock)[1]),
     )
     sites = "" if geography.sites is None else f", {geography.sites.count:,} sites"
     ground = f"{geography.zones.count:,} zones{sites}, {clock.slots} slots"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shoal.engine.duck import DuckEngine
@@ -199,7 +199,8 @@ def _experiment(making: DensityBuild, ledger: Ledger, owner: Path) -> Committed:
     making.check()
     out = owner / f"seeded-{plan.seed}"
     ledger.disclose(plan.population, "seeded density, not for publication", str(out))  # before it is seen
-    path = write_for_owner(out, lambda folder: making(folder, noise))
+    tuned = ledger.is_tuned(plan.population)
+    path = write_for_owner(out, lambda folder: replace(making(folder, noise), tuned_on_private_data=tuned))
     return Committed(path=path, manifest_sha256=sha256_file(path / "manifest.json"), reused=False)
 
 

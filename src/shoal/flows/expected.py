@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from shoal.flows.expected_fit import FITS, VISITS_PER_WEEK, Fit
 from shoal.flows.method import Method, MethodOptions, NoiseOfCount
 from shoal.flows.methods import METHODS
-from shoal.flows.plan import DEFAULT_DELTA, DensityPlan
-from shoal.privacy.accounting import NANO, nano
+from shoal.flows.plan import DensityPlan
+from shoal.privacy.accounting import NANO
 from shoal.privacy.budget import Budget
 from shoal.space.setting import Setting
 
@@ -69,15 +69,7 @@ def mean_count(users: int, setting: Setting) -> float:
 def expected_methods(plan: DensityPlan, setting: Setting) -> list[ExpectedMethod]:
     """Every method that can be released, at the plan's price."""
     options = plan.options()
-    return [_expected(method, budget_for(plan, method), setting, options) for method in METHODS.values()]
-
-
-def budget_for(plan: DensityPlan, method: Method) -> Budget:
-    """The plan's price for another method: the same rho, or the same epsilon with a delta if it has one."""
-    if plan.rho is not None:
-        left = nano(plan.rho)
-        return Budget(math.isqrt(2 * left * NANO), pure=True) if method.pure else Budget(left, pure=False)
-    return Budget.of(plan.epsilon or 0.0, None if method.pure else plan.delta or DEFAULT_DELTA)
+    return [_expected(method, plan.budget(method), setting, options) for method in METHODS.values()]
 
 
 def _expected(method: Method, budget: Budget, setting: Setting, options: MethodOptions) -> ExpectedMethod:

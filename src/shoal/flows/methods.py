@@ -54,7 +54,7 @@ METHODS: dict[str, Method] = _by_name(
     (
         Method(
             name="efpag",
-            words="clusters of cells in the frequency domain, Gaussian noise, scaled totals, smooth nights",
+            words="clusters of cells, few waves each, Gaussian noise",
             pure=False,
             build=make.efpag,
             finish=make.finish_scheme,
@@ -64,7 +64,7 @@ METHODS: dict[str, Method] = _by_name(
         ),
         Method(
             name="efpag-basic",
-            words="the same before its improvements: totals of the kept visits, nights as they are",
+            words="efpag before its improvements",
             pure=False,
             build=make.efpag_basic,
             finish=make.finish_scheme_basic,
@@ -73,7 +73,7 @@ METHODS: dict[str, Method] = _by_name(
         ),
         Method(
             name="efpag-repaired",
-            words=f"efpag with larger clusters, totals of the kept visits, ell {make.REPAIRED_ELL}",
+            words=f"efpag with larger clusters, ell {make.REPAIRED_ELL}",
             pure=False,
             build=make.efpag_repaired,
             finish=make.finish_scheme,
@@ -93,7 +93,7 @@ METHODS: dict[str, Method] = _by_name(
         ),
         Method(
             name="gaussian",
-            words="plain counts with Gaussian noise (GPA)",
+            words="plain counts, Gaussian noise (GPA)",
             pure=False,
             build=make.gaussian,
             finish=make.finish_plain,
@@ -103,7 +103,7 @@ METHODS: dict[str, Method] = _by_name(
         ),
         Method(
             name="laplace",
-            words="plain counts with Laplace noise, pure (LPA)",
+            words="plain counts, Laplace noise, pure (LPA)",
             pure=True,
             build=make.laplace,
             finish=make.finish_plain,
@@ -113,7 +113,7 @@ METHODS: dict[str, Method] = _by_name(
         ),
         Method(
             name="fpa",
-            words="the slowest waves of each zone with Gaussian noise (FPA)",
+            words="the slowest waves of each zone, Gaussian noise",
             pure=False,
             build=make.fpa,
             finish=make.finish_plain,
@@ -122,7 +122,7 @@ METHODS: dict[str, Method] = _by_name(
         ),
         Method(
             name="fpa-laplace",
-            words="the slowest waves of each zone with Laplace noise, pure (FPA)",
+            words="the slowest waves of each zone, Laplace noise, pure",
             pure=True,
             build=make.fpa_laplace,
             finish=make.finish_plain,
@@ -131,7 +131,7 @@ METHODS: dict[str, Method] = _by_name(
         ),
         Method(
             name="scm-cap",
-            words="counts with Laplace noise for ell visits, pure (SCM, cap level: the same as laplace)",
+            words="laplace under its name in SCM (cap level)",
             pure=True,
             build=make.laplace,
             finish=make.finish_plain,
@@ -141,7 +141,7 @@ METHODS: dict[str, Method] = _by_name(
         ),
         Method(
             name="scm-full",
-            words="counts with Laplace noise for a visit in every zone and slot, pure (SCM, full level)",
+            words="noise for a visit in every zone and slot, pure",
             pure=True,
             build=make.scm_full,
             finish=make.finish_plain,

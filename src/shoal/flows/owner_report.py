@@ -13,7 +13,7 @@ import numpy as np
 
 from shoal.metrics.density import density_utility
 from shoal.privacy.ledger import Ledger
-from shoal.privacy.ledger.amounts import show_nano
+from shoal.privacy.ledger.amounts import cost_nano, show_nano
 from shoal.release.density_files import read_density
 from shoal.release.folder import Committed
 from shoal.release.report.density import DensityReportInputs, write_density_report
@@ -103,9 +103,8 @@ def _plain(value: float) -> float | None:
 
 def _budget(ledger: Ledger, prepared: PreparedDensity) -> dict:
     population = ledger.state().population(prepared.plan.population)
-    loss = prepared.mechanism.loss()
-    cost = loss.rho_nano if population.currency == "rho" else loss.pure_epsilon_nano or 0
-    paid = 0 if prepared.plan.seed is not None else cost
+    seeded = prepared.plan.seed is not None
+    paid = 0 if seeded else cost_nano(prepared.mechanism.loss(), population.currency)
     return {
         "population": population.name,
         "currency": population.currency,

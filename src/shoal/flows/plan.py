@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from shoal.errors import PlanError
 from shoal.events.schema import SourcePlan
-from shoal.flows.methods import MethodOptions, method_named
+from shoal.flows.methods import Method, MethodOptions, method_named
 from shoal.privacy.accounting import NANO, check_delta, check_epsilon, nano
 from shoal.privacy.budget import Budget
 from shoal.privacy.unit import Unit
@@ -114,11 +114,12 @@ class DensityPlan:
         """What the plan declares about its method."""
         return MethodOptions(**{each.name: getattr(self, each.name) for each in fields(MethodOptions)})
 
-    def budget(self) -> Budget:
-        """What the release may spend."""
+    def budget(self, method: Method | None = None) -> Budget:
+        """What the release may spend; by another method, the same epsilon or rho."""
+        pure = (method or method_named(self.method)).pure
         if self.rho is None:
-            return Budget.of(self.epsilon or 0.0, self.delta)
-        if self.delta is not None:
+            return Budget.of(self.epsilon or 0.0, None if pure else self.delta or DEFAULT_DELTA)
+        if not pure:
             return Budget(nano(self.rho), pure=False)
         # epsilon-DP costs epsilon^2 / 2 in rho: the largest whole epsilon within it
         return Budget(isqrt(2 * nano(self.rho) * NANO), pure=True)

@@ -4,7 +4,7 @@ import pytest
 
 from shoal.flows.compare import ComparePlan, compare
 from shoal.flows.compare_worlds import simulated_world
-from shoal.flows.expected import budget_for, expected_methods, mean_count
+from shoal.flows.expected import expected_methods, mean_count
 from shoal.flows.expected_fit import FITS
 from shoal.flows.method import MethodOptions
 from shoal.flows.methods import METHODS
@@ -75,8 +75,8 @@ def test_more_budget_and_more_people_never_look_worse(world):
 
 def test_other_methods_are_shown_at_the_same_price():
     by_rho = plan(rho=0.02)
-    assert budget_for(by_rho, METHODS["gaussian"]).left == 20_000_000
-    assert budget_for(by_rho, METHODS["laplace"]).left == int(0.2 * 10**9)
+    assert by_rho.budget(METHODS["gaussian"]).left == 20_000_000
+    assert by_rho.budget(METHODS["laplace"]).left == int(0.2 * 10**9)
     pure = plan(epsilon=0.5, method="laplace")
-    assert budget_for(pure, METHODS["gaussian"]).left == rho_for(0.5, 1e-6)
-    assert budget_for(pure, METHODS["laplace"]).left == 500_000_000
+    assert pure.budget(METHODS["gaussian"]).left == rho_for(0.5, 1e-6)
+    assert pure.budget(METHODS["laplace"]).left == 500_000_000
