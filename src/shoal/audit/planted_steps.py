@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from shoal.audit.pipelines import DensityPipeline, table_bytes
 from shoal.engine.density import bound_visits, exact_counts
+from shoal.engine.grouping import UserOrder
 from shoal.engine.visits import VisitKernel, Visits
 from shoal.postprocess.density import estimate_density
 from shoal.space.weights import AreaWeights
@@ -21,15 +22,15 @@ from shoal.stages.noisy import DensityEstimate, NoisyCounts
 class KeepsOneMore(VisitKernel):
     """Chooses ell + 1 visits; the check of the bound still stands."""
 
-    def choose(self, batch: pa.RecordBatch) -> Visits:
+    def choose(self, batch: pa.RecordBatch, users: UserOrder | None = None) -> Visits:
         return VisitKernel.choose(replace(self, ell=self.ell + 1), batch)
 
 
 class TwiceInASlot(VisitKernel):
     """Hands every visit over twice; the check of the bound still stands."""
 
-    def choose(self, batch: pa.RecordBatch) -> Visits:
-        visits = Visits(*(np.repeat(column, 2) for column in super().choose(batch)))
+    def choose(self, batch: pa.RecordBatch, users: UserOrder | None = None) -> Visits:
+        visits = Visits(*(np.repeat(column, 2) for column in super().choose(batch, users)))
         visits.one[1::2] = False
         return visits
 

@@ -164,7 +164,7 @@ def test_the_bound_check_refuses(name):
 
 def test_a_kernel_that_keeps_too_much_is_stopped(monkeypatch):
     choose = VisitKernel.choose
-    monkeypatch.setattr(VisitKernel, "choose", lambda self, b: choose(kernel(ell=3), b))
+    monkeypatch.setattr(VisitKernel, "choose", lambda self, b, users=None: choose(kernel(ell=3), b))
     with pytest.raises(GuaranteeError, match="bound-not-held"):
         kernel(ell=2)(batch([(1, slot * HOUR, 0) for slot in range(6)]))
 
