@@ -39,6 +39,17 @@ def test_the_same_events_as_in_a_folder(tmp_path):
     assert rows(events) == written  # read again
 
 
+def test_large_cities_are_read_again_from_a_file(monkeypatch):
+    monkeypatch.setattr("shoal.events.simulate.memory.KEPT_ROWS", 10)
+    _, events = simulate_in_memory(TOWN, WEEK, seed=5)
+    next(iter(events))  # a reader that stops early leaves nothing half-drawn behind
+    assert rows(events) == rows(events)
+    assert events._file is not None
+    assert events._kept is None
+    monkeypatch.undo()
+    assert rows(simulate_in_memory(TOWN, WEEK, seed=5)[1]) == rows(events)
+
+
 def test_given_zones_without_sites_are_their_own_places():
     zones = square_grid((2.25, 48.81, 2.42, 48.91), 4000, crs=LONLAT)
     given = Geography(zones, None, AreaWeights.identity(zones.count))

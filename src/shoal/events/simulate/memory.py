@@ -6,10 +6,12 @@ is touched.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -26,33 +28,48 @@ from shoal.space.sites import Sites
 from shoal.space.weights import voronoi_weights
 from shoal.space.zones import Zones
 
-KEPT_ROWS = 8_000_000  # up to here events stay in memory (24 bytes each), else they are drawn again
+KEPT_ROWS = 8_000_000  # up to here events stay in memory (20 bytes each), else in a temporary file
+SCHEMA = pa.schema([("user", pa.int64()), ("time_us", pa.int64()), ("site", pa.int32())])
 
 
 @dataclass(kw_only=True)
 class SimulatedEvents:
-    """Batches user, time_us, site of a simulated city; the same ones each time they are read."""
+    """Batches user, time_us, site of a simulated city; drawn once, the same ones each time they are read."""
 
     simulation: Simulation = field(repr=False)
     progress: Progress | None = field(default=None, repr=False)
     _kept: list[pa.RecordBatch] | None = field(default=None, repr=False)
+    _file: IO[bytes] | None = field(default=None, repr=False)  # gone when the object is
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         if self._kept is not None:
             yield from self._kept
-            return
-        kept: list[pa.RecordBatch] | None = []
-        rows = 0
+        elif self._file is not None:
+            with pa.memory_map(self._file.name) as mapped, pa.ipc.open_stream(mapped) as stream:
+                yield from stream
+        elif self._expected_rows() <= KEPT_ROWS:
+            kept = []
+            for batch in self._draw():
+                kept.append(batch)
+                yield batch
+            self._kept = kept
+        else:
+            file = tempfile.NamedTemporaryFile(prefix="shoal-simulated-")  # noqa: SIM115 (kept open)
+            with pa.ipc.new_stream(file, SCHEMA) as writer:
+                for batch in self._draw():
+                    writer.write_batch(batch)
+                    yield batch
+            file.flush()
+            self._file = file
+
+    def _draw(self) -> Iterator[pa.RecordBatch]:
         for user, second, site in event_blocks(self.simulation, self.progress):
-            batch = pa.record_batch(
-                [pa.array(user), pa.array(second * 1_000_000), pa.array(site, pa.int32())],
-                names=["user", "time_us", "site"],
-            )
-            rows += batch.num_rows
-            if kept is not None:
-                kept = [*kept, batch] if rows <= KEPT_ROWS else None
-            yield batch
-        self._kept = kept
+            columns = [pa.array(user), pa.array(second * 1_000_000), pa.array(site, pa.int32())]
+            yield pa.record_batch(columns, schema=SCHEMA)
+
+    def _expected_rows(self) -> float:
+        preset = self.simulation.preset
+        return preset.users * preset.visits_mean * preset.weeks
 
 
 def simulate_in_memory(
