@@ -133,7 +133,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-VISITS_PER_WEEK = {visits:.2f}  # per user, at most one in an hour, as counted in the simulated cities
+VISITS_PER_WEEK = {visits:.2f}  # per user, once per site and slot, as counted in the simulated cities
 
 
 @dataclass(frozen=True, kw_only=True)

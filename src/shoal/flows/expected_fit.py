@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-VISITS_PER_WEEK = 7.66  # per user, at most one in an hour, as counted in the simulated cities
+VISITS_PER_WEEK = 13.59  # per user, once per site and slot, as counted in the simulated cities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,14 +19,14 @@ class Fit:
 
 
 FITS: dict[str, Fit] = {
-    "efpag": Fit(model=0.128, people=0.521, gain=0.0593, power=0.603, off_by=1.37),
-    "efpag-basic": Fit(model=0.0835, people=0.432, gain=0.151, power=0.484, off_by=1.12),
-    "efpag-repaired": Fit(model=0.142, people=0.505, gain=0.104, power=0.581, off_by=1.21),
-    "efpa": Fit(model=0.199, people=0.549, gain=0.0603, power=0.447, off_by=1.22),
-    "gaussian": Fit(model=0.000123, people=0.552, gain=0.669, power=0.38, off_by=1.35),
-    "laplace": Fit(model=0.000123, people=0.827, gain=0.578, power=0.435, off_by=1.41),
-    "fpa": Fit(model=0.123, people=0.547, gain=0.71, power=0.364, off_by=1.33),
-    "fpa-laplace": Fit(model=0.163, people=1.45, gain=0.467, power=0.48, off_by=1.67),
-    "scm-cap": Fit(model=0.000123, people=0.766, gain=0.588, power=0.436, off_by=1.46),
-    "scm-full": Fit(model=1.39, people=7.39, gain=0.084, power=0.872, off_by=1.96),
+    "efpag": Fit(model=0.128, people=0.624, gain=0.0819, power=0.592, off_by=1.28),
+    "efpag-basic": Fit(model=0.444, people=0.468, gain=0.133, power=0.476, off_by=1.05),
+    "efpag-repaired": Fit(model=0.0944, people=0.567, gain=0.165, power=0.526, off_by=1.17),
+    "efpa": Fit(model=0.199, people=0.651, gain=0.07, power=0.474, off_by=1.22),
+    "gaussian": Fit(model=0.494, people=0.715, gain=0.476, power=0.427, off_by=1.28),
+    "laplace": Fit(model=0.551, people=1.12, gain=0.373, power=0.502, off_by=1.43),
+    "fpa": Fit(model=0.474, people=0.574, gain=0.549, power=0.394, off_by=1.23),
+    "fpa-laplace": Fit(model=0.646, people=1.53, gain=0.216, power=0.62, off_by=1.46),
+    "scm-cap": Fit(model=0.547, people=1.01, gain=0.398, power=0.492, off_by=1.41),
+    "scm-full": Fit(model=1.72, people=7.39, gain=0.0799, power=0.87, off_by=1.96),
 }
