@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from shoal.flows.plan import DEFAULT_METHOD
+
 PLAN_FILE = "density.toml"
 
 
@@ -20,8 +22,9 @@ def write_city_plan(
 population = "{population or card["preset"]}"
 epsilon = 1.0
 delta = 1e-6
-method = "gaussian"
+method = "{DEFAULT_METHOD}"
 ell = 30                # visits kept per user
+users = {card["users"]}  # how many there are, about; declared, never counted
 out = "{out}"
 owner = "{owner}"
 
