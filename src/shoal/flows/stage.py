@@ -36,8 +36,9 @@ def _bounded(mechanism, counting, setting, options):
 
 
 def _visits(mechanism, counting, setting, options):
-    # The place for a mechanism that looks at visits itself, in several passes: give it the `counting`
-    # object's engine, events and run key (`counting.engine`, `counting.events()`, `counting.run_key`).
+    # The place for a mechanism that asks for sums of visits itself, several times (stages/clipped.py). An
+    # engine, events that can be read again and the run key are in `counting`; `counting.bounded(1, cap)` has
+    # the number of users and of capped visits, and the raw counts of the owner's report, from one pass.
     raise PlanError("stage", "no mechanism takes visits yet.")
 
 
