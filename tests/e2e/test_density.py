@@ -229,7 +229,7 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
         "expected noise",
         "rho = 0.02435597 ",
         "efpag",
-        "--users N",
+        "for about 400 users",
         "120 zones",
         "168 slots",
         "One user",
