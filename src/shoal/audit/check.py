@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from shoal.audit.pairs import Pair, crowd_pairs, edge_pairs, random_pairs, tie_pairs
-from shoal.audit.pipelines import DensityPipeline, World, bound_events
+from shoal.audit.pipelines import Counted, Pipeline, World, count_events
 from shoal.audit.replay import ArbitraryNoise, Verdict, replay
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise, SeededNoise
-from shoal.stages.bounded import BoundedVisits
 
 KEYS = (bytes(16), bytes(range(16)))
 NOTHING_RELEASED = "nothing was released"
@@ -36,32 +35,32 @@ def sources() -> list[tuple[str, Callable[[], Noise]]]:
 
 
 def replay_pair(
-    pipeline: DensityPipeline, pair: Pair, claim: Loss, source: Noise, run_key: bytes, *, swap: bool = False
+    pipeline: Pipeline, pair: Pair, claim: Loss, source: Noise, run_key: bytes, *, swap: bool = False
 ) -> Verdict:
     """Record on one of the two tables, replay on the other (`swap`: recorded on the larger one)."""
 
     def side(larger: bool) -> Callable[[Noise], bytes]:
         def run(noise: Noise) -> bytes:
             steps = pipeline.kernel, pipeline.bound, pipeline.world
-            return pipeline.release(bounded_once(*steps, pair, larger, noise.run_key()), noise)
+            return pipeline.release(counted_once(*steps, pair, larger, noise.run_key()), noise)
 
         return run
 
-    return replay(side(swap), side(not swap), claim, source, run_key)
+    return replay(side(swap), side(not swap), claim, source, run_key, dict(pipeline.spends()))
 
 
-@lru_cache(maxsize=4096)
-def bounded_once(
+@lru_cache(maxsize=8192)
+def counted_once(
     kernel: Callable, bound: Callable, world: World, pair: Pair, larger: bool, run_key: bytes
-) -> BoundedVisits:
-    """Bounded visits of one side of a pair. They come before the noise, so all transcripts share them."""
-    bounded = bound_events(kernel, bound, world, pair.tables[larger], run_key)
-    bounded.counts.setflags(write=False)  # shared from here on
-    bounded.one_visit.setflags(write=False)
-    return bounded
+) -> Counted:
+    """Visits of one side of a pair. They come before the noise, so transcripts and mechanisms share them."""
+    counted = count_events(kernel, bound, world, pair.tables[larger], run_key)
+    counted.bounded.counts.setflags(write=False)  # shared from here on
+    counted.bounded.one_visit.setflags(write=False)
+    return counted
 
 
-def findings(pipeline: DensityPipeline, pairs: Iterable[Pair], claim: Loss) -> Iterator[Finding]:
+def findings(pipeline: Pipeline, pairs: Iterable[Pair], claim: Loss) -> Iterator[Finding]:
     """Everything replay holds against a pipeline: first one transcript of every pair, then the others."""
     pairs = list(pairs)
     turns = [(label, make, swap) for label, make in sources() for swap in (False, True)]
@@ -74,7 +73,7 @@ def findings(pipeline: DensityPipeline, pairs: Iterable[Pair], claim: Loss) -> I
 
 
 def _replayed(
-    pipeline: DensityPipeline, pair: Pair, claim: Loss, label: str, make: Callable[[], Noise], swap: bool
+    pipeline: Pipeline, pair: Pair, claim: Loss, label: str, make: Callable[[], Noise], swap: bool
 ) -> Iterator[Finding]:
     run_key = KEYS[swap and pair.thorough]  # a number of people is the same under every key
     verdict = replay_pair(pipeline, pair, claim, make(), run_key, swap=swap)
@@ -85,7 +84,7 @@ def _replayed(
         yield Finding(pair.name, label + (", from the larger table" if swap else ""), problem, verdict.raised)
 
 
-def audit_pairs(pipeline: DensityPipeline, extra: int = 0, seed: int = 1) -> list[Pair]:
+def audit_pairs(pipeline: Pipeline, extra: int = 0, seed: int = 1) -> list[Pair]:
     """The edge cases, ties, crowds, and `extra` random pairs."""
     world = pipeline.world
     return _pairs(world.slots, world.ell, world.sites, extra, seed)

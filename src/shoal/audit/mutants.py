@@ -22,7 +22,7 @@ import numpy as np
 from shoal.audit.check import KEYS, NOTHING_RELEASED, audit_pairs, findings
 from shoal.audit.lower_bound import bounds, sample
 from shoal.audit.noise_faults import draw_noise, noise_faults
-from shoal.audit.pipelines import DensityPipeline, event_table, pipeline_of
+from shoal.audit.pipelines import Pipeline, event_table, pipeline_of
 from shoal.audit.planted_counts import count_bugs
 from shoal.audit.planted_mechanisms import mechanism_bugs
 from shoal.audit.planted_noise import sampler_bugs
@@ -45,7 +45,7 @@ class Mutant:
 
     mechanism: str
     name: str
-    pipeline: DensityPipeline
+    pipeline: Pipeline
     sampler: Callable[[int], Noise] = SeededNoise  # from a seed; a bug may sit inside the noise module
     delta: float | None
     raises: bool = False  # the bug is an exception
@@ -67,7 +67,7 @@ def planted(name: str) -> list[Mutant]:
         for bug, broken in (*step_bugs(true), *count_bugs(true))
     ]
     for bug, kind in mechanism_bugs(entry.mechanism):
-        broken = DensityPipeline(mechanism=entry.build(epsilon, delta, entry.size, kind), world=true.world)
+        broken = Pipeline(mechanism=entry.build(epsilon, delta, entry.size, kind), world=true.world)
         raises = bug.startswith("exception ")
         mutants.append(Mutant(mechanism=name, name=bug, pipeline=broken, delta=delta, raises=raises))
     mutants += [

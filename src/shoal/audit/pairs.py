@@ -12,7 +12,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from shoal.audit.pipelines import HOUR_US, START_US, Event, event_table
+from shoal.audit.tables import HOUR_US, START_US, Event, event_table
 
 NEW = 10**6  # the added user, in no table
 FAR = 2**63 - 1

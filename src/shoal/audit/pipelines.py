@@ -1,48 +1,57 @@
-"""Whole pipelines at audit size: a tiny table of events to released bytes, keyed by mechanism.
+"""Whole pipelines at audit size: a tiny table of events to released bytes, one class per stage.
 
-They use the package's own steps (engine, kernel, area weights, mechanism, post-processing) on a public
-world of four sites, three zones and six slots. Each step is a field, so that a planted bug replaces one
-step and nothing else (shoal/audit/mutants.py).
+They use the package's own steps (engine, kernels, area weights, cover, mechanism, post-processing) on a
+public world of a few sites, zones and slots (shoal/mechanisms/audit_size.py). Each step is a field, so that
+a planted bug replaces one step and nothing else (shoal/audit/mutants.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse
 
-from shoal.engine.density import bound_visits, exact_counts
+from shoal.audit.doors import ClippedVisits, audit_view
+from shoal.audit.tables import HOUR_US, START_US, table_bytes
+from shoal.engine.density import bound_visits, cover_counts, exact_counts
 from shoal.engine.duck import DuckEngine
 from shoal.engine.visits import VisitKernel
-from shoal.mechanisms.registry import Entry, Mechanism, entry_of
+from shoal.mechanisms.audit_size import AuditSize
+from shoal.mechanisms.registry import Entry, entry_of
+from shoal.postprocess.best import finish_best
 from shoal.postprocess.density import estimate_density
+from shoal.postprocess.rounding import round_density
+from shoal.postprocess.scheme import finish_scheme
+from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise
-from shoal.space.weights import LATTICE, AreaWeights
+from shoal.space.cover import Cover
+from shoal.space.setting import Setting
+from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import BoundedVisits
-from shoal.stages.exact import ExactCounts
-from shoal.stages.noisy import DensityEstimate, NoisyCounts
-
-HOUR_US = 3_600_000_000
-START_US = 1_700_000_000_000_000
-Event = tuple[int | str, int, int]  # user, time_us, site
+from shoal.stages.noisy import DensityEstimate
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class World:
-    """The public part of a run: a clock, sites, zones and the bound on visits."""
+    """The public part of a run: a clock, sites, zones and the bounds on visits."""
 
     edges_us: np.ndarray
-    weights: AreaWeights
+    setting: Setting
+    cover: Cover
     ell: int
     cap: int
 
     @property
+    def weights(self) -> AreaWeights:
+        return self.setting.weights
+
+    @property
     def sites(self) -> int:
-        return self.weights.shape[1]
+        return self.setting.places
 
     @property
     def slots(self) -> int:
@@ -50,103 +59,156 @@ class World:
 
 
 @cache
-def small_world(slots: int, ell: int, uneven: bool = False) -> World:
-    """Four sites over three zones: two within a zone, one shared by two, one that loses a part outside."""
-    half, third = LATTICE // 2, LATTICE // 3
-    rows = [[LATTICE, half, 0, 0], [0, half, third, 0], [0, 0, third, LATTICE]]
-    matrix = scipy.sparse.csr_array(np.array(rows, dtype=np.int64))
-    lost = 1.0 - np.asarray(matrix.sum(axis=0), dtype=np.float64) / LATTICE
-    edges = START_US + HOUR_US * np.arange(slots + 1, dtype=np.int64)
-    if uneven:  # a clock change inside the window
-        edges[slots // 2 :] += HOUR_US
-    weights = AreaWeights(matrix=matrix, lattice=LATTICE, lost=lost)
-    return World(edges_us=edges, weights=weights, ell=ell, cap=4)
+def small_world(size: AuditSize, uneven: bool = False) -> World:
+    """The world of a size; `uneven`: with a longer slot, as at a change of the clocks."""
+    edges = START_US + HOUR_US * np.arange(size.slots + 1, dtype=np.int64)
+    if uneven:
+        edges[size.slots // 2 :] += HOUR_US
+    return World(edges_us=edges, setting=size.setting, cover=size.cover, ell=size.ell, cap=size.cap)
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What there is before the noise: bounded visits, and the rows for those who clip them otherwise."""
+
+    bounded: BoundedVisits
+    events: list[pa.RecordBatch]
+    run_key: bytes
+    world: World
+
+    @cached_property
+    def visits(self) -> ClippedVisits:
+        """All visits behind a door; sums that were asked for are kept."""
+        return ClippedVisits.of(self.bounded, self.events, self.run_key, self.world.edges_us)
+
+
+def _bound(engine: DuckEngine, events: list[pa.RecordBatch], kernel: VisitKernel) -> BoundedVisits:
+    return bound_visits(engine, events, kernel)[0]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DensityPipeline:
+class Pipeline:
     """Events to released bytes, in the order of the flow; every step may be replaced."""
 
-    mechanism: Mechanism
+    mechanism: Any
     world: World
     kernel: Callable[..., VisitKernel] = VisitKernel
-    bound: Callable[..., BoundedVisits] = lambda engine, events, kernel: bound_visits(engine, events, kernel)[
-        0
-    ]
-    spread: Callable[[BoundedVisits, AreaWeights], ExactCounts] = exact_counts
-    estimate: Callable[[NoisyCounts, BoundedVisits], DensityEstimate] = lambda noisy, _: estimate_density(
-        noisy
-    )
+    bound: Callable[..., BoundedVisits] = _bound
+    spread: Callable[[Any, Any], Any]
+    estimate: Callable[[Any, BoundedVisits, Setting], DensityEstimate]
     write: Callable[[DensityEstimate, BoundedVisits], bytes] = lambda estimate, _: table_bytes(estimate)
 
     def __call__(self, events: list[pa.RecordBatch], noise: Noise) -> bytes:
-        return self.release(self.bounded(events, noise.run_key()), noise)
+        return self.release(self.counted(events, noise.run_key()), noise)
 
-    def bounded(self, events: list[pa.RecordBatch], run_key: bytes) -> BoundedVisits:
+    def counted(self, events: list[pa.RecordBatch], run_key: bytes) -> Counted:
         """The part before the noise: it is handed the run key and nothing else of the noise."""
-        return bound_events(self.kernel, self.bound, self.world, events, run_key)
+        return count_events(self.kernel, self.bound, self.world, events, run_key)
 
-    def measure(self, bounded: BoundedVisits, noise: Noise) -> NoisyCounts:
-        return self.mechanism(self.spread(bounded, self.world.weights), noise)
+    def exact(self, counted: Counted) -> Any:
+        """The stage that the mechanism takes."""
+        raise NotImplementedError
 
-    def release(self, bounded: BoundedVisits, noise: Noise) -> bytes:
+    def measure(self, counted: Counted, noise: Noise) -> Any:
+        return self.mechanism(self.exact(counted), noise)
+
+    def release(self, counted: Counted, noise: Noise) -> bytes:
         """From the noise on. A correct step after it ignores the bounded visits."""
-        return self.write(self.estimate(self.measure(bounded, noise), bounded), bounded)
+        noisy = self.measure(counted, noise)
+        estimate = self.estimate(noisy, counted.bounded, self.world.setting)
+        return self.write(estimate, counted.bounded)
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        """Named parts of the claim."""
+        return self.mechanism.spends()
 
 
-def bound_events(
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CountsPipeline(Pipeline):
+    """Zone counts."""
+
+    spread: Callable[[BoundedVisits, AreaWeights], Any] = exact_counts
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: estimate_density(noisy)
+
+    def exact(self, counted: Counted) -> Any:
+        return self.spread(counted.bounded, self.world.weights)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CoverPipeline(Pipeline):
+    """Counts of cover cells, back to zones after the noise."""
+
+    spread: Callable[[BoundedVisits, Cover], Any] = cover_counts
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, setting: round_density(
+        finish_scheme(noisy, setting), 1
+    )
+
+    def exact(self, counted: Counted) -> Any:
+        return self.spread(counted.bounded, self.world.cover)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VisitsPipeline(Pipeline):
+    """All visits, asked for in clipped sums."""
+
+    spread: Callable[[Counted, Setting], Any] = lambda counted, _setting: counted.visits
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, setting: round_density(
+        finish_best(noisy, setting), 1
+    )
+
+    def exact(self, counted: Counted) -> Any:
+        return self.spread(counted, self.world.setting)
+
+
+def _plain(noisy: np.ndarray, _bounded: BoundedVisits, _setting: Setting) -> DensityEstimate:
+    return DensityEstimate(people=noisy, low=noisy, high=noisy)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClippedPipeline(VisitsPipeline):
+    """One clipped sum of a public view, released as it is."""
+
+    estimate: Callable[..., DensityEstimate] = _plain
+
+    def exact(self, counted: Counted) -> Any:
+        setting = self.world.setting
+        return self.spread(counted, setting).clipped(audit_view(setting))
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        return (("clipped", self.mechanism.loss()),)
+
+
+def count_events(
     kernel: Callable[..., VisitKernel],
     bound: Callable[..., BoundedVisits],
     world: World,
     events: list[pa.RecordBatch],
     run_key: bytes,
-) -> BoundedVisits:
+) -> Counted:
     made = kernel(edges_us=world.edges_us, sites=world.sites, ell=world.ell, cap=world.cap, run_key=run_key)
-    return bound(DuckEngine(threads=1), events, made)
+    return Counted(bound(DuckEngine(threads=1), events, made), events, run_key, world)
 
 
-PIPELINES: dict[str, type[DensityPipeline]] = {
-    "density-gaussian": DensityPipeline,
-    "density-laplace": DensityPipeline,
+PIPELINES: dict[str, type[Pipeline]] = {
+    "density-gaussian": CountsPipeline,
+    "density-laplace": CountsPipeline,
+    "density-fpa": CountsPipeline,
+    "density-fpa-laplace": CountsPipeline,
+    "density-scm-full": CountsPipeline,
+    "density-efpag": CoverPipeline,
+    "density-efpag-basic": CoverPipeline,
+    "density-efpag-repaired": CoverPipeline,
+    "density-efpa": CoverPipeline,
+    "clipped-gaussian": ClippedPipeline,
+    "density-best": VisitsPipeline,
 }
 
 
-def pipeline_of(name: str, epsilon: float, delta: float | None, *, uneven: bool = False) -> DensityPipeline:
-    """The correct pipeline of a registered mechanism at its audit size."""
+def pipeline_of(
+    name: str, epsilon: float, delta: float | None, *, uneven: bool = False, size: AuditSize | None = None
+) -> Pipeline:
+    """The correct pipeline of a registered mechanism, at its audit size unless said otherwise."""
     entry: Entry = entry_of(name)
-    world = small_world(entry.size.slots, entry.size.ell, uneven)
-    return PIPELINES[name](mechanism=entry.build(epsilon, delta, entry.size), world=world)
-
-
-def table_bytes(estimate: DensityEstimate) -> bytes:
-    """Every zone and slot as a line of CSV, also the zeros."""
-    zones, slots = estimate.people.shape
-    people, low, high = estimate.people.tolist(), estimate.low.tolist(), estimate.high.tolist()
-    lines = [
-        f"{zone},{slot},{people[zone][slot]},{low[zone][slot]},{high[zone][slot]}"
-        for zone in range(zones)
-        for slot in range(slots)
-    ]
-    return "\n".join(["zone,slot,people,low,high", *lines, ""]).encode()
-
-
-def read_table(released: bytes, column: str = "high") -> np.ndarray:
-    """One column of released bytes, in order of the rows: what an adversary reads."""
-    header, *lines = released.decode().split("\n")[:-1]
-    position = header.split(",").index(column)
-    return np.array([float(line.split(",")[position]) for line in lines])
-
-
-def event_table(events: list[Event], *, batch_rows: int = 4) -> list[pa.RecordBatch]:
-    """Normalised events as small Arrow batches; ids are all int64 or all strings."""
-    users = [user for user, _, _ in events]
-    kind = pa.string() if any(isinstance(user, str) for user in users) else pa.int64()
-    ids = [str(user) for user in users] if kind == pa.string() else users
-    table = pa.table(
-        {
-            "user": pa.array(ids, kind),
-            "time_us": pa.array([time for _, time, _ in events], pa.int64()),
-            "site": pa.array([site for _, _, site in events], pa.int32()),
-        }
-    )
-    return table.to_batches(max_chunksize=batch_rows)
+    size = size or entry.size
+    kind: Any = PIPELINES[name]
+    return kind(mechanism=entry.build(epsilon, delta, size), world=small_world(size, uneven))

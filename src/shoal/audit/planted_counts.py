@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from shoal.audit.pipelines import DensityPipeline
+from shoal.audit.pipelines import Pipeline
 from shoal.engine.density import bound_visits, exact_counts
 from shoal.engine.visits import VisitKernel
 from shoal.postprocess.density import estimate_density
@@ -23,7 +23,7 @@ from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import DensityEstimate, NoisyCounts
 
 
-def count_bugs(true: DensityPipeline) -> list[tuple[str, DensityPipeline]]:
+def count_bugs(true: Pipeline) -> list[tuple[str, Pipeline]]:
     """Name of the bug, and the pipeline that has it."""
     return [
         *((f"raw counts below {k} suppressed", replace(true, spread=suppress(k))) for k in (5, 10, 20)),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.audit.pipelines import DensityPipeline, table_bytes
+from shoal.audit.pipelines import Pipeline, table_bytes
 from shoal.engine.density import bound_visits, exact_counts
 from shoal.engine.grouping import UserOrder
 from shoal.engine.visits import VisitKernel, Visits
@@ -141,7 +141,7 @@ def _write_sorted(estimate: DensityEstimate, bounded: BoundedVisits) -> bytes:
     return "\n".join([header, *lines, ""]).encode()
 
 
-def step_bugs(true: DensityPipeline) -> list[tuple[str, DensityPipeline]]:
+def step_bugs(true: Pipeline) -> list[tuple[str, Pipeline]]:
     """Name of the bug, and the pipeline that has it."""
     return [
         ("kernel keeps ell + 1 visits", replace(true, kernel=KeepsOneMore)),

@@ -6,14 +6,15 @@ shape, scale, exception or released byte), something of the data bypassed the no
 exact privacy loss of this transcript follows from the difference of the queries alone:
   gaussian  |dq|_2^2 / (2 sigma^2)  (rho)        laplace  |dq|_1 / b  (pure)
   choose    r^2 / 8 (rho), r (pure), r = range of the score change / scale
-and its sum must not exceed what the mechanism's loss() claims. It holds whatever the control flow does
+and its sum must not exceed what the mechanism's loss() claims, nor the calls of a name what spends() claims
+under that name. It holds whatever the control flow does
 with noisy answers, since it holds for every transcript that was tried, also for arbitrary ones.
 Replay trusts the primitives; that they draw what they say is for the lower bounds and tests/statistical.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -22,6 +23,7 @@ import numpy as np
 from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.noise import Noise
 
+Parts = Mapping[str, Loss]
 Run = Callable[[Noise], bytes]  # a whole pipeline on one data set, to released bytes
 
 
@@ -145,8 +147,13 @@ def observe(run: Run, noise: RecordingNoise | ReplayNoise) -> Outcome:
     return outcome
 
 
-def replay(first: Run, second: Run, claim: Loss, source: Noise, run_key: bytes) -> Verdict:
-    """Record `first` with answers from `source`, replay on `second`, and hold the loss against the claim."""
+def replay(
+    first: Run, second: Run, claim: Loss, source: Noise, run_key: bytes, parts: Parts | None = None
+) -> Verdict:
+    """Record `first` with answers from `source`, replay on `second`, and hold the loss against the claim.
+
+    `parts` are claims by the names of the calls, which must then all be named there.
+    """
     seen = observe(first, RecordingNoise(source, run_key))
     again = observe(second, ReplayNoise(seen.calls, run_key))
     problems = []
@@ -160,7 +167,10 @@ def replay(first: Run, second: Run, claim: Loss, source: Noise, run_key: bytes) 
         problems.append("released bytes differ")
     rho, pure = transcript_loss(seen.calls, again.calls)
     raised = tuple(side.error[0] for side in (seen, again) if side.error)
-    return Verdict(rho, pure, tuple(problems + over_claim(rho, pure, claim)), raised)
+    problems += over_claim(rho, pure, claim)
+    if parts is not None:
+        problems += over_parts(seen.calls, again.calls, parts)
+    return Verdict(rho, pure, tuple(problems), raised)
 
 
 def transcript_loss(first: list[Call], second: list[Call]) -> tuple[Fraction, Fraction | None]:
@@ -193,6 +203,19 @@ def over_claim(rho: Fraction, pure: Fraction | None, claim: Loss) -> list[str]:
         problems.append(f"loss above the claim: {spent} of {claim.pure_epsilon_nano / NANO:.6g}")
     elif rho > Fraction(claim.rho_nano, NANO):
         problems.append(f"loss above the claim: rho = {float(rho):.6g} of {claim.rho:.6g}")
+    return problems
+
+
+def over_parts(first: list[Call], second: list[Call], parts: Parts) -> list[str]:
+    """What exceeds the claim of its name, or has none."""
+    problems = []
+    for name in dict.fromkeys(call.name for call in first):
+        if name not in parts:
+            problems.append(f"loss above the claim: nothing is charged for {name}")
+            continue
+        calls = [(one, other) for one, other in zip(first, second, strict=False) if one.name == name]
+        rho, pure = transcript_loss([one for one, _ in calls], [other for _, other in calls])
+        problems += [f"{found} ({name})" for found in over_claim(rho, pure, parts[name])]
     return problems
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from shoal.audit.check import audit_pairs, bounded_once, findings
+from shoal.audit.check import audit_pairs, counted_once, findings
 from shoal.audit.lower_bound import Bounds, bounds, runs_for, sample
 from shoal.audit.mutants import catch, more_than_asked, planted
 from shoal.audit.noise_faults import SLOTS, draw_noise, noise_faults
@@ -131,7 +131,7 @@ def audit_mechanism(name: str, plan: AuditPlan, progress: Progress | None = None
 def _replay(name: str, plan: AuditPlan, delta: float | None, tell: Progress) -> tuple[int, int, list[str]]:
     """How many pairs were replayed, how many held, and what gave the data away."""
     tell.stage(f"{name}: replay")
-    bounded_once.cache_clear()  # what runs now is audited, not what ran before
+    counted_once.cache_clear()  # what runs now is audited, not what ran before
     pipeline = pipeline_of(name, plan.epsilon, delta)
     pairs = audit_pairs(pipeline, plan.extra_pairs)
     uneven = pipeline_of(name, plan.epsilon, delta, uneven=True)

@@ -6,11 +6,12 @@ import numpy as np
 
 from shoal.audit.lower_bound import Advance
 from shoal.audit.pairs import NEW, Pair, at
-from shoal.audit.pipelines import DensityPipeline, event_table, read_table
+from shoal.audit.pipelines import Pipeline
+from shoal.audit.tables import event_table, read_table
 from shoal.privacy.noise import Noise
 
 
-def worst_events(pipeline: DensityPipeline) -> Pair:
+def worst_events(pipeline: Pipeline) -> Pair:
     """Two people, and one more who spends `ell` slots at a site that lies within one zone."""
     world = pipeline.world
     crowd = tuple((user, at(user % world.slots), user % world.sites) for user in range(2))
@@ -18,7 +19,7 @@ def worst_events(pipeline: DensityPipeline) -> Pair:
 
 
 def sample_whole(
-    pipeline: DensityPipeline, noise: Noise, runs: int, advance: Advance | None = None
+    pipeline: Pipeline, noise: Noise, runs: int, advance: Advance | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Statistics [runs, 3] of released tables with the user, and without.
 

@@ -153,6 +153,8 @@ def _public(prepared: PreparedDensity) -> list[tuple[str, str]]:
 
 def _bound(prepared: PreparedDensity) -> str:
     unit, ell = prepared.plan.unit, getattr(prepared.mechanism, "ell", None)
+    if prepared.mechanism.takes == "visits":
+        return f"all visits, once per {unit}, place and slot; every {unit} scaled down to a bounded size"
     return f"once per {unit} and slot" + ("" if ell is None else f", at most {ell} visits per {unit}")
 
 

@@ -13,7 +13,7 @@ The bound is checked on every sixteenth user by another way: the measured vector
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,46 +29,57 @@ from shoal.errors import GuaranteeError
 from shoal.stages.clipped import STEP, TIME_LATTICE, WEIGHT, ClippedSum, View
 
 DENSE_PLACES = 4096  # up to here G is a table; beyond, places share few groups and lists are compared
+MOST_VISITS = 1024  # of a user that enter at all: bounds the pairs looked at
 LIMB = 24  # bits
 THIN_PURPOSE = 5
 CHECKED = 16  # one user in so many is measured again
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ClippedKernel:
-    """Integer-weighted visits per place and slot of user-complete batches."""
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """A view as the kernel needs it: floating-point factors and their Gram matrices."""
 
-    edges_us: np.ndarray
-    places: int
-    most: int  # visits per user that enter at all
     space: scipy.sparse.csc_array = field(repr=False)  # float64 [groups, places]
     time: np.ndarray = field(repr=False)  # float64 [slots, columns]
     gram: np.ndarray = field(repr=False)  # G, or an empty table where lists are compared
     quad: np.ndarray = field(repr=False)  # Q
     clip: float
-    run_key: bytes = field(repr=False)
 
     @classmethod
-    def of(cls, view: View, *, edges_us: np.ndarray, places: int, most: int, run_key: bytes) -> ClippedKernel:
+    def of(cls, view: View, places: int) -> Measure:
         space = scipy.sparse.csc_array(view.space / view.space_lattice)
         space.sort_indices()
         time = view.time / TIME_LATTICE
-        dense = places <= DENSE_PLACES
-        gram = np.asarray((space.T @ space).todense()) if dense else np.empty((0, 0))
-        return cls(
-            edges_us=edges_us,
-            places=places,
-            most=most,
-            space=space,
-            time=time,
-            gram=np.ascontiguousarray(gram),
-            quad=time @ time.T,
-            clip=view.clip,
-            run_key=run_key,
+        dense = np.asarray((space.T @ space).todense()) if places <= DENSE_PLACES else np.empty((0, 0))
+        return cls(space, time, np.ascontiguousarray(dense), time @ time.T, view.clip)
+
+    @property
+    def lists(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.space.indptr, self.space.indices, self.space.data
+
+    def weights(self, user: np.ndarray, slot: np.ndarray, place: np.ndarray) -> np.ndarray:
+        """Each visit's user weight in 1 / WEIGHT, checked."""
+        weight = user_weights(
+            user, slot, place, self.gram, *self.lists, self.quad, self.time.shape[1], self.clip
         )
+        if not clip_holds(user, slot, place, weight, *self.lists, self.time, self.clip, CHECKED):
+            raise GuaranteeError("bound-not-held", "a user adds more than the clip allows.")
+        return weight
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClippedKernel:
+    """Integer-weighted visits per place and slot of user-complete batches, one table per measure."""
+
+    edges_us: np.ndarray
+    places: int
+    measures: tuple[Measure, ...]
+    run_key: bytes = field(repr=False)
+    most: int = MOST_VISITS  # visits per user that enter at all
 
     def zero(self) -> Sums:
-        return {"units": np.zeros((self.places, self.edges_us.size - 1), np.int64)}
+        cells = (self.places, self.edges_us.size - 1)
+        return {f"units{i}": np.zeros(cells, np.int64) for i in range(len(self.measures))}
 
     def __call__(self, batch: pa.RecordBatch) -> Sums:
         sums = self.zero()
@@ -77,29 +88,40 @@ class ClippedKernel:
         users = by_user(batch.column("user"), self.run_key)
         visits = find_visits(batch, users, self.edges_us, self.places)
         user, slot, place = thin(*visits, users.digest, self.most, split_key(self.run_key, THIN_PURPOSE))
-        lists = (self.space.indptr, self.space.indices, self.space.data)
-        weight = _weights(user, slot, place, self.gram, *lists, self.quad, self.time.shape[1], self.clip)
-        if not clip_holds(user, slot, place, weight, *lists, self.time, self.clip, CHECKED):
-            raise GuaranteeError("bound-not-held", "a user adds more than the clip allows.")
-        _add(slot, place, weight, sums["units"])
+        for i, measure in enumerate(self.measures):
+            _add(slot, place, measure.weights(user, slot, place), sums[f"units{i}"])
         return sums
 
 
-def clipped_sum(
-    engine: Engine,
-    events: Iterable[pa.RecordBatch],
-    view: View,
-    kernel: ClippedKernel,
-    progress: Progress | None = None,
-) -> ClippedSum:
-    """M applied to the sum over clipped users, exactly, then rounded to steps."""
-    units = engine.sum_users(events, kernel, progress)["units"]
-    return ClippedSum(values=apply_view(units, view), clip=view.clip)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EngineVisits:
+    """The door to all visits: an engine, the events, and sums of clipped users, nothing else."""
+
+    engine: Engine
+    events: Callable[[], Iterable[pa.RecordBatch]] = field(repr=False)
+    edges_us: np.ndarray = field(repr=False)
+    places: int
+    run_key: bytes = field(repr=False)
+    users: int = field(repr=False)  # with a visit
+    progress: Progress | None = field(default=None, repr=False)
+
+    def clipped(self, *views: View) -> list[ClippedSum]:
+        sums = self._sums(tuple(Measure.of(view, self.places) for view in views))
+        return [
+            ClippedSum(values=apply_view(sums[f"units{i}"], view), clip=view.clip)
+            for i, view in enumerate(views)
+        ]
+
+    def _sums(self, measures: tuple[Measure, ...]) -> Sums:
+        kernel = ClippedKernel(
+            edges_us=self.edges_us, places=self.places, measures=measures, run_key=self.run_key
+        )
+        return self.engine.sum_users(self.events(), kernel, self.progress)
 
 
 def apply_view(units: np.ndarray, view: View) -> np.ndarray:
     """round(STEP M units), int64 [groups, columns], with every product and sum exact."""
-    largest = int(view.space.sum(axis=1).max(initial=0)) if view.space.nnz else 0
+    largest = int(np.max(np.asarray(view.space.sum(axis=1)), initial=0))
     if float(np.abs(units).max(initial=0)) * max(largest, 1) >= 2.0**62:
         raise GuaranteeError("weights-overflow", "the sums are too large for 64-bit integers.")
     if np.abs(view.time).max(initial=0) * max(len(view.time), 1) >= 2 ** (62 - LIMB):
@@ -135,7 +157,7 @@ def thin(user, slot, place, digest, most, key):
 
 
 @njit(cache=True, nogil=True)
-def _weights(user, slot, place, gram, indptr, indices, entries, quad, columns, clip):
+def user_weights(user, slot, place, gram, indptr, indices, entries, quad, columns, clip):
     """Each visit's user weight, in 1 / WEIGHT."""
     weight = np.empty(user.size, np.int64)
     start = 0

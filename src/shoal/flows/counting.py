@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pyarrow as pa
 
+from shoal.engine.clipped import EngineVisits
 from shoal.engine.density import bound_visits, exact_people
 from shoal.engine.protocol import Engine
 from shoal.engine.visits import VisitKernel
@@ -59,6 +60,21 @@ class Counting:
             cap=cap,
             run_key=self.run_key,
         )
+        return bound_visits(self.engine, self.events(), kernel, self._advance())
+
+    def visits(self, cap: int) -> EngineVisits:
+        """All visits, for a mechanism that asks for clipped sums in several passes."""
+        return EngineVisits(
+            engine=self.engine,
+            events=self.events,
+            edges_us=self.setting.clock.edges_us,
+            places=self.setting.places,
+            run_key=self.run_key,
+            users=self.bounded(1, cap).users,
+            progress=self._advance(),
+        )
+
+    def _advance(self) -> Callable[[str, int], None]:
         current = ""
 
         def advance(what: str, rows: int) -> None:
@@ -68,4 +84,4 @@ class Counting:
                 self.tell.stage(NAMES[what], self.rows)
             self.tell.advance(rows)
 
-        return bound_visits(self.engine, self.events(), kernel, advance)
+        return advance

@@ -67,15 +67,16 @@ def public_parameters(prepared: PreparedDensity) -> dict:
 def how_to_read(prepared: PreparedDensity) -> str:
     """For the recipient: what a count is, how large the noise is."""
     plan, sites, bound = prepared.plan, prepared.geography.sites, _bound(prepared)
+    ell = bound.get("ell")
     sample = (
         f"Each count is of bounded visits: a {plan.unit} is counted at most once per slot and in at most "
-        f"{bound['ell']} slots of the window, chosen at random, so whoever has more visits than that is "
+        f"{ell} slots of the window, chosen at random, so whoever has more visits than that is "
         "under-counted. "
     )
     return (
         f"Counted are the {plan.unit}s in the owner's records, not all people. "
         + ("" if sites is None else f"Visits were seen at {sites.count} sites and shared out by area. ")
-        + (sample if bound else "")
+        + ("" if ell is None else sample)
         + prepared.method.reading(prepared.mechanism)
         + ("" if plan.unit == "user" else f" The columns called `people` count {plan.unit}s, not persons.")
     )

@@ -13,6 +13,7 @@ from shoal.comparators.scm_zone import ScmZone
 from shoal.comparators.spotme import SpotMe
 from shoal.comparators.threshold import Threshold
 from shoal.flows.method import MethodOptions, NoiseOfCount
+from shoal.mechanisms.density_best import DensityBest
 from shoal.mechanisms.density_efpa import DensityEfpa
 from shoal.mechanisms.density_efpag import DensityEfpag
 from shoal.mechanisms.density_fpa import DensityFpa
@@ -20,6 +21,7 @@ from shoal.mechanisms.density_fpa_laplace import DensityFpaLaplace
 from shoal.mechanisms.density_gaussian import DensityGaussian
 from shoal.mechanisms.density_laplace import DensityLaplace
 from shoal.mechanisms.density_scm_full import DensityScmFull
+from shoal.postprocess.best import finish_best as best_to_people
 from shoal.postprocess.density import plain_density
 from shoal.postprocess.scheme import finish_scheme as scheme_to_people
 from shoal.privacy.accounting import NANO
@@ -31,6 +33,10 @@ from shoal.stages.noisy import DensityEstimate
 REPAIRED_ELL = 20  # as the repaired scheme was measured
 SPOTME_P = 0.5  # of the published range .1 to .9 (Pyrgelis et al. 2017, table 5)
 THRESHOLD_K = 10  # people: a usual rule of thumb
+
+
+def best(budget: Budget, setting: Setting, options: MethodOptions) -> DensityBest:
+    return DensityBest.within(budget, setting, users=options.users)
 
 
 def gaussian(budget: Budget, setting: Setting, options: MethodOptions, kind: Any = DensityGaussian) -> Any:
@@ -143,6 +149,10 @@ def spotme(budget: Budget, setting: Setting, options: MethodOptions) -> SpotMe:
 
 def threshold(budget: Budget, setting: Setting, options: MethodOptions) -> Threshold:
     return Threshold(k=THRESHOLD_K, ell=options.ell)
+
+
+def finish_best(noisy: Any, setting: Setting, options: MethodOptions) -> DensityEstimate:
+    return best_to_people(noisy, setting)
 
 
 def finish_scheme(noisy: Any, setting: Setting, options: MethodOptions) -> DensityEstimate:

@@ -15,7 +15,7 @@ from typing import Any
 from shoal.errors import PlanError
 from shoal.flows import method_build as make
 from shoal.flows.method import DensityMechanism, Method, MethodOptions
-from shoal.flows.method_words import read_gaussian, read_laplace, read_scheme, read_waves
+from shoal.flows.method_words import read_best, read_gaussian, read_laplace, read_scheme, read_waves
 
 __all__ = ["COMPARATORS", "METHODS", "DensityMechanism", "Method", "MethodOptions", "method_named"]
 
@@ -52,6 +52,15 @@ def _listed(names: Mapping[str, Any]) -> str:
 
 METHODS: dict[str, Method] = _by_name(
     (
+        Method(
+            name="best",
+            words="all visits, measured coarse to fine with Gaussian noise, smoothed over zones",
+            pure=False,
+            build=make.best,
+            finish=make.finish_best,
+            reading=read_best,
+            uses=("users",),
+        ),
         Method(
             name="efpag",
             words="clusters of cells, few waves each, Gaussian noise",

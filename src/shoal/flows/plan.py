@@ -20,7 +20,7 @@ from shoal.privacy.budget import Budget
 from shoal.privacy.unit import Unit
 from shoal.space.geography import SpacePlan
 
-DEFAULT_METHOD = "gaussian"
+DEFAULT_METHOD = "best"
 DEFAULT_DELTA = 1e-6
 
 

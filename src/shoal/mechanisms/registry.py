@@ -1,31 +1,40 @@
 """Every mechanism of the package, with what the audit needs to know about it.
 
 Three checks walk this dict: replay, lower bounds and planted bugs (shoal/audit). A class in this folder
-that has a `loss()` and is missing here fails `tests/contract/test_registry.py`.
+that has a `loss()` and is missing here fails `tests/contract/test_registry.py`. A class that is built in
+several ways has an entry for each, named after it.
 
 >>> entry = REGISTRY["density-laplace"]
->>> mechanism = entry.build(1.0, None, entry.size)
->>> before, after = entry.worst_pair(entry.size)
->>> entry.distance(before, after) == entry.sensitivity(mechanism)    # the pair reaches the bound
-True
+>>> entry.build(1.0, None, entry.tight).loss().pure_epsilon_nano
+1000000000
+>>> entry.worst                                          # one visit: slot 0 at place 0
+((0, 0),)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Protocol
-
-import numpy as np
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from shoal.errors import PlanError
+from shoal.mechanisms.audit_size import COVERED, MANY_PLACES, ONE_PLACE, ONE_ZONE, AuditSize
+from shoal.mechanisms.clipped_gaussian import ClippedGaussian
+from shoal.mechanisms.density_best import DensityBest
+from shoal.mechanisms.density_efpa import DensityEfpa
+from shoal.mechanisms.density_efpag import DensityEfpag
+from shoal.mechanisms.density_fpa import DensityFpa
+from shoal.mechanisms.density_fpa_laplace import DensityFpaLaplace
 from shoal.mechanisms.density_gaussian import DensityGaussian
 from shoal.mechanisms.density_laplace import DensityLaplace
-from shoal.privacy.accounting import Loss, check_delta, check_epsilon, nano, rho_for
+from shoal.mechanisms.density_scm_full import DensityScmFull
+from shoal.privacy.accounting import Loss
+from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
-from shoal.stages.exact import ExactCounts
-from shoal.stages.noisy import NoisyCounts
+
+AUDIT_WAVES = 4  # of six slots: so that some are left out
+AUDIT_CLIP = 1.5  # of the one clipped measurement
+VISIT = ((0, 0),)
 
 
 class Mechanism(Protocol):
@@ -33,114 +42,187 @@ class Mechanism(Protocol):
 
     name: str
 
-    @property
-    def lattice(self) -> int: ...
     def loss(self) -> Loss: ...
-    def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditSize:
-    """A size small enough to run a mechanism a million times."""
-
-    zones: int
-    slots: int
-    ell: int
-    lattice: int = 2**20
-
-    def side_by_side(self, replicas: int) -> AuditSize:
-        """Room for many independent runs in one call: `slots` further slots for each."""
-        return replace(self, slots=self.slots * replicas)
+    def __call__(self, exact: Any, noise: Noise) -> Any: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One registered mechanism."""
+    """One registered mechanism, as it is built for an audit."""
 
     mechanism: type
     releases: str
     guarantee: str  # as a function of the parameters; executable in mechanism.loss()
-    norm: str  # of the sensitivity: "l1" | "l2-squared", in lattice units
-    sensitivity: Callable[..., Fraction]  # of a mechanism, in that norm
-    build: Callable[..., Mechanism]  # (epsilon, delta, size, kind=class) -> mechanism
-    worst_pair: Callable[[AuditSize], tuple[ExactCounts, ExactCounts]]
-    size: AuditSize  # for replay and whole pipelines
-    replica: AuditSize  # of one run where a million runs are drawn side by side
     spends: tuple[str, ...]  # names of the noise calls, each a spend of the budget
-    has_mu: bool  # Gaussian: a lower bound on mu shows tightness that a small delta hides
+    pure: bool
+    make: Callable[[Budget, AuditSize], Mechanism]
+    size: AuditSize = AuditSize()  # for replay and whole pipelines
+    tight: AuditSize = AuditSize(layout=ONE_PLACE, slots=2, ell=1, cap=1)  # where one user costs the claim
+    worst: tuple[tuple[int, int], ...] = VISIT  # slots and places of that user, alone in the city
+    reach: Mapping[str, float] = field(default_factory=dict)  # share of a spend's loss; 1 unless said
 
-    def distance(self, before: ExactCounts, after: ExactCounts) -> Fraction:
-        """How far apart two inputs are in the norm of the sensitivity, exactly."""
-        change = [abs(int(c)) for c in (after.units - before.units).ravel()]
-        return Fraction(sum(change) if self.norm == "l1" else sum(c * c for c in change))
+    @property
+    def has_mu(self) -> bool:
+        """Gaussian: a lower bound on mu shows tightness that a small delta hides."""
+        return not self.pure
 
-
-def one_user_in_empty_city(size: AuditSize) -> tuple[ExactCounts, ExactCounts]:
-    """Nobody, and one user who spends `ell` slots with a whole visit in one zone."""
-    nobody = np.zeros((size.zones, size.slots), np.int64)
-    somebody = nobody.copy()
-    somebody[0, : size.ell] = size.lattice
-
-    def counts(units: np.ndarray) -> ExactCounts:
-        return ExactCounts(
-            units=units,
-            lattice=size.lattice,
-            ell=size.ell,
-            column_l1=size.lattice,
-            column_l2_squared=size.lattice**2,
-        )
-
-    return counts(nobody), counts(somebody)
+    def build(self, epsilon: float, delta: float | None, size: AuditSize) -> Mechanism:
+        """The mechanism with the least noise for a claim of (epsilon, delta)."""
+        if not self.pure and delta is None:
+            raise PlanError("delta-range", "Gaussian noise needs a delta.", "Pass --delta 1e-6, say.")
+        return self.make(Budget.of(epsilon, None if self.pure else delta), size)
 
 
-def _build_gaussian(epsilon: float, delta: float | None, size: AuditSize, kind=DensityGaussian):
-    if delta is None:
-        raise PlanError("delta-range", "Gaussian noise needs a delta.", "Pass --delta 1e-6, say.")
-    return kind.within(
-        rho_for(epsilon, check_delta(delta)),
-        ell=size.ell,
-        slots=size.slots,
-        column_l2_squared=size.lattice**2,
-        lattice=size.lattice,
-    )
+def _gaussian(kind: Any, **more: int) -> Callable[[Budget, AuditSize], Any]:
+    """Counts, or waves of counts, with all of the budget in Gaussian noise."""
+
+    def make(budget: Budget, size: AuditSize) -> Any:
+        weights = size.setting.weights
+        public = {"ell": size.ell, "slots": size.slots, "lattice": weights.lattice}
+        return kind.within(budget.left, column_l2_squared=weights.column_l2_squared, **public, **more)
+
+    return make
 
 
-def _build_laplace(epsilon: float, delta: float | None, size: AuditSize, kind=DensityLaplace):
-    return kind.within(
-        nano(check_epsilon(epsilon)),
-        ell=size.ell,
-        slots=size.slots,
-        column_l1=size.lattice,
-        lattice=size.lattice,
-    )
+def _laplace(kind: Any, **more: int) -> Callable[[Budget, AuditSize], Any]:
+    def make(budget: Budget, size: AuditSize) -> Any:
+        weights = size.setting.weights
+        public = {"ell": size.ell, "slots": size.slots, "lattice": weights.lattice}
+        return kind.within(budget.left, column_l1=weights.column_l1, **public, **more)
 
+    return make
+
+
+def _scheme(build: Callable[..., Any]) -> Callable[[Budget, AuditSize], Any]:
+    def make(budget: Budget, size: AuditSize) -> Any:
+        return build(budget, size.cover, slots=size.slots, ell=size.ell, cap=size.cap)
+
+    return make
+
+
+def _scm_full(budget: Budget, size: AuditSize) -> DensityScmFull:
+    return DensityScmFull.within(budget.left, zones=size.zones, slots=size.slots, lattice=size.lattice)
+
+
+def _clipped(budget: Budget, size: AuditSize) -> ClippedGaussian:
+    return ClippedGaussian.within(budget.left, clip=AUDIT_CLIP, values=size.zones * size.slots)
+
+
+def _best(budget: Budget, size: AuditSize) -> DensityBest:
+    return DensityBest.within(budget, size.setting, cap=size.cap)
+
+
+PEOPLE = "people per zone and slot"
+SCHEME = AuditSize(layout=COVERED, slots=6, ell=3, cap=4)
+CROWDED = AuditSize(layout=MANY_PLACES, slots=1, ell=1, cap=24)  # many visits at once: every clip is reached
+EVERYWHERE = tuple((0, place) for place in range(24))
+# The choice of k pays for a range of twice the shift; one visit of two slots moves it by sqrt(1/2) of one.
+SELECT_REACH = {"select": 0.125}
+PURE_SELECT_REACH = {"select": 0.35}
 
 REGISTRY: dict[str, Entry] = {
     "density-gaussian": Entry(
         mechanism=DensityGaussian,
-        releases="people per zone and slot",
+        releases=PEOPLE,
         guarantee="rho-zCDP, rho = ell max_s |W_s|_2^2 / (2 sigma^2)",
-        norm="l2-squared",
-        sensitivity=lambda mechanism: mechanism.sensitivity_squared,
-        build=_build_gaussian,
-        worst_pair=one_user_in_empty_city,
-        size=AuditSize(zones=3, slots=6, ell=2),
-        replica=AuditSize(zones=1, slots=1, ell=1),
         spends=("counts",),
-        has_mu=True,
+        pure=False,
+        make=_gaussian(DensityGaussian),
     ),
     "density-laplace": Entry(
         mechanism=DensityLaplace,
-        releases="people per zone and slot",
+        releases=PEOPLE,
         guarantee="epsilon-DP, epsilon = ell max_s |W_s|_1 / b",
-        norm="l1",
-        sensitivity=lambda mechanism: mechanism.sensitivity,
-        build=_build_laplace,
-        worst_pair=one_user_in_empty_city,
-        size=AuditSize(zones=3, slots=6, ell=2),
-        replica=AuditSize(zones=1, slots=2, ell=2),
         spends=("counts",),
-        has_mu=False,
+        pure=True,
+        make=_laplace(DensityLaplace),
+    ),
+    "density-fpa": Entry(
+        mechanism=DensityFpa,
+        releases=f"{PEOPLE}, from their slowest waves",
+        guarantee="rho-zCDP, rho = ell max_s |W_s|_2^2 |waves|^2 / (2 sigma^2)",
+        spends=("coefficients",),
+        pure=False,
+        make=_gaussian(DensityFpa, k=AUDIT_WAVES),
+    ),
+    "density-fpa-laplace": Entry(
+        mechanism=DensityFpaLaplace,
+        releases=f"{PEOPLE}, from their slowest waves",
+        guarantee="epsilon-DP, epsilon = max_s |W_s|_1 (sum of the ell largest columns of the waves) / b",
+        spends=("coefficients",),
+        pure=True,
+        make=_laplace(DensityFpaLaplace, k=AUDIT_WAVES),
+    ),
+    "density-scm-full": Entry(
+        mechanism=DensityScmFull,
+        releases=PEOPLE,
+        guarantee="epsilon-DP, epsilon = zones slots / b",
+        spends=("counts",),
+        pure=True,
+        make=_scm_full,
+        # One zone: the engine counts a user once per slot, so with more the claim is never reached.
+        size=AuditSize(layout=ONE_ZONE, slots=6, ell=6),
+        tight=AuditSize(layout=ONE_PLACE, slots=1, ell=1, cap=1),
+    ),
+    "density-efpag": Entry(
+        mechanism=DensityEfpag,
+        releases=f"{PEOPLE}, by clusters of cells and their waves; totals by one visit per user",
+        guarantee="rho-zCDP, rho = 1 / (2 s^2) + M^2 / (2 s'^2) + eps0^2 / 8 + ell / (2 sigma^2)",
+        spends=("totals", "visits", "select", "coefficients"),
+        pure=False,
+        make=_scheme(DensityEfpag.improved),
+        size=SCHEME,
+        reach=SELECT_REACH,
+    ),
+    "density-efpag-basic": Entry(
+        mechanism=DensityEfpag,
+        releases=f"{PEOPLE}, by clusters of cells and their waves; totals of the bounded series",
+        guarantee="rho-zCDP, rho = ell^2 / (2 s^2) + eps0^2 / 8 + ell / (2 sigma^2)",
+        spends=("totals", "select", "coefficients"),
+        pure=False,
+        make=_scheme(DensityEfpag.basic),
+        size=SCHEME,
+        reach=SELECT_REACH,
+    ),
+    "density-efpag-repaired": Entry(
+        mechanism=DensityEfpag,
+        releases=f"{PEOPLE}, by larger clusters of cells; totals of the bounded series, scaled up",
+        guarantee="rho-zCDP, rho = ell^2 / (2 s^2) + M^2 / (2 s'^2) + eps0^2 / 8 + ell / (2 sigma^2)",
+        spends=("totals", "visits", "select", "coefficients"),
+        pure=False,
+        make=_scheme(DensityEfpag.repaired),
+        size=SCHEME,
+        reach=SELECT_REACH,
+    ),
+    "density-efpa": Entry(
+        mechanism=DensityEfpa,
+        releases=f"{PEOPLE}, by clusters of cells and their waves; totals by one visit per user",
+        guarantee="epsilon-DP, epsilon = 1 / b + M / b' + eps0 + eps1, each for all clusters together",
+        spends=("totals", "visits", "select", "coefficients"),
+        pure=True,
+        make=_scheme(DensityEfpa.improved),
+        size=SCHEME,
+        reach=PURE_SELECT_REACH,
+    ),
+    "clipped-gaussian": Entry(
+        mechanism=ClippedGaussian,
+        releases="one sum over users, each clipped in the norm of what is measured",
+        guarantee="rho-zCDP, rho = (clip + rounding)^2 / (2 sigma^2)",
+        spends=("clipped",),
+        pure=False,
+        make=_clipped,
+        tight=CROWDED,
+        worst=EVERYWHERE,
+    ),
+    "density-best": Entry(
+        mechanism=DensityBest,
+        releases=f"{PEOPLE}, from all visits, measured coarse to fine",
+        guarantee="rho-zCDP, rho = the sum of the shares of users, visits, city, regions, zones",
+        spends=("users", "visits", "city", "regions", "zones"),
+        pure=False,
+        make=_best,
+        tight=CROWDED,
+        worst=EVERYWHERE,
     ),
 }
 

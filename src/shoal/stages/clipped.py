@@ -48,12 +48,6 @@ class UserVisits(Protocol):
         """Number of users with a visit: one user changes it by 1."""
         ...
 
-    @property
-    def visits(self) -> int:
-        """Sum over users of min(visits, cap)."""
+    def clipped(self, *views: View) -> list[ClippedSum]:
+        """One sum per view, all from the same visits."""
         ...
-
-    @property
-    def cap(self) -> int: ...
-
-    def clipped(self, view: View) -> ClippedSum: ...

@@ -45,3 +45,32 @@ class NoisyScheme:
     series: np.ndarray = field(repr=False)  # float64 [clusters, slots], in bounded visits, may be negative
     kept: np.ndarray = field(repr=False)  # int64 [clusters]: coefficients kept
     deviation: np.ndarray = field(repr=False)  # float64 [clusters]: of the noise on each coefficient
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyMeasurement:
+    """Noisy values of groups x columns and the deviation of their noise, in visits."""
+
+    values: np.ndarray = field(repr=False)
+    sigma: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyBest:
+    """What the method `best` has bought: visits, the city's slots, regions and zones in learned columns."""
+
+    visits: float
+    visits_deviation: float
+    profile: np.ndarray = field(repr=False)  # float64 [slots], positive, sums to 1
+    profile_deviation: np.ndarray = field(repr=False)  # of the city's slots, in visits, float64 [slots]
+    weight: np.ndarray = field(repr=False)  # float64 [slots]: how much an hour counts in the columns below
+    region_of: np.ndarray = field(repr=False)  # int64 [zones]
+    dictionary: np.ndarray = field(repr=False)  # float64 [slots, waves], orthonormal
+    regions: NoisyMeasurement  # [regions, waves]
+    basis: np.ndarray = field(repr=False)  # float64 [slots, columns], orthonormal
+    column_weight: np.ndarray = field(repr=False)  # float64 [columns]
+    zones: NoisyMeasurement  # [zones, columns], columns times their weights
+    rest_basis: np.ndarray | None = field(repr=False)  # float64 [slots, slots - columns], or not measured
+    rest_weight: float
+    rest: np.ndarray | None = field(repr=False)  # float64 [zones, slots - columns], with the zones' noise
+    outliers: bool

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
-from shoal.engine.clipped import ClippedKernel, apply_view, clip_holds, clipped_sum
+from shoal.engine.clipped import ClippedKernel, EngineVisits, Measure, apply_view, clip_holds
 from shoal.engine.duck import DuckEngine
 from shoal.stages.clipped import STEP, TIME_LATTICE, WEIGHT, View
 
@@ -40,7 +40,22 @@ def view_of(generator, groups=3, places=5, slots=6, columns=4, clip=1.0):
 
 def kernel_of(view, places=5, slots=6, most=100, key=bytes(16)):
     edges = np.arange(slots + 1, dtype=np.int64) * HOUR
-    return ClippedKernel.of(view, edges_us=edges, places=places, most=most, run_key=key)
+    measures = (Measure.of(view, places),)
+    return ClippedKernel(edges_us=edges, places=places, measures=measures, most=most, run_key=key)
+
+
+def summed(rows, view, threads=1, rows_per_batch=1000):
+    batches = [batch(rows[i : i + rows_per_batch]) for i in range(0, len(rows), rows_per_batch)]
+    edges = np.arange(7, dtype=np.int64) * HOUR
+    visits = EngineVisits(
+        engine=DuckEngine(threads=threads),
+        events=lambda: batches,
+        edges_us=edges,
+        places=5,
+        run_key=bytes(16),
+        users=12,
+    )
+    return visits.clipped(view)[0]
 
 
 def rows_of(generator, users=12, places=5, slots=6):
@@ -67,7 +82,7 @@ def measured(rows, view):
 def test_sums_are_of_clipped_users(seed, clip):
     generator = np.random.default_rng(seed)
     view, rows = view_of(generator, clip=clip), rows_of(generator)
-    units = kernel_of(view)(batch(rows))["units"]
+    units = kernel_of(view)(batch(rows))["units0"]
     expected = np.zeros_like(units)
     for x, vector in measured(rows, view).values():
         share = min(1.0, clip / max(np.linalg.norm(vector), 1e-12))
@@ -80,24 +95,22 @@ def test_sums_are_of_clipped_users(seed, clip):
 def test_one_user_moves_the_sum_by_at_most_the_clip(seed):
     generator = np.random.default_rng(seed)
     view, rows = view_of(generator, clip=0.7), rows_of(generator)
-    without = clipped_sum(DuckEngine(threads=1), [batch(rows)], view, kernel_of(view)).values
+    without = summed(rows, view).values
     heavy = [(99, slot * HOUR, site) for slot in range(6) for site in range(5)]
     for added in (heavy, heavy[:3], [(99, 0, 1)]):
-        sums = clipped_sum(DuckEngine(threads=1), [batch(rows + added)], view, kernel_of(view))
+        sums = summed(rows + added, view)
         moved = sums.values - without
         assert np.linalg.norm(moved) <= 0.7 * STEP + np.sqrt(moved.size)
         assert sums.clip == 0.7
-    assert np.linalg.norm(
-        clipped_sum(DuckEngine(threads=1), [batch(heavy)], view, kernel_of(view)).values
-    ) > (0.69 * STEP)
+    assert np.linalg.norm(summed(heavy, view).values) > (0.69 * STEP)
 
 
 def test_lists_of_groups_give_the_same_sums_as_a_table(monkeypatch):
     generator = np.random.default_rng(3)
     view, rows = view_of(generator), rows_of(generator)
-    table = kernel_of(view)(batch(rows))["units"]
+    table = kernel_of(view)(batch(rows))["units0"]
     monkeypatch.setattr("shoal.engine.clipped.DENSE_PLACES", 0)
-    lists = kernel_of(view)(batch(rows))["units"]
+    lists = kernel_of(view)(batch(rows))["units0"]
     assert np.abs(table - lists).max() <= 12
     assert lists.sum() > 0
 
@@ -105,25 +118,24 @@ def test_lists_of_groups_give_the_same_sums_as_a_table(monkeypatch):
 def test_order_splits_and_repeats_do_not_matter():
     generator = np.random.default_rng(4)
     view, rows = view_of(generator), rows_of(generator)
-    expected = clipped_sum(DuckEngine(threads=1), [batch(rows)], view, kernel_of(view)).values
+    expected = summed(rows, view).values
     mixed = [rows[i] for i in generator.permutation(len(rows))] + rows[:50]
-    parts = [batch(mixed[i : i + 7]) for i in range(0, len(mixed), 7)]
-    assert (clipped_sum(DuckEngine(threads=2), parts, view, kernel_of(view)).values == expected).all()
+    assert (summed(mixed, view, threads=2, rows_per_batch=7).values == expected).all()
 
 
 def test_at_most_so_many_visits_of_a_user_enter():
     generator = np.random.default_rng(5)
     view = view_of(generator, clip=1e6)
     heavy = [(1, slot * HOUR, site) for slot in range(6) for site in range(5)]
-    units = kernel_of(view, most=4)(batch(heavy))["units"]
+    units = kernel_of(view, most=4)(batch(heavy))["units0"]
     assert units.sum() == 4 * WEIGHT
 
 
 def test_a_user_above_the_clip_is_noticed():
     generator = np.random.default_rng(6)
     view = view_of(generator)
-    kernel = kernel_of(view)
-    lists = (kernel.space.indptr, kernel.space.indices, kernel.space.data)
+    kernel = Measure.of(view, 5)
+    lists = kernel.lists
     user, slot, place = np.zeros(6, np.int32), np.arange(6, dtype=np.int32), np.ones(6, np.int32)
     norm = np.linalg.norm(kernel.space.toarray()[:, [1]] @ kernel.time.sum(axis=0)[None])
     fits = np.full(6, int(WEIGHT / max(norm, 1.0)), np.int64)

@@ -1,0 +1,136 @@
+"""Many runs of each named spend of a mechanism, alone and together, on the user that costs the most.
+
+The mechanism runs once on a city without the user and once with, both given the same answers (all
+coefficients kept, else zeros). What it asked of the noise on either side, at which scale, are its queries.
+They are then asked many times over, and a run of a spend is turned into a few numbers: the log-likelihood
+ratio of the two sides if the noise is what it claims to be; total, least and largest cell for when it is not.
+
+Queries that depend on earlier answers are so taken along one path: a bound above the claim of a spend, or of
+all of them, shows a broken promise as well there. What a mechanism does with its answers is for replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_softmax
+
+from shoal.audit.pairs import NEW, at
+from shoal.audit.pipelines import Pipeline
+from shoal.audit.replay import Call, RecordingNoise, ReplayNoise
+from shoal.audit.tables import event_table
+from shoal.errors import GuaranteeError
+from shoal.mechanisms.registry import Entry
+from shoal.privacy.noise import Noise
+
+CHUNK_DRAWS = 400_000  # noise per call: enough to be worth a second process, small enough for progress
+CHOICES = 5_000  # runs of a choice: they are drawn one by one
+NEGLIGIBLE = 1e-6  # of the largest change: cells that tell nothing are not drawn
+KEY = bytes(16)
+
+Advance = Callable[[int], None]
+Sides = tuple[np.ndarray, np.ndarray]  # statistics [runs, numbers] with the user, and without
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """What a mechanism asked of one primitive on the two sides; only the cells that differ."""
+
+    kind: str
+    name: str
+    scale: float
+    before: np.ndarray
+    after: np.ndarray
+
+    @classmethod
+    def of(cls, one: Call, other: Call) -> Query:
+        before, after = one.exact.ravel(), other.exact.ravel()
+        size = np.abs((after - before).astype(np.float64))
+        told = np.arange(before.size) if one.kind == "choose" else size > NEGLIGIBLE * size.max(initial=1.0)
+        return cls(one.kind, one.name, one.scale, before[told], after[told])
+
+    def draw(self, noise: Noise, with_user: bool, runs: int) -> np.ndarray:
+        """Answers [runs, cells], less the query without the user; of a choice [runs, 1] indices."""
+        exact = self.after if with_user else self.before
+        if self.kind == "choose":
+            return np.array([[noise.choose(self.name, exact, self.scale)] for _ in range(runs)])
+        asked = np.repeat(exact[None, :], runs, axis=0)
+        return getattr(noise, self.kind)(self.name, asked, self.scale) - self.before
+
+    def log_ratio(self, answers: np.ndarray) -> np.ndarray:
+        """log P(answer with the user) / P(answer without), [runs]."""
+        if self.kind == "choose":
+            scores = np.stack([self.after, self.before]) / self.scale
+            with_user, without = log_softmax(scores, axis=1)
+            return (with_user - without)[answers[:, 0]]
+        change = (self.after - self.before).astype(np.float64)
+        if self.kind == "laplace":
+            return (np.abs(answers) - np.abs(answers - change)).sum(axis=1) / self.scale
+        return (answers - change / 2) @ change / self.scale**2
+
+    def statistics(self, answers: np.ndarray) -> np.ndarray:
+        """Numbers [runs, 4] that may tell the sides apart: ratio, and total, least, largest cell."""
+        ratio = self.log_ratio(answers)
+        if self.kind == "choose" or not answers.shape[1]:
+            return np.column_stack([ratio] * 4)
+        moved = answers * np.sign(self.after - self.before)
+        return np.column_stack([ratio, moved.sum(axis=1), moved.min(axis=1), moved.max(axis=1)])
+
+
+class KeepsEverything:
+    """Answers of zero, and of choices the last one: all coefficients are kept."""
+
+    publishable = False
+
+    def run_key(self) -> bytes:
+        return KEY
+
+    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
+        return np.zeros_like(exact)
+
+    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
+        return np.zeros_like(exact)
+
+    def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
+        return scores.size - 1
+
+
+def queries_of(pipeline: Pipeline, entry: Entry) -> list[Query]:
+    """Every query of the mechanism on the entry's worst user, in order. `pipeline` is of the tight size."""
+    rows = [(NEW, at(slot), place) for slot, place in entry.worst]
+    recorded = RecordingNoise(KeepsEverything(), KEY)
+    pipeline.measure(pipeline.counted([], KEY), recorded)
+    replayed = ReplayNoise(recorded.calls, KEY)
+    pipeline.measure(pipeline.counted(event_table(rows), KEY), replayed)
+    if len(replayed.calls) != len(recorded.calls):
+        raise GuaranteeError("audit-path", "the mechanism asks other things with the user than without.")
+    return [Query.of(*calls) for calls in zip(recorded.calls, replayed.calls, strict=True)]
+
+
+def sample(queries: list[Query], noise: Noise, runs: int, advance: Advance | None = None) -> Sides:
+    """Statistics [runs, 4] of some queries together: with the user, and without.
+
+    Of several queries ratios and totals add up; the least and the largest cell are over all of them.
+    """
+    sides: list[list[np.ndarray]] = [[], []]
+    for chunk in _chunks(runs, max(sum(query.before.size for query in queries), 1)):
+        for side, with_user in zip(sides, (True, False), strict=True):
+            seen = [query.statistics(query.draw(noise, with_user, chunk)) for query in queries]
+            side.append(_together(seen))
+            if advance:
+                advance(chunk)
+    return np.concatenate(sides[0]), np.concatenate(sides[1])
+
+
+def _together(seen: list[np.ndarray]) -> np.ndarray:
+    cells = np.stack(seen)
+    least, largest = cells[:, :, 2].min(axis=0), cells[:, :, 3].max(axis=0)
+    return np.column_stack([*cells[:, :, :2].sum(axis=0).T, least, largest])
+
+
+def _chunks(runs: int, cells_per_run: int) -> Iterator[int]:
+    each = max(1, CHUNK_DRAWS // cells_per_run)
+    for start in range(0, runs, each):
+        yield min(each, runs - start)

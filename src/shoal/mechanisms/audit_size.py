@@ -1,0 +1,81 @@
+"""The small public worlds in which the audit runs mechanisms: a few sites, zones and slots.
+
+A layout is the area weights in twelfths of a visit, one row per zone, one entry per site.
+
+>>> AuditSize(layout=SHARED).setting.zones, AuditSize(layout=COVERED).cover.places.tolist()
+(3, [1])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+
+import numpy as np
+import scipy.sparse
+
+from shoal.space.clock import Clock
+from shoal.space.cover import Cover, minimum_cover
+from shoal.space.setting import Setting
+from shoal.space.weights import LATTICE, AreaWeights
+
+START = datetime(2023, 11, 14, 22)  # UTC; six hours from here are of two days
+Layout = tuple[tuple[int, ...], ...]
+
+# Two sites within a zone, one shared by two, one that loses a part outside.
+SHARED: Layout = ((12, 6, 0, 0), (0, 6, 4, 0), (0, 0, 4, 12))
+# The smallest cover has zones 0 and 1 and site 1, which overlaps both; site 3 loses a part outside.
+COVERED: Layout = ((12, 3, 0, 6), (0, 3, 12, 0), (0, 3, 0, 0), (0, 3, 0, 0))
+ONE_ZONE: Layout = ((12, 6, 4, 12),)
+ONE_PLACE: Layout = ((12,),)
+MANY_PLACES: Layout = ((12,) * 24,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSize:
+    """Public numbers of a run that is small enough to be repeated many times."""
+
+    layout: Layout = SHARED
+    slots: int = 6
+    ell: int = 2
+    cap: int = 4
+
+    @property
+    def zones(self) -> int:
+        return len(self.layout)
+
+    @property
+    def places(self) -> int:
+        return len(self.layout[0])
+
+    @property
+    def lattice(self) -> int:
+        return LATTICE
+
+    @property
+    def setting(self) -> Setting:
+        return _setting(self.layout, self.slots)
+
+    @property
+    def cover(self) -> Cover:
+        return _cover(self.layout, self.slots)
+
+
+@cache
+def _setting(layout: Layout, slots: int) -> Setting:
+    matrix = scipy.sparse.csr_array(np.array(layout, np.int64) * LATTICE // 12)
+    lost = 1.0 - np.asarray(matrix.sum(axis=0), np.float64) / LATTICE
+    zones, places = matrix.shape
+    return Setting(
+        weights=AreaWeights(matrix=matrix, lattice=LATTICE, lost=lost),
+        zone_xy_m=np.column_stack([np.arange(zones) * 500.0, np.arange(zones) % 2 * 300.0]),
+        place_xy_m=np.column_stack([np.arange(places) * 400.0, np.arange(places) % 3 * 200.0]),
+        zone_area_km2=np.ones(zones),
+        clock=Clock(start=START, end=START + timedelta(hours=slots), time_zone="UTC"),
+    )
+
+
+@cache
+def _cover(layout: Layout, slots: int) -> Cover:
+    return minimum_cover(_setting(layout, slots))

@@ -1,0 +1,200 @@
+"""People per zone and slot, best effort: all visits, measured coarse to fine, each user clipped each time.
+
+Guarantee    rho-zCDP for everything together, rho the sum of the named shares.
+Unit         one user.        Neighbours   add or remove one user.
+Requires     visits behind the door of `UserVisits`: the number of users, and sums of users clipped in the
+             norm of a view.
+Sensitivity  users 1; visits, city, regions and zones: see ClippedGaussian, each its own clip. Removing a
+             user changes each sum by that user's part alone, whose weight depends on that user's visits
+             and on earlier noisy answers only; so the steps compose adaptively.
+Public       zones, slots, the expected activity, all constants; the row of constants follows from declared
+             users, or from the noisy number of users.
+Source       own: specs of the package, "Density, the method of our own".
+Deviations   none.
+
+1. users     N, unless declared: picks the row of constants
+2. visits    K, the visits in the zones
+3. city      slots weighted by expected activity -> profile
+4. regions   profile x kinds of days x waves of a day -> singular vectors -> learned columns
+5. zones     learned columns, hours, blocks, and (large populations) all the rest
+Everything else is post-processing: `shoal.postprocess.best`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse
+
+from shoal.mechanisms.adders import GaussianAdder
+from shoal.mechanisms.best_constants import SHARES, Constants, constants_for
+from shoal.mechanisms.clipped_gaussian import ClippedGaussian
+from shoal.postprocess.basis import complement
+from shoal.postprocess.learn import region_dictionary, zone_columns
+from shoal.postprocess.profile import city_profile, hour_weights
+from shoal.privacy.accounting import NANO, Loss, compose
+from shoal.privacy.budget import Budget
+from shoal.privacy.noise import Noise
+from shoal.space.regions import regions_of
+from shoal.space.rhythm import activity
+from shoal.space.setting import Setting
+from shoal.stages.clipped import TIME_LATTICE, UserVisits, View
+from shoal.stages.noisy import NoisyBest, NoisyMeasurement
+
+Step = tuple[str, float, np.ndarray, np.ndarray]  # share, clip, group of each zone, columns over slots
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DensityBest:
+    """Coarse to fine: visits, city, regions, zones; each in Gaussian noise."""
+
+    shares: tuple[tuple[str, int], ...]  # name and rho in 1e-9, in order
+    users: int | None  # declared; None: bought
+    setting: Setting = field(repr=False)
+
+    name = "density-best"
+    takes = "visits"
+
+    def loss(self) -> Loss:
+        """The shares add up; every step's noise is scaled to stay within its own."""
+        return compose(loss for _, loss in self.spends())
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        return tuple((name, Loss(rho_nano)) for name, rho_nano in self.shares)
+
+    def __call__(self, visits: UserVisits, noise: Noise) -> NoisyBest:
+        row = self._row(visits, noise)
+        total, totals = self._city(visits, noise, row)
+        expected = activity(self.setting.clock)
+        profile = city_profile(
+            totals.values[0],
+            hour_weights(expected),
+            totals.sigma,
+            expected,
+            1440 / self.setting.clock.slot_minutes,
+        )
+        weight = hour_weights(profile)
+        region_of = regions_of(self.setting.zone_xy_m, row.regions)
+        dictionary, regions = self._regions(visits, noise, row, region_of, profile, weight)
+        return NoisyBest(
+            visits=float(total.values[0, 0]),
+            visits_deviation=total.sigma,
+            profile=profile,
+            profile_deviation=totals.sigma / hour_weights(expected),
+            weight=weight,
+            region_of=region_of,
+            dictionary=dictionary,
+            regions=regions,
+            **self._zones(visits, noise, row, dictionary, regions, profile, weight),
+            rest_weight=row.rest_weight,
+            outliers=row.outliers,
+        )
+
+    def _row(self, visits: UserVisits, noise: Noise) -> Constants:
+        """The row of constants, by the declared or the bought number of users."""
+        rho = self.loss().rho
+        if self.users is not None:
+            return constants_for(self.users, rho)
+        noisy = GaussianAdder.within(self._rho("users"), 1).add(
+            noise, "users", np.array([visits.users], np.int64)
+        )
+        return constants_for(float(noisy[0]), rho)
+
+    def _city(self, visits: UserVisits, noise: Noise, row: Constants):
+        """The number of visits, and the city's slots weighted by what is expected of them."""
+        everywhere = np.zeros(self.setting.zones, np.int64)
+        ones = np.ones((self.setting.slots, 1))
+        weight = hour_weights(activity(self.setting.clock))
+        return self._measure(
+            visits,
+            noise,
+            ("visits", row.visits_clip, everywhere, ones),
+            ("city", row.city_clip, everywhere, np.diag(weight)),
+        )
+
+    def _regions(self, visits, noise, row: Constants, region_of, profile, weight):
+        dictionary = region_dictionary(self.setting.clock, profile * weight, row.waves)
+        time = weight[:, None] * dictionary
+        step = ("regions", row.region_clip, region_of, time)
+        return dictionary, self._measure(visits, noise, step)[0]
+
+    def _zones(self, visits, noise, row: Constants, dictionary, regions, profile, weight) -> dict:
+        columns = zone_columns(
+            self.setting.clock,
+            dictionary,
+            regions,
+            profile * weight,
+            learned=row.learned,
+            hours=row.hours,
+            blocks=row.blocks,
+        )
+        learned = min(columns.learned, columns.basis.shape[1])
+        size = np.full(columns.basis.shape[1], float(row.fixed_weight))
+        size[:learned] = row.learned_weight
+        rest = complement(columns.basis) if row.rest_weight > 0 else None
+        time = columns.basis * size
+        if rest is not None:
+            time = np.column_stack([time, rest * row.rest_weight])
+        own = np.arange(self.setting.zones)
+        step = ("zones", row.zone_clip, own, weight[:, None] * time)
+        noisy = self._measure(visits, noise, step)[0]
+        split = columns.basis.shape[1]
+        return {
+            "basis": columns.basis,
+            "column_weight": size,
+            "zones": NoisyMeasurement(values=noisy.values[:, :split], sigma=noisy.sigma),
+            "rest_basis": rest,
+            "rest": None if rest is None else noisy.values[:, split:],
+        }
+
+    def _measure(self, visits: UserVisits, noise: Noise, *steps: Step) -> list[NoisyMeasurement]:
+        """Zones summed to groups, slots to columns, every user clipped; each paid for by its share."""
+        views = [
+            View(
+                space=_grouped(self.setting, group_of),
+                space_lattice=self.setting.weights.lattice,
+                time=np.rint(time * TIME_LATTICE).astype(np.int64),
+                clip=clip,
+            )
+            for _, clip, group_of, time in steps
+        ]
+        noisy = []
+        for (name, clip, *_), view, exact in zip(steps, views, visits.clipped(*views), strict=True):
+            groups, columns = view.shape
+            mechanism = ClippedGaussian.within(self._rho(name), clip=clip, values=groups * columns)
+            values = mechanism(exact, noise, name)
+            noisy.append(NoisyMeasurement(values=values, sigma=mechanism.sigma))
+        return noisy
+
+    def _rho(self, name: str) -> int:
+        return dict(self.shares)[name]
+
+    @classmethod
+    def within(cls, budget: Budget, setting: Setting, *, users: int | None = None) -> DensityBest:
+        """All of the budget, in the shares of best_constants; a declared number of users is not bought."""
+        shares = []
+        for name, share in SHARES.items():
+            if name == "users" and users is not None:
+                continue
+            allowance, budget = budget.take(name, share)
+            shares.append((name, allowance.rho_nano))
+        return cls(shares=tuple(shares), users=users, setting=setting)
+
+    def describe(self) -> dict:
+        """For the manifest: what else is public about it."""
+        return {
+            "users_declared": self.users,
+            "assumed": "days of the week in four kinds; quiet before dawn until the profile was bought",
+            "shares_rho": {name: rho_nano / NANO for name, rho_nano in self.shares},
+        }
+
+
+def _grouped(setting: Setting, group_of: np.ndarray) -> scipy.sparse.csr_array:
+    """int64 [groups, places]: area weights of zones added up to their groups."""
+    zones = setting.zones
+    groups = int(group_of.max(initial=0)) + 1
+    member = scipy.sparse.csr_array(
+        (np.ones(zones, np.int64), (group_of, np.arange(zones))), shape=(groups, zones)
+    )
+    return scipy.sparse.csr_array(member @ setting.weights.matrix)
