@@ -140,12 +140,10 @@ def _spotme_row(p: float, exact: np.ndarray, cabs: int, runs: int) -> dict:
     from shoal.comparators.spotme import SpotMe
     from shoal.privacy.noise import SeededNoise
     from shoal.space.weights import AreaWeights
-    from shoal.stages.bounded import BoundedVisits
+    from shoal.stages.bounded import ExactDensity
 
-    stage = BoundedVisits(
-        counts=exact, one_visit=exact[:, 0], users=cabs, visits_capped=0, ell=WEEK, cap=WEEK
-    )
-    spot = SpotMe(p=p, ell=WEEK, weights=AreaWeights.identity(len(exact)))
+    stage = ExactDensity(counts=exact, users=cabs)
+    spot = SpotMe(p=p, weights=AreaWeights.identity(len(exact)))
     noisy = [spot(stage, SeededNoise(seed)).values for seed in range(runs)]
     return {"p": p, "printed": PRINTED_SPOTME[p], **_errors(exact, noisy, cabs), "user epsilon": "none"}
 

@@ -1,7 +1,7 @@
 """Counts per zone and slot with Laplace noise that hides one visit, not the user who made it.
 
 As published    Lap(1 / epsilon) on each count: "event-level" epsilon-DP: neighbours differ in one visit.
-True for users  a user with ell visits is protected with ell * epsilon only.
+True for users  a user with v visits is protected with v * epsilon only; nothing bounds v but places x slots.
 Source          Pyrgelis, Troncoso, De Cristofaro 2017, section 5.2: SCM with Lap(1 / epsilon).
 """
 
@@ -19,22 +19,21 @@ class ScmEvent:
     """Zone x slot counts plus discrete Laplace noise of scale 1 / epsilon visits."""
 
     epsilon: float  # of one visit
-    ell: int  # visits a user may have in the counts
-    slots: int
+    visits: int  # a user may have: once per place and slot, so places x slots
 
     name = "scm-event"
-    takes = "counts"
+    takes = "all counts"
 
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
         noisy = noise.laplace("counts", exact.units, exact.lattice / self.epsilon)
         return NoisyCounts(values=noisy / exact.lattice, family="discrete laplace", scale=1 / self.epsilon)
 
     def user_epsilon(self) -> float:
-        """One visit per slot at most, ell in all: their losses add up."""
-        return min(self.ell, self.slots) * self.epsilon
+        """The losses of a user's visits add up."""
+        return self.visits * self.epsilon
 
     def true_guarantee(self) -> str:
         return (
-            f"Hides one visit with epsilon {self.epsilon:g}. A user's whole record of up to "
-            f"{min(self.ell, self.slots)} visits has epsilon {self.user_epsilon():g}, not {self.epsilon:g}."
+            f"Hides one visit with epsilon {self.epsilon:g}. A user with v visits has v times that: up to "
+            f"{self.user_epsilon():g}, for one at every place and slot."
         )

@@ -1,14 +1,10 @@
 """Counts per zone and slot with Laplace noise that hides a user in each zone's series taken alone.
 
 As published    Lap(T / epsilon) on each count: epsilon-DP for the series of one zone, |S| epsilon for all.
-True for users  as the counts are made here, once per user and slot over all zones, one visit per slot is all
-                that a user can move: L1 at most min(ell, T) visits, so min(ell, T) / T of epsilon jointly:
-                this is plain Laplace noise for a cap of T visits. Where a user is counted in several zones of
-                a slot, as in the source, it is what the source says.
+True for users  what the source says for all zones: a user counted at every place of every slot moves the
+                counts by |S| T visits, so |S| epsilon. (Where a user is counted once per slot, it would be
+                plain Laplace noise for a cap of T visits: that is `laplace` with ell = T.)
 Source          Pyrgelis, Troncoso, De Cristofaro 2017, section 5.2: SCM with Lap(|T'| / epsilon).
-
-It stays a comparator because its promise rests on how the counts were made; `laplace` with ell = T is the
-same noise with the promise stated for users.
 """
 
 from __future__ import annotations
@@ -25,12 +21,11 @@ class ScmZone:
     """Zone x slot counts plus discrete Laplace noise of scale slots / epsilon visits."""
 
     epsilon: float  # of one user in one zone
-    ell: int  # visits a user may have in the counts
     slots: int
-    zones_per_slot: int = 1  # zones a user may be counted in during one slot; 1 in our engine
+    places: int  # where a user may be counted within one slot
 
     name = "scm-zone"
-    takes = "counts"
+    takes = "all counts"
 
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
         scale = self.slots / self.epsilon
@@ -39,12 +34,11 @@ class ScmZone:
 
     def user_epsilon(self) -> float:
         """L1 of a user's whole record over the scale of the noise."""
-        visits = min(self.ell, self.slots * self.zones_per_slot)
-        return visits * self.epsilon / self.slots
+        scale = self.slots / self.epsilon
+        return self.slots * self.places / scale
 
     def true_guarantee(self) -> str:
         return (
-            f"Hides a user in one zone's series with epsilon {self.epsilon:g}. Over all zones together a "
-            f"user counted in up to {self.zones_per_slot} zone(s) per slot and {self.ell} visits has epsilon "
-            f"{self.user_epsilon():g}."
+            f"Hides a user in one zone's series with epsilon {self.epsilon:g}. Over all zones together it is "
+            f"that times the places a user was at within a slot: up to {self.user_epsilon():g}."
         )

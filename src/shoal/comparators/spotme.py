@@ -24,7 +24,7 @@ import scipy.sparse
 
 from shoal.privacy.noise import Noise
 from shoal.space.weights import AreaWeights
-from shoal.stages.bounded import BoundedVisits
+from shoal.stages.bounded import ExactDensity
 from shoal.stages.noisy import NoisyCounts
 
 
@@ -33,14 +33,13 @@ class SpotMe:
     """De-biased counts of "yes", spread from sites to zones."""
 
     p: float  # probability of a "yes" whatever the truth
-    ell: int  # visits a user may have in the counts
     weights: AreaWeights = field(repr=False)
 
     name = "spotme"
-    takes = "bounded"
+    takes = "all visits"
 
-    def __call__(self, bounded: BoundedVisits, noise: Noise) -> NoisyCounts:
-        there, users = bounded.counts, bounded.users
+    def __call__(self, density: ExactDensity, noise: Noise) -> NoisyCounts:
+        there, users = density.counts, density.users
         said_yes = there + _coins(users - there, self.p, noise)
         sites = (said_yes - users * self.p) / (1 - self.p)
         share = scipy.sparse.csr_array(self.weights.matrix / self.weights.lattice)

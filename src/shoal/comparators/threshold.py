@@ -23,10 +23,9 @@ class Threshold:
     """Counts of k visits and more, exact; others are set to zero."""
 
     k: float  # visits
-    ell: int  # visits a user may have in the counts
 
     name = "threshold"
-    takes = "counts"
+    takes = "all counts"
 
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
         visits = exact.units / exact.lattice

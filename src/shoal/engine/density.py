@@ -14,7 +14,7 @@ from shoal.space.cover import Cover
 from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import BoundedVisits, ExactDensity
 from shoal.stages.cover import CoverCounts
-from shoal.stages.exact import ExactCounts
+from shoal.stages.exact import ExactCounts, ScalableCounts
 
 
 def bound_visits(
@@ -33,7 +33,7 @@ def bound_visits(
         ell=kernel.ell,
         cap=kernel.cap,
     )
-    return bounded, ExactDensity(sums["uncapped"])
+    return bounded, ExactDensity(sums["uncapped"], users)
 
 
 def exact_counts(bounded: BoundedVisits, weights: AreaWeights) -> ExactCounts:
@@ -44,6 +44,16 @@ def exact_counts(bounded: BoundedVisits, weights: AreaWeights) -> ExactCounts:
         ell=bounded.ell,
         column_l1=weights.column_l1,
         column_l2_squared=weights.column_l2_squared,
+    )
+
+
+def scalable_counts(bounded: BoundedVisits, weights: AreaWeights) -> ScalableCounts:
+    """Zone counts with the number of visits that were kept and the number of all visits under the cap."""
+    return ScalableCounts(
+        counts=exact_counts(bounded, weights),
+        kept=int(bounded.counts.sum()),
+        visits=bounded.visits_capped,
+        cap=bounded.cap,
     )
 
 
@@ -69,6 +79,18 @@ def _outside(visits: np.ndarray, units: np.ndarray, cover: Cover) -> int:
     if whole >= 2**62 or inside >= 2**62:
         raise GuaranteeError("cover-overflow", "the counts are too large for 64-bit integer sums.")
     return whole - int(units.sum())
+
+
+def all_counts(density: ExactDensity, weights: AreaWeights) -> ExactCounts:
+    """Zone counts of all visits, as many as a user has: for comparison only."""
+    places, slots = density.counts.shape
+    return ExactCounts(
+        units=weights.spread(density.counts),
+        lattice=weights.lattice,
+        ell=places * slots,
+        column_l1=weights.column_l1,
+        column_l2_squared=weights.column_l2_squared,
+    )
 
 
 def exact_people(density: ExactDensity, weights: AreaWeights) -> np.ndarray:

@@ -48,9 +48,13 @@ class Counting:
 
     def people(self) -> np.ndarray:
         """Raw people per zone and slot, for the owner's report and for comparisons."""
+        return exact_people(self.all_visits(), self.setting.weights)
+
+    def all_visits(self) -> ExactDensity:
+        """Visits without a cap, once per user, place and slot: for the owner's eyes and for comparisons."""
         if self.exact is None:
             _, self.exact = self._count(1, 1)
-        return exact_people(self.exact, self.setting.weights)
+        return self.exact
 
     def _count(self, ell: int, cap: int) -> tuple[BoundedVisits, ExactDensity]:
         kernel = VisitKernel(

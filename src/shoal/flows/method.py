@@ -28,7 +28,7 @@ class DensityMechanism(Protocol):
     """Frozen parameters, its loss and the named spends that add up to it, one call."""
 
     name: str
-    takes: str  # the stage: "counts" | "cover" | "visits"
+    takes: str  # the stage: "counts" | "scalable" | "cover" | "bounded" | "visits"
 
     def loss(self) -> Loss: ...
     def spends(self) -> tuple[tuple[str, Loss], ...]: ...

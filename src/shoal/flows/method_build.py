@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from shoal.comparators.published import PublishedEfpa, PublishedEfpag, PublishedLater
 from shoal.comparators.scm_event import ScmEvent
 from shoal.comparators.scm_zone import ScmZone
@@ -20,9 +22,11 @@ from shoal.mechanisms.density_fpa import DensityFpa
 from shoal.mechanisms.density_fpa_laplace import DensityFpaLaplace
 from shoal.mechanisms.density_gaussian import DensityGaussian
 from shoal.mechanisms.density_laplace import DensityLaplace
+from shoal.mechanisms.density_scaled import ScaledCounts
 from shoal.mechanisms.density_scm_full import DensityScmFull
 from shoal.postprocess.best import finish_best as best_to_people
 from shoal.postprocess.density import plain_density
+from shoal.postprocess.scaled import scaled_density
 from shoal.postprocess.scheme import finish_scheme as scheme_to_people
 from shoal.privacy.accounting import NANO
 from shoal.privacy.budget import Budget
@@ -39,44 +43,54 @@ def best(budget: Budget, setting: Setting, options: MethodOptions) -> DensityBes
     return DensityBest.within(budget, setting, users=options.users)
 
 
-def gaussian(budget: Budget, setting: Setting, options: MethodOptions, kind: Any = DensityGaussian) -> Any:
-    """Plain counts, or waves of them, with all of the budget in Gaussian noise."""
-    counts, _ = budget.take("counts", 1)
+def gaussian(
+    budget: Budget, setting: Setting, options: MethodOptions, kind: Any = DensityGaussian
+) -> ScaledCounts:
+    """Plain counts, or waves of them, in Gaussian noise; shares of the budget for what scales them up."""
     weights = setting.weights
-    return kind.within(
-        counts.rho_nano,
-        ell=options.ell,
-        slots=setting.slots,
-        column_l2_squared=weights.column_l2_squared,
-        lattice=weights.lattice,
+    public = {"ell": options.ell, "slots": setting.slots, "lattice": weights.lattice}
+    return _scaled(
+        budget,
+        setting,
+        options,
+        lambda rho: kind.within(rho, column_l2_squared=weights.column_l2_squared, **public),
     )
 
 
-def laplace(budget: Budget, setting: Setting, options: MethodOptions, kind: Any = DensityLaplace) -> Any:
+def laplace(
+    budget: Budget, setting: Setting, options: MethodOptions, kind: Any = DensityLaplace
+) -> ScaledCounts:
     """The same in Laplace noise."""
-    counts, _ = budget.take("counts", 1)
     weights = setting.weights
-    return kind.within(
-        counts.epsilon_nano,
+    public = {"ell": options.ell, "slots": setting.slots, "lattice": weights.lattice}
+    return _scaled(
+        budget, setting, options, lambda epsilon: kind.within(epsilon, column_l1=weights.column_l1, **public)
+    )
+
+
+def scm_full(budget: Budget, setting: Setting, options: MethodOptions) -> ScaledCounts:
+    public = {"zones": setting.zones, "slots": setting.slots, "lattice": setting.weights.lattice}
+    options = replace(options, ell=setting.slots)  # no cap: a visit in every slot
+    return _scaled(budget, setting, options, lambda epsilon: DensityScmFull.within(epsilon, **public))
+
+
+def _scaled(budget: Budget, setting: Setting, options: MethodOptions, counts: Any) -> ScaledCounts:
+    held = np.asarray(setting.weights.matrix.sum(axis=0)) / setting.weights.lattice
+    return ScaledCounts.within(
+        budget,
+        counts,
+        cap=options.cap,
         ell=options.ell,
         slots=setting.slots,
-        column_l1=weights.column_l1,
-        lattice=weights.lattice,
+        inside=(float(held.min(initial=1.0)), float(held.max(initial=0.0))),
     )
 
 
-def scm_full(budget: Budget, setting: Setting, options: MethodOptions) -> DensityScmFull:
-    counts, _ = budget.take("counts", 1)
-    return DensityScmFull.within(
-        counts.epsilon_nano, zones=setting.zones, slots=setting.slots, lattice=setting.weights.lattice
-    )
-
-
-def fpa(budget: Budget, setting: Setting, options: MethodOptions) -> DensityFpa:
+def fpa(budget: Budget, setting: Setting, options: MethodOptions) -> ScaledCounts:
     return gaussian(budget, setting, options, DensityFpa)
 
 
-def fpa_laplace(budget: Budget, setting: Setting, options: MethodOptions) -> DensityFpaLaplace:
+def fpa_laplace(budget: Budget, setting: Setting, options: MethodOptions) -> ScaledCounts:
     return laplace(budget, setting, options, DensityFpaLaplace)
 
 
@@ -101,17 +115,33 @@ def _scheme(setting: Setting, options: MethodOptions) -> dict[str, int]:
     return {"slots": setting.slots, "ell": options.ell, "cap": options.cap}
 
 
-def gaussian_noise(mechanism: DensityGaussian) -> NoiseOfCount:
-    return NoiseOfCount("gaussian", mechanism.sigma / mechanism.lattice)
+def gaussian_noise(mechanism: Any) -> NoiseOfCount:
+    """Of one count, before it is scaled up."""
+    return NoiseOfCount("gaussian", mechanism.counts.sigma / mechanism.counts.lattice)
 
 
-def laplace_noise(mechanism: DensityLaplace | DensityScmFull) -> NoiseOfCount:
-    return NoiseOfCount("laplace", math.sqrt(2) * mechanism.scale / mechanism.lattice)
+def laplace_noise(mechanism: Any) -> NoiseOfCount:
+    return NoiseOfCount("laplace", math.sqrt(2) * mechanism.counts.scale / mechanism.counts.lattice)
 
 
-def wave_noise(mechanism: DensityFpa | DensityFpaLaplace) -> NoiseOfCount:
+def wave_noise(mechanism: Any) -> NoiseOfCount:
     """Many draws add up in each count: normal, or near it."""
-    return NoiseOfCount("gaussian", math.sqrt(float((mechanism.noise_people**2).mean())))
+    return NoiseOfCount("gaussian", math.sqrt(float((mechanism.counts.noise_people**2).mean())))
+
+
+def describe_gaussian(mechanism: Any) -> Mapping[str, Any]:
+    """Public numbers of plain counts, for the manifest; the noise is that before counts are scaled up."""
+    counts = mechanism.counts
+    return {"noise_scale_people": counts.sigma / counts.lattice, "lattice": counts.lattice}
+
+
+def describe_laplace(mechanism: Any) -> Mapping[str, Any]:
+    counts = mechanism.counts
+    return {"noise_scale_people": counts.scale / counts.lattice, "lattice": counts.lattice}
+
+
+def describe_counts(mechanism: Any) -> Mapping[str, Any]:
+    return mechanism.counts.describe()
 
 
 def describe_scheme(mechanism: DensityEfpag | DensityEfpa) -> Mapping[str, Any]:
@@ -136,19 +166,19 @@ def published_later(budget: Budget, setting: Setting, options: MethodOptions) ->
 
 
 def scm_event(budget: Budget, setting: Setting, options: MethodOptions) -> ScmEvent:
-    return ScmEvent(epsilon=_asked(budget), ell=options.ell, slots=setting.slots)
+    return ScmEvent(epsilon=_asked(budget), visits=setting.places * setting.slots)
 
 
 def scm_zone(budget: Budget, setting: Setting, options: MethodOptions) -> ScmZone:
-    return ScmZone(epsilon=_asked(budget), ell=options.ell, slots=setting.slots)
+    return ScmZone(epsilon=_asked(budget), slots=setting.slots, places=setting.places)
 
 
 def spotme(budget: Budget, setting: Setting, options: MethodOptions) -> SpotMe:
-    return SpotMe(p=SPOTME_P, ell=options.ell, weights=setting.weights)
+    return SpotMe(p=SPOTME_P, weights=setting.weights)
 
 
 def threshold(budget: Budget, setting: Setting, options: MethodOptions) -> Threshold:
-    return Threshold(k=THRESHOLD_K, ell=options.ell)
+    return Threshold(k=THRESHOLD_K)
 
 
 def finish_best(noisy: Any, setting: Setting, options: MethodOptions) -> DensityEstimate:
@@ -161,6 +191,10 @@ def finish_scheme(noisy: Any, setting: Setting, options: MethodOptions) -> Densi
 
 def finish_scheme_basic(noisy: Any, setting: Setting, options: MethodOptions) -> DensityEstimate:
     return scheme_to_people(noisy, setting, nights=False)
+
+
+def finish_scaled(noisy: Any, setting: Setting, options: MethodOptions) -> DensityEstimate:
+    return scaled_density(noisy)
 
 
 def finish_plain(noisy: Any, setting: Setting, options: MethodOptions) -> DensityEstimate:

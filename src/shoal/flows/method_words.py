@@ -30,18 +30,18 @@ def _plain(family: str, mean: float, half: float, scale_words: str) -> str:
 
 
 def read_gaussian(mechanism: Any) -> str:
-    sigma = mechanism.sigma / mechanism.lattice
+    sigma = mechanism.counts.sigma / mechanism.counts.lattice
     return _plain("Gaussian", sigma * math.sqrt(2 / math.pi), Z95 * sigma, "standard deviation")
 
 
 def read_laplace(mechanism: Any) -> str:
-    scale = mechanism.scale / mechanism.lattice
+    scale = mechanism.counts.scale / mechanism.counts.lattice
     return _plain("Laplace", scale, scale * math.log(20), "mean size (the scale b)")
 
 
 def read_waves(mechanism: Any) -> str:
     """Of methods that keep the slowest waves of each zone's series."""
-    told = mechanism.describe()
+    told = mechanism.counts.describe()
     return (
         f"Each zone's series was reduced to its {told['waves']} slowest waves before noise was added, so "
         "changes faster than those are not in it, whatever the budget. The noise of one count has a standard "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shoal.engine.density import cover_counts, exact_counts
+from shoal.engine.density import all_counts, cover_counts, exact_counts, scalable_counts
 from shoal.errors import PlanError
 from shoal.flows.counting import Counting
 from shoal.flows.method import MethodOptions
@@ -27,6 +27,18 @@ def _counts(mechanism, counting, setting, options):
     return exact_counts(counting.bounded(*bounds_of(mechanism, options)), setting.weights)
 
 
+def _scalable(mechanism, counting, setting, options):
+    return scalable_counts(counting.bounded(*bounds_of(mechanism, options)), setting.weights)
+
+
+def _all_counts(mechanism, counting, setting, options):
+    return all_counts(counting.all_visits(), setting.weights)
+
+
+def _all_visits(mechanism, counting, setting, options):
+    return counting.all_visits()
+
+
 def _cover(mechanism, counting, setting, options):
     return cover_counts(counting.bounded(*bounds_of(mechanism, options)), mechanism.cover)
 
@@ -39,4 +51,13 @@ def _visits(mechanism, counting, setting, options):
     return counting.visits(options.cap)
 
 
-STAGES = {"counts": _counts, "cover": _cover, "bounded": _bounded, "visits": _visits}
+STAGES = {
+    "counts": _counts,
+    "scalable": _scalable,
+    "cover": _cover,
+    "bounded": _bounded,
+    "visits": _visits,
+    # for comparators, which no release can be made of
+    "all counts": _all_counts,
+    "all visits": _all_visits,
+}

@@ -63,8 +63,8 @@ class TotalsScaledUp:
         bins = np.append(exact.units.sum(axis=1), np.int64(exact.units_outside))
         noisy = self.totals.add(noise, "totals", bins) / self.lattice
         visits = float(self.visits.add(noise, "visits", np.array([exact.visits], np.int64))[0])
-        # The bound drops visits and adds none, and keeps ell of M at least: public.
-        return _scaled(noisy, visits, self, largest=max(self.cap / self.ell, 1.0))
+        # The bound drops visits and adds none; who is at M places within one slot keeps one of M: public.
+        return _scaled(noisy, visits, self, largest=float(self.cap))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,3 +27,4 @@ class ExactDensity:
     """Visits per site and slot with no cap per user: for the owner's eyes, never a release."""
 
     counts: np.ndarray = field(repr=False)  # int64 [sites, slots], once per user, site and slot
+    users: int = field(repr=False, default=0)

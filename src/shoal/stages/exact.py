@@ -19,3 +19,13 @@ class ExactCounts:
     ell: int  # slots a user may touch (checked by the engine)
     column_l1: int  # largest L1 norm, in units, of one visit over the zones (public geometry)
     column_l2_squared: int  # the same for the squared L2 norm
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalableCounts:
+    """Bounded counts and the two numbers that say how many visits the bound left out; private and exact."""
+
+    counts: ExactCounts
+    kept: int = field(repr=False)  # bounded visits, also those outside the zones: at most ell per user
+    visits: int = field(repr=False)  # sum over users of min(all visits, cap); once per place and slot
+    cap: int  # M (checked by the engine)

@@ -74,3 +74,16 @@ class NoisyBest:
     rest_weight: float
     rest: np.ndarray | None = field(repr=False)  # float64 [zones, slots - columns], with the zones' noise
     outliers: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyScaled:
+    """Noisy counts of bounded visits and what they are scaled up by: all visits over those that were kept."""
+
+    counts: NoisyCounts
+    visits: float  # all visits, may be negative
+    visits_deviation: float
+    kept: float  # bounded visits, inside the zones and outside; may be negative
+    kept_deviation: float
+    most: float  # visits that one kept visit can stand for (public)
+    inside: tuple[float, float]  # least and largest share of a visit that lies in the zones (public)

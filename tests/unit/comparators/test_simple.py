@@ -12,7 +12,7 @@ from shoal.comparators.threshold import Threshold
 from shoal.postprocess.density import plain_density
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.space.weights import AreaWeights
-from shoal.stages.bounded import BoundedVisits
+from shoal.stages.bounded import ExactDensity
 from shoal.stages.exact import ExactCounts
 
 LATTICE = 2**20
@@ -29,13 +29,12 @@ def counts(people):
 
 
 def visits(people, users):
-    people = np.asarray(people, np.int64)
-    return BoundedVisits(counts=people, one_visit=people[:, 0], users=users, visits_capped=0, ell=4, cap=4)
+    return ExactDensity(counts=np.asarray(people, np.int64), users=users)
 
 
 @pytest.mark.parametrize(
     ("comparator", "scale"),
-    [(ScmEvent(epsilon=0.5, ell=30, slots=168), 2.0), (ScmZone(epsilon=0.5, ell=30, slots=168), 336.0)],
+    [(ScmEvent(epsilon=0.5, visits=168), 2.0), (ScmZone(epsilon=0.5, slots=168, places=3), 336.0)],
     ids=["event", "zone"],
 )
 def test_laplace_noise_of_the_printed_scale(comparator, scale):
@@ -45,21 +44,18 @@ def test_laplace_noise_of_the_printed_scale(comparator, scale):
 
 
 def test_what_a_user_really_has():
-    assert ScmEvent(epsilon=0.5, ell=30, slots=168).user_epsilon() == 15
-    assert ScmEvent(epsilon=0.5, ell=300, slots=168).user_epsilon() == 84
-    assert ScmZone(epsilon=0.5, ell=168, slots=168).user_epsilon() == 0.5
-    assert ScmZone(epsilon=0.5, ell=42, slots=168).user_epsilon() == 0.125
-    many = ScmZone(epsilon=0.5, ell=10**9, slots=168, zones_per_slot=101)
-    assert many.user_epsilon() == pytest.approx(101 * 0.5)
-    assert Threshold(k=10, ell=30).user_epsilon() == math.inf
-    assert SpotMe(p=0.3, ell=30, weights=AreaWeights.identity(1)).user_epsilon() == math.inf
+    assert ScmEvent(epsilon=0.5, visits=30).user_epsilon() == 15
+    assert ScmZone(epsilon=0.5, slots=168, places=1).user_epsilon() == pytest.approx(0.5)
+    assert ScmZone(epsilon=0.5, slots=42, places=101).user_epsilon() == pytest.approx(101 * 0.5)
+    assert Threshold(k=10).user_epsilon() == math.inf
+    assert SpotMe(p=0.3, weights=AreaWeights.identity(1)).user_epsilon() == math.inf
 
 
 ALL = [
-    ScmEvent(epsilon=0.5, ell=30, slots=168),
-    ScmZone(epsilon=0.5, ell=30, slots=168),
-    Threshold(k=10, ell=30),
-    SpotMe(p=0.3, ell=30, weights=AreaWeights.identity(1)),
+    ScmEvent(epsilon=0.5, visits=168),
+    ScmZone(epsilon=0.5, slots=168, places=5),
+    Threshold(k=10),
+    SpotMe(p=0.3, weights=AreaWeights.identity(1)),
 ]
 
 
@@ -73,7 +69,7 @@ def test_none_can_be_budgeted_and_each_says_what_it_promises(comparator):
 
 
 def test_threshold_shows_large_counts_exactly_and_nothing_else():
-    noisy = Threshold(k=10, ell=30)(counts([[9, 10, 11, 0]]), SeededNoise(1))
+    noisy = Threshold(k=10)(counts([[9, 10, 11, 0]]), SeededNoise(1))
     assert noisy.values.tolist() == [[0, 10, 11, 0]]
     estimate = plain_density(noisy)
     assert (
@@ -89,7 +85,7 @@ def test_spotme_has_the_mean_and_the_variance_of_the_answers_themselves(p):
     truth = np.arange(users) < there
     yes = ((rng.random((runs, users)) < p) | truth).sum(axis=1)
     oracle = (yes - users * p) / (1 - p)
-    spot = SpotMe(p=p, ell=4, weights=AreaWeights.identity(100))
+    spot = SpotMe(p=p, weights=AreaWeights.identity(100))
     noisy = spot(visits(np.full((100, 200), there), users), SeededNoise(4)).values.ravel()
     assert noisy.mean() == pytest.approx(there, abs=5 * oracle.std() / math.sqrt(runs))
     assert noisy.std() == pytest.approx(oracle.std(), rel=0.03)
@@ -103,14 +99,14 @@ def test_spotme_spreads_to_zones_with_the_noise_it_says():
 
     shares = np.array([[LATTICE, LATTICE // 2], [0, LATTICE // 2]])
     weights = AreaWeights(matrix=scipy.sparse.csr_array(shares), lattice=LATTICE, lost=np.zeros(2))
-    noisy = SpotMe(p=0.5, ell=4, weights=weights)(visits(np.zeros((2, 20_000)), 1000), SeededNoise(1))
+    noisy = SpotMe(p=0.5, weights=weights)(visits(np.zeros((2, 20_000)), 1000), SeededNoise(1))
     assert noisy.values.shape == (2, 20_000)
     assert noisy.values.std(axis=1) == pytest.approx((noisy.scale * noisy.gain).ravel(), rel=0.03)
     assert noisy.scale == pytest.approx(math.sqrt(1000))
 
 
 def test_spotme_repeats_with_a_seed_and_not_without():
-    spot = SpotMe(p=0.5, ell=4, weights=AreaWeights.identity(2))
+    spot = SpotMe(p=0.5, weights=AreaWeights.identity(2))
     stage = visits(np.zeros((2, 50)), 1000)
     seeded = [spot(stage, SeededNoise(7)).values for _ in range(2)]
     assert (seeded[0] == seeded[1]).all()
