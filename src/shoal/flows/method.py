@@ -57,4 +57,4 @@ class Method:
     reading: Callable[[Any], str] = lambda mechanism: mechanism.reading()  # for the recipient: what was done
     noise: Callable[[Any], NoiseOfCount] | None = None  # of a mechanism; None: no formula
     set_by_epsilon: bool = True  # False: a comparator whose noise does not follow from any epsilon
-    uses: tuple[str, ...] = ()  # of cap, nights and users: those that shape this method's output
+    uses: tuple[str, ...] = ()  # of ell, cap, nights and users: those that shape this method's output

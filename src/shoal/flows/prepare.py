@@ -21,7 +21,7 @@ from shoal.space.clock import Clock
 from shoal.space.geography import Geography, open_geography
 from shoal.space.setting import Setting, setting_of
 
-ASKED = ("population", "epsilon", "delta", "method", "ell", "unit", "decimals", "run_id")
+ASKED = ("population", "epsilon", "delta", "method", "unit", "decimals", "run_id")
 NOT_ASKED = (
     "paths",
     "names",

@@ -60,16 +60,16 @@ def spent(ledger):
 
 
 SAME = {
-    "explicit defaults": {"ell": 30, "delta": 1e-6, "method": "gaussian", "decimals": 1},
+    "explicit defaults": {"ell": 30, "delta": 1e-6, "method": "best", "decimals": 1},
     "the column that was guessed": {"source": {"columns": {"user": "user"}}},
     "the start with its time": {"window": {"start": "2026-03-02T00:00"}},
     "another licence": {"licence": "CC BY 4.0"},
     "another folder": {"out": "elsewhere"},
-    "what plain counts do not use": {"cap": 100, "users": 1000, "nights": False},
+    "what best does not use": {"ell": 29, "cap": 100, "nights": False},
 }
 OTHER = {
     "epsilon": {"epsilon": 1.1},
-    "ell": {"ell": 29},
+    "declared users": {"users": 1000},
     "window": {"window": {"end": "2026-03-04"}},
     "slots": {"window": {"slot_minutes": 30}},
     "bad rows": {"source": {"on_bad_row": "drop"}},
@@ -89,11 +89,29 @@ def test_another_question_has_another_name(settings, name):
     assert prepared(settings, **OTHER[name]).key() != prepared(settings).key()
 
 
-@pytest.mark.parametrize("change", [{"cap": 100}, {"nights": False}])
-def test_options_that_a_method_uses_name_its_run(settings, change):
-    settings = {**settings, "method": "efpag"}
+@pytest.mark.parametrize(
+    ("method", "change"),
+    [
+        ("efpag", {"cap": 100}),
+        ("efpag", {"nights": False}),
+        ("efpag", {"ell": 29}),
+        ("gaussian", {"cap": 100}),
+        ("gaussian", {"ell": 29}),
+    ],
+)
+def test_options_that_a_method_uses_name_its_run(settings, method, change):
+    settings = {**settings, "method": method}
     assert prepared(settings).key() != prepared(settings, **change).key()
     assert prepared(settings).key() == prepared(settings, users=1000).key()
+
+
+@pytest.mark.parametrize(
+    ("method", "change"),
+    [("gaussian", {"nights": False}), ("efpag-repaired", {"ell": 29}), ("scm-full", {"ell": 29})],
+)
+def test_options_that_a_method_does_not_use_leave_its_name(settings, method, change):
+    settings = {**settings, "method": method}
+    assert prepared(settings).key() == prepared(settings, **change).key()
 
 
 def test_files_enter_by_their_content(settings, tmp_path):
@@ -212,7 +230,7 @@ def test_noise_too_small_for_what_was_asked_is_refused(settings, monkeypatch):
 
     monkeypatch.setattr(DensityGaussian, "within", careless)
     with pytest.raises(GuaranteeError, match="over-budget"):
-        prepared(settings)
+        prepared(settings, method="gaussian")
 
 
 def test_a_plan_file_is_relative_to_itself(tmp_path):
