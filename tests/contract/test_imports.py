@@ -63,6 +63,7 @@ ONLY_IN = {
     "shapely": ("space", "events/simulate", "release/report"),
     "pyproj": ("space", "events/simulate"),
     "numba": ("engine", "events", "space"),
+    "ot": ("metrics",),
     "rich": ("cli",),
     "click": ("cli",),
 }
@@ -139,7 +140,19 @@ def test_the_command_starts_without_heavy_imports(module):
     import subprocess
     import sys
 
-    heavy = ("numpy", "pyarrow", "duckdb", "numba", "scipy", "shapely", "pyproj", "opendp", "plotly", "rich")
+    heavy = (
+        "numpy",
+        "pyarrow",
+        "duckdb",
+        "numba",
+        "scipy",
+        "shapely",
+        "pyproj",
+        "opendp",
+        "ot",
+        "plotly",
+        "rich",
+    )
     code = f"import sys, {module}; print([m for m in {heavy!r} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
