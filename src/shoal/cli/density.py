@@ -47,7 +47,10 @@ Examples:
 )
 @click.option("--rho", type=float, help="The price itself instead of --epsilon; see `shoal density year`.")
 @click.option(
-    "--method", metavar="NAME", help="One of those the dry run lists, such as laplace.  [default: gaussian]"
+    "--method",
+    metavar="NAME",
+    help="best, or another that the dry run lists: efpag, efpa (pure), gaussian, laplace (pure), fpa, ...  "
+    "[default: best]",
 )
 @with_options(METHOD_OPTIONS)
 @click.option(
@@ -69,6 +72,9 @@ def run(
     plan: str | None, source_options: SourcePlan, dry_run: bool, as_json: bool, threads: int, **flags: Any
 ) -> None:
     """Count people per zone and slot in SOURCE, add noise, and write a release.
+
+    Who was seen at several places within a slot counts at each; who was at one place counts once, however
+    many events there are.
 
     The budget is reserved before anything is counted. `--time-zone` is the local clock of the window and of
     times without a zone of their own.

@@ -66,14 +66,24 @@ MAP_OPTIONS = (
     click.option("--slot-minutes", type=int, help="Length of a slot.  [default: 60]"),
 )
 METHOD_OPTIONS = (
-    click.option("--ell", type=int, help="Visits kept per user; more visits, more noise.  [default: 30]"),
-    click.option("--cap", type=int, help="Visits per user that enter the total number.  [default: 250]"),
+    click.option(
+        "--ell",
+        type=int,
+        help="Visits kept per user, where the method keeps a sample; `best` does not.  [default: 30]",
+    ),
+    click.option(
+        "--cap", type=int, help="Visits per user that enter the total number; not for `best`.  [default: 250]"
+    ),
     click.option(
         "--nights/--no-nights",
         default=None,
         help="Smooth the nights, where the method can.  [default: nights]",
     ),
-    click.option("--users", type=int, help="Order of magnitude of the population, as you would tell anyone."),
+    click.option(
+        "--users",
+        type=int,
+        help="Order of magnitude of the population, as you would tell anyone; saves `best` from buying it.",
+    ),
 )
 
 

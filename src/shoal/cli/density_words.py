@@ -152,10 +152,14 @@ def _public(prepared: PreparedDensity) -> list[tuple[str, str]]:
 
 
 def _bound(prepared: PreparedDensity) -> str:
+    from shoal.flows.density_manifest import visits_cap
+
     unit, ell = prepared.plan.unit, getattr(prepared.mechanism, "ell", None)
     if prepared.mechanism.takes == "visits":
         return f"all visits, once per {unit}, place and slot; every {unit} scaled down to a bounded size"
-    return f"once per {unit} and slot" + ("" if ell is None else f", at most {ell} visits per {unit}")
+    kept = f"once per {unit} and slot" + ("" if ell is None else f", at most {ell} visits per {unit}")
+    cap = visits_cap(prepared.mechanism)
+    return kept + ("" if cap is None else f"; scaled up to all visits, at most {cap} per {unit}")
 
 
 def _price(prepared: PreparedDensity, population: Population | None) -> list[tuple[str, str]]:
@@ -211,5 +215,9 @@ def _error(error: ExpectedError | None) -> list[tuple[str, str]]:
         ("expected noise", f"{error.mean_absolute:,.1f} people per zone and slot on average: {relative}"),
         ("", f"within {error.half_interval:,.1f} in 95 of 100 cases"),
         ("", f"{error.city_slot:,.0f} (standard deviation) for a slot's total over all zones"),
-        ("", "busier zones, larger cells or slots, a larger epsilon or a smaller --ell make it smaller"),
+        (
+            "",
+            "before counts are scaled up to all visits; busier zones, larger cells or slots, a larger "
+            "epsilon or a smaller --ell make it smaller",
+        ),
     ]

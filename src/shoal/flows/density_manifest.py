@@ -67,18 +67,31 @@ def public_parameters(prepared: PreparedDensity) -> dict:
 def how_to_read(prepared: PreparedDensity) -> str:
     """For the recipient: what a count is, how large the noise is."""
     plan, sites, bound = prepared.plan, prepared.geography.sites, _bound(prepared)
-    ell = bound.get("ell")
-    sample = (
-        f"Each count is of bounded visits: a {plan.unit} is counted at most once per slot and in at most "
-        f"{ell} slots of the window, chosen at random, so whoever has more visits than that is "
-        "under-counted. "
-    )
+    ell, unit = bound.get("ell"), plan.unit
+    spread = "" if sites is None else f" Visits were seen at {sites.count} sites and shared out by area."
     return (
-        f"Counted are the {plan.unit}s in the owner's records, not all people. "
-        + ("" if sites is None else f"Visits were seen at {sites.count} sites and shared out by area. ")
-        + ("" if ell is None else sample)
+        f"A count is of {unit}s seen in the zone during the slot. A {unit} seen at several places within a "
+        f"slot counts at each; a {unit} at one place counts once, however many events there are. Counted are "
+        f"the {unit}s in the owner's records, not all people.{spread} "
+        + ("" if ell is None else _sample(unit, ell, visits_cap(prepared.mechanism)))
         + prepared.method.reading(prepared.mechanism)
         + ("" if plan.unit == "user" else f" The columns called `people` count {plan.unit}s, not persons.")
+    )
+
+
+def visits_cap(mechanism: DensityMechanism) -> int | None:
+    """Visits per user in the released number of visits; None where a sample is not scaled up to one."""
+    return getattr(mechanism, "cap", None) if "visits" in dict(mechanism.spends()) else None
+
+
+def _sample(unit: str, ell: int, cap: int | None) -> str:
+    kept = f"Of each {unit} at most one visit per slot and {ell} in the window were kept, chosen at random, "
+    if cap is None:
+        return kept + "so the counts are low by what that leaves out. "
+    return kept + (
+        "and the counts were scaled up to the number of all visits, which was released with noise of its own "
+        f"(a {unit} enters it with at most {cap}). Zones where {unit}s hurry from place to place stay "
+        "somewhat low, others somewhat high. "
     )
 
 

@@ -15,16 +15,17 @@ POST = (
 )
 INTERVAL = (
     "`people_low` and `people_high` are the ends of the 95 % interval around the noisy count, before "
-    "that step, cut at zero; they do not cover what the bound leaves out. "
+    "that step, scaled up with it and cut at zero; they also hold the noise of the scaling and the chance of "
+    "which visits were kept, but not that zones differ in what the bound leaves out. "
 )
 
 
 def _plain(family: str, mean: float, half: float, scale_words: str) -> str:
     return (
-        f"{family} noise was added to every zone and slot: it is {mean:.1f} on average, and less than "
-        f"{half:.1f} in 95 of 100 cases. {POST}"
+        f"{family} noise was added to every zone and slot: before counts were scaled up it is {mean:.1f} on "
+        f"average, and less than {half:.1f} in 95 of 100 cases. {POST}"
         f"The noise of a sum of n counts grows like the square root of n. {INTERVAL}Counts much smaller than "
-        "the noise say little. In the manifest, `noise_scale_people` is the noise of one count in people: "
+        "the noise say little. In the manifest, `noise_scale_people` is that noise of one count in people: "
         f"its {scale_words}."
     )
 
@@ -45,7 +46,8 @@ def read_waves(mechanism: Any) -> str:
     return (
         f"Each zone's series was reduced to its {told['waves']} slowest waves before noise was added, so "
         "changes faster than those are not in it, whatever the budget. The noise of one count has a standard "
-        f"deviation of {told['noise_scale_people']:.1f} people (`noise_scale_people` in the manifest); "
+        f"deviation of {told['noise_scale_people']:.1f} people before counts were scaled up "
+        "(`noise_scale_people` in the manifest); "
         f"neighbouring slots of a zone share it, so sums over slots do not average it out. {POST}{INTERVAL}"
         "They do not cover what the waves leave out either."
     )
@@ -68,15 +70,16 @@ def read_scheme(mechanism: Any) -> str:
 def read_best(mechanism: Any) -> str:
     """Of the method `best`."""
     return (
-        "All visits were counted: someone seen at several places within a slot counts at each. Before each "
-        "sum every user was scaled down to a bounded size, so very active users count less in the fine "
-        "detail; totals were then brought to a number of visits bought separately. What was measured with "
-        "noise are the city's slots, regions over the kinds of days and hours of a day, and zones in the few "
-        "courses over time that regions showed; the rest is smoothing over neighbouring zones. So a zone "
-        "follows courses that are found elsewhere in the city, and a sudden event in one zone alone appears "
-        "only where it was large against the noise. Days of the week are taken in four kinds (Monday to "
-        "Thursday, Friday, Saturday, Sunday): nothing else is assumed about the window. Noise is shared by "
-        "the slots of a zone: sums over slots do not average it out. `people_low` and `people_high` are the "
+        "All visits were counted. Before each sum every user was scaled down to a bounded size, so very "
+        "active users count less in the fine detail; totals were then brought to a number of visits bought "
+        "separately. What was measured with noise are the city's slots, regions over the kinds of days and "
+        "hours of a day, and zones in the few courses over time that regions showed; the rest is smoothing "
+        "over neighbouring zones. So a zone follows courses that are found elsewhere in the city, and a "
+        "sudden event in one zone alone appears only where it was large against the noise. Days of the week "
+        "are taken in four kinds (Monday to Thursday, Friday, Saturday, Sunday), and nights are taken to be "
+        "quiet until the city's own course is known: nothing else is assumed about the window. Noise is "
+        "shared by the slots of a zone: sums over slots do not average it out. `people_low` and "
+        "`people_high` are the "
         "ends of a 95 % interval for the number before noise, made from the noise, from how unlike "
         "neighbouring zones are, and from how counts scatter; where few people were counted, the numbers are "
         "nearly flat and the interval says so."

@@ -103,7 +103,7 @@ METHODS: dict[str, Method] = _by_name(
         ),
         Method(
             name="gaussian",
-            words="plain counts, Gaussian noise (GPA)",
+            words="plain counts, Gaussian noise, scaled up (GPA)",
             pure=False,
             build=make.gaussian,
             finish=make.finish_scaled,
@@ -114,7 +114,7 @@ METHODS: dict[str, Method] = _by_name(
         ),
         Method(
             name="laplace",
-            words="plain counts, Laplace noise, pure (LPA)",
+            words="plain counts, Laplace noise, scaled up, pure (LPA)",
             pure=True,
             build=make.laplace,
             finish=make.finish_scaled,
