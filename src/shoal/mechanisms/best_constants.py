@@ -1,7 +1,8 @@
-"""Public constants of the density method `best`, by how much can be measured: nu = users x mu.
+"""Public constants of the density method `best`, by how much can be measured.
 
-mu = sqrt(2 rho). The rows were chosen on one simulated city (preset paris) and are used as they are
-elsewhere; docs/results/density.md shows both.
+nu = users x mu, mu = sqrt(2 rho), decides about the city and its regions; nu x 1,000 / zones, what there is
+to a zone of a city of a thousand, decides about zones. The rows were chosen on one simulated city (preset
+paris) and are used as they are elsewhere; docs/results/density.md shows both.
 """
 
 from __future__ import annotations
@@ -16,37 +17,49 @@ SHARES = {  # of what is left when it is their turn
     "regions": Fraction(1, 5),
     "zones": Fraction(1),
 }
+USUAL_ZONES = 1000
+ZONES_PER_REGION = 6  # at least
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constants:
-    """One row: clips in visits, sizes of the bases, weights of their columns."""
+class Coarse:
+    """For the number of visits, the city and its regions; clips in visits."""
 
     least_nu: float
     visits_clip: float  # visits of a user that enter the number of visits
     city_clip: float
     region_clip: float
-    zone_clip: float
     regions: int
     waves: int  # periods of a day in the regions' dictionary
-    learned: int  # columns of the zones' basis that are learned from regions, the profile included
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fine:
+    """For zones: the clip, the columns measured, their weights."""
+
+    least_nu: float
+    zone_clip: float
+    learned: int  # columns that are learned from regions, the profile included
     hours: bool  # columns for the hours of the day
     blocks: bool  # columns for the thirds of the days
-    learned_weight: float
-    fixed_weight: float
-    rest_weight: float  # of all that the basis leaves out; 0: not measured
+    learned_weight: float  # of the learned columns, beside 1 for the profile
+    fixed_weight: float  # of hours and blocks
+    rest_weight: float  # of all that the columns leave out; 0: not measured
     outliers: bool
 
 
-ROWS = (
-    Constants(
+COARSE = (
+    Coarse(least_nu=300_000, visits_clip=250, city_clip=32, region_clip=12, regions=80, waves=3),
+    Coarse(least_nu=100_000, visits_clip=250, city_clip=20, region_clip=8, regions=80, waves=3),
+    Coarse(least_nu=30_000, visits_clip=250, city_clip=14, region_clip=6, regions=40, waves=2),
+    Coarse(least_nu=10_000, visits_clip=200, city_clip=10, region_clip=4, regions=20, waves=2),
+    Coarse(least_nu=2_000, visits_clip=200, city_clip=7, region_clip=3, regions=20, waves=2),
+    Coarse(least_nu=0, visits_clip=100, city_clip=5, region_clip=3, regions=8, waves=1),
+)
+FINE = (
+    Fine(
         least_nu=300_000,
-        visits_clip=250,
-        city_clip=32,
-        region_clip=12,
         zone_clip=2.4,
-        regions=80,
-        waves=3,
         learned=12,
         hours=True,
         blocks=True,
@@ -55,14 +68,9 @@ ROWS = (
         rest_weight=0.6,
         outliers=True,
     ),
-    Constants(
+    Fine(
         least_nu=100_000,
-        visits_clip=250,
-        city_clip=20,
-        region_clip=8,
         zone_clip=1.4,
-        regions=80,
-        waves=3,
         learned=12,
         hours=True,
         blocks=False,
@@ -71,15 +79,10 @@ ROWS = (
         rest_weight=0,
         outliers=True,
     ),
-    Constants(
+    Fine(
         least_nu=30_000,
-        visits_clip=250,
-        city_clip=14,
-        region_clip=6,
-        zone_clip=0.9,
-        regions=40,
-        waves=2,
-        learned=8,
+        zone_clip=0.8,
+        learned=6,
         hours=False,
         blocks=False,
         learned_weight=1,
@@ -87,50 +90,35 @@ ROWS = (
         rest_weight=0,
         outliers=True,
     ),
-    Constants(
+    Fine(
         least_nu=10_000,
-        visits_clip=200,
-        city_clip=10,
-        region_clip=4,
-        zone_clip=0.5,
-        regions=20,
-        waves=2,
+        zone_clip=0.4,
         learned=5,
         hours=False,
         blocks=False,
-        learned_weight=0.8,
+        learned_weight=1,
         fixed_weight=0,
         rest_weight=0,
         outliers=False,
     ),
-    Constants(
+    Fine(
         least_nu=2_000,
-        visits_clip=200,
-        city_clip=7,
-        region_clip=3,
-        zone_clip=0.35,
-        regions=20,
-        waves=2,
-        learned=5,
+        zone_clip=0.25,
+        learned=3,
         hours=False,
         blocks=False,
-        learned_weight=0.4,
+        learned_weight=1,
         fixed_weight=0,
         rest_weight=0,
         outliers=False,
     ),
-    Constants(
+    Fine(
         least_nu=0,
-        visits_clip=100,
-        city_clip=5,
-        region_clip=3,
-        zone_clip=0.35,
-        regions=8,
-        waves=1,
+        zone_clip=0.25,
         learned=1,
         hours=False,
         blocks=False,
-        learned_weight=0.4,
+        learned_weight=1,
         fixed_weight=0,
         rest_weight=0,
         outliers=False,
@@ -138,13 +126,15 @@ ROWS = (
 )
 
 
-def constants_for(users: float, rho: float) -> Constants:
-    """The row for a population of about `users` at a budget of `rho`.
+def constants_for(users: float, rho: float, zones: int) -> tuple[Coarse, Fine]:
+    """The rows for a population of about `users` in `zones` zones at a budget of `rho`.
 
-    >>> constants_for(2_000_000, 0.0259).rest_weight
+    >>> constants_for(2_000_000, 0.0259, 1_000)[1].rest_weight
     0.6
-    >>> constants_for(500, 0.0259).learned
-    1
+    >>> constants_for(500, 0.0259, 40)[1].learned
+    3
     """
     nu = max(users, 0.0) * (2 * rho) ** 0.5
-    return next(row for row in ROWS if nu >= row.least_nu)
+    coarse = next(row for row in COARSE if nu >= row.least_nu)
+    fine = next(row for row in FINE if nu * USUAL_ZONES / max(zones, 1) >= row.least_nu)
+    return coarse, fine

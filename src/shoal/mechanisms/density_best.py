@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse
 
 from shoal.mechanisms.adders import GaussianAdder
-from shoal.mechanisms.best_constants import SHARES, Constants, constants_for
+from shoal.mechanisms.best_constants import SHARES, ZONES_PER_REGION, Coarse, Fine, constants_for
 from shoal.mechanisms.clipped_gaussian import ClippedGaussian
 from shoal.postprocess.basis import complement
 from shoal.postprocess.learn import region_dictionary, zone_columns
@@ -64,8 +64,8 @@ class DensityBest:
         return tuple((name, Loss(rho_nano)) for name, rho_nano in self.shares)
 
     def __call__(self, visits: UserVisits, noise: Noise) -> NoisyBest:
-        row = self._row(visits, noise)
-        total, totals = self._city(visits, noise, row)
+        coarse, fine = self._rows(visits, noise)
+        total, totals = self._city(visits, noise, coarse)
         expected = activity(self.setting.clock)
         profile = city_profile(
             totals.values[0],
@@ -75,8 +75,9 @@ class DensityBest:
             1440 / self.setting.clock.slot_minutes,
         )
         weight = hour_weights(profile)
-        region_of = regions_of(self.setting.zone_xy_m, row.regions)
-        dictionary, regions = self._regions(visits, noise, row, region_of, profile, weight)
+        regions_wanted = min(coarse.regions, max(1, self.setting.zones // ZONES_PER_REGION))
+        region_of = regions_of(self.setting.zone_xy_m, regions_wanted)
+        dictionary, regions = self._regions(visits, noise, coarse, region_of, profile, weight)
         return NoisyBest(
             visits=float(total.values[0, 0]),
             visits_deviation=total.sigma,
@@ -86,22 +87,22 @@ class DensityBest:
             region_of=region_of,
             dictionary=dictionary,
             regions=regions,
-            **self._zones(visits, noise, row, dictionary, regions, profile, weight),
-            rest_weight=row.rest_weight,
-            outliers=row.outliers,
+            **self._zones(visits, noise, fine, dictionary, regions, profile, weight),
+            rest_weight=fine.rest_weight,
+            outliers=fine.outliers,
         )
 
-    def _row(self, visits: UserVisits, noise: Noise) -> Constants:
-        """The row of constants, by the declared or the bought number of users."""
+    def _rows(self, visits: UserVisits, noise: Noise) -> tuple[Coarse, Fine]:
+        """The rows of constants, by the declared or the bought number of users."""
         rho = self.loss().rho
         if self.users is not None:
-            return constants_for(self.users, rho)
+            return constants_for(self.users, rho, self.setting.zones)
         noisy = GaussianAdder.within(self._rho("users"), 1).add(
             noise, "users", np.array([visits.users], np.int64)
         )
-        return constants_for(float(noisy[0]), rho)
+        return constants_for(float(noisy[0]), rho, self.setting.zones)
 
-    def _city(self, visits: UserVisits, noise: Noise, row: Constants):
+    def _city(self, visits: UserVisits, noise: Noise, row: Coarse):
         """The number of visits, and the city's slots weighted by what is expected of them."""
         everywhere = np.zeros(self.setting.zones, np.int64)
         ones = np.ones((self.setting.slots, 1))
@@ -113,13 +114,13 @@ class DensityBest:
             ("city", row.city_clip, everywhere, np.diag(weight)),
         )
 
-    def _regions(self, visits, noise, row: Constants, region_of, profile, weight):
+    def _regions(self, visits, noise, row: Coarse, region_of, profile, weight):
         dictionary = region_dictionary(self.setting.clock, profile * weight, row.waves)
         time = weight[:, None] * dictionary
         step = ("regions", row.region_clip, region_of, time)
         return dictionary, self._measure(visits, noise, step)[0]
 
-    def _zones(self, visits, noise, row: Constants, dictionary, regions, profile, weight) -> dict:
+    def _zones(self, visits, noise, row: Fine, dictionary, regions, profile, weight) -> dict:
         columns = zone_columns(
             self.setting.clock,
             dictionary,
@@ -132,6 +133,7 @@ class DensityBest:
         learned = min(columns.learned, columns.basis.shape[1])
         size = np.full(columns.basis.shape[1], float(row.fixed_weight))
         size[:learned] = row.learned_weight
+        size[0] = 1.0
         rest = complement(columns.basis) if row.rest_weight > 0 else None
         time = columns.basis * size
         if rest is not None:

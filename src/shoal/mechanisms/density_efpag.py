@@ -48,8 +48,11 @@ from shoal.stages.noisy import NoisyScheme
 
 RSSE_SHARE = 0.01  # tau: the expected error of a cluster with all coefficients kept, as a share of its total
 REPAIRED_TAU = 3.3  # tau of the repaired variant, in taus of the paper
-# Shares of the budget, each of what the earlier ones left (public constants, tuned on simulated cities).
-VISITS, TOTALS, SELECT = Fraction(1, 10), Fraction(1, 2), Fraction(1, 10)
+# Shares of the budget, each of what the earlier ones left. The paper halves: scaling and series, then in
+# scaling the number of visits and the histogram, in series the choice of k and the noise.
+VISITS, TOTALS, SERIES_TOTALS, SELECT = Fraction(1, 4), Fraction(1, 3), Fraction(1, 2), Fraction(1, 2)
+# The repaired variant: tuned on the simulated city paris.
+REPAIRED_VISITS, REPAIRED_TOTALS, REPAIRED_SELECT = Fraction(1, 10), Fraction(1, 2), Fraction(1, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +159,7 @@ class DensityEfpag:
     @classmethod
     def basic(cls, budget: Budget, cover: Cover, *, slots: int, ell: int, cap: int) -> DensityEfpag:
         """Totals from the bounded series, the scheme of the paper before its improvements."""
-        totals, budget = budget.take("totals", TOTALS)
+        totals, budget = budget.take("totals", SERIES_TOTALS)
         touched = min(ell, slots)
         sums = TotalsOfSeries(
             totals=GaussianAdder.within(totals.rho_nano, touched * cover.lattice),
@@ -168,8 +171,8 @@ class DensityEfpag:
     @classmethod
     def repaired(cls, budget: Budget, cover: Cover, *, slots: int, ell: int, cap: int) -> DensityEfpag:
         """Totals from the bounded series, scaled up to all visits; larger clusters."""
-        visits, budget = budget.take("visits", VISITS)
-        totals, budget = budget.take("totals", TOTALS)
+        visits, budget = budget.take("visits", REPAIRED_VISITS)
+        totals, budget = budget.take("totals", REPAIRED_TOTALS)
         touched = min(ell, slots)
         sums = TotalsScaledUp(
             totals=GaussianAdder.within(totals.rho_nano, touched * cover.lattice),
@@ -179,13 +182,13 @@ class DensityEfpag:
             lattice=cover.lattice,
         )
         rest = {"cover": cover, "slots": slots, "ell": ell, "cap": cap, "tau_factor": REPAIRED_TAU}
-        return cls._rest(budget, sums, **rest)
+        return cls._rest(budget, sums, select=REPAIRED_SELECT, **rest)
 
     @classmethod
-    def _rest(cls, budget: Budget, totals: Totals, **public) -> DensityEfpag:
-        select, budget = budget.take("select", SELECT)
+    def _rest(cls, budget: Budget, totals: Totals, *, select: Fraction = SELECT, **public) -> DensityEfpag:
+        chosen, budget = budget.take("select", select)
         rest, _ = budget.take("coefficients", 1)
-        return cls.within(totals, select.rho_nano, rest.rho_nano, **public)
+        return cls.within(totals, chosen.rho_nano, rest.rho_nano, **public)
 
 
 def coefficient_shift(ell: int, clusters: int, slots: int, lattice: int) -> int:
