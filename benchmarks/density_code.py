@@ -1,0 +1,95 @@
+"""A digest of the code that a method runs through, so that a benchmark knows which rows are still good.
+
+It covers every module of the package that the mechanism, its post-processing, the engine and the metrics
+import, directly or not, without comments and docstrings.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+
+import shoal
+from shoal.flows.methods import COMPARATORS, METHODS
+
+ROOT = Path(shoal.__file__).parent
+ALWAYS_READ = (
+    "shoal.engine.visits",
+    "shoal.engine.clipped",
+    "shoal.engine.density",
+    "shoal.metrics.density",
+    "shoal.metrics.emd",
+    "shoal.postprocess.rounding",
+)
+
+
+@cache
+def code_of_method(method_name: str | None) -> str:
+    """Changes when any code changes that the method runs through; None: no method, metrics alone."""
+    digest = hashlib.sha256()
+    roots = set(ALWAYS_READ)
+    if method_name is not None:
+        method = (METHODS | COMPARATORS)[method_name]
+        for function in (method.build, method.finish):
+            assert isinstance(function, FunctionType)
+            roots |= _read_by(function, digest)
+    for module in sorted(_imported(frozenset(roots))):
+        digest.update(_text_of(module))
+    return digest.hexdigest()[:12]
+
+
+def _read_by(function: FunctionType, digest) -> set[str]:
+    """Modules of what a function of flows/method_build.py names; its own text and constants are digested."""
+    digest.update(inspect.getsource(function).encode())
+    modules = set()
+    for name in function.__code__.co_names + tuple(
+        getattr(each, "__name__", "") for each in function.__defaults__ or ()
+    ):
+        value = function.__globals__.get(name)
+        if isinstance(value, int | float):
+            digest.update(f"{name}={value!r}".encode())
+        elif isinstance(value, FunctionType) and value.__module__ == function.__module__:
+            modules |= _read_by(value, digest)
+        elif (module := getattr(value, "__module__", None)) and module.startswith("shoal."):
+            modules.add(module)
+    return modules
+
+
+@cache
+def _tree_of(module: str) -> ast.Module | None:
+    path = ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py")
+    return ast.parse(path.read_text("utf-8")) if path.is_file() else None
+
+
+def _imported(modules: frozenset[str]) -> set[str]:
+    """These modules of shoal and all that they import, directly or not."""
+    found: set[str] = set()
+    left = set(modules)
+    while left:
+        module = left.pop()
+        tree = _tree_of(module)
+        if module in found or tree is None:
+            continue
+        found.add(module)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("shoal"):
+                left |= {str(node.module)} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@cache
+def _text_of(module: str) -> bytes:
+    """The code of a module without comments and docstrings."""
+    tree = _tree_of(module)
+    if tree is None:
+        return b""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        first = body[0] if isinstance(body, list) and body else None
+        if isinstance(body, list) and isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+            body[0] = ast.Pass()
+    return ast.dump(tree).encode()
