@@ -32,6 +32,7 @@ FILE = OUT / "density.jsonl"
 EPSILONS = (0.1, 0.3, 1.0)
 DELTA = 2e-6
 FLOOR = "floor"
+ONE_LOOK = ("scm-full", "scm-event", "scm-zone", "spotme", "threshold")  # no release, or hopeless
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +61,11 @@ class Variant:
         return 0.0 if self.method.pure else DELTA
 
     def repetitions(self, quick: bool) -> int:
-        if not self.released or self.name == "scm-full":
-            return 1  # hopeless, or no release: one look is enough
+        if self.method is None or self.name in ONE_LOOK:
+            return 1
         if quick:
             return 3 if self.name in ("best", "efpag") else 1
-        return 5
+        return 2 if self.name == "best undeclared" else 5
 
 
 def variants() -> tuple[Variant, ...]:

@@ -78,8 +78,8 @@ def city_table(city: BenchCity, rows: Rows, variants: Iterable[Variant]) -> Tabl
         )
     size = next(iter(mine), {"zones": "?", "slots": "?"})
     return Table(
-        title=f"{city.name}, {city.users:,} users ({city.words}; {size['zones']} zones, {size['slots']} slots): "
-        "MRE / PC / EMD m / bias %",
+        title=f"{city.name}, {city.users:,} users ({city.words}; {size['zones']} zones, "
+        f"{size['slots']} slots): MRE / PC / EMD m / bias %",
         columns=(
             "method",
             *(f"epsilon {epsilon:g}" for epsilon in EPSILONS),

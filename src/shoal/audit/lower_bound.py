@@ -1,7 +1,7 @@
 """Lower bounds on epsilon and mu from many runs with one user and without.
 
-A run is turned into a few numbers (shoal/audit/spend_runs.py). On the first half of the runs one event "this number
-is at least t" or "at most t" is chosen; on the other half its two probabilities are bounded by
+A run is turned into a few numbers (shoal/audit/spend_runs.py). On the first half of the runs one event "this
+number is at least t" or "at most t" is chosen; on the other half its two probabilities are bounded by
 Clopper-Pearson at alpha = 1e-6, half of it for each:
   epsilon >= log((P_low - delta) / Q_high)          for (epsilon, delta)-DP
   mu      >= Phi^-1(P_low) - Phi^-1(Q_high)         for Gaussian noise, on the trade-off curve

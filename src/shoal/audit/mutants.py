@@ -4,7 +4,7 @@ A mutant replaces one step of a correct pipeline. `catches` asks every check whe
   bound    the package's own checks refuse to go on (GuaranteeError) where the true pipeline runs
   asked    loss() claims more than was asked for
   lattice  a noisy count is not a whole number of lattice units
-  replay   neighbours can be told apart, or a transcript costs more than loss() claims
+  replay   neighbours can be told apart, or a transcript costs more than loss() or spends() claim
   noise    noise comes again, cells go together, or the lattice is coarser than it should be
   runs     a lower bound from many runs is above the claim
 Only true bugs are listed. Keeping a user's first ell visits instead of random ones, say, would bias the
@@ -19,15 +19,37 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.audit.check import KEYS, NOTHING_RELEASED, audit_pairs, findings
-from shoal.audit.lower_bound import bounds, sample
+from shoal.audit.bugs import Bug, Shown
+from shoal.audit.check import KEYS, NOTHING_RELEASED, audit_pairs, findings, replay_pair
+from shoal.audit.lower_bound import bounds
 from shoal.audit.noise_faults import draw_noise, noise_faults
-from shoal.audit.pipelines import Pipeline, event_table, pipeline_of
-from shoal.audit.planted_counts import count_bugs
-from shoal.audit.planted_mechanisms import mechanism_bugs
+from shoal.audit.pairs import lone_pair
+from shoal.audit.pipelines import (
+    ClippedPipeline,
+    CountsPipeline,
+    CoverPipeline,
+    Pipeline,
+    ScaledPipeline,
+    VisitsPipeline,
+    pipeline_of,
+)
+from shoal.audit.planted_calls import call_bugs, ell_bugs, scaled_bugs, spend_bugs
+from shoal.audit.planted_counts import count_bugs, median_bugs, people_bugs
 from shoal.audit.planted_noise import sampler_bugs
-from shoal.audit.planted_steps import step_bugs
+from shoal.audit.planted_scheme import pure_scheme_bugs, scheme_bugs
+from shoal.audit.planted_steps import (
+    bound_bugs,
+    cap_bugs,
+    declared_bugs,
+    output_bugs,
+    table_bugs,
+    zone_bugs,
+)
+from shoal.audit.planted_values import on_cells, value_bugs
+from shoal.audit.planted_visits import best_bugs, door_bugs
 from shoal.audit.replay import RecordingNoise, observe
+from shoal.audit.spend_runs import KeepsEverything, Query, queries_of, sample
+from shoal.audit.tables import event_table
 from shoal.mechanisms.registry import entry_of
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise, SeededNoise
@@ -37,6 +59,25 @@ SAMPLER_CHECKS = ("noise", "runs", "bound", "asked", "lattice", "replay")  # the
 EXTRA_PAIRS = 20  # random ones, beside those with a name
 ROUNDING = 1e-9  # of a conversion to epsilon, relative
 RUNS = 100_000  # per side: enough for a scale that is a fifth too small, at the epsilon below
+DELTA = 1e-6
+
+# Which bugs a pipeline can have, by its stage.
+FAMILIES: dict[type[Pipeline], tuple[Callable[[Pipeline], list[Bug]], ...]] = {
+    CountsPipeline: (
+        *(call_bugs, ell_bugs, value_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs, median_bugs),
+        *(people_bugs, output_bugs, table_bugs),
+    ),
+    ScaledPipeline: (
+        *(call_bugs, spend_bugs, scaled_bugs, bound_bugs, cap_bugs, count_bugs),
+        *(people_bugs, output_bugs, table_bugs),
+    ),
+    CoverPipeline: (
+        *(call_bugs, spend_bugs, scheme_bugs, pure_scheme_bugs, bound_bugs, zone_bugs, cap_bugs, count_bugs),
+        *(people_bugs, output_bugs, table_bugs),
+    ),
+    ClippedPipeline: (call_bugs, door_bugs, people_bugs, output_bugs),
+    VisitsPipeline: (call_bugs, spend_bugs, door_bugs, best_bugs, people_bugs, output_bugs),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,37 +85,65 @@ class Mutant:
     """A planted bug in the pipeline of one mechanism."""
 
     mechanism: str
-    name: str
-    pipeline: Pipeline
+    bug: Bug
     sampler: Callable[[int], Noise] = SeededNoise  # from a seed; a bug may sit inside the noise module
     delta: float | None
-    raises: bool = False  # the bug is an exception
+
+    @property
+    def name(self) -> str:
+        return self.bug.name
+
+    @property
+    def raises(self) -> bool:
+        return self.bug.raises
 
     @property
     def epsilon(self) -> float:
-        """Claims at which a wrong scale shows after few runs."""
-        return 1.0 if self.delta is None else 4.0
+        return claim_of(self.delta)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.bug.plant(pipeline_of(self.mechanism, self.epsilon, self.delta))
+
+    @property
+    def tight_pipeline(self) -> Pipeline:
+        """The same bug where one user costs the whole claim."""
+        size = entry_of(self.mechanism).tight
+        return self.bug.plant(pipeline_of(self.mechanism, self.epsilon, self.delta, size=size))
+
+
+def claim_of(delta: float | None) -> float:
+    """The epsilon of mutants: one at which a wrong scale shows after few runs."""
+    return 1.0 if delta is None else 4.0
 
 
 def planted(name: str) -> list[Mutant]:
     """Every planted bug of a registered mechanism."""
     entry = entry_of(name)
-    delta = 1e-6 if entry.has_mu else None
-    epsilon = 1.0 if delta is None else 4.0
-    true = pipeline_of(name, epsilon, delta)
-    mutants = [
-        Mutant(mechanism=name, name=bug, pipeline=broken, delta=delta)
-        for bug, broken in (*step_bugs(true), *count_bugs(true))
+    delta = None if entry.pure else DELTA
+    true = pipeline_of(name, claim_of(delta), delta)
+    bugs = [bug for family in FAMILIES[type(true)] for bug in family(true)]
+    greedy = Bug(name="a fifth of the noise asked for, and an honest claim", plant=_greedy(name, delta))
+    return [
+        *(Mutant(mechanism=name, bug=bug, delta=delta) for bug in (*bugs, greedy)),
+        *(
+            Mutant(mechanism=name, bug=Bug(name=bug, plant=_as_it_is), sampler=sampler, delta=delta)
+            for bug, sampler in sampler_bugs()
+        ),
     ]
-    for bug, kind in mechanism_bugs(entry.mechanism):
-        broken = Pipeline(mechanism=entry.build(epsilon, delta, entry.size, kind), world=true.world)
-        raises = bug.startswith("exception ")
-        mutants.append(Mutant(mechanism=name, name=bug, pipeline=broken, delta=delta, raises=raises))
-    mutants += [
-        Mutant(mechanism=name, name=bug, pipeline=true, sampler=sampler, delta=delta)
-        for bug, sampler in sampler_bugs()
-    ]
-    return mutants
+
+
+def _as_it_is(true: Pipeline) -> Pipeline:
+    return true
+
+
+def _greedy(name: str, delta: float | None) -> Callable[[Pipeline], Pipeline]:
+    """Built with too little noise, and says so in its loss(): more than was asked for."""
+
+    def plant(true: Pipeline) -> Pipeline:
+        return pipeline_of(name, 5 * claim_of(delta), delta, size=true.world.size)
+
+    return plant
 
 
 def catch(mutant: Mutant) -> str | None:
@@ -99,10 +168,11 @@ def catches(mutant: Mutant) -> Iterator[tuple[str, str]]:
 
 
 def refused(mutant: Mutant) -> str | None:
-    for pair in audit_pairs(mutant.pipeline)[:3]:  # at the cap, above it, and with a crowd
+    pipeline = mutant.pipeline
+    for pair in audit_pairs(pipeline)[:3]:  # at the cap, above it, and with a crowd
         noise = RecordingNoise(mutant.sampler(3), KEYS[0])
         events = event_table(pair.after())
-        seen = observe(lambda noise, events=events: mutant.pipeline(events, noise), noise)
+        seen = observe(lambda noise, events=events: pipeline(events, noise), noise)
         if seen.error is not None and seen.error[0] == "GuaranteeError":
             return f"{seen.error[1]} ({pair.name})"
     return None
@@ -123,8 +193,15 @@ def more_than_asked(claim: Loss, epsilon: float, delta: float | None) -> str | N
 
 
 def told_apart(mutant: Mutant) -> str | None:
-    pairs = audit_pairs(mutant.pipeline, EXTRA_PAIRS)
-    for found in findings(mutant.pipeline, pairs, mutant.pipeline.mechanism.loss()):
+    pipeline = mutant.pipeline
+    worst = Shown(lone_pair(entry_of(mutant.mechanism).worst), KeepsEverything)
+    likely = [(mutant.tight_pipeline, worst), *([(pipeline, mutant.bug.shown)] if mutant.bug.shown else [])]
+    for broken, shown in likely:
+        problems = shown_problems(broken, shown)
+        if problems:
+            return f"{problems[0]} ({shown.pair.name})"
+    pairs = audit_pairs(pipeline, EXTRA_PAIRS)
+    for found in findings(pipeline, pairs, pipeline.mechanism.loss()):
         crashed = any(kind != "GuaranteeError" for kind in found.raised)
         if crashed and not mutant.raises:
             return None
@@ -133,27 +210,32 @@ def told_apart(mutant: Mutant) -> str | None:
     return None
 
 
+def shown_problems(pipeline: Pipeline, shown: Shown) -> tuple[str, ...]:
+    """What replay holds against a pipeline on the pair and transcript that show a bug."""
+    verdict = replay_pair(pipeline, shown.pair, pipeline.mechanism.loss(), shown.source(), KEYS[0])
+    return () if verdict.raised else verdict.problems
+
+
 def faulty_noise(mutant: Mutant) -> str | None:
-    kind = type(mutant.pipeline.mechanism)
+    entry = entry_of(mutant.mechanism)
     try:
-        entry = entry_of(mutant.mechanism)
-        drawn = draw_noise(entry, mutant.epsilon, mutant.delta, mutant.sampler(13), kind=kind)
+        drawn = draw_noise(queries_of(mutant.tight_pipeline, entry), mutant.sampler(13))
     except Exception:  # another check's business
         return None
-    return next(noise_faults(drawn), None)
+    return next((fault for each in drawn for fault in noise_faults(each)), None)
 
 
 def off_lattice(mutant: Mutant) -> str | None:
-    pair = audit_pairs(mutant.pipeline)[0]
+    pipeline = mutant.pipeline
+    if not on_cells(pipeline):
+        return None
+    pair = audit_pairs(pipeline)[1]
+    noise = RecordingNoise(mutant.sampler(5), KEYS[0])
     try:
-        noise = RecordingNoise(mutant.sampler(5), KEYS[0])
-        bounded = mutant.pipeline.bounded(event_table(pair.after()), KEYS[0])
-        noisy = mutant.pipeline.measure(bounded, noise)
+        noisy = pipeline.measure(pipeline.counted(event_table(pair.after()), KEYS[0]), noise)
     except Exception:  # another check's business
         return None
-    return (
-        None if on_lattice(noisy.values, mutant.pipeline.mechanism.lattice) else "a count is off the lattice"
-    )
+    return None if on_lattice(noisy.values, pipeline.mechanism.lattice) else "a count is off the lattice"
 
 
 def on_lattice(values: np.ndarray, lattice: int) -> bool:
@@ -163,21 +245,29 @@ def on_lattice(values: np.ndarray, lattice: int) -> bool:
 
 
 def above_claim(mutant: Mutant) -> str | None:
+    """All spends together, then each alone; choices are left out, since they are drawn one by one."""
     entry = entry_of(mutant.mechanism)
-    mechanism = mutant.pipeline.mechanism
-    claim = entry.build(mutant.epsilon, mutant.delta, entry.replica, type(mechanism))
+    pipeline = mutant.tight_pipeline
     try:
-        found = bounds(
-            *sample(entry, mutant.epsilon, mutant.delta, mutant.sampler(11), RUNS, kind=type(mechanism)),
-            mutant.delta or 0.0,
-            mu=entry.has_mu,
-        )
+        asked = [query for query in queries_of(pipeline, entry) if query.kind != "choose"]
+        claims = {None: pipeline.mechanism.loss(), **dict(pipeline.spends())}
+        for name, claim in claims.items():
+            mine = [query for query in asked if name in (None, query.name)]
+            saw = _above(mine, claim, mutant) if mine else None
+            if saw is not None:
+                return saw
     except Exception:  # another check's business
         return None
-    claimed = claim.loss().epsilon(mutant.delta or 0.5)
+    return None
+
+
+def _above(asked: list[Query], claim: Loss, mutant: Mutant) -> str | None:
+    mu = mutant.delta is not None
+    found = bounds(*sample(asked, mutant.sampler(11), RUNS), mutant.delta or 0.0, mu=mu)
+    claimed = claim.epsilon(mutant.delta or 0.5)
     if found.epsilon > claimed:
         return f"epsilon >= {found.epsilon:.3f}, claimed {claimed:.3f}"
-    claimed_mu = np.sqrt(2 * claim.loss().rho)
+    claimed_mu = np.sqrt(2 * claim.rho)
     if found.mu is not None and found.mu > claimed_mu:
         return f"mu >= {found.mu:.3f}, claimed {claimed_mu:.3f}"
     return None

@@ -1,26 +1,28 @@
 """What drawn noise must not show: values that come again, cells that go together, a coarser lattice.
 
-The mechanism is called twice on empty counts of a few zones and many slots, so that what it releases is its
-noise. Each look is passed by true noise but for a chance of about 2e-9 (six deviations), some fifty looks
-in all. Noise used again anywhere is seen, and so is a correlation above 0.05 (0.11 in a quick audit).
+For each spend of a mechanism the primitive is asked twice, at the mechanism's scale, for an empty table of a
+few zones and many slots, so that what it returns is its noise. Each look is passed by true noise but for a
+chance of about 2e-9 (six deviations), some fifty looks in all. Noise used again anywhere is seen, and so is
+a correlation above 0.05 (0.11 in a quick audit).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from scipy.stats import chi2, rankdata
 
-from shoal.mechanisms.registry import Entry
+from shoal.audit.spend_runs import Query
 from shoal.privacy.noise import Noise
 
 DEVIATIONS = 6.0
 ZONES, CALLS = 4, 2
 SLOTS = 10_000  # with the zones as many draws as make the noise module use a second process
 SLACK = 20  # repeats more than the normal limit, since small numbers of them are not normal
+FAMILIES = {"laplace": "discrete laplace", "gaussian": "discrete gaussian"}
 MODULI = (3, 5, 7, 11, 13, 256)
 
 
@@ -33,22 +35,18 @@ class Drawn:
     scale: float
 
 
-def draw_noise(
-    entry: Entry,
-    epsilon: float,
-    delta: float | None,
-    noise: Noise,
-    *,
-    kind: type | None = None,
-    slots: int = SLOTS,
-) -> Drawn:
-    """What a mechanism releases where nobody is: two calls, one after the other."""
-    size = replace(entry.size, zones=ZONES, slots=slots)
-    mechanism = entry.build(epsilon, delta, size, kind or entry.mechanism)
-    empty, _ = entry.worst_pair(size)
-    calls = [mechanism(empty, noise) for _ in range(CALLS)]
-    units = np.stack([call.values for call in calls]) * size.lattice
-    return Drawn(np.rint(units).astype(np.int64), calls[0].family, calls[0].scale * size.lattice)
+def draw_noise(queries: list[Query], noise: Noise, *, slots: int = SLOTS) -> list[Drawn]:
+    """What the noise returns where nobody is, for each spend at its scale: two calls, one after the other."""
+    asked = {query.name: query for query in queries if query.kind in FAMILIES}
+    empty = np.zeros((ZONES, slots), np.int64)
+    return [
+        Drawn(
+            np.stack([getattr(noise, query.kind)(name, empty, query.scale) for _ in range(CALLS)]),
+            FAMILIES[query.kind],
+            query.scale,
+        )
+        for name, query in asked.items()
+    ]
 
 
 def noise_faults(drawn: Drawn) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import pyarrow as pa
 
@@ -81,6 +81,11 @@ def edge_pairs(slots: int, ell: int, sites: int = 4) -> list[Pair]:
         "at the edges of the window": (crowd, ((NEW, at(0, 0), 0), (NEW, at(slots, -1), 0))),
         "extreme times": (crowd, ((NEW, -FAR - 1, 0), (NEW, FAR, 0), (NEW, 0, 0), (NEW, at(3), 3))),
         "user with no visit at all": ((), ((NEW, FAR, -1),)),
+        "another site in every slot": ((), tuple((NEW, at(slot), slot % sites) for slot in range(ell))),
+        "every site in every slot": (
+            crowd,
+            tuple((NEW, at(s), p) for s in range(slots) for p in range(sites)),
+        ),
         "heavy others": (tuple((user, at(s), s % sites) for user in (1, 2) for s in range(slots)), visits(1)),
     }
     pairs = [Pair(name, table, added) for name, (table, added) in cases.items()]
@@ -97,23 +102,32 @@ def crowd_pairs(ell: int, whole_site: int = 0, split_site: int = 1) -> list[Pair
     """m users in the same cells and one more, all of them at the cap, for every m of CROWDS.
 
     A rule on a raw count, total or number of users changes its mind between some m and m + 1, and then
-    moves the counts by more than one user may. `split_site` is shared by two zones, so its counts move by
-    half visits.
+    moves the counts by more than one user may. `split_site` is shared by several zones, so its counts move
+    by parts of visits.
     """
+    return [crowd_pair(m, ell, site) for site in (whole_site, split_site) for m in CROWDS]
 
-    def stay(user: int, site: int) -> tuple[Event, ...]:
+
+@cache
+def crowd_pair(m: int, ell: int, site: int = 0) -> Pair:
+    """m users in the same ell cells, and one more."""
+
+    def stay(user: int) -> tuple[Event, ...]:
         return tuple((user, at(slot), site) for slot in range(ell))
 
-    return [
-        Pair(
-            f"{m} users and one more at site {site}",
-            tuple(row for user in range(m) for row in stay(user, site)),
-            stay(NEW, site),
-            thorough=False,
-        )
-        for site in (whole_site, split_site)
-        for m in CROWDS
-    ]
+    return Pair(
+        f"{m} users and one more at site {site}",
+        tuple(row for user in range(m) for row in stay(user)),
+        stay(NEW),
+        thorough=False,
+    )
+
+
+@cache
+def lone_pair(visits: tuple[tuple[int, int], ...]) -> Pair:
+    """Nobody, and one user with visits at slots and places."""
+    rows = tuple((NEW, at(slot), place) for slot, place in visits)
+    return Pair("nobody, and the user who costs the most", (), rows)
 
 
 def tie_pairs(slots: int, sites: int = 4) -> list[Pair]:

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.audit.doors import ClippedVisits, audit_view
+from shoal.audit.doors import Door, WholeTable, audit_view
 from shoal.audit.tables import HOUR_US, START_US, table_bytes
-from shoal.engine.density import bound_visits, cover_counts, exact_counts
+from shoal.engine.density import bound_visits, cover_counts, exact_counts, scalable_counts
 from shoal.engine.duck import DuckEngine
 from shoal.engine.visits import VisitKernel
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.mechanisms.registry import Entry, entry_of
-from shoal.postprocess.best import finish_best
 from shoal.postprocess.density import estimate_density
 from shoal.postprocess.rounding import round_density
+from shoal.postprocess.scaled import scaled_density
 from shoal.postprocess.scheme import finish_scheme
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise
@@ -32,18 +32,31 @@ from shoal.space.cover import Cover
 from shoal.space.setting import Setting
 from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import BoundedVisits
-from shoal.stages.noisy import DensityEstimate
+from shoal.stages.noisy import DensityEstimate, NoisyBest, NoisyMeasurement
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class World:
     """The public part of a run: a clock, sites, zones and the bounds on visits."""
 
+    size: AuditSize
     edges_us: np.ndarray
-    setting: Setting
-    cover: Cover
-    ell: int
-    cap: int
+
+    @property
+    def setting(self) -> Setting:
+        return self.size.setting
+
+    @property
+    def cover(self) -> Cover:
+        return self.size.cover
+
+    @property
+    def ell(self) -> int:
+        return self.size.ell
+
+    @property
+    def cap(self) -> int:
+        return self.size.cap
 
     @property
     def weights(self) -> AreaWeights:
@@ -64,7 +77,7 @@ def small_world(size: AuditSize, uneven: bool = False) -> World:
     edges = START_US + HOUR_US * np.arange(size.slots + 1, dtype=np.int64)
     if uneven:
         edges[size.slots // 2 :] += HOUR_US
-    return World(edges_us=edges, setting=size.setting, cover=size.cover, ell=size.ell, cap=size.cap)
+    return World(size=size, edges_us=edges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +90,19 @@ class Counted:
     world: World
 
     @cached_property
-    def visits(self) -> ClippedVisits:
-        """All visits behind a door; sums that were asked for are kept."""
-        return ClippedVisits.of(self.bounded, self.events, self.run_key, self.world.edges_us)
+    def visits(self) -> Door:
+        """All visits behind a door."""
+        return self.behind(Door)
+
+    def behind(self, door: type[Door]) -> Door:
+        return door(
+            engine=WholeTable(),
+            events=lambda: self.events,
+            edges_us=self.world.edges_us,
+            places=self.world.sites,
+            run_key=self.run_key,
+            users=self.bounded.users,
+        )
 
 
 def _bound(engine: DuckEngine, events: list[pa.RecordBatch], kernel: VisitKernel) -> BoundedVisits:
@@ -135,6 +158,16 @@ class CountsPipeline(Pipeline):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class ScaledPipeline(CountsPipeline):
+    """Zone counts with the numbers of visits that they are scaled by."""
+
+    spread: Callable[[BoundedVisits, AreaWeights], Any] = scalable_counts
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: round_density(
+        scaled_density(noisy), 1
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class CoverPipeline(Pipeline):
     """Counts of cover cells, back to zones after the noise."""
 
@@ -152,15 +185,23 @@ class VisitsPipeline(Pipeline):
     """All visits, asked for in clipped sums."""
 
     spread: Callable[[Counted, Setting], Any] = lambda counted, _setting: counted.visits
-    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, setting: round_density(
-        finish_best(noisy, setting), 1
-    )
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: bare(noisy)
 
     def exact(self, counted: Counted) -> Any:
         return self.spread(counted, self.world.setting)
 
 
-def _plain(noisy: np.ndarray, _bounded: BoundedVisits, _setting: Setting) -> DensityEstimate:
+def bare(noisy: NoisyBest) -> DensityEstimate:
+    """All that was bought, in a row: post-processing sees nothing else, and would round differences away."""
+    bought = [
+        np.ravel(value.values if isinstance(value, NoisyMeasurement) else value).astype(float)
+        for value in vars(noisy).values()
+        if value is not None
+    ]
+    return _plain(np.concatenate(bought)[None, :])
+
+
+def _plain(noisy: np.ndarray, *_public: Any) -> DensityEstimate:
     return DensityEstimate(people=noisy, low=noisy, high=noisy)
 
 
@@ -172,7 +213,7 @@ class ClippedPipeline(VisitsPipeline):
 
     def exact(self, counted: Counted) -> Any:
         setting = self.world.setting
-        return self.spread(counted, setting).clipped(audit_view(setting))
+        return self.spread(counted, setting).clipped(audit_view(setting))[0]
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (("clipped", self.mechanism.loss()),)
@@ -195,6 +236,8 @@ PIPELINES: dict[str, type[Pipeline]] = {
     "density-fpa": CountsPipeline,
     "density-fpa-laplace": CountsPipeline,
     "density-scm-full": CountsPipeline,
+    "density-scaled": ScaledPipeline,
+    "density-scaled-laplace": ScaledPipeline,
     "density-efpag": CoverPipeline,
     "density-efpag-basic": CoverPipeline,
     "density-efpag-repaired": CoverPipeline,

@@ -13,54 +13,91 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from shoal.audit.bugs import Bug, Shown, step_bug
+from shoal.audit.pairs import crowd_pair
 from shoal.audit.pipelines import Pipeline
-from shoal.engine.density import bound_visits, exact_counts
+from shoal.engine.density import bound_visits
 from shoal.engine.visits import VisitKernel
-from shoal.postprocess.density import estimate_density
-from shoal.space.weights import AreaWeights
+from shoal.privacy.noise import SeededNoise
+from shoal.space.setting import Setting
 from shoal.stages.bounded import BoundedVisits
-from shoal.stages.exact import ExactCounts
-from shoal.stages.noisy import DensityEstimate, NoisyCounts
+from shoal.stages.noisy import DensityEstimate
 
 
-def count_bugs(true: Pipeline) -> list[tuple[str, Pipeline]]:
-    """Name of the bug, and the pipeline that has it."""
-    return [
-        *((f"raw counts below {k} suppressed", replace(true, spread=suppress(k))) for k in (5, 10, 20)),
-        *((f"cells above {k} dropped as outliers", replace(true, spread=drop(k))) for k in (7, 12, 15)),
-        ("raw counts rounded to 10", replace(true, spread=round_to(10))),
-        ("output blank from 30 users on", replace(true, estimate=blank_from(30))),
-        ("users keep the slots most popular with all", replace(true, bound=_popular_slots)),
-        ("users keep the sites most popular with all", replace(true, bound=_popular_sites)),
+def count_bugs(true: Pipeline) -> list[Bug]:
+    """Bugs in bounded counts and their table."""
+
+    def from_crowd(name: str, plant: Callable[[Pipeline], Pipeline], users: int) -> Bug:
+        return Bug(name=name, plant=plant, shown=_crowd(users, true))
+
+    bugs = [
+        *(from_crowd(f"raw counts below {k} suppressed", suppress(k), k - 1) for k in (5, 10, 20)),
+        *(from_crowd(f"cells above {k} dropped as outliers", drop(k), k) for k in (7, 12, 15)),
+        from_crowd("raw counts rounded to 10", round_to(10), 5),
+        step_bug("users keep the sites most popular with all", bound=_popular_sites),
     ]
+    if true.world.ell < true.world.slots:
+        bugs.append(step_bug("users keep the slots most popular with all", bound=_popular_slots))
+    return bugs
 
 
-def suppress(least: int) -> Callable[..., ExactCounts]:
+def median_bugs(true: Pipeline) -> list[Bug]:
+    """Where half of the cells can be full, and a user is not in all of them."""
+    clip = Bug(name="counts clipped at their median", plant=_clip_at_median)
+    return [clip] if true.world.ell < true.world.slots else []
+
+
+def people_bugs(true: Pipeline) -> list[Bug]:
+    return [Bug(name="output blank from 30 users on", plant=blank_from(30), shown=_crowd(29, true))]
+
+
+def _crowd(users: int, true: Pipeline) -> Shown:
+    return Shown(crowd_pair(users, true.world.ell), lambda: SeededNoise(7))
+
+
+def suppress(least: int) -> Callable[[Pipeline], Pipeline]:
     """Small raw counts become zero: the habit of statistical offices, without their noise."""
     return _changed(lambda counts: np.where(counts < least, 0, counts))
 
 
-def drop(most: int) -> Callable[..., ExactCounts]:
+def drop(most: int) -> Callable[[Pipeline], Pipeline]:
     return _changed(lambda counts: np.where(counts > most, 0, counts))
 
 
-def round_to(step: int) -> Callable[..., ExactCounts]:
+def round_to(step: int) -> Callable[[Pipeline], Pipeline]:
     return _changed(lambda counts: np.rint(counts / step).astype(np.int64) * step)
 
 
-def _changed(change: Callable[[np.ndarray], np.ndarray]) -> Callable[..., ExactCounts]:
-    def spread(bounded: BoundedVisits, weights: AreaWeights) -> ExactCounts:
-        return exact_counts(replace(bounded, counts=change(bounded.counts)), weights)
+def _changed(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Pipeline], Pipeline]:
+    def plant(true: Pipeline) -> Pipeline:
+        def spread(bounded: BoundedVisits, public: Any) -> Any:
+            return true.spread(replace(bounded, counts=change(bounded.counts)), public)
 
-    return spread
+        return replace(true, spread=spread)
+
+    return plant
 
 
-def blank_from(users: int) -> Callable[..., DensityEstimate]:
-    def estimate(noisy: NoisyCounts, bounded: BoundedVisits) -> DensityEstimate:
-        made = estimate_density(noisy)
-        return replace(made, people=made.people * 0) if bounded.users >= users else made
+def _clip_at_median(true: Pipeline) -> Pipeline:
+    """One user may move the median, and with it half of the cells."""
 
-    return estimate
+    def spread(bounded: BoundedVisits, public: Any) -> Any:
+        exact = true.spread(bounded, public)
+        median = np.sort(exact.units, axis=None)[(exact.units.size - 1) // 2]
+        return replace(exact, units=np.minimum(exact.units, median))
+
+    return replace(true, spread=spread)
+
+
+def blank_from(users: int) -> Callable[[Pipeline], Pipeline]:
+    def plant(true: Pipeline) -> Pipeline:
+        def estimate(noisy: Any, bounded: BoundedVisits, setting: Setting) -> DensityEstimate:
+            made = true.estimate(noisy, bounded, setting)
+            return replace(made, people=made.people * 0 - 1) if bounded.users >= users else made
+
+        return replace(true, estimate=estimate)
+
+    return plant
 
 
 class _Row(NamedTuple):

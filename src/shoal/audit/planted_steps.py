@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from shoal.audit.pipelines import Pipeline, table_bytes
-from shoal.engine.density import bound_visits, exact_counts
+from shoal.audit.bugs import Bug, Shown, step_bug
+from shoal.audit.pairs import NEW, Pair, at
+from shoal.audit.pipelines import Pipeline
+from shoal.audit.spend_runs import KeepsEverything
+from shoal.audit.tables import table_bytes
+from shoal.engine.density import bound_visits
 from shoal.engine.grouping import UserOrder
 from shoal.engine.visits import VisitKernel, Visits
-from shoal.postprocess.density import estimate_density
-from shoal.space.weights import AreaWeights
+from shoal.space.setting import Setting
 from shoal.stages.bounded import BoundedVisits
-from shoal.stages.exact import ExactCounts
-from shoal.stages.noisy import DensityEstimate, NoisyCounts
+from shoal.stages.noisy import DensityEstimate
 
 
 class KeepsOneMore(VisitKernel):
@@ -46,6 +49,13 @@ class CountsEveryEvent(VisitKernel):
         slot = np.searchsorted(self.edges_us, time_us[inside], side="right") - 1
         np.add.at(counts, (site[inside], slot), 1)
         return {**sums, "counts": counts}
+
+
+class NoCap(VisitKernel):
+    """Counts all visits of a user into the number of visits."""
+
+    def __call__(self, batch: pa.RecordBatch) -> dict[str, np.ndarray]:
+        return VisitKernel.__call__(replace(self, cap=10**6), batch)
 
 
 def _bound_unchecked(engine: Any, events: list[pa.RecordBatch], kernel: VisitKernel) -> BoundedVisits:
@@ -84,33 +94,47 @@ def _shared_places(engine: Any, events: list[pa.RecordBatch], kernel: VisitKerne
     return replace(bounded, counts=counts)
 
 
-def _double_weights(bounded: BoundedVisits, weights: AreaWeights) -> ExactCounts:
+def _double(true: Pipeline) -> Pipeline:
     """A visit counted in full in two zones, declared as one."""
-    exact = exact_counts(bounded, weights)
-    return replace(exact, units=exact.units + np.roll(exact.units, 1, axis=0))
+
+    def spread(bounded: BoundedVisits, public: Any) -> Any:
+        exact = true.spread(bounded, public)
+        return replace(exact, units=exact.units + np.roll(exact.units, 1, axis=0))
+
+    return replace(true, spread=spread)
 
 
-def _honest_double_weights(bounded: BoundedVisits, weights: AreaWeights) -> ExactCounts:
+def _honest_double(true: Pipeline) -> Pipeline:
     """The same, declared as it is: the mechanism was built for less and must refuse."""
-    exact = _double_weights(bounded, weights)
-    return replace(exact, column_l1=2 * exact.column_l1, column_l2_squared=4 * exact.column_l2_squared)
+
+    def spread(bounded: BoundedVisits, public: Any) -> Any:
+        exact = _double(true).spread(bounded, public)
+        return replace(exact, column_l1=2 * exact.column_l1, column_l2_squared=4 * exact.column_l2_squared)
+
+    return replace(true, spread=spread)
 
 
-def _rescale_to(total) -> Any:
-    def estimate(noisy: NoisyCounts, bounded: BoundedVisits) -> DensityEstimate:
-        made = estimate_density(noisy)
-        factor = total(bounded) / max(made.people.sum(), 1.0)
-        return replace(made, people=np.round(made.people * factor, 1))
+def _after(change: Callable[[DensityEstimate, BoundedVisits], np.ndarray]) -> Callable[[Pipeline], Pipeline]:
+    """People changed after post-processing, with a look at the bounded visits."""
 
-    return estimate
+    def plant(true: Pipeline) -> Pipeline:
+        def estimate(noisy: Any, bounded: BoundedVisits, setting: Setting) -> DensityEstimate:
+            made = true.estimate(noisy, bounded, setting)
+            return replace(made, people=change(made, bounded))
+
+        return replace(true, estimate=estimate)
+
+    return plant
 
 
-def _cut_at_truth(noisy: NoisyCounts, bounded: BoundedVisits) -> DensityEstimate:
-    made = estimate_density(noisy)
-    return replace(made, people=np.minimum(made.people, bounded.counts.max(initial=0)))
+def _rescale_to(total: Callable[[BoundedVisits], float]) -> Callable[[Pipeline], Pipeline]:
+    def change(made: DensityEstimate, bounded: BoundedVisits) -> np.ndarray:
+        return np.round(made.people * (1 + total(bounded)) / max(made.people.sum(), 1.0), 1)
+
+    return _after(change)
 
 
-def _without(drop) -> Any:
+def _without(drop: Callable[[BoundedVisits, int, int], bool]) -> Callable[..., bytes]:
     def write(estimate: DensityEstimate, bounded: BoundedVisits) -> bytes:
         header, *lines = table_bytes(estimate).decode().splitlines()
         kept = [line for line in lines if not drop(bounded, *map(int, line.split(",")[:2]))]
@@ -129,6 +153,10 @@ def _window(bounded: BoundedVisits, zone: int, slot: int) -> bool:
     return not visited.size or not visited[0] <= slot <= visited[-1]
 
 
+def _empty(bounded: BoundedVisits, zone: int, slot: int) -> bool:
+    return not bounded.counts[min(zone, len(bounded.counts) - 1)].any()
+
+
 def _write_users(estimate: DensityEstimate, bounded: BoundedVisits) -> bytes:
     return table_bytes(estimate) + f"# {bounded.users} users\n".encode()
 
@@ -141,29 +169,57 @@ def _write_sorted(estimate: DensityEstimate, bounded: BoundedVisits) -> bytes:
     return "\n".join([header, *lines, ""]).encode()
 
 
-def step_bugs(true: Pipeline) -> list[tuple[str, Pipeline]]:
-    """Name of the bug, and the pipeline that has it."""
+def bound_bugs(true: Pipeline) -> list[Bug]:
+    """In the kernel and the bound of each user."""
+    ell, slots = true.world.ell, true.world.slots
+    heavy = tuple((user, at(slot), 0) for user in range(2 * slots) for slot in range(ell))
+    light = Shown(Pair("one light user among many heavy ones", heavy, ((NEW, at(0), 0),)), KeepsEverything)
+    bugs = [
+        step_bug("kernel counts a user twice in a slot", kernel=TwiceInASlot),
+        step_bug("kernel counts events, unchecked", kernel=CountsEveryEvent, bound=_bound_unchecked),
+        step_bug("uncapped visits taken for bounded ones", bound=_bound_all_visits),
+        replace(step_bug("ell from the data", bound=_ell_from_mean), shown=light),
+    ]
+    if true.world.ell < true.world.slots:
+        bugs += [
+            step_bug("kernel keeps ell + 1 visits", kernel=KeepsOneMore),
+            step_bug("users share ell x users places", bound=_shared_places),
+        ]
+    return bugs
+
+
+def zone_bugs(true: Pipeline) -> list[Bug]:
+    return [Bug(name="a visit counts in two zones", plant=_double)]
+
+
+def declared_bugs(true: Pipeline) -> list[Bug]:
+    return [Bug(name="a visit counts in two zones, as declared", plant=_honest_double)]
+
+
+def cap_bugs(true: Pipeline) -> list[Bug]:
+    """Where the number of visits is bought."""
+    bought = "visits" in dict(true.spends())
+    return [step_bug("cap on the number of visits not enforced", kernel=NoCap)] if bought else []
+
+
+def output_bugs(true: Pipeline) -> list[Bug]:
+    """After the noise, with a look back."""
     return [
-        ("kernel keeps ell + 1 visits", replace(true, kernel=KeepsOneMore)),
-        ("kernel counts a user twice in a slot", replace(true, kernel=TwiceInASlot)),
-        ("kernel counts events, unchecked", replace(true, kernel=CountsEveryEvent, bound=_bound_unchecked)),
-        ("uncapped visits taken for bounded ones", replace(true, bound=_bound_all_visits)),
-        ("ell from the data", replace(true, bound=_ell_from_mean)),
-        ("users share ell x users places", replace(true, bound=_shared_places)),
-        ("a visit counts in two zones", replace(true, spread=_double_weights)),
-        ("a visit counts in two zones, as declared", replace(true, spread=_honest_double_weights)),
-        (
-            "output rescaled by the raw number of users",
-            replace(true, estimate=_rescale_to(lambda b: b.users)),
+        Bug(name="output rescaled by the raw number of users", plant=_rescale_to(lambda b: b.users)),
+        Bug(name="output rescaled by the exact total", plant=_rescale_to(lambda b: b.counts.sum())),
+        Bug(
+            name="output cut at the largest exact count",
+            plant=_after(lambda made, b: np.minimum(made.people, b.counts.max(initial=0))),
         ),
-        ("output rescaled by the exact total", replace(true, estimate=_rescale_to(lambda b: b.counts.sum()))),
-        ("output cut at the largest exact count", replace(true, estimate=_cut_at_truth)),
-        (
-            "zones without visits left out",
-            replace(true, write=_without(lambda b, z, t: not b.counts[z].any())),
-        ),
-        ("box from the data", replace(true, write=_without(_box))),
-        ("window from the data", replace(true, write=_without(_window))),
-        ("exact number of users written", replace(true, write=_write_users)),
-        ("slots sorted by exact counts", replace(true, write=_write_sorted)),
+        step_bug("exact number of users written", write=_write_users),
+    ]
+
+
+def table_bugs(true: Pipeline) -> list[Bug]:
+    """In a table of zones and slots: what is in it, and in which order."""
+    return [
+        step_bug("zones without visits left out", write=_without(_empty)),
+        step_bug("box from the data", write=_without(_box)),
+        step_bug("window from the data", write=_without(_window)),
+        step_bug("slots sorted by exact counts", write=_write_sorted),
     ]

@@ -7,16 +7,20 @@ from typing import Protocol
 
 import numpy as np
 
-from shoal.audit.check import audit_pairs, counted_once, findings
-from shoal.audit.lower_bound import Bounds, bounds, runs_for, sample
+from shoal.audit.check import KEYS, audit_pairs, counted_once, findings, replay_pair
+from shoal.audit.lower_bound import Bounds, bounds
 from shoal.audit.mutants import catch, more_than_asked, planted
 from shoal.audit.noise_faults import SLOTS, draw_noise, noise_faults
-from shoal.audit.pipelines import pipeline_of
+from shoal.audit.pairs import lone_pair
+from shoal.audit.pipelines import Pipeline, pipeline_of
+from shoal.audit.spend_runs import KeepsEverything, Query, Runs, queries_of, run_spends
 from shoal.audit.whole import sample_whole
 from shoal.errors import PlanError
-from shoal.mechanisms.registry import entry_of
-from shoal.privacy.accounting import check_delta, check_epsilon
+from shoal.mechanisms.registry import Entry, entry_of
+from shoal.privacy.accounting import Loss, check_delta, check_epsilon, compose
 from shoal.privacy.noise import OsNoise
+
+DRAWS = 400_000  # of all spends of a mechanism, where it need not come within a tenth of the claim
 
 
 class Progress(Protocol):
@@ -35,10 +39,12 @@ class AuditPlan:
 
     epsilon: float = 1.0
     delta: float = 1e-6
-    runs: int | None = None  # per side; None: enough to reach 0.9 of the claim
-    whole_runs: int = 300  # of the whole pipeline, per side
+    runs: int | None = None  # per side; None: see `runs_for`
+    choices: int = 1000  # runs of choices, per side
+    whole_runs: int = 100  # of the whole pipeline, per side
     extra_pairs: int = 20  # random pairs beside those with a name
     noise_slots: int = SLOTS  # looked at for repeats, correlation and remainders
+    fewer_transcripts: bool = False
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -54,11 +60,25 @@ class AuditPlan:
         return cls(
             epsilon=epsilon,
             delta=delta,
-            runs=runs or 50_000,
-            whole_runs=50,
+            runs=runs or 10_000,
+            choices=200,
+            whole_runs=20,
             extra_pairs=5,
             noise_slots=SLOTS // 6,
+            fewer_transcripts=True,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpendResult:
+    """One named part of a claim, and what the runs prove about it."""
+
+    name: str
+    claimed_epsilon: float
+    lower_bound: float
+    claimed_mu: float | None
+    mu_lower_bound: float | None
+    runs: int  # per side
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +88,11 @@ class AuditResult:
     mechanism: str
     claimed_epsilon: float
     delta: float
-    lower_bound: float
-    claimed_mu: float | None
+    lower_bound: float  # of all spends together, choices left out
+    claimed_mu: float | None  # of all Gaussian spends together
     mu_lower_bound: float | None
     runs: int  # per side
+    spends: tuple[SpendResult, ...]
     whole_lower_bound: float
     whole_runs: int  # per side
     mutants_planted: int
@@ -88,25 +109,26 @@ def audit_mechanism(name: str, plan: AuditPlan, progress: Progress | None = None
     """Run every check on one mechanism at its audit size."""
     tell = progress or Silent()
     entry = entry_of(name)
-    delta = plan.delta if entry.has_mu else None
+    delta = None if entry.pure else plan.delta
     pipeline = pipeline_of(name, plan.epsilon, delta)
+    tight = pipeline_of(name, plan.epsilon, delta, size=entry.tight)
     claim = pipeline.mechanism.loss()
-    claimed_epsilon = claim.epsilon(plan.delta)
-    claimed_mu = float(np.sqrt(2 * claim.rho)) if entry.has_mu else None
 
-    asked = more_than_asked(claim, plan.epsilon, delta)
-    pairs, held, leaks = _replay(name, plan, delta, tell)
-    faults = _noise(name, plan, delta, tell)
-    found, whole = _lower_bounds(name, plan, delta, tell)
+    pairs, held, leaks = _replay(name, plan, pipeline, tight, tell)
+    queries = queries_of(tight, entry)
+    faults = _noise(name, plan, queries, tell)
+    spends, found, mu_claim = _lower_bounds(name, plan, delta, tight, queries, tell)
+    whole = _whole(name, plan, delta, pipeline, tell)
     caught_by = _plant_bugs(name, tell)
     return AuditResult(
         mechanism=name,
-        claimed_epsilon=claimed_epsilon,
+        claimed_epsilon=claim.epsilon(plan.delta),
         delta=delta or 0.0,
         lower_bound=found.epsilon,
-        claimed_mu=claimed_mu,
+        claimed_mu=mu_claim,
         mu_lower_bound=found.mu,
         runs=found.runs,
+        spends=spends,
         whole_lower_bound=whole.epsilon,
         whole_runs=whole.runs,
         mutants_planted=len(caught_by),
@@ -117,50 +139,115 @@ def audit_mechanism(name: str, plan: AuditPlan, progress: Progress | None = None
         noise_passed=not faults,
         caught_by=caught_by,
         problems=(
-            *([asked] if asked else []),
+            *_asked(claim, pipeline, plan.epsilon, delta),
             *leaks,
             *faults,
-            *_above(found.epsilon, claimed_epsilon, "epsilon"),
-            *_above(whole.epsilon, claimed_epsilon, "epsilon of the whole pipeline"),
-            *_above(found.mu, claimed_mu, "mu"),
+            *_above(found.epsilon, claim.epsilon(plan.delta), "epsilon"),
+            *_above(whole.epsilon, claim.epsilon(plan.delta), "epsilon of the whole pipeline"),
+            *_above(found.mu, mu_claim, "mu"),
+            *(problem for spend in spends for problem in _spend_problems(spend)),
             *(f"planted bug not caught: {bug}" for bug, how in caught_by.items() if how is None),
         ),
     )
 
 
-def _replay(name: str, plan: AuditPlan, delta: float | None, tell: Progress) -> tuple[int, int, list[str]]:
+def _asked(claim: Loss, pipeline: Pipeline, epsilon: float, delta: float | None) -> list[str]:
+    """A claim above what was asked for, or one that is not the sum of its parts."""
+    problem = more_than_asked(claim, epsilon, delta)
+    problems = [problem] if problem else []
+    if compose(loss for _, loss in pipeline.spends()) != compose([claim]):
+        problems.append("the named spends do not add up to the claim")
+    return problems
+
+
+def _replay(
+    name: str, plan: AuditPlan, pipeline: Pipeline, tight: Pipeline, tell: Progress
+) -> tuple[int, int, list[str]]:
     """How many pairs were replayed, how many held, and what gave the data away."""
     tell.stage(f"{name}: replay")
     counted_once.cache_clear()  # what runs now is audited, not what ran before
-    pipeline = pipeline_of(name, plan.epsilon, delta)
     pairs = audit_pairs(pipeline, plan.extra_pairs)
+    delta = None if entry_of(name).pure else plan.delta
     uneven = pipeline_of(name, plan.epsilon, delta, uneven=True)
     claim = pipeline.mechanism.loss()
-    leaks = [*findings(pipeline, pairs, claim), *findings(uneven, pairs[:5], claim)]
+    leaks = [
+        *findings(pipeline, pairs, claim, quick=plan.fewer_transcripts),
+        *findings(uneven, pairs[:5], claim, quick=True),
+    ]
     problems = [f"replay of {leak.pair} ({leak.transcript}): {leak.problem}" for leak in leaks]
+    worst = lone_pair(entry_of(name).worst)
+    verdict = replay_pair(tight, worst, tight.mechanism.loss(), KeepsEverything(), KEYS[0])
+    problems += [f"replay of {worst.name}: {problem}" for problem in verdict.problems + verdict.raised]
     if not pairs:
         problems.append("replay: no pair was tried")
     return len(pairs), len(pairs) - len({leak.pair for leak in leaks}), problems
 
 
-def _noise(name: str, plan: AuditPlan, delta: float | None, tell: Progress) -> list[str]:
+def _noise(name: str, plan: AuditPlan, queries: list[Query], tell: Progress) -> list[str]:
     """What the noise shows that it must not."""
     tell.stage(f"{name}: noise")
-    drawn = draw_noise(entry_of(name), plan.epsilon, delta, OsNoise(), slots=plan.noise_slots)
-    return list(noise_faults(drawn))
+    drawn = draw_noise(queries, OsNoise(), slots=plan.noise_slots)
+    return [fault for each in drawn for fault in noise_faults(each)]
 
 
-def _lower_bounds(name: str, plan: AuditPlan, delta: float | None, tell: Progress) -> tuple[Bounds, Bounds]:
-    """From many runs of the mechanism, and from some of the whole pipeline."""
-    entry = entry_of(name)
-    runs = plan.runs or runs_for(entry, plan.epsilon, delta)
+def _lower_bounds(
+    name: str, plan: AuditPlan, delta: float | None, tight: Pipeline, queries: list[Query], tell: Progress
+) -> tuple[tuple[SpendResult, ...], Bounds, float | None]:
+    """Each spend alone; all together; what mu is claimed for all Gaussian spends."""
+    runs = plan.runs or runs_for(entry_of(name), tight.mechanism.loss(), queries)
     tell.stage(f"{name}: runs", 2 * runs)
-    drawn = sample(entry, plan.epsilon, delta, OsNoise(), runs, advance=tell.advance)
-    found = bounds(*drawn, delta or 0.0, mu=entry.has_mu)
+    drawn = run_spends(queries, OsNoise(), runs, min(plan.choices, runs), tell.advance)
+    gaussian = {query.name for query in queries if query.kind == "gaussian"}
+    claims = dict(tight.spends())
+    spends = tuple(
+        _spend(spend, claims[spend], drawn, spend in gaussian, plan.delta, delta) for spend in claims
+    )
+    found = bounds(*drawn.whole, delta or 0.0)
+    if drawn.gaussian is None:
+        return spends, found, None
+    mu = bounds(*drawn.gaussian, delta or 0.0, mu=True).mu
+    claimed_mu = mu_of(compose(claims[spend] for spend in gaussian))
+    return spends, Bounds(epsilon=found.epsilon, mu=mu, runs=found.runs), claimed_mu
+
+
+def _spend(
+    name: str, claim: Loss, drawn: Runs, gaussian: bool, at_delta: float, delta: float | None
+) -> SpendResult:
+    found = bounds(*drawn.spends[name], delta or 0.0, mu=gaussian)
+    return SpendResult(
+        name=name,
+        claimed_epsilon=claim.epsilon(at_delta),
+        lower_bound=found.epsilon,
+        claimed_mu=mu_of(claim) if gaussian else None,
+        mu_lower_bound=found.mu,
+        runs=found.runs,
+    )
+
+
+def mu_of(claim: Loss) -> float:
+    """Delta / sigma of Gaussian noise that costs rho: the trade-off curve of the continuous Gaussian."""
+    return float(np.sqrt(2 * claim.rho))
+
+
+def runs_for(entry: Entry, claim: Loss, queries: list[Query]) -> int:
+    """Runs per side: DRAWS over all spends, or (thorough) enough to reach 0.9 of the claim.
+
+    For mu both limits of Clopper-Pearson are about 6.2 / sqrt(n) off near the middle of the curve, and
+    chance takes some 7.4 / sqrt(n) more of their sum at four standard deviations. Half of the
+    runs only choose the event.
+    """
+    if not entry.thorough:
+        cells = sum(query.before.size for query in queries if query.kind != "choose")
+        return DRAWS // (2 * max(cells, 1))
+    if entry.pure:
+        return 300_000
+    return int(np.clip(2 * (19.7 / (0.1 * mu_of(claim))) ** 2, 100_000, 1_600_000))
+
+
+def _whole(name: str, plan: AuditPlan, delta: float | None, pipeline: Pipeline, tell: Progress) -> Bounds:
     tell.stage(f"{name}: whole runs", 2 * plan.whole_runs)
-    pipeline = pipeline_of(name, plan.epsilon, delta)
     seen = sample_whole(pipeline, OsNoise(), plan.whole_runs, tell.advance)
-    return found, bounds(*seen, delta or 0.0)
+    return bounds(*seen, delta or 0.0)
 
 
 def _plant_bugs(name: str, tell: Progress) -> dict[str, str | None]:
@@ -172,6 +259,13 @@ def _plant_bugs(name: str, tell: Progress) -> dict[str, str | None]:
         caught_by[mutant.name] = catch(mutant)
         tell.advance(1)
     return caught_by
+
+
+def _spend_problems(spend: SpendResult) -> list[str]:
+    return [
+        *_above(spend.lower_bound, spend.claimed_epsilon, f"epsilon of {spend.name}"),
+        *_above(spend.mu_lower_bound, spend.claimed_mu, f"mu of {spend.name}"),
+    ]
 
 
 def _above(bound: float | None, claim: float | None, what: str) -> list[str]:

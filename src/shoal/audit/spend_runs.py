@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax
 
-from shoal.audit.pairs import NEW, at
+from shoal.audit.pairs import lone_pair
 from shoal.audit.pipelines import Pipeline
 from shoal.audit.replay import Call, RecordingNoise, ReplayNoise
 from shoal.audit.tables import event_table
@@ -26,7 +26,6 @@ from shoal.mechanisms.registry import Entry
 from shoal.privacy.noise import Noise
 
 CHUNK_DRAWS = 400_000  # noise per call: enough to be worth a second process, small enough for progress
-CHOICES = 5_000  # runs of a choice: they are drawn one by one
 NEGLIGIBLE = 1e-6  # of the largest change: cells that tell nothing are not drawn
 KEY = bytes(16)
 
@@ -99,7 +98,7 @@ class KeepsEverything:
 
 def queries_of(pipeline: Pipeline, entry: Entry) -> list[Query]:
     """Every query of the mechanism on the entry's worst user, in order. `pipeline` is of the tight size."""
-    rows = [(NEW, at(slot), place) for slot, place in entry.worst]
+    rows = lone_pair(entry.worst).after()
     recorded = RecordingNoise(KeepsEverything(), KEY)
     pipeline.measure(pipeline.counted([], KEY), recorded)
     replayed = ReplayNoise(recorded.calls, KEY)
@@ -107,6 +106,48 @@ def queries_of(pipeline: Pipeline, entry: Entry) -> list[Query]:
     if len(replayed.calls) != len(recorded.calls):
         raise GuaranteeError("audit-path", "the mechanism asks other things with the user than without.")
     return [Query.of(*calls) for calls in zip(recorded.calls, replayed.calls, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Statistics of many runs: of every spend, of all spends together, and of the Gaussian ones."""
+
+    spends: dict[str, Sides]
+    whole: Sides  # without choices
+    gaussian: Sides | None
+
+    @property
+    def count(self) -> int:
+        return len(self.whole[0])
+
+
+def run_spends(
+    queries: list[Query], noise: Noise, runs: int, choices: int, advance: Advance | None = None
+) -> Runs:
+    """Many runs of all queries of a mechanism; choices fewer times, since they are drawn one by one."""
+    drawn = [query for query in queries if query.kind != "choose"]
+    sides: list[list[list[np.ndarray]]] = [[], []]  # chunks of the statistics of each query
+    for chunk in _chunks(runs, max(sum(query.before.size for query in drawn), 1)):
+        for side, with_user in zip(sides, (True, False), strict=True):
+            side.append([query.statistics(query.draw(noise, with_user, chunk)) for query in drawn])
+            if advance:
+                advance(chunk)
+    seen = [[np.concatenate(parts) for parts in zip(*side, strict=True)] for side in sides]
+
+    def together(chosen: Callable[[Query], bool]) -> Sides:
+        with_user, without = (
+            _together([part for query, part in zip(drawn, side, strict=True) if chosen(query)])
+            for side in seen
+        )
+        return with_user, without
+
+    names = dict.fromkeys(query.name for query in drawn)
+    spends = {name: together(lambda query, name=name: query.name == name) for name in names}
+    for name in dict.fromkeys(query.name for query in queries if query.kind == "choose"):
+        spends[name] = sample([query for query in queries if query.name == name], noise, choices)
+    mixed = any(query.kind == "gaussian" for query in drawn)
+    gaussian = together(lambda query: query.kind == "gaussian") if mixed else None
+    return Runs(spends, together(lambda query: True), gaussian)
 
 
 def sample(queries: list[Query], noise: Noise, runs: int, advance: Advance | None = None) -> Sides:

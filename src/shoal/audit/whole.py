@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from shoal.audit.lower_bound import Advance
 from shoal.audit.pairs import NEW, Pair, at
 from shoal.audit.pipelines import Pipeline
+from shoal.audit.spend_runs import Advance
 from shoal.audit.tables import event_table, read_table
 from shoal.privacy.noise import Noise
 
@@ -32,8 +32,7 @@ def sample_whole(
         events = event_table(rows, batch_rows=1000)
         seen = np.empty((runs, 3))
         for run in range(runs):
-            high = read_table(pipeline(events, noise), "high").reshape(-1, pipeline.world.slots)
-            cells = high[0, : pipeline.world.ell]
+            cells = read_table(pipeline(events, noise), "high")[: pipeline.world.ell]  # of the first zone
             seen[run] = cells.sum(), cells.min(), cells.max()
             if advance:
                 advance(1)

@@ -13,7 +13,7 @@ import click
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="The claim to test.")
 @click.option("--delta", type=float, default=1e-6, show_default=True, help="For claims that are not pure.")
 @click.option(
-    "--runs", type=int, help="Runs per side.  [default: enough to come within a tenth of the claim]"
+    "--runs", type=int, help="Runs per side.  [default: by mechanism; plain counts to a tenth of the claim]"
 )
 @click.option("--quick", is_flag=True, help="Fewer runs: still fails on what is broken, but is not tight.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, one object per mechanism.")
@@ -26,7 +26,7 @@ def audit(
     Each registered mechanism is
       replayed   on pairs of data sets that differ by one user: same answers, same bytes?
       looked at  where nobody is: noise that comes again, goes together or skips steps?
-      run        many times on its worst-case pair, for a lower bound on epsilon and mu
+      run        many times on its worst user, for lower bounds on epsilon and mu: every spend, and all
       broken     on purpose, in many ways, each of which must be caught
 
     Exits with 6 if a claim is above what was asked for, a bound is above its claim, a replay fails,
@@ -59,36 +59,37 @@ def _print_table(results: list) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    columns = _columns(results)
+    for label in columns:
+        table.add_column(label, justify="left" if label == "mechanism" else "right", no_wrap=True)
     for result in results:
-        table.add_column(result.mechanism, justify="right", no_wrap=True)
-    for label, cell in _rows(results).items():
-        table.add_row(label, *(cell(result) for result in results))
+        table.add_row(*(cell(result) for cell in columns.values()))
     console = Console()
     console.print(table)
     console.print(_verdict(results), style="bold", soft_wrap=True)
     console.print(_legend(results), style="dim", soft_wrap=True)
 
 
-def _rows(results: list) -> dict:
-    """Label of each row, and its cell from a result; mu only where somebody has one."""
+def _columns(results: list) -> dict:
+    """Label of each column, and its cell from a result; mu only where somebody has one."""
 
     def number(value: float | None, digits: str) -> str:
         return "-" if value is None else format(value, digits)
 
     mu = {
-        "mu claimed": lambda r: number(r.claimed_mu, ".4f"),
-        "mu proved, at least": lambda r: number(r.mu_lower_bound, ".4f"),
+        "mu\nclaimed": lambda r: number(r.claimed_mu, ".4f"),
+        "mu\nproved": lambda r: number(r.mu_lower_bound, ".4f"),
     }
     return {
-        "epsilon claimed": lambda r: number(r.claimed_epsilon, ".4g"),
-        "epsilon proved, at least": lambda r: number(r.lower_bound, ".3f"),
+        "mechanism": lambda r: r.mechanism,
+        "epsilon\nclaimed": lambda r: number(r.claimed_epsilon, ".4g"),
+        "epsilon\nproved": lambda r: number(r.lower_bound, ".3f"),
         **(mu if any(result.claimed_mu is not None for result in results) else {}),
-        "runs per side": lambda r: number(r.runs, ","),
-        "replayed pairs": lambda r: f"{r.replay_held} of {r.replay_pairs} held",
+        "runs": lambda r: number(r.runs, ","),
+        "pairs\nheld": lambda r: f"{r.replay_held}/{r.replay_pairs}",
         "noise": lambda r: "held" if r.noise_passed else "FAILED",
-        "planted bugs": lambda r: f"{r.mutants_caught} of {r.mutants_planted} caught",
+        "bugs\ncaught": lambda r: f"{r.mutants_caught}/{r.mutants_planted}",
     }
 
 
@@ -98,23 +99,23 @@ def _verdict(results: list) -> str:
 
 
 def _legend(results: list) -> str:
-    """What the rows mean, as far as they are shown."""
+    """What the columns mean, as far as they are shown."""
     lines = [
-        "claimed: by the mechanism, for one user.",
-        "proved: by the runs; wrong with probability 1e-6.",
+        "claimed: by the mechanism, for one user, all of its spends together.",
+        "proved: at least so much, by the runs (per side); wrong with probability 1e-6.",
     ]
     deltas = sorted({result.delta for result in results if result.delta})
     if deltas:
         lines += [
-            "mu: how far one user can move the answers, in standard deviations of the noise.",
+            "mu: how far one user can move the answers, in standard deviations of the Gaussian noise.",
             f"  With a delta (here {deltas[0]:g}) the last part of epsilon hides in events too rare for any",
             "  affordable number of runs, so epsilon proved stays low; mu proved shows how tight it is.",
         ]
     return "\n".join(
         [
             *lines,
-            "replayed pairs: data sets one user apart that only the noise keeps apart.",
+            "pairs held: data sets one user apart that only the noise keeps apart.",
             "noise: no value comes again, no two cells go together, no lattice step is skipped.",
-            "planted bugs: made on purpose, to see that the audit finds them.",
+            "bugs caught: planted on purpose, to see that the audit finds them.",
         ]
     )

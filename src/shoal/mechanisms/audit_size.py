@@ -25,11 +25,21 @@ Layout = tuple[tuple[int, ...], ...]
 
 # Two sites within a zone, one shared by two, one that loses a part outside.
 SHARED: Layout = ((12, 6, 0, 0), (0, 6, 4, 0), (0, 0, 4, 12))
-# The smallest cover has zones 0 and 1 and site 1, which overlaps both; site 3 loses a part outside.
-COVERED: Layout = ((12, 3, 0, 6), (0, 3, 12, 0), (0, 3, 0, 0), (0, 3, 0, 0))
-ONE_ZONE: Layout = ((12, 6, 4, 12),)
+# The smallest cover has six zones, each with a site of its own, and site 1, which overlaps all zones and
+# loses a part outside.
+COVERED: Layout = (
+    (12, 1, 0, 0, 0, 0, 0),
+    (0, 1, 12, 0, 0, 0, 0),
+    (0, 1, 0, 12, 0, 0, 0),
+    (0, 1, 0, 0, 12, 0, 0),
+    (0, 1, 0, 0, 0, 12, 0),
+    (0, 1, 0, 0, 0, 0, 12),
+    (0, 2, 0, 0, 0, 0, 0),
+    (0, 3, 0, 0, 0, 0, 0),
+)
+ONE_ZONE: Layout = ((12, 6, 4, 0),)  # one of the sites lies outside
 ONE_PLACE: Layout = ((12,),)
-MANY_PLACES: Layout = ((12,) * 24,)
+MANY_PLACES: Layout = ((12,) * 100,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +76,7 @@ class AuditSize:
 def _setting(layout: Layout, slots: int) -> Setting:
     matrix = scipy.sparse.csr_array(np.array(layout, np.int64) * LATTICE // 12)
     lost = 1.0 - np.asarray(matrix.sum(axis=0), np.float64) / LATTICE
-    zones, places = matrix.shape
+    zones, places = len(layout), len(layout[0])
     return Setting(
         weights=AreaWeights(matrix=matrix, lattice=LATTICE, lost=lost),
         zone_xy_m=np.column_stack([np.arange(zones) * 500.0, np.arange(zones) % 2 * 300.0]),

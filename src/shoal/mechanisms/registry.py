@@ -14,7 +14,7 @@ several ways has an entry for each, named after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from shoal.errors import PlanError
@@ -27,6 +27,7 @@ from shoal.mechanisms.density_fpa import DensityFpa
 from shoal.mechanisms.density_fpa_laplace import DensityFpaLaplace
 from shoal.mechanisms.density_gaussian import DensityGaussian
 from shoal.mechanisms.density_laplace import DensityLaplace
+from shoal.mechanisms.density_scaled import ScaledCounts
 from shoal.mechanisms.density_scm_full import DensityScmFull
 from shoal.privacy.accounting import Loss
 from shoal.privacy.budget import Budget
@@ -34,6 +35,8 @@ from shoal.privacy.noise import Noise
 
 AUDIT_WAVES = 4  # of six slots: so that some are left out
 AUDIT_CLIP = 1.5  # of the one clipped measurement
+SMALL = AuditSize()
+ONE_VISIT = AuditSize(layout=ONE_PLACE, slots=2, ell=1, cap=1)
 VISIT = ((0, 0),)
 
 
@@ -43,7 +46,7 @@ class Mechanism(Protocol):
     name: str
 
     def loss(self) -> Loss: ...
-    def __call__(self, exact: Any, noise: Noise) -> Any: ...
+    def __call__(self, exact: Any, noise: Noise, /) -> Any: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +59,11 @@ class Entry:
     spends: tuple[str, ...]  # names of the noise calls, each a spend of the budget
     pure: bool
     make: Callable[[Budget, AuditSize], Mechanism]
-    size: AuditSize = AuditSize()  # for replay and whole pipelines
-    tight: AuditSize = AuditSize(layout=ONE_PLACE, slots=2, ell=1, cap=1)  # where one user costs the claim
+    size: AuditSize = SMALL  # for replay and whole pipelines
+    tight: AuditSize = ONE_VISIT  # where one user costs the claim
     worst: tuple[tuple[int, int], ...] = VISIT  # slots and places of that user, alone in the city
     reach: Mapping[str, float] = field(default_factory=dict)  # share of a spend's loss; 1 unless said
+    thorough: bool = False  # enough runs to come within a tenth of the claim
 
     @property
     def has_mu(self) -> bool:
@@ -93,6 +97,16 @@ def _laplace(kind: Any, **more: int) -> Callable[[Budget, AuditSize], Any]:
     return make
 
 
+def _scaled(counts: Callable[[Budget, AuditSize], Any]) -> Callable[[Budget, AuditSize], ScaledCounts]:
+    def make(budget: Budget, size: AuditSize) -> ScaledCounts:
+        def rest(left: int) -> Any:
+            return counts(replace(budget, left=left), size)
+
+        return ScaledCounts.within(budget, rest, cap=size.cap, ell=size.ell, slots=size.slots)
+
+    return make
+
+
 def _scheme(build: Callable[..., Any]) -> Callable[[Budget, AuditSize], Any]:
     def make(budget: Budget, size: AuditSize) -> Any:
         return build(budget, size.cover, slots=size.slots, ell=size.ell, cap=size.cap)
@@ -109,13 +123,14 @@ def _clipped(budget: Budget, size: AuditSize) -> ClippedGaussian:
 
 
 def _best(budget: Budget, size: AuditSize) -> DensityBest:
-    return DensityBest.within(budget, size.setting, cap=size.cap)
+    return DensityBest.within(budget, size.setting)
 
 
 PEOPLE = "people per zone and slot"
-SCHEME = AuditSize(layout=COVERED, slots=6, ell=3, cap=4)
-CROWDED = AuditSize(layout=MANY_PLACES, slots=1, ell=1, cap=24)  # many visits at once: every clip is reached
-EVERYWHERE = tuple((0, place) for place in range(24))
+SCHEME = AuditSize(layout=COVERED, slots=8, ell=6, cap=7)
+# Many visits at once: every clip is reached.
+CROWDED = AuditSize(layout=MANY_PLACES, slots=1, ell=1, cap=len(MANY_PLACES[0]))
+EVERYWHERE = tuple((0, place) for place in range(CROWDED.places))
 # The choice of k pays for a range of twice the shift; one visit of two slots moves it by sqrt(1/2) of one.
 SELECT_REACH = {"select": 0.125}
 PURE_SELECT_REACH = {"select": 0.35}
@@ -128,6 +143,7 @@ REGISTRY: dict[str, Entry] = {
         spends=("counts",),
         pure=False,
         make=_gaussian(DensityGaussian),
+        thorough=True,
     ),
     "density-laplace": Entry(
         mechanism=DensityLaplace,
@@ -136,6 +152,7 @@ REGISTRY: dict[str, Entry] = {
         spends=("counts",),
         pure=True,
         make=_laplace(DensityLaplace),
+        thorough=True,
     ),
     "density-fpa": Entry(
         mechanism=DensityFpa,
@@ -163,6 +180,22 @@ REGISTRY: dict[str, Entry] = {
         # One zone: the engine counts a user once per slot, so with more the claim is never reached.
         size=AuditSize(layout=ONE_ZONE, slots=6, ell=6),
         tight=AuditSize(layout=ONE_PLACE, slots=1, ell=1, cap=1),
+    ),
+    "density-scaled": Entry(
+        mechanism=ScaledCounts,
+        releases=f"{PEOPLE}, and what scales bounded visits up to all visits",
+        guarantee="rho-zCDP, rho = M^2 / (2 s^2) + ell^2 / (2 s'^2) + rho of the counts",
+        spends=("visits", "kept", "counts"),
+        pure=False,
+        make=_scaled(_gaussian(DensityGaussian)),
+    ),
+    "density-scaled-laplace": Entry(
+        mechanism=ScaledCounts,
+        releases=f"{PEOPLE}, and what scales bounded visits up to all visits",
+        guarantee="epsilon-DP, epsilon = M / b + ell / b' + epsilon of the counts",
+        spends=("visits", "kept", "counts"),
+        pure=True,
+        make=_scaled(_laplace(DensityLaplace)),
     ),
     "density-efpag": Entry(
         mechanism=DensityEfpag,
