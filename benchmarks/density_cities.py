@@ -28,6 +28,7 @@ class BenchCity:
     users: int
     words: str
     source: Callable[[], RealCity]
+    cap: int = MethodOptions().cap  # declared, too: visits of a user that enter the number of visits
 
     def open(self) -> OpenCity:
         return OpenCity(self.source())
@@ -93,14 +94,18 @@ def _simulated(preset: str, users: int, seed: int = 1, name: str = "") -> BenchC
     )
 
 
-def _real(name: str, users: int, words: str, source: Callable[[], RealCity]) -> BenchCity:
-    return BenchCity(name=name, users=users, words=words, source=source)
+def _real(
+    name: str, users: int, words: str, source: Callable[[], RealCity], cap: int = MethodOptions().cap
+) -> BenchCity:
+    return BenchCity(name=name, users=users, words=words, source=source, cap=cap)
 
 
 def _iris(users: int) -> BenchCity:
     words = "real IRIS zones and Orange masts, simulated users"
     return _real("paris-iris", users, words, lambda: real_cities.paris_iris(users))
 
+
+TAXI_CAP = 1000  # a taxi is on the road day and night, in many places an hour
 
 FULL: tuple[BenchCity, ...] = (
     _simulated("paris", PARIS_USERS),
@@ -109,8 +114,14 @@ FULL: tuple[BenchCity, ...] = (
     _iris(200_000),
     _simulated("rough", 400_000),
     _simulated("rough", 400_000, seed=7, name="rough-7"),
-    _real("sf-hoods", 536, "536 taxis, 41 neighbourhoods, one week of hours", real_cities.sf_hoods),
-    _real("sf-grid", 536, "536 taxis, 500 m squares of the centre, one week of hours", real_cities.sf_grid),
+    _real("sf-hoods", 536, "536 taxis, 41 neighbourhoods, one week of hours", real_cities.sf_hoods, TAXI_CAP),
+    _real(
+        "sf-grid",
+        536,
+        "536 taxis, 500 m squares of the centre, one week of hours",
+        real_cities.sf_grid,
+        TAXI_CAP,
+    ),
     _real("nyc-month", 1083, "1,083 check-in users, 195 neighbourhoods, 28 days", real_cities.nyc_month),
 )
 QUICK: tuple[BenchCity, ...] = (_simulated("paris", 200_000), _simulated("rough", 100_000))

@@ -1,10 +1,10 @@
 """What a whole release with `best` costs: seconds and peak memory against users, zones and slots.
 
-    make bench-density-cost     `shoal density run` from start-up to the owner's report, a process of its own each
+    make bench-density-cost     `shoal density run` from start-up to the owner's report, in its own process
 
-Events are simulated before the clock starts; noise is the system's; epsilon 1, delta 2e-6. Zones are squares over
-the city where their number is varied, else the city's own. Slots are of seven hours, one hour, a quarter of one.
-A full run writes docs/results/density-cost.md and .svg.
+Events are simulated before the clock starts; noise is the system's; epsilon 1, delta 2e-6. Zones are squares
+over the city where their number is varied, else the city's own. Slots are of seven hours, one hour, a quarter
+of one. A full run writes docs/results/density-cost.md and .svg.
 """
 
 from __future__ import annotations
@@ -156,9 +156,10 @@ def _write_docs(rows: list[dict]) -> None:
     ]
     text = f"""# Cost of a density
 
-{time.strftime("%Y-%m-%d")}, {machine_class()}; `make bench-density-cost`: the whole `shoal density run` with `best` in a
-process of its own, from start-up to the owner's report, events already simulated, noise of the system, epsilon 1. One of
-users, zones and slots is varied. Asked for at Paris size: under {SECONDS_TARGET} s and {GB_TARGET} GB.
+{time.strftime("%Y-%m-%d")}, {machine_class()}; `make bench-density-cost`: the whole `shoal density run`
+with `best` in a process of its own, from start-up to the owner's report, events already simulated, noise of
+the system, epsilon 1. One of users, zones and slots is varied. Asked for at Paris size: under
+{SECONDS_TARGET} s and {GB_TARGET} GB.
 
 ![seconds and memory against users, zones and slots](density-cost.svg)
 

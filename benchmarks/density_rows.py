@@ -109,7 +109,7 @@ def _runs(city: BenchCity, opened: OpenCity, variant: Variant, epsilon: float | 
             yield _figures(truth, nothing, setting, time.perf_counter() - start)
         return
     method = variant.method
-    options = replace(MethodOptions(users=city.users), **variant.change)
+    options = replace(MethodOptions(users=city.users, cap=city.cap), **variant.change)
     asked = 1.0 if epsilon is None else epsilon
     mechanism = method.build(Budget.of(asked, None if method.pure else DELTA), setting, options)
     stage = opened.stage(mechanism, options)

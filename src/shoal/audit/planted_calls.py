@@ -212,6 +212,7 @@ def _between(kind: type[Between], only: str) -> Callable[[Noise, Any], Noise]:
 
 def _uncharged(name: str) -> Bug:
     def spends(self):
-        return tuple((step, loss) for step, loss in super(type(self), self).spends() if step != name)
+        kind: Any = super(type(self), self)
+        return tuple((step, loss) for step, loss in kind.spends() if step != name)
 
     return method_bug(f"{name}: not charged", spends=spends)

@@ -39,7 +39,7 @@ COVERED: Layout = (
 )
 ONE_ZONE: Layout = ((12, 6, 4, 0),)  # one of the sites lies outside
 ONE_PLACE: Layout = ((12,),)
-MANY_PLACES: Layout = ((12,) * 100,)
+MANY_PLACES: Layout = ((12,) * 1000,)  # one user in all of them reaches every clip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,12 +13,15 @@ from fractions import Fraction
 SHARES = {  # of what is left when it is their turn
     "users": Fraction(1, 200),
     "visits": Fraction(3, 50),
+    "active": Fraction(3, 200),
     "city": Fraction(1, 10),
     "regions": Fraction(1, 5),
     "zones": Fraction(1),
 }
+ACTIVE_CLIP = 1000  # visits of a user that enter the second number of visits
 USUAL_ZONES = 1000
 ZONES_PER_REGION = 6  # at least
+PROBES, SLOTS_PER_PROBE, PROBE_WEIGHT = 6, 28, 0.7  # of the rest, where not all of it is measured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +47,10 @@ class Fine:
     blocks: bool  # columns for the thirds of the days
     learned_weight: float  # of the learned columns, beside 1 for the profile
     fixed_weight: float  # of hours and blocks
-    rest_weight: float  # of all that the columns leave out; 0: not measured
+    rest: bool  # all that the columns leave out is measured, not only probes of it
+    rest_weight: (
+        float  # of the rest, or of its probes; 0: there are none, for noise would hide what they tell
+    )
     outliers: bool
 
 
@@ -65,6 +71,7 @@ FINE = (
         blocks=True,
         learned_weight=1,
         fixed_weight=1,
+        rest=True,
         rest_weight=0.6,
         outliers=True,
     ),
@@ -76,7 +83,8 @@ FINE = (
         blocks=False,
         learned_weight=1,
         fixed_weight=0.8,
-        rest_weight=0,
+        rest=False,
+        rest_weight=PROBE_WEIGHT,
         outliers=True,
     ),
     Fine(
@@ -87,7 +95,8 @@ FINE = (
         blocks=False,
         learned_weight=1,
         fixed_weight=0,
-        rest_weight=0,
+        rest=False,
+        rest_weight=PROBE_WEIGHT,
         outliers=True,
     ),
     Fine(
@@ -98,7 +107,8 @@ FINE = (
         blocks=False,
         learned_weight=1,
         fixed_weight=0,
-        rest_weight=0,
+        rest=False,
+        rest_weight=PROBE_WEIGHT,
         outliers=False,
     ),
     Fine(
@@ -109,6 +119,7 @@ FINE = (
         blocks=False,
         learned_weight=1,
         fixed_weight=0,
+        rest=False,
         rest_weight=0,
         outliers=False,
     ),
@@ -120,6 +131,7 @@ FINE = (
         blocks=False,
         learned_weight=1,
         fixed_weight=0,
+        rest=False,
         rest_weight=0,
         outliers=False,
     ),
@@ -129,8 +141,8 @@ FINE = (
 def constants_for(users: float, rho: float, zones: int) -> tuple[Coarse, Fine]:
     """The rows for a population of about `users` in `zones` zones at a budget of `rho`.
 
-    >>> constants_for(2_000_000, 0.0259, 1_000)[1].rest_weight
-    0.6
+    >>> constants_for(2_000_000, 0.0259, 1_000)[1].rest
+    True
     >>> constants_for(500, 0.0259, 40)[1].learned
     3
     """
@@ -138,3 +150,8 @@ def constants_for(users: float, rho: float, zones: int) -> tuple[Coarse, Fine]:
     coarse = next(row for row in COARSE if nu >= row.least_nu)
     fine = next(row for row in FINE if nu * USUAL_ZONES / max(zones, 1) >= row.least_nu)
     return coarse, fine
+
+
+def probes_of(slots: int, row: Fine) -> int:
+    """How many probes of the rest are measured: they tell how far zones are from smooth."""
+    return min(PROBES, -(-slots // SLOTS_PER_PROBE)) if row.rest_weight > 0 else 0

@@ -4,19 +4,19 @@ Guarantee    rho-zCDP for everything together, rho the sum of the named shares.
 Unit         one user.        Neighbours   add or remove one user.
 Requires     visits behind the door of `UserVisits`: the number of users, and sums of users clipped in the
              norm of a view.
-Sensitivity  users 1; visits, city, regions and zones: see ClippedGaussian, each its own clip. Removing a
-             user changes each sum by that user's part alone, whose weight depends on that user's visits
-             and on earlier noisy answers only; so the steps compose adaptively.
+Sensitivity  users 1; visits, active, city, regions and zones: see ClippedGaussian, each its own clip.
+             Removing a user changes each sum by that user's part alone, whose weight depends on that user's
+             visits and on earlier noisy answers only; so the steps compose adaptively.
 Public       zones, slots, the expected activity, all constants; the row of constants follows from declared
              users, or from the noisy number of users.
 Source       own: specs of the package, "Density, the method of our own".
 Deviations   none.
 
 1. users     N, unless declared: picks the row of constants
-2. visits    K, the visits in the zones
+2. visits    K, the visits in the zones; active: the same with very active users clipped later
 3. city      slots weighted by expected activity -> profile
 4. regions   profile x kinds of days x waves of a day -> singular vectors -> learned columns
-5. zones     learned columns, hours, blocks, and (large populations) all the rest
+5. zones     learned columns, hours, blocks, and (large populations) all the rest, else a few probes of it
 Everything else is post-processing: `shoal.postprocess.best`.
 """
 
@@ -28,11 +28,20 @@ import numpy as np
 import scipy.sparse
 
 from shoal.mechanisms.adders import GaussianAdder
-from shoal.mechanisms.best_constants import SHARES, ZONES_PER_REGION, Coarse, Fine, constants_for
+from shoal.mechanisms.best_constants import (
+    ACTIVE_CLIP,
+    SHARES,
+    ZONES_PER_REGION,
+    Coarse,
+    Fine,
+    constants_for,
+    probes_of,
+)
 from shoal.mechanisms.clipped_gaussian import ClippedGaussian
-from shoal.postprocess.basis import complement
+from shoal.postprocess.basis import complement, probes
 from shoal.postprocess.learn import region_dictionary, zone_columns
 from shoal.postprocess.profile import city_profile, hour_weights
+from shoal.postprocess.visits import number_of_visits
 from shoal.privacy.accounting import NANO, Loss, compose
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
@@ -65,7 +74,10 @@ class DensityBest:
 
     def __call__(self, visits: UserVisits, noise: Noise) -> NoisyBest:
         coarse, fine = self._rows(visits, noise)
-        total, totals = self._city(visits, noise, coarse)
+        narrow, wide, totals = self._city(visits, noise, coarse)
+        total, total_deviation = number_of_visits(
+            narrow.values[0, 0], narrow.sigma, wide.values[0, 0], wide.sigma
+        )
         expected = activity(self.setting.clock)
         profile = city_profile(
             totals.values[0],
@@ -79,8 +91,8 @@ class DensityBest:
         region_of = regions_of(self.setting.zone_xy_m, regions_wanted)
         dictionary, regions = self._regions(visits, noise, coarse, region_of, profile, weight)
         return NoisyBest(
-            visits=float(total.values[0, 0]),
-            visits_deviation=total.sigma,
+            visits=total,
+            visits_deviation=total_deviation,
             profile=profile,
             profile_deviation=totals.sigma / hour_weights(expected),
             weight=weight,
@@ -103,7 +115,7 @@ class DensityBest:
         return constants_for(float(noisy[0]), rho, self.setting.zones)
 
     def _city(self, visits: UserVisits, noise: Noise, row: Coarse):
-        """The number of visits, and the city's slots weighted by what is expected of them."""
+        """The number of visits under two clips, and the city's slots weighted by what is expected of them."""
         everywhere = np.zeros(self.setting.zones, np.int64)
         ones = np.ones((self.setting.slots, 1))
         weight = hour_weights(activity(self.setting.clock))
@@ -111,6 +123,7 @@ class DensityBest:
             visits,
             noise,
             ("visits", row.visits_clip, everywhere, ones),
+            ("active", ACTIVE_CLIP, everywhere, ones),
             ("city", row.city_clip, everywhere, np.diag(weight)),
         )
 
@@ -134,10 +147,9 @@ class DensityBest:
         size = np.full(columns.basis.shape[1], float(row.fixed_weight))
         size[:learned] = row.learned_weight
         size[0] = 1.0
-        rest = complement(columns.basis) if row.rest_weight > 0 else None
-        time = columns.basis * size
-        if rest is not None:
-            time = np.column_stack([time, rest * row.rest_weight])
+        few = probes_of(self.setting.slots, row)
+        rest = complement(columns.basis) if row.rest else probes(columns.basis, few)
+        time = np.column_stack([columns.basis * size, rest * row.rest_weight])
         own = np.arange(self.setting.zones)
         step = ("zones", row.zone_clip, own, weight[:, None] * time)
         noisy = self._measure(visits, noise, step)[0]
@@ -147,7 +159,7 @@ class DensityBest:
             "column_weight": size,
             "zones": NoisyMeasurement(values=noisy.values[:, :split], sigma=noisy.sigma),
             "rest_basis": rest,
-            "rest": None if rest is None else noisy.values[:, split:],
+            "rest": noisy.values[:, split:],
         }
 
     def _measure(self, visits: UserVisits, noise: Noise, *steps: Step) -> list[NoisyMeasurement]:

@@ -250,8 +250,8 @@ REGISTRY: dict[str, Entry] = {
     "density-best": Entry(
         mechanism=DensityBest,
         releases=f"{PEOPLE}, from all visits, measured coarse to fine",
-        guarantee="rho-zCDP, rho = the sum of the shares of users, visits, city, regions, zones",
-        spends=("users", "visits", "city", "regions", "zones"),
+        guarantee="rho-zCDP, rho = the sum of the shares of users, visits, active, city, regions, zones",
+        spends=("users", "visits", "active", "city", "regions", "zones"),
         pure=False,
         make=_best,
         tight=CROWDED,

@@ -36,3 +36,21 @@ def complement(basis: np.ndarray) -> np.ndarray:
     slots, columns = basis.shape
     whole, _ = np.linalg.qr(basis, mode="complete")
     return whole[:, columns:] if columns < slots else np.zeros((slots, 0))
+
+
+def probes(basis: np.ndarray, count: int) -> np.ndarray:
+    """float64 [slots, at most count]: orthonormal columns outside `basis`, of signs that follow no rhythm.
+
+    What no column of the basis explains shows in each of them by chance, as much as in any other.
+    """
+    slots = len(basis)
+    signs = np.where(_scrambled(slots * count) & 1, 1.0, -1.0).reshape(count, slots)
+    return orthonormal([*basis.T, *signs])[:, basis.shape[1] :]
+
+
+def _scrambled(count: int) -> np.ndarray:
+    """uint64 [count]: 1, 2, ... mixed by the finaliser of SplitMix64; public, the same every time."""
+    mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))

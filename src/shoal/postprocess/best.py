@@ -5,7 +5,8 @@
 3. counts are kept above a small positive floor
 4. twice: slots are scaled to the city's profile, regions corrected by their own measurement
 5. everything is scaled to the noisy number of visits
-The interval adds up what is left uncertain: coefficients, scatter of the truth around the model, the profile.
+The interval adds up what is left uncertain: coefficients, scatter of the truth around the model, the city's
+slots and total, what clipping took from some zones and not from others.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ import numpy as np
 
 from shoal.postprocess.kriging import Layout, krige
 from shoal.postprocess.nonnegative import Z95
-from shoal.postprocess.residual import COUNTS, Scatter, fit_scatter, keep_what_stands_out
+from shoal.postprocess.region_gap import correct_regions, unevenness
+from shoal.postprocess.residual import Scatter, fit_scatter, keep_what_stands_out, uneven_squares
 from shoal.space.setting import Setting
 from shoal.stages.noisy import DensityEstimate, NoisyBest
 
 ROUNDS = 2
 FLOOR = 0.05  # of what the zone's total and the city's profile would give
-MOST_CORRECTED = 2.0  # factor by which a region may be corrected in a slot
 
 
 @dataclass(frozen=True)
 class Model:
-    """Smooth counts before scaling, with the variance of what is uncertain about them."""
+    """Smooth counts in people before the last corrections, with the variance of what is uncertain."""
 
     counts: np.ndarray  # float64 [zones, slots]
     variance: np.ndarray
@@ -36,50 +37,53 @@ class Model:
 
 def finish_best(noisy: NoisyBest, setting: Setting) -> DensityEstimate:
     """People, unrounded, with intervals."""
-    spread = spread_of(setting)
-    model = _smooth(noisy, setting, spread)
+    model = smooth(noisy, setting)
+    uneven = unevenness(model.counts, noisy)
     counts = model.counts
     for _ in range(ROUNDS):
         counts = _to_profile(counts, noisy.profile)
-        counts = _correct_regions(counts, noisy)
+        counts = correct_regions(counts, noisy)
     counts = _to_profile(counts, noisy.profile)
     total = counts.sum()
-    people = counts * (max(noisy.visits, 0.0) / total) if total > 0 else counts
+    people = counts * (noisy.visits / total) if total > 0 else counts
     scale = people / np.maximum(model.counts, 1e-12)
     city = noisy.profile_deviation / np.maximum(people.sum(axis=0), 1e-9)  # relative, of a slot's total
-    half = Z95 * np.sqrt(model.variance * scale**2 + (city * people) ** 2)
+    relative = city**2 + (noisy.visits_deviation / noisy.visits) ** 2 + uneven
+    half = Z95 * np.sqrt(model.variance * scale**2 + relative * people**2)
     return DensityEstimate(people=people, low=np.maximum(people - half, 0.0), high=people + half)
 
 
-def spread_of(setting: Setting) -> np.ndarray:
-    """float64 [zones]: squared area weights over weights: what one visit more counts in a zone on average."""
-    matrix, lattice = setting.weights.matrix, setting.weights.lattice
-    zone_of = np.repeat(np.arange(setting.zones), np.diff(matrix.indptr))
-    share = matrix.data / lattice
-    sums = np.bincount(zone_of, share, setting.zones)
-    squares = np.bincount(zone_of, share**2, setting.zones)
-    return np.divide(squares, sums, out=np.ones_like(sums), where=sums > 0)
-
-
-def _smooth(noisy: NoisyBest, setting: Setting, spread: np.ndarray) -> Model:
+def smooth(noisy: NoisyBest, setting: Setting) -> Model:
+    """Counts from kriged coefficients, and from the rest where all of it was measured."""
+    spread = setting.weights.site_share
     coefficients, remaining = _krige_columns(noisy, setting)
     counts = coefficients @ noisy.basis.T / noisy.weight
-    variance = remaining @ (noisy.basis**2).T / noisy.weight**2
     floor = _floor(coefficients[:, 0], noisy)
-    if noisy.rest is None or noisy.rest_basis is None:
-        counts = np.maximum(counts, floor)
-        outside = 1.0 - (noisy.basis**2).sum(axis=1)
-        return Model(counts, variance + outside * COUNTS.variance(counts, spread), COUNTS)
-    residual = noisy.rest / noisy.rest_weight @ noisy.rest_basis.T / noisy.weight
-    outside = (noisy.rest_basis**2).sum(axis=1)
-    noise = np.sqrt(outside) * noisy.zones.sigma / noisy.rest_weight / noisy.weight
-    noise = np.broadcast_to(noise, residual.shape)
-    model = np.maximum(counts, floor)
-    scatter = fit_scatter(residual, noise, model, spread)
+    total = float(np.maximum(counts, floor).sum())
+    to_people = noisy.visits / total if total > 0 else 1.0  # clipped visits to all visits
+    model = np.maximum(counts, floor) * to_people
+    variance = remaining @ (noisy.basis**2).T * (to_people / noisy.weight) ** 2
+    scatter = _fit_rest(noisy, model, spread, to_people)
     signal = scatter.variance(model, spread)
-    counts = np.maximum(counts + keep_what_stands_out(residual, noise, signal), floor)
+    if not noisy.whole or noisy.rest_weight == 0:
+        outside = 1.0 - (noisy.basis**2).sum(axis=1)
+        return Model(model, variance + outside * signal, scatter)
+    residual = to_people * (noisy.rest / noisy.rest_weight @ noisy.rest_basis.T / noisy.weight)
+    outside = (noisy.rest_basis**2).sum(axis=1)
+    noise = np.sqrt(outside) * noisy.zones.sigma / noisy.rest_weight / noisy.weight * to_people
+    noise = np.broadcast_to(noise, residual.shape)
+    kept = keep_what_stands_out(residual, noise, signal)
     left = signal * noise**2 / np.maximum(signal + noise**2, 1e-300)
-    return Model(counts, variance + left, scatter)
+    return Model(np.maximum(counts * to_people + kept, floor * to_people), variance + left, scatter)
+
+
+def _fit_rest(noisy: NoisyBest, model: np.ndarray, spread: np.ndarray, to_people: float) -> Scatter:
+    """How counts scatter around the model, from what was measured outside the columns."""
+    unit = to_people / (noisy.rest_weight or 1.0)  # 0: no rest was measured, the usual scatter remains
+    square = noisy.rest_basis**2
+    counts = (spread[:, None] * model * noisy.weight**2) @ square
+    squares = (uneven_squares(model) * noisy.weight**2) @ square
+    return fit_scatter(noisy.rest * unit, noisy.zones.sigma * unit, counts, squares)
 
 
 def _krige_columns(noisy: NoisyBest, setting: Setting) -> tuple[np.ndarray, np.ndarray]:
@@ -107,22 +111,3 @@ def _to_profile(counts: np.ndarray, profile: np.ndarray) -> np.ndarray:
     """Slots scaled so that the city follows its profile."""
     sums = counts.sum(axis=0)
     return counts * np.divide(profile * counts.sum(), sums, out=np.ones_like(sums), where=sums > 0)
-
-
-def _correct_regions(counts: np.ndarray, noisy: NoisyBest) -> np.ndarray:
-    """Regions moved towards their own, less clipped measurement, as far as it stands out of its noise."""
-    regions = int(noisy.region_of.max()) + 1
-    sums = np.zeros((regions, counts.shape[1]))
-    np.add.at(sums, noisy.region_of, counts)
-    seen = (sums * noisy.weight) @ noisy.dictionary
-    total = float(noisy.regions.values[:, 0].sum())
-    if total <= 0 or seen[:, 0].sum() <= 0:
-        return counts
-    scale = total / seen[:, 0].sum()
-    gap = noisy.regions.values / scale - seen
-    noise = (noisy.regions.sigma / scale) ** 2
-    energy = np.mean(gap**2, axis=0)
-    share = np.maximum(0.0, 1.0 - noise / np.maximum(energy, 1e-300))
-    correction = (gap * share) @ noisy.dictionary.T / noisy.weight
-    factor = 1.0 + correction / np.maximum(sums, 1e-12)
-    return counts * np.clip(factor, 1 / MOST_CORRECTED, MOST_CORRECTED)[noisy.region_of]

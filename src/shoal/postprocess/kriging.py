@@ -63,11 +63,11 @@ def krige(layout: Layout, values: np.ndarray, noise_variance: np.ndarray, *, out
     mean = float((weight * values).sum() / weight.sum())
     rest = values - mean
     own = _outliers(rest) if outliers else np.zeros_like(rest)
-    size, nugget, reach = _fit(layout, rest, noise, own)
+    size, nugget, reach, doubt = _fit(layout, rest, noise, own)
     if size == 0.0:
         return Kriged(
             np.full_like(rest, mean) + own * rest / (own + noise + 1e-300),
-            own * noise / (own + noise + 1e-300),
+            doubt + own * noise / (own + noise + 1e-300),
         )
     signal = size * (1 - nugget) * np.exp(-layout.apart / reach)
     steps = np.arange(layout.near.shape[1])
@@ -81,13 +81,19 @@ def krige(layout: Layout, values: np.ndarray, noise_variance: np.ndarray, *, out
     return Kriged(predicted, np.maximum(variance, 0.0))
 
 
-def _fit(layout: Layout, rest: np.ndarray, noise: np.ndarray, own: np.ndarray) -> tuple[float, float, float]:
-    """Size, nugget and reach of largest marginal likelihood; size 0 where noise explains everything."""
+def _fit(
+    layout: Layout, rest: np.ndarray, noise: np.ndarray, own: np.ndarray
+) -> tuple[float, float, float, float]:
+    """Size, nugget and reach of largest marginal likelihood; size 0 where noise explains everything.
+
+    And the mean size, each weighed by its likelihood: what may hide in the noise even then.
+    """
     at = layout.fit
     values, plain = rest[at], noise[at] + own[at]
     total = float(np.mean(values**2))
     left = max(total - float(np.mean(noise[at])), 0.02 * total)
     best = (_nothing(values, plain), 0.0, 0.5, layout.scale)
+    tried = [best[:2]]
     for reach in (layout.scale * r for r in REACHES):
         field = np.exp(-layout.fit_apart / reach)
         for nugget in NUGGETS:
@@ -95,9 +101,12 @@ def _fit(layout: Layout, rest: np.ndarray, noise: np.ndarray, own: np.ndarray) -
             shape[np.diag_indices_from(shape)] += nugget
             for share in SIZES:
                 score = _minus_log_likelihood(share * left * shape, plain, values)
+                tried.append((score, share * left))
                 if score < best[0]:
                     best = (score, share * left, nugget, reach)
-    return best[1:]
+    scores, sizes = np.array(tried).T
+    likely = np.exp(best[0] - scores)
+    return *best[1:], float(likely @ sizes / likely.sum())
 
 
 def _nothing(values: np.ndarray, plain: np.ndarray) -> float:

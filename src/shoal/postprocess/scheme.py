@@ -25,7 +25,6 @@ from shoal.postprocess.nights import smooth_nights
 from shoal.postprocess.nonnegative import Z95, keep_totals
 from shoal.space.cover import Cover, minimum_cover
 from shoal.space.setting import Setting
-from shoal.space.weights import AreaWeights
 from shoal.stages.noisy import DensityEstimate, NoisyScheme, NoisyTotals
 
 # How far hourly shares of places differ from the city's, relative: 0.29 to 0.36 on the simulated cities.
@@ -70,7 +69,7 @@ def _variance(
     doubt = _total_variance(noisy.totals, totals)
     of_total = _by_cluster(squares, noisy.cluster_of, doubt, clusters) @ shapes**2
     common = (noisy.totals.ratio_deviation * people) ** 2
-    poisson = people * site_share(setting.weights)[:, None]
+    poisson = people * setting.weights.site_share[:, None]
     return of_shape + of_total + common + poisson + misfit_squared(noisy, shapes) * people**2
 
 
@@ -110,14 +109,6 @@ def _total_variance(noisy: NoisyTotals, totals: np.ndarray) -> np.ndarray:
     """Noise, and the sampling where one count stands for several visits (Poisson in counts)."""
     sampled = noisy.per_count if noisy.per_count > 1 else 0.0
     return noisy.deviation**2 + sampled * totals
-
-
-def site_share(weights: AreaWeights) -> np.ndarray:
-    """float64 [zones]: squared weights over weights, what one person more counts on average in a zone."""
-    matrix = weights.matrix.astype(np.float64) / weights.lattice
-    ones = np.ones(weights.shape[1])
-    whole = matrix @ ones
-    return np.divide(matrix.power(2) @ ones, whole, out=np.zeros(len(whole)), where=whole > 0)
 
 
 def _by_cluster(back, cluster_of: np.ndarray, amounts: np.ndarray, clusters: int) -> np.ndarray:

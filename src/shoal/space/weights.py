@@ -68,6 +68,16 @@ class AreaWeights:
         """Largest squared L2 norm of a column."""
         return int(np.asarray(self.matrix.power(2).sum(axis=0)).max(initial=0))
 
+    @property
+    def site_share(self) -> np.ndarray:
+        """float64 [zones]: squared weights over weights, what one person more counts on average in a zone."""
+        zones = self.shape[0]
+        zone_of = np.repeat(np.arange(zones), np.diff(self.matrix.indptr))
+        share = self.matrix.data / self.lattice
+        whole = np.bincount(zone_of, share, zones)
+        squares = np.bincount(zone_of, share**2, zones)
+        return np.divide(squares, whole, out=np.zeros(zones), where=whole > 0)
+
     def spread(self, counts: np.ndarray) -> np.ndarray:
         """Zone counts in units, int64 [zones, slots], from site counts, int64 [sites, slots]: exact."""
         counts = np.asarray(counts)

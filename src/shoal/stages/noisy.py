@@ -59,7 +59,7 @@ class NoisyMeasurement:
 class NoisyBest:
     """What the method `best` has bought: visits, the city's slots, regions and zones in learned columns."""
 
-    visits: float
+    visits: float  # above zero
     visits_deviation: float
     profile: np.ndarray = field(repr=False)  # float64 [slots], positive, sums to 1
     profile_deviation: np.ndarray = field(repr=False)  # of the city's slots, in visits, float64 [slots]
@@ -70,10 +70,15 @@ class NoisyBest:
     basis: np.ndarray = field(repr=False)  # float64 [slots, columns], orthonormal
     column_weight: np.ndarray = field(repr=False)  # float64 [columns]
     zones: NoisyMeasurement  # [zones, columns], columns times their weights
-    rest_basis: np.ndarray | None = field(repr=False)  # float64 [slots, slots - columns], or not measured
+    rest_basis: np.ndarray = field(repr=False)  # float64 [slots, all others], orthonormal; or some: probes
     rest_weight: float
-    rest: np.ndarray | None = field(repr=False)  # float64 [zones, slots - columns], with the zones' noise
+    rest: np.ndarray = field(repr=False)  # float64 [zones, as many], times the weight, with the zones' noise
     outliers: bool
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the rest was measured, not only probes of it."""
+        return self.basis.shape[1] + self.rest_basis.shape[1] == len(self.basis)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from shoal.postprocess.scheme import cluster_shapes, finish_scheme, misfit_squared, shape_variance, site_share
+from shoal.postprocess.scheme import cluster_shapes, finish_scheme, misfit_squared, shape_variance
 from shoal.space.clock import Clock
 from shoal.space.cover import minimum_cover
 from shoal.space.setting import Setting
@@ -130,13 +130,6 @@ def test_misfit_falls_with_clusters_and_is_nothing_where_none_were_merged():
 
     few, some, many, all_cells = (misfit(n) for n in (1, 20, 150, 200))
     assert few > 1.5 * some > 3 * many > all_cells == 0
-
-
-def test_site_share_is_one_for_whole_sites_and_less_for_parts():
-    half = LATTICE // 2
-    matrix = scipy.sparse.csr_array(np.array([[LATTICE, 0], [0, half], [0, 0]]))
-    weights = AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(2))
-    np.testing.assert_allclose(site_share(weights), [1.0, 0.5, 0.0])
 
 
 @pytest.mark.parametrize("mean", [3.0, 60.0])

@@ -271,3 +271,10 @@ def test_rounding_by_largest_remainder(exact, units):
     share = np.array(exact) / LATTICE  # exact in binary
     found = round_columns(np.zeros(len(exact), int), share, np.array([share.sum()]))
     assert found.tolist() == units
+
+
+def test_site_share_is_one_for_whole_sites_and_less_for_parts():
+    half = LATTICE // 2
+    matrix = scipy.sparse.csr_array(np.array([[LATTICE, 0], [0, half], [0, 0]]))
+    weights = AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(2))
+    np.testing.assert_allclose(weights.site_share, [1.0, 0.5, 0.0])
