@@ -32,7 +32,7 @@ from shoal.space.cover import Cover
 from shoal.space.setting import Setting
 from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import BoundedVisits
-from shoal.stages.noisy import DensityEstimate, NoisyBest, NoisyMeasurement
+from shoal.stages.noisy import DensityEstimate, NoisyBest, NoisyMeasurement, NoisyScaled
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,9 +162,7 @@ class ScaledPipeline(CountsPipeline):
     """Zone counts with the numbers of visits that they are scaled by."""
 
     spread: Callable[[BoundedVisits, AreaWeights], Any] = scalable_counts
-    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: round_density(
-        scaled_density(noisy), 1
-    )
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: scaled_and_bare(noisy)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -189,6 +187,17 @@ class VisitsPipeline(Pipeline):
 
     def exact(self, counted: Counted) -> Any:
         return self.spread(counted, self.world.setting)
+
+
+def scaled_and_bare(noisy: NoisyScaled) -> DensityEstimate:
+    """People as released, with intervals; and the two numbers themselves, which rounding would hide."""
+    people = round_density(scaled_density(noisy), 1)
+    numbers = np.array([noisy.visits, noisy.kept])
+    return DensityEstimate(
+        people=np.concatenate([people.people.ravel(), numbers])[None, :],
+        low=np.concatenate([people.low.ravel(), numbers])[None, :],
+        high=np.concatenate([people.high.ravel(), numbers])[None, :],
+    )
 
 
 def bare(noisy: NoisyBest) -> DensityEstimate:

@@ -41,7 +41,6 @@ from shoal.mechanisms.clipped_gaussian import ClippedGaussian
 from shoal.postprocess.basis import complement, probes
 from shoal.postprocess.learn import region_dictionary, zone_columns
 from shoal.postprocess.profile import city_profile, hour_weights
-from shoal.postprocess.visits import number_of_visits
 from shoal.privacy.accounting import NANO, Loss, compose
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
@@ -74,10 +73,7 @@ class DensityBest:
 
     def __call__(self, visits: UserVisits, noise: Noise) -> NoisyBest:
         coarse, fine = self._rows(visits, noise)
-        narrow, wide, totals = self._city(visits, noise, coarse)
-        total, total_deviation = number_of_visits(
-            narrow.values[0, 0], narrow.sigma, wide.values[0, 0], wide.sigma
-        )
+        total, active, totals = self._city(visits, noise, coarse)
         expected = activity(self.setting.clock)
         profile = city_profile(
             totals.values[0],
@@ -92,7 +88,7 @@ class DensityBest:
         dictionary, regions = self._regions(visits, noise, coarse, region_of, profile, weight)
         return NoisyBest(
             visits=total,
-            visits_deviation=total_deviation,
+            active=active,
             profile=profile,
             profile_deviation=totals.sigma / hour_weights(expected),
             weight=weight,

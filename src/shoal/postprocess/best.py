@@ -19,6 +19,7 @@ from shoal.postprocess.kriging import Layout, krige
 from shoal.postprocess.nonnegative import Z95
 from shoal.postprocess.region_gap import correct_regions, unevenness
 from shoal.postprocess.residual import Scatter, fit_scatter, keep_what_stands_out, uneven_squares
+from shoal.postprocess.visits import Total, number_of_visits
 from shoal.space.setting import Setting
 from shoal.stages.noisy import DensityEstimate, NoisyBest
 
@@ -37,30 +38,36 @@ class Model:
 
 def finish_best(noisy: NoisyBest, setting: Setting) -> DensityEstimate:
     """People, unrounded, with intervals."""
-    model = smooth(noisy, setting)
+    total = total_of(noisy)
+    model = smooth(noisy, setting, total.visits)
     uneven = unevenness(model.counts, noisy)
     counts = model.counts
     for _ in range(ROUNDS):
         counts = _to_profile(counts, noisy.profile)
         counts = correct_regions(counts, noisy)
     counts = _to_profile(counts, noisy.profile)
-    total = counts.sum()
-    people = counts * (noisy.visits / total) if total > 0 else counts
+    people = counts * (total.visits / counts.sum()) if counts.sum() > 0 else counts
     scale = people / np.maximum(model.counts, 1e-12)
     city = noisy.profile_deviation / np.maximum(people.sum(axis=0), 1e-9)  # relative, of a slot's total
-    relative = city**2 + (noisy.visits_deviation / noisy.visits) ** 2 + uneven
+    relative = city**2 + (total.deviation / total.visits) ** 2 + uneven
     half = Z95 * np.sqrt(model.variance * scale**2 + relative * people**2)
     return DensityEstimate(people=people, low=np.maximum(people - half, 0.0), high=people + half)
 
 
-def smooth(noisy: NoisyBest, setting: Setting) -> Model:
+def total_of(noisy: NoisyBest) -> Total:
+    """The number of visits, from both of its measurements."""
+    narrow, wide = (Total(float(m.values[0, 0]), m.sigma) for m in (noisy.visits, noisy.active))
+    return number_of_visits(narrow, wide)
+
+
+def smooth(noisy: NoisyBest, setting: Setting, visits: float) -> Model:
     """Counts from kriged coefficients, and from the rest where all of it was measured."""
     spread = setting.weights.site_share
     coefficients, remaining = _krige_columns(noisy, setting)
     counts = coefficients @ noisy.basis.T / noisy.weight
     floor = _floor(coefficients[:, 0], noisy)
     total = float(np.maximum(counts, floor).sum())
-    to_people = noisy.visits / total if total > 0 else 1.0  # clipped visits to all visits
+    to_people = visits / total if total > 0 else 1.0  # clipped visits to all visits
     model = np.maximum(counts, floor) * to_people
     variance = remaining @ (noisy.basis**2).T * (to_people / noisy.weight) ** 2
     scatter = _fit_rest(noisy, model, spread, to_people)

@@ -59,8 +59,8 @@ class NoisyMeasurement:
 class NoisyBest:
     """What the method `best` has bought: visits, the city's slots, regions and zones in learned columns."""
 
-    visits: float  # above zero
-    visits_deviation: float
+    visits: NoisyMeasurement  # [1, 1]
+    active: NoisyMeasurement  # [1, 1]: visits again, very active users clipped later
     profile: np.ndarray = field(repr=False)  # float64 [slots], positive, sums to 1
     profile_deviation: np.ndarray = field(repr=False)  # of the city's slots, in visits, float64 [slots]
     weight: np.ndarray = field(repr=False)  # float64 [slots]: how much an hour counts in the columns below
