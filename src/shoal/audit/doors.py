@@ -18,7 +18,7 @@ from shoal.engine.clipped import EngineVisits
 from shoal.engine.protocol import Progress, Sums, UserKernel
 from shoal.mechanisms.registry import AUDIT_CLIP
 from shoal.space.setting import Setting
-from shoal.stages.clipped import TIME_LATTICE, ClippedSum, View
+from shoal.stages.clipped import ClippedSum, View, on_lattice
 
 
 class WholeTable:
@@ -58,6 +58,6 @@ def audit_view(setting: Setting) -> View:
     return View(
         space=scipy.sparse.csr_array(setting.weights.matrix),
         space_lattice=setting.weights.lattice,
-        time=np.rint(waves * TIME_LATTICE).astype(np.int64),
+        time=on_lattice(waves),
         clip=AUDIT_CLIP,
     )

@@ -262,7 +262,7 @@ def above_claim(mutant: Mutant) -> str | None:
 
 
 def _above(asked: list[Query], claim: Loss, mutant: Mutant) -> str | None:
-    mu = mutant.delta is not None
+    mu = all(query.has_mu for query in asked)
     found = bounds(*sample(asked, mutant.sampler(11), RUNS), mutant.delta or 0.0, mu=mu)
     claimed = claim.epsilon(mutant.delta or 0.5)
     if found.epsilon > claimed:

@@ -101,7 +101,7 @@ class Counted:
             edges_us=self.world.edges_us,
             places=self.world.sites,
             run_key=self.run_key,
-            users=self.bounded.users,
+            count_users=lambda: self.bounded.users,
         )
 
 

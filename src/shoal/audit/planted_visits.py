@@ -119,7 +119,7 @@ def _measuring(door: Door, change: Callable[[Measure], Measure]) -> Door:
 def _again(door: Door, kind: Any, **more: Any) -> Any:
     """The same visits behind another kind of door."""
     public = {"edges_us": door.edges_us, "places": door.places, "run_key": door.run_key}
-    return kind(engine=door.engine, events=door.events, users=door.users, **public, **more)
+    return kind(engine=door.engine, events=door.events, count_users=door.count_users, **public, **more)
 
 
 class _Other(Door):

@@ -197,7 +197,7 @@ def _lower_bounds(
     runs = plan.runs or runs_for(entry_of(name), tight.mechanism.loss(), queries)
     tell.stage(f"{name}: runs", 2 * runs)
     drawn = run_spends(queries, OsNoise(), runs, min(plan.choices, runs), tell.advance)
-    gaussian = {query.name for query in queries if query.kind == "gaussian"}
+    gaussian = {query.name for query in queries if query.has_mu}
     claims = dict(tight.spends())
     spends = tuple(
         _spend(spend, claims[spend], drawn, spend in gaussian, plan.delta, delta) for spend in claims

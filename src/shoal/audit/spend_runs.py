@@ -27,6 +27,7 @@ from shoal.privacy.noise import Noise
 
 CHUNK_DRAWS = 400_000  # noise per call: enough to be worth a second process, small enough for progress
 NEGLIGIBLE = 1e-6  # of the largest change: cells that tell nothing are not drawn
+FINE = 4.0  # steps: from here a discrete Gaussian's mu is within a hundredth of the continuous one's
 KEY = bytes(16)
 
 Advance = Callable[[int], None]
@@ -49,6 +50,11 @@ class Query:
         size = np.abs((after - before).astype(np.float64))
         told = np.arange(before.size) if one.kind == "choose" else size > NEGLIGIBLE * size.max(initial=1.0)
         return cls(one.kind, one.name, one.scale, before[told], after[told])
+
+    @property
+    def has_mu(self) -> bool:
+        """Gaussian noise of many steps: below, its trade-off curve is not that of the continuous law."""
+        return self.kind == "gaussian" and self.scale >= FINE
 
     def draw(self, noise: Noise, with_user: bool, runs: int) -> np.ndarray:
         """Answers [runs, cells], less the query without the user; of a choice [runs, 1] indices."""
@@ -110,7 +116,7 @@ def queries_of(pipeline: Pipeline, entry: Entry) -> list[Query]:
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Statistics of many runs: of every spend, of all spends together, and of the Gaussian ones."""
+    """Statistics of many runs: of every spend, of all spends together, and of those with a mu."""
 
     spends: dict[str, Sides]
     whole: Sides  # without choices
@@ -145,8 +151,8 @@ def run_spends(
     spends = {name: together(lambda query, name=name: query.name == name) for name in names}
     for name in dict.fromkeys(query.name for query in queries if query.kind == "choose"):
         spends[name] = sample([query for query in queries if query.name == name], noise, choices)
-    mixed = any(query.kind == "gaussian" for query in drawn)
-    gaussian = together(lambda query: query.kind == "gaussian") if mixed else None
+    mixed = any(query.has_mu for query in drawn)
+    gaussian = together(lambda query: query.has_mu) if mixed else None
     return Runs(spends, together(lambda query: True), gaussian)
 
 

@@ -59,7 +59,7 @@ def _print_table(results: list) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 0))
     columns = _columns(results)
     for label in columns:
         table.add_column(label, justify="left" if label == "mechanism" else "right", no_wrap=True)
@@ -78,19 +78,24 @@ def _columns(results: list) -> dict:
         return "-" if value is None else format(value, digits)
 
     mu = {
-        "mu\nclaimed": lambda r: number(r.claimed_mu, ".4f"),
-        "mu\nproved": lambda r: number(r.mu_lower_bound, ".4f"),
+        "mu\nclaim": lambda r: number(r.claimed_mu, ".3f"),
+        "mu\nproved": lambda r: number(r.mu_lower_bound, ".3f"),
     }
     return {
         "mechanism": lambda r: r.mechanism,
-        "epsilon\nclaimed": lambda r: number(r.claimed_epsilon, ".4g"),
+        "epsilon\nclaim": lambda r: number(r.claimed_epsilon, ".4g"),
         "epsilon\nproved": lambda r: number(r.lower_bound, ".3f"),
         **(mu if any(result.claimed_mu is not None for result in results) else {}),
-        "runs": lambda r: number(r.runs, ","),
+        "runs": lambda r: _short(r.runs),
         "pairs\nheld": lambda r: f"{r.replay_held}/{r.replay_pairs}",
         "noise": lambda r: "held" if r.noise_passed else "FAILED",
-        "bugs\ncaught": lambda r: f"{r.mutants_caught}/{r.mutants_planted}",
+        "bugs\nfound": lambda r: f"{r.mutants_caught}/{r.mutants_planted}",
     }
+
+
+def _short(runs: int) -> str:
+    """1600000 as 1600k: the table must fit a terminal."""
+    return str(runs) if runs < 10_000 else f"{runs // 1000}k"
 
 
 def _verdict(results: list) -> str:
@@ -101,7 +106,7 @@ def _verdict(results: list) -> str:
 def _legend(results: list) -> str:
     """What the columns mean, as far as they are shown."""
     lines = [
-        "claimed: by the mechanism, for one user, all of its spends together.",
+        "claim: by the mechanism, for one user, all of its spends together.",
         "proved: at least so much, by the runs (per side); wrong with probability 1e-6.",
     ]
     deltas = sorted({result.delta for result in results if result.delta})
@@ -116,6 +121,6 @@ def _legend(results: list) -> str:
             *lines,
             "pairs held: data sets one user apart that only the noise keeps apart.",
             "noise: no value comes again, no two cells go together, no lattice step is skipped.",
-            "bugs caught: planted on purpose, to see that the audit finds them.",
+            "bugs found: planted on purpose, to see that the audit finds them.",
         ]
     )

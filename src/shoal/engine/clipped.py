@@ -8,12 +8,13 @@ once. So one user adds a vector of norm at most `clip` before rounding.
 It is computed in floating point and raised by a bound on the error: products of the Gram matrices are
 below sqrt(G_ii Q_ii G_jj Q_jj) in size (Cauchy and Schwarz), so with n visits and q columns the error is
 below (n^2 + q + 16) 2^-52 (sum_i sqrt(G_ii Q_ii))^2.
-The bound is checked on every sixteenth user by another way: the measured vector itself, without a Gram.
+On the output it is checked that a user's rows are together, and the bound of every sixteenth user by another
+way: the measured vector itself, without a Gram.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -102,8 +103,14 @@ class EngineVisits:
     edges_us: np.ndarray = field(repr=False)
     places: int
     run_key: bytes = field(repr=False)
-    users: int = field(repr=False)  # with a visit
+    count_users: Callable[[], int] = field(
+        repr=False
+    )  # with a visit; called only where the number is paid for
     progress: Progress | None = field(default=None, repr=False)
+
+    @property
+    def users(self) -> int:
+        return self.count_users()
 
     def clipped(self, *views: View) -> list[ClippedSum]:
         sums = self._sums(tuple(Measure.of(view, self.places) for view in views))
@@ -120,21 +127,30 @@ class EngineVisits:
 
 
 def apply_view(units: np.ndarray, view: View) -> np.ndarray:
-    """round(STEP M units), int64 [groups, columns], with every product and sum exact."""
+    """round(STEP M units), int64 [groups, columns], with every product and sum exact.
+
+    Units are taken apart into limbs so small that no sum of a public number of them can overflow: whether
+    this works depends on the view alone, never on how many visits there are.
+    """
     largest = int(np.max(np.asarray(view.space.sum(axis=1)), initial=0))
-    if float(np.abs(units).max(initial=0)) * max(largest, 1) >= 2.0**62:
-        raise GuaranteeError("weights-overflow", "the sums are too large for 64-bit integers.")
     if np.abs(view.time).max(initial=0) * max(len(view.time), 1) >= 2 ** (62 - LIMB):
         raise GuaranteeError("weights-overflow", "the columns of a view are too large for 64-bit integers.")
-    grouped = np.asarray(view.space @ units)  # int64, in 1 / (space_lattice WEIGHT)
-    mask = 2**LIMB - 1
     total = np.zeros(view.shape, dtype=object)
-    for limb in range(3):
-        part = (grouped >> (LIMB * limb)) & mask
-        total = total + (part @ view.time).astype(object) * 2 ** (LIMB * limb)
+    for part, shift in _limbs(units, 62 - largest.bit_length()):
+        grouped = np.asarray(view.space @ part)  # int64, in 1 / (space_lattice WEIGHT)
+        for inner, inner_shift in _limbs(grouped, LIMB):
+            total = total + (inner @ view.time).astype(object) * 2 ** (shift + inner_shift)
     unit = view.space_lattice * WEIGHT * TIME_LATTICE // STEP
     rounded = (total + unit // 2) // unit
     return rounded.astype(np.int64)
+
+
+def _limbs(values: np.ndarray, bits: int) -> Iterator[tuple[np.ndarray, int]]:
+    """Parts below 2^bits of whole numbers that are not negative, with the powers of two they stand for."""
+    for shift in range(0, 63, max(bits, 1)):
+        part = (values >> shift) & (2 ** max(bits, 1) - 1)
+        if part.any():
+            yield part, shift
 
 
 @njit(cache=True, nogil=True)
@@ -167,7 +183,7 @@ def user_weights(user, slot, place, gram, indptr, indices, entries, quad, column
             stop += 1
         norm2 = _norm2(slot[start:stop], place[start:stop], gram, indptr, indices, entries, quad, columns)
         share = 1.0
-        if norm2 > clip * clip:
+        if not norm2 <= clip * clip:
             share = clip / np.sqrt(norm2) * (1.0 - 2.0**-48)
         weight[start:stop] = int(share * WEIGHT)
         start = stop
@@ -237,17 +253,24 @@ def _inner(s, other, indptr, indices, entries):
 
 @njit(cache=True, nogil=True)
 def clip_holds(user, slot, place, weight, indptr, indices, entries, time, clip, every):
-    """Measure one user in `every` directly: the weighted vector M x, group by group."""
+    """Each user's rows together, and one user in `every` measured: the weighted vector M x."""
     groups = 0
     for g in indices:
         groups = max(groups, g + 1)
     row_of = np.full(groups, -1, np.int64)
+    users = 0
+    for u in user:
+        users = max(users, u + 1)
+    closed = np.zeros(users, np.bool_)
     start = 0
     number = 0
     while start < user.size:
         stop = start
         while stop < user.size and user[stop] == user[start]:
             stop += 1
+        if closed[user[start]]:
+            return False
+        closed[user[start]] = True
         if number % every == 0:
             touched = 0
             for i in range(start, stop):
@@ -261,7 +284,7 @@ def clip_holds(user, slot, place, weight, indptr, indices, entries, time, clip, 
                     row = row_of[indices[k]]
                     for c in range(time.shape[1]):
                         vector[row, c] += entries[k] * time[slot[i], c] * weight[i] / WEIGHT
-            if np.sqrt((vector * vector).sum()) > clip * (1.0 + 1e-9):
+            if not np.sqrt((vector * vector).sum()) <= clip * (1.0 + 1e-9):
                 return False
             for i in range(start, stop):
                 for k in range(indptr[place[i]], indptr[place[i] + 1]):

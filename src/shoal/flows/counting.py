@@ -74,7 +74,7 @@ class Counting:
             edges_us=self.setting.clock.edges_us,
             places=self.setting.places,
             run_key=self.run_key,
-            users=self.bounded(1, cap).users,
+            count_users=lambda: self.bounded(1, cap).users,
             progress=self._advance(),
         )
 

@@ -18,6 +18,13 @@ Deviations   none.
 4. regions   profile x kinds of days x waves of a day -> singular vectors -> learned columns
 5. zones     learned columns, hours, blocks, and (large populations) all the rest, else a few probes of it
 Everything else is post-processing: `shoal.postprocess.best`.
+
+>>> from shoal.mechanisms.audit_size import AuditSize
+>>> mechanism = DensityBest.within(Budget.of(1.0, 1e-6), AuditSize().setting, users=5_000)
+>>> [(name, loss.rho_nano) for name, loss in mechanism.spends()]
+[('visits', 1461358), ('active', 343419), ('city', 2255119), ('regions', 4059214), ('zones', 16236860)]
+>>> mechanism.loss().epsilon(1e-6) <= 1.0
+True
 """
 
 from __future__ import annotations
@@ -47,7 +54,7 @@ from shoal.privacy.noise import Noise
 from shoal.space.regions import regions_of
 from shoal.space.rhythm import activity
 from shoal.space.setting import Setting
-from shoal.stages.clipped import TIME_LATTICE, UserVisits, View
+from shoal.stages.clipped import UserVisits, View, on_lattice
 from shoal.stages.noisy import NoisyBest, NoisyMeasurement
 
 Step = tuple[str, float, np.ndarray, np.ndarray]  # share, clip, group of each zone, columns over slots
@@ -164,7 +171,7 @@ class DensityBest:
             View(
                 space=_grouped(self.setting, group_of),
                 space_lattice=self.setting.weights.lattice,
-                time=np.rint(time * TIME_LATTICE).astype(np.int64),
+                time=on_lattice(time),
                 clip=clip,
             )
             for _, clip, group_of, time in steps

@@ -20,7 +20,7 @@ Deviations   their scale sqrt(k) sqrt(ell) / eps1 does not cover a user spread o
 >>> budget = Budget.pure_epsilon(1.0)
 >>> mechanism = DensityEfpa.improved(budget, example_cover(4), slots=168, ell=30, cap=250)
 >>> [(name, spend.pure_epsilon_nano) for name, spend in mechanism.spends()]
-[('totals', 450000000), ('visits', 100000000), ('select', 45000000), ('coefficients', 405000000)]
+[('totals', 250000000), ('visits', 250000000), ('select', 250000000), ('coefficients', 250000000)]
 """
 
 from __future__ import annotations

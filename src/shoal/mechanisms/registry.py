@@ -131,6 +131,7 @@ SCHEME = AuditSize(layout=COVERED, slots=8, ell=6, cap=7)
 # Many visits at once: every clip is reached.
 CROWDED = AuditSize(layout=MANY_PLACES, slots=1, ell=1, cap=len(MANY_PLACES[0]))
 EVERYWHERE = tuple((0, place) for place in range(CROWDED.places))
+WEIGHED = 0.95  # a user of a thousand visits has a weight of few steps, rounded down
 # The choice of k pays for a range of twice the shift; one visit of two slots moves it by sqrt(1/2) of one.
 SELECT_REACH = {"select": 0.125}
 PURE_SELECT_REACH = {"select": 0.35}
@@ -246,6 +247,7 @@ REGISTRY: dict[str, Entry] = {
         make=_clipped,
         tight=CROWDED,
         worst=EVERYWHERE,
+        reach={"clipped": WEIGHED},
     ),
     "density-best": Entry(
         mechanism=DensityBest,
@@ -256,6 +258,7 @@ REGISTRY: dict[str, Entry] = {
         make=_best,
         tight=CROWDED,
         worst=EVERYWHERE,
+        reach=dict.fromkeys(("visits", "city", "regions", "zones"), WEIGHED),
     ),
 }
 

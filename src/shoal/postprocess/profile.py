@@ -30,9 +30,11 @@ def city_profile(
             shrunk[block] = keep * waves[block]
     smooth = np.fft.irfft(shrunk, slots, norm="ortho") + _expected_part(noisy, weight, expected)
     totals = smooth / weight
-    level = max(float(totals.mean()), 0.0)
+    level = float(totals.mean())
+    if level <= 0:
+        return expected / expected.sum()
     totals = np.maximum(totals, LEAST * expected / expected.mean() * level)
-    return totals / totals.sum() if totals.sum() > 0 else expected / expected.sum()
+    return totals / totals.sum()
 
 
 def _expected_part(noisy: np.ndarray, weight: np.ndarray, expected: np.ndarray) -> np.ndarray:

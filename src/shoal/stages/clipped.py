@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse
 
+from shoal.errors import GuaranteeError
+
 WEIGHT = 2**12  # a user's weight is a whole number of 1 / WEIGHT
 TIME_LATTICE = 2**20  # columns of a view are whole numbers of 1 / TIME_LATTICE
 STEP = 2**20  # a clipped sum is rounded to whole numbers of 1 / STEP
@@ -26,10 +28,33 @@ class View:
     time: np.ndarray = field(repr=False)  # int64 [slots, columns], in 1 / TIME_LATTICE
     clip: float
 
+    def __post_init__(self) -> None:
+        space, lattice = self.space, self.space_lattice
+        if (
+            space.dtype != np.int64
+            or self.time.dtype != np.int64
+            or space.data.min(initial=0) < 0
+            or np.asarray(space.sum(axis=0)).max(initial=0) > lattice
+            or lattice < 1
+            or lattice & (lattice - 1)
+            or not 0 < self.clip < np.inf
+        ):
+            raise GuaranteeError(
+                "view-shape",
+                "a view needs whole weights, not negative, at most one visit per place, and a clip above 0.",
+            )
+
     @property
     def shape(self) -> tuple[int, int]:
         """Groups and columns."""
         return len(self.space.indptr) - 1, self.time.shape[1]
+
+
+def on_lattice(columns: np.ndarray) -> np.ndarray:
+    """Columns over slots in whole numbers of 1 / TIME_LATTICE."""
+    if not np.isfinite(columns).all():
+        raise GuaranteeError("view-shape", "a column of a view is not finite.")
+    return np.rint(columns * TIME_LATTICE).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from shoal.audit.check import NOTHING_RELEASED, audit_pairs, bounded_once, findings, replay_pair
+from shoal.audit.check import NOTHING_RELEASED, audit_pairs, counted_once, findings, replay_pair
 from shoal.audit.pairs import CROWDS, NEW, crowd_pairs, tie_pairs
 from shoal.audit.pipelines import pipeline_of
 from shoal.audit.planted_counts import blank_from, drop, round_to, suppress
@@ -49,20 +49,20 @@ def test_ties_are_ties_until_the_new_user_comes():
 @pytest.mark.parametrize("threshold", [2, 17, 64])
 @pytest.mark.parametrize("rule", [suppress, drop])
 def test_a_rule_on_raw_counts_is_seen_whatever_its_threshold(rule, threshold, noise):
-    broken = replace(TRUE[noise], spread=rule(threshold))
+    broken = rule(threshold)(TRUE[noise])
     found = next(findings(broken, crowd_pairs(2), broken.mechanism.loss()))
     assert "loss above the claim" in found.problem
 
 
 @pytest.mark.parametrize("step", [2, 5, 50])
 def test_rounded_raw_counts_are_seen(step):
-    broken = replace(TRUE["laplace"], spread=round_to(step))
+    broken = round_to(step)(TRUE["laplace"])
     assert next(findings(broken, crowd_pairs(2), broken.mechanism.loss()), None)
 
 
 @pytest.mark.parametrize("users", [1, 31, 64, 100, 128, 256])
 def test_a_rule_on_the_number_of_users_is_seen(users):
-    broken = replace(TRUE["gaussian"], estimate=blank_from(users))
+    broken = blank_from(users)(TRUE["gaussian"])
     found = list(findings(broken, crowd_pairs(2), broken.mechanism.loss()))
     assert {one.problem for one in found} == {"released bytes differ"}
     assert {one.pair for one in found} == {
@@ -96,14 +96,14 @@ def test_bounding_once_gives_what_the_whole_pipeline_gives():
     for pair in (*audit_pairs(true)[:8], crowd_pairs(2)[5]):
         for larger, rows in enumerate(pair.tables):
             key = SeededNoise(3).run_key()
-            kept = bounded_once(true.kernel, true.bound, true.world, pair, bool(larger), key)
+            kept = counted_once(true.kernel, true.bound, true.world, pair, bool(larger), key)
 
             class Keyed(SeededNoise):
                 def run_key(self, key=key):
                     return key
 
             assert true.release(kept, Keyed(4)) == true(rows, Keyed(4))
-            assert not kept.counts.flags.writeable
+            assert not kept.bounded.counts.flags.writeable
 
 
 def test_kept_visits_are_those_of_their_key_and_kernel():
@@ -113,7 +113,10 @@ def test_kept_visits_are_those_of_their_key_and_kernel():
         true, bound=lambda engine, events, kernel: replace(true.bound(engine, events, kernel), users=-1)
     )
     keys = [bytes([k] * 16) for k in range(6)]
-    counts = {bounded_once(true.kernel, true.bound, true.world, pair, True, k).counts.tobytes() for k in keys}
+    counts = {
+        counted_once(true.kernel, true.bound, true.world, pair, True, k).bounded.counts.tobytes()
+        for k in keys
+    }
     assert len(counts) > 1
-    assert bounded_once(true.kernel, broken.bound, true.world, pair, True, keys[0]).users == -1
+    assert counted_once(true.kernel, broken.bound, true.world, pair, True, keys[0]).bounded.users == -1
     assert replay_pair(true, pair, true.mechanism.loss(), SeededNoise(1), keys[0]).raised == ()

@@ -1,18 +1,23 @@
 """Lower bounds are valid, tight where they should be, and made of runs that are what they say."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from shoal.audit import lower_bound
-from shoal.audit.lower_bound import bounds, clopper_pearson, runs_for, sample, statistics, tile
-from shoal.mechanisms.registry import REGISTRY, AuditSize
+from shoal.audit import spend_runs
+from shoal.audit.lower_bound import bounds, clopper_pearson
+from shoal.audit.pipelines import pipeline_of
+from shoal.audit.run import mu_of, runs_for
+from shoal.audit.spend_runs import Query, queries_of, run_spends, sample
+from shoal.mechanisms.registry import REGISTRY
 from shoal.privacy.noise import OsNoise, SeededNoise
 
-GAUSSIAN, LAPLACE = REGISTRY["density-gaussian"], REGISTRY["density-laplace"]
-DELTA = {"density-gaussian": 1e-6, "density-laplace": None}
+
+def asked(name, epsilon):
+    """(entry, loss, queries) where one user costs the claim."""
+    entry = REGISTRY[name]
+    pipeline = pipeline_of(name, epsilon, None if entry.pure else 1e-6, size=entry.tight)
+    return entry, pipeline.mechanism.loss(), queries_of(pipeline, entry)
 
 
 @pytest.mark.parametrize(("hits", "runs"), [(0, 50), (1, 50), (25, 50), (49, 50), (50, 50), (700, 100_000)])
@@ -28,27 +33,28 @@ def test_clopper_pearson_limits_are_where_the_tails_have_alpha(hits, runs):
 
 def test_laplace_bound_reaches_nine_tenths_of_the_claim_and_not_more():
     """The operating system's noise, 1e5 runs per side."""
-    entry = replace(LAPLACE, replica=AuditSize(zones=1, slots=1, ell=1))
-    found = bounds(*sample(entry, 1.0, None, OsNoise(), 100_000), 0.0)
+    _, _, queries = asked("density-laplace", 1.0)
+    found = bounds(*sample(queries, OsNoise(), 100_000), 0.0)
     assert 0.9 <= found.epsilon <= 1.0
     assert found.runs == 100_000
 
 
 def test_gaussian_bound_on_mu_reaches_nine_tenths_of_the_claim_and_not_more():
-    claim = GAUSSIAN.build(4.0, 1e-6, GAUSSIAN.replica)
-    found = bounds(*sample(GAUSSIAN, 4.0, 1e-6, OsNoise(), 100_000), 1e-6, mu=True)
-    assert 0.9 * claim.mu <= found.mu <= claim.mu
+    _, claim, queries = asked("density-gaussian", 4.0)
+    found = bounds(*sample(queries, OsNoise(), 100_000), 1e-6, mu=True)
+    assert 0.9 * mu_of(claim) <= found.mu <= mu_of(claim)
     assert found.epsilon <= 4.0
 
 
-@pytest.mark.parametrize("seed", range(1, 2))
-def test_default_runs_are_enough_at_epsilon_one(seed):
+def test_default_runs_are_enough_at_epsilon_one():
     """The same distributions from a seed, as many as `shoal audit` draws."""
-    mu = GAUSSIAN.build(1.0, 1e-6, GAUSSIAN.replica).mu
-    runs = runs_for(GAUSSIAN, 1.0, 1e-6)
-    assert 0.9 * mu <= bounds(*sample(GAUSSIAN, 1.0, 1e-6, SeededNoise(seed), runs), 1e-6, mu=True).mu <= mu
-    runs = runs_for(LAPLACE, 1.0, None)
-    assert 0.9 <= bounds(*sample(LAPLACE, 1.0, None, SeededNoise(seed), runs), 0.0).epsilon <= 1.0
+    entry, claim, queries = asked("density-gaussian", 1.0)
+    runs = runs_for(entry, claim, queries)
+    mu = mu_of(claim)
+    assert 0.9 * mu <= bounds(*sample(queries, SeededNoise(1), runs), 1e-6, mu=True).mu <= mu
+    entry, claim, queries = asked("density-laplace", 1.0)
+    runs = runs_for(entry, claim, queries)
+    assert 0.9 <= bounds(*sample(queries, SeededNoise(1), runs), 0.0).epsilon <= 1.0
 
 
 def answers(generator, p, runs):
@@ -108,52 +114,41 @@ def test_several_statistics_compete():
     assert bounds(with_user, without, 0.0).epsilon > 1.5
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
-def test_statistic_orders_runs_by_likelihood_ratio(name):
-    """Against the ratio of the two densities, worked out cell by cell."""
-    entry = REGISTRY[name]
-    size = AuditSize(zones=2, slots=3, ell=2)
-    before, after = (counts.units.ravel() for counts in entry.worst_pair(size))
-    units = np.random.default_rng(7).integers(-3 * size.lattice, 4 * size.lattice, (200, 6))
-    power, scale = (1, 2.0) if entry.norm == "l1" else (2, 3.0)
-    spread = size.lattice * scale
-    distance = [np.abs((units - q) / spread) ** power / power for q in (before, after)]
-    ratio = (distance[0] - distance[1]).sum(axis=1)
-    ranks = statistics(entry, units, size)[:, 0]
-    assert np.corrcoef(ratio, ranks)[0, 1] == pytest.approx(1.0, abs=1e-12)
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_ratio_is_that_of_the_two_densities(kind):
+    """Worked out cell by cell from scipy's continuous laws, which these are at large scales."""
+    generator = np.random.default_rng(7)
+    before, after = generator.integers(-900, 900, (2, 6))
+    query = Query(kind, "any", 400.0, before, after)
+    drawn = generator.integers(-2000, 2000, (200, 6))
+    law = stats.laplace(scale=400.0) if kind == "laplace" else stats.norm(scale=400.0)
+    expected = (law.logpdf(drawn - after) - law.logpdf(drawn - before)).sum(axis=1)
+    np.testing.assert_allclose(query.log_ratio(drawn - before), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
-def test_a_mechanism_adds_its_noise_cell_by_cell(name):
-    """Why runs may be drawn side by side: with the noise held still, a cell depends on its own count."""
-
-    class Still:
-        publishable = False
-        drawn = np.arange(40, dtype=np.int64).reshape(1, 40) * 12345
-
-        def laplace(self, name, exact, scale):
-            return exact + self.drawn
-
-        gaussian = laplace
-
-    entry = REGISTRY[name]
-    mechanism = entry.build(1.0, DELTA[name], entry.replica.side_by_side(40 // entry.replica.slots))
-    counts = tile(entry.worst_pair(entry.replica)[0], 40 // entry.replica.slots)
-    quiet = mechanism(counts, Still()).values
-    for cell in range(40):
-        units = counts.units.copy()
-        units[0, cell] += 999
-        changed = mechanism(replace(counts, units=units), Still()).values != quiet
-        assert np.flatnonzero(changed).tolist() == [cell]
+def test_ratio_of_a_choice_is_that_of_its_probabilities():
+    before, after, scale = np.array([0, 5, 9]), np.array([3, 5, 4]), 2.0
+    query = Query("choose", "select", scale, before, after)
+    p, q = (np.exp(s / scale) / np.exp(s / scale).sum() for s in (after, before))
+    found = query.log_ratio(np.array([[0], [1], [2]]))
+    np.testing.assert_allclose(found, np.log(p / q), atol=1e-12)
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_answers_come_with_the_user_and_without():
+    query = Query("laplace", "any", 2.0, np.array([10, -3]), np.array([110, -3]))
+    with_user, without = (query.draw(SeededNoise(3), side, 4000).mean(axis=0) for side in (True, False))
+    np.testing.assert_allclose(with_user, [100, 0], atol=0.5)
+    np.testing.assert_allclose(without, [0, 0], atol=0.5)
+
+
+@pytest.mark.parametrize("name", ["density-laplace", "density-efpag", "density-best"])
 def test_runs_come_in_chunks_of_any_size(name, monkeypatch):
-    entry = REGISTRY[name]
+    _, _, queries = asked(name, 1.0)
     told = []
-    monkeypatch.setattr(lower_bound, "CHUNK_DRAWS", 700)
-    with_user, without = sample(entry, 1.0, DELTA[name], SeededNoise(8), 1001, advance=told.append)
-    assert with_user.shape == without.shape == (1001, 4)
+    monkeypatch.setattr(spend_runs, "CHUNK_DRAWS", 700)
+    drawn = run_spends(queries, SeededNoise(8), 1001, 50, told.append)
+    assert drawn.whole[0].shape == drawn.whole[1].shape == (1001, 4)
     assert sum(told) == 2002
-    assert len(told) > 2
-    assert np.unique(with_user[:, 1]).size == 1001  # no chunk is another one again
+    assert len(told) >= 2
+    assert set(drawn.spends) == {query.name for query in queries}
+    assert np.unique(drawn.whole[0][:, 1]).size == 1001  # no chunk is another one again

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from shoal.audit.bugs import Bug, step_bug
 from shoal.audit.check import audit_pairs, findings
 from shoal.audit.mutants import (
     above_asked,
@@ -18,17 +19,23 @@ from shoal.audit.mutants import (
     told_apart,
 )
 from shoal.audit.pairs import edge_pairs
-from shoal.audit.pipelines import event_table, pipeline_of
+from shoal.audit.tables import event_table
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.registry import REGISTRY
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import SeededNoise
 
 MUTANTS = [mutant for name in sorted(REGISTRY) for mutant in planted(name)]
+PLAIN = ("density-gaussian", "density-laplace")
 
 
 def named(mechanism, words):
     return next(m for m in MUTANTS if m.mechanism == mechanism and words in m.name)
+
+
+def with_bug(mutant, bug):
+    """The bug instead of the mutant's own, and a sampler that is right."""
+    return replace(mutant, bug=bug, sampler=SeededNoise)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.mechanism}: {mutant.name}")
@@ -55,25 +62,25 @@ def test_a_bug_runs_unless_it_is_to_raise(mutant):
 
 def test_a_mutant_that_crashes_is_not_caught():
     """On one side only, by a bug of its own: replay must not take that for a leak."""
+    true = named("density-laplace", "0.8 of the scale")
+    spread = true.pipeline.spread
 
     def divides(bounded, weights):
-        return true.pipeline.spread(replace(bounded, counts=bounded.counts * (1 // bounded.users)), weights)
+        return spread(replace(bounded, counts=bounded.counts * (1 // bounded.users)), weights)
 
-    true = named("density-laplace", "0.8 of the scale")
-    crashing = replace(true, sampler=SeededNoise, pipeline=replace(true.pipeline, spread=divides))
+    crashing = with_bug(true, step_bug("divides", spread=divides))
     assert told_apart(crashing) is None
     assert catch(crashing) is None
-    assert "calls differ" in catch(replace(crashing, raises=True))
+    assert "calls differ" in catch(with_bug(true, replace(crashing.bug, raises=True)))
 
 
 def test_a_mutant_that_always_crashes_is_not_caught():
     def never(*_):
         raise RuntimeError("always")
 
-    true = named("density-laplace", "0.8 of the scale")
-    crashing = replace(true, sampler=SeededNoise, pipeline=replace(true.pipeline, write=never))
+    crashing = with_bug(named("density-laplace", "0.8 of the scale"), step_bug("never", write=never))
     assert catch(crashing) is None
-    assert catch(replace(crashing, raises=True)) is None  # equal errors tell nothing
+    assert catch(with_bug(crashing, replace(crashing.bug, raises=True))) is None  # equal errors tell nothing
 
 
 @pytest.mark.parametrize("mechanism", sorted(REGISTRY))
@@ -98,12 +105,12 @@ def test_claims_are_held_against_what_was_asked():
 @pytest.mark.parametrize(
     "bug", ["all zones of a slot", "every second zone", "at every call", "2^14", "even numbers"]
 )
-@pytest.mark.parametrize("mechanism", sorted(REGISTRY))
+@pytest.mark.parametrize("mechanism", PLAIN)
 def test_looks_at_the_noise_catch_what_runs_cannot(mechanism, bug):
     mutant = named(mechanism, bug)
     assert faulty_noise(mutant) is not None
     assert catch(mutant).startswith("noise: ")
-    if bug in ("all zones of a slot", "every second zone"):
+    if bug == "every second zone":
         assert above_claim(mutant) is None
 
 
@@ -122,7 +129,7 @@ def test_runs_alone_catch_too_little_noise(mechanism, bug):
     assert above_claim(named(mechanism, bug)) is not None
 
 
-@pytest.mark.parametrize("mechanism", sorted(REGISTRY))
+@pytest.mark.parametrize("mechanism", PLAIN)
 def test_the_lattice_alone_catches_floats(mechanism):
     assert off_lattice(named(mechanism, "float noise")) is not None
     assert off_lattice(named(mechanism, "low bits")) is not None
@@ -130,24 +137,19 @@ def test_the_lattice_alone_catches_floats(mechanism):
 
 
 @pytest.mark.parametrize("mechanism", sorted(REGISTRY))
-def test_only_runs_catch_a_broken_sampler(mechanism):
+def test_replay_trusts_the_sampler_and_draws_catch_a_broken_one(mechanism):
     mutant = named(mechanism, "0.8 of the scale")
     pairs = audit_pairs(mutant.pipeline)[:3]
     assert list(findings(mutant.pipeline, pairs, mutant.pipeline.mechanism.loss())) == []
-    assert catch(mutant).startswith("runs")
+    assert catch(mutant).startswith(("runs", "noise"))
+    assert above_claim(mutant) is not None
 
 
 @pytest.mark.parametrize("mechanism", sorted(REGISTRY))
 def test_no_check_accuses_the_true_pipeline(mechanism):
     """The controls can fail: with the bug taken out, nothing is caught."""
     mutant = named(mechanism, "0.8 of the scale")
-    true = type(mutant)(
-        mechanism=mechanism,
-        name="none",
-        pipeline=pipeline_of(mechanism, mutant.epsilon, mutant.delta),
-        delta=mutant.delta,
-    )
-    assert catch(true) is None
+    assert catch(with_bug(mutant, Bug(name="none", plant=lambda true: true))) is None
 
 
 def test_on_lattice_is_exact():

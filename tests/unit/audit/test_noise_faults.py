@@ -6,22 +6,31 @@ import numpy as np
 import pytest
 
 from shoal.audit.noise_faults import Drawn, correlations, draw_noise, noise_faults, repeats, residues
+from shoal.audit.pipelines import pipeline_of
+from shoal.audit.spend_runs import queries_of
 from shoal.mechanisms.registry import REGISTRY
 from shoal.privacy.noise import OsNoise, SeededNoise
 
-DELTA = {"density-gaussian": 1e-6, "density-laplace": None}
-NAMES = sorted(REGISTRY)
+NAMES = ("density-gaussian", "density-laplace")
+
+
+def queries(name, epsilon=1.0):
+    entry = REGISTRY[name]
+    return queries_of(pipeline_of(name, epsilon, None if entry.pure else 1e-6, size=entry.tight), entry)
 
 
 def drawn(name, seed=1, epsilon=1.0, slots=10_000):
-    return draw_noise(REGISTRY[name], epsilon, DELTA[name], SeededNoise(seed), slots=slots)
+    return draw_noise(queries(name, epsilon), SeededNoise(seed), slots=slots)[0]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_noise_of_the_operating_system_passes(name):
-    found = draw_noise(REGISTRY[name], 1.0, DELTA[name], OsNoise(), slots=1500)
-    assert found.units.shape == (2, 4, 1500)
-    assert list(noise_faults(found)) == []
+    asked = queries(name)
+    found = draw_noise(asked, OsNoise(), slots=1500)
+    assert len(found) == len({query.name for query in asked if query.kind != "choose"})
+    for each in found:
+        assert each.units.shape == (2, 4, 1500)
+        assert list(noise_faults(each)) == []
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0, 3000.0, 1e5])

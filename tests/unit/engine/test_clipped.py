@@ -53,7 +53,7 @@ def summed(rows, view, threads=1, rows_per_batch=1000):
         edges_us=edges,
         places=5,
         run_key=bytes(16),
-        users=12,
+        count_users=lambda: 12,
     )
     return visits.clipped(view)[0]
 
