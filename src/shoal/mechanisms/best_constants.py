@@ -43,10 +43,6 @@ class Fine:
     least_nu: float
     zone_clip: float
     learned: int  # columns that are learned from regions, the profile included
-    hours: bool  # columns for the hours of the day
-    blocks: bool  # columns for the thirds of the days
-    learned_weight: float  # of the learned columns, beside 1 for the profile
-    fixed_weight: float  # of hours and blocks
     rest: bool  # all that the columns leave out is measured, not only probes of it
     rest_weight: (
         float  # of the rest, or of its probes; 0: there are none, for noise would hide what they tell
@@ -55,10 +51,11 @@ class Fine:
 
 
 COARSE = (
-    Coarse(least_nu=300_000, visits_clip=250, city_clip=32, region_clip=12, regions=80, waves=3),
-    Coarse(least_nu=100_000, visits_clip=250, city_clip=20, region_clip=8, regions=80, waves=3),
-    Coarse(least_nu=30_000, visits_clip=250, city_clip=14, region_clip=6, regions=40, waves=2),
-    Coarse(least_nu=10_000, visits_clip=200, city_clip=10, region_clip=4, regions=20, waves=2),
+    Coarse(least_nu=300_000, visits_clip=250, city_clip=32, region_clip=10, regions=80, waves=11),
+    Coarse(least_nu=100_000, visits_clip=250, city_clip=20, region_clip=6, regions=80, waves=11),
+    Coarse(least_nu=30_000, visits_clip=250, city_clip=14, region_clip=6, regions=40, waves=7),
+    Coarse(least_nu=10_000, visits_clip=200, city_clip=10, region_clip=4, regions=20, waves=5),
+    Coarse(least_nu=5_000, visits_clip=200, city_clip=7, region_clip=3, regions=20, waves=5),
     Coarse(least_nu=2_000, visits_clip=200, city_clip=7, region_clip=3, regions=20, waves=2),
     Coarse(least_nu=0, visits_clip=100, city_clip=5, region_clip=3, regions=8, waves=1),
 )
@@ -67,10 +64,6 @@ FINE = (
         least_nu=300_000,
         zone_clip=2.4,
         learned=12,
-        hours=True,
-        blocks=True,
-        learned_weight=1,
-        fixed_weight=1,
         rest=True,
         rest_weight=0.6,
         outliers=True,
@@ -78,11 +71,7 @@ FINE = (
     Fine(
         least_nu=100_000,
         zone_clip=1.4,
-        learned=12,
-        hours=True,
-        blocks=False,
-        learned_weight=1,
-        fixed_weight=0.8,
+        learned=6,
         rest=False,
         rest_weight=PROBE_WEIGHT,
         outliers=True,
@@ -91,10 +80,6 @@ FINE = (
         least_nu=30_000,
         zone_clip=0.8,
         learned=6,
-        hours=False,
-        blocks=False,
-        learned_weight=1,
-        fixed_weight=0,
         rest=False,
         rest_weight=PROBE_WEIGHT,
         outliers=True,
@@ -103,10 +88,6 @@ FINE = (
         least_nu=10_000,
         zone_clip=0.4,
         learned=5,
-        hours=False,
-        blocks=False,
-        learned_weight=1,
-        fixed_weight=0,
         rest=False,
         rest_weight=PROBE_WEIGHT,
         outliers=False,
@@ -115,10 +96,6 @@ FINE = (
         least_nu=2_000,
         zone_clip=0.25,
         learned=3,
-        hours=False,
-        blocks=False,
-        learned_weight=1,
-        fixed_weight=0,
         rest=False,
         rest_weight=0,
         outliers=False,
@@ -127,10 +104,6 @@ FINE = (
         least_nu=0,
         zone_clip=0.25,
         learned=1,
-        hours=False,
-        blocks=False,
-        learned_weight=1,
-        fixed_weight=0,
         rest=False,
         rest_weight=0,
         outliers=False,

@@ -16,7 +16,7 @@ Deviations   none.
 2. visits    K, the visits in the zones; active: the same with very active users clipped later
 3. city      slots weighted by expected activity -> profile
 4. regions   profile x kinds of days x waves of a day -> singular vectors -> learned columns
-5. zones     learned columns, hours, blocks, and (large populations) all the rest, else a few probes of it
+5. zones     learned columns, and (large populations) all the rest, else a few probes of it
 Everything else is post-processing: `shoal.postprocess.best`.
 
 >>> from shoal.mechanisms.audit_size import AuditSize
@@ -137,29 +137,21 @@ class DensityBest:
         return dictionary, self._measure(visits, noise, step)[0]
 
     def _zones(self, visits, noise, row: Fine, dictionary, regions, profile, weight) -> dict:
-        columns = zone_columns(
-            self.setting.clock,
+        basis = zone_columns(
             dictionary,
             regions,
             profile * weight,
-            learned=row.learned,
-            hours=row.hours,
-            blocks=row.blocks,
+            row.learned,
         )
-        learned = min(columns.learned, columns.basis.shape[1])
-        size = np.full(columns.basis.shape[1], float(row.fixed_weight))
-        size[:learned] = row.learned_weight
-        size[0] = 1.0
         few = probes_of(self.setting.slots, row)
-        rest = complement(columns.basis) if row.rest else probes(columns.basis, few)
-        time = np.column_stack([columns.basis * size, rest * row.rest_weight])
+        rest = complement(basis) if row.rest else probes(basis, few)
+        time = np.column_stack([basis, rest * row.rest_weight])
         own = np.arange(self.setting.zones)
         step = ("zones", row.zone_clip, own, weight[:, None] * time)
         noisy = self._measure(visits, noise, step)[0]
-        split = columns.basis.shape[1]
+        split = basis.shape[1]
         return {
-            "basis": columns.basis,
-            "column_weight": size,
+            "basis": basis,
             "zones": NoisyMeasurement(values=noisy.values[:, :split], sigma=noisy.sigma),
             "rest_basis": rest,
             "rest": noisy.values[:, split:],

@@ -96,14 +96,13 @@ def _fit_rest(noisy: NoisyBest, model: np.ndarray, spread: np.ndarray, to_people
 def _krige_columns(noisy: NoisyBest, setting: Setting) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients [zones, columns] of the orthonormal basis, and their remaining variances."""
     layout = Layout.of(setting.zone_xy_m)
-    values = noisy.zones.values / noisy.column_weight
-    noise = (noisy.zones.sigma / noisy.column_weight) ** 2
-    totals = krige(layout, values[:, 0], np.full(len(values), noise[0]), outliers=noisy.outliers)
+    values, noise = noisy.zones.values, noisy.zones.sigma**2
+    totals = krige(layout, values[:, 0], np.full(len(values), noise), outliers=noisy.outliers)
     level = np.maximum(totals.mean, 0.02 * np.median(np.abs(totals.mean)) + 1e-9)
     coefficients, remaining = np.empty_like(values), np.empty_like(values)
     coefficients[:, 0], remaining[:, 0] = level, totals.variance
     for j in range(1, values.shape[1]):
-        shares = krige(layout, values[:, j] / level, noise[j] / level**2, outliers=noisy.outliers)
+        shares = krige(layout, values[:, j] / level, noise / level**2, outliers=noisy.outliers)
         coefficients[:, j], remaining[:, j] = shares.mean * level, shares.variance * level**2
     return coefficients, remaining
 

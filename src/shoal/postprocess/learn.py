@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from shoal.postprocess.basis import orthonormal
 from shoal.space.clock import Clock
-from shoal.space.rhythm import blocks_of_days, daily_waves, day_kinds, hours_of_day
+from shoal.space.rhythm import daily_waves, day_kinds
 from shoal.stages.noisy import NoisyMeasurement
-
-
-@dataclass(frozen=True)
-class ZoneColumns:
-    """Orthonormal columns; the first is the city's profile, the first `learned` came from regions."""
-
-    basis: np.ndarray  # float64 [slots, columns]
-    learned: int
 
 
 def region_dictionary(clock: Clock, profile: np.ndarray, waves: int) -> np.ndarray:
@@ -31,26 +21,13 @@ def region_dictionary(clock: Clock, profile: np.ndarray, waves: int) -> np.ndarr
 
 
 def zone_columns(
-    clock: Clock,
-    dictionary: np.ndarray,
-    regions: NoisyMeasurement,
-    profile: np.ndarray,
-    *,
-    learned: int,
-    hours: bool,
-    blocks: bool,
-) -> ZoneColumns:
-    """The strongest directions of the regions' shapes, then (large populations) hours and thirds of days."""
+    dictionary: np.ndarray, regions: NoisyMeasurement, profile: np.ndarray, learned: int
+) -> np.ndarray:
+    """float64 [slots, at most learned]: the city's profile, the strongest directions of regions' shapes."""
     level = np.maximum(regions.values[:, 0], regions.sigma)
     shapes = regions.values[:, 1:] / np.sqrt(level)[:, None]
     columns = [profile]
     if shapes.size and learned > 1:
         _, _, directions = np.linalg.svd(shapes, full_matrices=False)
         columns += list(directions[: learned - 1] @ dictionary[:, 1:].T)
-    count = len(columns)
-    if hours:
-        columns += [profile * (hours_of_day(clock) == hour) for hour in range(24)]
-    if blocks:
-        third = blocks_of_days(clock)
-        columns += [profile * (third == block) for block in np.unique(third)]
-    return ZoneColumns(orthonormal(columns), count)
+    return orthonormal(columns)

@@ -15,10 +15,10 @@ import numpy as np
 STANDS_OUT = 4.5  # standard deviations: a residual this large is an event of its own
 KEEP = 0.9
 GROSS = 20.0  # squared deviations beyond which a residual does not enter the fit
-USUAL = (1.6, 0.17**2)  # phi and kappa^2, and how far off they are: chosen with the constants of `best`
+USUAL = (1.6, 0.19**2)  # phi and kappa^2, and how far off they are: chosen with the constants of `best`
 USUAL_OFF = (0.4, 0.1**2)
 LEAST_PHI = 1.0  # no counts scatter less
-CONTRADICTS = 3.0  # deviations
+CONTRADICTS = 5.0  # deviations
 ROUNDS = 3
 
 

@@ -17,7 +17,6 @@ ACTIVITY = (
     *(1.40, 1.35, 1.30, 1.30, 1.35, 1.45, 1.55, 1.60, 1.55, 1.40, 1.10, 0.75),
 )
 CURVE_UP_TO_MINUTES = 180
-BLOCK_HOURS = 8
 
 
 def activity(clock: Clock) -> np.ndarray:
@@ -43,14 +42,3 @@ def daily_waves(clock: Clock, highest: int) -> list[np.ndarray]:
     for k in range(1, min(highest, (per_day - 1) // 2) + 1):
         waves += [np.cos(2 * np.pi * k * hours / 24), np.sin(2 * np.pi * k * hours / 24)]
     return waves
-
-
-def hours_of_day(clock: Clock) -> np.ndarray:
-    """int64 [slots]: the hour of the local day."""
-    return np.floor(clock.hours_local).astype(np.int64) % 24
-
-
-def blocks_of_days(clock: Clock) -> np.ndarray:
-    """int64 [slots]: which third of which day, numbered as they occur."""
-    block = clock.day_of_slot * (24 // BLOCK_HOURS) + hours_of_day(clock) // BLOCK_HOURS
-    return np.unique(block, return_inverse=True)[1]

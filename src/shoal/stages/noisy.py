@@ -68,8 +68,7 @@ class NoisyBest:
     dictionary: np.ndarray = field(repr=False)  # float64 [slots, waves], orthonormal
     regions: NoisyMeasurement  # [regions, waves]
     basis: np.ndarray = field(repr=False)  # float64 [slots, columns], orthonormal
-    column_weight: np.ndarray = field(repr=False)  # float64 [columns]
-    zones: NoisyMeasurement  # [zones, columns], columns times their weights
+    zones: NoisyMeasurement  # [zones, columns]
     rest_basis: np.ndarray = field(repr=False)  # float64 [slots, all others], orthonormal; or some: probes
     rest_weight: float
     rest: np.ndarray = field(repr=False)  # float64 [zones, as many], times the weight, with the zones' noise
