@@ -9,7 +9,8 @@ import scipy.sparse
 
 from shoal.engine.clipped import ClippedKernel, EngineVisits, Measure, apply_view, clip_holds
 from shoal.engine.duck import DuckEngine
-from shoal.stages.clipped import STEP, TIME_LATTICE, WEIGHT, View
+from shoal.errors import GuaranteeError
+from shoal.stages.clipped import STEP, TIME_LATTICE, WEIGHT, View, on_lattice
 
 HOUR = 3_600_000_000
 LATTICE = 2**20
@@ -153,3 +154,84 @@ def test_products_are_exact_where_floats_are_not():
     unit = view.space_lattice * WEIGHT * TIME_LATTICE
     for exact, value in zip(whole.ravel(), got.ravel(), strict=True):
         assert abs(Fraction(int(exact) * STEP, unit) - int(value)) <= Fraction(1, 2)
+
+
+@pytest.mark.parametrize("visits", [200_000, 10**9])
+def test_sums_of_any_size_are_exact(visits):
+    """Many places in one group and a crowd in one of them: whether it works depends on the view alone."""
+    places = 10_000
+    space = scipy.sparse.csr_array(np.full((1, places), LATTICE, np.int64))
+    view = View(space=space, space_lattice=LATTICE, time=np.array([[TIME_LATTICE, -3]]), clip=1.0)
+    units = np.zeros((places, 1), np.int64)
+    units[7] = visits * WEIGHT
+    units[8] = 5
+    total = (visits * WEIGHT + 5) * LATTICE
+    unit = LATTICE * WEIGHT * TIME_LATTICE // STEP
+    expected = [round(Fraction(total * column, unit)) for column in (TIME_LATTICE, -3)]
+    assert apply_view(units, view).tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"space": scipy.sparse.csr_array(np.array([[-1, 0]]))},
+        {"space": scipy.sparse.csr_array(np.array([[LATTICE, 0], [1, 0]]))},
+        {"space": scipy.sparse.csr_array(np.array([[0.5, 0]]))},
+        {"space_lattice": 3},
+        {"time": np.array([[1.0]])},
+        {"clip": 0.0},
+        {"clip": float("nan")},
+        {"clip": float("inf")},
+    ],
+)
+def test_a_view_that_would_break_the_bound_is_refused(wrong):
+    right = {
+        "space": scipy.sparse.csr_array(np.array([[LATTICE, 5]])),
+        "space_lattice": LATTICE,
+        "time": np.array([[1]]),
+        "clip": 1.0,
+    }
+    assert View(**right).shape == (1, 1)
+    with pytest.raises(GuaranteeError, match="view-shape"):
+        View(**{**right, **wrong})
+
+
+def test_columns_that_are_not_numbers_are_refused():
+    with pytest.raises(GuaranteeError, match="view-shape"):
+        on_lattice(np.array([[0.5, np.nan]]))
+    assert on_lattice(np.array([[0.5]])).tolist() == [[TIME_LATTICE // 2]]
+
+
+def test_a_user_whose_rows_lie_apart_is_noticed():
+    view = view_of(np.random.default_rng(1), clip=100.0)
+    measure = Measure.of(view, 5)
+    slot, place = np.zeros(3, np.int32), np.zeros(3, np.int32)
+    weight = np.full(3, WEIGHT)
+
+    def holds(users):
+        user = np.array(users, np.int32)
+        return clip_holds(user, slot, place, weight, *measure.lists, measure.time, measure.clip, 1)
+
+    assert holds([0, 0, 1])
+    assert not holds([0, 1, 0])
+
+
+def test_users_are_counted_only_when_asked_for():
+    asked = []
+
+    def count():
+        asked.append(1)
+        return 12
+
+    view = view_of(np.random.default_rng(2))
+    visits = EngineVisits(
+        engine=DuckEngine(threads=1),
+        events=lambda: [batch([(1, 0, 0)])],
+        edges_us=np.arange(7, dtype=np.int64) * HOUR,
+        places=5,
+        run_key=bytes(16),
+        count_users=count,
+    )
+    visits.clipped(view)
+    assert asked == []
+    assert visits.users == 12

@@ -1,0 +1,201 @@
+"""The parts of `best` after the noise: each against a formula, another library or a case worked by hand."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from shoal.postprocess.basis import complement, orthonormal, probes
+from shoal.postprocess.kriging import Layout, krige
+from shoal.postprocess.learn import zone_columns
+from shoal.postprocess.profile import city_profile, hour_weights
+from shoal.postprocess.region_gap import USUAL_UNEVEN, correct_regions, unevenness
+from shoal.postprocess.residual import USUAL, Scatter, fit_scatter, keep_what_stands_out
+from shoal.postprocess.visits import Total, number_of_visits
+from shoal.stages.noisy import NoisyMeasurement
+
+HOURS = np.arange(168)
+DAY = 1.2 + np.sin(2 * np.pi * HOURS / 24)
+
+
+@pytest.mark.parametrize("at", [-30.0, -9.0, -7.5, -1.0, 0.0, 0.5, 3.0, 7.5])
+def test_the_number_of_visits_is_the_mean_of_a_normal_cut_at_zero(at):
+    found = number_of_visits(Total(at * 50.0, 50.0), Total(at * 50.0, 400.0))
+    law = stats.truncnorm(-at, np.inf, loc=at * 50.0, scale=50.0)
+    assert found.visits > 0
+    assert found.visits == pytest.approx(law.mean(), rel=0.03)
+    assert found.deviation == pytest.approx(law.std(), rel=0.05)
+
+
+def test_very_active_users_count_where_they_clearly_matter():
+    narrow = Total(10_000.0, 100.0)
+    assert number_of_visits(narrow, Total(11_100.0, 400.0)) == narrow
+    assert number_of_visits(narrow, Total(11_400.0, 400.0)) == Total(11_400.0, 400.0)
+
+
+@pytest.mark.parametrize("columns", [1, 5, 167, 168])
+def test_probes_are_orthonormal_and_outside_the_basis(columns):
+    basis = orthonormal(np.random.default_rng(1).normal(size=(columns, 168)))
+    found = probes(basis, 6)
+    assert found.shape == (168, min(6, 168 - columns))
+    np.testing.assert_allclose(found.T @ found, np.eye(found.shape[1]), atol=1e-9)
+    np.testing.assert_allclose(basis.T @ found, 0, atol=1e-9)
+    whole = np.column_stack([basis, complement(basis)])
+    np.testing.assert_allclose(whole.T @ whole, np.eye(168), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "course",
+    [
+        np.sin(2 * np.pi * HOURS / 24 * 3),
+        (HOURS % 24 == 8) * 3.0,
+        (HOURS == 50) * 9.0,
+        np.sign(np.sin(HOURS)),
+    ],
+    ids=["a wave of eight hours", "every morning", "one hour", "on and off"],
+)
+def test_what_no_column_explains_shows_in_probes_as_much_as_anywhere(course):
+    basis = orthonormal([DAY])
+    outside = complement(basis).T @ course
+    mean = np.mean(outside**2)
+    seen = np.mean((probes(basis, 100).T @ course) ** 2)
+    assert 0.6 * mean < seen < 1.6 * mean
+
+
+def residuals(phi, kappa, noise, zones=900, seed=3):
+    generator = np.random.default_rng(seed)
+    counts = generator.uniform(2, 80, (zones, 6))
+    squares = counts**2
+    variance = noise**2 + phi * counts + kappa**2 * squares
+    return generator.normal(0, np.sqrt(variance)), counts, squares
+
+
+@pytest.mark.parametrize(("phi", "kappa"), [(1.6, 0.1), (2.0, 0.2), (1.4, 0.3), (1.5, 0.6)])
+def test_scatter_is_found_where_residuals_tell_it(phi, kappa):
+    seen, counts, squares = residuals(phi, kappa, noise=5.0)
+    found = fit_scatter(seen, 5.0, counts, squares)
+    variance, expected = (s.phi * 40 + s.kappa**2 * 1600 for s in (found, Scatter(phi, kappa)))
+    assert variance == pytest.approx(expected, rel=0.2)
+
+
+def test_scatter_is_the_usual_where_noise_hides_it():
+    seen, counts, squares = residuals(1.0, 0.0, noise=3000.0)
+    found = fit_scatter(seen, 3000.0, counts, squares)
+    assert found.phi == pytest.approx(USUAL[0], rel=0.05)
+    assert found.kappa == pytest.approx(np.sqrt(USUAL[1]), rel=0.1)
+    nothing = np.zeros((900, 0))
+    told_nothing = fit_scatter(nothing, 1.0, nothing, nothing)
+    assert (told_nothing.phi, told_nothing.kappa**2) == pytest.approx(USUAL)
+
+
+def test_large_residuals_are_kept_and_others_shrunk():
+    noise, signal = np.full(3, 2.0), np.full(3, 4.0)
+    kept = keep_what_stands_out(np.array([1.0, -1.0, 40.0]), noise, signal)
+    np.testing.assert_allclose(kept, [0.5, -0.5, 36.0])
+
+
+GRID = np.column_stack([axis.ravel() for axis in np.meshgrid(np.arange(15.0), np.arange(15.0))]) * 400
+
+
+def field(seed, reach=1600.0):
+    distance = np.linalg.norm(GRID[:, None] - GRID[None], axis=-1)
+    lower = np.linalg.cholesky(np.exp(-distance / reach) + 1e-9 * np.eye(len(GRID)))
+    return 100 + 10 * lower @ np.random.default_rng(seed).normal(size=len(GRID))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kriging_smooths_a_field_and_knows_how_well(seed):
+    truth = field(seed)
+    noise = np.random.default_rng(seed + 50).normal(0, 8, len(truth))
+    found = krige(Layout.of(GRID), truth + noise, np.full(len(truth), 64.0))
+    error = found.mean - truth
+    assert np.mean(error**2) < 0.5 * 64
+    assert 0.6 < np.mean(error**2) / np.mean(found.variance) < 1.6
+
+
+def test_kriging_of_noise_alone_is_flat_and_doubts_it():
+    noise = np.random.default_rng(9).normal(0, 8, len(GRID))
+    found = krige(Layout.of(GRID), 50 + noise, np.full(len(GRID), 64.0))
+    assert np.ptp(found.mean) < 4
+    assert (found.variance > 0).all()
+    assert found.variance.mean() < 20
+
+
+def test_kriging_without_noise_returns_the_values():
+    truth = field(3)
+    np.testing.assert_allclose(krige(Layout.of(GRID), truth, np.full(len(GRID), 1e-9)).mean, truth, atol=1e-3)
+
+
+def test_an_outlier_is_not_smoothed_away():
+    values = np.full(len(GRID), 100.0) + np.random.default_rng(2).normal(0, 1, len(GRID))
+    values[112] = 400.0
+    found = krige(Layout.of(GRID), values, np.full(len(GRID), 1.0))
+    assert found.mean[112] == pytest.approx(400, abs=5)
+    assert np.abs(np.delete(found.mean, 112) - 100).max() < 6
+
+
+def test_the_profile_is_what_was_measured_and_without_signal_what_was_expected():
+    weight, expected = hour_weights(DAY), np.full(168, 1.0)
+    totals = 1e6 * (DAY + 0.4 * (HOURS // 24 >= 5))
+    found = city_profile(totals * weight, weight, 1.0, expected, 24)
+    np.testing.assert_allclose(found, totals / totals.sum(), rtol=1e-3)
+    assert found.sum() == pytest.approx(1)
+    for nothing in (np.zeros(168), np.full(168, -5.0), np.where(HOURS % 2, 1.0, -2.0)):
+        flat = city_profile(nothing * weight, weight, 10.0, expected, 24)
+        np.testing.assert_allclose(flat, 1 / 168)
+
+
+def test_columns_of_zones_are_the_courses_of_regions():
+    generator = np.random.default_rng(4)
+    dictionary = orthonormal(
+        [DAY, *(np.cos(2 * np.pi * HOURS * k / 24) for k in range(1, 6)), HOURS % 7 == 3]
+    )
+    course = dictionary[:, 1:] @ np.array([0.6, 0.0, -0.8, 0.0, 0.0, 0.0])
+    values = np.outer(generator.uniform(50, 200, 30), dictionary.T @ DAY)
+    values += np.outer(generator.normal(0, 20, 30), dictionary.T @ course)
+    basis = zone_columns(dictionary, NoisyMeasurement(values=values, sigma=0.01), DAY, 2)
+    assert basis.shape == (168, 2)
+    np.testing.assert_allclose(basis[:, 0], DAY / np.linalg.norm(DAY))
+    assert abs(basis[:, 1] @ course) == pytest.approx(1, abs=0.02)
+    assert zone_columns(dictionary, NoisyMeasurement(values=values, sigma=0.01), DAY, 1).shape == (168, 1)
+
+
+def regional(seed, sigma, uneven):
+    """Counts of 40 regions of three zones, and what was measured of the regions after uneven clipping."""
+    generator = np.random.default_rng(seed)
+    truth = generator.uniform(50, 100, (120, 1)) * DAY
+    region_of = np.repeat(np.arange(40), 3)
+    taken = 1 + generator.normal(0, uneven, 40)
+    sums = np.zeros((40, 168))
+    np.add.at(sums, region_of, truth)
+    dictionary = orthonormal([DAY, np.cos(2 * np.pi * HOURS / 24)])
+    values = sums @ dictionary + generator.normal(0, sigma, (40, 2))
+    noisy = SimpleNamespace(
+        region_of=region_of,
+        weight=np.ones(168),
+        dictionary=dictionary,
+        regions=NoisyMeasurement(values=values, sigma=sigma),
+    )
+    return truth, truth * taken[region_of][:, None], noisy
+
+
+def test_regions_are_corrected_as_far_as_their_noise_allows():
+    truth, clipped, noisy = regional(1, 1e-6, 0.1)
+    found = correct_regions(clipped, noisy)
+    np.testing.assert_allclose(found / found.sum(), truth / truth.sum(), rtol=1e-6)
+    truth, clipped, noisy = regional(1, 1e6, 0.1)
+    assert np.abs(correct_regions(clipped, noisy) / clipped - 1).max() <= 1.0  # never more than twofold
+
+
+@pytest.mark.parametrize("uneven", [0.0, 0.03, 0.1])
+def test_unevenness_is_what_regions_show(uneven):
+    _, clipped, noisy = regional(2, 1.0, uneven)
+    assert np.sqrt(unevenness(clipped, noisy)) == pytest.approx(uneven, abs=0.012, rel=0.25)
+
+
+def test_unevenness_is_the_usual_where_regions_are_noise_or_nobody_is_there():
+    _, clipped, noisy = regional(2, 3e4, 0.1)
+    assert unevenness(clipped, noisy) == pytest.approx(USUAL_UNEVEN, rel=0.2)
+    assert unevenness(clipped * 0, noisy) == USUAL_UNEVEN
+    np.testing.assert_array_equal(correct_regions(clipped * 0, noisy), clipped * 0)
