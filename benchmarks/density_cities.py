@@ -114,6 +114,7 @@ FULL: tuple[BenchCity, ...] = (
     _iris(200_000),
     _simulated("rough", 400_000),
     _simulated("rough", 400_000, seed=7, name="rough-7"),
+    _simulated("rough", 300_000, seed=11, name="rough-11"),  # nothing was chosen on this one
     _real("sf-hoods", 536, "536 taxis, 41 neighbourhoods, one week of hours", real_cities.sf_hoods, TAXI_CAP),
     _real(
         "sf-grid",
