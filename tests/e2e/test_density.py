@@ -169,7 +169,13 @@ def test_the_release_is_committed_published_and_verified(city, tmp_path, ledger,
     assert manifest["public"]["method"] == "best"
     assert "ell" not in manifest["public"]  # no sample is kept
     assert {spend["mechanism"] for spend in manifest["spends"]} == {"density-best"}
-    assert [spend["name"] for spend in manifest["spends"]] == ["visits", "city", "regions", "zones"]
+    assert [spend["name"] for spend in manifest["spends"]] == [
+        "visits",
+        "active",
+        "city",
+        "regions",
+        "zones",
+    ]
     spent = ledger.state().population("town").spent_nano
     assert spent == sum(round(spend["rho"] * 1e9) for spend in manifest["spends"])
     assert "seen at several places within a slot counts at each" in (

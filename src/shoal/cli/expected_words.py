@@ -15,7 +15,7 @@ def print_expected(users: int | None, setting: Setting, chosen: str, methods: li
     from rich.table import Table
 
     console = Console(highlight=False)
-    title = "Methods at this price"
+    title = "Methods at this epsilon"
     title += "" if users is None else f", for about {users:,} users"
     console.print(f"\n[bold]{title}[/bold]")
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -61,8 +61,10 @@ def _assumed(users: int | None, setting: Setting, methods: list[ExpectedMethod])
         return noise + "--users N (an order of magnitude) adds the error to expect against the true counts."
     off = [each.off_by for each in methods if each.off_by] or [1.0]
     return noise + (
-        "error: approximate, against the true counts, fitted on simulated cities at ell 30 (nine of ten "
+        "error: mean over zones and slots, after post-processing, against the true counts; approximate, "
+        "fitted on simulated cities at ell 30 (nine of ten "
         f"there lie within a factor of {min(off):.2g} to {max(off):.2g}, by method). Assumed: "
         f"{VISITS_PER_WEEK:g} visits per user and week, so {mean_count(users, setting):,.3g} people per zone "
-        "and slot on average. `shoal density compare` measures it on a simulated city on your zones."
+        "and slot on average. `shoal density compare` measures it on a simulated city on your zones. Pure "
+        "methods cost a larger rho at the same epsilon."
     )

@@ -19,14 +19,15 @@ class Fit:
 
 
 FITS: dict[str, Fit] = {
-    "efpag": Fit(model=0.128, people=0.624, gain=0.0819, power=0.592, off_by=1.28),
-    "efpag-basic": Fit(model=0.444, people=0.468, gain=0.133, power=0.476, off_by=1.05),
+    "best": Fit(model=0.000123, people=0.573, gain=0.0834, power=0.453, off_by=1.26),
+    "efpag": Fit(model=0.132, people=0.607, gain=0.104, power=0.553, off_by=1.18),
+    "efpag-basic": Fit(model=0.444, people=0.469, gain=0.137, power=0.467, off_by=1.05),
     "efpag-repaired": Fit(model=0.0944, people=0.567, gain=0.165, power=0.526, off_by=1.17),
-    "efpa": Fit(model=0.199, people=0.651, gain=0.07, power=0.474, off_by=1.22),
-    "gaussian": Fit(model=0.494, people=0.715, gain=0.476, power=0.427, off_by=1.28),
-    "laplace": Fit(model=0.551, people=1.12, gain=0.373, power=0.502, off_by=1.43),
-    "fpa": Fit(model=0.474, people=0.574, gain=0.549, power=0.394, off_by=1.23),
-    "fpa-laplace": Fit(model=0.646, people=1.53, gain=0.216, power=0.62, off_by=1.46),
-    "scm-cap": Fit(model=0.547, people=1.01, gain=0.398, power=0.492, off_by=1.41),
-    "scm-full": Fit(model=1.72, people=7.39, gain=0.0799, power=0.87, off_by=1.96),
+    "efpa": Fit(model=0.204, people=0.64, gain=0.0718, power=0.499, off_by=1.15),
+    "gaussian": Fit(model=0.0276, people=1.42, gain=1.06, power=0.213, off_by=1.38),
+    "laplace": Fit(model=0.000123, people=1.83, gain=0.924, power=0.275, off_by=1.48),
+    "fpa": Fit(model=0.134, people=1.2, gain=1.21, power=0.187, off_by=1.31),
+    "fpa-laplace": Fit(model=0.245, people=1.93, gain=0.766, power=0.318, off_by=1.67),
+    "scm-cap": Fit(model=0.0808, people=1.58, gain=0.956, power=0.27, off_by=1.46),
+    "scm-full": Fit(model=1.72, people=0.000123, gain=0.000445, power=1.05, off_by=54.28),
 }

@@ -106,7 +106,7 @@ class DensityPlan:
             raise PlanError(
                 "plan-delta",
                 f"the {self.method} method is pure: it has no delta.",
-                "Leave --delta out, or use a method that has one, such as gaussian.",
+                "Leave delta out of the plan or pass --delta 0, or use a method that has one: gaussian, say.",
             )
         return None
 

@@ -65,11 +65,6 @@ class Entry:
     reach: Mapping[str, float] = field(default_factory=dict)  # share of a spend's loss; 1 unless said
     thorough: bool = False  # enough runs to come within a tenth of the claim
 
-    @property
-    def has_mu(self) -> bool:
-        """Gaussian: a lower bound on mu shows tightness that a small delta hides."""
-        return not self.pure
-
     def build(self, epsilon: float, delta: float | None, size: AuditSize) -> Mechanism:
         """The mechanism with the least noise for a claim of (epsilon, delta)."""
         if not self.pure and delta is None:

@@ -270,7 +270,8 @@ class Ledger:
                 "budget-exceeded",
                 f"this release needs {owner.currency} = {show_nano(cost)}; "
                 f'the population "{owner.name}" has {show_nano(owner.left_nano)} left.',
-                f"Lower --epsilon, or raise the budget with `shoal ledger raise {shlex.quote(owner.name)}`.",
+                "Lower --epsilon (or --rho), or raise the budget with "
+                f"`shoal ledger raise {shlex.quote(owner.name)}`.",
             )
 
     def _refuse_if_short(self, owner: Population, loss: Loss, cost: int) -> None:
