@@ -67,7 +67,7 @@ def test_methods_for_comparison_only_show_what_they_truly_promise(ledger, comman
     assert {line[1].rstrip(",") for line in lines} == set(COMPARATORS)  # no epsilon stands beside them
     told = " ".join(out.split())
     assert told.count("For comparison only.") == len(COMPARATORS)
-    assert "A user's whole record of up to 30 visits has epsilon 30, not 1." in told
+    assert "A user with v visits has v times that: up to 26880, for one at every place and slot." in told
     assert "published exactly" in told
 
 

@@ -30,6 +30,7 @@ True
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 import scipy.sparse
@@ -181,12 +182,15 @@ class DensityBest:
 
     @classmethod
     def within(cls, budget: Budget, setting: Setting, *, users: int | None = None) -> DensityBest:
-        """All of the budget, in the shares of best_constants; a declared number of users is not bought."""
+        """All of the budget, in the shares of best_constants, each of 1e-9 at least.
+
+        A declared number of users is not bought.
+        """
         shares = []
         for name, share in SHARES.items():
             if name == "users" and users is not None:
                 continue
-            allowance, budget = budget.take(name, share)
+            allowance, budget = budget.take(name, max(share, Fraction(1, max(budget.left, 1))))
             shares.append((name, allowance.rho_nano))
         return cls(shares=tuple(shares), users=users, setting=setting)
 

@@ -44,7 +44,7 @@ def correct_regions(counts: np.ndarray, noisy: NoisyBest) -> np.ndarray:
     if found is None:
         return counts
     energy = np.mean(found.gap**2, axis=0)
-    share = np.maximum(0.0, 1.0 - found.noise / np.maximum(energy, 1e-300))
+    share = np.maximum(energy - found.noise, 0.0) / np.maximum(energy, 1e-12 * found.noise)
     correction = (found.gap * share) @ noisy.dictionary.T / noisy.weight
     factor = 1.0 + correction / np.maximum(found.sums, 1e-12)
     return counts * np.clip(factor, 1 / MOST_CORRECTED, MOST_CORRECTED)[noisy.region_of]
