@@ -3,7 +3,7 @@
     make bench-density-cost     `shoal density run` from start-up to the owner's report, in its own process
 
 Events are simulated before the clock starts; noise is the system's; epsilon 1, delta 2e-6. Zones are squares
-over the city where their number is varied, else the city's own. Slots are of seven hours, one hour, a quarter
+over the city where their number is varied, else the city's own. Slots are of six hours, one hour, a quarter
 of one. A full run writes docs/results/density-cost.md and .svg.
 """
 
@@ -26,13 +26,13 @@ from benchmarks.table import OUT, machine_class, report
 
 DOCS = Path(__file__).parents[1] / "docs" / "results"
 BASE_USERS = 200_000
-SLOT_MINUTES = {24: 420, 168: 60, 672: 15}
+SLOT_MINUTES = {28: 360, 168: 60, 672: 15}
 FULL = {
     "users": (50_000, 200_000, 800_000, PARIS_USERS),
     "zones": (100, 300, 1000, 3000),
-    "slots": (24, 168, 672),
+    "slots": (28, 168, 672),
 }
-QUICK = {"users": (50_000, 200_000), "zones": (100, 1000), "slots": (24, 168)}
+QUICK = {"users": (50_000, 200_000), "zones": (100, 1000), "slots": (28, 168)}
 SECONDS_TARGET, GB_TARGET = 90, 2  # at Paris size
 
 
