@@ -60,6 +60,7 @@ def best_bugs(true: Pipeline) -> list[Bug]:
         method_bug("rows of constants by the exact number of users", shown=crossing, _rows=_exact_rows),
         method_bug("basis from the exact regions", shown=learned, _measure=_keep_exact, _zones=_exact_basis),
         method_bug("profile from the exact city", shown=learned, _measure=_exact_city),
+        method_bug("zones weighted by the exact crowd", shown=crossing, _measure=_exact_zone_weights),
     ]
 
 
@@ -193,3 +194,13 @@ def _exact_city(self: DensityBest, visits: Any, noise: Any, *steps: Any) -> list
     if steps[-1][0] == "city":
         noisy[-1] = DensityBest._measure(self, visits, Bare(noise), *steps)[-1]
     return noisy
+
+
+def _exact_zone_weights(self: DensityBest, visits: Any, noise: Any, *steps: Any) -> list[NoisyMeasurement]:
+    """Zones count for next to nothing from some number of users on: one user changes what all others add."""
+    name, clip, space, time = steps[0]
+    if name == "zones" and visits.users > FEW:
+        space = space.copy()
+        space.data = space.data >> 18
+        steps = ((name, clip, space, time),)
+    return DensityBest._measure(self, visits, noise, *steps)

@@ -16,7 +16,8 @@ Deviations   none.
 2. visits    K, the visits in the zones; active: the same with very active users clipped later
 3. city      slots weighted by expected activity -> profile
 4. regions   profile x kinds of days x waves of a day -> singular vectors -> learned columns
-5. zones     learned columns, and (large populations) all the rest, else a few probes of it
+5. zones     learned columns, and (large populations) all the rest, else a few probes of it; zones weighted
+             by their public sizes, small ones up
 Everything else is post-processing: `shoal.postprocess.best`.
 
 >>> from shoal.mechanisms.audit_size import AuditSize
@@ -55,10 +56,12 @@ from shoal.privacy.noise import Noise
 from shoal.space.regions import regions_of
 from shoal.space.rhythm import activity
 from shoal.space.setting import Setting
+from shoal.space.zone_sizes import zone_weights
 from shoal.stages.clipped import UserVisits, View, on_lattice
 from shoal.stages.noisy import NoisyBest, NoisyMeasurement
 
-Step = tuple[str, float, np.ndarray, np.ndarray]  # share, clip, group of each zone, columns over slots
+# share, clip, weights of places in groups, columns over slots
+Step = tuple[str, float, scipy.sparse.csr_array, np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,7 +123,7 @@ class DensityBest:
 
     def _city(self, visits: UserVisits, noise: Noise, row: Coarse):
         """The number of visits under two clips, and the city's slots weighted by what is expected of them."""
-        everywhere = np.zeros(self.setting.zones, np.int64)
+        everywhere = _grouped(self.setting, np.zeros(self.setting.zones, np.int64))
         ones = np.ones((self.setting.slots, 1))
         weight = hour_weights(activity(self.setting.clock))
         return self._measure(
@@ -134,7 +137,7 @@ class DensityBest:
     def _regions(self, visits, noise, row: Coarse, region_of, profile, weight):
         dictionary = region_dictionary(self.setting.clock, profile * weight, row.waves)
         time = weight[:, None] * dictionary
-        step = ("regions", row.region_clip, region_of, time)
+        step = ("regions", row.region_clip, _grouped(self.setting, region_of), time)
         return dictionary, self._measure(visits, noise, step)[0]
 
     def _zones(self, visits, noise, row: Fine, dictionary, regions, profile, weight) -> dict:
@@ -147,27 +150,29 @@ class DensityBest:
         few = probes_of(self.setting.slots, row)
         rest = complement(basis) if row.rest else probes(basis, few)
         time = np.column_stack([basis, rest * row.rest_weight])
-        own = np.arange(self.setting.zones)
-        step = ("zones", row.zone_clip, own, weight[:, None] * time)
+        space, counts, unit = _weighted(self.setting)
+        step = ("zones", row.zone_clip * unit, space, weight[:, None] * time)
         noisy = self._measure(visits, noise, step)[0]
+        values = noisy.values / counts[:, None]
         split = basis.shape[1]
         return {
             "basis": basis,
-            "zones": NoisyMeasurement(values=noisy.values[:, :split], sigma=noisy.sigma),
+            "zones": values[:, :split],
+            "zones_sigma": noisy.sigma / counts,
             "rest_basis": rest,
-            "rest": noisy.values[:, split:],
+            "rest": values[:, split:],
         }
 
     def _measure(self, visits: UserVisits, noise: Noise, *steps: Step) -> list[NoisyMeasurement]:
-        """Zones summed to groups, slots to columns, every user clipped; each paid for by its share."""
+        """Places summed to groups, slots to columns, every user clipped; each paid for by its share."""
         views = [
             View(
-                space=_grouped(self.setting, group_of),
+                space=space,
                 space_lattice=self.setting.weights.lattice,
                 time=on_lattice(time),
                 clip=clip,
             )
-            for _, clip, group_of, time in steps
+            for _, clip, space, time in steps
         ]
         noisy = []
         for (name, clip, *_), view, exact in zip(steps, views, visits.clipped(*views), strict=True):
@@ -211,3 +216,18 @@ def _grouped(setting: Setting, group_of: np.ndarray) -> scipy.sparse.csr_array:
         (np.ones(zones, np.int64), (group_of, np.arange(zones))), shape=(groups, zones)
     )
     return scipy.sparse.csr_array(member @ setting.weights.matrix)
+
+
+def _weighted(setting: Setting) -> tuple[scipy.sparse.csr_array, np.ndarray, float]:
+    """int64 [zones, places]: area weights times the weight of their zone; what a visit of a zone counts.
+
+    And the unit: all of it is scaled down so that no place counts for more than one visit.
+    """
+    weights = setting.weights
+    weight = zone_weights(weights)
+    heaviest = np.asarray(weights.matrix.T @ weight).max(initial=0.0) / weights.lattice
+    unit = 1.0 / max(heaviest, 1.0)
+    counts = weight * unit
+    space = scipy.sparse.csr_array(weights.matrix, copy=True)
+    space.data = np.floor(space.data * np.repeat(counts, np.diff(space.indptr))).astype(np.int64)
+    return space, counts, unit

@@ -21,6 +21,7 @@ from shoal.postprocess.region_gap import correct_regions, unevenness
 from shoal.postprocess.residual import Scatter, fit_scatter, keep_what_stands_out, uneven_squares
 from shoal.postprocess.visits import Total, number_of_visits
 from shoal.space.setting import Setting
+from shoal.space.zone_sizes import zone_overlap, zone_sizes
 from shoal.stages.noisy import DensityEstimate, NoisyBest
 
 ROUNDS = 2
@@ -77,8 +78,7 @@ def smooth(noisy: NoisyBest, setting: Setting, visits: float) -> Model:
         return Model(model, variance + outside * signal, scatter)
     residual = to_people * (noisy.rest / noisy.rest_weight @ noisy.rest_basis.T / noisy.weight)
     outside = (noisy.rest_basis**2).sum(axis=1)
-    noise = np.sqrt(outside) * noisy.zones.sigma / noisy.rest_weight / noisy.weight * to_people
-    noise = np.broadcast_to(noise, residual.shape)
+    noise = np.sqrt(outside) * noisy.zones_sigma[:, None] / noisy.rest_weight / noisy.weight * to_people
     kept = keep_what_stands_out(residual, noise, signal)
     left = signal * noise**2 / np.maximum(signal + noise**2, 1e-300)
     return Model(np.maximum(counts * to_people + kept, floor * to_people), variance + left, scatter)
@@ -90,14 +90,14 @@ def _fit_rest(noisy: NoisyBest, model: np.ndarray, spread: np.ndarray, to_people
     square = noisy.rest_basis**2
     counts = (spread[:, None] * model * noisy.weight**2) @ square
     squares = (uneven_squares(model) * noisy.weight**2) @ square
-    return fit_scatter(noisy.rest * unit, noisy.zones.sigma * unit, counts, squares)
+    return fit_scatter(noisy.rest * unit, noisy.zones_sigma[:, None] * unit, counts, squares)
 
 
 def _krige_columns(noisy: NoisyBest, setting: Setting) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients [zones, columns] of the orthonormal basis, and their remaining variances."""
-    layout = Layout.of(setting.zone_xy_m)
-    values, noise = noisy.zones.values, noisy.zones.sigma**2
-    totals = krige(layout, values[:, 0], np.full(len(values), noise), outliers=noisy.outliers)
+    layout = Layout.of(setting.zone_xy_m, zone_sizes(setting.weights), zone_overlap(setting.weights))
+    values, noise = noisy.zones, noisy.zones_sigma**2
+    totals = krige(layout, values[:, 0], noise, outliers=noisy.outliers, sized=True)
     level = np.maximum(totals.mean, 0.02 * np.median(np.abs(totals.mean)) + 1e-9)
     coefficients, remaining = np.empty_like(values), np.empty_like(values)
     coefficients[:, 0], remaining[:, 0] = level, totals.variance

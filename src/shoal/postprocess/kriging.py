@@ -1,9 +1,11 @@
 """Kriging: noisy values at zones, smoothed as far as near zones are alike.
 
-Model: value = mean + smooth field + the zone's own part + noise. The field has covariance s (1 - nugget)
-exp(-distance / reach), the zone's own part variance s nugget; both are wanted, the noise is not. The three
-numbers have the largest marginal likelihood on a grid, on a spread of at most FIT_ZONES zones. Values beyond
-four robust deviations get an own part of their own size, so that a true outlier is not smoothed away.
+Model: value = mean + smooth field + own part + noise. The field has covariance s (1 - nugget) exp(-distance /
+reach), the own part variance s nugget; both are wanted, the noise is not. Two readings of mean, field and own
+part: every zone is alike and has an own part of its own; or mean and field go with a zone's size, and the own
+parts are those of sites, which zones share as their areas do. The reading and the three numbers have the
+largest marginal likelihood on a grid, on a spread of at most FIT_ZONES zones. Values beyond four robust
+deviations get an own part of their own size, so that a true outlier is not smoothed away.
 Each zone is predicted from its own value and those of its NEAR nearest zones. The work is linear in zones.
 """
 
@@ -12,11 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.spatial import KDTree
 
-FIT_ZONES = 200
+FIT_ZONES, FIT_TOGETHER = 200, 4  # near zones are taken together: how alike they are is what is asked
 NEAR = 40
+AT_ONCE = 4_000  # zones that are predicted together
 REACHES = (1.0, 2.0, 4.0, 8.0)  # in typical distances: multiples of `scale`
 NUGGETS = (0.02, 0.2, 0.5, 0.9)
 SIZES = (0.1, 0.4, 1.0, 1.8)  # s, as shares of the variance the noise does not explain
@@ -33,80 +37,143 @@ class Kriged:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """What zones are taken to have in common before their values are seen."""
+
+    size: np.ndarray  # float64 [zones]: mean and field go with it
+    overlap: scipy.sparse.csr_array | None  # float64 [zones, zones], of the own parts; None: each its own
+
+    def own(self, zones: np.ndarray) -> np.ndarray:
+        """Covariance of own parts, [..., n, n], among the zones of each row of [..., n]."""
+        if self.overlap is None:
+            return np.broadcast_to(np.eye(zones.shape[-1]), (*zones.shape, zones.shape[-1]))
+        one, other = np.broadcast_arrays(zones[..., :, None], zones[..., None, :])
+        return np.asarray(self.overlap[one.ravel(), other.ravel()], np.float64).reshape(one.shape)
+
+
+@dataclass(frozen=True)
 class Layout:
-    """Where zones lie: neighbours of each, and the distances kriging needs, computed once."""
+    """Where zones lie, which are near, and the two readings of what they have in common."""
 
     xy: np.ndarray  # float64 [zones, 2]
     scale: float  # typical distance between neighbours
     near: np.ndarray  # int64 [zones, neighbours], the zone itself first
-    apart: np.ndarray  # float64 [zones, neighbours, neighbours]
     fit: np.ndarray  # int64: zones the likelihood is computed on
-    fit_apart: np.ndarray
+    alike: Reading
+    sized: Reading | None
 
     @classmethod
-    def of(cls, xy_m: np.ndarray) -> Layout:
+    def of(
+        cls,
+        xy_m: np.ndarray,
+        sizes: np.ndarray | None = None,
+        overlap: scipy.sparse.csr_array | None = None,
+    ) -> Layout:
+        """Sizes with mean square 1 and overlap with mean 1 on its diagonal, where zones differ in them."""
         xy = np.asarray(xy_m, np.float64)
         count = min(len(xy), NEAR + 1)
-        _, near = KDTree(xy).query(xy, k=count)
-        near = np.asarray(near).reshape(len(xy), count)
+        away, near = KDTree(xy).query(xy, k=count)
+        away, near = (np.asarray(found).reshape(len(xy), count) for found in (away, near))
         near = _itself_first(near)
-        apart = _distances(xy[near])
-        fit = np.unique(np.linspace(0, len(xy) - 1, min(len(xy), FIT_ZONES)).astype(np.int64))
-        scale = float(np.median(apart[:, 0, 1 : min(6, count)])) if count > 1 else 1.0
-        return cls(xy, scale or 1.0, near, apart, fit, _distances(xy[fit][None])[0])
-
-
-def krige(layout: Layout, values: np.ndarray, noise_variance: np.ndarray, *, outliers: bool = True) -> Kriged:
-    """Smoothed values of all zones, and what stays uncertain about them."""
-    noise = np.broadcast_to(np.asarray(noise_variance, np.float64), values.shape)
-    weight = 1.0 / (noise + np.var(values) + 1e-300)
-    mean = float((weight * values).sum() / weight.sum())
-    rest = values - mean
-    own = _outliers(rest) if outliers else np.zeros_like(rest)
-    size, nugget, reach, doubt = _fit(layout, rest, noise, own)
-    if size == 0.0:
-        return Kriged(
-            np.full_like(rest, mean) + own * rest / (own + noise + 1e-300),
-            doubt + own * noise / (own + noise + 1e-300),
+        scale = float(np.median(away[:, 1 : min(6, count)])) if count > 1 else 1.0
+        differ = sizes is not None and bool(np.ptp(sizes) > 1e-6 * sizes.max())
+        return cls(
+            xy=xy,
+            scale=scale or 1.0,
+            near=near,
+            fit=_fit_zones(near),
+            alike=Reading(np.ones(len(xy)), None),
+            sized=Reading(sizes, overlap) if differ and sizes is not None else None,
         )
-    signal = size * (1 - nugget) * np.exp(-layout.apart / reach)
-    steps = np.arange(layout.near.shape[1])
-    signal[:, steps, steps] += size * nugget + own[layout.near]
-    observed = signal.copy()
-    observed[:, steps, steps] += noise[layout.near]
-    to_zone = signal[:, 0, :]
-    solved = np.linalg.solve(observed, to_zone[:, :, None])[:, :, 0]
-    predicted = mean + (solved * rest[layout.near]).sum(axis=1)
-    variance = signal[:, 0, 0] - (solved * to_zone).sum(axis=1)
-    return Kriged(predicted, np.maximum(variance, 0.0))
 
 
-def _fit(
-    layout: Layout, rest: np.ndarray, noise: np.ndarray, own: np.ndarray
-) -> tuple[float, float, float, float]:
-    """Size, nugget and reach of largest marginal likelihood; size 0 where noise explains everything.
+@dataclass(frozen=True)
+class Fit:
+    """The likeliest numbers under one reading; size 0 where noise explains everything."""
 
-    And the mean size, each weighed by its likelihood: what may hide in the noise even then.
+    reading: Reading
+    mean: np.ndarray
+    own: np.ndarray  # variances of outliers
+    minus_log: float
+    size: float = 0.0
+    nugget: float = 0.5
+    reach: float = 1.0
+    doubt: float = 0.0  # the mean size, each weighed by its likelihood: what may hide in the noise even so
+
+    def signal(self, xy: np.ndarray, zones: np.ndarray) -> np.ndarray:
+        """Covariance of what is wanted, [..., n, n], among the zones of each row of [..., n]."""
+        size = self.reading.size[zones]
+        field = np.exp(-_distances(xy[zones]) / self.reach) * size[..., :, None] * size[..., None, :]
+        signal = self.size * ((1 - self.nugget) * field + self.nugget * self.reading.own(zones))
+        steps = np.arange(zones.shape[-1])
+        signal[..., steps, steps] += self.own[zones]
+        return signal
+
+
+def krige(
+    layout: Layout,
+    values: np.ndarray,
+    noise_variance: np.ndarray,
+    *,
+    outliers: bool = True,
+    sized: bool = False,
+) -> Kriged:
+    """Smoothed values of all zones, and what stays uncertain about them.
+
+    `sized`: values add up like people do, so larger zones may have more.
     """
+    noise = np.broadcast_to(np.asarray(noise_variance, np.float64), values.shape)
+    readings = [layout.alike, *([layout.sized] if sized and layout.sized is not None else [])]
+    fits = [_fit(layout, reading, values, noise, outliers) for reading in readings]
+    fit = min(fits, key=lambda found: found.minus_log)
+    rest = values - fit.mean
+    if fit.size == 0.0:
+        kept = fit.own / (fit.own + noise + 1e-300)
+        return Kriged(fit.mean + kept * rest, fit.doubt * fit.reading.size**2 + kept * noise)
+    mean, variance = np.empty_like(rest), np.empty_like(rest)
+    for start in range(0, len(rest), AT_ONCE):
+        near = layout.near[start : start + AT_ONCE]
+        signal = fit.signal(layout.xy, near)
+        to_zone, before = signal[:, 0, :].copy(), signal[:, 0, 0].copy()
+        steps = np.arange(near.shape[1])
+        signal[:, steps, steps] += noise[near]
+        solved = np.linalg.solve(signal, to_zone[:, :, None])[:, :, 0]
+        mean[start : start + len(near)] = (solved * rest[near]).sum(axis=1)
+        variance[start : start + len(near)] = before - (solved * to_zone).sum(axis=1)
+    return Kriged(fit.mean + mean, np.maximum(variance, 0.0))
+
+
+def _fit(layout: Layout, reading: Reading, values: np.ndarray, noise: np.ndarray, outliers: bool) -> Fit:
+    """Size, nugget and reach of largest marginal likelihood on the zones of the fit."""
+    mean = _mean(values, noise, reading.size)
+    own = _outliers(values - mean, noise, reading.size) if outliers else np.zeros_like(mean)
     at = layout.fit
-    values, plain = rest[at], noise[at] + own[at]
-    total = float(np.mean(values**2))
+    rest, plain = (values - mean)[at], (noise + own)[at]
+    total = float(np.mean(rest**2))
     left = max(total - float(np.mean(noise[at])), 0.02 * total)
-    best = (_nothing(values, plain), 0.0, 0.5, layout.scale)
+    best = (_nothing(rest, plain), 0.0, 0.5, layout.scale)
     tried = [best[:2]]
+    sizes, own_parts = reading.size[at], reading.own(at)
+    apart = _distances(layout.xy[at])
     for reach in (layout.scale * r for r in REACHES):
-        field = np.exp(-layout.fit_apart / reach)
+        field = np.exp(-apart / reach) * sizes[:, None] * sizes
         for nugget in NUGGETS:
-            shape = (1 - nugget) * field
-            shape[np.diag_indices_from(shape)] += nugget
+            shape = (1 - nugget) * field + nugget * own_parts
             for share in SIZES:
-                score = _minus_log_likelihood(share * left * shape, plain, values)
+                score = _minus_log_likelihood(share * left * shape, plain, rest)
                 tried.append((score, share * left))
                 if score < best[0]:
                     best = (score, share * left, nugget, reach)
-    scores, sizes = np.array(tried).T
+    scores, found = np.array(tried).T
     likely = np.exp(best[0] - scores)
-    return *best[1:], float(likely @ sizes / likely.sum())
+    return Fit(reading, mean, own, *best, float(likely @ found / likely.sum()))
+
+
+def _mean(values: np.ndarray, noise: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """The multiple of the sizes that fits best, noisy and large zones counting less."""
+    plain = size * float(size @ values) / float(size @ size)
+    weight = size / (noise + np.mean((values - plain) ** 2) * size**2 + 1e-300)
+    return size * float(weight @ values) / float(weight @ size)
 
 
 def _nothing(values: np.ndarray, plain: np.ndarray) -> float:
@@ -124,11 +191,21 @@ def _minus_log_likelihood(signal: np.ndarray, plain: np.ndarray, values: np.ndar
     return float(0.5 * scaled @ scaled + np.log(np.diag(lower)).sum())
 
 
-def _outliers(rest: np.ndarray) -> np.ndarray:
+def _outliers(rest: np.ndarray, noise: np.ndarray, size: np.ndarray) -> np.ndarray:
     """An own variance for values beyond four robust deviations, none for the others."""
-    middle = np.median(rest)
-    deviation = 1.4826 * np.median(np.abs(rest - middle))
-    return np.where(np.abs(rest - middle) > OUTLIER * deviation, (rest - middle) ** 2, 0.0)
+    beyond_noise = max(float(np.mean(rest**2) - np.mean(noise)), 0.0)
+    usual = np.sqrt(noise + beyond_noise * size**2 + 1e-300)
+    scaled = rest / usual
+    middle = np.median(scaled)
+    deviation = 1.4826 * np.median(np.abs(scaled - middle))
+    return np.where(np.abs(scaled - middle) > OUTLIER * deviation, rest**2, 0.0)
+
+
+def _fit_zones(near: np.ndarray) -> np.ndarray:
+    """Groups of near zones, spread over the order of zones."""
+    together = min(FIT_TOGETHER, near.shape[1])
+    seeds = np.unique(np.linspace(0, len(near) - 1, min(len(near), FIT_ZONES // together)).astype(np.int64))
+    return np.unique(near[seeds, :together])
 
 
 def _itself_first(near: np.ndarray) -> np.ndarray:
@@ -141,4 +218,4 @@ def _itself_first(near: np.ndarray) -> np.ndarray:
 
 
 def _distances(points: np.ndarray) -> np.ndarray:
-    return np.sqrt(((points[:, :, None, :] - points[:, None, :, :]) ** 2).sum(axis=-1))
+    return np.sqrt(((points[..., :, None, :] - points[..., None, :, :]) ** 2).sum(axis=-1))

@@ -12,8 +12,10 @@ import numpy as np
 
 from shoal.stages.noisy import NoisyBest
 
+ROUNDS = 10
 MOST_CORRECTED = 2.0  # factor by which a region may be corrected in a slot
-USUAL_UNEVEN = 0.03**2  # relative variance between regions; about as much stays between a region's zones
+USUAL_UNEVEN = 0.03**2  # relative variance between regions
+STAYS = 0.5  # of it stays between a region's zones, which the correction of whole regions does not see
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,24 @@ def correct_regions(counts: np.ndarray, noisy: NoisyBest) -> np.ndarray:
     found = RegionGap.of(counts, noisy)
     if found is None:
         return counts
-    energy = np.mean(found.gap**2, axis=0)
-    share = np.maximum(energy - found.noise, 0.0) / np.maximum(energy, 1e-12 * found.noise)
+    share = kept_of_gaps(found)
     correction = (found.gap * share) @ noisy.dictionary.T / noisy.weight
     factor = 1.0 + correction / np.maximum(found.sums, 1e-12)
     return counts * np.clip(factor, 1 / MOST_CORRECTED, MOST_CORRECTED)[noisy.region_of]
+
+
+def kept_of_gaps(found: RegionGap) -> np.ndarray:
+    """float64 [regions, columns]: Wiener's share of each gap, if gaps grow like the root of what is there.
+
+    How large gaps are in a column is what explains its squares beyond their noise, in a few rounds.
+    """
+    noise = found.noise / np.maximum(found.seen[:, :1], 1e-9 * found.seen[:, 0].max())
+    squares = found.gap**2 * (noise / found.noise) - noise
+    size = np.maximum(squares.mean(axis=0), 0.0)
+    for _ in range(ROUNDS):
+        known = 1.0 / (size + noise) ** 2
+        size = np.maximum((known * squares).sum(axis=0) / known.sum(axis=0), 0.0)
+    return size / (size + noise)
 
 
 def unevenness(counts: np.ndarray, noisy: NoisyBest) -> float:
@@ -58,10 +73,11 @@ def unevenness(counts: np.ndarray, noisy: NoisyBest) -> float:
     """
     found = RegionGap.of(counts, noisy)
     if found is None:
-        return USUAL_UNEVEN
+        return STAYS * USUAL_UNEVEN
     level = np.maximum(found.seen[:, 0], 1e-9)
     noise = found.noise / level**2
     known = 1.0 / (2 * (noise + USUAL_UNEVEN) ** 2)
     squares = (found.gap[:, 0] / level) ** 2 - noise
     usual = 1.0 / USUAL_UNEVEN**2
-    return float(max((known @ squares + usual * USUAL_UNEVEN) / (known.sum() + usual), 0.0))
+    between = (known @ squares + usual * USUAL_UNEVEN) / (known.sum() + usual)
+    return STAYS * float(max(between, 0.0))

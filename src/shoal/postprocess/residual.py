@@ -15,7 +15,7 @@ import numpy as np
 STANDS_OUT = 4.5  # standard deviations: a residual this large is an event of its own
 KEEP = 0.9
 GROSS = 20.0  # squared deviations beyond which a residual does not enter the fit
-USUAL = (1.6, 0.19**2)  # phi and kappa^2, and how far off they are: chosen with the constants of `best`
+USUAL = (1.5, 0.19**2)  # phi and kappa^2, and how far off they are: chosen with the constants of `best`
 USUAL_OFF = (0.4, 0.1**2)
 LEAST_PHI = 1.0  # no counts scatter less
 CONTRADICTS = 5.0  # deviations
@@ -38,7 +38,9 @@ def uneven_squares(model: np.ndarray) -> np.ndarray:
     return np.sqrt(model**3 * model.mean(axis=1, keepdims=True))
 
 
-def fit_scatter(residual: np.ndarray, noise: float, counts: np.ndarray, squares: np.ndarray) -> Scatter:
+def fit_scatter(
+    residual: np.ndarray, noise: float | np.ndarray, counts: np.ndarray, squares: np.ndarray
+) -> Scatter:
     """phi and kappa of residuals of variance noise^2 + phi counts + kappa^2 squares, all in people."""
     usual, off = np.array(USUAL), np.array(USUAL_OFF)
     found = usual

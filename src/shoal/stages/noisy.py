@@ -68,10 +68,11 @@ class NoisyBest:
     dictionary: np.ndarray = field(repr=False)  # float64 [slots, waves], orthonormal
     regions: NoisyMeasurement  # [regions, waves]
     basis: np.ndarray = field(repr=False)  # float64 [slots, columns], orthonormal
-    zones: NoisyMeasurement  # [zones, columns]
+    zones: np.ndarray = field(repr=False)  # float64 [zones, columns]
+    zones_sigma: np.ndarray = field(repr=False)  # float64 [zones]: deviation of the noise in a zone's values
     rest_basis: np.ndarray = field(repr=False)  # float64 [slots, all others], orthonormal; or some: probes
     rest_weight: float
-    rest: np.ndarray = field(repr=False)  # float64 [zones, as many], times the weight, with the zones' noise
+    rest: np.ndarray = field(repr=False)  # float64 [zones, as many], times the weight, in the zones' noise
     outliers: bool
 
     @property

@@ -4,15 +4,26 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy import stats
 
+from shoal.postprocess import kriging
 from shoal.postprocess.basis import complement, orthonormal, probes
 from shoal.postprocess.kriging import Layout, krige
 from shoal.postprocess.learn import zone_columns
 from shoal.postprocess.profile import city_profile, hour_weights
-from shoal.postprocess.region_gap import USUAL_UNEVEN, correct_regions, unevenness
+from shoal.postprocess.region_gap import (
+    STAYS,
+    USUAL_UNEVEN,
+    RegionGap,
+    correct_regions,
+    kept_of_gaps,
+    unevenness,
+)
 from shoal.postprocess.residual import USUAL, Scatter, fit_scatter, keep_what_stands_out
 from shoal.postprocess.visits import Total, number_of_visits
+from shoal.space.weights import LATTICE, AreaWeights
+from shoal.space.zone_sizes import zone_overlap, zone_sizes
 from shoal.stages.noisy import NoisyMeasurement
 
 HOURS = np.arange(168)
@@ -127,6 +138,51 @@ def test_kriging_without_noise_returns_the_values():
     np.testing.assert_allclose(krige(Layout.of(GRID), truth, np.full(len(GRID), 1e-9)).mean, truth, atol=1e-3)
 
 
+def shared_sites(seed):
+    """225 zones of very different size that share 300 sites: true totals, sizes, overlap."""
+    generator = np.random.default_rng(seed)
+    zone = generator.integers(0, len(GRID), (300, 3))
+    share = generator.dirichlet([0.5, 0.5, 0.5], 300)
+    matrix = scipy.sparse.coo_array(
+        (share.ravel(), (zone.ravel(), np.repeat(np.arange(300), 3))), shape=(len(GRID), 300)
+    ).tocsr()
+    matrix.data = np.floor(matrix.data * LATTICE)
+    weights = AreaWeights(matrix=matrix.astype(np.int64), lattice=LATTICE, lost=np.zeros(300))
+    return weights, matrix @ generator.gamma(8.0, 100.0, 300) / LATTICE
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_totals_of_zones_that_share_sites_are_better_known_by_their_sizes(seed):
+    weights, truth = shared_sites(seed)
+    noise = 300.0
+    seen = truth + np.random.default_rng(seed + 7).normal(0, noise, len(truth))
+    plain = krige(Layout.of(GRID), seen, np.full(len(truth), noise**2))
+    layout = Layout.of(GRID, zone_sizes(weights), zone_overlap(weights))
+    sized = krige(layout, seen, np.full(len(truth), noise**2), sized=True)
+    error = np.mean((sized.mean - truth) ** 2)
+    assert error < 0.5 * np.mean((plain.mean - truth) ** 2)
+    assert 0.5 < error / np.mean(sized.variance) < 2.0
+    alone = krige(layout, seen, np.full(len(truth), noise**2))
+    np.testing.assert_array_equal(alone.mean, plain.mean)
+
+
+def test_sizes_that_tell_nothing_are_not_used():
+    truth = field(5)
+    sizes = np.random.default_rng(1).uniform(0.1, 2.0, len(GRID))
+    layout = Layout.of(GRID, sizes / np.sqrt(np.mean(sizes**2)), scipy.sparse.eye_array(len(GRID)).tocsr())
+    seen = truth + np.random.default_rng(6).normal(0, 3, len(GRID))
+    found = krige(layout, seen, np.full(len(GRID), 9.0), sized=True)
+    np.testing.assert_array_equal(found.mean, krige(layout, seen, np.full(len(GRID), 9.0)).mean)
+
+
+def test_zones_predicted_in_several_goes_are_the_same(monkeypatch):
+    weights, truth = shared_sites(4)
+    layout = Layout.of(GRID, zone_sizes(weights), zone_overlap(weights))
+    whole = krige(layout, truth, np.full(len(truth), 1e4), sized=True)
+    monkeypatch.setattr(kriging, "AT_ONCE", 7)
+    np.testing.assert_allclose(krige(layout, truth, np.full(len(truth), 1e4), sized=True).mean, whole.mean)
+
+
 def test_an_outlier_is_not_smoothed_away():
     values = np.full(len(GRID), 100.0) + np.random.default_rng(2).normal(0, 1, len(GRID))
     values[112] = 400.0
@@ -188,14 +244,26 @@ def test_regions_are_corrected_as_far_as_their_noise_allows():
     assert np.abs(correct_regions(clipped, noisy) / clipped - 1).max() <= 1.0  # never more than twofold
 
 
+def test_of_a_gap_more_is_kept_in_a_large_region_and_nothing_where_noise_explains_all():
+    generator = np.random.default_rng(3)
+    level = np.repeat([1e4, 1e6], 2000)
+    real = np.sqrt(level) * generator.normal(0, 3.0, 4000)
+    gap = np.column_stack([real, np.zeros(4000)]) + generator.normal(0, 500.0, (4000, 2))
+    found = RegionGap(sums=level[:, None], seen=level[:, None] * [1.0, 0.0], gap=gap, noise=500.0**2)
+    kept = kept_of_gaps(found)
+    expected = 9.0 * level / (9.0 * level + 500.0**2)
+    np.testing.assert_allclose(kept[:, 0], expected, atol=0.05)
+    assert kept[:, 1].max() < 0.15
+
+
 @pytest.mark.parametrize("uneven", [0.0, 0.03, 0.1])
 def test_unevenness_is_what_regions_show(uneven):
     _, clipped, noisy = regional(2, 1.0, uneven)
-    assert np.sqrt(unevenness(clipped, noisy)) == pytest.approx(uneven, abs=0.012, rel=0.25)
+    assert np.sqrt(unevenness(clipped, noisy) / STAYS) == pytest.approx(uneven, abs=0.012, rel=0.25)
 
 
 def test_unevenness_is_the_usual_where_regions_are_noise_or_nobody_is_there():
     _, clipped, noisy = regional(2, 3e4, 0.1)
-    assert unevenness(clipped, noisy) == pytest.approx(USUAL_UNEVEN, rel=0.2)
-    assert unevenness(clipped * 0, noisy) == USUAL_UNEVEN
+    assert unevenness(clipped, noisy) == pytest.approx(STAYS * USUAL_UNEVEN, rel=0.2)
+    assert unevenness(clipped * 0, noisy) == STAYS * USUAL_UNEVEN
     np.testing.assert_array_equal(correct_regions(clipped * 0, noisy), clipped * 0)
