@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from shoal.privacy.ledger import open_ledger
 
@@ -125,3 +126,25 @@ def test_points_outside_every_zone_are_counted_nowhere(town, command):
     people = pq.read_table(town.folder / "release" / "density.parquet")["people"].to_numpy()
     assert people.size == 4 * 24
     assert np.abs(people).sum() < 60
+
+
+@pytest.mark.parametrize(
+    ("method", "ell", "noted"), [("gaussian", 25, True), ("gaussian", 24, False), ("best", 25, False)]
+)
+def test_more_visits_than_slots_are_noted_and_change_nothing(town, command, method, ell, noted):
+    town.flags |= {"--method": method, "--ell": ell}
+    words = "ell = 25 is more than the 24 slots"
+    code, out, _ = command(*town.arguments(), "--dry-run")
+    assert code == 0
+    assert (words in " ".join(out.split())) == noted
+    code, out, _ = command(*town.arguments(), "--dry-run", "--json")
+    told = json.loads(out)
+    assert len(told["notes"]) == noted
+    if method == "gaussian":
+        town.flags["--ell"] = 24
+        _, out, _ = command(*town.arguments(), "--dry-run", "--json")
+        assert json.loads(out)["public"]["noise_scale_people"] == told["public"]["noise_scale_people"]
+        town.flags["--ell"] = ell
+    code, out, _ = command(*town.arguments())
+    assert code == 0
+    assert (words in out) == noted

@@ -93,6 +93,8 @@ def run(
     from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
     from shoal.flows.density import run_density
 
+    for words in () if as_json else prepared.notes():
+        click.echo(f"note     {words}")
     with Bars(quiet=as_json) as bars:
         engine = DuckEngine(threads=threads)
         result = run_density(prepared, ledger, engine=engine, progress=bars, confirm=bars.confirm)

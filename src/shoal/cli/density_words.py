@@ -41,6 +41,7 @@ def print_dry_run(prepared: PreparedDensity, ledger: Ledger, as_json: bool) -> N
     shown = {
         "plan": asdict(prepared.plan),
         "public": public_parameters(prepared),
+        "notes": prepared.notes(),
         "guarantee": prepared.guarantee.to_manifest(),
         "spends": spends_of(prepared.mechanism),
         "expected_error": error and asdict(error),
@@ -68,6 +69,7 @@ def print_result(prepared: PreparedDensity, result: DensityResult, ledger: Ledge
             "report": str(result.report),
             "reused": result.reused,
             "publishable": result.publishable,
+            "notes": prepared.notes(),
             "guarantee": prepared.guarantee.to_manifest(),
             "budget_left_nano": population.left_nano,
             "budget_currency": population.currency,
@@ -146,6 +148,7 @@ def _public(prepared: PreparedDensity) -> list[tuple[str, str]]:
         *(("  note", words) for words in geography.zones.notes),
         ("window", f"{clock.start} to {clock.end}, {clock.time_zone}: {slots}"),
         ("bound", _bound(prepared)),
+        *(("  note", words) for words in prepared.notes()),
         ("method", f"{prepared.method.name}: {prepared.method.words}"),
         ("written to", f"{plan.out}, and for the owner {plan.owner}"),
     ]

@@ -86,6 +86,16 @@ class PreparedDensity:
     mechanism: DensityMechanism
     guarantee: Guarantee
 
+    def notes(self) -> list[str]:
+        """What the owner should know of the settings before the run; none of it stops it."""
+        ell, slots = getattr(self.mechanism, "ell", None), self.clock.slots
+        if ell is None or ell <= slots:
+            return []
+        return [
+            f"ell = {ell} is more than the {slots} slots of the window. At most one visit per "
+            f"{self.plan.unit} and slot is kept, so it has the effect of ell = {slots}."
+        ]
+
     def key(self) -> str:
         """Names the run: the same question about the same bytes is the same release, however it is asked.
 
