@@ -71,6 +71,15 @@ def test_methods_for_comparison_only_show_what_they_truly_promise(ledger, comman
     assert "published exactly" in told
 
 
+def test_one_repetition_is_said_to_be_little(ledger, tmp_path, command):
+    flags = ["--method", "gaussian", "--users", "300", "--epsilon", "1"]
+    for repetitions, said in (("1", True), ("2", False)):
+        code, out, _ = command("density", "compare", *flags, "--repetitions", repetitions)
+        assert code == 0
+        assert ("may be chance. `--repetitions 10`" in out) == said
+        assert ("may be chance" in (tmp_path / "comparison" / "compare.html").read_text()) == said
+
+
 def test_the_same_seed_gives_the_same_figures_whatever_else_is_compared(ledger, command):
     def mre(*methods, seed):
         flags = ["--method", ",".join(methods), *SMALL, "--seed", seed, "--json"]

@@ -19,6 +19,8 @@ def print_comparison(told: dict[str, Any], page: Path, figures: Path, as_json: b
     from rich.console import Console
     from rich.markup import escape
 
+    from shoal.release.report.compare_tables import CHANCE
+
     console = Console()
     for warning in told["warnings"]:
         console.print(f"[red]Not private:[/red] {escape(warning)}\n", soft_wrap=True)
@@ -27,6 +29,8 @@ def print_comparison(told: dict[str, Any], page: Path, figures: Path, as_json: b
         console.print(f"[dim]{escape(words)}[/dim]", soft_wrap=True)
     console.print(_table(told))
     console.print(FIGURES, style="dim", soft_wrap=True)
+    if min(row["repetitions"] for row in told["means"]) == 1:
+        console.print(f"{CHANCE}\n", soft_wrap=True, highlight=False)
     console.print(_methods(told))
     eyes = "owner's eyes only" if told["on_private_data"] else "simulated: nothing private was read or spent"
     console.print(

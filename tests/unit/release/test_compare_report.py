@@ -12,7 +12,7 @@ import pytest
 
 from shoal.errors import PlanError
 from shoal.metrics import box_figures
-from shoal.release.report import CompareReportInputs, compare, write_compare_report
+from shoal.release.report import CompareReportInputs, compare, compare_tables, write_compare_report
 from shoal.release.report.compare import ComparedMethod, ComparedSlots, compared_points
 from shoal.release.report.page import plotly_js
 
@@ -76,6 +76,12 @@ def test_the_table_says_every_figure_and_whose_epsilon_is_none():
     ]
     assert "no promise" in page
     assert "Mean of 1 to 2 repetitions" in page
+
+
+def test_one_run_alone_is_said_to_be_chance():
+    assert compare_tables.CHANCE in own(compare.compare_report_html(inputs()))
+    twice = own(compare.compare_report_html(inputs(rows=ROWS[:2])))
+    assert "chance" not in twice
 
 
 def test_the_file_says_where_its_figures_come_from(tmp_path: Path):

@@ -16,7 +16,13 @@ import numpy as np
 
 from shoal.errors import PlanError
 from shoal.metrics.density import BoxFigures
-from shoal.release.report.compare_tables import compare_subtitle, figures_table, methods_table, paragraphs
+from shoal.release.report.compare_tables import (
+    chance_note,
+    compare_subtitle,
+    figures_table,
+    methods_table,
+    paragraphs,
+)
 from shoal.release.report.encode import json_for_script
 from shoal.release.report.page import asset, fill, local_times, plotly_js, scripts, write_page
 from shoal.release.report.payload import day_ticks, slot_label, slot_word
@@ -103,6 +109,7 @@ def compare_report_html(inputs: CompareReportInputs) -> str:
             "banner_class": "banner" if private else "banner simulated",
             "subtitle": compare_subtitle(inputs.subtitle, points),
             "warnings": paragraphs(inputs.warnings, "notice"),
+            "chance": chance_note(points),
             "assumptions": paragraphs(inputs.assumptions, "assumption"),
             "figures": figures_table(points, names, unsound),
             "methods": methods_table(inputs.methods),

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from shoal.release.report.compare import ComparedMethod, ComparedPoint
 
 NOTHING = "-"
+CHANCE = (
+    "With one repetition the difference between two close methods may be chance. "
+    "`--repetitions 10` runs each ten times and shows the mean, and on the page how far the runs lie apart."
+)
 
 
 def compare_subtitle(words: str, points: list[ComparedPoint]) -> str:
@@ -22,6 +26,11 @@ def compare_subtitle(words: str, points: list[ComparedPoint]) -> str:
         f"mean of {often} repetitions; bars show the smallest and the largest" if most > 1 else "one run each"
     )
     return text(f"{words}. {times[0].upper()}{times[1:]}." if words else f"{times[0].upper()}{times[1:]}.")
+
+
+def chance_note(points: list[ComparedPoint]) -> str:
+    """What one run cannot tell; nothing where every method was run more than once."""
+    return paragraphs([CHANCE] if min(point.repetitions for point in points) == 1 else [], "notice")
 
 
 def paragraphs(lines: Iterable[str], kind: str) -> str:
