@@ -35,9 +35,11 @@ ALLOWED = {
         "space",
     ),
     "postprocess": ("stages.noisy", "space"),
+    "attacks": ("space", "metrics"),
     "release": ("stages.noisy", "space", "privacy", "metrics"),
     "audit": ("engine", "events", "mechanisms", "postprocess", "privacy", "space", "stages"),
     "flows": (
+        "attacks",
         "comparators",
         "engine",
         "events",
@@ -62,7 +64,7 @@ ONLY_IN = {
     "plotly": ("release/report",),
     "shapely": ("space", "events/simulate", "release/report"),
     "pyproj": ("space", "events/simulate"),
-    "numba": ("engine", "events", "space"),
+    "numba": ("engine", "events", "space", "attacks"),
     "ot": ("metrics",),
     "rich": ("cli",),
     "click": ("cli",),
@@ -118,7 +120,7 @@ def test_libraries_stay_in_their_rooms(path):
 
 
 RANDOM_CALLS = ("np.random", "numpy.random", "os.urandom", "uuid4")
-SEEDED_FOR_OTHER_ENDS = ("privacy/noise.py", "events/simulate", "audit", "comparators/spotme.py")
+SEEDED_FOR_OTHER_ENDS = ("privacy/noise.py", "events/simulate", "audit", "attacks", "comparators/spotme.py")
 
 
 @pytest.mark.parametrize("path", files(), ids=place)

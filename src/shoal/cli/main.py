@@ -22,6 +22,8 @@ COMMANDS = {
         "Schema and validity of a source; guarantee and contents of a release.",
     ),
     "density": ("density", "density", "Release people per zone and slot."),
+    "query": ("query", "query", "Answer one counting query on private events: spends."),
+    "attack": ("attack", "attack", "Attack counts or a release as an adversary would."),
     "audit": ("audit", "audit", "Check our mechanisms against their claims."),
     "ledger": ("ledger", "ledger", "Populations, their budgets, and what was spent on them."),
     "publish": ("publish", "publish", "Copy a committed release to its public place."),
