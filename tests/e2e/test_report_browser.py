@@ -276,7 +276,9 @@ def test_methods_compared_in_a_browser(browser, tmp_path: Path):
             "mre": level / epsilon,
             "pc": 0.9,
             "emd_m": 100.0,
-            "bias": 0.01,
+            "bias": 0.0004 * level / 9,
+            "mae": level,
+            "coverage": 0.95 + level / 1000,
         }
         for method, level in (("best", 0.1), (NASTY, 9.0))
         for epsilon in (0.1, 0.3, 1.0)
@@ -289,12 +291,16 @@ def test_methods_compared_in_a_browser(browser, tmp_path: Path):
         methods=(ComparedMethod(name=NASTY, words="w", guarantee="none", sound=False),),
     )
     path = write_compare_report(tmp_path / "compare.html", page)
-    report = open_report(browser, path, drawn="#by-bias")
+    report = open_report(browser, path, drawn="#by-coverage")
     report.page.screenshot(path=OUT / "compare-report.png", full_page=True)
     axes = report.page.evaluate(
         "() => { const l = document.getElementById('by-mre').layout; return [l.xaxis.type, l.yaxis.type]; }"
     )
     assert axes == ["log", "log"]
+    for chart in ("by-bias", "by-coverage"):
+        ticks = report.page.locator(f"#{chart} .ytick text").all_text_contents()
+        assert len(ticks) == len(set(ticks)) > 2, ticks
+    assert report.page.evaluate(TRACE, ["by-mae", 1])["y"] == pytest.approx([0.1] * 3)
     best = report.page.evaluate(TRACE, ["by-mre", 1])
     assert (best["name"], best["x"]) == ("best", [0.1, 0.3, 1.0])
     assert best["y"] == pytest.approx([1.0, 1 / 3, 0.1])

@@ -28,7 +28,7 @@ from shoal.release.report.page import asset, fill, local_times, plotly_js, scrip
 from shoal.release.report.payload import day_ticks, slot_label, slot_word
 from shoal.release.report.tables import text
 
-FIGURES = ("mre", "pc", "emd_m", "bias")
+FIGURES = ("mre", "pc", "emd_m", "bias", "mae", "coverage")
 SCRIPTS = ("format.js", "plot.js", "compare.js")
 RAW_BANNER = "Owner's eyes only: contains figures computed on raw data. Do not publish."
 SIMULATED_BANNER = "Computed on a simulated city: nothing here comes from private data."
@@ -59,7 +59,7 @@ class ComparedSlots:
 
 @dataclass(frozen=True, kw_only=True)
 class CompareReportInputs:
-    """`rows`: method, epsilon, mre, pc, emd_m, bias; a repeated (method, epsilon) is averaged.
+    """`rows`: method, epsilon, mre, pc, emd_m, bias, mae, coverage; a repeated (method, epsilon) is averaged.
 
     Missing or None figures are left out of the charts. Other columns are not looked at.
     """
@@ -160,7 +160,7 @@ def _bad_row(received: list[str]) -> PlanError:
     return PlanError(
         "compare-row",
         f"a row needs a method and an epsilon above 0; got {', '.join(received) or 'an empty row'}.",
-        "Write rows like {method, epsilon, mre, pc, emd_m, bias}.",
+        "Write rows like {method, epsilon, mre, pc, emd_m, bias, mae, coverage}.",
     )
 
 

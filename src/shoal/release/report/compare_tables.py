@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from shoal.release.report.tables import metres, number, percent, table, text
+from shoal.release.report.tables import metres, number, people, percent, table, text
 
 if TYPE_CHECKING:
     from shoal.release.report.compare import ComparedMethod, ComparedPoint
@@ -46,12 +46,15 @@ def figures_table(points: list[ComparedPoint], names: list[str], unsound: set[st
         "Correlation (PC)",
         "EMD",
         "Bias of the total",
+        "Off by (people)",
+        "Covered",
         "Runs",
     ]
     place = {name: i for i, name in enumerate(names)}
     rows = []
     for point in sorted(points, key=lambda point: (point.epsilon, place[point.method])):
         mre, pc, emd, bias = (point.mean[name] for name in ("mre", "pc", "emd_m", "bias"))
+        mae, coverage = point.mean["mae"], point.mean["coverage"]
         rows.append(
             [
                 number(point.epsilon),
@@ -60,6 +63,8 @@ def figures_table(points: list[ComparedPoint], names: list[str], unsound: set[st
                 NOTHING if pc is None else f"{pc:.3f}",
                 NOTHING if emd is None else metres(emd),
                 NOTHING if bias is None else percent(bias, signed=True),
+                NOTHING if mae is None else people(mae),
+                NOTHING if coverage is None else percent(coverage),
                 number(point.repetitions),
             ]
         )

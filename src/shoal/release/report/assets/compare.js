@@ -2,11 +2,16 @@
 
 const EPSILON = "Epsilon the method was set at (smaller: more noise)";
 const CHARTS = [
-  ["mre", "Mean relative error (%)", { tickformat: ",.0%" }, ",.1%"],
+  ["mre", "Mean relative error (%)", {}, ",.1%"],
   ["pc", "Pearson correlation", { rangemode: "normal" }, ".3f"],
   ["emd_m", "EMD (metres)", {}, ",.0f"],
-  ["bias", "Bias of the total (%)", { rangemode: "normal", tickformat: "+,.1~%", zeroline: true }, "+,.2%"],
+  ["bias", "Bias of the total (%)", { rangemode: "normal", zeroline: true }, "+,.2%"],
+  ["mae", "Off by (people per zone and slot)", {}, ",.1f"],
+  ["coverage", "Covered (%)", { rangemode: "normal" }, ",.1%"],
 ];
+const SHARES = new Set(["mre", "bias", "coverage"]);
+const WIDE = new Set(["mre", "emd_m", "mae"]);  // may differ by decades
+const TICKS = 10;  // no more than about so many on an axis
 const DASHES = ["solid", "dash", "dashdot", "longdash"];
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star"];
 const LOG_FROM = 25;  // a log chart where the worst is this many times the best
@@ -37,12 +42,22 @@ function epsilonChart(compared, styles, [key, yTitle, yaxis, format]) {
   const epsilons = [...new Set(lines.flatMap((line) => line.epsilon))].sort((a, b) => a - b);
   const traces = lines.map((line) => epsilonTrace(line, key, styles.get(line.method), format));
   const pad = epsilons.length > 1 ? 0.06 * Math.log10(epsilons.at(-1) / epsilons[0]) : 0.3;
-  const scaled = key === "mre" || key === "emd_m" ? logWhereWide(lines.flatMap((line) => line[key].mean), yTitle, key === "mre") : { title: yTitle };
+  const scaled = WIDE.has(key) ? logWhereWide(lines.flatMap((line) => line[key].mean), yTitle, key === "mre") : { title: yTitle };
   plot(`by-${key}`, traces, layout(EPSILON, scaled.title, {
     hovermode: "closest",
     xaxis: { type: "log", tickvals: epsilons, ticktext: epsilons.map(String), range: [Math.log10(epsilons[0]) - pad, Math.log10(epsilons.at(-1)) + pad] },
-    yaxis: { ...yaxis, ...scaled.axis },
+    yaxis: { ...yaxis, ...shareTicks(lines, key), ...scaled.axis },
   }));
+}
+
+// Percent with as many decimals as tell neighbouring ticks apart.
+function shareTicks(lines, key) {
+  if (!SHARES.has(key)) return {};
+  const drawn = lines.flatMap((line) => [...line[key].least, ...line[key].most]).filter((value) => value !== null);
+  if (key !== "coverage") drawn.push(0);
+  const span = 100 * (Math.max(...drawn) - Math.min(...drawn)) || 1;
+  const decimals = Math.min(Math.max(Math.ceil(-Math.log10(span / TICKS)), 0), 4);
+  return { tickformat: `${key === "bias" ? "+" : ""},.${decimals}%` };
 }
 
 // A log axis where the largest value is far above the smallest, and none is 0.
