@@ -239,6 +239,7 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
         "method best",
         "all visits, once per user, place and slot",
         "rho = 0.02435597:",
+        "the course over the slots of all zones together",
         "efpag",
         "for about 400 users",
         "120 zones",
@@ -252,6 +253,7 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
     told = json.loads(out)
     sigma = told["public"]["noise_scale_people"]
     assert told["expected_error"]["mean_absolute"] == pytest.approx(sigma * (2 / np.pi) ** 0.5)
+    assert told["spends"][-1]["pays_for"] == "the count of every zone and slot"
     assert ledger.state().population("town").spent_nano == 0
     assert not (tmp_path / "release").exists()
     assert not (tmp_path / "owner").exists()

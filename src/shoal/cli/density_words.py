@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from shoal.flows.density import DensityResult
     from shoal.flows.expected import ExpectedError
     from shoal.flows.prepare import PreparedDensity
+    from shoal.privacy.accounting import Loss
     from shoal.privacy.ledger import Ledger, Population
 
 COUNTS = (10, 100, 1000)  # people in a zone and slot, to show what the noise means
@@ -168,17 +169,17 @@ def _bound(prepared: PreparedDensity) -> str:
 def _price(prepared: PreparedDensity, population: Population | None) -> list[tuple[str, str]]:
     """Every named spend, what the ledger would be charged, and what is left there."""
     from shoal.errors import LedgerError
+    from shoal.flows.method_words import SPENDS
     from shoal.privacy.ledger.amounts import cost_nano, show_nano
 
     loss = prepared.mechanism.loss()
     pure = loss.pure_epsilon_nano is not None
     parts = [
-        f"{name} {show_nano(spend.pure_epsilon_nano or 0 if pure else spend.rho_nano)}"
+        (f"  {name}", f"{_nano(spend, pure):<11}  {SPENDS.get(name, '')}")
         for name, spend in prepared.mechanism.spends()
     ]
-    whole = show_nano(loss.pure_epsilon_nano or 0 if pure else loss.rho_nano)
     unit = "epsilon, pure" if pure else "rho"
-    lines = [("spends", f"{unit} = {whole}" + (f": {', '.join(parts)}" if len(parts) > 1 else ""))]
+    lines = [("spends", f"{unit} = {_nano(loss, pure)}: in these parts"), *parts]
     if population is None:
         return lines
     try:
@@ -188,6 +189,12 @@ def _price(prepared: PreparedDensity, population: Population | None) -> list[tup
     left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
     budget = f"{charged}{population.currency} = {left} left of {limit}"
     return [*lines, (f'budget of "{prepared.plan.population}"', budget)]
+
+
+def _nano(loss: Loss, pure: bool) -> str:
+    from shoal.privacy.ledger.amounts import show_nano
+
+    return show_nano(loss.pure_epsilon_nano or 0 if pure else loss.rho_nano)
 
 
 def _obstacles(prepared: PreparedDensity, population: Population | None) -> list[str]:

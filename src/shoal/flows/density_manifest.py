@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.flows.method import DensityMechanism
+from shoal.flows.method_words import SPENDS
 from shoal.privacy.accounting import NANO
 from shoal.release.density_files import FILES
 from shoal.release.manifest import Manifest
@@ -34,10 +35,10 @@ def density_manifest(prepared: PreparedDensity, *, reproducible: bool) -> Manife
 
 
 def spends_of(mechanism: DensityMechanism) -> list[dict]:
-    """Each named step with what it costs, in order."""
+    """Each named step with what it buys and what it costs, in order."""
     listed = []
     for name, loss in mechanism.spends():
-        spend = {"name": name, "mechanism": mechanism.name, "rho": loss.rho}
+        spend = {"name": name, "pays_for": SPENDS.get(name, ""), "mechanism": mechanism.name, "rho": loss.rho}
         if loss.pure_epsilon_nano is not None:
             spend["epsilon"] = loss.pure_epsilon_nano / NANO
         listed.append(spend)

@@ -6,6 +6,20 @@ import math
 from typing import Any
 
 Z95 = 1.959964
+# What each named spend buys: for the dry run, the manifest and the owner's report, and as in docs/methods.md.
+SPENDS = {
+    "users": "the number of users, where it was not declared; picks the method's constants",
+    "visits": "the number of all visits in the zones, which the counts are scaled to",
+    "active": "that number again with very active users cut less; used where it is clearly larger",
+    "city": "the course over the slots of all zones together",
+    "regions": "groups of near zones: which courses over time there are in the city",
+    "zones": "the zones themselves, in the courses that the regions showed",
+    "kept": "the number of visits that were kept, so how much the counts are scaled up",
+    "counts": "the count of every zone and slot",
+    "totals": "the total of every cell, by which cells with few visits are joined into clusters",
+    "select": "how many waves are kept of each course over the slots",
+    "coefficients": "the waves that were kept: the courses over the slots",
+}
 POST = (
     "Then negative counts were removed in a way that keeps each slot's total where that is above zero: "
     "the same amount was taken off every zone of a slot and what fell below zero was set to zero. So "

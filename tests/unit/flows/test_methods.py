@@ -1,6 +1,7 @@
 """Every method keeps the contract: it builds within its budget, says its spends and words, and finishes."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,9 +42,19 @@ def test_a_method_spends_its_budget_and_no_more(world, name):
     assert compose(spend for _, spend in mechanism.spends()) == loss
     spent = loss.pure_epsilon_nano if method.pure else loss.rho_nano
     assert 0.99 * budget.left < spent <= budget.left
-    assert [set(each) >= {"name", "mechanism", "rho"} for each in spends_of(mechanism)]
+    assert all({"name", "mechanism", "rho"} <= set(each) for each in spends_of(mechanism))
     with pytest.raises(GuaranteeError):
         check_spends(mechanism, Budget(budget.left * 9 // 10, budget.pure))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_spend_says_what_it_pays_for(world, name):
+    method = METHODS[name]
+    budget = Budget.of(0.7, None if method.pure else 1e-6)
+    page = (Path(__file__).parents[3] / "docs" / "methods.md").read_text("utf-8")
+    for each in spends_of(method.build(budget, world.counting.setting, MethodOptions())):
+        assert each["pays_for"]
+        assert f"| {each['name']} | {each['pays_for']} |" in page  # the page has the words of the code
 
 
 @pytest.mark.parametrize("name", METHODS | COMPARATORS)

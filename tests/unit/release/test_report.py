@@ -42,7 +42,14 @@ def report_inputs(zones: Zones, slots: int = 48, **changes) -> DensityReportInpu
         "manifest": {
             "guarantee": {"epsilon": 1.0, "delta": 1e-6, "rho": 0.0183, "unit": "user"},
             "public": {"ell": 30, "window": {"slots": slots}},
-            "spends": [{"name": "counts", "mechanism": "DensityGaussian", "rho": 0.0183}],
+            "spends": [
+                {
+                    "name": "counts",
+                    "pays_for": "the count of every slot",
+                    "mechanism": "DensityGaussian",
+                    "rho": 0.0183,
+                }
+            ],
             "population": "town-7",
         },
         "zones": zones,
@@ -274,3 +281,10 @@ def test_figures_already_computed_are_used():
     known = density_utility(inputs.exact, inputs.exact, inputs.low, inputs.high)
     payload = payload_of(density.density_report_html(report_inputs(square_zones(["a", "b"]), utility=known)))
     assert payload["byZone"]["mae"] == [0, 0]
+
+
+def test_each_spend_stands_with_what_it_pays_for():
+    spends = tables.spends_table(report_inputs(square_zones(["a"])).manifest)
+    assert "<th>pays for</th>" in spends
+    assert "<td>counts</td><td>the count of every slot</td>" in spends
+    assert '<td class="num">0.0183</td>' in spends

@@ -243,7 +243,8 @@ def spends_table(manifest: dict[str, Any]) -> str:
         return '<p class="empty">The manifest lists no spends.</p>'
     columns = list(dict.fromkeys(key for spend in spends for key in spend))
     rows = [[_short(spend.get(key, "")) for key in columns] for spend in spends]
-    return table([_words(column) for column in columns], rows)
+    amounts = columns.index("rho") if "rho" in columns else None
+    return f'<div class="whole-names">{table([_words(column) for column in columns], rows, amounts)}</div>'
 
 
 def plan_table(manifest: dict[str, Any]) -> str:
