@@ -73,10 +73,13 @@ def test_methods_for_comparison_only_show_what_they_truly_promise(ledger, comman
 
 def test_one_repetition_is_said_to_be_little(ledger, tmp_path, command):
     flags = ["--method", "gaussian", "--users", "300", "--epsilon", "1"]
-    for repetitions, said in (("1", True), ("2", False)):
+    for repetitions, said in (("1", True), ("2", False)):  # and the error is in percent, as on the page
         code, out, _ = command("density", "compare", *flags, "--repetitions", repetitions)
         assert code == 0
         assert ("may be chance. `--repetitions 10`" in out) == said
+        row = next(line.split() for line in out.splitlines() if line.split()[:2] == ["1", "gaussian"])
+        (mean,) = json.loads((tmp_path / "comparison" / "compare.json").read_text())["means"]
+        assert row[2] == f"{100 * mean['mre']:,.1f}%"
         assert ("may be chance" in (tmp_path / "comparison" / "compare.html").read_text()) == said
 
 

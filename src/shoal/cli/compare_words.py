@@ -39,12 +39,13 @@ def print_comparison(told: dict[str, Any], page: Path, figures: Path, as_json: b
 
 
 FIGURES = (
-    "MRE: mean relative error. corr.: correlation over the slots of a zone. EMD: how far the average person "
-    "is moved on the map. off by: people per zone and slot. covered: true counts in their 95 % interval.\n"
+    "MRE: mean relative error, in % of the true count. corr.: correlation over the slots of a zone. EMD: how "
+    "far the average person is moved on the map. bias: of the total, in % of it. off by: people per zone and "
+    "slot. covered: true counts in their 95 % interval.\n"
 )
 HEADINGS = ("MRE", "corr.", "EMD m", "bias", "off by", "covered")
 FORMS = {
-    "mre": ".3f",
+    "mre": ",.1%",
     "pc": ".3f",
     "emd_m": ",.0f",
     "bias": "+.1%",
