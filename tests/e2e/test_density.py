@@ -242,6 +242,7 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
         "the course over the slots of all zones together",
         "efpag",
         "for about 400 users",
+        "visits per user and week (the mean that was counted in those cities;",
         "120 zones",
         "168 slots",
         "One user",

@@ -64,7 +64,8 @@ def _assumed(users: int | None, setting: Setting, methods: list[ExpectedMethod])
         "error: mean over zones and slots, after post-processing, against the true counts; approximate, "
         "fitted on simulated cities at ell 30 (nine of ten "
         f"there lie within a factor of {min(off):.2g} to {max(off):.2g}, by method). Assumed: "
-        f"{VISITS_PER_WEEK:g} visits per user and week, so {mean_count(users, setting):,.3g} people per zone "
-        "and slot on average. `shoal density compare` measures it on a simulated city on your zones. Pure "
+        f"{VISITS_PER_WEEK:g} visits per user and week (the mean that was counted in those cities; `compare` "
+        f"shows the number its city is set to), so {mean_count(users, setting):,.3g} people per zone and "
+        "slot on average. `shoal density compare` measures it on a simulated city on your zones. Pure "
         "methods cost a larger rho at the same epsilon."
     )

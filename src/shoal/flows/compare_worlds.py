@@ -71,7 +71,7 @@ def simulated_world(
     geography, events = simulate_in_memory(preset, clock, seed=seed, geography=geography)
     said.append(
         f"Each user makes about {preset.visits_mean:g} visits a week (standard deviation "
-        f"{preset.visits_sd:g}), as in the simulated city `{preset.name}`. Your people may differ."
+        f"{preset.visits_sd:g}): what the simulated city `{preset.name}` is set to. Your people may differ."
     )
     counting = Counting(
         engine or DuckEngine(),
