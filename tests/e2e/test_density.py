@@ -178,7 +178,7 @@ def test_the_release_is_committed_published_and_verified(city, tmp_path, ledger,
     ]
     spent = ledger.state().population("town").spent_nano
     assert spent == sum(round(spend["rho"] * 1e9) for spend in manifest["spends"])
-    assert "seen at several places within a slot counts at each" in (
+    assert "- A count is of users seen in the zone during the slot. A user seen at several places within" in (
         tmp_path / "release" / "README.md"
     ).read_text().replace("\n", " ")
     for path in [tmp_path / "release", *(tmp_path / "release").iterdir()]:

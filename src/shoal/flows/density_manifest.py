@@ -66,18 +66,21 @@ def public_parameters(prepared: PreparedDensity) -> dict:
 
 
 def how_to_read(prepared: PreparedDensity) -> str:
-    """For the recipient: what a count is, how large the noise is."""
+    """For the recipient, as a list in Markdown: what a count is, how large the noise is."""
     plan, sites, bound = prepared.plan, prepared.geography.sites, _bound(prepared)
     ell, unit = bound.get("ell"), plan.unit
-    spread = "" if sites is None else f" Visits were seen at {sites.count} sites and shared out by area."
-    return (
+    points = [
         f"A count is of {unit}s seen in the zone during the slot. A {unit} seen at several places within a "
-        f"slot counts at each; a {unit} at one place counts once, however many events there are. Counted are "
-        f"the {unit}s in the owner's records, not all people.{spread} "
-        + ("" if ell is None else _sample(unit, ell, visits_cap(prepared.mechanism)))
-        + prepared.method.reading(prepared.mechanism)
-        + ("" if plan.unit == "user" else f" The columns called `people` count {plan.unit}s, not persons.")
-    )
+        f"slot counts at each; a {unit} at one place counts once, however many events there are.",
+        f"Counted are the {unit}s in the owner's records, not all people.",
+    ]
+    if unit != "user":
+        points.append(f"The columns called `people` count {unit}s, not persons.")
+    if sites is not None:
+        points.append(f"Visits were seen at {sites.count} sites and shared out by area.")
+    if ell is not None:
+        points += _sample(unit, min(ell, prepared.clock.slots), visits_cap(prepared.mechanism))
+    return "\n".join(f"- {point}" for point in (*points, *prepared.method.reading(prepared.mechanism)))
 
 
 def visits_cap(mechanism: DensityMechanism) -> int | None:
@@ -85,15 +88,15 @@ def visits_cap(mechanism: DensityMechanism) -> int | None:
     return getattr(mechanism, "cap", None) if "visits" in dict(mechanism.spends()) else None
 
 
-def _sample(unit: str, ell: int, cap: int | None) -> str:
-    kept = f"Of each {unit} at most one visit per slot and {ell} in the window were kept, chosen at random, "
+def _sample(unit: str, ell: int, cap: int | None) -> list[str]:
+    kept = f"Of each {unit} at most one visit per slot and {ell} in the window were kept, chosen at random"
     if cap is None:
-        return kept + "so the counts are low by what that leaves out. "
-    return kept + (
-        "and the counts were scaled up to the number of all visits, which was released with noise of its own "
-        f"(a {unit} enters it with at most {cap}). Zones where {unit}s hurry from place to place stay "
-        "somewhat low, others somewhat high. "
-    )
+        return [f"{kept}, so the counts are low by what that leaves out."]
+    return [
+        f"{kept}, and the counts were scaled up to the number of all visits, which was released with noise "
+        f"of its own (a {unit} enters it with at most {cap}).",
+        f"Zones where {unit}s hurry from place to place stay somewhat low, others somewhat high.",
+    ]
 
 
 def _bound(prepared: PreparedDensity) -> dict:

@@ -54,7 +54,7 @@ class Method:
     build: Callable[[Budget, Setting, MethodOptions], Any]  # a DensityMechanism, or a comparator
     finish: Callable[[Any, Setting, MethodOptions], DensityEstimate]
     describe: Callable[[Any], Mapping[str, Any]] = lambda mechanism: mechanism.describe()  # for the manifest
-    reading: Callable[[Any], str] = lambda mechanism: mechanism.reading()  # for the recipient: what was done
+    reading: Callable[[Any], tuple[str, ...]] = lambda mechanism: ()  # for the recipient, point by point
     noise: Callable[[Any], NoiseOfCount] | None = None  # of a mechanism; None: no formula
     set_by_epsilon: bool = True  # False: a comparator whose noise does not follow from any epsilon
     uses: tuple[str, ...] = ()  # of ell, cap, nights and users: those that shape this method's output

@@ -12,7 +12,7 @@ from shoal.release.manifest import Manifest
 def recipient_readme(manifest: Manifest, columns: Mapping[str, Mapping[str, str]], extra: str = "") -> str:
     """Markdown rendered from the manifest; `columns` maps a file to its columns and their meaning.
 
-    `extra` is the part only the flow knows: how large the noise is and how to read it.
+    `extra` is the part only the flow knows, in Markdown: how large the noise is and how to read it.
     """
     parts = [
         f"# Release of {manifest.population}",

@@ -71,7 +71,9 @@ def test_a_method_gives_people_in_intervals(world, name):
     assert ((made.low <= made.people) & (made.people <= made.high)).all()
     if method.kind == "release":
         json.dumps(dict(method.describe(mechanism)))
-        assert len(method.reading(mechanism)) > 100
+        points = method.reading(mechanism)
+        assert len(points) > 2
+        assert all(30 < len(point) < 500 and point.endswith(".") for point in points)
     else:
         assert not hasattr(mechanism, "loss")
         assert mechanism.user_epsilon() > 0
