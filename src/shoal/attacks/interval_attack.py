@@ -1,7 +1,7 @@
 """Which bits the answers to interval counts give away: an attack, or an owner's audit afterwards.
 
-It looks at answers. Never decide with it whether to answer: the refusal itself would then tell something of the data. The auditor
-that may decide is in `interval_audit.py`.
+It looks at answers. Never decide with it whether to answer: the refusal itself would then tell something of
+the data. The auditor that may decide is in `interval_audit.py`.
 
 The data sets consistent with the answers are the integer points of 0 <= x <= 1, Qx = c. Q has consecutive
 ones in its rows, so it is totally unimodular and every vertex is one of them (survey, eq. 2): one linear

@@ -1,0 +1,84 @@
+"""`shoal attack reconstruct`: a log of queries, the hospital example, the demonstration, bad logs."""
+
+import json
+import stat
+
+import pytest
+
+HOSPITAL = [
+    {"zones": ["hospital"], "slots": [0, 1, 2], "answer": 40},
+    {"zones": ["hospital"], "slots": [0, 1, 2], "except": ["L1", "L2"], "answer": 39},
+    {"zones": ["hospital", "park"], "slots": [0], "answer": 21},
+    {"zones": ["park"], "slots": [0], "answer": 6},
+    {"zones": ["hospital"], "slots": [1, 2], "answer": 25},
+]
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "queries.jsonl"
+    path.write_text("\n".join(json.dumps(each) for each in HOSPITAL) + "\n")
+    return path
+
+
+def test_a_log_is_attacked(log, tmp_path, command):
+    code, out, err = command("attack", "reconstruct", log, "--out", tmp_path / "owner", "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert told["disclosed"] == [{"zone": "hospital", "slot": 0}, {"zone": "park", "slot": 0}]
+    pairs = [(each["plus"], each["minus"]) for each in told["differences"]]
+    assert ([1], [2]) in pairs  # section 1.1.2
+    assert ([3], [4]) in pairs
+    john = next(each for each in told["differences"] if each["plus"] == [1] and each["minus"] == [2])
+    assert (john["of"], john["except"]) == ("people", ["L1", "L2"])
+    counts = {(each["zone"], each["slot"]): each["count"] for each in told["counts"]}
+    assert counts["hospital", 0] == 15
+    assert counts["park", 0] == 6
+    path = tmp_path / "owner" / "attack-reconstruct.json"
+    assert json.loads(path.read_text())["disclosed"] == told["disclosed"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    code, out, err = command("attack", "reconstruct", log, "--out", tmp_path / "owner")
+    assert (code, err) == (0, "")
+    assert "query 1 - query 2 counts only those of L1, L2, in 3 cells" in out
+
+
+def test_the_demonstration_recovers_bits_only_without_noise(command):
+    shares = []
+    for more in ([], ["--epsilon", "1"]):
+        flags = ["--demo", "--bits", "200", "--queries", "800", *more]
+        code, out, _ = command("attack", "reconstruct", *flags, "--json")
+        assert code == 0
+        shares.append(json.loads(out)["share_recovered"])
+    assert shares[0] == 1
+    assert shares[1] < 0.65
+    code, out, _ = command("attack", "reconstruct", *flags)
+    assert "No adversary can expect more than 73.1%" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "log-empty"),
+        ("{", "line 1 of the query log is not JSON"),
+        ("[1]", "not an object"),
+        ('{"zones": ["A"]}', "needs slots"),
+        ('{"zones": [], "slots": [1]}', "needs zones"),
+        ('{"zones": ["A"], "slots": [-1]}', "whole numbers from 0"),
+        ('{"zones": ["A"], "slots": [1]}\n{"zones": ["A"], "slots": [1], "answer": "x"}', "line 2"),
+        ('{"zones": ["A"], "slots": [1], "anwser": 3}', 'unknown key "anwser"'),
+        ('{"zones": ["A"], "slots": [1], "answer": NaN}', "not finite"),
+    ],
+)
+def test_bad_logs_are_named(tmp_path, command, text, said):
+    path = tmp_path / "queries.jsonl"
+    path.write_text(text)
+    code, _, err = command("attack", "reconstruct", path, "--out", tmp_path / "owner")
+    assert code == 3
+    assert said in err
+    assert not (tmp_path / "owner").exists()
+
+
+def test_a_log_or_the_demonstration_is_needed(command, tmp_path):
+    assert command("attack", "reconstruct")[0] == 2
+    code, _, err = command("attack", "reconstruct", tmp_path / "none.jsonl")
+    assert (code, "log-file" in err) == (3, True)
