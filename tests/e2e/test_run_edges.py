@@ -148,3 +148,25 @@ def test_more_visits_than_slots_are_noted_and_change_nothing(town, command, meth
     code, out, _ = command(*town.arguments())
     assert code == 0
     assert (words in out) == noted
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "window"),
+    [
+        ("2026-03-02", "2026-03-03", "2026-03-02 to 2026-03-03"),
+        ("2026-03-02T06:00", "2026-03-03", "2026-03-02 06:00 to 2026-03-03 00:00"),
+        ("2026-03-02T06:00", "2026-03-02T10:30", "2026-03-02 06:00 to 2026-03-02 10:30"),
+    ],
+)
+def test_the_ledger_says_which_hours_and_whose_report(town, command, start, end, window):
+    town.flags |= {"--method": "gaussian", "--start": start, "--end": end, "--slot-minutes": 30}
+    assert command(*town.arguments())[0] == 0
+    assert command(*town.arguments(), "--seed", "3", "--owner", town.folder / "tried")[0] == 0
+    population = open_ledger().state().population("town")
+    what = f"density, gaussian, {window}"
+    assert [spend.what for spend in population.spends] == [what]
+    assert [note["what"] for note in population.notes] == [
+        f"owner's report with exact counts, on release: {what}",
+        f"seeded, not for publication: {what}",
+        f"owner's report with exact counts, on seeded-3: {what}",
+    ]

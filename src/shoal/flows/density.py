@@ -183,7 +183,7 @@ def _release(making: DensityBuild, ledger: Ledger) -> Committed:
         loss=prepared.mechanism.loss(),
         key=prepared.key(),
         out=Path(plan.out),
-        what=f"density, {plan.method}, {prepared.clock.start:%Y-%m-%d} to {prepared.clock.end:%Y-%m-%d}",
+        what=prepared.what(),
     )
     preflight(ledger, request, density_manifest(prepared, reproducible=False))
     if ledger.find(plan.population, request.key) is None:
@@ -194,11 +194,11 @@ def _release(making: DensityBuild, ledger: Ledger) -> Committed:
 
 def _experiment(making: DensityBuild, ledger: Ledger, owner: Path) -> Committed:
     """A seeded run: to the owner's folder, without a spend, marked in manifest and ledger."""
-    plan = making.prepared.plan
+    plan, what = making.prepared.plan, making.prepared.what()
     noise = SeededNoise(plan.seed or 0)
     making.check()
     out = owner / f"seeded-{plan.seed}"
-    ledger.disclose(plan.population, "seeded density, not for publication", str(out))  # before it is seen
+    ledger.disclose(plan.population, f"seeded, not for publication: {what}", str(out))  # before it is seen
     tuned = ledger.is_tuned(plan.population)
     path = write_for_owner(out, lambda folder: replace(making(folder, noise), tuned_on_private_data=tuned))
     return Committed(path=path, manifest_sha256=sha256_file(path / "manifest.json"), reused=False)

@@ -28,8 +28,9 @@ NEGATIVE = (
 )
 INTERVAL = (
     "`people_low` and `people_high` are the ends of the 95 % interval around the noisy count, before "
-    "negative counts were removed, scaled up with it and cut at zero. They also hold the noise of the scaling and the "
-    "chance of which visits were kept, but not that zones differ in what the bound leaves out."
+    "negative counts were removed, scaled up with it and cut at zero. They also hold the noise of the "
+    "scaling and the chance of which visits were kept, but not that zones differ in what the bound leaves "
+    "out."
 )
 SHARED = "Noise is shared by the slots of a zone: sums over slots do not average it out."
 

@@ -48,9 +48,9 @@ def write_owner_report(
         title=f"Density of {prepared.plan.population}",
         utility=utility,
     )
-    ledger.disclose(
-        prepared.plan.population, "owner's report with exact counts", str(path)
-    )  # before it is seen
+    name = made.path.name if made.path.name.isprintable() else ascii(made.path.name)
+    seen = f"owner's report with exact counts, on {name}: {prepared.what()}"
+    ledger.disclose(prepared.plan.population, seen, str(path))  # before it is seen
     _keep_earlier(path, made)
     write_density_report(path, inputs)
     figures: dict = {"manifest_sha256": made.manifest_sha256}

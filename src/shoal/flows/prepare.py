@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields
+from datetime import time
 from pathlib import Path
 
 from shoal.errors import GuaranteeError
@@ -85,6 +86,12 @@ class PreparedDensity:
     options: MethodOptions
     mechanism: DensityMechanism
     guarantee: Guarantee
+
+    def what(self) -> str:
+        """The release in a line, for the ledger: method and window, with hours where days are not whole."""
+        ends = self.clock.start, self.clock.end
+        form = "%Y-%m-%d" if all(end.time() == time.min for end in ends) else "%Y-%m-%d %H:%M"
+        return f"density, {self.method.name}, {ends[0]:{form}} to {ends[1]:{form}}"
 
     def notes(self) -> list[str]:
         """What the owner should know of the settings before the run; none of it stops it."""
