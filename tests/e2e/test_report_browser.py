@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import shapely
+from plotly.colors import sequential, unlabel_rgb
 
 from shoal.release.report import (
     CompareReportInputs,
@@ -226,6 +227,13 @@ def _errors_are_drawn(report: OpenReport) -> None:
         empty, small, large = (report.colour(c, r, map_id) for c, r in ((0, 0), (2, 0), (4, 4)))
         assert max(empty[:3]) - min(empty[:3]) < 20
         assert sum(small[:3]) < sum(large[:3])
+    # A correlation has its colour on a fixed scale from 0 to 1, whatever the other zones have.
+    stops = [unlabel_rgb(stop) for stop in reversed(sequential.YlOrBr[1:])]
+    for column, row in ((2, 0), (4, 4)):
+        zone = row * SIDE + column
+        place = np.corrcoef(town.exact[zone], town.released[zone])[0, 1] * (len(stops) - 1)
+        wanted = [np.interp(place, range(len(stops)), part) for part in zip(*stops, strict=True)]
+        assert report.colour(column, row, "map-pearson")[:3] == pytest.approx(wanted, abs=4)
     report.page.locator("#map-mre").scroll_into_view_if_needed()
     box = report.page.locator("#map-mre").bounding_box()
     x, y = report.page.evaluate("() => window.middle(3, 1, 'map-mre')")

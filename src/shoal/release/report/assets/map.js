@@ -39,7 +39,8 @@ function colourScales(colours) {
     table: colourTable(colours.difference.stops), end: differenceEnd, most: colours.difference.most, signed: true,
     place: (value) => share(value + differenceEnd, 2 * differenceEnd),
   };
-  // Errors are linear, and pale where they are small. A correlation below 0 is as bad as none.
+  // Errors are linear, and pale where they are small. Correlations have a fixed scale, the same in every
+  // report, not one stretched to the zones at hand; below 0 is as bad as none.
   const mreEnd = roundEnd(colours.mre.end, ERROR_TICKS);
   const mreScale = {
     table: colourTable(colours.mre.stops), end: mreEnd, most: colours.mre.most, signed: false, words: percent,
