@@ -32,6 +32,7 @@ class Outcome:
     inference: str
     divergence: np.ndarray = field(repr=False)  # float64 [users]: mean Jensen-Shannon divergence
     distance: np.ndarray = field(repr=False)  # float64 [users]: mean of its root
+    seen: np.ndarray = field(repr=False)  # float64 [users]: divergence in slots with a visit; nan: none
     localization: dict[str, np.ndarray] = field(repr=False)  # reading -> 1 - F1, float64 [users]
     divergence_by_slot: np.ndarray = field(repr=False)  # float64 [slots], mean over users
     localization_by_slot: dict[str, np.ndarray] = field(repr=False)  # 1 - F1 of all users together
@@ -106,17 +107,17 @@ class _Run:
             ranked = Ranking.of(rows, self.truth.rois, place_in_order) if "max_roi" in inferences else None
             return rows, ranked
 
-        def one(slot: int) -> tuple[int, dict[str, SlotResult], np.ndarray]:
+        def one(slot: int) -> tuple[int, dict[str, SlotResult], np.ndarray, np.ndarray]:
             rows, ranked = prepared(prior.key(slot))
             true = self.truth.rows(self.periods.split + slot)
             counts = self.slots[slot]
             found = {each: infer_slot(each, true, rows, counts, self.order, ranked) for each in inferences}
-            return slot, found, np.diff(true.first)
+            return slot, found, np.diff(true.first), true.roi[true.first[:-1]] != self.truth.null
 
         with ThreadPoolExecutor(self.threads) as pool:
-            for done, (slot, found, actual) in enumerate(pool.map(one, range(len(self.slots)))):
+            for done, (slot, found, actual, seen) in enumerate(pool.map(one, range(len(self.slots)))):
                 for each, result in found.items():
-                    sums[each].add(slot, result, actual)
+                    sums[each].add(slot, result, actual, seen)
                 if self.tell:
                     self.tell(prior.name, done + 1, len(self.slots))
         readings = ("all",) if prior.name in ASSIGNMENT else READINGS
@@ -131,15 +132,18 @@ class _Sums:
         self.divergence, self.distance = np.zeros(users), np.zeros(users)
         self.hits, self.predicted = (np.zeros((users, 2), np.int64) for _ in range(2))
         self.actual = np.zeros(users, np.int64)
+        self.seen, self.seen_slots = np.zeros(users), np.zeros(users, np.int64)
         self.by_slot = np.zeros(slots)
         self.f1_by_slot = np.zeros((slots, 2))
 
-    def add(self, slot: int, result: SlotResult, actual: np.ndarray) -> None:
+    def add(self, slot: int, result: SlotResult, actual: np.ndarray, seen: np.ndarray) -> None:
         self.divergence += result.divergence
         self.distance += np.sqrt(result.divergence)
         self.hits += result.hits
         self.predicted += result.predicted
         self.actual += actual
+        self.seen += result.divergence * seen
+        self.seen_slots += seen
         self.by_slot[slot] = result.divergence.mean()
         whole = result.predicted.sum(axis=0) + actual.sum()
         self.f1_by_slot[slot] = 2 * result.hits.sum(axis=0) / whole
@@ -154,6 +158,9 @@ class _Sums:
             inference=inference,
             divergence=self.divergence / self.slots,
             distance=self.distance / self.slots,
+            seen=np.divide(
+                self.seen, self.seen_slots, out=np.full(len(self.seen), np.nan), where=self.seen_slots > 0
+            ),
             localization={name: 1.0 - f1[:, i] for name, i in at.items()},
             divergence_by_slot=self.by_slot,
             localization_by_slot={name: 1.0 - self.f1_by_slot[:, i] for name, i in at.items()},

@@ -1,6 +1,7 @@
 """The inference framework against a dense one that follows the paper's algorithms line by line."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -99,7 +100,11 @@ def errors(table, posterior, reading):
     precision, recall = hits / said.sum(axis=(1, 2)), hits / truth.sum(axis=(1, 2))
     with np.errstate(invalid="ignore"):
         f1 = np.where(hits > 0, 2 * precision * recall / (precision + recall), 0.0)
-    return divergence.mean(axis=1), np.sqrt(np.maximum(divergence, 0)).mean(axis=1), 1 - f1
+    seen = np.where(truth[:, PLACES], np.nan, divergence)
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # who is never seen has no mean
+        when_seen = np.nanmean(seen, axis=1)
+    return divergence.mean(axis=1), np.sqrt(np.maximum(divergence, 0)).mean(axis=1), 1 - f1, when_seen
 
 
 @pytest.mark.parametrize("name", PRIORS)
@@ -128,9 +133,10 @@ def test_every_inference_is_that_of_the_algorithms(name, seed, protected):
     for outcome in outcomes:
         posterior = dense_posterior(outcome.inference, prior, counts, reports)
         for reading, found in outcome.localization.items():
-            divergence, distance, located = errors(table, posterior, reading)
+            divergence, distance, located, seen = errors(table, posterior, reading)
             np.testing.assert_allclose(outcome.divergence, divergence, atol=1e-7)
             np.testing.assert_allclose(outcome.distance, distance, atol=2e-4)
+            np.testing.assert_allclose(outcome.seen, seen, atol=1e-7)
             np.testing.assert_allclose(found, located, atol=1e-12)
         assert outcome.divergence_by_slot.mean() == pytest.approx(outcome.divergence.mean())
 
