@@ -34,7 +34,7 @@ def test_a_log_is_attacked(log, tmp_path, command):
     counts = {(each["zone"], each["slot"]): each["count"] for each in told["counts"]}
     assert counts["hospital", 0] == 15
     assert counts["park", 0] == 6
-    path = tmp_path / "owner" / "attack-reconstruct.json"
+    path = tmp_path / "owner" / "reconstruct.json"
     assert json.loads(path.read_text())["disclosed"] == told["disclosed"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     code, out, err = command("attack", "reconstruct", log, "--out", tmp_path / "owner")

@@ -1,8 +1,8 @@
 """Was this person in the counts? A likelihood-ratio adversary who knows a person's visits, and other people.
 
 The adversary knows where the target was (for certain, or how likely from the past), and from a sample of
-other people, none of them in the counts, how often a cell (place, slot) is visited. Two likelihoods, both with
-cells independent, which they are not quite: visits of one person go together.
+other people, none of them in the counts, how often a cell (place, slot) is visited. Two likelihoods, both
+with cells independent, which they are not quite: visits of one person go together.
 
 counts    exact counts. Others are Poisson of mean l, a visit of the target shifts by 1: the log-likelihood
           ratio of a cell known with probability d is log(1 - d + d c / l). An empty cell the target is known
@@ -11,8 +11,8 @@ noisy     anything published with noise. Others and noise are Gaussian of mean m
           shifts by d: d (c - m - d / 2) / v. How a method errs is learnt by running it on other people.
 
 Experiment: a pool of 2 n people; each world publishes n of them, drawn anew, so that a target is in every
-other world and worlds have equal size. Scores of all targets and worlds make the ROC. Everybody outside the pool is
-the adversary's sample.
+other world and worlds have equal size. Scores of all targets and worlds make the ROC. Everybody outside the
+pool is the adversary's sample.
 """
 
 from __future__ import annotations

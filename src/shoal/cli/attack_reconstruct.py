@@ -46,7 +46,11 @@ SHOWN = 20  # rows of a table on the screen; the file has all
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="With --demo.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("owner"), show_default=True, help="Owner's folder."
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("owner/attack"),
+    show_default=True,
+    help="Owner's folder.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def reconstruct(log: str | None, demo: bool, out: Path, as_json: bool, **flags: Any) -> None:
@@ -54,7 +58,7 @@ def reconstruct(log: str | None, demo: bool, out: Path, as_json: bool, **flags: 
 
     LOG has one query a line, as JSON: zones, slots, and if there are any, whom it leaves out (except) and its
     answer. Reported are cells that the queries fix whatever the answers are, queries whose difference counts
-    only a few, and from the answers the likely count of each cell. Nothing is spent: the log is all that is read.
+    only a few, and from the answers the likely count of each cell. Nothing is spent; only the log is read.
     """
     from shoal.errors import PlanError
 
@@ -72,7 +76,7 @@ def reconstruct(log: str | None, demo: bool, out: Path, as_json: bool, **flags: 
         bars.stage("attack")
         found = attack_log(read, fewer_than=flags["fewer_than"], most=flags["most"])
     told = findings_json(read, found)
-    paths = write_findings(out, "attack-reconstruct", told)
+    paths = write_findings(out, "reconstruct", told)
     if as_json:
         click.echo(json.dumps({**told, "file": str(paths[0])}, indent=2))
         return

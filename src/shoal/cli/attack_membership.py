@@ -1,0 +1,192 @@
+"""`shoal attack membership`: whether a person can be told to be in the counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from shoal.cli.density_compare import _names, _numbers
+from shoal.cli.density_options import MAP_OPTIONS, as_settings, with_options
+from shoal.cli.progress import Bars
+from shoal.cli.source_options import source_options
+from shoal.events.schema import SourcePlan
+
+if TYPE_CHECKING:
+    from shoal.flows.attack_membership import MembershipResult
+
+EXAMPLE = """\b
+Examples:
+  shoal simulate town --users 6000 --out town
+  shoal attack membership --plan town/density.toml
+  shoal attack membership --plan town/density.toml --defence best,gaussian --epsilon 0.1,1,10
+  shoal attack membership --plan town/density.toml --knows past --group 1000
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.option("--plan", type=click.Path(), help="A TOML plan of a density; flags win over it.")
+@source_options(required=False)
+@with_options(MAP_OPTIONS)
+@click.option(
+    "--knows",
+    type=click.Choice(["visits", "past"]),
+    default="visits",
+    show_default=True,
+    help="A target's visits for certain, or their habits in the first half of the window.",
+)
+@click.option("--group", type=int, help="People in the counts.  [default: a quarter of all, at most 2000]")
+@click.option("--worlds", type=int, default=20, show_default=True, help="Groups that are published.")
+@click.option(
+    "--targets", type=int, default=100, show_default=True, help="People attacked, of few and of many visits."
+)
+@click.option(
+    "--defence",
+    "defences",
+    multiple=True,
+    default=("best",),
+    callback=_names,
+    metavar="NAME,...",
+    help="Density methods to protect the counts with.  [default: best]",
+)
+@click.option(
+    "--epsilon",
+    "epsilons",
+    default="1",
+    callback=_numbers,
+    metavar="NUMBER,...",
+    show_default=True,
+    help="What the defences are set at.",
+)
+@click.option("--delta", type=float, help="Delta of defences that have one.  [default: 1e-6]")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of groups and noise.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("owner/attack"),
+    show_default=True,
+    help="Owner's folder.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def membership(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
+    """Tell from counts whether a person is in them, raw and protected.
+
+    Groups of people are drawn from the events and their counts published; the adversary knows other people
+    and the visits of a target, and says how likely the target is in. The figures come from raw events: for the
+    owner's eyes only. Nothing is spent.
+    """
+    from shoal.flows.attack_membership import MembershipPlan, attack_membership
+    from shoal.flows.attack_output import write_findings
+    from shoal.flows.plan import DEFAULT_DELTA, merge, read_plan
+
+    names = ("knows", "group", "worlds", "targets", "defences", "epsilons", "seed")
+    own = {name: flags.pop(name) for name in names}
+    out, as_json, delta = (flags.pop(name) for name in ("out", "as_json", "delta"))
+    settings = merge(read_plan(plan) if plan else {}, as_settings(source_options, flags))
+    asked = MembershipPlan(**own, delta=delta or DEFAULT_DELTA)
+    with Bars(quiet=as_json) as bars:
+        result = attack_membership(settings, asked, bars)
+    told = membership_json(result)
+    paths = write_findings(out, "membership", told, roc_columns(result))
+    if as_json:
+        click.echo(json.dumps({**told, "files": [str(path) for path in paths]}, indent=2))
+        return
+    _print(told)
+    click.echo(f"\nfigures  {paths[0]}   (owner's eyes only)\ncurves   {paths[1]}")
+
+
+def membership_json(result: MembershipResult) -> dict[str, Any]:
+    """Figures as plain values."""
+    from shoal.flows.attack_membership import FALSE_ALARMS
+
+    rows = [
+        {
+            "counts": each.defence or "raw",
+            "set_at": each.epsilon,
+            "visits": each.visits,
+            "visits_median": each.visits_median,
+            "auc": each.roc.auc,
+            "auc_at_most": each.auc_at_most,
+            "tpr_at_fpr_0.001": each.roc.tpr_at(FALSE_ALARMS),
+            "tpr_at_most": each.tpr_at_most,
+            "scores_in": each.roc.members,
+            "scores_out": each.roc.others,
+        }
+        for each in result.found
+    ]
+    return {
+        "summary": summary(rows, result),
+        "users": result.users,
+        "group": result.group,
+        "worlds": result.worlds,
+        "slots": result.slots,
+        "knows": result.knows,
+        "rows": rows,
+    }
+
+
+def summary(rows: list[dict[str, Any]], result: MembershipResult) -> list[str]:
+    """The outcome in words, for people with many visits, who are found most easily."""
+    knows = "the visits of a person" if result.knows == "visits" else "a person's habits from the past"
+    said = []
+    for row in rows:
+        share = row["tpr_at_fpr_0.001"]
+        found = "" if share is None else f", and finds {share:.1%} of members at 0.1 % false alarms"
+        counts = "raw counts" if row["counts"] == "raw" else f"counts by {row['counts']} at {row['set_at']:g}"
+        said.append(
+            f"With {counts} of {result.group:,} people an adversary who knows {knows} with {row['visits']} "
+            f"visits tells in from out in {row['auc']:.1%} of pairs{found}."
+        )
+    return said
+
+
+def roc_columns(result: MembershipResult) -> dict[str, list[Any]]:
+    """Every point of every curve, one row each."""
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("counts", "set_at", "visits", "false_positive", "true_positive")
+    }
+    for each in result.found:
+        count = len(each.roc.false_positive)
+        columns["counts"] += [each.defence or "raw"] * count
+        columns["set_at"] += [each.epsilon] * count
+        columns["visits"] += [each.visits] * count
+        columns["false_positive"] += each.roc.false_positive.tolist()
+        columns["true_positive"] += each.roc.true_positive.tolist()
+    return columns
+
+
+def _print(told: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("counts", "set at", "visits", "median", "AUC", "at most", "found at 0.1 %", "at most"):
+        table.add_column(name, justify="left" if name in ("counts", "visits") else "right")
+    for row in told["rows"]:
+        table.add_row(
+            row["counts"],
+            "" if row["set_at"] is None else f"{row['set_at']:g}",
+            row["visits"],
+            f"{row['visits_median']:g}",
+            f"{row['auc']:.3f}",
+            _shown(row["auc_at_most"], ".3f"),
+            _shown(row["tpr_at_fpr_0.001"], ".1%"),
+            _shown(row["tpr_at_most"], ".1%"),
+        )
+    console.print(table)
+    console.print(
+        "AUC: share of pairs, one in and one out, told apart; 0.5 is chance. found: share of members found "
+        "where 0.1 % of others are taken for members. at most: what the guarantee allows any adversary.\n",
+        style="dim",
+        soft_wrap=True,
+    )
+    for line in told["summary"]:
+        console.print(escape(line), soft_wrap=True, highlight=False)
+
+
+def _shown(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
