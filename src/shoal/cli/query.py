@@ -1,0 +1,117 @@
+"""`shoal query`: counting queries on private events. Every answer spends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from shoal.cli.progress import Bars
+
+EXAMPLE = """\b
+Examples:
+  shoal query --plan town/density.toml --zones-in Z001,Z002
+      --from 2026-03-02T07:00 --to 2026-03-02T10:00 --epsilon 0.1 --dry-run
+  shoal query --plan town/density.toml --bbox 2.30,48.84,2.36,48.88 --rho 0.001
+  shoal query --plan town/density.toml --file queries.jsonl --mechanism weights --epsilon 1
+\b
+A line of queries.jsonl, zones by id or box, slots by time or number, all where left out:
+  {"name": "morning", "zones": ["Z001"], "from": "2026-03-02T07:00", "to": "2026-03-02T10:00"}
+  {"name": "all week", "bbox": [2.30, 48.84, 2.36, 48.88]}
+"""
+
+
+def _bbox(context: click.Context, parameter: click.Parameter, value: str | None):
+    if value is None:
+        return None
+    try:
+        numbers = tuple(float(part) for part in value.split(","))
+        if len(numbers) != 4:
+            raise ValueError
+    except ValueError:
+        raise click.BadParameter("give four numbers: west,south,east,north.") from None
+    return numbers
+
+
+@click.command(epilog=EXAMPLE)
+@click.option(
+    "--plan", required=True, type=click.Path(), help="A density's plan: source, map, window, population."
+)
+@click.option("--zones-in", metavar="ID,...", help="Zones of the query.  [default: all]")
+@click.option("--bbox", callback=_bbox, help="west,south,east,north: zones whose centre lies in it.")
+@click.option(
+    "--from", "start", metavar="TIME", help="First slot, local time.  [default: that of the window]"
+)
+@click.option(
+    "--to", "end", metavar="TIME", help="Local time after the last slot.  [default: end of the window]"
+)
+@click.option("--slots", metavar="N-M,...", help="Slots by number, from 0, instead of times.")
+@click.option("--file", type=click.Path(), help="Many queries instead of one: a line of JSON each.")
+@click.option("--population", help="Whose budget is spent.  [default: that of the plan]")
+@click.option("--epsilon", type=float, help="Privacy loss of all queries of this command together.")
+@click.option(
+    "--delta", type=float, help="Small chance left out of the promise.  [default: 1e-6; laplace: none]"
+)
+@click.option("--rho", type=float, help="The price itself instead of --epsilon.")
+@click.option(
+    "--mechanism",
+    type=click.Choice(["gaussian", "laplace", "weights"]),
+    help="gaussian or laplace (pure) noise per query; weights learns, for many.  [default: gaussian]",
+)
+@click.option("--updates", type=int, help="With weights: queries that may be bought.  [default: 40]")
+@click.option("--ell", type=int, help="Visits kept per user.  [default: that of the plan, else 30]")
+@click.option("--decimals", type=int, help="Decimals of the answers.  [default: 1]")
+@click.option(
+    "--out", help="Folder of the answers; must not exist.  [default: query-..., named after the run]"
+)
+@click.option("--run-id", help="Another id asks the same again, and spends again.")
+@click.option("--threads", type=int, default=0, help="Threads of the engine.  [default: one per core]")
+@click.option(
+    "--dry-run", is_flag=True, help="Print what it would cost and the expected error; read no rows."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def query(plan: str, file: str | None, dry_run: bool, as_json: bool, threads: int, **flags: Any) -> None:
+    """Count visits in a set of zones and slots of private events, with noise. It spends.
+
+    Of each user at most one visit per slot and --ell in the window are kept. The budget is reserved before
+    anything is counted; the same query again returns the stored answer and spends nothing.
+
+    A release that is published can be asked anything for free, from its files. This command goes back to the
+    events instead: use it for what no release says.
+    """
+    from shoal.cli.query_words import print_answers, print_dry_run
+    from shoal.flows.plan import read_plan
+    from shoal.flows.query_prepare import QueryPlan, prepare_query
+    from shoal.privacy.ledger import open_ledger
+
+    asks = _asks(file, flags)
+    prepared = prepare_query(QueryPlan.from_settings(read_plan(plan), flags, asks))
+    ledger = open_ledger()
+    if dry_run:
+        print_dry_run(prepared, ledger, as_json)
+        return
+    from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
+    from shoal.flows.query import run_query
+
+    for words in () if as_json else prepared.notes():
+        click.echo(f"note     {words}")
+    with Bars(quiet=as_json) as bars:
+        engine = DuckEngine(threads=threads)
+        result = run_query(prepared, ledger, engine=engine, progress=bars, confirm=bars.confirm)
+    print_answers(prepared, result, ledger, as_json)
+
+
+def _asks(file: str | None, flags: dict[str, Any]):
+    """The queries of a file, or the one that flags say; takes its flags out."""
+    from shoal.errors import PlanError
+    from shoal.flows.query_ask import Ask, parse_slots, read_asks
+
+    said = {name: flags.pop(name) for name in ("zones_in", "bbox", "start", "end", "slots")}
+    if file is None:
+        zones = said.pop("zones_in")
+        named = None if zones is None else tuple(part.strip() for part in zones.split(",") if part.strip())
+        slots = None if said["slots"] is None else parse_slots(said["slots"])
+        return (Ask(name="query", zones=named, **{**said, "slots": slots}),)
+    if any(value is not None for value in said.values()):
+        raise PlanError("query-set", "queries come from the file or from flags; got both.", "Leave one out.")
+    return read_asks(file)

@@ -1,0 +1,147 @@
+"""What `shoal query` prints: a dry run (queries, price, expected error), or the answers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from shoal.cli.density_words import near
+
+if TYPE_CHECKING:
+    from shoal.flows.query import QueryResult
+    from shoal.flows.query_prepare import PreparedQuery
+    from shoal.privacy.ledger import Ledger, Population
+
+SHOWN = 20  # queries in a table on the screen; all are in the file
+NOT_A_RELEASE = "This asked the events, not a published release: reading one of those is free."
+
+
+def print_dry_run(prepared: PreparedQuery, ledger: Ledger, as_json: bool) -> None:
+    """What the run would cost and how large its noise is, from public things and the ledger alone."""
+    from shoal.flows.density_manifest import spends_of
+    from shoal.flows.query_expected import expected_answers
+
+    population = ledger.state().populations.get(prepared.plan.place.population)
+    expected = expected_answers(prepared.mechanism)
+    obstacles = _obstacles(prepared, population)
+    if as_json:
+        shown = {
+            "queries": [
+                {"query": each.name, "zones": len(each.zones), "slots": len(each.slots), **vars(error)}
+                for each, error in zip(prepared.questions.each, expected, strict=True)
+            ],
+            "mechanism": prepared.mechanism.name,
+            "guarantee": prepared.guarantee.to_manifest(),
+            "spends": spends_of(prepared.mechanism),
+            "notes": prepared.notes(),
+            "obstacles": obstacles,
+        }
+        click.echo(json.dumps(shown, indent=2))
+        return
+    click.echo("Dry run: no row of the events was read, nothing was spent.\n")
+    rows = [
+        (each.name, f"{len(each.zones):,}", f"{len(each.slots):,}", f"{error.most:g}", _error(error.half))
+        for each, error in zip(prepared.questions.each, expected, strict=True)
+    ]
+    _table(("query", "zones", "slots", "one user changes", "95 % interval"), rows)
+    for words in prepared.notes():
+        click.echo(f"note     {words}")
+    click.echo(f"spends   {_price(prepared, population)}")
+    for obstacle in obstacles:
+        click.echo(f"The run would stop: {obstacle}")
+    click.echo(f"{prepared.guarantee.unit.sentence} {prepared.guarantee.sentence}")
+
+
+def print_answers(prepared: PreparedQuery, result: QueryResult, ledger: Ledger, as_json: bool) -> None:
+    """The answers, where they lie, what was spent and what is left."""
+    population = ledger.state().population(prepared.plan.place.population)
+    if as_json:
+        shown = {
+            "folder": str(result.folder),
+            "reused": result.reused,
+            "answers": result.answers,
+            "guarantee": prepared.guarantee.to_manifest(),
+            "budget_left_nano": population.left_nano,
+            "budget_currency": population.currency,
+        }
+        click.echo(json.dumps(shown, indent=2))
+        return
+    if result.reused:
+        click.echo("This was asked before: here are the stored answers, and nothing was spent.")
+    rows = [
+        (
+            row["query"],
+            f"{row['visits']:,.{prepared.plan.place.decimals}f}",
+            f"{row['visits_low']:,.0f} to {row['visits_high']:,.0f}",
+            row["how"],
+        )
+        for row in result.answers
+    ]
+    _table(("query", "visits", "95 % interval", "how"), rows)
+    click.echo(f"answers  {near(result.folder)}")
+    spent = "nothing" if result.reused else _cost(prepared, population)
+    click.echo(f"budget   {spent} spent; {_left(population)}")
+    click.echo(f"{prepared.guarantee.unit.sentence}\n{prepared.guarantee.sentence}\n{NOT_A_RELEASE}")
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for number, name in enumerate(header):
+        table.add_column(name, justify="right" if 0 < number < len(header) else "left")
+    for row in rows[:SHOWN]:
+        table.add_row(*map(escape, row))
+    Console().print(table)
+    if len(rows) > SHOWN:
+        click.echo(f"... and {len(rows) - SHOWN:,} more")
+    click.echo("")
+
+
+def _error(half: float | None) -> str:
+    return "known after the run" if half is None else f"+- {half:,.1f} visits"
+
+
+def _price(prepared: PreparedQuery, population: Population | None) -> str:
+    from shoal.privacy.ledger.amounts import show_nano
+
+    parts = ", ".join(f"{name} {show_nano(loss.rho_nano)}" for name, loss in prepared.mechanism.spends())
+    whole = f"rho = {show_nano(prepared.mechanism.loss().rho_nano)} ({parts})"
+    return whole if population is None else f"{whole}; {_left(population)}"
+
+
+def _cost(prepared: PreparedQuery, population: Population) -> str:
+    from shoal.privacy.ledger.amounts import cost_nano, show_nano
+
+    cost = cost_nano(prepared.mechanism.loss(), population.currency)
+    return f"{population.currency} = {show_nano(cost)}"
+
+
+def _left(population: Population) -> str:
+    from shoal.privacy.ledger.amounts import show_nano
+
+    left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
+    return f'"{population.name}" has {population.currency} = {left} left of {limit}'
+
+
+def _obstacles(prepared: PreparedQuery, population: Population | None) -> list[str]:
+    """What would stop the run before it spends anything."""
+    import os
+
+    from shoal.privacy.ledger.amounts import cost_nano
+
+    name, loss = prepared.plan.place.population, prepared.mechanism.loss()
+    found = []
+    if population is None:
+        found.append(f'the ledger has no population "{name}": shoal ledger create {name} ...')
+    elif population.currency == "epsilon" and loss.pure_epsilon_nano is None:
+        found.append(f'"{name}" takes pure releases only: use --mechanism laplace.')
+    elif cost_nano(loss, population.currency) > population.left_nano:
+        found.append(f'the budget left of "{name}" is not enough for this.')
+    if os.path.lexists(prepared.out):
+        found.append(f"{prepared.out} exists (unless it holds these very answers, which come back for free).")
+    return found
