@@ -1,4 +1,4 @@
-"""`shoal attack membership` and `unicity` on a simulated town."""
+"""`shoal attack membership` on a simulated town."""
 
 import json
 import stat

@@ -74,8 +74,8 @@ def membership(plan: str | None, source_options: SourcePlan, **flags: Any) -> No
     """Tell from counts whether a person is in them, raw and protected.
 
     Groups of people are drawn from the events and their counts published; the adversary knows other people
-    and the visits of a target, and says how likely the target is in. The figures come from raw events: for the
-    owner's eyes only. Nothing is spent.
+    and the visits of a target, and says how likely the target is in. The figures come from raw events: for
+    the owner's eyes only. Nothing is spent.
     """
     from shoal.flows.attack_membership import MembershipPlan, attack_membership
     from shoal.flows.attack_output import write_findings
