@@ -70,8 +70,8 @@ def _whole(context: click.Context, parameter: click.Parameter, value: str) -> tu
 def unicity(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     """Count the people whom a few of their own points tell apart from everybody else.
 
-    A point is a zone and a slot a person was in; known points are drawn at random. The events may be raw or of
-    a released set of trajectories. Computed from what is read: for the owner's eyes only. Nothing is spent.
+    A point is a zone and a slot a person was in; known points are drawn at random. The events may be raw, or
+    released trajectories. Computed from what is read: for the owner's eyes only. Nothing is spent.
     """
     from shoal.flows.attack_output import write_findings
     from shoal.flows.attack_unicity import UnicityPlan, attack_unicity
