@@ -3,8 +3,8 @@
     make bench-attack-reconstruct     rows on the screen and in out/attack-reconstruct.jsonl; QUICK=1: small
 
 Reconstruction: random subsets of random bits, epsilon for all answers together. Membership: groups of a
-simulated town, an adversary who knows a person's visits and a sample of others. With --docs a full run also writes
-docs/results/attack-reconstruct.md.
+simulated town, an adversary who knows a person's visits and a sample of others. With --docs a full run also
+writes docs/results/attack-reconstruct.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     ```sh            each line is run; it must succeed. `make` lines are left to the project's own targets
     ```sh fails      each line is run; it must fail with a clear message
-    ```csv NAME      (or toml) the block is written to the file NAME
+    ```csv NAME      (or toml, json) the block is written to the file NAME
     ```python        run as one script
 Blocks of other kinds are pictures, not examples.
 """
@@ -51,7 +51,7 @@ def test_examples_run(page, tmp_path):
     for kind, name, body in blocks(page):
         if kind == "sh":
             run_lines(body, tmp_path, fails=name == "fails")
-        elif kind in ("csv", "toml") and name:
+        elif kind in ("csv", "toml", "json") and name:
             (tmp_path / name).write_text(body, "utf-8")
         elif kind == "python":
             done = subprocess.run(
