@@ -42,6 +42,47 @@ def test_a_log_is_attacked(log, tmp_path, command):
     assert "query 1 - query 2 counts only those of L1, L2, in 3 cells" in out
 
 
+def test_a_log_is_held_against_the_events(town, tmp_path, command):
+    plan = tmp_path / "density.toml"
+    plan.write_text(
+        """[source]
+paths = ["events.parquet"]
+[space]
+zones = "zones.geojson"
+sites = "sites.csv"
+[window]
+start = "2026-03-02"
+end = "2026-03-03"
+time_zone = "Europe/Paris"
+"""
+    )
+    # people 1 and 2 are in A and C at hour 0, 1 in B at hour 1, 3 in D at hour 2
+    lines = [
+        {"zones": ["A", "C"], "slots": [0], "answer": 2},
+        {"zones": ["A"], "slots": [0], "answer": 1},
+        {"zones": ["A", "C"], "slots": [0], "except": ["B", "D"]},
+    ]
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(map(json.dumps, lines)))
+    flags = ["--plan", plan, "--out", tmp_path / "own"]
+    code, out, err = command("attack", "reconstruct", log, *flags, "--fewer-than", "3", "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert told["check"]["share_right"] == told["check"]["share_right_of_visited"] == 1
+    people = [each for each in told["differences"] if each["of"] == "people"]
+    assert [each["size"] for each in people] == [2]  # 1 was at B, 3 at D
+    code, out, _ = command("attack", "reconstruct", log, *flags)
+    assert "100.0% of the counts are right" in out
+    for bad, said in (
+        ({"zones": ["Q"], "slots": [0], "answer": 1}, "log-cell"),
+        ({"zones": ["A"], "slots": [99], "answer": 1}, "log-cell"),
+        ({"zones": ["A"], "slots": [0], "except": ["John"]}, "log-except"),
+    ):
+        log.write_text(json.dumps(bad))
+        code, _, err = command("attack", "reconstruct", log, *flags)
+        assert (code, said in err) == (3, True), err
+
+
 def test_the_demonstration_recovers_bits_only_without_noise(command):
     shares = []
     for more in ([], ["--epsilon", "1"]):

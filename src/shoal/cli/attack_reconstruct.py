@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 EXAMPLE = """\b
 Examples:
   shoal attack reconstruct queries.jsonl
-  shoal attack reconstruct queries.jsonl --fewer-than 10 --out owner --json
+  shoal attack reconstruct queries.jsonl --plan density.toml --fewer-than 10
   shoal attack reconstruct --demo --bits 2000 --queries 8000
   shoal attack reconstruct --demo --bits 2000 --queries 8000 --epsilon 1
 \b
@@ -28,6 +29,9 @@ SHOWN = 20  # rows of a table on the screen; the file has all
 
 @click.command(epilog=EXAMPLE)
 @click.argument("log", required=False, type=click.Path())
+@click.option(
+    "--plan", type=click.Path(), help="A TOML plan of a density: hold the findings against its events."
+)
 @click.option(
     "--fewer-than",
     type=click.IntRange(min=2),
@@ -53,12 +57,16 @@ SHOWN = 20  # rows of a table on the screen; the file has all
     help="Owner's folder.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def reconstruct(log: str | None, demo: bool, out: Path, as_json: bool, **flags: Any) -> None:
+def reconstruct(
+    log: str | None, plan: str | None, demo: bool, out: Path, as_json: bool, **flags: Any
+) -> None:
     """Find what answers to counting queries disclose.
 
     LOG has one query a line, as JSON: zones, slots, and if there are any, whom it leaves out (except) and its
     answer. Reported are cells that the queries fix whatever the answers are, queries whose difference counts
-    only a few, and from the answers the likely count of each cell. Nothing is spent; only the log is read.
+    only a few, and from the answers the likely count of each cell. Only the log is read; nothing is spent.
+    With --plan the owner's events are read too, to say how many of the counts are right and how many people
+    were seen at the zones that a query leaves out.
     """
     from shoal.errors import PlanError
 
@@ -67,15 +75,21 @@ def reconstruct(log: str | None, demo: bool, out: Path, as_json: bool, **flags: 
     if demo:
         _demo(as_json, {name: flags[name] for name in ("bits", "queries", "epsilon", "seed")})
         return
+    from shoal.flows.attack_log_check import check_findings, people_seen_at
     from shoal.flows.attack_output import write_findings
     from shoal.flows.attack_reconstruct import attack_log, read_query_log
+    from shoal.flows.attack_source import open_attack_source
+    from shoal.flows.plan import read_plan
 
     with Bars(quiet=as_json) as bars:
         bars.stage("read the log")
         read = read_query_log(str(log))
+        source = open_attack_source(read_plan(plan), progress=bars) if plan else None
+        seen_at = people_seen_at(source, read) if source else None
         bars.stage("attack")
-        found = attack_log(read, fewer_than=flags["fewer_than"], most=flags["most"])
-    told = findings_json(read, found)
+        found = attack_log(read, fewer_than=flags["fewer_than"], most=flags["most"], seen_at=seen_at)
+        check = asdict(check_findings(source, found)) if source else None
+    told = {**findings_json(read, found), "check": check}
     paths = write_findings(out, "reconstruct", told)
     if as_json:
         click.echo(json.dumps({**told, "file": str(paths[0])}, indent=2))
@@ -146,11 +160,15 @@ def _print_findings(told: dict[str, Any]) -> None:
         table.add_row(escape(each["zone"]), str(each["slot"]), str(each["count"]), certain)
     console.print(f"\nLikely counts from {told['answered']} answers (fit: {told['fit']}):", highlight=False)
     console.print(table)
+    if told["check"]:
+        visited = told["check"]["share_right_of_visited"]
+        of_visited = "" if visited is None else f", and {visited:.1%} of those with a visit"
+        console.print(
+            f"{told['check']['share_right']:.1%} of the counts are right{of_visited}.", highlight=False
+        )
 
 
 def _demo(as_json: bool, asked: dict[str, Any]) -> None:
-    from dataclasses import asdict
-
     from shoal.flows.attack_reconstruct import reconstruct_random
 
     with Bars(quiet=as_json) as bars:

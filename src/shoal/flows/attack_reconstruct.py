@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import exp, sqrt
 from pathlib import Path
@@ -159,7 +159,13 @@ def _listed(values: Any, kind: Any) -> bool:
     )
 
 
-def attack_log(log: QueryLog, *, fewer_than: int = 5, most: float | None = None) -> LogFindings:
+def attack_log(
+    log: QueryLog,
+    *,
+    fewer_than: int = 5,
+    most: float | None = None,
+    seen_at: Mapping[str, Set[int]] | None = None,
+) -> LogFindings:
     """Disclosed cells and differences from the queries; where there are answers, a reconstruction of counts.
 
     Queries that leave somebody out enter the differences only: their answers are about other visits.
@@ -183,7 +189,7 @@ def attack_log(log: QueryLog, *, fewer_than: int = 5, most: float | None = None)
     return LogFindings(
         cells=tuple(cells),
         disclosed=tuple(cells[i] for i in np.flatnonzero(fixed)),
-        differences=tuple(find_differences(log.queries, fewer_than=fewer_than)),
+        differences=tuple(find_differences(log.queries, fewer_than=fewer_than, seen_at=seen_at)),
         answered=len(answered),
         reconstruction=found,
     )
