@@ -193,8 +193,9 @@ def write_docs(rows: list[dict], ends: list[str]) -> None:
     text = f"""# Error of counting queries
 
 {time.strftime("%Y-%m-%d")}, {machine_class()}; `python -m benchmarks.query --docs`. Random range queries on
-simulated cities. All queries of a row share epsilon {EPSILON:g} at delta {DELTA:g} (rho {rho:.4f}); ell {ELL}.
-Mean error in visits of the bounded table, over {FULL["repeats"]} repeats with other queries and other noise.
+simulated cities. All queries of a row share epsilon {EPSILON:g} at delta {DELTA:g} (rho {rho:.4f}); ell
+{ELL}. Mean error in visits of the bounded table, over {FULL["repeats"]} repeats with other queries and
+other noise.
 
 - gaussian: independent noise per query. weights: multiplicative weights, at most 40 queries bought.
 - nothing: the public prior times a bought total. table: noise on every zone and slot, summed up.
@@ -205,14 +206,14 @@ Mean error in visits of the bounded table, over {FULL["repeats"]} repeats with o
 
 {chr(10).join(f"- {end}." for end in ends)}
 
-Independent noise grows with the root of the number of queries. The error of weights hardly grows, since at most
-40 queries are ever bought. But its test must tell a surprise from noise among all queries, so it stops learning
-at errors of some thousand visits, whatever the size of the city.
+Independent noise grows with the root of the number of queries. The error of weights hardly grows, since at
+most 40 queries are ever bought. But its test must tell a surprise from noise among all queries, so it stops
+learning at errors of some thousand visits, whatever the size of the city.
 
-A noisy table of all zones and slots has a sensitivity of the root of ell instead of ell, since a user is in one
-cell per slot. For queries of this size it is about as good as weights or better. So: for a few queries,
-`gaussian`; for many that nobody wants a map of, `weights`; for many at all, release a density and ask its files,
-which is free.
+A noisy table of all zones and slots has a sensitivity of the root of ell instead of ell, since a user is in
+one cell per slot. For queries of this size it is about as good as weights or better. So: for a few queries,
+`gaussian`; for many that nobody wants a map of, `weights`; for many at all, release a density and ask its
+files, which is free.
 """
     DOCS.write_text(text, "utf-8")
     print("written: query.md")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -70,6 +71,8 @@ def print_answers(prepared: PreparedQuery, result: QueryResult, ledger: Ledger, 
         return
     if result.reused:
         click.echo("This was asked before: here are the stored answers, and nothing was spent.")
+        if prepared.plan.out and result.folder != Path(prepared.plan.out).resolve():
+            click.echo(f"{prepared.plan.out} was not written; --run-id NAME asks anew, and spends.")
     rows = [
         (
             row["query"],

@@ -93,7 +93,7 @@ class QuerySession:
             loss=prepared.mechanism.loss(),
             key=prepared.key(),
             out=Path(prepared.out),
-            what=f"query, {prepared.plan.mechanism}, {prepared.questions.count} queries",
+            what=f"query, {prepared.plan.mechanism}, {prepared.questions.count} asked",
         )
         preflight(self._ledger, request, query_manifest(prepared))
         if self._ledger.find(plan.population, request.key) is None and not self._checked:

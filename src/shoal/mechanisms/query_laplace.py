@@ -31,7 +31,7 @@ import numpy as np
 from shoal.errors import PlanError
 from shoal.mechanisms.adders import LaplaceAdder
 from shoal.mechanisms.query_input import add_each, check_table
-from shoal.privacy.accounting import Loss, compose
+from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise
 from shoal.space.question import Questions
 from shoal.stages.answers import NoisyAnswers
@@ -49,11 +49,13 @@ class QueryLaplace:
     takes = "counts"
 
     def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
+        return self.spends()[0][1]
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
+        """All answers as one pure release, as the ledger charges it."""
         each = zip(self.adders, self.asked.sensitivity, strict=True)
-        return (("answers", compose(adder.cost(delta) for adder, delta in each)),)
+        whole = sum(adder.cost(delta).pure_epsilon_nano or 0 for adder, delta in each)
+        return (("answers", Loss.pure(whole)),)
 
     @property
     def ell(self) -> int:

@@ -19,6 +19,7 @@ from shoal.space.question import Questions
 
 ROUNDS = 3  # over all answers so far, after each new one
 LARGEST_STEP = 1.0  # of the logarithm of the odds, per update: arbitrary answers stay harmless
+SMALLEST = 2.0**-20  # of a total, in visits: noise may take a small one below zero
 EDGE = 1e-6  # share of the total that a question's cells never go below, nor the others
 
 
@@ -34,7 +35,7 @@ class LearnedTable:
     @classmethod
     def start(cls, asked: Questions, prior: np.ndarray, total: float) -> LearnedTable:
         """The public guess `prior`, not negative, times a bought total."""
-        total = max(total, 1.0)
+        total = max(total, SMALLEST)
         return cls(asked=asked, table=prior / prior.sum() * total, total=total, answers={})
 
     def values(self) -> np.ndarray:

@@ -1,0 +1,197 @@
+"""`shoal query` from a plan to answers: spends, refusals, repeats, and a kill after the reserve."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from shoal.privacy.ledger import open_ledger
+from shoal.release.verify import check_release
+
+PLAN = """population = "town"
+epsilon = 0.5
+method = "best"
+ell = 3
+out = "release"
+
+[source]
+paths = ["events.parquet"]
+
+[space]
+zones = "zones.geojson"
+sites = "sites.csv"
+
+[window]
+start = "2026-03-02"
+end = "2026-03-03"
+time_zone = "Europe/Paris"
+"""
+NEARLY_EXACT = ("--mechanism", "laplace", "--epsilon", 20000)
+
+
+@pytest.fixture
+def ask(town, command, monkeypatch):
+    """Run a query on the tiny town, in its folder."""
+    (town.folder / "plan.toml").write_text(PLAN)
+    monkeypatch.chdir(town.folder)
+    return lambda *flags: command("query", "--plan", "plan.toml", *flags)
+
+
+def spent():
+    return open_ledger().state().population("town").spent_nano
+
+
+def answers(out):
+    return {row["query"]: row for row in json.loads(out)["answers"]}
+
+
+def test_an_answer_counts_visits_in_zones_and_slots(ask, town):
+    open_ledger().create("rich", currency="rho", limit_nano=10**18)
+    town.events(
+        user=[1, 1, 1, 2, 3],
+        time=[town.start, town.start + 5, town.start + town.hour, town.start, town.start + 2 * town.hour],
+        site=["S0", "S0", "S1", "S0", "S3"],
+    )
+    rich = (*NEARLY_EXACT, "--population", "rich", "--json")
+    lines = [
+        {"name": "all"},
+        {"name": "A, first hour", "zones": ["A"], "slots": [0]},
+        {"name": "west", "bbox": [2.3, 48.8, 2.31, 48.82]},
+        {"name": "second hour", "from": "2026-03-02T01:00", "to": "2026-03-02T02:00"},
+    ]
+    (town.folder / "q.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    code, out, err = ask("--file", "q.jsonl", *rich)
+    assert (code, err) == (0, "")
+    found = {name: round(row["visits"]) for name, row in answers(out).items()}
+    assert found == {"all": 4, "A, first hour": 2, "west": 2, "second hour": 1}
+    code, out, _ = ask("--zones-in", "A,B", "--slots", "0-1", *rich)
+    assert round(answers(out)["query"]["visits"]) == 3
+
+
+def test_the_spend_is_in_the_ledger_and_the_folder_verifies(ask, town):
+    code, out, err = ask("--epsilon", 0.1, "--json")
+    shown = json.loads(out)
+    assert (code, err) == (0, "")
+    assert spent() > 0
+    assert shown["budget_left_nano"] == 10**8 - spent()
+    folder = town.folder / shown["folder"]
+    assert check_release(folder).problems == ()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert [spend["name"] for spend in manifest["spends"]] == ["answers"]
+    assert round(manifest["spends"][0]["rho"] * 1e9) == spent()
+    assert manifest["public"]["ell"] == 3
+    row = answers(out)["query"]
+    assert row["visits_low"] <= row["visits"] <= row["visits_high"]
+
+
+def test_the_same_query_again_is_free_and_the_same(ask):
+    first = json.loads(ask("--epsilon", 0.1, "--slots", "1", "--json")[1])
+    once = spent()
+    again = json.loads(ask("--epsilon", 0.1, "--slots", "1-1", "--json")[1])
+    assert (again["reused"], again["answers"], spent()) == (True, first["answers"], once)
+    other = json.loads(ask("--epsilon", 0.1, "--slots", "1", "--run-id", "b", "--json")[1])
+    assert (other["reused"], spent()) == (False, 2 * once)
+    assert "nothing was spent" in ask("--epsilon", 0.1, "--slots", "1", "--out", "elsewhere")[1]
+
+
+def test_queries_spend_until_the_budget_is_gone(ask, town):
+    rho = 0.03  # of 0.1
+    for number in range(3):
+        assert ask("--rho", rho, "--slots", number)[0] == 0
+    before = spent()
+    code, out, err = ask("--rho", rho, "--slots", 3)
+    assert (code, out) == (4, "")
+    assert err.startswith("budget-exceeded:")
+    assert spent() == before
+    assert len(list(town.folder.glob("query-*"))) == 3
+
+
+def test_a_dry_run_reads_no_row_and_spends_nothing(ask, town):
+    (town.folder / "events.parquet").chmod(0o600)
+    code, out, _ = ask("--rho", 0.02, "--slots", "0-1", "--dry-run", "--json")
+    shown = json.loads(out)
+    assert (code, spent(), shown["obstacles"]) == (0, 0, [])
+    (query,) = shown["queries"]
+    assert query["most"] == pytest.approx(2.0, abs=1e-5)
+    assert query["half"] == pytest.approx(1.96 * 2 / (2 * 0.02) ** 0.5, rel=1e-3)
+    assert not list(town.folder.glob("query-*"))
+    assert "nothing was spent" in ask("--rho", 0.02, "--dry-run")[1]
+    assert "not enough" in ask("--rho", 5, "--dry-run")[1]
+    assert "gaussian is likely better" in ask("--rho", 0.02, "--mechanism", "weights", "--dry-run")[1]
+
+
+def test_weights_answer_a_file(ask, town):
+    lines = [json.dumps({"slots": [slot], "name": f"hour {slot}"}) for slot in range(24)]
+    (town.folder / "q.jsonl").write_text("\n".join(lines))
+    code, out, err = ask(
+        "--file", "q.jsonl", "--mechanism", "weights", "--rho", 0.05, "--updates", 4, "--json"
+    )
+    assert (code, err) == (0, "")
+    found = answers(out)
+    assert len(found) == 24
+    assert sum(row["how"] == "noise" for row in found.values()) <= 4
+    assert spent() <= 5 * 10**7
+    manifest = json.loads((town.folder / json.loads(out)["folder"] / "manifest.json").read_text())
+    assert [each["name"] for each in manifest["spends"]] == ["total", "test", "answers", "error"]
+    assert manifest["public"]["updates"] == 4
+
+
+def test_a_pure_population_takes_laplace_only(ask):
+    open_ledger().create("pure", currency="epsilon", limit_nano=10**9)
+    pure = ("--population", "pure", "--epsilon", 0.5)
+    assert ask(*pure)[0] == 4
+    assert ask(*pure, "--mechanism", "laplace")[0] == 0
+    assert open_ledger().state().population("pure").spent_nano == 5 * 10**8
+
+
+KILLED = """
+import os, signal, sys
+import shoal.flows.query as flow
+flow.finish_answers = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+sys.argv = ["shoal", "query", "--plan", "plan.toml", "--rho", "0.01"]
+from shoal.cli.main import main
+main()
+"""
+
+
+def test_killed_between_reserve_and_commit_counts_as_spent(ask, town):
+    done = subprocess.run([sys.executable, "-c", KILLED], cwd=town.folder, env=os.environ)
+    assert done.returncode == -signal.SIGKILL
+    assert spent() == 10**7
+    assert not list(town.folder.glob("query-*"))
+    code, out, _ = ask("--rho", 0.01, "--json")
+    assert (code, json.loads(out)["reused"], spent()) == (0, False, 2 * 10**7)
+    assert not list(town.folder.glob(".query-*"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "words"),
+    [
+        ((), 2, "query-price"),
+        (("--epsilon", 0.1, "--zones-in", "Z"), 2, "query-set"),
+        (("--epsilon", 0.1, "--zones-in", ","), 2, "no zone"),
+        (("--epsilon", 0.1, "--slots", "24"), 2, "query-set"),
+        (("--epsilon", 0.1, "--file", "none.jsonl"), 2, "query-file"),
+        (("--epsilon", 0.1, "--file", "q.jsonl", "--slots", "1"), 2, "got both"),
+        (("--epsilon", 0.1, "--rho", 0.1), 2, "plan-price"),
+        (("--epsilon", -1), 2, "epsilon-range"),
+        (("--epsilon", 0.1, "--bbox", "1,2"), 2, "four numbers"),
+        (("--epsilon", 0.1, "--population", "nobody"), 4, "unknown-population"),
+        (("--epsilon", 0.1, "--mechanism", "weights", "--updates", 0), 2, "updates"),
+        (("--epsilon", 0.1, "--out", "plan.toml"), 5, "plan.toml"),
+    ],
+)
+def test_errors_say_what_to_do_and_spend_nothing(ask, flags, code, words):
+    got, out, err = ask(*flags)
+    assert (got, out) == (code, "")
+    assert words in err
+    assert "Traceback" not in err
+    assert spent() == 0
+
+
+def test_two_queries_of_one_name_are_refused(ask, town):
+    (town.folder / "q.jsonl").write_text('{"name": "a"}\n{"name": "a", "slots": [1]}\n')
+    assert "query-name" in ask("--epsilon", 0.1, "--file", "q.jsonl")[2]

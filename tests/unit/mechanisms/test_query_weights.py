@@ -1,0 +1,158 @@
+"""Multiplicative weights: what is asked of the noise and when, what it costs, what is learned."""
+
+import numpy as np
+import pytest
+
+from shoal.errors import GuaranteeError, PlanError
+from shoal.mechanisms.query_weights import QueryWeights
+from shoal.privacy.accounting import compose
+from shoal.privacy.budget import Budget
+from shoal.privacy.noise import SeededNoise
+from shoal.space.question import Question, Questions
+from shoal.space.weights import AreaWeights
+from shoal.stages.exact import ExactCounts
+
+ZONES, SLOTS, ELL = 12, 24, 5
+LATTICE = 2**20
+PRIOR = np.ones((ZONES, SLOTS))
+
+
+def ranges(count, seed=1):
+    chance = np.random.default_rng(seed)
+    each = []
+    while len(each) < count:
+        (a, b), (c, d) = np.sort(chance.integers(0, ZONES + 1, 2)), np.sort(chance.integers(0, SLOTS + 1, 2))
+        if a < b and c < d:
+            each.append(Question(zones=tuple(range(a, b)), slots=tuple(range(c, d))))
+    return Questions.of(each, AreaWeights.identity(ZONES), slots=SLOTS, ell=ELL)
+
+
+def mechanism(asked, epsilon=1.0, updates=5):
+    return QueryWeights.within(Budget.of(epsilon, 1e-6), asked, PRIOR, updates=updates)
+
+
+def table(visits):
+    units = np.rint(visits * LATTICE).astype(np.int64)
+    return ExactCounts(units=units, lattice=LATTICE, ell=ELL, column_l1=LATTICE, column_l2_squared=LATTICE**2)
+
+
+SKEWED = table(np.outer(np.arange(ZONES) ** 2, 1 + np.arange(SLOTS) % 7))
+
+
+class Scripted:
+    """Exact answers, and tests that say what they are told; keeps the names of all calls."""
+
+    publishable = False
+
+    def __init__(self, found=()):
+        self.found, self.calls, self.margins = list(found), [], []
+
+    def run_key(self):
+        return bytes(16)
+
+    def gaussian(self, name, exact, sigma):
+        self.calls.append(name)
+        return exact.copy()
+
+    def laplace(self, name, exact, scale):
+        raise AssertionError("every draw but the test is Gaussian")
+
+    def choose(self, name, scores, scale):
+        raise AssertionError("nothing is chosen")
+
+    def first_above(self, name, margins, scale):
+        self.calls.append(name)
+        self.margins.append(margins.copy())
+        return self.found.pop(0) if self.found else margins.size
+
+
+def test_without_a_surprise_the_prior_answers_and_nothing_is_bought():
+    asked = ranges(30)
+    noise = Scripted()
+    made = mechanism(asked)(SKEWED, noise)
+    assert noise.calls == ["total", "test", "error"]
+    total = SKEWED.units.sum() / LATTICE
+    assert made.values == pytest.approx(asked.values(PRIOR) / PRIOR.sum() * total)
+    assert set(made.how) == {"weights"}
+
+
+def test_every_update_starts_a_new_test_of_the_questions_that_are_left():
+    asked = ranges(30)
+    noise = Scripted(found=[3, 0, 10])
+    made = mechanism(asked)(SKEWED, noise)
+    assert noise.calls == ["total", *["test", "answers"] * 3, "test", "error"]
+    assert [each.size for each in noise.margins] == [30, 26, 25, 14]
+    assert [number for number, how in enumerate(made.how) if how == "noise"] == [3, 4, 15]
+    bought = asked.values(SKEWED.units)[[3, 4, 15]] / LATTICE
+    assert made.values[[3, 4, 15]] == pytest.approx(bought)
+
+
+def test_after_the_last_update_the_data_is_not_tested_again():
+    noise = Scripted(found=[0] * 30)
+    made = mechanism(ranges(30), updates=4)(SKEWED, noise)
+    assert noise.calls == ["total", *["test", "answers"] * 4, "error"]
+    assert made.how == ("noise",) * 4 + ("weights",) * 26
+
+
+def test_where_all_are_bought_no_error_is_asked_for():
+    noise = Scripted(found=[0] * 3)
+    made = mechanism(ranges(3), updates=9)(SKEWED, noise)
+    assert noise.calls == ["total", *["test", "answers"] * 3]
+    assert set(made.how) == {"noise"}
+
+
+def test_a_margin_is_the_size_of_the_error_less_the_threshold():
+    asked, noise = ranges(30), Scripted()
+    made = mechanism(asked)
+    made(SKEWED, noise)
+    said = asked.values(PRIOR / PRIOR.sum() * SKEWED.units.sum() / LATTICE)
+    errors = np.abs(asked.values(SKEWED.units) / LATTICE - said)
+    assert (noise.margins[0] + made.threshold) / LATTICE == pytest.approx(errors, abs=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 5.0])
+@pytest.mark.parametrize("updates", [1, 7, 40])
+def test_named_spends_stay_within_the_budget_and_use_nearly_all_of_it(epsilon, updates):
+    made = mechanism(ranges(100), epsilon, updates)
+    budget = Budget.of(epsilon, 1e-6).left
+    assert compose(loss for _, loss in made.spends()) == made.loss()
+    assert 0.999 * budget < made.loss().rho_nano <= budget
+
+
+def test_the_charge_does_not_depend_on_what_is_found():
+    made = mechanism(ranges(50))
+    before = made.loss()
+    made(SKEWED, SeededNoise(3))
+    assert made.loss() == before
+
+
+def test_it_learns():
+    asked = ranges(200)
+    truth = asked.values(SKEWED.units) / LATTICE
+    errors = []
+    for updates in (1, 30):
+        made = mechanism(asked, epsilon=2000.0, updates=updates)(SKEWED, SeededNoise(1))
+        errors.append(np.abs(made.values - truth).mean())
+    assert errors[1] < errors[0] / 3
+
+
+def test_intervals_of_a_file_hold_for_95_of_100_answers():
+    busy = table(np.outer(np.arange(ZONES) ** 2, 1 + np.arange(SLOTS) % 7) * 40.0)
+    held = []
+    for seed in range(20):
+        asked = ranges(100, seed)
+        made = mechanism(asked, updates=10)(busy, SeededNoise(seed))
+        held.append(np.abs(made.values - asked.values(busy.units) / LATTICE) <= made.half)
+    assert np.mean(held) > 0.95
+
+
+def test_bad_parameters_are_refused():
+    asked = ranges(10)
+    with pytest.raises(PlanError, match="not-pure"):
+        QueryWeights.within(Budget.of(1.0, None), asked, PRIOR, updates=5)
+    with pytest.raises(GuaranteeError, match="query-prior"):
+        QueryWeights.within(Budget.of(1.0, 1e-6), asked, PRIOR[:, 1:], updates=5)
+    with pytest.raises(GuaranteeError, match="query-prior"):
+        QueryWeights.within(Budget.of(1.0, 1e-6), asked, -PRIOR, updates=5)
+    with pytest.raises(PlanError, match="query-many"):
+        QueryWeights.within(Budget(100, pure=False), ranges(300), PRIOR, updates=200)
