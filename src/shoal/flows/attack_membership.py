@@ -62,6 +62,8 @@ class MembershipPlan:
         for epsilon in self.epsilons:
             check_epsilon(epsilon)
         check_delta(self.delta)
+        if self.defences and not self.epsilons:
+            raise PlanError("membership-epsilon", "defences need an epsilon.", "Pass --epsilon 1, say.")
         if self.knows not in KNOWS:
             raise PlanError(
                 "membership-knows", f"there is no knowledge {self.knows!r}.", "Use visits or past."

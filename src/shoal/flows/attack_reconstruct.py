@@ -27,7 +27,7 @@ from shoal.privacy.accounting import NANO, check_epsilon, rho_for
 from shoal.privacy.noise import SeededNoise
 
 KEYS = ("zones", "slots", "except", "answer")
-MOST_CELLS = 5000  # elimination and factorisation grow with the cube
+MOST_CELLS = 3000  # elimination and factorisation grow with the cube
 
 
 @dataclass(frozen=True, kw_only=True)

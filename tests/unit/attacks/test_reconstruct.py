@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+from shoal.attacks.interval_audit import disclosed_linearly
 from shoal.attacks.reconstruct import determined_cells, random_bits, random_subsets, reconstruct
 from shoal.errors import PlanError
 from shoal.flows.attack_reconstruct import reconstruct_random
@@ -68,6 +69,16 @@ def test_determined_cells_against_all_small_systems():
             answers = [tuple(row) for row in same @ queries.T]
             assert len(set(answers)) == len({(a, row[cell]) for a, row in zip(answers, same, strict=True)})
     assert some > 10
+
+
+def test_determined_cells_agree_with_the_interval_auditor():
+    generator = np.random.default_rng(9)
+    ends = np.sort(generator.integers(0, 151, (90, 2)), axis=1)
+    log = [(int(a), int(b)) for a, b in ends if a < b]
+    queries = np.array([[a <= cell < b for cell in range(150)] for a, b in log])
+    expected = disclosed_linearly(150, log)
+    assert 0 < expected.sum() < 150
+    assert determined_cells(csr_matrix(queries.astype(float))).tolist() == expected.tolist()
 
 
 def test_bad_input_is_refused():
