@@ -66,7 +66,7 @@ ONLY_IN = {
     "shapely": ("space", "events/simulate", "release/report"),
     "pyproj": ("space", "events/simulate"),
     "numba": ("engine", "events", "space", "attacks"),
-    "ot": ("metrics",),
+    "ot": ("metrics", "attacks/transport.py"),  # there the flow itself is wanted
     "rich": ("cli",),
     "click": ("cli",),
 }
