@@ -37,6 +37,13 @@ from shoal.release.query_files import FILES, read_answers, write_answers
 from shoal.release.readme import recipient_readme
 from shoal.stages.exact import ExactCounts
 
+PAYS_FOR = {
+    "answers": "the queries that were counted, each with noise of its own",
+    "total": "the number of all kept visits in the zones, which the public guess is scaled to",
+    "test": "finding the queries that the table is wrong about, the sparse vector technique",
+    "error": "one width for the intervals of all queries that were not counted",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class QueryResult:
@@ -154,7 +161,7 @@ def query_manifest(prepared: PreparedQuery) -> Manifest:
         promise=guarantee.sentence,
         guarantee=guarantee.to_manifest(),
         public=public,
-        spends=spends_of(prepared.mechanism),
+        spends=[{**spend, "pays_for": PAYS_FOR[spend["name"]]} for spend in spends_of(prepared.mechanism)],
         population=plan.population,
         input={"shape": str(opened.source.shape), "columns": sorted(opened.source.columns)},
         columns={name: dict(columns) for name, columns in FILES.items()},
@@ -166,14 +173,14 @@ def how_to_read(prepared: PreparedQuery) -> str:
     """For the recipient: what a visit is, where the noise is."""
     unit, ell = prepared.plan.place.unit, prepared.questions.ell
     text = (
-        f"An answer counts visits of {unit}s in the zones and slots of its query. Of each {unit} at most one "
-        f"visit per slot and {ell} in the window were kept, chosen at random, so answers are low by what "
-        "that leaves out. Intervals cover the noise, not what was left out. "
+        f"- An answer counts visits of {unit}s in the zones and slots of its query. Of each {unit} at most "
+        f"one visit per slot and {ell} in the window were kept, chosen at random, so answers are low by "
+        "what that leaves out.\n- Intervals cover the noise, not what was left out.\n"
     )
     if isinstance(prepared.mechanism, QueryWeights):
         return text + (
-            f"At most {prepared.mechanism.updates} queries were answered with noise of their own. The others "
-            "come from a table that started at a public guess and learned from those answers; their interval "
+            f"- At most {prepared.mechanism.updates} queries were answered with noise of their own. The "
+            "others come from a table that started at a public guess and learned from those answers; their interval "
             "is one width for all, bought for them, and holds for 95 of 100 of them."
         )
-    return text + "Every query has noise of its own; the interval holds in 95 of 100 cases."
+    return text + "- Every query has noise of its own; the interval holds in 95 of 100 cases."
