@@ -180,7 +180,7 @@ def how_to_read(prepared: PreparedQuery) -> str:
     if isinstance(prepared.mechanism, QueryWeights):
         return text + (
             f"- At most {prepared.mechanism.updates} queries were answered with noise of their own. The "
-            "others come from a table that started at a public guess and learned from those answers; their interval "
-            "is one width for all, bought for them, and holds for 95 of 100 of them."
+            "others come from a table that started at a public guess and learned from those answers; "
+            "their interval is one width for all, bought for them, and holds for 95 of 100 of them."
         )
     return text + "- Every query has noise of its own; the interval holds in 95 of 100 cases."
