@@ -141,15 +141,20 @@ def _check(true: np.ndarray, recovered: np.ndarray, known_points: int) -> None:
             f"{list(recovered.shape)}.",
             "Recover as many people as there are.",
         )
-    if len(true) > MOST_USERS:
-        raise PlanError(
-            "recovery-users",
-            f"trajectories of at most {MOST_USERS:,} people are matched; there are more.",
-            "Attack a sample of the users, or a smaller area.",
-        )
+    check_users(len(true))
     if not 1 <= known_points <= true.shape[1]:
         raise PlanError(
             "recovery-points",
             f"known points must be from 1 to the {true.shape[1]} slots; got {known_points}.",
             "Pass --known-points 4, say.",
+        )
+
+
+def check_users(users: int) -> None:
+    """Scoring compares everybody with everybody: only so many people can be attacked."""
+    if users > MOST_USERS:
+        raise PlanError(
+            "recovery-users",
+            f"trajectories of at most {MOST_USERS:,} people are matched; there are more.",
+            "Attack a sample of the users, or a smaller area.",
         )
