@@ -8,6 +8,12 @@ import sys
 
 import pytest
 
+from shoal.engine.duck import DuckEngine
+from shoal.errors import BudgetExceeded, PlanError
+from shoal.flows.plan import read_plan
+from shoal.flows.query import QuerySession
+from shoal.flows.query_ask import Ask
+from shoal.flows.query_prepare import QueryPlan, prepare_query
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import check_release
 
@@ -195,3 +201,37 @@ def test_errors_say_what_to_do_and_spend_nothing(ask, flags, code, words):
 def test_two_queries_of_one_name_are_refused(ask, town):
     (town.folder / "q.jsonl").write_text('{"name": "a"}\n{"name": "a", "slots": [1]}\n')
     assert "query-name" in ask("--epsilon", 0.1, "--file", "q.jsonl")[2]
+
+
+class CountingEngine(DuckEngine):
+    """Keeps how often the events were counted."""
+
+    counted = 0
+
+    def sum_users(self, events, kernel, progress=None):
+        CountingEngine.counted += 1
+        return super().sum_users(events, kernel, progress)
+
+
+def test_a_session_counts_once_and_every_ask_spends(ask, town, monkeypatch):
+    monkeypatch.setattr(CountingEngine, "counted", 0)
+
+    def prepared(slot, **flags):
+        flags = {"rho": 0.01, **flags}
+        return prepare_query(QueryPlan.from_settings(read_plan("plan.toml"), flags, (Ask(slots=(slot,)),)))
+
+    ledger = open_ledger()
+    session = QuerySession(prepared(0), ledger, engine=CountingEngine())
+    for number in range(3):
+        made = session.ask(prepared(number))
+        assert (made.reused, spent()) == (False, (number + 1) * 10**7)
+    assert CountingEngine.counted == 1
+    assert session.ask(prepared(1)).reused
+    assert spent() == 3 * 10**7
+    session.ask(prepared(0, ell=2))
+    assert CountingEngine.counted == 2  # another bound is another table
+    with pytest.raises(PlanError, match="query-session"):
+        session.ask(prepared(0, population="other"))
+    with pytest.raises(BudgetExceeded):
+        session.ask(prepared(0, rho=1.0))
+    assert spent() == 4 * 10**7
