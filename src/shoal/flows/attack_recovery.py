@@ -87,8 +87,8 @@ def attack_recovery(
     filled = visits_of_positions(true, source.visits.places)
     published = []
     if plan.release is not None:
-        zones = list(source.geography.zones.ids)
-        published.append(("release", None, released_people(plan.release, zones, source.clock)))
+        people = _released(plan.release, list(source.geography.zones.ids), source.clock)
+        published.append(("release", None, people))
     defender = None
     if plan.defences:
         options = MethodOptions(users=filled.users, cap=max(MethodOptions.cap, source.clock.slots))
@@ -100,6 +100,20 @@ def attack_recovery(
         recover(true, counts, source.setting.zone_xy_m, source.clock, plan, name, epsilon, tell)
         for name, epsilon, counts in ((None, None, filled.counts()), *published, *protected)
     ]
+
+
+def _released(release: Path, zone_ids: list[str], clock: Clock) -> np.ndarray:
+    try:
+        return released_people(release, zone_ids, clock)
+    except PlanError as error:
+        if error.code != "attack-release-slots":
+            raise
+        raise PlanError(
+            error.code,
+            f"the slots of the release are not the {clock.slots} of the plan, which begin at "
+            f"{clock.starts_local()[0]}.",
+            "Set --start, --end and --slot-minutes to those of the release: recovery needs every slot.",
+        ) from None
 
 
 def _protected(
