@@ -25,8 +25,9 @@ def carried(supply: np.ndarray, demand: np.ndarray, cost: np.ndarray) -> np.ndar
         return supply[:, None].astype(np.int64)
     if len(supply) == 1:
         return demand[None, :].astype(np.int64)
-    plan = _import_ot().emd(supply.astype(float), demand.astype(float), cost, numItermax=MAX_ITERATIONS)
-    flow = np.rint(plan).astype(np.int64)
+    solver = _import_ot()
+    plan = solver.emd(supply.astype(float), demand.astype(float), cost, numItermax=MAX_ITERATIONS)
+    flow = np.rint(np.asarray(plan, dtype=float)).astype(np.int64)
     if (flow.sum(axis=0) != demand).any() or (flow.sum(axis=1) != supply).any():
         raise PlanError(
             "recovery-not-solved",
