@@ -124,7 +124,7 @@ def _print(told: dict[str, Any]) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     shown = {
         "points": "points_recovered",
-        "trajectories": "trajectories_recovered",
+        "mostly": "trajectories_recovered",
         "away": "away_recovered",
         "singled out": "reidentified",
         "home only": "home_only_points",
@@ -138,9 +138,9 @@ def _print(told: dict[str, Any]) -> None:
         table.add_row(row["defence"] or "raw", set_at, *shares, f"{row['seconds']:.1f}")
     console.print(table)
     console.print(
-        f"points: slots at the right place. trajectories: people with at least {MOSTLY:.0%} of slots right. "
+        f"points: slots at the right place. mostly: people with at least {MOSTLY:.0%} of slots right. "
         "away: right slots away from a person's main place. singled out: by the known points, correctly. "
-        "home only: points and trajectories if nobody ever left the place of the first night.\n",
+        "home only: the first two if nobody ever left the place of the first night.\n",
         style="dim",
         soft_wrap=True,
     )
