@@ -97,14 +97,12 @@ class _Run:
 
     def prior(self, prior: Prior, inferences: Sequence[str]) -> list[Outcome]:
         sums = {each: _Sums(self.truth.users, len(self.slots)) for each in inferences}
-        place_in_order = np.empty(self.truth.users, np.int64)
-        place_in_order[self.order] = np.arange(self.truth.users)
         seasons = len({prior.key(slot) for slot in range(len(self.slots))})
 
-        @lru_cache(maxsize=1 if seasons == 1 else 2 * self.threads)
+        @lru_cache(maxsize=1 if seasons == 1 else self.threads)
         def prepared(key: int):
             rows = prior.rows(next(s for s in range(len(self.slots)) if prior.key(s) == key))
-            ranked = Ranking.of(rows, self.truth.rois, place_in_order) if "max_roi" in inferences else None
+            ranked = Ranking.of(rows, self.truth.rois, self.order) if "max_roi" in inferences else None
             return rows, ranked
 
         def one(slot: int) -> tuple[int, dict[str, SlotResult], np.ndarray, np.ndarray]:

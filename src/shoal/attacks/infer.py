@@ -58,10 +58,9 @@ class Ranking:
     user: np.ndarray  # int32
 
     @classmethod
-    def of(cls, rows: Rows, rois: int, place_in_order: np.ndarray) -> Ranking:
-        user = np.repeat(np.arange(rows.users, dtype=np.int32), np.diff(rows.first))
-        order = np.lexsort((place_in_order[user], -rows.share, rows.roi))
-        return cls(np.searchsorted(rows.roi[order], np.arange(rois + 1)), user[order])
+    def of(cls, rows: Rows, rois: int, order: np.ndarray) -> Ranking:
+        """Ties in the order of `order`."""
+        return cls(*_rank(rows.first, rows.roi, rows.share, rois, order))
 
 
 def infer_slot(
@@ -81,6 +80,30 @@ def infer_slot(
         assert ranking is not None
         hit, taken = _take_by_place(*true, ranking.first, ranking.user, counts.whole, order)
     return SlotResult(*_score_taken(*true, len(counts.share) - 1, hit, taken))
+
+
+@njit(cache=True, nogil=True)
+def _rank(first, roi, share, rois, order):
+    """Users put into their places' lists in order, then each list sorted by share where shares differ."""
+    start = np.zeros(rois + 1, np.int64)
+    for s in roi:
+        start[s + 1] += 1
+    for s in range(rois):
+        start[s + 1] += start[s]
+    user = np.empty(roi.size, np.int32)
+    chance = np.empty(roi.size, np.float64)
+    at = start[:-1].copy()
+    for u in order:
+        for i in range(first[u], first[u + 1]):
+            user[at[roi[i]]] = u
+            chance[at[roi[i]]] = share[i]
+            at[roi[i]] += 1
+    for s in range(rois):
+        begin, end = start[s], start[s + 1]
+        if end > begin and chance[begin:end].min() < chance[begin:end].max():
+            best = np.argsort(-chance[begin:end], kind="mergesort")
+            user[begin:end] = user[begin:end][best]
+    return start, user
 
 
 @njit(cache=True, nogil=True)
