@@ -108,7 +108,7 @@ work and shop near home; `paris` is dense and most journeys take less than a slo
 - singled out: by 4 known points, correctly.
 - home only: points and trajectories of an adversary who reads one night and lets nobody leave.
 
-`region` was the easiest of the four kinds of city tried on seed 1 while the adversary was set up; the table is
+`region` was the easiest of four kinds of city tried on seed 1 while the adversary was set up; the table is
 of seed {SEED}. Where points and trajectories are no higher than home only, they say where people sleep, not
 who went where.
 
