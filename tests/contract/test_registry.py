@@ -99,6 +99,9 @@ def loss_of(query, pure):
     if query.kind == "laplace":
         epsilon = Fraction(sum(map(abs, change))) / scale
         return epsilon if pure else epsilon**2 / 2
+    if query.kind == "above":
+        epsilon = 2 * Fraction(max(map(abs, change))) / scale
+        return epsilon if pure else epsilon**2 / 2
     epsilon = Fraction(max(change) - min(change)) / scale
     return epsilon if pure else epsilon**2 / 8
 

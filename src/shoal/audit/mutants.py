@@ -29,6 +29,7 @@ from shoal.audit.pipelines import (
     CountsPipeline,
     CoverPipeline,
     Pipeline,
+    QueryPipeline,
     ScaledPipeline,
     VisitsPipeline,
     pipeline_of,
@@ -36,6 +37,7 @@ from shoal.audit.pipelines import (
 from shoal.audit.planted_calls import call_bugs, ell_bugs, scaled_bugs, spend_bugs
 from shoal.audit.planted_counts import count_bugs, median_bugs, people_bugs
 from shoal.audit.planted_noise import sampler_bugs
+from shoal.audit.planted_query import query_bugs, query_call_bugs
 from shoal.audit.planted_scheme import pure_scheme_bugs, scheme_bugs
 from shoal.audit.planted_steps import (
     bound_bugs,
@@ -48,7 +50,7 @@ from shoal.audit.planted_steps import (
 from shoal.audit.planted_values import on_cells, value_bugs
 from shoal.audit.planted_visits import best_bugs, door_bugs
 from shoal.audit.replay import RecordingNoise, observe
-from shoal.audit.spend_runs import KeepsEverything, Query, queries_of, sample
+from shoal.audit.spend_runs import PICKS, KeepsEverything, Query, queries_of, sample
 from shoal.audit.tables import event_table
 from shoal.mechanisms.registry import entry_of
 from shoal.privacy.accounting import Loss
@@ -77,6 +79,10 @@ FAMILIES: dict[type[Pipeline], tuple[Callable[[Pipeline], list[Bug]], ...]] = {
     ),
     ClippedPipeline: (call_bugs, door_bugs, people_bugs, output_bugs),
     VisitsPipeline: (call_bugs, spend_bugs, door_bugs, best_bugs, people_bugs, output_bugs),
+    QueryPipeline: (
+        *(query_call_bugs, spend_bugs, query_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs),
+        *(people_bugs, output_bugs),
+    ),
 }
 
 
@@ -249,7 +255,7 @@ def above_claim(mutant: Mutant) -> str | None:
     entry = entry_of(mutant.mechanism)
     pipeline = mutant.tight_pipeline
     try:
-        asked = [query for query in queries_of(pipeline, entry) if query.kind != "choose"]
+        asked = [query for query in queries_of(pipeline, entry) if query.kind not in PICKS]
         claims = {None: pipeline.mechanism.loss(), **dict(pipeline.spends())}
         for name, claim in claims.items():
             mine = [query for query in asked if name in (None, query.name)]

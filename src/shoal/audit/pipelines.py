@@ -22,6 +22,7 @@ from shoal.engine.duck import DuckEngine
 from shoal.engine.visits import VisitKernel
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.mechanisms.registry import Entry, entry_of
+from shoal.postprocess.answers import finish_answers
 from shoal.postprocess.density import estimate_density
 from shoal.postprocess.rounding import round_density
 from shoal.postprocess.scaled import scaled_density
@@ -31,6 +32,7 @@ from shoal.privacy.noise import Noise
 from shoal.space.cover import Cover
 from shoal.space.setting import Setting
 from shoal.space.weights import AreaWeights
+from shoal.stages.answers import NoisyAnswers
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.noisy import DensityEstimate, NoisyBest, NoisyMeasurement, NoisyScaled
 
@@ -228,6 +230,23 @@ class ClippedPipeline(VisitsPipeline):
         return (("clipped", self.mechanism.loss()),)
 
 
+def answered(noisy: NoisyAnswers) -> DensityEstimate:
+    """Answers in a row, as bought and as released: rounding would hide differences."""
+    made = finish_answers(noisy, 1)
+    return DensityEstimate(
+        people=np.concatenate([noisy.values, made.visits])[None, :],
+        low=np.concatenate([noisy.values - noisy.half, made.low])[None, :],
+        high=np.concatenate([noisy.values + noisy.half, made.high])[None, :],
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QueryPipeline(CountsPipeline):
+    """Zone counts, and answers to questions about them."""
+
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: answered(noisy)
+
+
 def count_events(
     kernel: Callable[..., VisitKernel],
     bound: Callable[..., BoundedVisits],
@@ -253,6 +272,9 @@ PIPELINES: dict[str, type[Pipeline]] = {
     "density-efpa": CoverPipeline,
     "clipped-gaussian": ClippedPipeline,
     "density-best": VisitsPipeline,
+    "query-gaussian": QueryPipeline,
+    "query-laplace": QueryPipeline,
+    "query-weights": QueryPipeline,
 }
 
 

@@ -15,13 +15,14 @@ from shoal.audit.bugs import Bug, method_bug, noise_bug
 from shoal.audit.pipelines import Pipeline
 from shoal.errors import PlanError
 from shoal.mechanisms.audit_size import AuditSize
+from shoal.privacy.above import first_above
 from shoal.privacy.noise import Noise
 
 VISIT = AuditSize().lattice
 
 
 class Between:
-    """Passes everything on; a bug overrides `add` or `choose`. With `only`, other names pass unharmed."""
+    """Passes everything on; a bug overrides `add`, `pick` or `test`. With `only`, other names pass."""
 
     publishable = False
 
@@ -42,6 +43,11 @@ class Between:
             return self.inner.choose(name, scores, scale)
         return self.pick(name, scores, scale)
 
+    def first_above(self, name: str, margins: np.ndarray, scale: float) -> int:
+        if self.only not in (None, name):
+            return first_above(self.inner, name, margins, scale)
+        return self.test(name, margins, scale)
+
     def _turn(self, draw: Callable, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
         if self.only not in (None, name):
             return draw(name, exact, scale)
@@ -52,6 +58,9 @@ class Between:
 
     def pick(self, name: str, scores: np.ndarray, scale: float) -> int:
         return self.inner.choose(name, scores, scale)
+
+    def test(self, name: str, margins: np.ndarray, scale: float) -> int:
+        return first_above(self.inner, name, margins, scale)
 
 
 class Scaled(Between):
@@ -67,6 +76,9 @@ class Scaled(Between):
     def pick(self, name: str, scores: np.ndarray, scale: float) -> int:
         return self.inner.choose(name, scores, scale * self.part)
 
+    def test(self, name: str, margins: np.ndarray, scale: float) -> int:
+        return first_above(self.inner, name, margins, scale * self.part)
+
 
 class Bare(Between):
     """Returns the exact answer."""
@@ -76,6 +88,9 @@ class Bare(Between):
 
     def pick(self, name: str, scores: np.ndarray, scale: float) -> int:
         return int(np.argmax(scores))
+
+    def test(self, name: str, margins: np.ndarray, scale: float) -> int:
+        return int(np.argmax(np.append(margins, 0) >= 0))
 
 
 class FloatNoise(Between):
@@ -114,6 +129,9 @@ class Twice(Between):
 
     def add(self, draw: Callable, exact: np.ndarray, scale: float) -> np.ndarray:
         return (draw(exact, scale) + draw(exact, scale)) // 2
+
+    def test(self, name: str, margins: np.ndarray, scale: float) -> int:
+        return min(first_above(self.inner, name, margins, scale) for _ in range(2))
 
 
 class ScaleFromCounts(Between):

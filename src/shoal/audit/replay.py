@@ -6,6 +6,7 @@ shape, scale, exception or released byte), something of the data bypassed the no
 exact privacy loss of this transcript follows from the difference of the queries alone:
   gaussian  |dq|_2^2 / (2 sigma^2)  (rho)        laplace  |dq|_1 / b  (pure)
   choose    r^2 / 8 (rho), r (pure), r = range of the score change / scale
+  above     2 |dq|_inf / scale (pure): the first value above a threshold (shoal/privacy/above.py)
 and its sum must not exceed what the mechanism's loss() claims, nor the calls of a name what spends() claims
 under that name. It holds whatever the control flow does
 with noisy answers, since it holds for every transcript that was tried, also for arbitrary ones.
@@ -20,6 +21,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from shoal.privacy.above import first_above
 from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.noise import Noise
 
@@ -78,6 +80,9 @@ class RecordingNoise:
     def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
         return self._keep("choose", name, scores, scale, self._inner.choose(name, scores, scale))
 
+    def first_above(self, name: str, margins: np.ndarray, scale: float) -> int:
+        return self._keep("above", name, margins, scale, first_above(self._inner, name, margins, scale))
+
     def _keep(self, kind: str, name: str, exact: np.ndarray, scale: float, answer):
         # Copies: the caller may change its arrays afterwards.
         kept = answer.copy() if isinstance(answer, np.ndarray) else answer
@@ -110,6 +115,9 @@ class ReplayNoise:
 
     def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
         return self._answer("choose", name, scores, scale)  # type: ignore[return-value]
+
+    def first_above(self, name: str, margins: np.ndarray, scale: float) -> int:
+        return self._answer("above", name, margins, scale)  # type: ignore[return-value]
 
     def _answer(self, kind: str, name: str, exact: np.ndarray, scale: float) -> np.ndarray | int:
         position = len(self.calls)
@@ -186,6 +194,9 @@ def transcript_loss(first: list[Call], second: list[Call]) -> tuple[Fraction, Fr
         if one.kind == "laplace":
             epsilon = Fraction(sum(abs(c) for c in change)) / scale
             rho += epsilon**2 / 2
+        elif one.kind == "above":
+            epsilon = 2 * Fraction(max((abs(c) for c in change), default=0)) / scale
+            rho += epsilon**2 / 2
         else:
             epsilon = Fraction(max(change, default=0) - min(change, default=0)) / scale
             rho += epsilon**2 / 8
@@ -239,6 +250,10 @@ class ArbitraryNoise:
     def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
         self._turn += 1
         return self._turn % scores.size
+
+    def first_above(self, name: str, margins: np.ndarray, scale: float) -> int:
+        self._turn += 1
+        return self._turn % (margins.size + 1)
 
     def _anything(self, exact: np.ndarray) -> np.ndarray:
         cells = np.arange(exact.size, dtype=np.int64).reshape(exact.shape)

@@ -13,7 +13,7 @@ from shoal.audit.mutants import catch, more_than_asked, planted
 from shoal.audit.noise_faults import SLOTS, draw_noise, noise_faults
 from shoal.audit.pairs import lone_pair
 from shoal.audit.pipelines import Pipeline, pipeline_of
-from shoal.audit.spend_runs import KeepsEverything, Query, Runs, queries_of, run_spends
+from shoal.audit.spend_runs import PICKS, KeepsEverything, Query, Runs, queries_of, run_spends
 from shoal.audit.whole import sample_whole
 from shoal.errors import PlanError
 from shoal.mechanisms.registry import Entry, entry_of
@@ -237,7 +237,7 @@ def runs_for(entry: Entry, claim: Loss, queries: list[Query]) -> int:
     runs only choose the event.
     """
     if not entry.thorough:
-        cells = sum(query.before.size for query in queries if query.kind != "choose")
+        cells = sum(query.before.size for query in queries if query.kind not in PICKS)
         return DRAWS // (2 * max(cells, 1))
     if entry.pure:
         return 300_000

@@ -17,18 +17,21 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax
 
+from shoal.audit.above_chances import above_chances
 from shoal.audit.pairs import lone_pair
 from shoal.audit.pipelines import Pipeline
 from shoal.audit.replay import Call, RecordingNoise, ReplayNoise
 from shoal.audit.tables import event_table
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.registry import Entry
+from shoal.privacy.above import first_above
 from shoal.privacy.noise import Noise
 
 CHUNK_DRAWS = 400_000  # noise per call: enough to be worth a second process, small enough for progress
 NEGLIGIBLE = 1e-6  # of the largest change: cells that tell nothing are not drawn
 FINE = 4.0  # steps: from here a discrete Gaussian's mu is within a hundredth of the continuous one's
 KEY = bytes(16)
+PICKS = ("choose", "above")  # answered by an index, drawn one by one
 
 Advance = Callable[[int], None]
 Sides = tuple[np.ndarray, np.ndarray]  # statistics [runs, numbers] with the user, and without
@@ -48,7 +51,7 @@ class Query:
     def of(cls, one: Call, other: Call) -> Query:
         before, after = one.exact.ravel(), other.exact.ravel()
         size = np.abs((after - before).astype(np.float64))
-        told = np.arange(before.size) if one.kind == "choose" else size > NEGLIGIBLE * size.max(initial=1.0)
+        told = np.arange(before.size) if one.kind in PICKS else size > NEGLIGIBLE * size.max(initial=1.0)
         return cls(one.kind, one.name, one.scale, before[told], after[told])
 
     @property
@@ -57,10 +60,12 @@ class Query:
         return self.kind == "gaussian" and self.scale >= FINE
 
     def draw(self, noise: Noise, with_user: bool, runs: int) -> np.ndarray:
-        """Answers [runs, cells], less the query without the user; of a choice [runs, 1] indices."""
+        """Answers [runs, cells], less the query without the user; of a choice or test [runs, 1] indices."""
         exact = self.after if with_user else self.before
         if self.kind == "choose":
             return np.array([[noise.choose(self.name, exact, self.scale)] for _ in range(runs)])
+        if self.kind == "above":
+            return np.array([[first_above(noise, self.name, exact, self.scale)] for _ in range(runs)])
         asked = np.repeat(exact[None, :], runs, axis=0)
         return getattr(noise, self.kind)(self.name, asked, self.scale) - self.before
 
@@ -70,6 +75,9 @@ class Query:
             scores = np.stack([self.after, self.before]) / self.scale
             with_user, without = log_softmax(scores, axis=1)
             return (with_user - without)[answers[:, 0]]
+        if self.kind == "above":
+            with_user, without = (above_chances(side, self.scale) for side in (self.after, self.before))
+            return np.log(with_user / without)[answers[:, 0]]
         change = (self.after - self.before).astype(np.float64)
         if self.kind == "laplace":
             return (np.abs(answers) - np.abs(answers - change)).sum(axis=1) / self.scale
@@ -78,7 +86,7 @@ class Query:
     def statistics(self, answers: np.ndarray) -> np.ndarray:
         """Numbers [runs, 4] that may tell the sides apart: ratio, and total, least, largest cell."""
         ratio = self.log_ratio(answers)
-        if self.kind == "choose" or not answers.shape[1]:
+        if self.kind in PICKS or not answers.shape[1]:
             return np.column_stack([ratio] * 4)
         moved = answers * np.sign(self.after - self.before)
         return np.column_stack([ratio, moved.sum(axis=1), moved.min(axis=1), moved.max(axis=1)])
@@ -100,6 +108,9 @@ class KeepsEverything:
 
     def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
         return scores.size - 1
+
+    def first_above(self, name: str, margins: np.ndarray, scale: float) -> int:
+        return 0
 
 
 def queries_of(pipeline: Pipeline, entry: Entry) -> list[Query]:
@@ -131,7 +142,7 @@ def run_spends(
     queries: list[Query], noise: Noise, runs: int, choices: int, advance: Advance | None = None
 ) -> Runs:
     """Many runs of all queries of a mechanism; choices fewer times, since they are drawn one by one."""
-    drawn = [query for query in queries if query.kind != "choose"]
+    drawn = [query for query in queries if query.kind not in PICKS]
     sides: list[list[list[np.ndarray]]] = [[], []]  # chunks of the statistics of each query
     for chunk in _chunks(runs, max(sum(query.before.size for query in drawn), 1)):
         for side, with_user in zip(sides, (True, False), strict=True):
@@ -149,7 +160,7 @@ def run_spends(
 
     names = dict.fromkeys(query.name for query in drawn)
     spends = {name: together(lambda query, name=name: query.name == name) for name in names}
-    for name in dict.fromkeys(query.name for query in queries if query.kind == "choose"):
+    for name in dict.fromkeys(query.name for query in queries if query.kind in PICKS):
         spends[name] = sample([query for query in queries if query.name == name], noise, choices)
     mixed = any(query.has_mu for query in drawn)
     gaussian = together(lambda query: query.has_mu) if mixed else None

@@ -52,7 +52,7 @@ class Fine:
 
 COARSE = (
     Coarse(least_nu=300_000, visits_clip=250, city_clip=48, region_clip=10, regions=80, waves=11),
-    Coarse(least_nu=100_000, visits_clip=250, city_clip=30, region_clip=6, regions=80, waves=11),
+    Coarse(least_nu=100_000, visits_clip=250, city_clip=30, region_clip=8, regions=80, waves=11),
     Coarse(least_nu=30_000, visits_clip=250, city_clip=20, region_clip=6, regions=40, waves=7),
     Coarse(least_nu=10_000, visits_clip=200, city_clip=10, region_clip=4, regions=20, waves=5),
     Coarse(least_nu=5_000, visits_clip=200, city_clip=7, region_clip=3, regions=20, waves=5),

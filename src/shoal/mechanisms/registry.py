@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+import numpy as np
+
 from shoal.errors import PlanError
 from shoal.mechanisms.audit_size import COVERED, MANY_PLACES, ONE_PLACE, ONE_ZONE, AuditSize
 from shoal.mechanisms.clipped_gaussian import ClippedGaussian
@@ -29,12 +31,18 @@ from shoal.mechanisms.density_gaussian import DensityGaussian
 from shoal.mechanisms.density_laplace import DensityLaplace
 from shoal.mechanisms.density_scaled import ScaledCounts
 from shoal.mechanisms.density_scm_full import DensityScmFull
+from shoal.mechanisms.query_gaussian import QueryGaussian
+from shoal.mechanisms.query_laplace import QueryLaplace
+from shoal.mechanisms.query_weights import QueryWeights
 from shoal.privacy.accounting import Loss
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
+from shoal.space.question import Question, Questions
+from shoal.space.rhythm import activity
 
 AUDIT_WAVES = 4  # of six slots: so that some are left out
 AUDIT_CLIP = 1.5  # of the one clipped measurement
+AUDIT_UPDATES = 2  # of four questions
 SMALL = AuditSize()
 ONE_VISIT = AuditSize(layout=ONE_PLACE, slots=2, ell=1, cap=1)
 VISIT = ((0, 0),)
@@ -119,6 +127,30 @@ def _clipped(budget: Budget, size: AuditSize) -> ClippedGaussian:
 
 def _best(budget: Budget, size: AuditSize) -> DensityBest:
     return DensityBest.within(budget, size.setting)
+
+
+def audit_questions(size: AuditSize) -> Questions:
+    """All, a part of the first zone, one cell, the last zone: they overlap, and share the first slot."""
+    zones, slots = range(size.zones), range(size.slots)
+    each = [
+        Question(zones=tuple(zones), slots=tuple(slots)),
+        Question(zones=(0,), slots=tuple(slots)[: (size.slots + 1) // 2]),
+        Question(zones=(0,), slots=(0,)),
+        Question(zones=(size.zones - 1,), slots=tuple(slots)),
+    ]
+    return Questions.of(each, size.setting.weights, slots=size.slots, ell=size.ell)
+
+
+def _query(kind: Any) -> Callable[[Budget, AuditSize], Any]:
+    def make(budget: Budget, size: AuditSize) -> Any:
+        return kind.within(budget.left, audit_questions(size))
+
+    return make
+
+
+def _query_weights(budget: Budget, size: AuditSize) -> QueryWeights:
+    prior = np.outer(np.ones(size.zones), activity(size.setting.clock))
+    return QueryWeights.within(budget, audit_questions(size), prior, updates=AUDIT_UPDATES)
 
 
 PEOPLE = "people per zone and slot"
@@ -254,6 +286,30 @@ REGISTRY: dict[str, Entry] = {
         tight=CROWDED,
         worst=EVERYWHERE,
         reach=dict.fromkeys(("visits", "city", "regions", "zones"), WEIGHED),
+    ),
+    "query-gaussian": Entry(
+        mechanism=QueryGaussian,
+        releases="visits in sets of zones and slots",
+        guarantee="rho-zCDP, rho = sum of min(ell, |T_i|)^2 max_s W_s(S_i)^2 / (2 sigma_i^2)",
+        spends=("answers",),
+        pure=False,
+        make=_query(QueryGaussian),
+    ),
+    "query-laplace": Entry(
+        mechanism=QueryLaplace,
+        releases="visits in sets of zones and slots",
+        guarantee="epsilon-DP, epsilon = sum of min(ell, |T_i|) max_s W_s(S_i) / b_i",
+        spends=("answers",),
+        pure=True,
+        make=_query(QueryLaplace),
+    ),
+    "query-weights": Entry(
+        mechanism=QueryWeights,
+        releases="visits in many sets of zones and slots, from a table that learns from few of them",
+        guarantee="rho-zCDP, rho = total + c (2 E / b)^2 / 2 + c Delta^2 / (2 sigma^2) + error",
+        spends=("total", "test", "answers", "error"),
+        pure=False,
+        make=_query_weights,
     ),
 }
 

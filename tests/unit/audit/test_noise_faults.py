@@ -7,7 +7,7 @@ import pytest
 
 from shoal.audit.noise_faults import Drawn, correlations, draw_noise, noise_faults, repeats, residues
 from shoal.audit.pipelines import pipeline_of
-from shoal.audit.spend_runs import queries_of
+from shoal.audit.spend_runs import PICKS, queries_of
 from shoal.mechanisms.registry import REGISTRY
 from shoal.privacy.noise import OsNoise, SeededNoise
 
@@ -27,7 +27,7 @@ def drawn(name, seed=1, epsilon=1.0, slots=10_000):
 def test_noise_of_the_operating_system_passes(name):
     asked = queries(name)
     found = draw_noise(asked, OsNoise(), slots=1500)
-    assert len(found) == len({query.name for query in asked if query.kind != "choose"})
+    assert len(found) == len({query.name for query in asked if query.kind not in PICKS})
     for each in found:
         assert each.units.shape == (2, 4, 1500)
         assert list(noise_faults(each)) == []
