@@ -1,0 +1,90 @@
+"""Planted bugs of queries: too little noise for a question, and what multiplicative weights may get wrong."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from shoal.audit.bugs import Bug, call_bug, noise_bug, recast
+from shoal.audit.pipelines import Pipeline
+from shoal.audit.planted_calls import Scaled, call_bugs
+from shoal.mechanisms.query_weights import QueryWeights
+from shoal.privacy.noise import Noise
+from shoal.stages.answers import NoisyAnswers
+from shoal.stages.exact import ExactCounts
+
+
+def query_call_bugs(true: Pipeline) -> list[Bug]:
+    """The bugs of every mechanism; weights ask for one value at a time: one draw for all is right there."""
+    alone = isinstance(true.mechanism, QueryWeights)
+    return [bug for bug in call_bugs(true) if not (alone and bug.name == "one draw for all values")]
+
+
+def query_bugs(true: Pipeline) -> list[Bug]:
+    ell = min(true.world.ell, true.world.slots)
+    bugs = [
+        noise_bug("sensitivity for ell - 1 visits", lambda noise, _: Scaled(noise, (ell - 1) / ell)),
+        noise_bug("sqrt(ell) where ell is needed", lambda noise, _: Scaled(noise, 1 / math.sqrt(ell))),
+        call_bug("answers mixed with the exact ones", _mixed),
+        call_bug("interval as wide as the largest exact count", _wide),
+    ]
+    if not isinstance(true.mechanism, QueryWeights):
+        return bugs
+    return [
+        *bugs,
+        Bug(name="two updates more than are paid for", plant=_more_updates),
+        Bug(name="prior from the data", plant=_prior_from_counts),
+        call_bug("unsurprising questions answered exactly", _exact_where_unbought),
+        noise_bug("every question tested at a threshold of its own", lambda noise, _: OneByOne(noise)),
+    ]
+
+
+def _mixed(true, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
+    noisy = true(exact, noise)
+    return replace(noisy, values=noisy.values + 1e-9 * float(exact.units.sum()))
+
+
+def _wide(true, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
+    noisy = true(exact, noise)
+    return replace(noisy, half=noisy.half + float(exact.units.max(initial=0)))
+
+
+def _exact_where_unbought(true, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
+    """The sparse vector technique pays for the answer "below", not for the value."""
+    noisy = true(exact, noise)
+    learned = np.array([how == "weights" for how in noisy.how])
+    return replace(noisy, values=np.where(learned, float(exact.units.sum()), noisy.values))
+
+
+def _more_updates(true: Pipeline) -> Pipeline:
+    kind: Any = type(true.mechanism)
+
+    def call(self, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
+        return kind.__call__(replace(self, updates=self.updates + 2), exact, noise)
+
+    return replace(true, mechanism=recast(true.mechanism, {"__call__": call}))
+
+
+def _prior_from_counts(true: Pipeline) -> Pipeline:
+    kind: Any = type(true.mechanism)
+
+    def call(self, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
+        return kind.__call__(replace(self, prior=1.0 + exact.units), exact, noise)
+
+    return replace(true, mechanism=recast(true.mechanism, {"__call__": call}))
+
+
+class OneByOne(Scaled):
+    """A fresh test for every question, charged as one: no longer the sparse vector technique."""
+
+    def __init__(self, inner: Noise) -> None:
+        super().__init__(inner, 1.0)
+
+    def test(self, name: str, margins: np.ndarray, scale: float) -> int:
+        for number in range(margins.size):
+            if super().test(name, margins[number : number + 1], scale) == 0:
+                return number
+        return int(margins.size)
