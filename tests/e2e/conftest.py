@@ -64,9 +64,14 @@ class Town:
         return ["density", "run", str(self.source), *named]
 
 
-@pytest.fixture
-def town(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def own_ledger(tmp_path, monkeypatch):
+    """No test looks at the ledger of whoever runs it."""
     monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
+
+
+@pytest.fixture
+def town(tmp_path):
     open_ledger().create("town", currency="rho", limit_nano=10**8, delta=1e-6)
     return Town(tmp_path)
 

@@ -30,13 +30,15 @@ def test_raw_and_protected_counts_are_attacked_alike(plan, tmp_path, command):
     code, out, err = attack(command, plan, *flags, "--seed", "1", "--out", tmp_path / "own", "--json")
     assert (code, err) == (0, "")
     told = json.loads(out)
-    found = {(r["prior"], r["inference"], r["defence"], r["epsilon"], r["measure"]): r for r in told["rows"]}
+    found = {(r["prior"], r["inference"], r["defence"], r["set_at"], r["measure"]): r for r in told["rows"]}
     raw = found["freq_roi", "max_user", None, None, "all"]
     assert raw["privacy_loss"] > 0.3
     assert raw["privacy_gain"] is None
     strong, weak = (found["freq_roi", "max_user", "gaussian", e, "all"] for e in (0.1, 1.0))
     assert strong["mre"] > weak["mre"] > 0
     assert strong["privacy_gain"] >= weak["privacy_gain"] >= 0
+    assert {r["epsilon"] for r in told["rows"] if r["defence"] == "gaussian"} == {0.1, 1.0}
+    assert {r["epsilon"] for r in told["rows"] if r["defence"] in ("scm-event", "spotme")} == {None}
     alone = found["freq_roi", "prior", "gaussian", 0.1, "divergence"]
     assert alone["error"] == found["freq_roi", "prior", None, None, "divergence"]["error"]
     table = pq.read_table(tmp_path / "own" / "inference.parquet")
@@ -61,13 +63,18 @@ def test_a_release_of_the_inferred_week_is_attacked(plan, tmp_path, command):
     assert (code, err) == (0, "")
     of_release = [r for r in json.loads(out)["rows"] if r["defence"] == "release"]
     assert of_release
-    assert all(r["epsilon"] is None and r["mre"] > 0 for r in of_release)
+    assert all(r["set_at"] is None and r["mre"] > 0 for r in of_release)
+    assert "inference attack on raw events" in command("ledger", "show", "town")[1]
     code, _, err = attack(command, plan, "--release", folder, "--split", "2026-03-10", "--prior", "freq_roi")
     assert code == 2
     assert "attack-release-slots" in err
     code, _, err = attack(command, plan, "--prior", "freq_roi", "--out", folder)
     assert code == 5
     assert "attack-in-release" in err
+    code, _, err = attack(command, plan, "--prior", "freq_roi", "--out", folder / "deeper")
+    assert code == 5
+    assert "inside-release" in err
+    assert command("verify", folder)[0] == 0
 
 
 @pytest.mark.parametrize(

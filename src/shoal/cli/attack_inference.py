@@ -87,6 +87,7 @@ def inference(plan: str | None, source_options: SourcePlan, **flags: Any) -> Non
     from shoal.attacks.priors import PRIORS
     from shoal.flows.attack_inference import InferencePlan, attack_inference, result_rows
     from shoal.flows.attack_report import summary, write_inference
+    from shoal.flows.attack_source import note_look
     from shoal.flows.plan import DEFAULT_DELTA, merge, read_plan
 
     own = {name: flags.pop(name) for name in ("split", "priors", "inferences", "defences", "epsilons")}
@@ -104,6 +105,7 @@ def inference(plan: str | None, source_options: SourcePlan, **flags: Any) -> Non
         seed=seed,
     )
     with Bars(quiet=as_json) as bars:
+        note_look(settings, "inference", out)
         result = attack_inference(settings, asked, progress=bars)
         bars.stage("draw the page")
         title = f"Inference attack: {settings.get('population') or 'known people'}"
@@ -125,13 +127,13 @@ def _print(said: list[str], rows: list[dict[str, Any]], paths: dict[str, Path]) 
 
     console = Console()
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("knows", "does", "counts", "set at"):
+    for heading in ("knows", "does", "counts"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("profiling", "loss", "gain", "when seen", "locating", "loss", "gain"):
+    for heading in ("prof.", "loss", "gain", "seen", "loc.", "loss", "gain"):
         table.add_column(heading, justify="right")
     found: dict[tuple, dict[str, dict[str, Any]]] = {}
     for row in rows:
-        key = (row["prior"], row["inference"], row["defence"], row["epsilon"])
+        key = (row["prior"], row["inference"], row["defence"], row["set_at"])
         found.setdefault(key, {})[row["measure"]] = row
     strongest = _strongest(found)
     for (prior, how, defence, epsilon), of in found.items():
@@ -140,15 +142,15 @@ def _print(said: list[str], rows: list[dict[str, Any]], paths: dict[str, Path]) 
         names = ("error", "privacy_loss", "privacy_gain")
         figures = [_figure(of["divergence"][name]) for name in names]
         figures += [_figure(of["seen"]["error"]), *(_figure(of["all"][name]) for name in names)]
-        table.add_row(
-            prior or "nothing", how, defence or "raw", "" if epsilon is None else f"{epsilon:g}", *figures
-        )
+        counts = (defence or "raw") + ("" if epsilon is None else f" {epsilon:g}")
+        table.add_row(prior or "nothing", how, counts, *figures)
     console.print(table)
     console.print(
-        "profiling: mean Jensen-Shannon divergence in bits; when seen: in slots with a visit only; locating: "
-        "1 - F1, all places with a chance. All from 0 (all known) to 1. loss: share of the error that the "
-        "counts take away. gain: share of the room above the error with raw counts that protection gives "
-        "back.\n",
+        "prof.: profiling, mean Jensen-Shannon divergence in bits; seen: in slots with a visit only; loc.: "
+        "locating, 1 - F1, all places with a chance, and not being seen is a place. All from 0 (all known) "
+        "to 1, means over people. loss: a person's share of the error that the counts take away. gain: of "
+        "the room above the error with raw counts, the share that protection gives back; 0 where it gives none. "
+        "Of protected counts the table has the inference that gains most; the page has all.\n",
         style="dim",
         soft_wrap=True,
     )
@@ -166,11 +168,11 @@ def _strongest(found: dict[tuple, dict[str, dict[str, Any]]]) -> dict[str, str]:
     """Of each prior the inference that the raw counts help most."""
     best: dict[str, tuple[float, str]] = {}
     for (prior, how, defence, _), of in found.items():
-        loss = of["divergence"]["privacy_loss"]
+        loss = of["all"]["privacy_loss"]
         if defence is None and prior and how != "prior" and loss is not None:
             best[prior] = max(best.get(prior, (-1.0, "")), (loss, how))
     return {prior: how for prior, (_, how) in best.items()}
 
 
 def _figure(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+    return "" if value is None else f"{value:.2f}"

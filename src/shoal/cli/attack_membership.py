@@ -79,6 +79,7 @@ def membership(plan: str | None, source_options: SourcePlan, **flags: Any) -> No
     """
     from shoal.flows.attack_membership import MembershipPlan, attack_membership
     from shoal.flows.attack_output import write_findings
+    from shoal.flows.attack_source import note_look
     from shoal.flows.plan import DEFAULT_DELTA, merge, read_plan
 
     names = ("knows", "group", "worlds", "targets", "defences", "epsilons", "seed")
@@ -87,6 +88,7 @@ def membership(plan: str | None, source_options: SourcePlan, **flags: Any) -> No
     settings = merge(read_plan(plan) if plan else {}, as_settings(source_options, flags))
     asked = MembershipPlan(**own, delta=delta or DEFAULT_DELTA)
     with Bars(quiet=as_json) as bars:
+        note_look(settings, "membership", out)
         result = attack_membership(settings, asked, bars)
     told = membership_json(result)
     paths = write_findings(out, "membership", told, roc_columns(result))
@@ -180,7 +182,9 @@ def _print(told: dict[str, Any]) -> None:
     console.print(table)
     console.print(
         "AUC: share of pairs, one in and one out, told apart; 0.5 is chance. found: share of members found "
-        "where 0.1 % of others are taken for members. at most: what the guarantee allows any adversary.\n",
+        "where 0.1 % of others are taken for members. at most: what the guarantee allows any adversary; "
+        "few scores scatter around it. found is empty below 1,000 scores of people who are out: ask for more "
+        "--worlds or --targets.\n",
         style="dim",
         soft_wrap=True,
     )

@@ -153,13 +153,19 @@ def _print_findings(told: dict[str, Any]) -> None:
         return
     sure = {(each["zone"], each["slot"]) for each in told["disclosed"]}
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("zone", "slot", "count", "certain"):
-        table.add_column(name, justify="left" if name in ("zone", "certain") else "right")
+    for name in ("zone", "slot", "count", "fixed"):
+        table.add_column(name, justify="left" if name in ("zone", "fixed") else "right")
     for each in told["counts"][:SHOWN]:
         certain = "yes" if (each["zone"], each["slot"]) in sure else ""
         table.add_row(escape(each["zone"]), str(each["slot"]), str(each["count"]), certain)
     console.print(f"\nLikely counts from {told['answered']} answers (fit: {told['fit']}):", highlight=False)
     console.print(table)
+    console.print(
+        "fixed: no other count agrees with the queries, if their answers are exact; noisy or contradicting "
+        "answers give a wrong one.",
+        style="dim",
+        soft_wrap=True,
+    )
     if told["check"]:
         visited = told["check"]["share_right_of_visited"]
         of_visited = "" if visited is None else f", and {visited:.1%} of those with a visit"

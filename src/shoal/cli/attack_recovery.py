@@ -80,6 +80,7 @@ def recovery(plan: str | None, source_options: SourcePlan, **flags: Any) -> None
     """
     from shoal.flows.attack_output import write_findings
     from shoal.flows.attack_recovery import RecoveryAttackPlan, attack_recovery, summary
+    from shoal.flows.attack_source import note_look
     from shoal.flows.plan import DEFAULT_DELTA, merge, read_plan
 
     names = ("release", "defences", "epsilons", "known_points", "seed")
@@ -88,6 +89,7 @@ def recovery(plan: str | None, source_options: SourcePlan, **flags: Any) -> None
     settings = merge(read_plan(plan) if plan else {}, as_settings(source_options, flags))
     asked = RecoveryAttackPlan(**own, delta=delta or DEFAULT_DELTA)
     with Bars(quiet=as_json) as bars:
+        note_look(settings, "recovery", out)
         found = attack_recovery(settings, asked, progress=bars)
     told = {"summary": summary(found), "rows": [each.row() for each in found]}
     paths = write_findings(out, "recovery", told, per_user(found))
@@ -134,7 +136,7 @@ def _print(told: dict[str, Any]) -> None:
         table.add_column(name, justify="left" if name == "counts" else "right")
     for row in told["rows"]:
         shares = ["" if row[name] is None else f"{row[name]:.1%}" for name in shown.values()]
-        set_at = "" if row["epsilon"] is None else f"{row['epsilon']:g}"
+        set_at = "" if row["set_at"] is None else f"{row['set_at']:g}"
         table.add_row(row["defence"] or "raw", set_at, *shares, f"{row['seconds']:.1f}")
     console.print(table)
     console.print(

@@ -74,6 +74,7 @@ def unicity(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     released trajectories. Computed from what is read: for the owner's eyes only. Nothing is spent.
     """
     from shoal.flows.attack_output import write_findings
+    from shoal.flows.attack_source import note_look
     from shoal.flows.attack_unicity import UnicityPlan, attack_unicity
     from shoal.flows.plan import merge, read_plan
 
@@ -82,6 +83,7 @@ def unicity(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     settings = merge(read_plan(plan) if plan else {}, as_settings(source_options, flags))
     asked = UnicityPlan(**own)
     with Bars(quiet=as_json) as bars:
+        note_look(settings, "unicity", out)
         source, found = attack_unicity(settings, asked, bars)
     rows = [
         {

@@ -10,14 +10,14 @@ from shoal.cli.progress import Bars
 
 EXAMPLE = """\b
 Examples:
-  shoal query --plan town/density.toml --zones-in Z001,Z002
+  shoal query --plan town/density.toml --zones-in Z0001,Z0002
       --from 2026-03-02T07:00 --to 2026-03-02T10:00 --epsilon 0.1 --dry-run
-  shoal query --plan town/density.toml --bbox 2.30,48.84,2.36,48.88 --rho 0.001
+  shoal query --plan town/density.toml --bbox 4.9,47.2,5.1,47.4 --rho 0.001
   shoal query --plan town/density.toml --file queries.jsonl --mechanism weights --epsilon 1
 \b
 A line of queries.jsonl, zones by id or box, slots by time or number, all where left out:
-  {"name": "morning", "zones": ["Z001"], "from": "2026-03-02T07:00", "to": "2026-03-02T10:00"}
-  {"name": "all week", "bbox": [2.30, 48.84, 2.36, 48.88]}
+  {"name": "morning", "zones": ["Z0001"], "from": "2026-03-02T07:00", "to": "2026-03-02T10:00"}
+  {"name": "all week", "bbox": [4.9, 47.2, 5.1, 47.4]}
 """
 
 

@@ -112,7 +112,8 @@ def released_people(release: Path, zone_ids: list[str], clock: Clock) -> np.ndar
             "attack-release-slots",
             f"the release has {len(starts)} slots from {starts.get(0)}; the inferred time has {clock.slots} "
             f"from {clock.starts_local()[0]}.",
-            "Set --split and the end of the window to those of the release.",
+            "Observed time must come before the release: give a window that begins earlier (--start), and "
+            "--split where the release begins; or attack a release of the last part of the window.",
         )
     number = {zone: i for i, zone in enumerate(zone_ids)}
     unknown = set(zones.tolist()) - set(number)

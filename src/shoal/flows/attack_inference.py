@@ -26,6 +26,7 @@ from shoal.errors import PlanError
 from shoal.flows.attack_defences import defender_of, released_people, with_null
 from shoal.flows.attack_source import AttackSource, open_attack_source
 from shoal.flows.method import MethodOptions
+from shoal.flows.methods import METHODS
 from shoal.flows.plan import DEFAULT_DELTA, WindowPlan, part_of
 from shoal.flows.progress import Progress, Silent
 from shoal.space.clock import Clock
@@ -211,7 +212,9 @@ def result_rows(result: InferenceResult) -> list[dict[str, Any]]:
                         "goal": goal,
                         "measure": measure,
                         "defence": attacked.defence,
-                        "epsilon": attacked.epsilon,
+                        "set_at": attacked.epsilon,
+                        # methods for comparison promise no user anything, whatever they were set at
+                        "epsilon": attacked.epsilon if attacked.defence in METHODS else None,
                         "error": _mean(error),
                         "error_median": float(np.median(error)) if error.size else None,
                         "privacy_loss": None if alone is None else _mean(privacy_loss(alone, error)),

@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.flows.compare_report import comparison_folder
-from shoal.release.staging import unwritable
+from shoal.release.staging import refuse_inside_release, unwritable
 
 
 def write_findings(
     folder: Path, name: str, told: Mapping[str, Any], table: Mapping[str, Any] | None = None
 ) -> list[Path]:
     """NAME.json, and NAME.parquet where there is a table of columns; earlier ones are replaced."""
+    refuse_inside_release(Path(folder))
     folder = comparison_folder(folder)
     paths = [folder / f"{name}.json"]
     try:

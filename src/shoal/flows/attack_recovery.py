@@ -30,6 +30,7 @@ from shoal.errors import PlanError
 from shoal.flows.attack_defences import Defender, defender_of, released_people
 from shoal.flows.attack_source import open_attack_source
 from shoal.flows.method import MethodOptions
+from shoal.flows.methods import METHODS
 from shoal.flows.plan import DEFAULT_DELTA
 from shoal.flows.progress import Progress, Silent
 from shoal.space.clock import Clock
@@ -65,7 +66,8 @@ class Recovered:
         return {
             "users": len(self.score.match),
             "defence": self.defence,
-            "epsilon": self.epsilon,
+            "set_at": self.epsilon,
+            "epsilon": self.epsilon if self.defence in METHODS else None,  # others promise no user anything
             "points_recovered": self.score.points_recovered,
             "trajectories_recovered": self.score.trajectories_recovered,
             "away_recovered": self.score.away_recovered,
@@ -197,7 +199,7 @@ def summary(found: list[Recovered]) -> list[str]:
         score, resting = each.score, each.home_only
         counts = "raw counts" if each.defence is None else f"counts protected by {each.defence}"
         counts = "the release" if each.defence == "release" else counts
-        counts += "" if each.epsilon is None else f" at epsilon {each.epsilon:g}"
+        counts += "" if each.epsilon is None else f" set at {each.epsilon:g}"
         away = "" if score.away_recovered is None else f", {score.away_recovered:.0%} of those away from home"
         said.append(
             f"From {counts}: {score.points_recovered:.0%} of all points{away}; "

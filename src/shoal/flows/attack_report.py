@@ -17,7 +17,7 @@ from shoal.errors import OutputError
 from shoal.flows.attack_inference import Attacked, InferenceResult, result_rows
 from shoal.release.manifest import MANIFEST
 from shoal.release.report.attack import AttackCurve, AttackReportInputs, GainBox, write_attack_report
-from shoal.release.staging import unwritable
+from shoal.release.staging import refuse_inside_release, unwritable
 
 KNOWS = {
     "freq_roi": "how often each person is at each place",
@@ -35,6 +35,7 @@ GREEDY = ("max_roi", "max_user")
 def write_inference(folder: Path, result: InferenceResult, title: str) -> dict[str, Path]:
     """The three files in `folder`, readable by the owner alone; earlier ones are replaced."""
     folder = Path(folder)
+    refuse_inside_release(folder)
     if (folder / MANIFEST).exists():
         raise OutputError(
             "attack-in-release",
@@ -101,7 +102,25 @@ def summary(result: InferenceResult) -> list[str]:
         protected = [(attacked, _same(attacked, prior, best.inference)) for attacked in result.attacked[1:]]
         parts = [f"{_counts_words(a)} {_median_seen(same):.2f}" for a, same in protected if same is not None]
         said.append(line + (f" With protected ones: {', '.join(parts)}." if parts else ""))
+        said.append(_locating(result, prior, alone, others))
     return said
+
+
+def _locating(result: InferenceResult, prior: str, alone: Outcome, others: list[Outcome]) -> str:
+    """The same for naming places, where saying "not seen" is right most of the time."""
+    where = min(others, key=lambda o: np.median(o.localization["all"]))
+    found = [(attacked, _same(attacked, prior, where.inference)) for attacked in result.attacked[1:]]
+    parts = [
+        f"{_counts_words(attacked)} {np.median(same.localization['all']):.2f}"
+        for attacked, same in found
+        if same is not None
+    ]
+    return (
+        "Naming places, not being seen included, the error about the median person is "
+        f"{np.median(alone.localization['all']):.2f}; with the raw counts ({where.inference}) "
+        f"{np.median(where.localization['all']):.2f}"
+        + (f"; with protected ones: {', '.join(parts)}." if parts else ".")
+    )
 
 
 def _median_seen(outcome: Outcome) -> float:

@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.attacks.visits import KnownVisits
-from shoal.errors import PlanError, SourceError
+from shoal.errors import LedgerError, PlanError, SourceError
 from shoal.events.checks import check_rows
 from shoal.events.placed import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
 from shoal.flows.plan import WindowPlan, part_of
 from shoal.flows.progress import Progress, Silent
+from shoal.privacy.ledger import open_ledger
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, SpacePlan, open_geography
 from shoal.space.setting import Setting, setting_of
@@ -60,6 +61,19 @@ def open_attack_source(
     placed = PlacedEvents(source=source, geography=geography, window_us=window)
     visits = visits_of(placed, setting, tell)
     return AttackSource(visits=visits, setting=setting, geography=geography, clock=clock)
+
+
+def note_look(settings: Mapping[str, Any], attack: str, where: object) -> None:
+    """The ledger lists that the owner looked at raw data, where the plan's population is in it."""
+    population = settings.get("population")
+    if not population:
+        return
+    ledger = open_ledger()
+    try:
+        ledger.state().population(population)
+    except LedgerError:
+        return
+    ledger.disclose(population, f"{attack} attack on raw events", str(where))
 
 
 def visits_of(placed: Any, setting: Setting, progress: Progress | None = None) -> KnownVisits:

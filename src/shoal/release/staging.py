@@ -82,12 +82,24 @@ def check_place(out: Path, name: str) -> None:
 
 
 def refuse_existing(out: Path) -> None:
+    refuse_inside_release(out)
     if os.path.lexists(out):
         raise OutputError(
             "folder-exists",
             f"the release folder {out} exists.",
             "Name a new folder, or move the old one away.",
         )
+
+
+def refuse_inside_release(out: Path) -> None:
+    """Nothing may be written into a release: it would no longer be what its manifest says."""
+    for folder in Path(os.path.abspath(out)).parents:
+        if (folder / MANIFEST).exists():
+            raise OutputError(
+                "inside-release",
+                f"{out} lies inside the release {folder}, which must stay as it is.",
+                "Name a folder outside of it.",
+            )
 
 
 def staging_path(out: Path, name: str) -> Path:

@@ -119,7 +119,7 @@ COLUMNS = {
     "goal": "goal",
     "measure": "measure",
     "defence": "counts",
-    "epsilon": "set at",
+    "set_at": "set at",
     "error": "error",
     "error_median": "median",
     "privacy_loss": "loss",
@@ -140,4 +140,4 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
 def _cell(name: str, value: Any) -> str:
     if value is None:
         return "raw" if name == "defence" else "nothing" if name == "prior" else ""
-    return f"{value:.3g}" if name == "epsilon" else f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:.3g}" if name == "set_at" else f"{value:.3f}" if isinstance(value, float) else str(value)
