@@ -64,7 +64,7 @@ def test_a_release_of_the_inferred_week_is_attacked(plan, tmp_path, command):
     of_release = [r for r in json.loads(out)["rows"] if r["defence"] == "release"]
     assert of_release
     assert all(r["set_at"] is None and r["mre"] > 0 for r in of_release)
-    assert "inference attack on raw events" in command("ledger", "show", "town")[1]
+    assert "inference attack on raw events" in command("ledger", "show", "town", "--json")[1]
     code, _, err = attack(command, plan, "--release", folder, "--split", "2026-03-10", "--prior", "freq_roi")
     assert code == 2
     assert "attack-release-slots" in err

@@ -149,7 +149,7 @@ def _print(said: list[str], rows: list[dict[str, Any]], paths: dict[str, Path]) 
         "prof.: profiling, mean Jensen-Shannon divergence in bits; seen: in slots with a visit only; loc.: "
         "locating, 1 - F1, all places with a chance, and not being seen is a place. All from 0 (all known) "
         "to 1, means over people. loss: a person's share of the error that the counts take away. gain: of "
-        "the room above the error with raw counts, the share that protection gives back; 0 where it gives none. "
+        "the room above the error with raw counts, the share that protection gives back; 0 where none. "
         "Of protected counts the table has the inference that gains most; the page has all.\n",
         style="dim",
         soft_wrap=True,
