@@ -26,6 +26,7 @@ from shoal.stages.noisy import DensityEstimate, NoisyBest
 
 ROUNDS = 2
 FLOOR = 0.05  # of what the zone's total and the city's profile would give
+LEARNED = 0.985  # of the width, where scatter was learned: parts that overlap are added as if they did not
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ def finish_best(noisy: NoisyBest, setting: Setting) -> DensityEstimate:
     scale = people / np.maximum(model.counts, 1e-12)
     city = noisy.profile_deviation / np.maximum(people.sum(axis=0), 1e-9)  # relative, of a slot's total
     relative = city**2 + (total.deviation / total.visits) ** 2 + uneven
-    half = Z95 * np.sqrt(model.variance * scale**2 + relative * people**2)
+    width = Z95 * (LEARNED if noisy.rest_weight > 0 else 1.0)
+    half = width * np.sqrt(model.variance * scale**2 + relative * people**2)
     return DensityEstimate(people=people, low=np.maximum(people - half, 0.0), high=people + half)
 
 
