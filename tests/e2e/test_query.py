@@ -235,3 +235,30 @@ def test_a_session_counts_once_and_every_ask_spends(ask, town, monkeypatch):
     with pytest.raises(BudgetExceeded):
         session.ask(prepared(0, rho=1.0))
     assert spent() == 4 * 10**7
+
+
+def test_the_folder_is_named_by_what_was_asked_not_by_the_events(ask, town):
+    def prepared(slot):
+        settings = read_plan("plan.toml")
+        return prepare_query(QueryPlan.from_settings(settings, {"rho": 0.0001}, (Ask(slots=(slot,)),)))
+
+    key, out = prepared(0).key(), prepared(0).out
+    town.events(user=[1, 2], time=[town.start] * 2, site=["s1"] * 2)
+    assert prepared(0).key() != key
+    assert prepared(0).out == out
+    assert prepared(1).out != out
+
+
+def test_a_session_refuses_another_map_of_the_same_name(ask, town):
+    def prepared():
+        return prepare_query(
+            QueryPlan.from_settings(read_plan("plan.toml"), {"rho": 0.0001}, (Ask(slots=(0,)),))
+        )
+
+    session = QuerySession(prepared(), open_ledger())
+    sites = town.folder / "sites.csv"
+    lines = sites.read_text().splitlines()
+    sites.write_text("\n".join([lines[0], *reversed(lines[1:])]) + "\n")
+    with pytest.raises(PlanError) as said:
+        session.ask(prepared())
+    assert said.value.code == "query-session"

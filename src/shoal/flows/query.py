@@ -133,7 +133,10 @@ class QuerySession:
 
 def _place(prepared: PreparedQuery) -> tuple:
     plan = prepared.plan.place
-    return plan.population, plan.unit, plan.source, plan.space, plan.window
+    zones, sites = prepared.opened.geography.zones, prepared.opened.geography.sites
+    # by content: a table spread over one map must not answer for another
+    map_ = zones.digest(), None if sites is None else sites.digest()
+    return plan.population, plan.unit, plan.source, plan.space, plan.window, map_
 
 
 def query_manifest(prepared: PreparedQuery) -> Manifest:

@@ -96,8 +96,11 @@ class PreparedQuery:
 
     @property
     def out(self) -> str:
-        """The folder of the answers: as said, else named after the run."""
-        return self.plan.out or f"query-{self.key()[:8]}"
+        """The folder of the answers: as said, else named after what was asked.
+
+        Of public things alone: a name that hashed the events too would tell them from any others.
+        """
+        return self.plan.out or f"query-{self._asked_digest()[:8]}"
 
     def notes(self) -> list[str]:
         """What the owner should know of the settings before the run; none of it stops it."""
@@ -115,11 +118,23 @@ class PreparedQuery:
         return []
 
     def key(self) -> str:
-        """Names the run: the same queries at the same price on the same bytes are the same answers."""
+        """Names the run: the same queries at the same price on the same bytes are the same answers.
+
+        For the owner's ledger only: it depends on the bytes of the events.
+        """
+        named = ["query", self.opened.key(), *self._asked()]
+        return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+
+    def _asked(self) -> list:
         asked = [[each.name, each.zones, each.slots] for each in self.questions.each]
         updates = self.plan.updates if self.plan.mechanism == "weights" else None
-        named = ["query", self.opened.key(), self.plan.mechanism, updates, self.questions.ell, asked]
-        return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+        return [self.plan.mechanism, updates, self.questions.ell, asked]
+
+    def _asked_digest(self) -> str:
+        place, clock = self.plan.place, self.opened.clock
+        window = [clock.start.isoformat(), clock.end.isoformat(), clock.time_zone, clock.slot_minutes]
+        price = [place.population, place.run_id, place.epsilon, place.delta, place.rho]
+        return hashlib.sha256(json.dumps([price, window, *self._asked()]).encode()).hexdigest()
 
 
 def prepare_query(plan: QueryPlan) -> PreparedQuery:

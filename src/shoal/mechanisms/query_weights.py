@@ -133,7 +133,11 @@ class QueryWeights:
         """All of the budget, in public shares."""
         if budget.pure:
             raise PlanError("not-pure", "multiplicative weights are in rho; a pure budget has none.")
-        if prior.shape != (asked.zones, asked.slots) or not (prior >= 0).all() or not prior.sum() > 0:
+        if (
+            prior.shape != (asked.zones, asked.slots)
+            or not (prior >= 0).all()
+            or not 0 < prior.sum() < np.inf
+        ):
             raise GuaranteeError("query-prior", "the prior must be a table of zones and slots, not negative.")
         updates = min(updates, asked.count)
         total, budget = budget.take("total", TOTAL_SHARE)
