@@ -103,7 +103,6 @@ class PlaceSeason:
         row, self._roi = np.divmod(cells[order], rois)
         self._times = times[order].astype(np.float64)
         self._first = np.searchsorted(row, np.arange(cycle * seen.users + 1))
-        self._rows: dict[int, Rows] = {}
 
     def key(self, slot: int) -> int:
         return (self._split + slot) % self._cycle

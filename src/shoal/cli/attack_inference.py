@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from shoal.cli.density_compare import _names, _numbers
 from shoal.cli.density_options import MAP_OPTIONS, as_settings, with_options
+from shoal.cli.lists import names, numbers
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
 from shoal.events.schema import SourcePlan
@@ -36,7 +36,7 @@ PRIOR_NAMES = "freq_roi, roi_day, roi_day_week, time_day, time_day_week, last_ho
     "--prior",
     "priors",
     multiple=True,
-    callback=_names,
+    callback=names,
     metavar="NAME,...",
     help=f"What the adversary knows: {PRIOR_NAMES}; or all.  [default: freq_roi, roi_day_week, last_week]",
 )
@@ -44,7 +44,7 @@ PRIOR_NAMES = "freq_roi, roi_day, roi_day_week, time_day, time_day_week, last_ho
     "--inference",
     "inferences",
     multiple=True,
-    callback=_names,
+    callback=names,
     metavar="NAME,...",
     help="What the adversary does: prior, aggregates, bayes, max_roi, max_user.  [default: all]",
 )
@@ -52,7 +52,7 @@ PRIOR_NAMES = "freq_roi, roi_day, roi_day_week, time_day, time_day_week, last_ho
     "--defence",
     "defences",
     multiple=True,
-    callback=_names,
+    callback=names,
     metavar="NAME,...",
     help="Density methods to protect the counts with, such as best, fpa, scm-event, spotme.",
 )
@@ -60,7 +60,7 @@ PRIOR_NAMES = "freq_roi, roi_day, roi_day_week, time_day, time_day_week, last_ho
     "--epsilon",
     "epsilons",
     default="0.1,1",
-    callback=_numbers,
+    callback=numbers,
     metavar="NUMBER,...",
     show_default=True,
     help="What the defences are set at.",

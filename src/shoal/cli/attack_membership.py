@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.density_compare import _names, _numbers
+from shoal.cli.attack_options import DEFENCE_OPTIONS, OUTPUT_OPTIONS
 from shoal.cli.density_options import MAP_OPTIONS, as_settings, with_options
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
@@ -42,34 +41,9 @@ Examples:
 @click.option(
     "--targets", type=int, default=100, show_default=True, help="People attacked, of few and of many visits."
 )
-@click.option(
-    "--defence",
-    "defences",
-    multiple=True,
-    default=("best",),
-    callback=_names,
-    metavar="NAME,...",
-    help="Density methods to protect the counts with.  [default: best]",
-)
-@click.option(
-    "--epsilon",
-    "epsilons",
-    default="1",
-    callback=_numbers,
-    metavar="NUMBER,...",
-    show_default=True,
-    help="What the defences are set at.",
-)
-@click.option("--delta", type=float, help="Delta of defences that have one.  [default: 1e-6]")
+@with_options(DEFENCE_OPTIONS)
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of groups and noise.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("owner/attack"),
-    show_default=True,
-    help="Owner's folder.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@with_options(OUTPUT_OPTIONS)
 def membership(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     """Tell from counts whether a person is in them, raw and protected.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.density_compare import _names, _numbers
+from shoal.cli.attack_options import DEFENCE_OPTIONS, OUTPUT_OPTIONS
 from shoal.cli.density_options import MAP_OPTIONS, as_settings, with_options
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
@@ -35,25 +35,7 @@ Examples:
     type=click.Path(path_type=Path),
     help="Attack this release, too: of the same zones and slots.",
 )
-@click.option(
-    "--defence",
-    "defences",
-    multiple=True,
-    default=("best",),
-    callback=_names,
-    metavar="NAME,...",
-    help="Density methods to protect the counts with.  [default: best]",
-)
-@click.option(
-    "--epsilon",
-    "epsilons",
-    default="1",
-    callback=_numbers,
-    metavar="NUMBER,...",
-    show_default=True,
-    help="What the defences are set at.",
-)
-@click.option("--delta", type=float, help="Delta of defences that have one.  [default: 1e-6]")
+@with_options(DEFENCE_OPTIONS)
 @click.option(
     "--known-points",
     type=int,
@@ -62,14 +44,7 @@ Examples:
     help="Places and slots of a person that are known from elsewhere, to single out a trajectory.",
 )
 @click.option("--seed", type=click.IntRange(min=0), help="Of the noise of defences, for tests.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("owner/attack"),
-    show_default=True,
-    help="Owner's folder.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@with_options(OUTPUT_OPTIONS)
 def recovery(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     """Recover everybody's trajectory from counts per zone and slot, raw and protected.
 

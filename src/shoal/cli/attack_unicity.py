@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
 
-from shoal.cli.density_compare import _numbers
+from shoal.cli.attack_options import OUTPUT_OPTIONS
 from shoal.cli.density_options import MAP_OPTIONS, as_settings, with_options
+from shoal.cli.lists import numbers
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
 from shoal.events.schema import SourcePlan
@@ -45,7 +45,7 @@ def _whole(context: click.Context, parameter: click.Parameter, value: str) -> tu
     "--side-m",
     "sides_m",
     default="0",
-    callback=_numbers,
+    callback=numbers,
     metavar="METRES,...",
     show_default=True,
     help="Zones merged by squares of this side; 0: as they are.",
@@ -59,14 +59,7 @@ def _whole(context: click.Context, parameter: click.Parameter, value: str) -> tu
     help="Slots taken as one.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the known points.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("owner/attack"),
-    show_default=True,
-    help="Owner's folder.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@with_options(OUTPUT_OPTIONS)
 def unicity(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     """Count the people whom a few of their own points tell apart from everybody else.
 

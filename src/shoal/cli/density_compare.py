@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from shoal.cli.density_options import MAP_OPTIONS, METHOD_OPTIONS, as_settings, with_options
+from shoal.cli.lists import names, numbers
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
 from shoal.events.schema import SourcePlan
@@ -23,17 +24,6 @@ Examples:
 CITIES = ("town", "paris", "rough")
 
 
-def _numbers(context: click.Context, parameter: click.Parameter, value: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in value.split(",") if part.strip())
-    except ValueError:
-        raise click.BadParameter("give numbers separated by commas, such as 0.1,0.3,1.") from None
-
-
-def _names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name.strip() for each in value for name in each.split(",") if name.strip())
-
-
 @click.command(epilog=EXAMPLE)
 @click.option("--plan", type=click.Path(), help="A TOML plan of a density; flags win over it.")
 @source_options(required=False)
@@ -41,7 +31,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: tuple[str,
     "--method",
     "methods",
     multiple=True,
-    callback=_names,
+    callback=names,
     metavar="NAME,...",
     help="Methods, repeatable.  [default: best, efpag, gaussian, laplace, as far as they are there]",
 )
@@ -49,7 +39,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: tuple[str,
     "--epsilon",
     "epsilons",
     default="0.1,0.3,1",
-    callback=_numbers,
+    callback=numbers,
     metavar="NUMBER,...",
     show_default=True,
     help="Values of epsilon.",

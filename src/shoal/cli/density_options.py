@@ -29,7 +29,7 @@ SPACE = (
 WINDOW = ("start", "end", "slot_minutes")
 
 
-def _box(context: click.Context, parameter: click.Parameter, value: str | None):
+def box(context: click.Context, parameter: click.Parameter, value: str | None):
     if value is None:
         return None
     try:
@@ -57,7 +57,7 @@ MAP_OPTIONS = (
     click.option("--site-lat", help="Column with the sites' latitudes (or y, with --sites-crs)."),
     click.option("--sites-crs", help="Coordinate system of the sites where the file does not say."),
     click.option(
-        "--box", callback=_box, help="west,south,east,north of a grid or of H3 cells (longitude first)."
+        "--box", callback=box, help="west,south,east,north of a grid or of H3 cells (longitude first)."
     ),
     click.option("--cell-m", type=float, help="Side of the squares of a grid over --box, in metres."),
     click.option("--h3", type=int, help="Resolution of H3 cells over --box."),

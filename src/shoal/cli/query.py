@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from shoal.cli.density_options import box
 from shoal.cli.progress import Bars
 
 EXAMPLE = """\b
@@ -21,24 +22,12 @@ A line of queries.jsonl, zones by id or box, slots by time or number, all where 
 """
 
 
-def _bbox(context: click.Context, parameter: click.Parameter, value: str | None):
-    if value is None:
-        return None
-    try:
-        numbers = tuple(float(part) for part in value.split(","))
-        if len(numbers) != 4:
-            raise ValueError
-    except ValueError:
-        raise click.BadParameter("give four numbers: west,south,east,north.") from None
-    return numbers
-
-
 @click.command(epilog=EXAMPLE)
 @click.option(
     "--plan", required=True, type=click.Path(), help="A density's plan: source, map, window, population."
 )
 @click.option("--zones-in", metavar="ID,...", help="Zones of the query.  [default: all]")
-@click.option("--bbox", callback=_bbox, help="west,south,east,north: zones whose centre lies in it.")
+@click.option("--bbox", callback=box, help="west,south,east,north: zones whose centre lies in it.")
 @click.option(
     "--from", "start", metavar="TIME", help="First slot, local time.  [default: that of the window]"
 )

@@ -10,7 +10,7 @@ tell      privacy lost to raw counts, won back by protection; figures, words, a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from shoal.flows.attack_defences import defender_of, released_people, with_null
 from shoal.flows.attack_source import AttackSource, open_attack_source
 from shoal.flows.method import MethodOptions
 from shoal.flows.methods import METHODS
-from shoal.flows.plan import DEFAULT_DELTA, WindowPlan, part_of
+from shoal.flows.plan import DEFAULT_DELTA
 from shoal.flows.progress import Progress, Silent
 from shoal.space.clock import Clock
 
@@ -178,10 +178,6 @@ def _later(clock: Clock, slot: int) -> Clock:
     """The clock from a slot on."""
     start = datetime.fromisoformat(clock.starts_local()[slot]).replace(tzinfo=None)
     return Clock(start=start, end=clock.end, time_zone=clock.time_zone, slot_minutes=clock.slot_minutes)
-
-
-def window_clock(settings: Mapping[str, Any]) -> Clock:
-    return Clock(**asdict(part_of(WindowPlan, settings["window"], "window")))
 
 
 def result_rows(result: InferenceResult) -> list[dict[str, Any]]:

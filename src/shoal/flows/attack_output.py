@@ -24,11 +24,11 @@ def write_findings(
     folder = comparison_folder(folder)
     paths = [folder / f"{name}.json"]
     try:
-        _private(paths[0])
+        private_file(paths[0])
         paths[0].write_text(json.dumps(told, indent=2) + "\n", "utf-8")
         if table is not None:
             paths.append(folder / f"{name}.parquet")
-            _private(paths[1])
+            private_file(paths[1])
             columns = {key: pa.array(values) for key, values in table.items()}
             pq.write_table(pa.table(columns), paths[1])
     except OSError as error:
@@ -41,7 +41,7 @@ def plain(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _private(path: Path) -> None:
+def private_file(path: Path) -> None:
     """An empty file that only its owner may read."""
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from shoal.attacks.framework import Outcome
 from shoal.attacks.gains import privacy_gain
 from shoal.errors import OutputError
 from shoal.flows.attack_inference import Attacked, InferenceResult, result_rows
+from shoal.flows.attack_output import private_file
 from shoal.release.manifest import MANIFEST
 from shoal.release.report.attack import AttackCurve, AttackReportInputs, GainBox, write_attack_report
 from shoal.release.staging import refuse_inside_release, unwritable
@@ -48,17 +48,13 @@ def write_inference(folder: Path, result: InferenceResult, title: str) -> dict[s
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_attack_report(paths["html"], _inputs(result, rows, title))
         told = {"summary": summary(result), "users": result.users, "places": result.places, "rows": rows}
-        _private(paths["json"], json.dumps(told, indent=2))
-        _private(paths["parquet"], "")
+        for path in (paths["json"], paths["parquet"]):
+            private_file(path)
+        paths["json"].write_text(json.dumps(told, indent=2), "utf-8")
         pq.write_table(per_user(result), paths["parquet"], compression="zstd")
     except OSError as error:
         raise unwritable(folder, error) from error
     return paths
-
-
-def _private(path: Path, content: str) -> None:
-    with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(content)
 
 
 def per_user(result: InferenceResult) -> pa.Table:
