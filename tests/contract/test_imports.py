@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "shoal"
 ALLOWED = {
     "stages": (),
     "space": (),
-    "metrics": (),
+    "metrics": ("stages.trajectories",),
     "privacy": (),
     "events": ("space",),
     "engine": ("space", "stages.bounded", "stages.exact", "stages.cover", "stages.clipped"),
@@ -35,11 +35,14 @@ ALLOWED = {
         "privacy",
         "space",
     ),
+    # records made alike: never an epsilon, so never noise or a budget
+    "anonymise": ("stages.trajectories", "space"),
     "postprocess": ("stages.noisy", "stages.answers", "space"),
     "attacks": ("space", "metrics"),
-    "release": ("stages.noisy", "stages.answers", "space", "privacy", "metrics"),
+    "release": ("stages.noisy", "stages.answers", "stages.trajectories", "space", "privacy", "metrics"),
     "audit": ("engine", "events", "mechanisms", "postprocess", "privacy", "space", "stages"),
     "flows": (
+        "anonymise",
         "attacks",
         "comparators",
         "engine",
@@ -65,7 +68,7 @@ ONLY_IN = {
     "plotly": ("release/report",),
     "shapely": ("space", "events/simulate", "release/report"),
     "pyproj": ("space", "events/simulate"),
-    "numba": ("engine", "events", "space", "attacks"),
+    "numba": ("anonymise", "comparators", "engine", "events", "space", "attacks", "metrics"),
     "ot": ("metrics", "attacks/transport.py"),  # there the flow itself is wanted
     "rich": ("cli",),
     "click": ("cli",),

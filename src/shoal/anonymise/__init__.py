@@ -1,0 +1,1 @@
+"""Records made alike: syntactic releases. Never an epsilon."""

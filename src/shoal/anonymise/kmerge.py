@@ -1,0 +1,164 @@
+"""The best common generalisation of k trajectories: k-merge.
+
+Input    k trajectories, each a list of samples (t, x, y) on a lattice.
+Output   boxes, disjoint in time, that together hold every sample; each holds a sample of every trajectory.
+Cost     of a box Dt * (Dx + Dy), spans with both ends; of a merge the sum over its boxes. It is the least.
+Source   Gramaglia et al. 2017, section III and alg. 1. Deviation: samples of the same step stay in one box,
+         since boxes must be disjoint in time; the paper's order by time leaves such ties open.
+
+A set of consecutive steps is complete if every trajectory has a sample in it, elementary if no cut makes two
+complete sets of it. A box that can be cut costs at least its two halves (CostFamily), so only elementary sets
+are tried. With L(g) the last start of a complete set that ends at g, those are the starts
+L(L(g) - 1) + 1 .. L(g): linear time where trajectories interleave, quadratic at worst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+
+from shoal.errors import PlanError
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostFamily:
+    """Cost of a box: Dt ** time_power * (Dx + Dy) ** space_power, or of Dx * Dy where `area`.
+
+    With time_power >= 1 and space_power >= 0 a box costs at least the sum of its two halves in time: Dt is at
+    least the sum of theirs, and no half is wider in space. That is all that k-merge asks of a cost.
+    """
+
+    time_power: float = 1.0
+    space_power: float = 1.0
+    area: bool = False
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.time_power <= 4 and 0 <= self.space_power <= 4):
+            raise PlanError(
+                "merge-cost",
+                f"time_power must be from 1 to 4 and space_power from 0 to 4; got {self.time_power} and "
+                f"{self.space_power}.",
+                "Below 1 in time, larger boxes could be cheaper than their parts.",
+            )
+
+
+PAPER_COST = CostFamily()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Merge:
+    """Boxes in order of time, [count, 6] as t0, t1, x0, x1, y0, y1, and their cost."""
+
+    boxes: np.ndarray = field(repr=False)
+    cost: float
+
+    @property
+    def count(self) -> int:
+        return len(self.boxes)
+
+
+def k_merge(trajectories: Sequence[np.ndarray], cost: CostFamily = PAPER_COST) -> Merge:
+    """The merge of least cost of k trajectories, each an integer array [samples, 3] of t, x, y.
+
+    >>> walk, drive = [[0, 0, 0], [9, 5, 5]], [[1, 0, 1], [9, 5, 5]]
+    >>> k_merge([np.array(walk), np.array(drive)]).boxes.tolist()
+    [[0, 1, 0, 0, 0, 1], [9, 9, 5, 5, 5, 5]]
+    """
+    if not trajectories:
+        raise PlanError("merge-empty", "there is no trajectory to merge.")
+    parts = [np.asarray(each) for each in trajectories]
+    for part in parts:
+        if part.ndim != 2 or part.shape[1] != 3 or not len(part):
+            raise PlanError("merge-shape", "a trajectory is an array of one or more rows t, x, y.")
+        if part.dtype.kind not in "iu":
+            raise PlanError(
+                "merge-whole", "samples are whole numbers of the lattice.", "Round them down first."
+            )
+    rows = np.concatenate(parts).astype(np.int64)
+    owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    order = np.argsort(rows[:, 0], kind="stable")
+    t, x, y = (np.ascontiguousarray(rows[order, column]) for column in range(3))
+    out = np.empty((len(rows), 6), np.int64)
+    total, count = merge_sorted(
+        t, x, y, owner[order], len(rows), len(parts), cost.time_power, cost.space_power, cost.area, out
+    )
+    return Merge(boxes=out[:count].copy(), cost=float(total))
+
+
+@njit(cache=True, inline="always")
+def box_cost(dt, dx, dy, time_power, space_power, area):
+    space = dx * dy if area else dx + dy
+    if time_power == 1.0 and space_power == 1.0:
+        return float(dt * space)
+    return float(dt) ** time_power * float(space) ** space_power
+
+
+@njit(cache=True, nogil=True)
+def merge_sorted(t, x, y, owner, count, k, time_power, space_power, area, out):
+    """Boxes of the best merge of samples sorted by t into `out`; returns its cost and the number of boxes."""
+    first = np.empty(count + 1, np.int64)  # of each distinct step, the first sample
+    groups = 0
+    for row in range(count):
+        if row == 0 or t[row] != t[row - 1]:
+            first[groups] = row
+            groups += 1
+    first[groups] = count
+    last_seen = np.full(k, -1, np.int64)
+    complete = np.empty(groups, np.int64)  # L(g), or -1
+    best = np.full(groups, np.inf)
+    came_from = np.full(groups, -1, np.int64)
+    for g in range(groups):
+        for row in range(first[g], first[g + 1]):
+            last_seen[owner[row]] = g
+        latest = g
+        for each in range(k):
+            latest = min(latest, last_seen[each])
+        complete[g] = latest
+        if latest < 0:
+            continue
+        lowest = complete[latest - 1] + 1 if latest > 0 and complete[latest - 1] >= 0 else 0
+        row = first[g]
+        x0 = x1 = x[row]
+        y0 = y1 = y[row]
+        end = t[row]
+        begin = g
+        while begin >= lowest:
+            for row in range(first[begin], first[begin + 1]):
+                x0, x1 = min(x0, x[row]), max(x1, x[row])
+                y0, y1 = min(y0, y[row]), max(y1, y[row])
+            before = 0.0 if begin == 0 else best[begin - 1]
+            if begin <= latest and before < np.inf:
+                dt = end - t[first[begin]] + 1
+                total = before + box_cost(dt, x1 - x0 + 1, y1 - y0 + 1, time_power, space_power, area)
+                if total < best[g]:
+                    best[g] = total
+                    came_from[g] = begin
+            begin -= 1
+    if best[groups - 1] == np.inf:
+        return np.inf, 0
+    return best[groups - 1], _boxes_back(t, x, y, first, came_from, groups, out)
+
+
+@njit(cache=True, nogil=True)
+def _boxes_back(t, x, y, first, came_from, groups, out):
+    """The chosen boxes into `out`, in order of time; returns their number."""
+    boxes = 0
+    g = groups - 1
+    while g >= 0:
+        boxes += 1
+        g = came_from[g] - 1
+    g, at = groups - 1, boxes - 1
+    while g >= 0:
+        begin, stop = first[came_from[g]], first[g + 1]
+        x0 = x1 = x[begin]
+        y0 = y1 = y[begin]
+        for row in range(begin, stop):
+            x0, x1 = min(x0, x[row]), max(x1, x[row])
+            y0, y1 = min(y0, y[row]), max(y1, y[row])
+        out[at, 0], out[at, 1] = t[begin], t[stop - 1]
+        out[at, 2], out[at, 3], out[at, 4], out[at, 5] = x0, x1, y0, y1
+        g, at = came_from[g] - 1, at - 1
+    return boxes
