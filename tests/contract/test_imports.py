@@ -31,6 +31,8 @@ ALLOWED = {
         "stages.exact",
         "stages.cover",
         "stages.noisy",
+        "stages.trajectories",
+        "anonymise",
         "postprocess",
         "privacy",
         "space",
