@@ -14,7 +14,7 @@ samples still stands for one point: in long boxes people are seen in fewer slots
 
     relative_error    sum |R - X| / sum X: mean absolute error over the mean of X
     total_variation   per slot half the sum over cells of |R / sum R - X / sum X|, the share of people that
-                      stand in a wrong cell; mean over slots, weighted by sum X. 1 in a slot that lost everyone.
+                      stand in a wrong cell; mean over slots, weighted by sum X. 1 where a slot lost all.
     total_ratio       sum R / sum X
 """
 
