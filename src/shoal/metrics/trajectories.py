@@ -24,10 +24,9 @@ import numpy as np
 from numba import njit
 
 from shoal.errors import PlanError
-from shoal.metrics.trajectory_density import DensityError, density_error
+from shoal.metrics.trajectory_density import HOURS, DensityError, density_error
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
-HOURS = 24
 OFFSET_EVERY_MIN = 15  # clocks change on a quarter of an hour everywhere
 
 

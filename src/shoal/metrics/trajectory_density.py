@@ -20,7 +20,9 @@ samples still stands for one point: in long boxes people are seen in fewer slots
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numba import njit
@@ -30,8 +32,9 @@ from shoal.stages.trajectories import Boxes, LatticeSamples
 
 CELL_CELLS = 30
 SLOT_STEPS = 60
+HOURS = 24
 MOST_CELLS = 2**24  # of one slot
-AT_ONCE = 2**23  # values in memory at a time, three arrays of them
+AT_ONCE = 2**22  # values in memory at a time, four arrays of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,11 +88,11 @@ class CoarseGrid:
             slot_steps=slot_steps,
         )
 
-    def stretch(self, first_slot: int, slots: int) -> CoarseGrid:
-        """The same cells for some slots."""
-        words = {name: getattr(self, name) for name in ("first_x", "first_y", "columns", "rows")}
-        units = {"cell_cells": self.cell_cells, "slot_steps": self.slot_steps}
-        return CoarseGrid(**words, **units, first_slot=first_slot, slots=slots)
+    def stretches(self) -> Iterator[CoarseGrid]:
+        """The same cells for some slots at a time, so few that their densities fit in memory."""
+        stride = max(1, AT_ONCE // max(self.columns * self.rows, 1))
+        for first in range(0, self.slots, stride):
+            yield replace(self, first_slot=first, slots=min(stride, self.slots - first))
 
 
 def density_error(
@@ -97,20 +100,10 @@ def density_error(
 ) -> DensityError:
     """Density read off the boxes against the raw one, over the whole window, a stretch of slots at a time."""
     grid = CoarseGrid.around(samples, cell_cells=cell_cells, slot_steps=slot_steps)
-    cells = grid.columns * grid.rows
-    if cells > MOST_CELLS:
-        raise PlanError(
-            "metric-area",
-            f"the samples span {cells:,} coarse cells; a density error takes up to {MOST_CELLS:,}.",
-            "Check for points far away, or take larger cells.",
-        )
-    stride = max(1, AT_ONCE // max(cells, 1))
+    _check_area(grid)
     apart = moved = raw_total = released_total = 0.0
-    for first in range(0, grid.slots, stride):
-        part = grid.stretch(first, min(stride, grid.slots - first))
-        raw, released = (
-            each.reshape(part.slots, -1) for each in (raw_density(samples, part), box_density(boxes, part))
-        )
+    for part in grid.stretches():
+        raw, released = (each.reshape(part.slots, -1) for each in _both(samples, boxes, part))
         x, r = raw.sum(axis=1), released.sum(axis=1)
         apart += float(np.abs(released - raw).sum())
         raw_total, released_total = raw_total + float(x.sum()), released_total + float(r.sum())
@@ -129,6 +122,31 @@ def density_error(
     )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HourlyMaps:
+    """Mean people per cell and slot by hour of day: float64 [24, columns, rows], raw and from boxes."""
+
+    grid: CoarseGrid
+    raw: np.ndarray = field(repr=False)
+    released: np.ndarray = field(repr=False)
+
+
+def hourly_maps(
+    samples: LatticeSamples, boxes: Boxes, hour_of_step: np.ndarray, *, cell_cells: int, slot_steps: int
+) -> HourlyMaps:
+    """Maps of the two densities by the hour in which a slot starts, the mean over its days."""
+    grid = CoarseGrid.around(samples, cell_cells=cell_cells, slot_steps=slot_steps)
+    _check_area(grid)
+    hour = np.asarray(hour_of_step)[:: grid.slot_steps]
+    sums = np.zeros((2, HOURS, grid.columns, grid.rows))
+    for part in grid.stretches():
+        of_part = hour[part.first_slot : part.first_slot + part.slots]
+        for each, density in enumerate(_both(samples, boxes, part)):
+            np.add.at(sums[each], of_part, density)
+    sums /= np.maximum(np.bincount(hour, minlength=HOURS), 1)[:, None, None]
+    return HourlyMaps(grid=grid, raw=sums[0], released=sums[1])
+
+
 def raw_density(samples: LatticeSamples, grid: CoarseGrid) -> np.ndarray:
     """float64 [slots, columns, rows]: users with a sample in the cell and slot."""
     return _density(samples.start, (samples.t, samples.t, samples.x, samples.x, samples.y, samples.y), grid)
@@ -138,6 +156,23 @@ def box_density(boxes: Boxes, grid: CoarseGrid) -> np.ndarray:
     """float64 [slots, columns, rows]: users to expect in the cell and slot, by the rule above."""
     columns = (boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1)
     return _density(boxes.start, columns, grid)
+
+
+def _both(samples: LatticeSamples, boxes: Boxes, grid: CoarseGrid) -> tuple[np.ndarray, np.ndarray]:
+    """Raw and from boxes, side by side: the kernel lets other threads run."""
+    with ThreadPoolExecutor(2) as pool:
+        raw, released = pool.submit(raw_density, samples, grid), pool.submit(box_density, boxes, grid)
+        return raw.result(), released.result()
+
+
+def _check_area(grid: CoarseGrid) -> None:
+    cells = grid.columns * grid.rows
+    if cells > MOST_CELLS:
+        raise PlanError(
+            "metric-area",
+            f"the samples span {cells:,} coarse cells; a density takes up to {MOST_CELLS:,}.",
+            "Check for points far away, or take larger cells.",
+        )
 
 
 Six = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]

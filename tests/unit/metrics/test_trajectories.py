@@ -19,7 +19,13 @@ from shoal.metrics.trajectories import (
     suppressed_share,
     trajectory_utility,
 )
-from shoal.metrics.trajectory_density import CoarseGrid, box_density, density_error, raw_density
+from shoal.metrics.trajectory_density import (
+    CoarseGrid,
+    box_density,
+    density_error,
+    hourly_maps,
+    raw_density,
+)
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
 UNIT = {"minutes": 2, "metres": 100.0}
@@ -134,6 +140,20 @@ def test_density_error_by_hand():
     assert error.relative_error == pytest.approx((0.5 + 0.5) / 3)
     assert error.total_variation == pytest.approx(2 / 3 * 0 + abs(1.5 / 2 - 2 / 3))
     assert error.total_ratio == pytest.approx(2 / 3)
+
+
+def test_maps_by_hour_are_means_over_days(monkeypatch):
+    samples, boxes = random_case(5)
+    grid = CoarseGrid.around(samples, cell_cells=7, slot_steps=5)
+    raw, released = raw_density(samples, grid), box_density(boxes, grid)
+    hours = np.repeat([0, 1, 2, 0, 1, 2, 0, 23], 5)
+    monkeypatch.setattr("shoal.metrics.trajectory_density.AT_ONCE", 40)
+    maps = hourly_maps(samples, boxes, hours, cell_cells=7, slot_steps=5)
+    for hour, slots in ((0, [0, 3, 6]), (2, [2, 5]), (23, [7])):
+        np.testing.assert_allclose(maps.raw[hour], raw[slots].mean(axis=0))
+        np.testing.assert_allclose(maps.released[hour], released[slots].mean(axis=0))
+    assert maps.raw.sum() > 0
+    assert not maps.raw[3:23].any()
 
 
 def random_case(seed):
