@@ -1,0 +1,106 @@
+"""Coarsening: everybody's samples on the same coarse grid and clock, and places with few people left out.
+
+Promise     without k none. With k: every released box of an hour is shared by k records or more. One known
+            point then has k candidates; two may have one.
+Truthful    yes.
+Source      common practice; grids, H3, and thresholds as in many mobility data products.
+Deviations  a user in several cells in one hour gets one box over all of them (the smallest rectangle of grid
+            cells), since boxes of a record must be disjoint in time. Splitting the hour at the samples would
+            tell their minutes. A hexagon becomes its bounding rectangle on the lattice.
+Cost        linear in samples, and a sort.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from shoal.anonymise.neighbours.hulls import (
+    Hulls,
+    boxes_of_slots,
+    cells_of,
+    check_k,
+    hulls_of,
+    steps_of,
+)
+from shoal.space.lattice import Lattice
+from shoal.stages.trajectories import Boxes, LatticeSamples
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridHours:
+    """Squares of `cell_m` and slots of `slot_minutes`; with k, boxes held by fewer records are left out.
+
+    >>> from datetime import UTC, datetime
+    >>> lattice = Lattice(start=datetime(2026, 1, 1, tzinfo=UTC), steps=120, origin=(0.0, 0.0))
+    >>> samples = LatticeSamples.of([0, 1], [3, 70], [1, 2], [1, 1], users=2, steps=120)
+    >>> boxes = GridHours(cell_m=1000)(samples, lattice)
+    >>> boxes.t1.tolist(), boxes.x1.tolist()
+    ([59, 119], [9, 9])
+    """
+
+    cell_m: float = 3000.0
+    slot_minutes: int = 60
+    k: int | None = None
+    truthful: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            check_k(self.k)
+
+    @property
+    def promise(self) -> str:
+        return "none" if self.k is None else f"each box shared by {self.k}"
+
+    def __call__(self, samples: LatticeSamples, lattice: Lattice) -> Boxes:
+        side = cells_of(self.cell_m, lattice)
+        hulls = hulls_of(samples, steps_of(self.slot_minutes, lattice))
+        low = [edge // side * side for edge in (hulls.x0, hulls.y0)]
+        high = [edge // side * side + side - 1 for edge in (hulls.x1, hulls.y1)]
+        space = (low[0], high[0], low[1], high[1])
+        return boxes_of_slots(hulls, samples, *space, keep=shared(hulls, space, self.k))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HexagonHours:
+    """H3 hexagons and slots of `slot_minutes`: the rectangle around the hexagons of a user's slot."""
+
+    resolution: int = 7  # about 5 km2
+    slot_minutes: int = 60
+    k: int | None = None
+    truthful: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            check_k(self.k)
+
+    @property
+    def promise(self) -> str:
+        return "none" if self.k is None else f"each box shared by {self.k}"
+
+    def __call__(self, samples: LatticeSamples, lattice: Lattice) -> Boxes:
+        from shoal.space.h3lattice import hexagon_boxes
+
+        x0, x1, y0, y1 = hexagon_boxes(lattice, samples.x, samples.y, self.resolution)
+        hulls = hulls_of(samples, steps_of(self.slot_minutes, lattice))
+        first = np.append(0, np.cumsum(hulls.samples))[:-1]
+        if not len(first):
+            return boxes_of_slots(hulls, samples, hulls.x0, hulls.x1, hulls.y0, hulls.y1)
+        space = (
+            np.minimum.reduceat(x0, first),
+            np.maximum.reduceat(x1, first),
+            np.minimum.reduceat(y0, first),
+            np.maximum.reduceat(y1, first),
+        )
+        return boxes_of_slots(hulls, samples, *space, keep=shared(hulls, space, self.k))
+
+
+def shared(hulls: Hulls, space: tuple[np.ndarray, ...], k: int | None) -> np.ndarray | None:
+    """Which boxes at least k records hold; None where nobody asks."""
+    if k is None:
+        return None
+    rows = np.stack([hulls.slot, *space], axis=1)
+    _, which, held = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+    return held[which.ravel()] >= k
