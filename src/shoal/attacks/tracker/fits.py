@@ -1,0 +1,151 @@
+"""When a record could be a tracked person's: the starts of windows in which it shows what the tracker saw.
+
+The tracker of user i saw all of i in W = [w, w + tau): the samples, and that there were no others. Record r
+fits i on W (is evidence-equal) iff
+(a) for every raw sample s of i in W: r has a box spanning s's time iff s is retained, and that box holds s;
+(b) every box of r wholly inside W holds a retained sample of i.
+A sample is retained iff i's own record has a box that holds it. Where boxes of a record overlap in time
+(which fails anyway), every box spanning s's time must hold s.
+
+Fitting is monotone: if r fits on W it fits on every V inside W. (a) asks about fewer samples; and a box wholly
+inside V is wholly inside W, so it holds a retained sample of i, whose time is the box's, hence inside V.
+So windows that stick out of the lattice's steps can only fit more records; they are counted all the same.
+Around one retained sample, taken as the first in W, the fitting starts of a record are an interval: what is
+wrong before the sample bounds starts from below, what is wrong after it from above.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+ABSENT, HOLDS, ELSEWHERE = 0, 1, 2  # what a record shows at a sample's time
+
+
+@njit(cache=True, nogil=True, inline="always")
+def shows(box, reach, first, p, t, x, y):
+    """ABSENT, HOLDS or ELSEWHERE; p is the last box of the record with t0 <= t, boxes begin at `first`."""
+    found = ABSENT
+    while p >= first and reach[p] >= t:
+        if box[p, 1] >= t:
+            if x < box[p, 2] or x > box[p, 3] or y < box[p, 4] or y > box[p, 5]:
+                return ELSEWHERE
+            found = HOLDS
+        p -= 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def last_before(box, first, end, t):
+    """The last of boxes first .. end - 1 with t0 <= t; first - 1 if there is none."""
+    low, high = first, end
+    while low < high:
+        middle = (low + high) // 2
+        if box[middle, 0] <= t:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+@njit(cache=True, nogil=True)
+def good_starts(samples, boxes, i, j, after, r, p, tau):
+    """First and last start w in (after, t_j] for which record r fits user i; first > last if none.
+
+    j is a retained sample of i and the first such in [w, w + tau) for all these w: `after` is not before the
+    retained sample before j, nor before t_j - tau. p is the last box of r with t0 <= t_j.
+    """
+    sample_start, t, x, y, own = samples
+    box_start, box, _, reach = boxes
+    first, end = box_start[r], box_start[r + 1]
+    low, high = after + 1, t[j]
+    if shows(box, reach, first, p, t[j], x[j], y[j]) != HOLDS:
+        return high + 1, high
+    n, q = j - 1, p
+    while n >= sample_start[i] and t[n] >= low:  # suppressed ones, or of the same step
+        while q >= first and box[q, 0] > t[n]:
+            q -= 1
+        if shows(box, reach, first, q, t[n], x[n], y[n]) != (own[n] >= 0):
+            low = t[n] + 1
+            break
+        n -= 1
+    q = p
+    while q >= first and reach[q] >= low:
+        # Before t_j nothing of i is retained in W, so any box there is one too many.
+        if box[q, 0] >= low and box[q, 1] < t[j]:
+            low = box[q, 0] + 1
+        q -= 1
+    if low > high:
+        return low, high
+    n, q = j + 1, p
+    while n < sample_start[i + 1] and t[n] < high + tau:
+        while q + 1 < end and box[q + 1, 0] <= t[n]:
+            q += 1
+        if shows(box, reach, first, q, t[n], x[n], y[n]) != (own[n] >= 0):
+            high = t[n] - tau
+            break
+        n += 1
+    return low, _ends_before_stray_box(samples, box, i, j, p + 1, end, high, tau)
+
+
+@njit(cache=True, nogil=True)
+def _ends_before_stray_box(samples, box, i, j, q, end, high, tau):
+    """The last start up to `high` whose window has no box from q on, wholly inside, without a sample of i."""
+    n = j
+    while q < end and box[q, 0] < high + tau:
+        while n < samples[0][i + 1] and samples[1][n] < box[q, 0]:
+            n += 1
+        if box[q, 1] < high + tau and not holds_from(samples, box, i, n, q):
+            high = box[q, 1] - tau
+        q += 1
+    return high
+
+
+@njit(cache=True, nogil=True)
+def holds_from(samples, box, i, n, q):
+    """Whether box q holds a retained sample of i; n is the first sample of i at t0 or later."""
+    sample_start, t, x, y, own = samples
+    while n < sample_start[i + 1] and t[n] <= box[q, 1]:
+        inside = box[q, 2] <= x[n] <= box[q, 3] and box[q, 4] <= y[n] <= box[q, 5]
+        if inside and own[n] >= 0:
+            return True
+        n += 1
+    return False
+
+
+@njit(cache=True, nogil=True)
+def running_reach(box_start, box):
+    """int32: the latest t1 of the record's boxes up to each; and how many begin before the latest end."""
+    reach = np.empty(len(box), np.int32)
+    overlaps = np.zeros(len(box), np.bool_)
+    for r in range(len(box_start) - 1):
+        for p in range(box_start[r], box_start[r + 1]):
+            reach[p] = box[p, 1]
+            if p > box_start[r]:
+                overlaps[p] = box[p, 0] <= reach[p - 1]
+                reach[p] = max(reach[p], reach[p - 1])
+    return reach, overlaps
+
+
+@njit(cache=True, nogil=True)
+def own_boxes(sample_start, t, x, y, box_start, box, reach):
+    """For every sample, a box of the own record that holds it or -1, and whether an own box has its time but
+    not its place; for every box, whether it holds an own sample."""
+    own = np.full(len(t), -1, np.int32)
+    outside = np.zeros(len(t), np.bool_)
+    used = np.zeros(len(box), np.bool_)
+    for i in range(len(sample_start) - 1):
+        first, end, last = box_start[i], box_start[i + 1], box_start[i] - 1
+        for n in range(sample_start[i], sample_start[i + 1]):
+            while last + 1 < end and box[last + 1, 0] <= t[n]:
+                last += 1
+            p = last
+            while p >= first and reach[p] >= t[n]:
+                if box[p, 1] >= t[n]:
+                    if box[p, 2] <= x[n] <= box[p, 3] and box[p, 4] <= y[n] <= box[p, 5]:
+                        own[n] = p
+                        used[p] = True
+                    else:
+                        outside[n] = True
+                p -= 1
+    return own, outside, used
