@@ -7,7 +7,7 @@ fits i on W (is evidence-equal) iff
 A sample is retained iff i's own record has a box that holds it. Where boxes of a record overlap in time
 (which fails anyway), every box spanning s's time must hold s.
 
-Fitting is monotone: if r fits on W it fits on every V inside W. (a) asks about fewer samples; and a box wholly
+Fitting is monotone: if r fits on W it fits on every V inside W. (a) asks about fewer samples; a box wholly
 inside V is wholly inside W, so it holds a retained sample of i, whose time is the box's, hence inside V.
 So windows that stick out of the lattice's steps can only fit more records; they are counted all the same.
 Around one retained sample, taken as the first in W, the fitting starts of a record are an interval: what is
@@ -103,10 +103,10 @@ def _ends_before_stray_box(samples, box, i, j, q, end, high, tau):
 
 @njit(cache=True, nogil=True)
 def holds_from(samples, box, i, n, q):
-    """Whether box q holds a retained sample of i; n is the first sample of i at t0 or later."""
+    """Whether box q holds a retained sample of i; n is a sample of i not after the first at t0."""
     sample_start, t, x, y, own = samples
     while n < sample_start[i + 1] and t[n] <= box[q, 1]:
-        inside = box[q, 2] <= x[n] <= box[q, 3] and box[q, 4] <= y[n] <= box[q, 5]
+        inside = box[q, 0] <= t[n] and box[q, 2] <= x[n] <= box[q, 3] and box[q, 4] <= y[n] <= box[q, 5]
         if inside and own[n] >= 0:
             return True
         n += 1

@@ -1,7 +1,7 @@
 """Boxes by time and place: for a sample, the few boxes that could hold it.
 
 Buckets are slots of time times strips of x times strips of y; strips are cut at quantiles of the samples, so
-that towns have narrow ones. A box stands in every bucket it touches. A box that touches more than a few stands
+that towns have narrow ones. A box stands in every bucket it touches. One that touches more than a few stands
 on a coarser level instead, whose buckets are four times as wide each way; the coarsest is one bucket for all.
 """
 

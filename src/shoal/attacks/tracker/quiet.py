@@ -1,7 +1,7 @@
 """Windows in which a tracked person shows nothing: who else shows nothing there.
 
 Where user i has no retained sample in W, record r fits iff no box of r lies wholly inside W, and none spans
-the time of a suppressed sample of i in W. Two numbers for every start, counted once for all users, settle most:
+the time of a suppressed sample of i in W. Two numbers for every start, counted once for all, settle most:
 quiet[w]  records with no box touching W: they fit whatever was suppressed;
 loose[w]  records with no box wholly inside W: exactly those that fit where i has no sample in W at all.
 Only where samples were suppressed and fewer than k records are quiet, records are looked at one by one.
