@@ -232,7 +232,7 @@ def budget_table(budget: dict[str, Any]) -> str:
         *(key for key in BUDGET_LABELS if key in budget),
         *(key for key in budget if key not in BUDGET_LABELS),
     ]
-    rows = [[BUDGET_LABELS.get(key, _words(key)), _short(budget[key])] for key in keys]
+    rows = [[BUDGET_LABELS.get(key, words(key)), _short(budget[key])] for key in keys]
     return _budget_bar(budget) + table(["Budget", "Value"], rows, numeric_from=1)
 
 
@@ -244,13 +244,13 @@ def spends_table(manifest: dict[str, Any]) -> str:
     columns = list(dict.fromkeys(key for spend in spends for key in spend))
     rows = [[_short(spend.get(key, "")) for key in columns] for spend in spends]
     amounts = columns.index("rho") if "rho" in columns else None
-    return f'<div class="whole-names">{table([_words(column) for column in columns], rows, amounts)}</div>'
+    return f'<div class="whole-names">{table([words(column) for column in columns], rows, amounts)}</div>'
 
 
 def plan_table(manifest: dict[str, Any]) -> str:
     """Everything that was given by the owner and is public, as in the manifest."""
     public = manifest.get("public") or {}
-    rows = [[_words(path), value] for path, value in _flat(public)]
+    rows = [[words(path), value] for path, value in flat(public)]
     if not public:
         return '<p class="empty">The manifest lists nothing public.</p>'
     return f'<div class="plan">{table(["Public parameter", "Value"], rows)}</div>'
@@ -285,18 +285,18 @@ def table(head: list[str], rows: Iterable[list[str]], numeric_from: int | None =
     return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _flat(value: Any, path: str = "") -> Iterable[tuple[str, str]]:
+def flat(value: Any, path: str = "") -> Iterable[tuple[str, str]]:
     """Nested parameters as rows; keys joined by a point."""
     if isinstance(value, dict) and value:
         for key, item in value.items():
-            yield from _flat(item, f"{path}.{key}" if path else str(key))
+            yield from flat(item, f"{path}.{key}" if path else str(key))
     else:
         yield path, _short(value)
 
 
 def _short(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{_words(str(key))} {_short(item)}" for key, item in value.items()) or "none"
+        return ", ".join(f"{words(str(key))} {_short(item)}" for key, item in value.items()) or "none"
     if isinstance(value, list | tuple):
         shown = ", ".join(_short(item) for item in value[:LIST_SHOWN])
         return shown + (f" ... ({len(value):,} in all)" if len(value) > LIST_SHOWN else "") or "none"
@@ -311,7 +311,7 @@ def _when(created: Any) -> str:
     return f"{moment.day} {moment:%b %Y}"
 
 
-def _words(key: str) -> str:
+def words(key: str) -> str:
     return key.replace("_", " ").replace(".", ": ")
 
 

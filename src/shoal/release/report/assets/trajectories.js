@@ -1,0 +1,105 @@
+// What a trajectory release cost, by hour, by day and against tau, and what attackers get.
+
+const HOURS_OF_DAY = [...Array(24).keys()];
+const PAPER = "rgba(120,130,140,0.18)";
+
+function start(report) {
+  byHour(report.byHour);
+  suppressed(report);
+  drawPicture(report.picture);
+  drawMaps(report.maps);
+  shares("leakage", report.leakage, "Share of samples", LINE_COLOURS[0]);
+  shares("knowledge", report.knowledge, "Share", LINE_COLOURS[1]);
+  unicity(report.unicity);
+  runs(report.runs);
+}
+
+const hourAxis = { tickvals: [0, 3, 6, 9, 12, 15, 18, 21], range: [-0.5, 23.5], zeroline: false };
+const hourText = (hour) => `${String(hour).padStart(2, "0")}:00`;
+
+function byHour(figures) {
+  const line = (name, values, style, unit) => ({
+    x: HOURS_OF_DAY, y: values, name, mode: "lines+markers", line: style, marker: { size: 5 }, connectgaps: false,
+    hovertemplate: `${name} %{y:.1f} ${unit}<extra></extra>`,
+  });
+  for (const [id, word, unit, title] of [["hour-space", "Space", "km", "Width + height, km"], ["hour-time", "Time", "min", "Length, minutes"]]) {
+    const traces = [
+      line("Mean", figures[`mean${word}`], { color: RAW.color, width: 1.8, dash: "dot" }, unit),
+      line("Median", figures[`median${word}`], RELEASED, unit),
+    ];
+    plot(id, traces, layout("Hour of day", title, { showlegend: true, xaxis: hourAxis }));
+  }
+}
+
+function suppressed(report) {
+  const bars = (id, x, figures, xTitle, axis) => plot(id, [{
+    type: "bar", x, y: figures.suppressed, customdata: figures.samples, marker: { color: LINE_COLOURS[0] },
+    hovertemplate: "%{y:.2%} of %{customdata:,} samples<extra></extra>",
+  }], layout(xTitle, "Share suppressed", { xaxis: axis, yaxis: { tickformat: tickPercent(figures.suppressed) } }));
+  const days = report.byDay.days, every = Math.ceil(days.length / (window.innerWidth < 600 ? 4 : 8));
+  const shown = days.map((_, i) => i).filter((i) => i % every === 0);
+  bars("day-suppressed", days.map((_, i) => i), report.byDay, "Day", { tickvals: shown, ticktext: shown.map((i) => days[i]), zeroline: false });
+  bars("hour-suppressed", HOURS_OF_DAY, report.byHour, "Hour of day", hourAxis);
+}
+
+const tickPercent = (values) => (Math.max(0, ...values.filter((v) => v !== null)) < 0.04 ? ".1%" : ".0%");
+
+// Labelled shares as bars with their figures; nothing to show, no box.
+function shares(id, rows, yTitle, colour) {
+  if (!rows.length) { document.getElementById(`box-${id}`).hidden = true; return; }
+  const highest = Math.max(...rows.map((row) => row.share));
+  plot(id, [{
+    type: "bar", x: rows.map((row) => plotText(row.label)), y: rows.map((row) => row.share), marker: { color: colour },
+    text: rows.map((row) => percent(row.share)), textposition: "outside", cliponaxis: false, hovertemplate: "%{x}: %{y:.2%}<extra></extra>",
+  }], layout("", yTitle, { hovermode: "closest", xaxis: { type: "category" }, yaxis: { tickformat: tickPercent([highest]), range: [0, Math.max(highest, 0.001) * 1.18] } }));
+}
+
+function unicity(rows) {
+  if (!rows.length) { document.getElementById("box-unicity").hidden = true; return; }
+  const traces = [["raw", "Raw pseudonyms", RAW.color], ["released", "This release", RELEASED.color]]
+    .filter(([name]) => rows.some((row) => row[name] !== null))
+    .map(([name, words, colour]) => ({
+      type: "bar", x: rows.map((row) => row.points), y: rows.map((row) => row[name]), name: words, marker: { color: colour },
+      text: rows.map((row) => (row[name] === null ? "" : `${Math.round(100 * row[name])} %`)), textposition: "outside", cliponaxis: false,
+      hovertemplate: `${words}: %{y:.1%}<extra></extra>`,
+    }));
+  plot("unicity", traces, layout("Points known", "Share of people", { showlegend: true, barmode: "group", xaxis: { type: "category" }, yaxis: { range: [0, 1.12], tickformat: ".0%", tickvals: [0, 0.25, 0.5, 0.75, 1] } }));
+}
+
+// One colour per line of runs; quartiles as a band, the published range in grey.
+function runs(lines) {
+  if (!lines.length) { document.getElementById("runs").hidden = true; return; }
+  const taus = lines.flatMap((line) => line.tau);
+  const ticks = [10, 20, 30, 60, 120, 240, 480, 960, 1440].filter((tau) => tau >= Math.min(...taus) && tau <= Math.max(...taus));
+  const [low, high] = [Math.log10(Math.min(...taus)) - 0.08, Math.log10(Math.max(...taus)) + 0.08];
+  const xaxis = { type: "log", range: [low, high], tickvals: ticks, ticktext: ticks.map(String) };
+  const charts = [
+    ["runs-space", "space_m", "Width + height, km", 1000, [1, 3], ".2f", " km"],
+    ["runs-time", "time_min", "Length, minutes", 1, [0, 45], ".0f", " min"],
+    ["runs-suppressed", null, "Share of samples", 1, [0.01, 0.07], ".2%", ""],
+  ];
+  for (const [id, figure, title, unit, paper, format, word] of charts) {
+    const traces = lines.flatMap((line, i) => runTraces(line, figure, unit, LINE_COLOURS[i % LINE_COLOURS.length], format, word));
+    const band = { type: "rect", xref: "paper", x0: 0, x1: 1, y0: paper[0], y1: paper[1], fillcolor: PAPER, line: { width: 0 }, layer: "below" };
+    const named = lines.length > 1;
+    plot(id, traces, layout("Tau, minutes", title, { shapes: [band], showlegend: named, xaxis, yaxis: figure ? {} : { tickformat: ".1%" } }));
+  }
+}
+
+function runTraces(line, figure, unit, colour, format, word) {
+  const of = (name) => (line[name] || []).map((value) => (value === null ? null : value / unit));
+  const traces = [];
+  if (figure) {
+    const low = of(`q1_${figure}`), high = of(`q3_${figure}`);
+    const at = line.tau.map((_, i) => i).filter((i) => low[i] !== null && high[i] !== null);
+    if (at.length > 1) traces.push({
+      x: [...at.map((i) => line.tau[i]), ...at.map((i) => line.tau[i]).reverse()], y: [...at.map((i) => high[i]), ...at.map((i) => low[i]).reverse()],
+      fill: "toself", fillcolor: `${colour}2a`, line: { width: 0 }, mode: "lines", hoverinfo: "skip", showlegend: false,
+    });
+  }
+  traces.push({
+    x: line.tau, y: figure ? of(`median_${figure}`) : of("suppressed"), name: plotText(line.name || "Release"), mode: "lines+markers", line: { color: colour, width: 2 },
+    hovertemplate: `${plotText(line.name)} %{y:${format}}${word}<extra></extra>`,
+  });
+  return traces;
+}

@@ -1,0 +1,220 @@
+"""The owner's report of trajectories: says the claim and its limits, runs no name, asks no server."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from shoal.errors import PlanError
+from shoal.metrics.trajectories import LocalClock, trajectory_utility
+from shoal.metrics.trajectory_density import hourly_maps
+from shoal.release.report.trajectories import (
+    TrajectoryFacts,
+    Verified,
+    trajectory_report,
+    trajectory_report_html,
+)
+from shoal.release.report.trajectory_measured import read_measured
+from shoal.release.report.trajectory_picture import map_side, record_picture, typical_user
+from shoal.space.lattice import Lattice
+from shoal.stages.trajectories import Boxes, LatticeSamples
+
+NASTY = "</script><img src=x onerror=alert(1)>"
+LATTICE = Lattice(start=datetime(2026, 3, 2, tzinfo=UTC), steps=2880, origin=(2.0, 48.0))
+PRIVATE = "user-4711"
+
+
+def town(users=6, seed=3):
+    """Samples and boxes around every second one of them."""
+    rng = np.random.default_rng(seed)
+    user, t, x, y = (rng.integers(0, high, 300) for high in (users, LATTICE.steps, 80, 60))
+    samples = LatticeSamples.of(user, t, x, y, users=users, steps=LATTICE.steps)
+    u, t, x, y = (column[::2] for column in (samples.user, samples.t, samples.x, samples.y))
+    return samples, Boxes.of(u, t, t, x - 2, x + 3, y, y, records=users)
+
+
+def facts(**changes) -> TrajectoryFacts:
+    samples, boxes = town()
+    clock = LocalClock.of(LATTICE.start, steps=LATTICE.steps, minutes=1, zone=UTC)
+    made = TrajectoryFacts(
+        title="Trajectories",
+        k=3,
+        tau_minutes=120,
+        epoch_minutes=60,
+        lattice=LATTICE,
+        time_zone="Europe/Paris",
+        users=samples.users,
+        utility=trajectory_utility(samples, boxes, minutes=1, metres=100.0, clock=clock),
+        verified=Verified(pairs=17_274, violations=0),
+        measured={
+            "leakage": [{"lag": "0 to 1 h", "share": 0.2}],
+            "candidates": {"q1": 3, "median": 4, "q3": 9},
+            "knowledge": {"two stretches": 0.915},
+            "something_new": 17,
+        },
+        unicity=[{"points": 4, "raw": 0.97, "released": 0.01}],
+        runs=[
+            {"tau_min": tau, "data": "town", "median_space_m": 400.0, "suppressed": 0.01} for tau in (60, 30)
+        ],
+        maps=hourly_maps(samples, boxes, clock.hour, cell_cells=10, slot_steps=60),
+        picture=record_picture(samples, boxes, 1, name=PRIVATE, record=5, first_step=0, steps=1440),
+    )
+    return replace(made, **changes)
+
+
+def payload(page: str):
+    return json.loads(re.search(r'id="payload">(.*?)</script>', page, re.DOTALL).group(1))
+
+
+def without_scripts(page: str) -> str:
+    return re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+
+
+def test_the_claim_its_check_and_its_limits_are_said():
+    page = without_scripts(trajectory_report_html(facts()))
+    assert "any stretch of 2 hours" in page
+    assert "at least 3 published records" in page
+    assert "k = 3, tau = 2 hours, epoch = 60 minutes" in page
+    assert "Verified." in page
+    assert "17,274 pairs" in page
+    assert "No composition, no protection beyond the stated attacker." in page
+    assert "Owner&#x27;s eyes only" in page or "Owner's eyes only" in page
+    assert "epsilon" not in page.lower()
+
+
+def test_an_unchecked_or_failed_claim_is_not_called_verified():
+    unchecked = without_scripts(trajectory_report_html(facts(verified=None)))
+    assert "Not verified." in unchecked
+    assert "Verified." not in unchecked
+    for found in (Verified(pairs=10, violations=2), Verified(pairs=10, violations=0, faults=1)):
+        failed = without_scripts(trajectory_report_html(facts(verified=found)))
+        assert "The claim does not hold." in failed
+        assert "Do not publish.</p>" in failed
+        assert "<b>Verified.</b>" not in failed
+
+
+def test_figures_of_the_page_are_those_of_the_metrics():
+    made = facts()
+    page = trajectory_report_html(made)
+    shown = payload(page)
+    own = made.utility.granularity.per_sample
+    assert f"{own.space_m.mean:.0f} m" in page or f"{own.space_m.mean / 1000:.1f} km" in page
+    assert shown["byHour"]["samples"] == made.utility.by_hour.samples.tolist()
+    assert shown["byDay"]["days"] == ["Mon 2 Mar", "Tue 3 Mar"]
+    assert shown["byDay"]["suppressed"] == pytest.approx(made.utility.by_day.suppressed_share.tolist())
+    assert shown["leakage"] == [{"label": "0 to 1 h", "share": 0.2}]
+    assert shown["knowledge"] == [{"label": "two stretches", "share": 0.915}]
+    assert shown["runs"][0]["tau"] == [30, 60]
+    assert "Records that fit a stretch: 4 in the median, quartiles 3 and 9." in page
+    assert "something new" in without_scripts(page)
+    raw = np.frombuffer(base64.b64decode(shown["maps"]["raw"]), "<f4")
+    assert raw == pytest.approx(made.maps.raw.ravel(), rel=1e-6)
+
+
+def test_the_picture_lies_on_the_lattice_in_local_time():
+    samples, boxes = town()
+    shown = payload(trajectory_report_html(facts()))["picture"]
+    assert shown["start"] == "2026-03-02T01:00"  # midnight UTC in Paris
+    own = (samples.user == 1) & (samples.t < 1440)
+    assert shown["t"] == pytest.approx((samples.t[own] + 0.5).tolist())
+    assert shown["x"] == pytest.approx(((samples.x[own] + 0.5) * 0.1).tolist())
+    here = (boxes.record == 1) & (boxes.t0 < 1440)
+    assert [row[2] for row in shown["boxes"]] == pytest.approx((boxes.x0[here] * 0.1).tolist())
+    assert [row[3] for row in shown["boxes"]] == pytest.approx(((boxes.x1[here] + 1) * 0.1).tolist())
+    rows = zip(samples.t[own], samples.x[own], samples.y[own], strict=True)
+    kept = {(int(t), int(x), int(y)) for t, x, y in zip(boxes.t0, boxes.x0 + 2, boxes.y0, strict=True)}
+    assert shown["retained"] == [tuple(map(int, row)) in kept for row in rows]
+    assert 0 < sum(shown["retained"]) < len(shown["retained"])
+
+
+def test_no_name_becomes_html_and_no_address_is_asked():
+    samples, boxes = town()
+    picture = record_picture(samples, boxes, 0, name=NASTY, record=1, first_step=0, steps=60)
+    rows = [{"tau_min": 30, "data": NASTY, "suppressed": 0.01}]
+    measured = {NASTY: NASTY, "leakage": {NASTY: 0.1}}
+    page = trajectory_report_html(
+        facts(
+            title=NASTY, picture=picture, runs=rows, measured=measured, notices=[NASTY], public={NASTY: NASTY}
+        )
+    )
+    assert "<img" not in without_scripts(page)
+    assert page.count(NASTY) == 0
+    assert payload(page)["runs"][0]["name"] == NASTY
+    assert "default-src 'none'" in page
+    assert not re.search(r"<[^>]*\s(src|href)\s*=|url\(|@import", without_scripts(page))
+
+
+def test_nothing_optional_still_makes_a_page():
+    page = trajectory_report_html(
+        facts(verified=None, measured={}, unicity=(), runs=(), maps=None, picture=None)
+    )
+    shown = payload(page)
+    assert shown["maps"] is shown["picture"] is None
+    assert PRIVATE not in page
+    assert "Nothing was measured beyond the claim." in page
+
+
+def test_nothing_released_still_makes_a_page():
+    samples, _ = town()
+    nothing = Boxes.of(*([[]] * 7), records=samples.users)
+    clock = LocalClock.of(LATTICE.start, steps=LATTICE.steps, minutes=1, zone=UTC)
+    utility = trajectory_utility(samples, nothing, minutes=1, metres=100.0, clock=clock)
+    user = typical_user(samples, nothing, first_step=0, steps=1440)
+    picture = record_picture(samples, nothing, user, name="u", first_step=0, steps=1440)
+    maps = hourly_maps(samples, nothing, clock.hour, cell_cells=10, slot_steps=60)
+    page = trajectory_report_html(facts(utility=utility, picture=picture, maps=maps))
+    assert "not defined" in page
+    assert payload(page)["picture"]["boxes"] == []
+
+
+def test_the_page_is_the_owners_alone_and_small(tmp_path):
+    path = trajectory_report(tmp_path / "owner" / "report.html", facts())
+    assert path.stat().st_mode & 0o077 == 0
+    assert PRIVATE in path.read_text("utf-8")
+    assert path.stat().st_size < 5_500_000  # 4.8 MB of it the chart library
+
+
+def test_bad_zone_and_bad_user_are_said():
+    with pytest.raises(PlanError, match="no time zone"):
+        trajectory_report_html(facts(time_zone="Mars/Base"))
+    with pytest.raises(PlanError, match="no user number"):
+        record_picture(*town(), 6, name="u", first_step=0, steps=10)
+
+
+@pytest.mark.parametrize(
+    "leakage",
+    [
+        [{"lag_minutes": 30, "share": 0.2}, {"lag_minutes": 60, "share": 0.1}],
+        {"lag_minutes": [30, 60], "share": [0.2, 0.1]},
+        {"30 min": 0.2, "60 min": 0.1},
+    ],
+)
+def test_shares_are_read_from_any_plain_form(leakage):
+    read = read_measured({"leakage": leakage, "candidates": [2, 3, 4]})
+    assert read.leakage == [{"label": "30 min", "share": 0.2}, {"label": "60 min", "share": 0.1}]
+    assert read.candidates == (2, 3, 4)
+    assert read_measured({"leakage": "none", "candidates": "few"}).rest == {"candidates": "few"}
+
+
+def test_a_typical_user_has_many_samples_in_boxes_of_median_size():
+    rows = [(u, t, 0, 0) for u in range(20) for t in range(4)]
+    rows += [(u, t, 0, 0) for u in range(3, 9) for t in range(4, 8)]  # more samples than the others
+    samples = LatticeSamples.of(*np.array(rows).T, users=20, steps=10)
+    width = np.full(20, 4)
+    width[[3, 5, 6, 7, 8]] = 9, 0, 8, 1, 30
+    width = width[samples.user]
+    zero = np.zeros(samples.count)
+    boxes = Boxes.of(samples.user, samples.t, samples.t, zero, width, zero, zero, records=20)
+    assert typical_user(samples, boxes, first_step=0, steps=10) == 4
+
+
+def test_the_map_has_few_cells():
+    wide = LatticeSamples.of([0, 0], [0, 1], [0, 10_000], [0, 10_000], users=1, steps=2)
+    assert map_side(wide) == 200
+    assert map_side(LatticeSamples.of([0], [0], [5], [5], users=1, steps=2)) == 1
