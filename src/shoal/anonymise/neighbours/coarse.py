@@ -13,7 +13,6 @@ Cost        linear in samples, and a sort.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -44,11 +43,14 @@ class GridHours:
     cell_m: float = 3000.0
     slot_minutes: int = 60
     k: int | None = None
-    truthful: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.k is not None:
             check_k(self.k)
+
+    @property
+    def truthful(self) -> bool:
+        return True
 
     @property
     def promise(self) -> str:
@@ -70,11 +72,14 @@ class HexagonHours:
     resolution: int = 7  # about 5 km2
     slot_minutes: int = 60
     k: int | None = None
-    truthful: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.k is not None:
             check_k(self.k)
+
+    @property
+    def truthful(self) -> bool:
+        return True
 
     @property
     def promise(self) -> str:

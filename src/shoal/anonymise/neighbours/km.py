@@ -16,7 +16,6 @@ Cost        for m = 2 every pair of boxes of every record is counted, again and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -54,7 +53,6 @@ class ItemSets:
     sides_m: tuple[float, ...] = (100, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000)
     most_lost: float = 0.02  # boxes suppressed for a split, of those that get smaller by it
     most_pairs: int = 500_000_000
-    truthful: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_k(self.k)
@@ -64,6 +62,10 @@ class ItemSets:
             raise PlanError("km-plan", "slots and squares must be given, and most_lost be from 0 to 1.")
         if any(b % a for a, b in zip(self.sides_m, self.sides_m[1:], strict=False)):
             raise PlanError("km-sides", "each square must be cut into whole squares of the next size.")
+
+    @property
+    def truthful(self) -> bool:
+        return True
 
     @property
     def promise(self) -> str:

@@ -11,7 +11,6 @@ Cost        linear in samples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from shoal.anonymise.neighbours.hulls import boxes_of_slots, hulls_of
 from shoal.space.lattice import Lattice
@@ -29,7 +28,9 @@ class RawPseudonyms:
     [3, 7]
     """
 
-    truthful: ClassVar[bool] = True
+    @property
+    def truthful(self) -> bool:
+        return True
 
     @property
     def promise(self) -> str:
