@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from shoal.anonymise.kmerge import k_merge
+from shoal.attacks.tracker.evidence import verify_arrays
 from shoal.comparators.kte_hide import KteHide
 from shoal.comparators.kte_hide_clusters import cluster_users
 from shoal.comparators.kte_hide_kernels import _greedy_cycle, pair_costs
@@ -136,6 +137,18 @@ def test_it_hides_most_but_leaves_violations():
     short = fitting(few, scheme(few), EPOCH) < 2
     assert 0 < short.mean() < 0.01
     assert 0.02 < short.any(axis=1).mean() < 0.3
+
+
+def test_without_removal_nobody_is_left_unhidden(people):
+    """Violations come from removal: with large subsets no one is removed, and the verifier finds none."""
+    scheme = KteHide(k=2, tau_steps=EPOCH, epoch_steps=EPOCH)
+    boxes, sets = scheme(people), scheme.hiding_sets(people)
+    assert np.array_equal(sets.retained.ravel(), np.diff(sets.begin) > 0)
+    samples = (people.user, people.t, people.x, people.y)
+    columns = (boxes.record, boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1)
+    size = {"users": people.users, "steps": people.steps}
+    assert verify_arrays(*samples, *columns, **size, k=2, tau=EPOCH).passed
+    assert verify_arrays(*samples, *columns, **size, k=3, tau=EPOCH).violations
 
 
 def test_the_same_twice_and_progress(people):
