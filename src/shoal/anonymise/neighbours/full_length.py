@@ -97,7 +97,7 @@ def nearest_users(samples: LatticeSamples, lattice: Lattice, count: int) -> dict
     _, found = KDTree(features).query(features, k=min(count + 1, len(users)))
     return {
         int(user): [int(users[other]) for other in row if users[other] != user]
-        for user, row in zip(users, found, strict=True)
+        for user, row in zip(users, np.asarray(found).tolist(), strict=True)
     }
 
 
