@@ -86,7 +86,7 @@ def verify_arrays(
     """
     check_claim(k, tau, users, steps)
     tables = make_tables((user, t, x, y), (record, t0, t1, x0, x1, y0, y1), users=users, steps=steps)
-    return verify_tables(tables, k=k, tau=tau, progress=progress)
+    return verify_tables(tables, build_index(tables).arrays, k=k, tau=tau, progress=progress)
 
 
 def make_tables(samples, boxes, *, users: int, steps: int) -> Tables:
@@ -120,9 +120,10 @@ def make_tables(samples, boxes, *, users: int, steps: int) -> Tables:
     )
 
 
-def verify_tables(tables: Tables, *, k: int, tau: int, progress: Progress | None = None) -> Verified:
-    """The same, of arrays that are in order."""
-    index = build_index(tables).arrays
+def verify_tables(
+    tables: Tables, index: tuple, *, k: int, tau: int, progress: Progress | None = None
+) -> Verified:
+    """The same, of arrays that are in order and their index."""
     order, start = by_bucket(index, tables.t, tables.x, tables.y, tables.own)
     cuts = np.searchsorted(start, np.linspace(0, len(order), PIECES + 1)[1:-1])
     cuts = np.unique(np.concatenate([[0], cuts, [len(start) - 1]]))

@@ -1,0 +1,205 @@
+"""What a tracker learns beyond the proven claim, measured on random windows and never promised.
+
+All records that fit a window are candidates. Where every candidate covers a later sample of the person, the
+tracker learns where the person was then without knowing which record is whose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from shoal.attacks.tracker.evidence import Progress, make_tables
+from shoal.attacks.tracker.fits import last_before
+from shoal.attacks.tracker.index import build_index
+from shoal.attacks.tracker.knowledge import Known, more_knowledge
+from shoal.attacks.tracker.pairs import Pairs, same_record
+from shoal.attacks.tracker.tables import Tables, check_claim
+from shoal.attacks.tracker.windows import WindowDraw, all_fitting
+from shoal.errors import PlanError
+
+WINDOWS = 5000
+LAGS = 32  # bins of lags: 0 to 1 epoch, 1 to 2, 2 to 4, ...
+LIMITS = "Measured, not promised: no composition, no protection beyond the stated attacker."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lag:
+    """Samples this far from the window, in epochs, and how many of them all candidates cover."""
+
+    least: int
+    below: int
+    samples_before: int
+    covered_before: int
+    samples_after: int
+    covered_after: int
+
+    @property
+    def share(self) -> float | None:
+        samples = self.samples_before + self.samples_after
+        return (self.covered_before + self.covered_after) / samples if samples else None
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"from_epochs": self.least, "to_epochs": self.below, **_counts(self), "share": self.share}
+
+
+def _counts(lag: Lag) -> dict[str, int]:
+    return {name: value for name, value in vars(lag).items() if name not in ("least", "below")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Figures of random windows with at least one retained sample, and of pairs over all users."""
+
+    k: int
+    tau: int
+    epoch: int
+    seed: int
+    windows: int
+    lags: tuple[Lag, ...]
+    knowledge: tuple[Known, ...]
+    pairs: Pairs
+    limits: str = LIMITS
+
+    @property
+    def candidates(self) -> tuple[float, float, float] | None:
+        """Quartiles of the number of records that fit one window."""
+        return self.knowledge[0].quartiles
+
+    def to_plain(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "windows": self.windows,
+            "candidates_quartiles": self.candidates,
+            "leakage_by_lag": [lag.to_plain() for lag in self.lags],
+            "more_knowledge": [known.to_plain() for known in self.knowledge],
+            "same_record": self.pairs.to_plain(),
+            "limits": self.limits,
+        }
+
+
+def measure(
+    user,
+    t,
+    x,
+    y,
+    record,
+    t0,
+    t1,
+    x0,
+    x1,
+    y0,
+    y1,
+    *,
+    users: int,
+    steps: int,
+    epoch: int,
+    k: int,
+    tau: int,
+    seed: int = 0,
+    windows: int = WINDOWS,
+    progress: Progress | None = None,
+) -> Measured:
+    """Draw windows and follow them; arrays as verify_arrays takes them, epoch and tau in steps."""
+    check_claim(k, tau, users, steps)
+    tables = make_tables((user, t, x, y), (record, t0, t1, x0, x1, y0, y1), users=users, steps=steps)
+    index = build_index(tables).arrays
+    return measure_tables(
+        tables, index, epoch=epoch, k=k, tau=tau, seed=seed, windows=windows, progress=progress
+    )
+
+
+def measure_tables(
+    tables: Tables,
+    index: tuple,
+    *,
+    epoch: int,
+    k: int,
+    tau: int,
+    seed: int = 0,
+    windows: int = WINDOWS,
+    progress: Progress | None = None,
+) -> Measured:
+    """The same, of arrays that are in order."""
+    if epoch < 1 or windows < 1:
+        raise PlanError("measure-size", "an epoch must be 1 step or longer, and windows 1 or more.")
+    rng = np.random.default_rng(seed)
+    if progress is not None:
+        progress.stage("measure leakage", 3)
+    tell = progress.advance if progress is not None else lambda amount: None
+    draw = WindowDraw(tables, tau)
+    drawn = draw.anywhere(rng, windows)
+    counted = _covered(tables.samples, tables.boxes, index, drawn.user, drawn.first, drawn.start, tau, epoch)
+    tell(1)
+    known = more_knowledge(tables, index, draw, drawn, k=k, tau=tau, rng=rng)
+    tell(1)
+    pairs = same_record(tables, index, draw, tau=tau, rng=rng)
+    tell(1)
+    return Measured(
+        k=k,
+        tau=tau,
+        epoch=epoch,
+        seed=seed,
+        windows=len(drawn),
+        lags=_lags(counted),
+        knowledge=tuple(known),
+        pairs=pairs,
+    )
+
+
+def _lags(counted: np.ndarray) -> tuple[Lag, ...]:
+    used = np.flatnonzero(counted[:, :, 0].sum(axis=0))
+    return tuple(
+        Lag(
+            least=0 if bin_ == 0 else 2 ** (bin_ - 1),
+            below=2**bin_,
+            samples_before=int(counted[0, bin_, 0]),
+            covered_before=int(counted[0, bin_, 1]),
+            samples_after=int(counted[1, bin_, 0]),
+            covered_after=int(counted[1, bin_, 1]),
+        )
+        for bin_ in (range(used[-1] + 1) if len(used) else ())
+    )
+
+
+@njit(cache=True, nogil=True)
+def _covered(samples, boxes, index, user, first, start, tau, epoch):
+    """int64 [before or after, lag, all or covered]: samples of the user, by all candidates of the window."""
+    sample_start, t, x, y, _ = samples
+    records = len(boxes[0]) - 1
+    seen, found = np.zeros(records, np.uint8), np.empty(records, np.int64)
+    counted = np.zeros((2, LAGS, 2), np.int64)
+    for row in range(len(user)):
+        i, w = user[row], start[row]
+        count = all_fitting(samples, boxes, index, i, first[row], w, tau, seen, found)
+        for n in range(sample_start[i], sample_start[i + 1]):
+            if w <= t[n] < w + tau:
+                continue
+            side = 1 if t[n] >= w else 0
+            steps = t[n] - (w + tau - 1) if side else w - t[n]
+            lag, far = 0, (steps - 1) // epoch
+            while far:
+                lag, far = lag + 1, far >> 1
+            counted[side, lag, 0] += 1
+            every = count > 0
+            for r in found[:count]:
+                if not _covers(boxes, r, t[n], x[n], y[n]):
+                    every = False
+                    break
+            counted[side, lag, 1] += every
+    return counted
+
+
+@njit(cache=True, nogil=True)
+def _covers(boxes, r, t, x, y):
+    """Whether some box of record r holds the point."""
+    box_start, box, _, reach = boxes
+    p = last_before(box, box_start[r], box_start[r + 1], t)
+    while p >= box_start[r] and reach[p] >= t:
+        if box[p, 1] >= t and box[p, 2] <= x <= box[p, 3] and box[p, 4] <= y <= box[p, 5]:
+            return True
+        p -= 1
+    return False
