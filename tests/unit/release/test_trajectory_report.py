@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -21,13 +22,39 @@ from shoal.release.report.trajectories import (
     trajectory_report_html,
 )
 from shoal.release.report.trajectory_measured import read_measured
-from shoal.release.report.trajectory_picture import map_side, record_picture, typical_user
+from shoal.release.report.trajectory_picture import map_side, raw_views, record_picture, typical_user
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
 NASTY = "</script><img src=x onerror=alert(1)>"
 LATTICE = Lattice(start=datetime(2026, 3, 2, tzinfo=UTC), steps=2880, origin=(2.0, 48.0))
 PRIVATE = "user-4711"
+MEASURED = {
+    "candidates_quartiles": (3.0, 4.0, 9.0),
+    "leakage_by_lag": [
+        {
+            "from_epochs": 0,
+            "to_epochs": 1,
+            "share": 0.2,
+            "samples_before": 10,
+            "covered_before": 1,
+            "samples_after": 10,
+            "covered_after": 3,
+        },
+        {"from_epochs": 1, "to_epochs": 2, "share": None},
+    ],
+    "more_knowledge": [
+        {"knows": "two windows", "fewer_than_k_share": 0.915, "only_one_share": 0.8, "quartiles": [1, 1, 2]},
+        {"knows": "nothing drawn", "fewer_than_k_share": None},
+    ],
+    "same_record": {
+        "users": 6,
+        "always_same": 2,
+        "worst": [{"user": 1, "record": 2, "share": 1.0, "back": 0.5}],
+    },
+    "limits": "said elsewhere on the page",
+    "something_new": 17,
+}
 
 
 def town(users=6, seed=3):
@@ -52,12 +79,7 @@ def facts(**changes) -> TrajectoryFacts:
         users=samples.users,
         utility=trajectory_utility(samples, boxes, minutes=1, metres=100.0, clock=clock),
         verified=Verified(pairs=17_274, violations=0),
-        measured={
-            "leakage": [{"lag": "0 to 1 h", "share": 0.2}],
-            "candidates": {"q1": 3, "median": 4, "q3": 9},
-            "knowledge": {"two stretches": 0.915},
-            "something_new": 17,
-        },
+        measured=MEASURED,
         unicity=[{"points": 4, "raw": 0.97, "released": 0.01}],
         runs=[
             {"tau_min": tau, "data": "town", "median_space_m": 400.0, "suppressed": 0.01} for tau in (60, 30)
@@ -108,11 +130,16 @@ def test_figures_of_the_page_are_those_of_the_metrics():
     assert shown["byHour"]["samples"] == made.utility.by_hour.samples.tolist()
     assert shown["byDay"]["days"] == ["Mon 2 Mar", "Tue 3 Mar"]
     assert shown["byDay"]["suppressed"] == pytest.approx(made.utility.by_day.suppressed_share.tolist())
-    assert shown["leakage"] == [{"label": "0 to 1 h", "share": 0.2}]
-    assert shown["knowledge"] == [{"label": "two stretches", "share": 0.915}]
+    assert shown["leakage"] == [{"label": "0-1 h", "share": 0.2, "before": 0.1, "after": 0.3}]
+    assert shown["knowledge"] == [
+        {"knows": "two windows", "fewer": 0.915, "one": 0.8, "quartiles": [1, 1, 2]}
+    ]
     assert shown["runs"][0]["tau"] == [30, 60]
-    assert "Records that fit a stretch: 4 in the median, quartiles 3 and 9." in page
-    assert "something new" in without_scripts(page)
+    assert "Records that fit a known stretch: 4 in the median, quartiles 3 and 9." in page
+    assert "every stretch of 2 of 6 people" in page
+    assert all(
+        part in without_scripts(page) for part in ("something new", "91.5 %", "Fewer than 3 fit", "1 / 1 / 2")
+    )
     raw = np.frombuffer(base64.b64decode(shown["maps"]["raw"]), "<f4")
     assert raw == pytest.approx(made.maps.raw.ravel(), rel=1e-6)
 
@@ -137,7 +164,9 @@ def test_no_name_becomes_html_and_no_address_is_asked():
     samples, boxes = town()
     picture = record_picture(samples, boxes, 0, name=NASTY, record=1, first_step=0, steps=60)
     rows = [{"tau_min": 30, "data": NASTY, "suppressed": 0.01}]
-    measured = {NASTY: NASTY, "leakage": {NASTY: 0.1}}
+    known = [{"knows": NASTY, "fewer_than_k_share": 0.1}]
+    worst = {"worst": [{"user": NASTY, "record": NASTY}]}
+    measured = {NASTY: NASTY, "more_knowledge": known, "same_record": worst}
     page = trajectory_report_html(
         facts(
             title=NASTY, picture=picture, runs=rows, measured=measured, notices=[NASTY], public={NASTY: NASTY}
@@ -187,19 +216,11 @@ def test_bad_zone_and_bad_user_are_said():
         record_picture(*town(), 6, name="u", first_step=0, steps=10)
 
 
-@pytest.mark.parametrize(
-    "leakage",
-    [
-        [{"lag_minutes": 30, "share": 0.2}, {"lag_minutes": 60, "share": 0.1}],
-        {"lag_minutes": [30, 60], "share": [0.2, 0.1]},
-        {"30 min": 0.2, "60 min": 0.1},
-    ],
-)
-def test_shares_are_read_from_any_plain_form(leakage):
-    read = read_measured({"leakage": leakage, "candidates": [2, 3, 4]})
-    assert read.leakage == [{"label": "30 min", "share": 0.2}, {"label": "60 min", "share": 0.1}]
-    assert read.candidates == (2, 3, 4)
-    assert read_measured({"leakage": "none", "candidates": "few"}).rest == {"candidates": "few"}
+def test_figures_of_another_form_are_left_out():
+    odd = {"leakage_by_lag": "none", "more_knowledge": [1, {"knows": "a"}], "candidates_quartiles": "few"}
+    read = read_measured({**odd, "same_record": None}, epoch_minutes=30)
+    assert read.empty
+    assert "Nothing was measured" in trajectory_report_html(facts(measured=odd))
 
 
 def test_a_typical_user_has_many_samples_in_boxes_of_median_size():
@@ -212,6 +233,22 @@ def test_a_typical_user_has_many_samples_in_boxes_of_median_size():
     zero = np.zeros(samples.count)
     boxes = Boxes.of(samples.user, samples.t, samples.t, zero, width, zero, zero, records=20)
     assert typical_user(samples, boxes, first_step=0, steps=10) == 4
+
+
+@pytest.mark.parametrize(("zone", "first"), [("UTC", 0), ("Asia/Tokyo", 900)])
+def test_views_start_at_the_first_local_midnight(zone, first):
+    lattice = Lattice(start=LATTICE.start, steps=5 * 1440, origin=LATTICE.origin)
+    samples, boxes = town()
+    samples = replace(samples, steps=lattice.steps)
+    clock = LocalClock.of(lattice.start, steps=lattice.steps, minutes=1, zone=ZoneInfo(zone))
+    names = {"name_of": "user {}".format, "record_of": lambda user: 70 + user}
+    maps, picture = raw_views(samples, boxes, lattice, clock, **names)
+    assert (picture.first_step, picture.steps) == (first, 2880)
+    user = int(picture.user.split()[1])
+    assert picture.record == 70 + user
+    own = (samples.user == user) & (samples.t >= first) & (samples.t < first + 2880)
+    assert picture.samples[:, 0].tolist() == samples.t[own].tolist()
+    assert maps.raw.shape[0] == 24
 
 
 def test_the_map_has_few_cells():

@@ -21,7 +21,12 @@ from shoal.release.report import trajectory_tables as tables
 from shoal.release.report.encode import float32_base64, json_for_script
 from shoal.release.report.page import asset, fill, plotly_js, scripts, write_page
 from shoal.release.report.tables import text
-from shoal.release.report.trajectory_measured import read_measured
+from shoal.release.report.trajectory_measured import (
+    MeasuredFigures,
+    measured_tables,
+    measured_words,
+    read_measured,
+)
 from shoal.release.report.trajectory_picture import RecordPicture, local_zone, picture_payload
 from shoal.space.lattice import Lattice
 
@@ -62,7 +67,7 @@ class TrajectoryFacts:
     users: int
     utility: TrajectoryUtility = field(repr=False)
     verified: Verified | None = None  # None: not checked
-    measured: Mapping[str, Any] = field(default_factory=dict, repr=False)  # plain, as the verifier gives it
+    measured: Mapping[str, Any] = field(default_factory=dict, repr=False)  # the tracker's, to_plain()
     unicity: Sequence[Mapping[str, Any]] = ()  # points, raw, released: shares of people singled out
     runs: Sequence[Mapping[str, Any]] = ()  # tau_min, RUN_FIGURES where known, name of the line in `data`
     maps: HourlyMaps | None = field(default=None, repr=False)
@@ -78,7 +83,7 @@ def trajectory_report(path: Path, facts: TrajectoryFacts) -> Path:
 
 def trajectory_report_html(facts: TrajectoryFacts) -> str:
     """The whole page as text."""
-    measured = read_measured(facts.measured)
+    measured = read_measured(facts.measured, epoch_minutes=facts.epoch_minutes)
     return fill(
         asset("trajectories.html"),
         {
@@ -92,8 +97,8 @@ def trajectory_report_html(facts: TrajectoryFacts) -> str:
             "tiles": tables.tiles(facts),
             "granularity": tables.granularity_table(facts.utility.granularity),
             "density": tables.density_words(facts),
-            "measured": tables.measured_words(measured),
-            "measured_table": tables.measured_table(measured),
+            "measured": measured_words(measured),
+            "measured_table": measured_tables(measured, facts.k),
             "runs": tables.runs_table(facts.runs),
             "picture": tables.picture_words(facts),
             "public": tables.public_table(facts.public),
@@ -104,10 +109,11 @@ def trajectory_report_html(facts: TrajectoryFacts) -> str:
     )
 
 
-def _payload(facts: TrajectoryFacts, measured: Any) -> dict[str, Any]:
+def _payload(facts: TrajectoryFacts, measured: MeasuredFigures) -> dict[str, Any]:
     first = date.fromisoformat(facts.utility.first_day)
     days = [first + timedelta(days=day) for day in range(len(facts.utility.by_day.samples))]
     return {
+        "k": facts.k,
         "byHour": _grouped(facts.utility.by_hour),
         "byDay": {**_grouped(facts.utility.by_day), "days": [f"{day:%a} {day.day} {day:%b}" for day in days]},
         "leakage": measured.leakage,

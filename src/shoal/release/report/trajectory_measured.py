@@ -1,79 +1,158 @@
-"""What a verifier measured beside its verdict, brought into rows for a chart and words, whatever is present.
+"""What the tracker measured beside its verdict, as rows for charts and tables.
 
-Figures are read by name from plain values; a missing one is left out, an unknown one is listed as it stands.
+Read from plain values, by name; a missing figure is left out, an unknown one is listed as it stands. Nothing
+here is promised by a release.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-LAG_NAMES = ("lag", "label", "lag_minutes", "lag_min", "to_minutes", "up_to_minutes")
-SHARE_NAMES = ("share", "covered_share", "leakage", "mean", "fewer_than_k", "below_k", "unique")
-QUARTILES = (("q1", "lower", "p25"), ("median", "p50", "q2"), ("q3", "upper", "p75"))
+from shoal.release.report.tables import flat, number, percent, table, text, words
+
+OWN_TABLES = ("candidates_quartiles", "leakage_by_lag", "more_knowledge", "same_record", "limits")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredFigures:
-    """Shares with a label each, quartiles of candidates, and the rest as it came."""
+    """Leakage by lag, what more knowledge does, recurring pairs; `rest` is what has no place of its own."""
 
-    leakage: list[dict[str, Any]] = field(default_factory=list)
-    knowledge: list[dict[str, Any]] = field(default_factory=list)
+    leakage: list[dict[str, Any]] = field(default_factory=list)  # label, share
+    knowledge: list[dict[str, Any]] = field(default_factory=list)  # knows, fewer, one, quartiles
     candidates: tuple[float, float, float] | None = None
+    pairs: Mapping[str, Any] = field(default_factory=dict)
     rest: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def empty(self) -> bool:
+        return not (self.leakage or self.knowledge or self.candidates or self.pairs or self.rest)
 
-def read_measured(measured: Mapping[str, Any]) -> MeasuredFigures:
-    """The figures of a verifier's plain values.
 
-    >>> read_measured({"leakage": {"30 min": 0.2}, "candidates": [2, 3, 5]}).leakage
-    [{'label': '30 min', 'share': 0.2}]
+def read_measured(measured: Mapping[str, Any], *, epoch_minutes: int) -> MeasuredFigures:
+    """The figures of `Measured.to_plain()`, lags in hours and minutes."""
+    pairs = measured.get("same_record")
+    return MeasuredFigures(
+        leakage=[
+            {
+                "label": lag_words(row["from_epochs"] * epoch_minutes, row["to_epochs"] * epoch_minutes),
+                **_share(row),
+            }
+            for row in _rows(measured, "leakage_by_lag", "from_epochs", "to_epochs", "share")
+        ],
+        knowledge=[
+            {
+                "knows": str(row["knows"]),
+                "fewer": row["fewer_than_k_share"],
+                "one": row.get("only_one_share"),
+                "quartiles": _three(row.get("quartiles")),
+            }
+            for row in _rows(measured, "more_knowledge", "knows", "fewer_than_k_share")
+        ],
+        candidates=_three(measured.get("candidates_quartiles")),
+        pairs=pairs if isinstance(pairs, Mapping) else {},
+        rest={name: value for name, value in measured.items() if name not in OWN_TABLES},
+    )
+
+
+def lag_words(first: float, last: float) -> str:
+    """A range of minutes, in the largest unit both are whole in.
+
+    >>> lag_words(0, 30), lag_words(30, 60), lag_words(60, 120), lag_words(2880, 5760)
+    ('0-30 min', '30-60 min', '1-2 h', '2-4 d')
     """
-    rest = dict(measured)
-    leakage = labelled_shares(rest.pop("leakage", None))
-    knowledge = labelled_shares(rest.pop("knowledge", None))
-    candidates = quartiles(rest.get("candidates"))
-    if candidates:
-        rest.pop("candidates")
-    return MeasuredFigures(leakage=leakage, knowledge=knowledge, candidates=candidates, rest=rest)
+    for minutes, unit in ((1440, "d"), (60, "h")):
+        if first % minutes == last % minutes == 0:
+            return f"{first // minutes:g}-{last // minutes:g} {unit}"
+    return f"{first:g}-{last:g} min"
 
 
-def labelled_shares(value: Any) -> list[dict[str, Any]]:
-    """Rows label, share, from rows, from two lists or from a mapping of labels to shares."""
-    return [{"label": label, "share": share} for label, share in _pairs(value) if _is_number(share)]
+def measured_tables(measured: MeasuredFigures, k: int) -> str:
+    """Every figure as a number, and those without a chart."""
+    parts = []
+    if measured.knowledge:
+        rows = [
+            [row["knows"], _percent(row["fewer"]), _percent(row["one"]), _quartiles(row["quartiles"])]
+            for row in measured.knowledge
+        ]
+        head = [
+            "An attacker who knows",
+            f"Fewer than {k} fit",
+            "Only one fits",
+            "Records that fit, quartiles",
+        ]
+        parts.append(table(head, rows, numeric_from=1))
+    if measured.leakage:
+        cells = [_percent(row["share"]) for row in measured.leakage]
+        head = ["Time from the known stretch", *(row["label"] for row in measured.leakage)]
+        parts.append(table(head, [["Covered by all records that fit", *cells]], numeric_from=1))
+    worst = [pair for pair in measured.pairs.get("worst") or [] if isinstance(pair, Mapping)]
+    if worst:
+        rows = [
+            [_cell(pair.get("user")), _cell(pair.get("record")), *map(_percent, _both_ways(pair))]
+            for pair in worst
+        ]
+        head = ["Person", "Other record", "Fits so many stretches of the person", "And the other way round"]
+        parts.append(
+            f"<details><summary>Pairs that recur most</summary>{table(head, rows, numeric_from=2)}</details>"
+        )
+    others = [[words(path), value] for path, value in flat(measured.rest)] if measured.rest else []
+    return "".join(parts) + (table(["Measured", "Value"], others) if others else "")
 
 
-def _pairs(value: Any) -> Iterable[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        label, share = _first(value, LAG_NAMES), _first(value, SHARE_NAMES)
-        if isinstance(label, Sequence) and isinstance(share, Sequence) and not isinstance(label, str):
-            yield from zip(map(_label, label), share, strict=False)
-        else:
-            yield from ((str(key), item) for key, item in value.items())
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        for row in value:
-            if isinstance(row, Mapping):
-                yield _label(_first(row, LAG_NAMES)), _first(row, SHARE_NAMES)
+def measured_words(measured: MeasuredFigures) -> str:
+    if measured.empty:
+        return '<p class="empty">Nothing was measured beyond the claim.</p>'
+    lines = ["Measured on this release, not promised."]
+    if measured.candidates:
+        low, middle, high = (number(each) for each in measured.candidates)
+        lines.append(f"Records that fit a known stretch: {middle} in the median, quartiles {low} and {high}.")
+    always, users = measured.pairs.get("always_same"), measured.pairs.get("users")
+    if isinstance(always, int) and isinstance(users, int) and users:
+        lines.append(
+            f"One and the same other record fits every stretch of {always:,} of {users:,} people"
+            + (": these pairs hide each other badly." if always else ".")
+        )
+    return f'<p class="note">{text(" ".join(lines))}</p>'
 
 
-def quartiles(value: Any) -> tuple[float, float, float] | None:
-    """Three numbers from named quartiles or a list of three; None where there are none."""
-    if isinstance(value, Mapping):
-        value = [_first(value, names) for names in QUARTILES]
-    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 3:
-        return None
-    return (value[0], value[1], value[2]) if all(_is_number(each) for each in value) else None
+def _rows(measured: Mapping[str, Any], name: str, *needed: str) -> Iterable[Mapping[str, Any]]:
+    rows = measured.get(name)
+    if isinstance(rows, Sequence) and not isinstance(rows, str):
+        yield from (
+            row
+            for row in rows
+            if isinstance(row, Mapping) and all(row.get(each) is not None for each in needed)
+        )
 
 
-def _first(row: Mapping[str, Any], names: Iterable[str]) -> Any:
-    return next((row[name] for name in names if name in row), None)
+def _share(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Of both sides, and of the time before and after the stretch where they were counted apart."""
+    sides = {}
+    for side in ("before", "after"):
+        samples, covered = row.get(f"samples_{side}"), row.get(f"covered_{side}")
+        sides[side] = covered / samples if samples and covered is not None else None
+    return {"share": row["share"], **sides}
 
 
-def _label(value: Any) -> str:
-    return f"{value:g} min" if _is_number(value) else str(value)
+def _three(value: Any) -> tuple[float, float, float] | None:
+    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 3:
+        return value[0], value[1], value[2]
+    return None
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _quartiles(value: tuple[float, float, float] | None) -> str:
+    return "" if value is None else " / ".join(number(each) for each in value)
+
+
+def _percent(value: Any) -> str:
+    return "" if value is None else percent(float(value))
+
+
+def _both_ways(pair: Mapping[str, Any]) -> tuple[Any, Any]:
+    return pair.get("share"), pair.get("back")
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(value)

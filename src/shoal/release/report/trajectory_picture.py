@@ -5,6 +5,7 @@ The original is raw: it is drawn in the owner's report and nowhere else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -13,7 +14,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.metrics.trajectories import box_spans, covering_boxes
+from shoal.metrics.trajectories import LocalClock, box_spans, covering_boxes
+from shoal.metrics.trajectory_density import HourlyMaps, hourly_maps
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
@@ -33,6 +35,29 @@ class RecordPicture:
     samples: np.ndarray = field(repr=False)  # [samples, 3] t, x, y
     retained: np.ndarray = field(repr=False)  # bool [samples]
     boxes: np.ndarray = field(repr=False)  # [boxes, 6] t0, t1, x0, x1, y0, y1
+
+
+def raw_views(
+    samples: LatticeSamples,
+    boxes: Boxes,
+    lattice: Lattice,
+    clock: LocalClock,
+    *,
+    name_of: Callable[[int], str],
+    record_of: Callable[[int], int | None] = lambda user: None,
+) -> tuple[HourlyMaps, RecordPicture]:
+    """Maps by hour of day, and a typical user over two days from the first local midnight on.
+
+    `name_of` gives the name of user number j in the raw data, `record_of` the record's in the released file.
+    """
+    slot_steps = max(1, 60 // lattice.minutes)
+    maps = hourly_maps(samples, boxes, clock.hour, cell_cells=map_side(samples), slot_steps=slot_steps)
+    day = -(-24 * 60 // lattice.minutes)
+    midnight = int(np.searchsorted(clock.day, 1)) if lattice.steps >= 3 * day and clock.hour[0] else 0
+    stretch = {"first_step": midnight, "steps": min(2 * day, lattice.steps)}
+    user = typical_user(samples, boxes, **stretch)
+    name, record = name_of(user), record_of(user)
+    return maps, record_picture(samples, boxes, user, name=name, record=record, **stretch)
 
 
 def record_picture(

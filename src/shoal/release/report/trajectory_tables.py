@@ -7,8 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from shoal.metrics.trajectories import Granularity
-from shoal.release.report.tables import UNDEFINED, flat, number, percent, plan_table, table, text, words
-from shoal.release.report.trajectory_measured import MeasuredFigures
+from shoal.release.report.tables import UNDEFINED, number, percent, plan_table, table, text
 from shoal.release.report.trajectory_picture import local_zone
 
 if TYPE_CHECKING:
@@ -135,25 +134,6 @@ def density_words(facts: TrajectoryFacts) -> str:
         f"{percent(density.total_variation)} of the people of a slot stand in a wrong cell; "
         f"{percent(density.total_ratio)} of the raw presences are counted."
     )
-
-
-def measured_words(measured: MeasuredFigures) -> str:
-    if not (measured.leakage or measured.knowledge or measured.candidates or measured.rest):
-        return '<p class="empty">Nothing was measured beyond the claim.</p>'
-    lines = ["Measured on this release, not promised."]
-    if measured.candidates:
-        low, middle, high = (number(each) for each in measured.candidates)
-        lines.append(f"Records that fit a stretch: {middle} in the median, quartiles {low} and {high}.")
-    return f'<p class="note">{text(" ".join(lines))}</p>'
-
-
-def measured_table(measured: MeasuredFigures) -> str:
-    """The same shares as numbers, and what has no chart."""
-    rows = [[f"Leakage: {row['label']}", percent(row["share"])] for row in measured.leakage]
-    rows += [[f"More knowledge: {row['label']}", percent(row["share"])] for row in measured.knowledge]
-    figures = table(["Measured", "Share"], rows, numeric_from=1) if rows else ""
-    others = [[words(path), value] for path, value in flat(measured.rest)]
-    return figures + (table(["Measured", "Value"], others) if others else "")
 
 
 def runs_table(rows: Sequence[Mapping[str, Any]]) -> str:

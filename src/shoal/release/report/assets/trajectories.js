@@ -8,8 +8,8 @@ function start(report) {
   suppressed(report);
   drawPicture(report.picture);
   drawMaps(report.maps);
-  shares("leakage", report.leakage, "Share of samples", LINE_COLOURS[0]);
-  shares("knowledge", report.knowledge, "Share", LINE_COLOURS[1]);
+  leakage(report.leakage);
+  knowledge(report.knowledge, report.k);
   unicity(report.unicity);
   runs(report.runs);
 }
@@ -44,26 +44,33 @@ function suppressed(report) {
 
 const tickPercent = (values) => (Math.max(0, ...values.filter((v) => v !== null)) < 0.04 ? ".1%" : ".0%");
 
-// Labelled shares as bars with their figures; nothing to show, no box.
-function shares(id, rows, yTitle, colour) {
-  if (!rows.length) { document.getElementById(`box-${id}`).hidden = true; return; }
-  const highest = Math.max(...rows.map((row) => row.share));
-  plot(id, [{
-    type: "bar", x: rows.map((row) => plotText(row.label)), y: rows.map((row) => row.share), marker: { color: colour },
-    text: rows.map((row) => percent(row.share)), textposition: "outside", cliponaxis: false, hovertemplate: "%{x}: %{y:.2%}<extra></extra>",
-  }], layout("", yTitle, { hovermode: "closest", xaxis: { type: "category" }, yaxis: { tickformat: tickPercent([highest]), range: [0, Math.max(highest, 0.001) * 1.18] } }));
+// Shares as bars beside each other, one trace per [name, words, colour]; nothing to show, no box.
+function shareBars(id, rows, words, series, xTitle, yTitle) {
+  const shown = series.filter(([name]) => rows.some((row) => row[name] !== null && row[name] !== undefined));
+  if (!shown.length) { document.getElementById(`box-${id}`).hidden = true; return; }
+  const highest = Math.max(...rows.flatMap((row) => shown.map(([name]) => row[name] || 0)), 0.001);
+  const numbered = rows.length * shown.length <= 10;  // more would run into each other
+  const traces = shown.map(([name, title, colour]) => ({
+    type: "bar", x: rows.map(words), y: rows.map((row) => row[name]), name: title, marker: { color: colour },
+    text: rows.map((row) => (numbered && row[name] !== null && row[name] !== undefined ? `${Number((100 * row[name]).toPrecision(2))} %` : "")),
+    textposition: "outside", cliponaxis: false, textfont: { size: 11 }, constraintext: "none", hovertemplate: `${title}: %{y:.2%}<extra></extra>`,
+  }));
+  plot(id, traces, layout(xTitle, yTitle, { showlegend: shown.length > 1, barmode: "group", xaxis: { type: "category" }, yaxis: { tickformat: tickPercent([highest]), range: [0, highest * 1.12] } }));
+}
+
+function leakage(rows) {
+  const sides = [["before", "Before", LINE_COLOURS[4]], ["after", "After", LINE_COLOURS[0]]];
+  const counted = rows.some((row) => row.before !== null || row.after !== null);
+  shareBars("leakage", rows, (row) => plotText(row.label), counted ? sides : [["share", "Covered", LINE_COLOURS[0]]], "Time from the known stretch", "Share of samples");
+}
+
+function knowledge(rows, k) {
+  const twoLines = (row) => plotText(row.knows).replace(/ (of|without) /, "<br>$1 ");
+  shareBars("knowledge", rows, twoLines, [["fewer", `Fewer than ${k} fit`, LINE_COLOURS[5]], ["one", "Only one fits", LINE_COLOURS[1]]], "", "Share of stretches");
 }
 
 function unicity(rows) {
-  if (!rows.length) { document.getElementById("box-unicity").hidden = true; return; }
-  const traces = [["raw", "Raw pseudonyms", RAW.color], ["released", "This release", RELEASED.color]]
-    .filter(([name]) => rows.some((row) => row[name] !== null))
-    .map(([name, words, colour]) => ({
-      type: "bar", x: rows.map((row) => row.points), y: rows.map((row) => row[name]), name: words, marker: { color: colour },
-      text: rows.map((row) => (row[name] === null ? "" : `${Math.round(100 * row[name])} %`)), textposition: "outside", cliponaxis: false,
-      hovertemplate: `${words}: %{y:.1%}<extra></extra>`,
-    }));
-  plot("unicity", traces, layout("Points known", "Share of people", { showlegend: true, barmode: "group", xaxis: { type: "category" }, yaxis: { range: [0, 1.12], tickformat: ".0%", tickvals: [0, 0.25, 0.5, 0.75, 1] } }));
+  shareBars("unicity", rows, (row) => String(row.points), [["raw", "Raw pseudonyms", RAW.color], ["released", "This release", RELEASED.color]], "Points known", "Share of people");
 }
 
 // One colour per line of runs; quartiles as a band, the published range in grey.
