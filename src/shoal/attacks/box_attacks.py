@@ -155,6 +155,17 @@ def attack_window(
     )
 
 
+def draw_people(users: int, most: int, *, seed: int) -> np.ndarray:
+    """Sorted numbers of at most so many of the users: a sample to compare methods on.
+
+    >>> len(draw_people(10, 4, seed=1)), draw_people(3, 4, seed=1).tolist()
+    (4, [0, 1, 2])
+    """
+    if users <= most:
+        return np.arange(users)
+    return np.sort(np.random.default_rng(seed).choice(users, most, replace=False))
+
+
 def _sorted(owner, columns, count: int) -> tuple[np.ndarray, ...]:
     owner = np.asarray(owner, np.int64)
     if len(owner) and not 0 <= owner.min() <= owner.max() < count:

@@ -24,6 +24,7 @@ from shoal.anonymise.neighbours.hulls import (
     hulls_of,
     steps_of,
 )
+from shoal.anonymise.neighbours.km import check_km, items_of
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
@@ -64,6 +65,9 @@ class GridHours:
         space = (low[0], high[0], low[1], high[1])
         return boxes_of_slots(hulls, samples, *space, keep=shared(hulls, space, self.k))
 
+    def broken(self, boxes: Boxes, lattice: Lattice) -> int | None:
+        return None if self.k is None else check_km(boxes.record, items_of(boxes), self.k, 1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class HexagonHours:
@@ -100,6 +104,9 @@ class HexagonHours:
             np.maximum.reduceat(y1, first),
         )
         return boxes_of_slots(hulls, samples, *space, keep=shared(hulls, space, self.k))
+
+    def broken(self, boxes: Boxes, lattice: Lattice) -> int | None:
+        return None if self.k is None else check_km(boxes.record, items_of(boxes), self.k, 1)
 
 
 def shared(hulls: Hulls, space: tuple[np.ndarray, ...], k: int | None) -> np.ndarray | None:

@@ -70,6 +70,9 @@ class FullLength:
         rows = np.concatenate(columns) if columns else np.zeros((0, 7), np.int64)
         return Boxes.of(*rows.T, records=samples.users)
 
+    def broken(self, boxes: Boxes, lattice: Lattice) -> int:
+        return check_equal_records(boxes, self.k)
+
 
 def _rows(samples: LatticeSamples, user: int) -> np.ndarray:
     first, last = np.searchsorted(samples.user, [user, user + 1])

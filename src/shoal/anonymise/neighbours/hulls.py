@@ -27,6 +27,10 @@ class Neighbour(Protocol):
 
     def __call__(self, samples: LatticeSamples, lattice: Lattice) -> Boxes: ...
 
+    def broken(self, boxes: Boxes, lattice: Lattice) -> int | None:
+        """How often released boxes break the promise, counted anew; None where nothing is promised."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Hulls:

@@ -90,6 +90,9 @@ class ItemSets:
         x0, y0 = (edge // side * side for edge in (hulls.x0, hulls.y0))
         return boxes_of_slots(hulls, samples, x0, x0 + side - 1, y0, y0 + side - 1, keep=level >= 0)
 
+    def broken(self, boxes: Boxes, lattice: Lattice) -> int:
+        return check_km(boxes.record, items_of(boxes), self.k, self.m)
+
     def _afford(self, hulls: Hulls, users: int) -> None:
         pairs = pairs_of(hulls.user, users)
         if pairs > self.most_pairs:

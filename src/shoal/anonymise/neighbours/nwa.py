@@ -77,6 +77,10 @@ class NeverWalkAlone:
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         return Boxes.of(*columns, records=samples.users)
 
+    def broken(self, boxes: Boxes, lattice: Lattice) -> int:
+        period = self.period_minutes and steps_of(self.period_minutes, lattice)
+        return check_nwa(boxes, self.k, cells_of(self.delta_m, lattice), period=period)
+
     def _period(
         self, samples: LatticeSamples, slot: int, first: int, last: int, delta: int, lattice: Lattice
     ):

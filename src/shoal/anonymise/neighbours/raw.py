@@ -39,3 +39,6 @@ class RawPseudonyms:
     def __call__(self, samples: LatticeSamples, lattice: Lattice) -> Boxes:
         hulls = hulls_of(samples, 1)
         return boxes_of_slots(hulls, samples, hulls.x0, hulls.x1, hulls.y0, hulls.y1)
+
+    def broken(self, boxes: Boxes, lattice: Lattice) -> None:
+        return None

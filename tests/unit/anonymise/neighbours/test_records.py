@@ -165,8 +165,12 @@ def test_every_neighbour_has_its_header_and_its_words():
         header = import_module(type(method).__module__).__doc__
         assert all(f"\n{word} " in header for word in ("Promise", "Truthful", "Source", "Deviations", "Cost"))
         assert method.promise, name
-        assert disjoint(method(samples, LATTICE))
+        boxes = method(samples, LATTICE)
+        assert disjoint(boxes)
+        assert method.broken(boxes, LATTICE) == (None if name in ("raw", "grid", "h3") else 0)
         assert method(nobody, LATTICE).count == 0
+        raw = made["raw"](samples, LATTICE)
+        assert method.broken(raw, LATTICE) != 0  # nothing promised, or broken by raw records
     with pytest.raises(PlanError, match="neighbour-name"):
         neighbours(["glove"], 2)
     with pytest.raises(PlanError, match="k-range"):
