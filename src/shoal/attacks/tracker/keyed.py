@@ -36,23 +36,23 @@ class Key:
         return len(self.users)
 
 
-def read_key(users: Sequence, records: Sequence, *, said: int | None = None) -> Key:
+def read_key(users: Sequence | np.ndarray, records: Sequence | np.ndarray, *, said: int | None = None) -> Key:
     """Drop rows that repeat a user or a record, and count them; `said` is the manifest's number of records.
 
     >>> read_key(["a", "b", "b"], [7, 9, 4]).structure["users_twice_in_key"]
     1
     """
-    users, records = np.asarray(users), np.asarray(records)
-    if users.ndim != 1 or users.shape != records.shape:
+    who, numbers = np.asarray(users), np.asarray(records)
+    if who.ndim != 1 or who.shape != numbers.shape:
         raise PlanError("key-shape", "the key must be as many users as records.")
-    new_user, new_record = _first(users), _first(records)
+    new_user, new_record = _first(who), _first(numbers)
     good = new_user & new_record
     structure = {
         "users_twice_in_key": int((~new_user).sum()),
         "records_twice_in_key": int((~new_record).sum()),
-        "records_not_as_said": abs(int(said) - len(users)) if said is not None else 0,
+        "records_not_as_said": abs(int(said) - len(who)) if said is not None else 0,
     }
-    return Key(users=users[good], records=records[good], structure=structure)
+    return Key(users=who[good], records=numbers[good], structure=structure)
 
 
 def _first(ids: np.ndarray) -> np.ndarray:

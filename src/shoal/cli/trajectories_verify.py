@@ -1,0 +1,148 @@
+"""`shoal trajectories verify`: prove or refute the claim of a release, window by window."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from shoal.cli.progress import Bars
+from shoal.cli.source_options import source_options
+from shoal.events.schema import SourcePlan
+
+if TYPE_CHECKING:
+    from shoal.flows.trajectories_verify import TrajectoryVerdict
+
+EXAMPLE = """\b
+Examples:
+  shoal trajectories verify samples.parquet out/release --key out/owner/record_key.parquet
+  shoal trajectories verify samples/ release --key record_key.parquet --k 3 --tau-minutes 60 --json
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@source_options()
+@click.argument("release", type=click.Path(path_type=Path))
+@click.option("--key", required=True, type=click.Path(path_type=Path), help="The owner's record_key.parquet.")
+@click.option("--k", type=int, help="Check this k; else the manifest's.")
+@click.option("--tau-minutes", type=int, help="Check this length of windows; else the manifest's.")
+@click.option(
+    "--windows",
+    type=click.IntRange(min=0),
+    default=5000,
+    show_default=True,
+    help="Random windows for the measured figures; 0: none.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of these windows.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def verify(
+    context: click.Context, source_options: SourcePlan, release: Path, as_json: bool, **asked: Any
+) -> None:
+    """Check RELEASE against the samples in SOURCE: k records fit every person in every window of tau.
+
+    Nothing is sampled: every user and every start is looked at, by code that shares nothing with what made
+    the release. Shows counter-examples, and what is measured but never promised. Names people: for the
+    owner's eyes only. Exits with 1 if the claim does not hold.
+    """
+    from shoal.flows.trajectories_verify import verify_trajectories
+
+    settings = dict(vars(source_options))
+    paths = settings.pop("paths")
+    with Bars(quiet=as_json) as bars:
+        verdict = verify_trajectories(
+            paths,
+            release,
+            asked["key"],
+            k=asked["k"],
+            tau_minutes=asked["tau_minutes"],
+            source=settings,
+            windows=asked["windows"],
+            seed=asked["seed"],
+            progress=bars,
+        )
+    if as_json:
+        click.echo(json.dumps(verdict.to_plain(), indent=2))
+    else:
+        for line in in_words(verdict):
+            click.echo(line)
+    context.exit(0 if verdict.passed else 1)
+
+
+def in_words(verdict: TrajectoryVerdict) -> list[str]:
+    """The outcome, line by line."""
+    told = verdict.to_plain()
+    what = f"k = {verdict.k}, tau = {verdict.tau_minutes} minutes"
+    lines = [
+        f"PASSED  {what}" if told["passed"] else f"FAILED  {what}",
+        f"{told['users']:,} users, {told['samples']:,} samples, {told['boxes']:,} boxes; "
+        f"{told['pairs_checked']:,} pairs of user and start checked.",
+    ]
+    if told["violations"]:
+        lines.append(
+            f"{told['violations']:,} pairs have fewer than {verdict.k} records that fit; "
+            f"{told['users_hit']:,} users are hit."
+        )
+    else:
+        lines.append(f"At least {verdict.k} records fit every user in every window.")
+    lines += _structure(told) + [line for each in told["examples"] for line in _example(each)]
+    if told["measured"] is not None:
+        lines += _measured(told["measured"], verdict.k)
+    return [*lines, "", "No composition, no protection beyond the stated attacker."]
+
+
+def _structure(told: dict[str, Any]) -> list[str]:
+    from shoal.attacks.tracker.keyed import KEY_STRUCTURE
+    from shoal.attacks.tracker.tables import STRUCTURE
+
+    words = {**STRUCTURE, **KEY_STRUCTURE}
+    broken = {name: count for name, count in told["structure"].items() if count}
+    if not broken:
+        return ["Boxes and key are sound: truthful, disjoint in time, one record per user."]
+    lines = [f"{count:,} {words[name]}" for name, count in broken.items()]
+    for each in told["structure_examples"]:
+        whose = f"user {each['user']}" if "user" in each else f"record {each['record']}"
+        lines.append(f"  {whose} at {each['time']}: one of the {words[each['kind']]}")
+    return lines
+
+
+def _example(example: dict[str, Any]) -> list[str]:
+    head = (
+        f"  user {example['user']}, window from minute {example['start_minute']} ({example['start_time']}): "
+        f"{example['fits']} fit"
+    )
+    return [head, *(f"    record {miss['record']}: {miss['why']}" for miss in example["near_misses"])]
+
+
+def _measured(measured: dict[str, Any], k: int) -> list[str]:
+    lines = ["", f"Measured on {measured['windows']:,} random windows, never promised:"]
+    if measured["candidates_quartiles"] is not None:
+        low, middle, high = measured["candidates_quartiles"]
+        lines.append(f"  records that fit a window: {low:g} / {middle:g} / {high:g} (quartiles)")
+    for lag in measured["leakage_by_lag"]:
+        if lag["share"] is not None:
+            epochs = f"{lag['from_epochs']} to {lag['to_epochs']} epochs away"
+            lines.append(f"  {epochs}: all of them cover {lag['share']:.1%} of the person's samples")
+    for known in measured["more_knowledge"]:
+        if known["windows"]:
+            lines.append(
+                f"  knowing {known['knows']}: {known['fewer_than_k_share']:.1%} below {k}, "
+                f"{known['only_one_share']:.1%} singled out"
+            )
+    same = measured["same_record"]
+    if same["largest_share_quartiles"] is not None:
+        low, middle, high = same["largest_share_quartiles"]
+        lines.append(
+            f"  one same other record fits {low:.0%} / {middle:.0%} / {high:.0%} of a user's windows"
+        )
+        lines.append(
+            f"  users hidden by the same record in every window: {same['always_same']:,} of {same['users']:,}"
+        )
+    for pair in same["worst"][:3]:
+        lines.append(
+            f"    user {pair['user']}: record {pair['record']} fits {pair['share']:.0%} of the windows, "
+            f"and {pair['back']:.0%} the other way round"
+        )
+    return lines
