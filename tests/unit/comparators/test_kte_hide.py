@@ -176,6 +176,17 @@ def test_clusters_follow_places_with_neighbours_or_all_pairs():
         assert len(set(found.tolist())) == 4
 
 
+def test_clusters_of_many_are_the_same_twice_and_of_the_size_asked_for():
+    """Above 200 users eigenvectors come from an iteration, whose start is fixed."""
+    many = city(users=600, steps=30)
+    first = many.start
+    active = np.diff(first) > 0
+    once, again = (cluster_users(many, first[:-1][active], first[1:][active], 32, 50) for _ in range(2))
+    assert np.array_equal(once, again)
+    assert 6 <= len(set(once.tolist())) <= 12
+    assert np.bincount(once).max() < 300
+
+
 def test_pair_costs_are_those_of_k_merge(people):
     first = people.start
     low, high = np.triu_indices(12, 1)
