@@ -4,10 +4,10 @@ Promise     every set of up to m boxes is held by no record or by at least k. So
             points of a person finds k candidates, and nothing is said about m + 1 points.
 Truthful    yes.
 Source      Terrovitis, Mamoulis and Kalnis 2008 (k^m-anonymity of sets of items, a hierarchy of items).
-Deviations  an item is a place in a slot of time: one square of a hierarchy (100 m, 500 m, 1 km, then doubled)
-            that holds all samples of the user's slot. The paper generalises bottom-up, for all records at
-            once; here all begin in the largest square and squares are split top-down, item by item, while
-            every pair stays shared; records that cannot follow stay in the larger square. Slots are the same
+Deviations  an item is a place in a slot of time: the rectangle of squares of one size (100 m, 500 m, 1 km,
+            2 km, ..) around the user's samples of the slot. The paper generalises bottom-up, for all records
+            at once; here all begin with the largest squares and items are split top-down, one by one, while
+            every pair stays shared; records that cannot follow keep the larger squares. Slots are the same
             for everybody (1 h, 4 h or a day): all three are tried, the least loss is kept.
 Cost        for m = 2 every pair of boxes of every record is counted, again and again: pairs are counted
             before the start, above `most_pairs` the method refuses. 3,000 users, a week: 9 M pairs of hours.
@@ -51,7 +51,7 @@ class ItemSets:
     m: int
     slot_minutes: tuple[int, ...] = (60, 240, DAY_MINUTES)  # tried; the least loss wins
     sides_m: tuple[float, ...] = (100, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000)
-    most_lost: float = 0.02  # boxes suppressed for a split, of those that get smaller by it
+    most_lost: float = 0.1  # boxes suppressed for a split, of those that get smaller by it
     most_pairs: int = 500_000_000
 
     def __post_init__(self) -> None:
@@ -81,14 +81,13 @@ class ItemSets:
         best, least = None, np.inf
         for hulls in gathered:
             level = self._levels(hulls, sides, samples.users)
-            loss = _loss(level, hulls, sides, day)
+            space = rounded_out(hulls, sides[level])
+            loss = _loss(hulls, level >= 0, space, max(day, hulls.slot_steps) * 2.0 * sides[-1])
             if best is None or loss < least:
-                best, least = (hulls, level), loss
+                best, least = (hulls, space, level >= 0), loss
         assert best is not None
-        hulls, level = best
-        side = sides[level]
-        x0, y0 = (edge // side * side for edge in (hulls.x0, hulls.y0))
-        return boxes_of_slots(hulls, samples, x0, x0 + side - 1, y0, y0 + side - 1, keep=level >= 0)
+        hulls, space, kept = best
+        return boxes_of_slots(hulls, samples, *space, keep=kept)
 
     def broken(self, boxes: Boxes, lattice: Lattice) -> int:
         return check_km(boxes.record, items_of(boxes), self.k, self.m)
@@ -104,16 +103,30 @@ class ItemSets:
 
     def _levels(self, hulls: Hulls, sides: np.ndarray, users: int) -> np.ndarray:
         """Of every user's slot the size of its square, as an index into `sides`; -1 where suppressed."""
-        fits = np.full(hulls.count, len(sides))  # the smallest square that holds the hull
-        for at in range(len(sides) - 1, -1, -1):
-            side = sides[at]
-            one = (hulls.x0 // side == hulls.x1 // side) & (hulls.y0 // side == hulls.y1 // side)
-            fits[one & (fits == at + 1)] = at
-        entries = Entries.largest(hulls, sides, fits, users=users)
+        entries = Entries.of(hulls, _rectangles(hulls, sides[-1]), len(sides) - 1, users=users)
         suppress_rare(entries, self.k, self.m)
         for at in range(len(sides) - 2, -1, -1):
-            split_level(entries, hulls, at, sides[at], fits, self.k, self.m, self.most_lost)
+            split_level(entries, _rectangles(hulls, sides[at]), at, self.k, self.m, self.most_lost)
         return entries.level
+
+
+def rounded_out(hulls: Hulls, side: np.ndarray) -> tuple[np.ndarray, ...]:
+    """x0, x1, y0, y1 of the smallest rectangles of squares of these sides around the hulls."""
+    low = [edge // side * side for edge in (hulls.x0, hulls.y0)]
+    high = [edge // side * side + side - 1 for edge in (hulls.x1, hulls.y1)]
+    return low[0], high[0], low[1], high[1]
+
+
+def _rectangles(hulls: Hulls, side: int) -> np.ndarray:
+    """Equal numbers for equal rectangles of squares of this side.
+
+    Equal rectangles of small squares are equal in larger ones too, which are cut along the same lines.
+    """
+    codes = []
+    for low, high in ((hulls.x0, hulls.x1), (hulls.y0, hulls.y1)):
+        code = (low // side).astype(np.int64) * (1 << 32) + high // side
+        codes.append(np.unique(code, return_inverse=True)[1].ravel().astype(np.int64))
+    return codes[0] * (codes[1].max(initial=0) + 1) + codes[1]
 
 
 def pairs_of(user: np.ndarray, users: int) -> int:
@@ -126,10 +139,10 @@ def pairs_of(user: np.ndarray, users: int) -> int:
     return int((held * (held - 1) // 2).sum())
 
 
-def _loss(level: np.ndarray, hulls: Hulls, sides: np.ndarray, day: int) -> float:
-    """Sum over samples of Dt * (Dx + Dy); a suppressed sample counts as a day in the largest square."""
-    kept = level >= 0
-    each = np.where(kept, hulls.slot_steps * 2.0 * sides[level], max(day, hulls.slot_steps) * 2.0 * sides[-1])
+def _loss(hulls: Hulls, kept: np.ndarray, space: tuple[np.ndarray, ...], suppressed: float) -> float:
+    """Sum over samples of Dt * (Dx + Dy), or of `suppressed`."""
+    x0, x1, y0, y1 = space
+    each = np.where(kept, hulls.slot_steps * (x1 - x0 + y1 - y0 + 2.0), suppressed)
     return float((each * hulls.samples).sum())
 
 

@@ -1,7 +1,7 @@
-"""Splits of squares that keep every set of m items shared by k records.
+"""Splits of places that keep every set of m items shared by k records.
 
 Invariant: after every step, each item, and for m = 2 each pair of items that some record holds, is held by at
-least k records. A split takes from an item `a` the records of one smaller square: those that can go there
+least k records. A split takes from an item `a` the records of one smaller place: those that can go there
 together keep the invariant among themselves (`_core`), those that stay in `a` keep it among themselves, and
 no other pair changes. So nothing is ever undone.
 """
@@ -29,22 +29,20 @@ class Entries:
     items: int
 
     @classmethod
-    def largest(cls, hulls: Hulls, sides: np.ndarray, fits: np.ndarray, *, users: int) -> Entries:
-        """All in the largest square; those it does not hold are suppressed."""
-        side = sides[-1]
-        rows = np.stack([hulls.slot, hulls.x0 // side, hulls.y0 // side], axis=1)
-        item = np.unique(rows, axis=0, return_inverse=True)[1].ravel() if len(rows) else np.zeros(0)
-        kept = fits < len(sides)
+    def of(cls, hulls: Hulls, rectangle: np.ndarray, level: int, *, users: int) -> Entries:
+        """Items of a slot and a rectangle, all at one level."""
+        code = hulls.slot.astype(np.int64) * (rectangle.max(initial=0) + 1) + rectangle
+        item = np.unique(code, return_inverse=True)[1].ravel().astype(np.int64)
         order = np.argsort(hulls.slot, kind="stable")
         cuts = np.flatnonzero(np.diff(hulls.slot[order])) + 1
         return cls(
             start=np.searchsorted(hulls.user, np.arange(users + 1)).astype(np.int64),
             user=hulls.user.astype(np.int64),
-            item=np.where(kept, item, -1).astype(np.int64),
-            level=np.where(kept, len(sides) - 1, -1),
+            item=item,
+            level=np.full(hulls.count, level),
             by_slot=np.split(order, cuts) if len(order) else [],
-            tally=np.zeros(2 * len(rows) + 2, np.int64),
-            items=int(item.max()) + 1 if len(rows) else 0,
+            tally=np.zeros(2 * hulls.count + 2, np.int64),
+            items=int(item.max(initial=-1)) + 1,
         )
 
 
@@ -96,28 +94,18 @@ def _rare_pairs(start, item, user, order, edges, k, rare):
 
 
 def split_level(
-    entries: Entries,
-    hulls: Hulls,
-    level: int,
-    side: int,
-    fits: np.ndarray,
-    k: int,
-    m: int,
-    most_lost: float,
+    entries: Entries, rectangle: np.ndarray, level: int, k: int, m: int, most_lost: float
 ) -> None:
-    """Split the items one level above `level` into squares of that level, slot by slot."""
+    """Split the items one level above `level` into the rectangles of that level, slot by slot."""
     for members in entries.by_slot:
         at = members[entries.level[members] == level + 1]
         if not len(at):
             continue
-        square = (hulls.x0[at] // side).astype(np.int64) * (1 << 32) + hulls.y0[at] // side
-        stays = fits[at] > level
-        child = np.unique(square, return_inverse=True)[1].ravel()
-        child[stays] = -1
-        order = np.lexsort((child, entries.item[at]))
+        order = np.lexsort((rectangle[at], entries.item[at]))
+        at = at[order]
         entries.items = _split(
-            at[order],
-            child[order],
+            at,
+            rectangle[at],
             (entries.start, entries.user, entries.item, entries.level),
             entries.tally,
             entries.items,
@@ -142,7 +130,7 @@ def _split(at, child, entries, tally, items, setting):
             stop = run
             while stop < end and child[stop] == child[run]:
                 stop += 1
-            if child[run] >= 0 and stop - run >= k:
+            if stop - run >= k:
                 go = _core(at[run:stop].copy(), start, user, item, tally, k, m)
                 if len(go):
                     stay = _without(left, go)
