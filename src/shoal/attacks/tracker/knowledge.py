@@ -58,8 +58,8 @@ def more_knowledge(
     """One window, two that do not touch, and 2, 3, 4 tau without a break."""
     one = count_fitting(tables.samples, tables.boxes, index, *_columns(windows), tau)
     known = [Known.of("one window of tau", one, k)]
-    first, second = _apart(draw, windows, tau, rng)
-    both = _count_both(tables.samples, tables.boxes, index, *_columns(first), *_columns(second), tau)
+    first, second = windows_apart(draw, windows, tau, rng)
+    both = count_both(tables.samples, tables.boxes, index, *_columns(first), *_columns(second), tau)
     known.append(Known.of("two windows of tau apart", both, k))
     for times in LENGTHS:
         whole = windows[(windows.start >= 0) & (windows.start + times * tau <= tables.steps)]
@@ -72,7 +72,7 @@ def _columns(windows: Windows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return windows.user, windows.first, windows.start
 
 
-def _apart(draw: WindowDraw, windows: Windows, tau: int, rng) -> tuple[Windows, Windows]:
+def windows_apart(draw: WindowDraw, windows: Windows, tau: int, rng) -> tuple[Windows, Windows]:
     """Each window with another of its user that does not touch it; those without one are left out."""
     other = draw.of_users(rng, windows.user)
     for _ in range(TRIES):
@@ -84,7 +84,7 @@ def _apart(draw: WindowDraw, windows: Windows, tau: int, rng) -> tuple[Windows, 
 
 
 @njit(cache=True, nogil=True)
-def _count_both(samples, boxes, index, user, first, start, _, first_2, start_2, tau):
+def count_both(samples, boxes, index, user, first, start, _, first_2, start_2, tau):
     """int64 [pairs of windows]: how many records fit both."""
     records = len(boxes[0]) - 1
     seen, one = np.zeros(records, np.uint8), np.empty(records, np.int64)
