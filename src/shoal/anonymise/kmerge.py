@@ -99,18 +99,30 @@ def box_cost(dt, dx, dy, time_power, space_power, area):
 @njit(cache=True, nogil=True)
 def merge_sorted(t, x, y, owner, count, k, time_power, space_power, area, out):
     """Boxes of the best merge of samples sorted by t into `out`; returns its cost and the number of boxes."""
-    first = np.empty(count + 1, np.int64)  # of each distinct step, the first sample
+    whole, best = np.empty((4, count + 1), np.int64), np.empty(count + 1)
+    groups = partition(t, x, y, owner, count, k, time_power, space_power, area, whole, best)
+    if best[groups - 1] == np.inf:
+        return np.inf, 0
+    return best[groups - 1], boxes_back(t, x, y, whole, groups, out)
+
+
+@njit(cache=True, nogil=True)
+def partition(t, x, y, owner, count, k, time_power, space_power, area, whole, best):
+    """The dynamic programme, on scratch of count + 1 and k or more; returns the number of distinct steps.
+
+    whole[0] is the first sample of each distinct step, whole[1] where its best box begins, best its cost.
+    """
+    first, came_from, complete, last_seen = whole[0], whole[1], whole[2], whole[3]
     groups = 0
     for row in range(count):
         if row == 0 or t[row] != t[row - 1]:
             first[groups] = row
             groups += 1
     first[groups] = count
-    last_seen = np.full(k, -1, np.int64)
-    complete = np.empty(groups, np.int64)  # L(g), or -1
-    best = np.full(groups, np.inf)
-    came_from = np.full(groups, -1, np.int64)
+    last_seen[:k] = -1
     for g in range(groups):
+        best[g] = np.inf
+        came_from[g] = -1
         for row in range(first[g], first[g + 1]):
             last_seen[owner[row]] = g
         latest = g
@@ -137,14 +149,13 @@ def merge_sorted(t, x, y, owner, count, k, time_power, space_power, area, out):
                     best[g] = total
                     came_from[g] = begin
             begin -= 1
-    if best[groups - 1] == np.inf:
-        return np.inf, 0
-    return best[groups - 1], _boxes_back(t, x, y, first, came_from, groups, out)
+    return groups
 
 
 @njit(cache=True, nogil=True)
-def _boxes_back(t, x, y, first, came_from, groups, out):
+def boxes_back(t, x, y, whole, groups, out):
     """The chosen boxes into `out`, in order of time; returns their number."""
+    first, came_from = whole[0], whole[1]
     boxes = 0
     g = groups - 1
     while g >= 0:

@@ -47,6 +47,9 @@ class CityPreset:
     # samples: per user and hour of the window
     samples_per_hour: float = 0.9
     samples_spread: float = 0.6  # sd of the log of a user's own rate
+    # a phone is served by one of the next three sites instead of the nearest, record by record
+    events_wander: float = 0.3  # as many sites per hour as Acs and Castelluccia 2014 print
+    samples_wander: float = 0.1
     # trips
     trip_share: float = 0.1  # share of the users who carry a GPS logger
 
@@ -68,6 +71,8 @@ class CityPreset:
             raise PlanError("simulate-start", f"the window must start on a Monday; got {self.start}.")
         if not self.visits_mean > 1 or not self.visits_sd > 0 or self.area_km2 <= 0:
             raise PlanError("simulate-range", "visits_mean must be above 1, visits_sd and area_km2 above 0.")
+        if not (0 <= self.events_wander <= 1 and 0 <= self.samples_wander <= 1):
+            raise PlanError("simulate-range", "events_wander and samples_wander must be from 0 to 1.")
         unknown = [kind for kind in self.what if kind not in KINDS]
         if unknown or not self.what:
             raise PlanError(

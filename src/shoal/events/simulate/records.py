@@ -88,14 +88,14 @@ def event_blocks(
 
 
 def _event_habit(preset: CityPreset) -> tuple[Habit, np.ndarray]:
-    habit = Habit(VISITS, True, preset.same_hour, 0.85)
+    habit = Habit(VISITS, True, preset.same_hour, 0.85, preset.events_wander)
     return habit, count_running(preset.visits_mean, preset.visits_sd, preset.visits_max)
 
 
 def write_samples(simulation: Simulation, progress: Progress | None) -> int:
     """samples/: user, time, lon, lat; positions are those of the sites."""
     preset = simulation.preset
-    habit = Habit(SAMPLES, False, 0.35, 0.9)
+    habit = Habit(SAMPLES, False, 0.35, 0.9, preset.samples_wander)
     mean = preset.samples_per_hour * 168
     table = count_running(mean, mean * np.sqrt(np.expm1(preset.samples_spread**2)), int(40 * mean) + 40)
     schema = pa.schema([("user", pa.int64()), ("time", UTC), ("lon", pa.float64()), ("lat", pa.float64())])

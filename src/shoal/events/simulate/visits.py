@@ -26,6 +26,7 @@ class Habit(NamedTuple):
     distinct: bool
     same_hour: float
     steadiness: float  # share of the variance of the weekly number that belongs to the person
+    wander: float  # chance that a record is served by a neighbouring site
 
 
 def draw_visits(
@@ -84,7 +85,7 @@ def _fill(people, ground, rhythm, habit, counts, begin, seed, user, second, site
                         when = (earlier % 604800) // 3600 * 3600 + below(state, 3600)
                         place = _place(stays, ground, when)[0]
                         place = _free_site(
-                            state, ground, place, when // 3600, seen, seen_size, habit.distinct
+                            state, ground, place, when // 3600, seen, seen_size, habit
                         )
                         when = when if place >= 0 else -1
                 if when < 0:
@@ -105,7 +106,7 @@ def _new_moment(stays, state, ground, rhythm, habit, week, seen, seen_size):
             chance = rhythm.accept[kind, hour] * rhythm.factor[place, week * 168 + hour]
             if uniform(state) >= chance:
                 continue
-        place = _free_site(state, ground, place, hour, seen, seen_size, habit.distinct)
+        place = _free_site(state, ground, place, hour, seen, seen_size, habit)
         if place >= 0:
             return when, place
     return -1, 0
@@ -128,12 +129,12 @@ def _place(stays, ground, when):
 
 
 @njit(cache=True)
-def _free_site(state, ground, place, hour, seen, seen_size, distinct):
+def _free_site(state, ground, place, hour, seen, seen_size, habit):
     """The site that serves a place, mostly the nearest; if distinct, one not yet used in this hour, or -1."""
     rank = 0
-    if uniform(state) < 0.3:
+    if uniform(state) < habit.wander:
         rank = 1 + below(state, 3)
-    if not distinct:
+    if not habit.distinct:
         return ground.near[place, rank]
     if seen_size[hour] == HOUR_SITES:
         return -1

@@ -1,0 +1,118 @@
+"""Who carries whom in one class of one window: k - 1 permutations without fixed points, all different.
+
+"j carries i" means that record j holds i's samples too. Every member is carried by k - 1 others and carries
+k - 1 others, so that a complete second assignment of people to records exists.
+
+Each permutation is a sparse assignment of least cost (Jonker and Volgenant, scipy) over near neighbours. A
+member may stay alone at a price: in the first round of a class that may shrink it is then `left`, and its
+newest epoch switched off; everywhere else it is put between two others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+
+from shoal.anonymise.edges import Edges, NearPairs
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Carried:
+    """Members that stay and whom each carries: carries[row, round] is a position in `members`."""
+
+    members: np.ndarray
+    carries: np.ndarray  # int64 [members, k - 1]
+    left: np.ndarray  # positions in the members given: whose newest epoch is to be switched off
+    reused: int  # pairs that were used in an earlier window
+
+
+def choose_carriers(near: NearPairs, *, k: int, alone: np.ndarray | None) -> Carried:
+    """Permutations for a class of k members or more; `alone` is the price of staying alone, None: nobody may.
+
+    Where fewer than k stay, none stays.
+    """
+    edges, size = near.edges(), len(near.members)
+    taken = np.empty((0, size), np.int64)  # taken[round, i]: the carrier of i
+    left = np.empty(0, np.int64)
+    if alone is not None:
+        carrier = _assign(edges, size, alone, taken)
+        left = np.flatnonzero(carrier == np.arange(size))
+        if size - len(left) < k:
+            nobody = np.empty((0, k - 1), np.int64)
+            return Carried(members=near.members[:0], carries=nobody, left=np.arange(size), reused=0)
+        if len(left):
+            stay = np.flatnonzero(carrier != np.arange(size))
+            rank = np.full(size, -1, np.int64)
+            rank[stay] = np.arange(len(stay))
+            near, edges, carrier, size = near.among(stay), edges.among(rank), rank[carrier[stay]], len(stay)
+        taken = carrier[None, :]
+    while len(taken) < k - 1:
+        carrier = _insert_all(near, _assign(edges, size, None, taken), taken)
+        if carrier is None:
+            taken = _shifts(size, k)
+            break
+        taken = np.vstack([taken, carrier[None, :]])
+    carries = np.empty((size, k - 1), np.int64)
+    for each in range(k - 1):
+        carries[taken[each], each] = np.arange(size)
+    carried = np.tile(np.arange(size), len(taken))
+    reused = int((~near.allowed(carried, taken.ravel())).sum())
+    return Carried(members=near.members, carries=carries, left=left, reused=reused)
+
+
+def _assign(edges: Edges, size: int, alone: np.ndarray | None, taken: np.ndarray) -> np.ndarray:
+    """The carrier of each; oneself where no pair was worth the price of staying alone."""
+    carrier, carried, weight = edges.carrier, edges.carried, edges.weight
+    if len(taken):
+        free = (taken[:, carried] != carrier).all(axis=0)
+        carrier, carried, weight = carrier[free], carried[free], weight[free]
+    if alone is None:  # only where nothing else fits
+        alone = np.full(size, float(weight.max(initial=1.0)) * 4 + 1)
+    everyone = np.arange(size)
+    columns, rows = np.concatenate([carrier, everyone]), np.concatenate([carried, everyone])
+    graph = csr_matrix((np.concatenate([weight, alone]), (rows, columns)), shape=(size, size))
+    return min_weight_full_bipartite_matching(graph)[1].astype(np.int64)
+
+
+def _insert_all(near: NearPairs, carrier: np.ndarray, taken: np.ndarray) -> np.ndarray | None:
+    """Those who stayed alone are put between two others, a -> z -> b, where it costs least.
+
+    None where there is no place for one of them without using a pair twice.
+    """
+    carrier = carrier.copy()
+    everyone = np.arange(len(carrier))
+    for z in np.flatnonzero(carrier == everyone).tolist():
+        if carrier[z] != z:
+            continue  # paired with one before
+        b = np.flatnonzero(carrier != everyone)
+        a, same = carrier[b], np.full(len(b), z)
+        fits = near.allowed(same, a) & near.allowed(b, same)
+        for earlier in taken:
+            fits &= (earlier[z] != a) & (earlier[b] != z)
+        a, b, same = a[fits], b[fits], same[fits]
+        if len(b):
+            more = near.costs(same, a) + near.costs(b, same) - near.costs(b, a)
+            best = np.argmin(more)
+            carrier[z], carrier[b[best]] = a[best], z
+            continue
+        others = [
+            o for o in np.flatnonzero(carrier == everyone).tolist() if o != z and _may_swap(near, taken, z, o)
+        ]
+        if not others:
+            return None
+        carrier[z], carrier[others[0]] = others[0], z
+    return carrier
+
+
+def _may_swap(near: NearPairs, taken: np.ndarray, one: int, other: int) -> bool:
+    pair = np.array([one, other])
+    fresh = near.allowed(pair, pair[::-1]).all()
+    return bool(fresh and all(earlier[one] != other and earlier[other] != one for earlier in taken))
+
+
+def _shifts(size: int, k: int) -> np.ndarray:
+    """The last resort, there for any k members: the next one carries, then the one after; pairs recur."""
+    return (np.arange(size)[None, :] + np.arange(1, k)[:, None]) % size
