@@ -52,6 +52,8 @@ MEASURED = {
         "always_same": 2,
         "worst": [{"user": 1, "record": 2, "share": 1.0, "back": 0.5}],
     },
+    "windows": 5000,
+    "seed": 9,
     "limits": "said elsewhere on the page",
     "something_new": 17,
 }
@@ -136,6 +138,7 @@ def test_figures_of_the_page_are_those_of_the_metrics():
     ]
     assert shown["runs"][0]["tau"] == [30, 60]
     assert "Records that fit a known stretch: 4 in the median, quartiles 3 and 9." in page
+    assert "Measured on 5,000 random stretches (seed 9), not promised." in page
     assert "every stretch of 2 of 6 people" in page
     assert all(
         part in without_scripts(page) for part in ("something new", "91.5 %", "Fewer than 3 fit", "1 / 1 / 2")

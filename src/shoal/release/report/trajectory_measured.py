@@ -12,7 +12,15 @@ from typing import Any
 
 from shoal.release.report.tables import flat, number, percent, table, text, words
 
-OWN_TABLES = ("candidates_quartiles", "leakage_by_lag", "more_knowledge", "same_record", "limits")
+OWN_TABLES = (
+    "candidates_quartiles",
+    "leakage_by_lag",
+    "more_knowledge",
+    "same_record",
+    "limits",
+    "windows",
+    "seed",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +31,8 @@ class MeasuredFigures:
     knowledge: list[dict[str, Any]] = field(default_factory=list)  # knows, fewer, one, quartiles
     candidates: tuple[float, float, float] | None = None
     pairs: Mapping[str, Any] = field(default_factory=dict)
+    windows: int | None = None  # drawn at random, from `seed`
+    seed: int | None = None
     rest: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -52,6 +62,8 @@ def read_measured(measured: Mapping[str, Any], *, epoch_minutes: int) -> Measure
         ],
         candidates=_three(measured.get("candidates_quartiles")),
         pairs=pairs if isinstance(pairs, Mapping) else {},
+        windows=measured.get("windows"),
+        seed=measured.get("seed"),
         rest={name: value for name, value in measured.items() if name not in OWN_TABLES},
     )
 
@@ -104,7 +116,12 @@ def measured_tables(measured: MeasuredFigures, k: int) -> str:
 def measured_words(measured: MeasuredFigures) -> str:
     if measured.empty:
         return '<p class="empty">Nothing was measured beyond the claim.</p>'
-    lines = ["Measured on this release, not promised."]
+    drawn = (
+        ""
+        if measured.windows is None
+        else f" on {measured.windows:,} random stretches (seed {measured.seed})"
+    )
+    lines = [f"Measured{drawn}, not promised."]
     if measured.candidates:
         low, middle, high = (number(each) for each in measured.candidates)
         lines.append(f"Records that fit a known stretch: {middle} in the median, quartiles {low} and {high}.")

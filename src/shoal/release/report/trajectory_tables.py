@@ -84,7 +84,7 @@ def verdict(facts: TrajectoryFacts) -> str:
     checked = f"{found.pairs:,} pairs of a person and a start of the stretch were checked{took}"
     if found.passed:
         return f'<p class="verdict"><b>Verified.</b> All {text(checked)}: the claim holds for every one.</p>'
-    faults = f" {found.faults:,} boxes or samples break a rule of their own." if found.faults else ""
+    faults = f" Boxes or samples that break a rule of their own: {found.faults:,}." if found.faults else ""
     return (
         f'<p class="notice failed"><b>The claim does not hold.</b> {text(checked)}; '
         f"{found.violations:,} have fewer than {facts.k} records that fit.{text(faults)} Do not publish.</p>"

@@ -36,7 +36,7 @@ function suppressed(report) {
     type: "bar", x, y: figures.suppressed, customdata: figures.samples, marker: { color: LINE_COLOURS[0] },
     hovertemplate: "%{y:.2%} of %{customdata:,} samples<extra></extra>",
   }], layout(xTitle, "Share suppressed", { xaxis: axis, yaxis: { tickformat: tickPercent(figures.suppressed) } }));
-  const days = report.byDay.days, every = Math.ceil(days.length / (window.innerWidth < 600 ? 4 : 8));
+  const days = report.byDay.days, room = document.getElementById("day-suppressed").clientWidth / 80, every = Math.ceil(days.length / Math.max(1, room));
   const shown = days.map((_, i) => i).filter((i) => i % every === 0);
   bars("day-suppressed", days.map((_, i) => i), report.byDay, "Day", { tickvals: shown, ticktext: shown.map((i) => days[i]), zeroline: false });
   bars("hour-suppressed", HOURS_OF_DAY, report.byHour, "Hour of day", hourAxis);
@@ -44,18 +44,21 @@ function suppressed(report) {
 
 const tickPercent = (values) => (Math.max(0, ...values.filter((v) => v !== null)) < 0.04 ? ".1%" : ".0%");
 
-// Shares as bars beside each other, one trace per [name, words, colour]; nothing to show, no box.
-function shareBars(id, rows, words, series, xTitle, yTitle) {
-  const shown = series.filter(([name]) => rows.some((row) => row[name] !== null && row[name] !== undefined));
+// Shares as bars that lie, one trace per [name, title, colour], rows from the top; nothing to show, no box.
+function shareBars(id, rows, words, series, rowTitle, shareTitle) {
+  const known = (value) => value !== null && value !== undefined;
+  const shown = series.filter(([name]) => rows.some((row) => known(row[name])));
   if (!shown.length) { document.getElementById(`box-${id}`).hidden = true; return; }
-  const highest = Math.max(...rows.flatMap((row) => shown.map(([name]) => row[name] || 0)), 0.001);
-  const numbered = rows.length * shown.length <= 10;  // more would run into each other
+  const highest = Math.max(...rows.flatMap((row) => shown.map(([name]) => row[name] || 0)), 0.01);
   const traces = shown.map(([name, title, colour]) => ({
-    type: "bar", x: rows.map(words), y: rows.map((row) => row[name]), name: title, marker: { color: colour },
-    text: rows.map((row) => (numbered && row[name] !== null && row[name] !== undefined ? `${Number((100 * row[name]).toPrecision(2))} %` : "")),
-    textposition: "outside", cliponaxis: false, textfont: { size: 11 }, constraintext: "none", hovertemplate: `${title}: %{y:.2%}<extra></extra>`,
+    type: "bar", orientation: "h", y: rows.map(words), x: rows.map((row) => row[name]), name: title, marker: { color: colour },
+    text: rows.map((row) => (known(row[name]) ? `${Number((100 * row[name]).toPrecision(2))} %` : "")),
+    textposition: "outside", cliponaxis: false, textfont: { size: 11 }, constraintext: "none", hovertemplate: `${title}: %{x:.2%}<extra></extra>`,
   }));
-  plot(id, traces, layout(xTitle, yTitle, { showlegend: shown.length > 1, barmode: "group", xaxis: { type: "category" }, yaxis: { tickformat: tickPercent([highest]), range: [0, highest * 1.12] } }));
+  plot(id, traces, layout(shareTitle, rowTitle, {
+    showlegend: shown.length > 1, barmode: "group", bargap: 0.25, hovermode: "closest", margin: { l: 58, r: 34, t: 10, b: 44 }, legend: { orientation: "h", traceorder: "normal", x: 0, y: 1.01, yanchor: "bottom" },
+    xaxis: { tickformat: tickPercent([highest]), range: [0, highest * 1.08], rangemode: "tozero", nticks: 5 }, yaxis: { type: "category", autorange: "reversed" },
+  }));
 }
 
 function leakage(rows) {
@@ -66,7 +69,8 @@ function leakage(rows) {
 
 function knowledge(rows, k) {
   const twoLines = (row) => plotText(row.knows).replace(/ (of|without) /, "<br>$1 ");
-  shareBars("knowledge", rows, twoLines, [["fewer", `Fewer than ${k} fit`, LINE_COLOURS[5]], ["one", "Only one fits", LINE_COLOURS[1]]], "", "Share of stretches");
+  const series = [["fewer", `Fewer than ${k} fit`, LINE_COLOURS[5]], ["one", "Only one fits", LINE_COLOURS[1]]];
+  shareBars("knowledge", rows, twoLines, k === 2 ? series.slice(1) : series, "", k === 2 ? "Share of stretches that only one fits" : "Share of stretches");
 }
 
 function unicity(rows) {
