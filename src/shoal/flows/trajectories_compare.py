@@ -6,19 +6,21 @@ Computed from raw samples and scored against them: for the owner's eyes only.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from shoal.anonymise.neighbours.hulls import cells_of, steps_of
-from shoal.anonymise.neighbours.registry import NEIGHBOURS
 from shoal.attacks.box_attacks import Known, attack_points, attack_window, draw_people
 from shoal.attacks.tracker.evidence import verify_arrays
 from shoal.errors import PlanError
-from shoal.flows.attack_output import plain
+from shoal.flows.attack_output import plain, write_findings
+from shoal.flows.attack_source import note_look
 from shoal.flows.progress import Progress, Silent
+from shoal.flows.trajectories_methods import METHODS, Method, Setting
 from shoal.metrics.trajectories import covering_boxes, granularity, suppressed_share
 from shoal.metrics.trajectory_density import density_error
 from shoal.space.lattice import Lattice
@@ -55,17 +57,6 @@ class TrajectoryComparison:
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Method:
-    """One row: what it promises and does, how boxes are made, and how often they break its own promise."""
-
-    promise: str
-    truthful: bool
-    words: str
-    make: Callable[[LatticeSamples, Lattice], Boxes]
-    broken: Callable[[Boxes, Lattice], int | None] | None  # None: the tracker's verdict is the check
-
-
 def compare_trajectories(
     samples: LatticeSamples,
     lattice: Lattice,
@@ -78,9 +69,10 @@ def compare_trajectories(
     some = only(samples, people)
     names = plan.methods or tuple(n for n in METHODS if not (lattice.planar and n.startswith("h3")))
     tell.stage("compare methods", len(names))
+    at = Setting(k=plan.k, tau_minutes=plan.tau_minutes, epoch_minutes=plan.epoch_minutes, lattice=lattice)
     rows = []
     for name in names:
-        rows.append({"method": name, **_row(METHODS[name](plan, lattice), some, lattice, plan)})
+        rows.append({"method": name, **_row(METHODS[name](at), some, lattice, plan)})
         tell.advance(1)
     return {
         "for": "the owner's eyes only: computed from raw samples",
@@ -98,6 +90,30 @@ def compare_trajectories(
         },
         "rows": rows,
     }
+
+
+def compare_source(
+    settings: Mapping[str, Any],
+    out: Path,
+    *,
+    methods: tuple[str, ...] = (),
+    users: int = 3000,
+    seed: int = 1,
+    progress: Progress | None = None,
+) -> tuple[dict[str, Any], Path]:
+    """The same on the records of a trajectory plan's settings; the figures go to the owner's folder `out`."""
+    from shoal.flows.trajectories_plan import TrajectoryPlan
+    from shoal.flows.trajectories_source import open_samples
+
+    release = TrajectoryPlan.from_settings({"population": "nobody's: a comparison", **settings})
+    tau, epoch = release.minutes()
+    asked = TrajectoryComparison(
+        k=release.k, tau_minutes=tau, epoch_minutes=epoch, methods=methods, users=users, seed=seed
+    )
+    note_look(settings, "trajectory comparison", out)
+    samples, _, lattice = open_samples(release, progress)
+    told = compare_trajectories(samples, lattice, asked, progress)
+    return told, write_findings(out, "compare", told)[0]
 
 
 def only(samples: LatticeSamples, people: np.ndarray) -> LatticeSamples:
@@ -185,51 +201,3 @@ def _attacks(
         "window": {name: plain(value) for name, value in asdict(window).items()},
     }
     return told, seen.violations
-
-
-def _neighbour(name: str) -> Callable[[TrajectoryComparison, Lattice], Method]:
-    def made(plan: TrajectoryComparison, lattice: Lattice) -> Method:
-        entry = NEIGHBOURS[name]
-        method = entry.make(plan.k)
-        return Method(
-            promise=method.promise,
-            truthful=method.truthful,
-            words=entry.words,
-            make=method,
-            broken=method.broken,
-        )
-
-    return made
-
-
-def _kte(plan: TrajectoryComparison, lattice: Lattice) -> Method:
-    from shoal.anonymise.kte import Kte
-
-    tau, epoch = steps_of(plan.tau_minutes, lattice), steps_of(plan.epoch_minutes, lattice)
-    return Method(
-        promise=f"any {plan.tau_minutes} min fit {plan.k} records",
-        truthful=True,
-        words="the release of `shoal trajectories run`",
-        make=lambda samples, _: Kte(k=plan.k, tau_steps=tau, epoch_steps=epoch)(samples),
-        broken=None,
-    )
-
-
-def _published(plan: TrajectoryComparison, lattice: Lattice) -> Method:
-    from shoal.comparators.kte_hide import KteHide
-
-    tau, epoch = steps_of(plan.tau_minutes, lattice), steps_of(plan.epoch_minutes, lattice)
-    return Method(
-        promise=f"any {plan.tau_minutes} min fit {plan.k} records, as published",
-        truthful=True,
-        words="kte-hide as published, for comparison only",
-        make=lambda samples, _: KteHide(k=plan.k, tau_steps=tau, epoch_steps=epoch)(samples),
-        broken=None,
-    )
-
-
-METHODS: dict[str, Callable[[TrajectoryComparison, Lattice], Method]] = {
-    **{name: _neighbour(name) for name in NEIGHBOURS},
-    "published": _published,
-    "kte": _kte,
-}

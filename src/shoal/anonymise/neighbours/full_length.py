@@ -56,7 +56,7 @@ class FullLength:
 
     @property
     def promise(self) -> str:
-        return f"whole records equal to {self.k - 1} others"
+        return f"whole records, {self.k} alike"
 
     def __call__(self, samples: LatticeSamples, lattice: Lattice) -> Boxes:
         limit = self.most_span_m / lattice.metres * samples.steps

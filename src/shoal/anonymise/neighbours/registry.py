@@ -25,12 +25,12 @@ class Entry:
 NEIGHBOURS: dict[str, Entry] = {
     "raw": Entry(make=lambda k: RawPseudonyms(), words="pseudonyms, nothing else"),
     "grid": Entry(make=lambda k: GridHours(), words="squares of 3 km and hours"),
-    "grid-k": Entry(make=lambda k: GridHours(k=k), words="the same, rare ones left out"),
+    "grid-k": Entry(make=lambda k: GridHours(k=k), words="squares of 3 km and hours, rare ones left out"),
     "h3": Entry(make=lambda k: HexagonHours(), words="H3 hexagons (7) and hours"),
-    "h3-k": Entry(make=lambda k: HexagonHours(k=k), words="the same, rare ones left out"),
+    "h3-k": Entry(make=lambda k: HexagonHours(k=k), words="H3 hexagons (7) and hours, rare ones left out"),
     "km1": Entry(make=lambda k: ItemSets(k=k, m=1), words="k^m-anonymity, m = 1"),
     "km2": Entry(make=lambda k: ItemSets(k=k, m=2), words="k^m-anonymity, m = 2"),
-    "nwa": Entry(make=lambda k: NeverWalkAlone(k=k), words="Never Walk Alone: points are moved"),
+    "nwa": Entry(make=lambda k: NeverWalkAlone(k=k), words="Never Walk Alone"),
     "full-length": Entry(make=lambda k: FullLength(k=k), words="whole records merged in groups"),
 }
 
