@@ -13,11 +13,11 @@ a box that holds it can fit, and each fits for an interval of starts. Else see q
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numba import njit
@@ -31,6 +31,8 @@ from shoal.attacks.tracker.tables import Tables, check_claim, sorted_boxes, sort
 MOST_EXAMPLES = 10
 PIECES = 128  # of work, a thread takes one after the other
 FRIENDS = 8  # records that fitted a user lately are tried first
+
+T = TypeVar("T")
 
 
 class Progress(Protocol):
@@ -134,8 +136,8 @@ def verify_tables(
         )
         for a, b in pairwise(cuts)
     ]
-    found = list(_in_threads(pieces, progress, "check windows"))
-    found += _in_threads(check_quiet(tables, k, tau, friends), progress, "check quiet windows")
+    found = in_threads(pieces, progress, "check windows")
+    found += in_threads(check_quiet(tables, k, tau, friends), progress, "check quiet windows")
     hit = np.zeros(tables.users, np.bool_)
     examples: dict[int, int] = {}  # user -> start
     for _, users_hit, some in found:
@@ -156,17 +158,19 @@ def verify_tables(
     )
 
 
-def _in_threads(
-    pieces: list[Callable[[], tuple]], progress: Progress | None, name: str
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Violations, users hit and examples of each piece, in the order of the pieces."""
+def in_threads(
+    pieces: Sequence[Callable[[], T]], progress: Progress | None = None, name: str = ""
+) -> list[T]:
+    """What each piece of work gives, in the order of the pieces."""
     if progress is not None:
         progress.stage(name, len(pieces))
+    done = []
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        for done in pool.map(lambda piece: piece(), pieces):
+        for result in pool.map(lambda piece: piece(), pieces):
+            done.append(result)
             if progress is not None:
                 progress.advance(1)
-            yield done
+    return done
 
 
 @njit(cache=True, nogil=True)

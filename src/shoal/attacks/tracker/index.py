@@ -2,7 +2,7 @@
 
 Buckets are slots of time times strips of x times strips of y; strips are cut at quantiles of the samples, so
 that towns have narrow ones. A box stands in every bucket it touches. One that touches more than a few stands
-on a coarser level instead, whose buckets are four times as wide each way; the coarsest is one bucket for all.
+on a coarser level instead, whose buckets are twice as wide each way; the coarsest is one bucket for all.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _levels(slots: int, strips_x: int, strips_y: int) -> np.ndarray:
         if slots == strips_x == strips_y == 1:
             return np.array(rows, np.int64)
         first += slots * strips_x * strips_y
-        slots, strips_x, strips_y = -(-slots // 4), -(-strips_x // 4), -(-strips_y // 4)
+        slots, strips_x, strips_y = -(-slots // 2), -(-strips_x // 2), -(-strips_y // 2)
 
 
 @njit(cache=True, nogil=True)
@@ -94,7 +94,7 @@ def _list_boxes(box, slot_steps, edges_x, edges_y, shape, place, listed, count):
         level = 0
         while (a1 - a0 + 1) * (b1 - b0 + 1) * (c1 - c0 + 1) > MOST_TOUCHED:
             level += 1
-            a0, a1, b0, b1, c0, c1 = a0 >> 2, a1 >> 2, b0 >> 2, b1 >> 2, c0 >> 2, c1 >> 2
+            a0, a1, b0, b1, c0, c1 = a0 >> 1, a1 >> 1, b0 >> 1, b1 >> 1, c0 >> 1, c1 >> 1
         for a in range(a0, a1 + 1):
             for b in range(b0, b1 + 1):
                 for c in range(c0, c1 + 1):
@@ -111,7 +111,7 @@ def bucket_of(index, t, x, y, level):
     """The bucket of a sample on a level."""
     slot_steps, edges_x, edges_y, shape, _, _ = index
     a, b, c = t // slot_steps, strip_of(edges_x, x), strip_of(edges_y, y)
-    a, b, c = a >> (2 * level), b >> (2 * level), c >> (2 * level)
+    a, b, c = a >> level, b >> level, c >> level
     return shape[level, 3] + (a * shape[level, 1] + b) * shape[level, 2] + c
 
 

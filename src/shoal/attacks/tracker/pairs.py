@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from shoal.attacks.tracker.evidence import in_threads
 from shoal.attacks.tracker.fits import good_starts, last_before
 from shoal.attacks.tracker.tables import Tables
 from shoal.attacks.tracker.windows import WindowDraw, all_fitting, starts_by_first
 
-DRAWN = 8  # windows of each user
+DRAWN = 4  # windows of each user
 FOLLOWED = 8  # records of each user, where none fits all drawn windows
 SHOWN = 10
+BLOCKS = 32  # of users, for threads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +61,13 @@ def same_record(tables: Tables, index: tuple, draw: WindowDraw, *, tau: int, rng
     drawn = [draw.of_users(rng, users) for _ in range(DRAWN)]
     first = np.stack([each.first for each in drawn], axis=1)
     start = np.stack([each.start for each in drawn], axis=1)
-    record, fitted = _closest(tables.samples, tables.boxes, index, starts, users, first, start, tau)
+    pieces = [
+        lambda a=rows: _closest(
+            tables.samples, tables.boxes, index, starts, users[a], first[a], start[a], tau
+        )
+        for rows in np.array_split(np.arange(len(users)), BLOCKS)
+    ]
+    record, fitted = (np.concatenate(part) for part in zip(*in_threads(pieces), strict=True))
     share = fitted / windows[users]
     order = np.lexsort((users, -windows[users], -share))
     worst: list[Pair] = []
