@@ -96,9 +96,10 @@ def measured_tables(measured: MeasuredFigures, k: int) -> str:
         ]
         parts.append(table(head, rows, numeric_from=1))
     if measured.leakage:
-        cells = [_percent(row["share"]) for row in measured.leakage]
-        head = ["Time from the known stretch", *(row["label"] for row in measured.leakage)]
-        parts.append(table(head, [["Covered by all records that fit", *cells]], numeric_from=1))
+        sides = ("share", "before", "after")
+        rows = [[row["label"], *(_percent(row[side]) for side in sides)] for row in measured.leakage]
+        head = ["Leakage, by time from the known stretch", "Both sides", "Before", "After"]
+        parts.append(table(head, rows, numeric_from=1))
     worst = [pair for pair in measured.pairs.get("worst") or [] if isinstance(pair, Mapping)]
     if worst:
         rows = [
