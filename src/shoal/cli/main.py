@@ -22,6 +22,11 @@ COMMANDS = {
         "Schema and validity of a source; guarantee and contents of a release.",
     ),
     "density": ("density", "density", "Release people per zone and slot."),
+    "trajectories": (
+        "trajectories",
+        "trajectories",
+        "Release truthful records that k people share.",
+    ),
     "query": ("query", "query", "Answer one counting query on private events: spends."),
     "attack": ("attack", "attack", "Attack counts or a release as an adversary would."),
     "audit": ("audit", "audit", "Check our mechanisms against their claims."),

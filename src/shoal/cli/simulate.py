@@ -65,7 +65,12 @@ def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) 
 
     from shoal.events.simulate import preset_named
     from shoal.events.simulate.city import city_identity, holds_city, simulate_city
-    from shoal.flows.city_plan import PLAN_FILE, write_city_plan
+    from shoal.flows.city_plan import (
+        PLAN_FILE,
+        TRAJECTORIES_FILE,
+        write_city_plan,
+        write_trajectories_plan,
+    )
 
     changes = {"users": users, "weeks": weeks, "what": _kinds(what)}
     plan = replace(
@@ -79,6 +84,8 @@ def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) 
             simulate_city(plan, out, seed=seed, progress=_shown(bars), zones=zones, sites=sites)
     if "events" in plan.what and not (out / PLAN_FILE).exists():
         write_city_plan(out)
+    if "samples" in plan.what and not (out / TRAJECTORIES_FILE).exists():
+        write_trajectories_plan(out)
     _say(out, reused, as_json)
 
 

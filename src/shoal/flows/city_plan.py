@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import math
 from pathlib import Path
 
 from shoal.flows.plan import DEFAULT_METHOD
 
 PLAN_FILE = "density.toml"
+TRAJECTORIES_FILE = "trajectories.toml"
 
 
 def write_city_plan(
@@ -40,6 +43,40 @@ start = "{window["start"][:19]}"
 end = "{window["end"][:19]}"
 time_zone = "{card["time_zone"]}"
 slot_minutes = 60
+""",
+        "utf-8",
+    )
+    return path
+
+
+def write_trajectories_plan(city: Path, *, population: str | None = None) -> Path:
+    """trajectories.toml in the city's folder: samples, window, and a lattice from a corner of its sites."""
+    card = json.loads((city / "city.json").read_text("utf-8"))
+    with open(city / "sites.csv", encoding="utf-8", newline="") as file:
+        sites = list(csv.DictReader(file))
+    lon, lat = (math.floor(min(float(site[name]) for site in sites) * 10) / 10 for name in ("lon", "lat"))
+    window = card["window"]
+    path = city / TRAJECTORIES_FILE
+    path.write_text(
+        f"""# Records of this simulated city: shoal trajectories run --plan {TRAJECTORIES_FILE}
+population = "{population or card["preset"]}"
+k = 2
+tau_minutes = 30        # how long the adversary tracked somebody
+epoch_minutes = 30      # people are grouped anew every so often
+out = "records"
+owner = "records-owner"
+
+[source]
+paths = ["{card["sources"]["samples"]["glob"]}"]
+
+[space]
+origin = [{lon}, {lat}]  # corner of the lattice, south-west of the city
+cell_m = 100.0
+
+[window]
+start = "{window["start"][:19]}"
+end = "{window["end"][:19]}"
+time_zone = "{card["time_zone"]}"
 """,
         "utf-8",
     )

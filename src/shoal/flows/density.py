@@ -12,7 +12,6 @@ report       raw against released, for the owner's folder only
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from shoal.events.checks import check_rows
 from shoal.events.placed import PlacedEvents
 from shoal.flows.counting import Counting
 from shoal.flows.density_manifest import density_manifest, how_to_read
+from shoal.flows.owner_folder import open_owner_folder
 from shoal.flows.owner_report import report_of, write_owner_report
 from shoal.flows.prepare import PreparedDensity
 from shoal.flows.progress import Progress, Silent
@@ -33,9 +33,8 @@ from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.density_files import FILES, write_density
 from shoal.release.folder import Committed, ReleaseRequest, preflight, release, write_for_owner
-from shoal.release.manifest import MANIFEST, Manifest
+from shoal.release.manifest import Manifest
 from shoal.release.readme import recipient_readme
-from shoal.release.staging import unwritable
 from shoal.release.verify import sha256_file
 
 NOBODY = "No event lies in the window and the zones, so the release would be noise alone."
@@ -67,7 +66,7 @@ def run_density(
     goes on, since nobody and somebody must look alike to a recipient.
     """
     plan, tell = prepared.plan, progress or Silent()
-    owner = _owner_folder(Path(plan.owner))
+    owner = open_owner_folder(Path(plan.owner))
     making = DensityBuild(prepared, engine or DuckEngine(), tell, confirm)
     ledger.state().population(plan.population)  # a name that does not exist is said before any work
     made = _release(making, ledger) if plan.seed is None else _experiment(making, ledger, owner)
@@ -202,22 +201,3 @@ def _experiment(making: DensityBuild, ledger: Ledger, owner: Path) -> Committed:
     tuned = ledger.is_tuned(plan.population)
     path = write_for_owner(out, lambda folder: replace(making(folder, noise), tuned_on_private_data=tuned))
     return Committed(path=path, manifest_sha256=sha256_file(path / "manifest.json"), reused=False)
-
-
-def _owner_folder(path: Path) -> Path:
-    """The owner's folder, made and tried before anything is spent; never inside a release."""
-    path = path.resolve()
-    if any((folder / MANIFEST).is_file() for folder in (path, *path.parents)):
-        raise OutputError(
-            "owner-in-release",
-            f"the owner's folder {path} lies in a release; raw figures must stay out of it.",
-            "Pass another --owner.",
-        )
-    try:
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        probe = path / f".probe-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise unwritable(path, error) from error
-    return path

@@ -128,7 +128,7 @@ class DensityPlan:
     def from_settings(cls, settings: Mapping[str, Any]) -> DensityPlan:
         """A plan from nested settings, as a TOML file or flags give them; unknown names are refused."""
         values = dict(settings)
-        _check_settings(cls, values, "")
+        check_settings(cls, values, "")
         for name in ("source", "window", "population"):
             if name not in values:
                 raise PlanError("plan-incomplete", f"the plan does not say its {name}.", _HOW[name])
@@ -186,7 +186,7 @@ def part_of(kind: type, values: Any, name: str) -> Any:
     """One part of a plan, such as its window, from its settings."""
     if not isinstance(values, Mapping):
         raise PlanError("plan-type", f"[{name}] must be a table of settings.")
-    _check_settings(kind, values, f"{name}.")
+    check_settings(kind, values, f"{name}.")
     try:
         return kind(**values)
     except TypeError:
@@ -196,7 +196,7 @@ def part_of(kind: type, values: Any, name: str) -> Any:
         ) from None
 
 
-def _check_settings(kind: type, values: Mapping[str, Any], prefix: str) -> None:
+def check_settings(kind: type, values: Mapping[str, Any], prefix: str) -> None:
     known = [f.name for f in fields(kind)]
     hints = get_type_hints(kind)
     for name, value in values.items():

@@ -24,9 +24,17 @@ class LatticeSamples:
     @classmethod
     def of(cls, user, t, x, y, *, users: int, steps: int) -> LatticeSamples:
         """Sorted, each sample once."""
-        user, t, x, y = (np.asarray(column, np.int32) for column in (user, t, x, y))
-        order = np.lexsort((y, x, t, user))
-        columns = [column[order] for column in (user, t, x, y)]
+        columns = [np.asarray(column, np.int32) for column in (user, t, x, y)]
+        key = columns[0].astype(np.int64) * steps + columns[1]
+        order = np.argsort(key, kind="stable")
+        key, columns = key[order], [column[order] for column in columns]
+        same = np.zeros(len(key), np.bool_)  # several samples in one step: few, ordered among themselves
+        same[1:] = key[1:] == key[:-1]
+        same[:-1] |= same[1:]
+        tied = np.flatnonzero(same)
+        again = tied[np.lexsort((columns[3][tied], columns[2][tied], key[tied]))]
+        for column in columns[2:]:
+            column[tied] = column[again]
         new = np.ones(len(order), np.bool_)
         if len(order):
             new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
@@ -62,7 +70,7 @@ class Boxes:
     @classmethod
     def of(cls, record, t0, t1, x0, x1, y0, y1, *, records: int) -> Boxes:
         columns = [np.asarray(column, np.int32) for column in (record, t0, t1, x0, x1, y0, y1)]
-        order = np.lexsort((columns[1], columns[0]))
+        order = np.argsort(columns[0].astype(np.int64) * 2**32 + columns[1], kind="stable")
         record, t0, t1, x0, x1, y0, y1 = (column[order] for column in columns)
         return cls(records=records, record=record, t0=t0, t1=t1, x0=x0, x1=x1, y0=y0, y1=y1)
 

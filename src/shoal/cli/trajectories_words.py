@@ -1,0 +1,109 @@
+"""What `shoal trajectories run` prints: the plan, and what came out of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from shoal.flows.trajectories import PreparedTrajectories, TrajectoryResult
+
+
+def print_dry_run(prepared: PreparedTrajectories, as_json: bool) -> None:
+    """The plan as it was understood; no row was read."""
+    plan, lattice = prepared.plan, prepared.opened.lattice
+    tau, epoch = plan.minutes()
+    if as_json:
+        told = {"k": plan.k, "tau_minutes": tau, "epoch_minutes": epoch, "lattice": lattice.to_manifest()}
+        click.echo(json.dumps({"dry_run": True, **told, "notes": prepared.notes()}, indent=2))
+        return
+    rows = [
+        ("population", plan.population),
+        ("promise", f"{plan.k} records fit whatever was seen of a {plan.unit} in any {tau} minutes"),
+        ("epoch", f"{epoch} minutes"),
+        ("window", f"{plan.window.start} to {plan.window.end}, {plan.window.time_zone}"),
+        (
+            "lattice",
+            f"{lattice.metres:g} m, {lattice.minutes} min, from {lattice.origin[0]}, {lattice.origin[1]}",
+        ),
+        ("source", ", ".join(sorted(prepared.opened.source.columns))),
+        ("spends", "nothing: not differential privacy; the ledger lists the release"),
+        ("out", plan.out),
+        ("owner", plan.owner),
+    ]
+    for name, value in rows:
+        click.echo(f"{name:<11}{value}")
+    for words in prepared.notes():
+        click.echo(f"{'note':<11}{words}")
+    click.echo("Dry run: no row was read and nothing was written.")
+
+
+def print_result(prepared: PreparedTrajectories, result: TrajectoryResult, as_json: bool) -> None:
+    """Where things lie, what it cost, what a tracker learns."""
+    if as_json:
+        paths = {name: str(getattr(result, name)) for name in ("release", "report", "record_key")}
+        told = {**paths, "reused": result.reused, "verified": result.verified, **result.figures}
+        click.echo(json.dumps(told, indent=2))
+        return
+    if result.reused:
+        click.echo("This very release was made before; nothing was done again.")
+    else:
+        for line in in_words(prepared, result):
+            click.echo(line)
+    click.echo(f"release  {result.release}")
+    if result.record_key is not None:
+        click.echo(f"key      {result.record_key}  (whose record is whose: keep it to yourself)")
+    if result.report is not None:
+        click.echo(f"report   {result.report}")
+
+
+def in_words(prepared: PreparedTrajectories, result: TrajectoryResult) -> list[str]:
+    """The figures, a line each."""
+    figures, plan = result.figures, prepared.plan
+    tau, _ = plan.minutes()
+    utility, verified = figures["utility"], figures["verified"]
+    space, time = (utility["granularity"]["per_box"][name] for name in ("space_m", "time_min"))
+    head = "VERIFIED" if result.verified else "UNSAFE, NOT FOR PUBLICATION"
+    return [
+        f"{head}: k = {plan.k}, tau = {tau} minutes, {verified['pairs_checked']:,} pairs of user and start "
+        f"checked, {verified['violations']:,} violations.",
+        f"{figures['users']:,} records, {utility['samples']:,} samples in {utility['boxes']:,} boxes; "
+        f"{utility['suppressed_share']:.2%} of the samples suppressed.",
+        f"A box spans {space['q1'] / 1000:.1f} / {space['median'] / 1000:.1f} / {space['q3'] / 1000:.1f} km "
+        f"(width + height) and {time['q1']:.0f} / {time['median']:.0f} / {time['q3']:.0f} min (quartiles).",
+        *_repeated(figures),
+        *_learned(figures["measured"], plan.k),
+        "No composition, no protection beyond the stated tracker.",
+        "",
+    ]
+
+
+def _repeated(figures: dict[str, Any]) -> list[str]:
+    if not figures["repeated"]:
+        return []
+    return [
+        f"{figures['repeated']:,} rows repeated a sample of the same user, cell and step, and count once."
+    ]
+
+
+def _learned(measured: dict[str, Any], k: int) -> list[str]:
+    lines = []
+    quartiles = measured["candidates_quartiles"]
+    if quartiles is not None:
+        lines.append(
+            "Records that fit a window: " + " / ".join(f"{each:g}" for each in quartiles) + " (quartiles)."
+        )
+    lags = [lag for lag in measured["leakage_by_lag"] if lag["share"] is not None][:3]
+    if lags:
+        shares = ", ".join(
+            f"{lag['share']:.1%} at {lag['from_epochs']} to {lag['to_epochs']} epochs" for lag in lags
+        )
+        lines.append(f"Beyond the window all of them cover, of a person's samples: {shares}. Not promised.")
+    for known in measured["more_knowledge"][1:]:
+        if known["windows"]:
+            lines.append(
+                f"Who knows {known['knows']}: {known['fewer_than_k_share']:.0%} have fewer than {k} records."
+            )
+    return lines

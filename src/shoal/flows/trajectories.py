@@ -1,0 +1,284 @@
+"""Trajectories, released: the whole way from a plan to a folder of records that k people share.
+
+prepare      plan -> source, lattice, anonymiser                     public things only, no row is read
+check        are the rows well-formed?                               the owner's own look
+read         raw -> samples on the lattice                           every user numbered
+decide       window after window, who carries whom                   kept on the way: a killed run goes on
+merge        samples -> boxes, record by record                      k-merge
+verify       every user, every start, by the tracker                 code of its own; no pass, no release
+list         folder sealed, listed in the ledger, moved into place   no budget is spent
+report       what it cost, what a tracker learns, for the owner      never part of the release
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shoal.anonymise.kte import Kte
+from shoal.attacks.tracker.evidence import Verified
+from shoal.engine.prf import hash_integers, split_key
+from shoal.errors import GuaranteeError, OutputError, ShoalError
+from shoal.flows.owner_folder import open_owner_folder
+from shoal.flows.progress import Progress, Silent
+from shoal.flows.trajectories_manifest import trajectories_manifest, trajectories_readme
+from shoal.flows.trajectories_owner import keep_verification, moved_key, write_trajectory_report
+from shoal.flows.trajectories_plan import TrajectoryPlan
+from shoal.flows.trajectories_resume import decide, forget
+from shoal.flows.trajectories_source import (
+    OpenSamples,
+    TrajectorySource,
+    check_trajectories,
+    open_trajectories,
+    read_samples,
+)
+from shoal.privacy.ledger import Ledger
+from shoal.privacy.noise import OsNoise
+from shoal.release.folder import Committed, ReleaseRequest, preflight, release
+from shoal.release.manifest import Manifest
+from shoal.release.trajectory_files import KEY, write_key, write_records
+from shoal.release.verify import sha256_file
+from shoal.stages.trajectories import Boxes, LatticeSamples
+
+ASKED = ("population", "k", "full_length", "price", "forget_days", "block_users", "unit", "run_id")
+NOT_ASKED = ("paths", "names", "types", "guessed")  # of a source: where it lies, and what follows
+RECORD_IDS = 7  # purpose of the key that draws the ids
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedTrajectories:
+    """A plan with its public things opened. Nothing here depends on a row of the records."""
+
+    plan: TrajectoryPlan
+    opened: TrajectorySource
+    anonymiser: Kte
+
+    def what(self) -> str:
+        tau, epoch = self.plan.minutes()
+        return f"trajectories, k = {self.plan.k}, tau {tau} min, epoch {epoch} min"
+
+    def notes(self) -> list[str]:
+        """What the owner should know before the run; none of it stops it."""
+        n = self.anonymiser.tau_steps // self.anonymiser.epoch_steps
+        notes = ["not differential privacy: no composition, no protection beyond the stated tracker."]
+        if n > 1 and not self.plan.full_length:
+            notes.append(
+                f"tau is {n} epochs: people are told apart by {2 ** (n + 1)} patterns of activity, which "
+                "takes time and suppresses more. An epoch as long as tau is cheaper."
+            )
+        return notes
+
+    def key(self) -> str:
+        """Names the run, for the owner's ledger: the same question about the same bytes."""
+        plan, source = self.plan, self.opened.source
+        asked = {name: getattr(plan, name) for name in ASKED} | {"minutes": plan.minutes()}
+        read = {f.name: getattr(source, f.name) for f in fields(source) if f.name not in NOT_ASKED}
+        sites = self.opened.sites and self.opened.sites.digest()
+        files = sorted(sha256_file(Path(path)) for path in source.paths)
+        named = [
+            "trajectories",
+            asked,
+            read,
+            self.opened.lattice.to_manifest(),
+            asdict(plan.window),
+            sites,
+            files,
+        ]
+        return hashlib.sha256(json.dumps(named, sort_keys=True, default=dict).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrajectoryResult:
+    """Where things lie, and the figures the owner is shown."""
+
+    release: Path
+    report: Path | None
+    record_key: Path | None
+    reused: bool
+    verified: bool
+    figures: dict[str, Any] = field(repr=False)
+
+
+def prepare_trajectories(plan: TrajectoryPlan) -> PreparedTrajectories:
+    """Open everything public; reads headers of the records, no rows."""
+    return PreparedTrajectories(plan=plan, opened=open_trajectories(plan), anonymiser=plan.anonymiser())
+
+
+def run_trajectories(
+    prepared: PreparedTrajectories, ledger: Ledger, *, progress: Progress | None = None
+) -> TrajectoryResult:
+    """Check, read, decide, merge, verify, write, list, report."""
+    plan, tell = prepared.plan, progress or Silent()
+    owner = open_owner_folder(Path(plan.owner))
+    ledger.state().population(plan.population)  # a name that does not exist is said before any work
+    request = ReleaseRequest(
+        population=plan.population, loss=None, key=prepared.key(), out=Path(plan.out), what=prepared.what()
+    )
+    making = TrajectoryBuild(prepared, owner, tell)
+    preflight(ledger, request)
+    made = release(ledger, request, making)
+    if made.reused:
+        return _stored(made, owner)
+    try:
+        report, figures = making.report(made, ledger)
+    except (ShoalError, OSError) as error:
+        why = error.message if isinstance(error, ShoalError) else f"{error.strerror}."
+        raise OutputError(
+            "report-failed",
+            f"the release is in place at {made.path}, but the owner's report could not be drawn: {why}",
+            "`shoal trajectories verify` measures it again.",
+        ) from error
+    return TrajectoryResult(
+        release=made.path,
+        report=report,
+        record_key=owner / KEY,
+        reused=False,
+        verified=making.passed,
+        figures=figures,
+    )
+
+
+class TrajectoryBuild:
+    """From raw records to the files of the release and the owner's key."""
+
+    def __init__(self, prepared: PreparedTrajectories, owner: Path, progress: Progress) -> None:
+        self.prepared, self.owner, self.tell = prepared, owner, progress
+        self.read: OpenSamples | None = None
+        self.boxes: Boxes | None = None
+        self.verified: Verified | None = None
+        self.ids: np.ndarray | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.verified is not None and self.verified.passed
+
+    def __call__(self, folder: Path) -> Manifest:
+        plan, opened, tell = self.prepared.plan, self.prepared.opened, self.tell
+        report = check_trajectories(opened, tell)
+        self.read = read_samples(opened, tell, report.rows)
+        keeping = self.owner / f".trajectories-{self.prepared.key()[:12]}"
+        self.boxes = anonymise(self.prepared.anonymiser, self.read.samples, plan.block_users, keeping, tell)
+        self.verified = verify(self.read.samples, self.boxes, self.prepared.anonymiser, tell)
+        keep_verification(self.owner, self.verified, self.read)
+        if not self.passed and not plan.keep_unsafe:
+            raise GuaranteeError(
+                "trajectories-unsafe",
+                "the verifier found windows in which fewer than k records fit.",
+                "The owner's folder has the counter-examples (verification.json). Report it; --keep-unsafe "
+                "writes the records all the same, marked as unsafe.",
+            )
+        tell.stage("write the release")
+        self.ids = record_ids(self.boxes.records)
+        write_records(folder, self.boxes, self.ids)
+        manifest = trajectories_manifest(self.prepared, self.boxes.records, verified=self.passed)
+        (folder / "README.md").write_text(trajectories_readme(manifest), "utf-8")
+        moved_key(self.owner / KEY)
+        write_key(self.owner / KEY, self.read.names, self.ids)
+        forget(keeping)
+        return manifest
+
+    def report(self, made: Committed, ledger: Ledger) -> tuple[Path, dict[str, Any]]:
+        assert self.read is not None
+        assert self.boxes is not None
+        assert self.verified is not None
+        population = self.prepared.plan.population
+        ledger.disclose(population, f"owner's report on {self.prepared.what()}", str(self.owner))
+        return write_trajectory_report(
+            self.owner, self.prepared, made, self.read, self.boxes, self.verified, self.ids, self.tell
+        )
+
+
+def anonymise(
+    anonymiser: Kte,
+    samples: LatticeSamples,
+    block_users: int | None = None,
+    keeping: Path | None = None,
+    progress: Progress | None = None,
+) -> Boxes:
+    """Records of all users. Blocks of users are releases of their own: their union only adds candidates."""
+    tell = progress or Silent()
+    parts = []
+    blocks = [(0, samples.users)] if block_users is None else _blocks(samples.users, block_users)
+    for first, last in blocks:
+        block = samples if len(blocks) == 1 else _of_users(samples, first, last)
+        which = "" if len(blocks) == 1 else f" {len(parts) + 1}/{len(blocks)}"
+        state, done = None, 0
+        for state in decide(anonymiser, block, keeping):
+            if done == 0:
+                tell.stage(f"choose carriers{which}", state.windows)
+            tell.advance(state.done - done)
+            done = state.done
+        assert state is not None  # there is at least one window
+        tell.stage(f"merge records{which}", state.samples.epochs)
+        part = anonymiser.merge(state, lambda name, at, of: tell.advance(1))
+        parts.append((first, part))
+    if len(parts) == 1:
+        return parts[0][1]
+    record = np.concatenate([part.record + first for first, part in parts])
+    columns = [
+        np.concatenate([getattr(part, name) for _, part in parts])
+        for name in ("t0", "t1", "x0", "x1", "y0", "y1")
+    ]
+    return Boxes.of(record, *columns, records=samples.users)
+
+
+def verify(
+    samples: LatticeSamples, boxes: Boxes, anonymiser: Kte, progress: Progress | None = None
+) -> Verified:
+    """The tracker's verdict on all users and starts; it knows samples and boxes only."""
+    from shoal.attacks.tracker.evidence import verify_arrays
+
+    columns = (boxes.record, boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1)
+    return verify_arrays(
+        *(samples.user, samples.t, samples.x, samples.y),
+        *columns,
+        users=samples.users,
+        steps=samples.steps,
+        k=anonymiser.k,
+        tau=min(anonymiser.tau_steps, samples.steps),
+        progress=progress,
+    )
+
+
+def record_ids(records: int) -> np.ndarray:
+    """int64: 1 .. records in an order that nobody can predict, from the operating system."""
+    k0, k1 = split_key(OsNoise().run_key(), RECORD_IDS)
+    drawn = hash_integers(k0, k1, np.arange(records, dtype=np.int64))
+    ids = np.empty(records, np.int64)
+    ids[np.argsort(drawn, kind="stable")] = np.arange(1, records + 1)
+    return ids
+
+
+def _blocks(users: int, block_users: int) -> list[tuple[int, int]]:
+    """Fixed ranges of users, none smaller than block_users unless all of them are."""
+    count = max(1, users // block_users)
+    edges = [users * block // count for block in range(count + 1)]
+    return list(pairwise(edges))
+
+
+def _of_users(samples: LatticeSamples, first: int, last: int) -> LatticeSamples:
+    start = samples.start
+    rows = slice(int(start[first]), int(start[last]))
+    t, x, y = samples.t[rows], samples.x[rows], samples.y[rows]
+    user = samples.user[rows] - np.int32(first)
+    return LatticeSamples(users=last - first, steps=samples.steps, user=user, t=t, x=x, y=y)
+
+
+def _stored(made: Committed, owner: Path) -> TrajectoryResult:
+    """The release that was made before under the same key."""
+    report, key = owner / "report.html", owner / KEY
+    manifest = Manifest.from_json((made.path / "manifest.json").read_text("utf-8"))
+    return TrajectoryResult(
+        release=made.path,
+        report=report if report.is_file() else None,
+        record_key=key if key.is_file() else None,
+        reused=True,
+        verified=bool(manifest.guarantee.get("verified")),
+        figures={},
+    )

@@ -1,0 +1,156 @@
+"""The owner's folder of a trajectory release: record key, verdict, figures, report; none of it public."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoal.attacks.box_attacks import Known, attack_points
+from shoal.attacks.tracker.evidence import Verified
+from shoal.attacks.tracker.leakage import measure
+from shoal.flows.progress import Progress
+from shoal.flows.trajectories_source import OpenSamples
+from shoal.metrics.trajectories import LocalClock, TrajectoryUtility, trajectory_utility
+from shoal.release.folder import Committed
+from shoal.release.report.trajectories import TrajectoryFacts, trajectory_report
+from shoal.release.report.trajectories import Verified as Verdict
+from shoal.release.report.trajectory_picture import local_zone, raw_views
+from shoal.release.verify import sha256_file
+from shoal.stages.trajectories import Boxes
+
+if TYPE_CHECKING:
+    from shoal.flows.trajectories import PreparedTrajectories
+
+TARGETS = 2000  # people attacked with a few points, before and after
+POINTS = (1, 2, 3, 4)
+
+
+def keep_verification(owner: Path, verified: Verified, read: OpenSamples) -> Path:
+    """verification.json: the verdict with its counter-examples, users by their own ids."""
+    told = verified.to_plain()
+    for example in (*told["examples"], *told["structure_examples"]):
+        if "user" in example:
+            example["user"] = read.names[example["user"]].as_py()
+    return write_private(owner / "verification.json", told)
+
+
+def moved_key(path: Path) -> None:
+    """A key of an earlier release is kept under a name of its own: without it nothing can be verified."""
+    if path.is_file():
+        path.rename(path.with_name(f"record_key-{sha256_file(path)[:8]}.parquet"))
+
+
+def write_trajectory_report(
+    owner: Path,
+    prepared: PreparedTrajectories,
+    made: Committed,
+    read: OpenSamples,
+    boxes: Boxes,
+    verified: Verified,
+    ids: np.ndarray | None,
+    tell: Progress,
+) -> tuple[Path, dict[str, Any]]:
+    """report.html and utility.json; returns the page and the figures."""
+    plan, anonymiser, lattice = prepared.plan, prepared.anonymiser, read.lattice
+    tau, epoch = plan.minutes()
+    measured = measure_release(read, boxes, anonymiser, tell)
+    tell.stage("attack with points", 2)
+    unicity = before_and_after(read, boxes, tell)
+    tell.stage("draw the report")
+    clock = LocalClock.of(
+        lattice.start, steps=lattice.steps, minutes=lattice.minutes, zone=local_zone(plan.window.time_zone)
+    )
+    utility = trajectory_utility(
+        read.samples, boxes, minutes=lattice.minutes, metres=lattice.metres, clock=clock
+    )
+    maps, picture = raw_views(
+        read.samples,
+        boxes,
+        lattice,
+        clock,
+        name_of=lambda user: str(read.names[user].as_py()),
+        record_of=lambda user: None if ids is None else int(ids[user]),
+    )
+    facts = TrajectoryFacts(
+        title=f"Trajectories of {plan.population}",
+        k=plan.k,
+        tau_minutes=tau,
+        epoch_minutes=epoch,
+        lattice=lattice,
+        time_zone=plan.window.time_zone,
+        users=read.samples.users,
+        utility=utility,
+        verified=Verdict(
+            pairs=verified.pairs_checked,
+            violations=verified.violations,
+            faults=sum(verified.structure.values()),
+        ),
+        measured=measured,
+        unicity=unicity,
+        maps=maps,
+        picture=picture,
+        notices=prepared.notes(),
+        public=json.loads((made.path / "manifest.json").read_text("utf-8"))["public"],
+    )
+    report = trajectory_report(owner / "report.html", facts)
+    figures = figures_of(utility, verified, measured, unicity)
+    figures |= {"users": read.samples.users, "rows": read.rows, "repeated": read.rows - read.samples.count}
+    write_private(owner / "utility.json", {"manifest_sha256": made.manifest_sha256, **figures})
+    return report, figures
+
+
+def measure_release(read: OpenSamples, boxes: Boxes, anonymiser, tell: Progress) -> dict[str, Any]:
+    """Leakage and the effect of more knowledge, by the tracker."""
+    samples = read.samples
+    return measure(
+        *(samples.user, samples.t, samples.x, samples.y),
+        *(boxes.record, boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1),
+        users=samples.users,
+        steps=samples.steps,
+        epoch=min(anonymiser.epoch_steps, samples.steps),
+        k=anonymiser.k,
+        tau=min(anonymiser.tau_steps, samples.steps),
+        progress=tell,
+    ).to_plain()
+
+
+def before_and_after(read: OpenSamples, boxes: Boxes, tell: Progress) -> list[dict[str, Any]]:
+    """Share of people that p random points of their own single out: raw pseudonyms, and this release."""
+    samples = read.samples
+    seen = (samples.user, samples.t, samples.x, samples.y)
+    raw = (samples.user, samples.t, samples.t, samples.x, samples.x, samples.y, samples.y)
+    released = (boxes.record, boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1)
+    found = []
+    for columns in (raw, released):
+        known = Known.of(*seen, *columns, users=samples.users)
+        found.append(attack_points(known, POINTS, targets=TARGETS))
+        tell.advance(1)
+    return [
+        {
+            "points": before.points,
+            "raw": before.linked / before.people if before.people else None,
+            "released": after.linked / after.people if after.people else None,
+        }
+        for before, after in zip(*found, strict=True)
+    ]
+
+
+def figures_of(
+    utility: TrajectoryUtility, verified: Verified, measured: dict[str, Any], unicity: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """All that is printed, as plain numbers."""
+    verdict = {name: value for name, value in verified.to_plain().items() if "examples" not in name}
+    return {"utility": utility.to_plain(), "verified": verdict, "measured": measured, "unicity": unicity}
+
+
+def write_private(path: Path, told: dict[str, Any]) -> Path:
+    """JSON that only its owner may read."""
+    path.unlink(missing_ok=True)
+    with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+        json.dump(told, file, indent=2)
+        file.write("\n")
+    return path

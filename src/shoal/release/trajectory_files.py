@@ -1,0 +1,58 @@
+"""The files of a trajectory release: records for the recipient, the record key for the owner."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal.release.staging import unwritable
+from shoal.stages.trajectories import Boxes
+
+RECORDS = "records.parquet"
+KEY = "record_key.parquet"
+FILES = {
+    RECORDS: {
+        "record": "number of the record, drawn at random; one per user",
+        "t0": "first step of the box; step 0 begins at the lattice's start",
+        "t1": "last step of the box, included",
+        "x0": "first column of the box, cells from the lattice's origin eastwards",
+        "x1": "last column, included",
+        "y0": "first row of the box, cells from the lattice's origin northwards",
+        "y1": "last row, included",
+    }
+}
+
+
+def write_records(folder: Path, boxes: Boxes, ids: np.ndarray) -> None:
+    """records.parquet, sorted by the random ids; ids[j] is the id of record j."""
+    record = ids[boxes.record]
+    order = np.lexsort((boxes.t0, record))
+    columns = {"record": pa.array(record[order])}
+    for name in ("t0", "t1", "x0", "x1", "y0", "y1"):
+        columns[name] = pa.array(getattr(boxes, name)[order])
+    pq.write_table(pa.table(columns), folder / RECORDS, compression="zstd")
+
+
+def write_key(path: Path, names: pa.Array, ids: np.ndarray) -> Path:
+    """record_key.parquet, readable by its owner alone: whose record is whose."""
+    try:
+        draft = path.with_name(f".{path.name}.draft")
+        draft.unlink(missing_ok=True)
+        with open(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            pq.write_table(pa.table({"user": names, "record": pa.array(ids)}), file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+    except OSError as error:
+        raise unwritable(path.parent, error) from error
+    return path
+
+
+def read_records(folder: Path) -> dict[str, np.ndarray]:
+    """The columns of records.parquet."""
+    table = pq.read_table(folder / RECORDS)
+    return {name: table[name].to_numpy() for name in FILES[RECORDS]}
