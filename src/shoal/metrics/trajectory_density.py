@@ -9,8 +9,8 @@ Coarse cells of `cell_cells` lattice cells (30 of 100 m: 3 km) and slots of `slo
 
 So a box of one lattice point counts as its sample did, two boxes of a record in a cell and slot are not two
 users, and what lies across a border is shared by volume. Nothing raw enters R. A box that holds samples of
-several cells or slots stands for one point, so presences are lost; boxes of one cell may reach into several, so
-presences are added. `total_ratio` is the balance of both and of suppression.
+several cells or slots stands for one point, so presences are lost; boxes of one cell may reach into others,
+so presences are added. `total_ratio` is the balance of both and of suppression.
 
     relative_error    sum |R - X| / sum X: mean absolute error over the mean of X
     total_variation   per slot half the sum over cells of |R / sum R - X / sum X|, the share of people that
