@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.anonymise.neighbours.hulls import cells_of, steps_of
+from shoal.anonymise.neighbours.hulls import steps_of
 from shoal.attacks.box_attacks import Known, attack_points, attack_window, draw_people
 from shoal.attacks.tracker.evidence import verify_arrays
 from shoal.errors import PlanError
@@ -176,8 +176,8 @@ def _attacks(
     known = Known.of(*columns, users=samples.users)
     common = {"seed": plan.seed, "targets": MOST_TARGETS}
     coarse = {
-        "block_steps": steps_of(COARSE_MINUTES, lattice),
-        "block_cells": cells_of(COARSE_M, lattice),
+        "block_steps": max(round(COARSE_MINUTES / lattice.minutes), 1),
+        "block_cells": max(round(COARSE_M / lattice.metres), 1),
     }
     points = {
         name: [
@@ -188,8 +188,8 @@ def _attacks(
     }
     tau = steps_of(plan.tau_minutes, lattice)
     small = {
-        "small_steps": steps_of(SMALL_MINUTES, lattice),
-        "small_cells": cells_of(SMALL_M, lattice),
+        "small_steps": SMALL_MINUTES // lattice.minutes,
+        "small_cells": int(SMALL_M // lattice.metres),
     }
     window = attack_window(known, tau, **small, **common)
     seen = verify_arrays(*columns, users=samples.users, steps=samples.steps, k=plan.k, tau=tau)

@@ -79,6 +79,20 @@ def test_a_refusal_is_a_row_of_its_own(town):
     assert "seconds" in told["rows"][1]
 
 
+def test_another_lattice(town):
+    """Squares that are not whole cells are left out; who cannot do without is refused in its row."""
+    wide = Lattice(start=LATTICE.start, steps=STEPS, origin=LATTICE.origin, metres=250.0, minutes=7)
+    plan = TrajectoryComparison(methods=("raw", "km2", "grid"), tau_minutes=28, epoch_minutes=28)
+    rows = compare_trajectories(town, wide, plan)["rows"]
+    assert rows[0]["space_m"]["median"] == 500
+    assert rows[0]["time_min"]["median"] == 7
+    assert rows[1]["refused"].startswith("slot-minutes")
+    hours = Lattice(start=LATTICE.start, steps=STEPS, origin=LATTICE.origin, metres=250.0)
+    row = compare_trajectories(town, hours, TrajectoryComparison(methods=("km2",)))["rows"][0]
+    assert row["broken"] == 0
+    assert row["boxes"] > 0
+
+
 def test_bad_settings_are_refused():
     for bad in ({"methods": ("glove",)}, {"k": 1}, {"users": 1}, {"tau_minutes": 0}):
         with pytest.raises(PlanError):
