@@ -30,7 +30,7 @@ from shoal.attacks.tracker.tables import Tables, check_claim, sorted_boxes, sort
 
 MOST_EXAMPLES = 10
 PIECES = 128  # of work, a thread takes one after the other
-FRIENDS = 8  # records that fitted a user lately are tried first
+FRIENDS = 2  # for each of k - 1: records that fitted a user lately are tried first
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ def verify_tables(
     order, start = by_bucket(index, tables.t, tables.x, tables.y, tables.own)
     cuts = np.searchsorted(start, np.linspace(0, len(order), PIECES + 1)[1:-1])
     cuts = np.unique(np.concatenate([[0], cuts, [len(start) - 1]]))
-    friends = np.full((tables.users, max(FRIENDS, 2 * k)), -1, np.int32)
+    friends = np.full((tables.users, FRIENDS * (k - 1)), -1, np.int32)
     pieces = [
         lambda a=a, b=b: _check_buckets(
             tables.samples, tables.boxes, index, order, start, a, b, k, tau, friends, MOST_EXAMPLES
