@@ -59,7 +59,7 @@ def choose_carriers(near: NearPairs, *, k: int, alone: np.ndarray | None) -> Car
     for each in range(k - 1):
         carries[taken[each], each] = np.arange(size)
     carried = np.tile(np.arange(size), len(taken))
-    reused = int((~near.allowed(carried, taken.ravel())).sum())
+    reused = near.recurring(carried, taken.ravel())
     return Carried(members=near.members, carries=carries, left=left, reused=reused)
 
 

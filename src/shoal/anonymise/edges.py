@@ -42,7 +42,8 @@ class NearPairs:
     epochs: np.ndarray
     used: np.ndarray = field(repr=False)  # int32 [users, ...], -1 for nobody
     group: np.ndarray = field(repr=False)  # int64 [members, epochs, ...], itself first, -1 ends
-    cost: tuple[float, float, bool]
+    cost: tuple[float, float, bool, int]
+    again: tuple[np.ndarray, np.ndarray] | None = None  # pairs (carrier, carried) that may go on, by position
 
     def edges(self) -> Edges:
         """Near pairs in both directions: or people who are nobody's neighbour would stay alone."""
@@ -57,6 +58,10 @@ class NearPairs:
             carrier, carried = np.empty(room, np.int64), np.empty(room, np.int64)
             count = _both_ways(self.members, self.used, kept, carrier, carried)
             carrier, carried = carrier[:count], carried[:count]
+        if self.again is not None:
+            carrier, carried = (
+                np.concatenate(each) for each in zip((carrier, carried), self.again, strict=True)
+            )
         return Edges(carrier=carrier, carried=carried, weight=self.costs(carried, carrier))
 
     def costs(self, carried: np.ndarray, carrier: np.ndarray) -> np.ndarray:
@@ -72,6 +77,14 @@ class NearPairs:
         lost = self.samples.first[newest, self.members + 1] - self.samples.first[newest, self.members]
         return price * lost + self.costs(everyone, everyone)
 
+    def recurring(self, carried: np.ndarray, carrier: np.ndarray) -> int:
+        """How many of these pairs were used before, those that just go on left out."""
+        size = len(self.members)
+        used = ~self.allowed(carried, carrier)
+        if self.again is not None:
+            used &= ~np.isin(carrier * size + carried, self.again[0] * size + self.again[1])
+        return int(used.sum())
+
     def allowed(self, carried: np.ndarray, carrier: np.ndarray) -> np.ndarray:
         """Whether these pairs are new, and not a pair with itself."""
         fresh = np.empty(len(carried), np.bool_)
@@ -80,7 +93,7 @@ class NearPairs:
 
     def among(self, stay: np.ndarray) -> NearPairs:
         """The same class without those who left."""
-        return replace(self, members=self.members[stay], group=self.group[stay])
+        return replace(self, members=self.members[stay], group=self.group[stay], again=None)
 
     def _search(self) -> np.ndarray:
         """int64 [members, KEPT]: near ones that a member never carried, looking further where few are new."""

@@ -13,6 +13,8 @@ from numba import njit
 from shoal.anonymise.kmerge import box_cost, boxes_back, partition
 from shoal.stages.trajectories import LatticeSamples
 
+SPACE = 3.0  # steps that one cell counts for when near people are looked for
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EpochSamples:
@@ -68,8 +70,8 @@ def features(t, x, y, first, epochs, members, out):
                 sum_y += y[each]
                 sum_t += t[each]
             count = max(1, end - begin)
-            out[row, 3 * column] = sum_x / count
-            out[row, 3 * column + 1] = sum_y / count
+            out[row, 3 * column] = SPACE * sum_x / count
+            out[row, 3 * column + 1] = SPACE * sum_y / count
             out[row, 3 * column + 2] = sum_t / count
 
 
@@ -100,7 +102,7 @@ def added_costs(t, x, y, first, epochs, members, group, carried, carrier, most, 
     group[row, column, :] lists whom the record of members[row] holds already in epochs[column], itself first;
     -1 ends the list. No user has more than `most` samples in one of the epochs.
     """
-    time_power, space_power, area = cost
+    time_power, space_power, area, more = cost
     room = (group.shape[2] + 1) * (most + 1) + 3
     held_t, held_x = np.empty(room, np.int64), np.empty(room, np.int64)
     held_y, owner = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -126,11 +128,11 @@ def added_costs(t, x, y, first, epochs, members, group, carried, carrier, most, 
                 y0, y1 = min(y0, y[at]), max(y1, y[at])
                 t0, t1 = min(t0, t[at]), max(t1, t[at])
             if alone:  # one sample each: one box
-                total += box_cost(t1 - t0 + 1, x1 - x0 + 1, y1 - y0 + 1, time_power, space_power, area)
+                total += box_cost(t1 - t0 + 1 + more, x1 - x0 + 1, y1 - y0 + 1, time_power, space_power, area)
                 continue
             rows = gather(t, x, y, first, epoch, who, count, held_t, held_x, held_y, owner)
             groups = partition(
-                held_t, held_x, held_y, owner, rows, count, time_power, space_power, area, whole, best
+                held_t, held_x, held_y, owner, rows, count, time_power, space_power, area, more, whole, best
             )
             total += best[groups - 1]
         out[edge] = total
@@ -157,7 +159,7 @@ def merge_epoch(t, x, y, first, epoch, members, group, count, cost, out_record, 
     for row in range(len(members)):
         rows = gather(t, x, y, first, epoch, group[row], count[row], held_t, held_x, held_y, owner)
         groups = partition(
-            held_t, held_x, held_y, owner, rows, count[row], time_power, space_power, area, whole, best
+            held_t, held_x, held_y, owner, rows, count[row], time_power, space_power, area, 0, whole, best
         )
         made = boxes_back(held_t, held_x, held_y, whole, groups, out_box[boxes:])
         out_record[boxes : boxes + made] = members[row]

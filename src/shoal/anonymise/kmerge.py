@@ -100,17 +100,18 @@ def box_cost(dt, dx, dy, time_power, space_power, area):
 def merge_sorted(t, x, y, owner, count, k, time_power, space_power, area, out):
     """Boxes of the best merge of samples sorted by t into `out`; returns its cost and the number of boxes."""
     whole, best = np.empty((4, count + 1), np.int64), np.empty(count + 1)
-    groups = partition(t, x, y, owner, count, k, time_power, space_power, area, whole, best)
+    groups = partition(t, x, y, owner, count, k, time_power, space_power, area, 0, whole, best)
     if best[groups - 1] == np.inf:
         return np.inf, 0
     return best[groups - 1], boxes_back(t, x, y, whole, groups, out)
 
 
 @njit(cache=True, nogil=True)
-def partition(t, x, y, owner, count, k, time_power, space_power, area, whole, best):
+def partition(t, x, y, owner, count, k, time_power, space_power, area, more, whole, best):
     """The dynamic programme, on scratch of count + 1 and k or more; returns the number of distinct steps.
 
     whole[0] is the first sample of each distinct step, whole[1] where its best box begins, best its cost.
+    Every box counts `more` steps longer than it is; only with 0 is the result the best merge.
     """
     first, came_from, complete, last_seen = whole[0], whole[1], whole[2], whole[3]
     groups = 0
@@ -143,7 +144,7 @@ def partition(t, x, y, owner, count, k, time_power, space_power, area, whole, be
                 y0, y1 = min(y0, y[row]), max(y1, y[row])
             before = 0.0 if begin == 0 else best[begin - 1]
             if begin <= latest and before < np.inf:
-                dt = end - t[first[begin]] + 1
+                dt = end - t[first[begin]] + 1 + more
                 total = before + box_cost(dt, x1 - x0 + 1, y1 - y0 + 1, time_power, space_power, area)
                 if total < best[g]:
                     best[g] = total

@@ -15,7 +15,9 @@ n = tau / epoch; window m is the epochs m .. m + n; a person's class in it is th
 2  What is suppressed is a (person, epoch), everywhere, in merging too.
 3  Carriers come from the same class, so a carrier is active exactly where the carried is. The class of those
    who are nowhere active needs no carriers, but k members: absence is evidence too.
-4  Per class k - 1 permutations (carriers.py). Every class has k members or none.
+4  Per class k - 1 permutations (carriers.py). Every class has k members or none. A pair is used in one window
+   only, so that nobody hides behind the same record for long; but where both are inactive in the newest epoch
+   it may go on: it then covers nothing that it did not cover before.
 5  Forward in time. In window m only the newest epoch may still be switched off. People with the same past
    were whole classes of the window before, so they are k or none, and at worst all are switched off.
 6  Record j in epoch e is the k-merge of j with everyone j carries in windows e - n .. e.
@@ -41,7 +43,7 @@ from shoal.errors import PlanError
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
 THREADS = 2
-PRICE = 60  # of suppressing a (person, epoch), per step of an epoch: a box of that length and 60 cells wide
+PRICE = 70.0  # of losing a sample: what a box of an epoch and so many cells of width costs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,7 @@ class Kte:
     epoch_steps: int
     price: float = PRICE
     cost: CostFamily = PAPER_COST
+    longer: float = 0.2  # epochs by which boxes count longer when carriers are chosen: rather late than far
     forget_steps: int | None = None  # pairs may be used again after so many steps; None: never
 
     def __post_init__(self) -> None:
@@ -156,10 +159,25 @@ class Kte:
             epochs=epochs,
             used=used,
             group=self._held(state, members, epochs, window),
-            cost=(self.cost.time_power, self.cost.space_power, self.cost.area),
+            cost=(
+                self.cost.time_power,
+                self.cost.space_power,
+                self.cost.area,
+                round(self.longer * self.epoch_steps),
+            ),
+            again=None if may_leave or window == 0 else self._still(state, members, window),
         )
         alone = near.alone(self.price * self.epoch_steps) if may_leave else None
         return choose_carriers(near, k=self.k, alone=alone)
+
+    def _still(self, state: KteState, members, window: int) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of the window before that may go on: both are inactive in the newest epoch. By position."""
+        k1 = self.k - 1
+        rank = np.full(state.samples.users + 1, -1, np.int64)
+        rank[members] = np.arange(len(members))
+        carried = rank[state.carries[members, (window - 1) * k1 : window * k1]]  # -1 stays -1
+        carrier, column = np.nonzero(carried >= 0)
+        return carrier, carried[carrier, column]
 
     def _held(self, state: KteState, members, epochs, window: int) -> np.ndarray:
         """int64 [members, epochs, ...]: whom each record holds already, itself first; -1 ends the list."""

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from shoal.anonymise.carriers import choose_carriers
+from shoal.anonymise.edges import NearPairs
+from shoal.anonymise.epochs import EpochSamples
 from shoal.anonymise.kte import Kte
 from shoal.attacks.tracker.evidence import verify_arrays
 from shoal.errors import PlanError
@@ -61,19 +64,44 @@ def test_pairs_are_not_used_twice_while_there_are_others():
     anonymiser = Kte(k=2, tau_steps=6, epoch_steps=6)
     state = anonymiser.begin(samples)
     list(anonymiser.windows(state))
-    for carried in state.carries:
-        met = carried[carried >= 0]
-        assert len(set(met.tolist())) == len(met)
+    went_on = 0
+    for me, carried in enumerate(state.carries):
+        for window, other in enumerate(carried.tolist()):
+            earlier = np.flatnonzero(carried[:window] == other) if other >= 0 else []
+            if len(earlier):  # a pair may only go on, where it hides nothing that it did not hide before
+                went_on += 1
+                assert (carried[earlier[0] : window] == other).all()
+                assert not state.retained[window + state.n, [me, other]].any()
+    assert went_on
     assert state.reused == 0
 
 
-def test_few_people_meet_again_rather_than_stay_unprotected():
-    samples = population(2, 4, 60, 0.5, places=1)
+def test_few_people_run_out_of_partners_and_are_suppressed():
+    samples = population(2, 4, 90, 0.9, places=1)
     anonymiser = Kte(k=2, tau_steps=6, epoch_steps=6)
     state = anonymiser.begin(samples)
     list(anonymiser.windows(state))
-    assert state.reused > 0
+    assert state.retained[0].all()
+    assert not state.retained[-1].any()
     assert verified(samples, anonymiser.merge(state), 2, 6).passed
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_who_has_met_everybody_meets_again(k):
+    """The past cannot be switched off any more: then pairs recur, and are counted."""
+    samples = LatticeSamples.of([0, 1, 2, 3], [0, 1, 2, 3], [5] * 4, [5] * 4, users=4, steps=6)
+    members = np.arange(4)
+    near = NearPairs(
+        samples=EpochSamples.of(samples, 6),
+        members=members,
+        epochs=np.array([0]),
+        used=np.tile(np.arange(4, dtype=np.int32), (4, 1)),
+        group=members[:, None, None].copy(),
+        cost=(1.0, 1.0, False, 0),
+    )
+    chosen = choose_carriers(near, k=k, alone=None)
+    assert chosen.reused == 4 * (k - 1)
+    assert all(len(set(row)) == k - 1 and me not in row for me, row in enumerate(chosen.carries.tolist()))
 
 
 def test_carrying_is_regular():

@@ -78,13 +78,14 @@ def make_city(preset: CityPreset, seed: int, zones: Zones | None = None, sites: 
         plane = Plane(lon=preset.lon, lat=preset.lat)
         outline = _outline(preset, rng)
         hubs = _hubs(preset, outline, rng)
-        polygons = _partition(outline, _scatter(outline, hubs, preset.zones, 3, rng), plane)
+        points = _scatter(outline, hubs, preset.zones, 3, preset.built_up, rng)
+        polygons = _partition(outline, points, plane)
         zone_ids = np.array([f"Z{i:04d}" for i in range(len(polygons))])
         zone_names = np.array([f"Zone {i}" for i in range(len(polygons))])
     if sites is not None:
         site_ids, xy = _given_sites(sites, plane)
     else:
-        xy = _scatter(outline, hubs, preset.sites, 1, rng)
+        xy = _scatter(outline, hubs, preset.sites, 1, preset.built_up, rng)
         site_ids = np.array([f"S{i:04d}" for i in range(len(xy))])
     return _finish(plane, outline, hubs, site_ids, xy, (zone_ids, zone_names, polygons))
 
@@ -151,11 +152,11 @@ def _uniform_inside(shape, n: int, rng) -> np.ndarray:
     return found[:n]
 
 
-def _scatter(outline, hubs, n: int, rounds: int, rng) -> np.ndarray:
+def _scatter(outline, hubs, n: int, rounds: int, built_up: float, rng) -> np.ndarray:
     """n points, denser near the hubs, evened out by some rounds of Lloyd's algorithm."""
     radius = np.sqrt(outline.area / np.pi)
-    cloud = _uniform_inside(outline, 60 * n + 2000, rng)
-    density = 0.25 + nearness(cloud, hubs, 0.45 * radius)
+    cloud = _uniform_inside(outline, int((60 * n + 2000) / built_up**2), rng)
+    density = 0.25 * built_up**2 + nearness(cloud, hubs, 0.45 * radius * built_up)
     cloud = cloud[rng.random(len(cloud)) < density / density.max()]
     points = cloud[rng.choice(len(cloud), size=n, replace=False)]
     for _ in range(rounds):

@@ -55,10 +55,11 @@ def make_ground(city: City, preset: CityPreset, seed: int) -> Ground:
     """Attraction of every site for every purpose, by the characters of its surroundings."""
     rng = np.random.default_rng([seed, 2])
     n, radius = len(city.xy), city.radius_m
+    reach_m = radius * preset.built_up  # of a hub
     hubs, bars = city.hubs, city.hubs.copy()
-    bars[:, :2] += rng.normal(0, 0.28 * radius, size=(len(bars), 2))  # night life is beside business
-    business = nearness(city.xy, hubs, 0.28 * radius)
-    lively = nearness(city.xy, bars, 0.16 * radius)
+    bars[:, :2] += rng.normal(0, 0.28 * reach_m, size=(len(bars), 2))  # night life is beside business
+    business = nearness(city.xy, hubs, 0.28 * reach_m)
+    lively = nearness(city.xy, bars, 0.16 * reach_m)
     own = rng.lognormal(0, preset.site_skew, size=(5, n))
     home = (0.35 + 1 / (0.6 + business)) * own[0]
     crowds = _crowds(preset, lively + 0.2, rng)

@@ -29,6 +29,7 @@ class CityPreset:
     stretch: float = 1.25  # long axis against short axis
     centres: int = 3  # business and night-life hubs
     wobble: float = 0.06  # how ragged the outline is
+    built_up: float = 1.0  # scales how far the city reaches from its hubs; below 1 the rest is open country
     # people
     employed: float = 0.62
     explore: float = 0.25  # share of leisure visits made to a place outside the usual anchors
@@ -71,6 +72,8 @@ class CityPreset:
             raise PlanError("simulate-start", f"the window must start on a Monday; got {self.start}.")
         if not self.visits_mean > 1 or not self.visits_sd > 0 or self.area_km2 <= 0:
             raise PlanError("simulate-range", "visits_mean must be above 1, visits_sd and area_km2 above 0.")
+        if not 0.05 <= self.built_up <= 1:
+            raise PlanError("simulate-range", f"built_up must be from 0.05 to 1; got {self.built_up}.")
         if not (0 <= self.events_wander <= 1 and 0 <= self.samples_wander <= 1):
             raise PlanError("simulate-range", "events_wander and samples_wander must be from 0 to 1.")
         unknown = [kind for kind in self.what if kind not in KINDS]
@@ -135,6 +138,8 @@ PRESETS: dict[str, CityPreset] = {
             what=("samples",),
             stretch=1.6,
             centres=4,
+            built_up=0.35,  # a fifth of the district of Abidjan is city
+            site_skew=1.0,  # loads of base stations are log-normal, with a spread of one and more
         ),
         CityPreset(
             name="tfl",
