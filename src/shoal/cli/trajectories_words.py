@@ -71,13 +71,22 @@ def in_words(prepared: PreparedTrajectories, result: TrajectoryResult) -> list[s
         f"checked, {verified['violations']:,} violations.",
         f"{figures['users']:,} records, {utility['samples']:,} samples in {utility['boxes']:,} boxes; "
         f"{utility['suppressed_share']:.2%} of the samples suppressed.",
-        f"A box spans {space['q1'] / 1000:.1f} / {space['median'] / 1000:.1f} / {space['q3'] / 1000:.1f} km "
-        f"(width + height) and {time['q1']:.0f} / {time['median']:.0f} / {time['q3']:.0f} min (quartiles).",
+        *_spans(space, time),
         *_repeated(figures),
         *_learned(figures["measured"], plan.k),
         "No composition, no protection beyond the stated tracker.",
         "",
     ]
+
+
+def _spans(space: dict[str, float | None], time: dict[str, float | None]) -> list[str]:
+    across = [space[name] for name in ("q1", "median", "q3")]
+    lasting = [time[name] for name in ("q1", "median", "q3")]
+    if None in across:
+        return ["Nothing could be kept: no records are alike enough. Longer epochs or a lower k may help."]
+    km = " / ".join(f"{value / 1000:.1f}" for value in across if value is not None)
+    minutes = " / ".join(f"{value:.0f}" for value in lasting if value is not None)
+    return [f"A box spans {km} km (width + height) and {minutes} min (quartiles)."]
 
 
 def _repeated(figures: dict[str, Any]) -> list[str]:

@@ -28,9 +28,14 @@ from shoal.errors import GuaranteeError, OutputError, ShoalError
 from shoal.flows.owner_folder import open_owner_folder
 from shoal.flows.progress import Progress, Silent
 from shoal.flows.trajectories_manifest import trajectories_manifest, trajectories_readme
-from shoal.flows.trajectories_owner import keep_verification, moved_key, write_trajectory_report
+from shoal.flows.trajectories_owner import (
+    keep_verification,
+    moved_key,
+    report_of,
+    write_trajectory_report,
+)
 from shoal.flows.trajectories_plan import TrajectoryPlan
-from shoal.flows.trajectories_resume import decide, forget
+from shoal.flows.trajectories_resume import decide, forget, kept_folder
 from shoal.flows.trajectories_source import (
     OpenSamples,
     TrajectorySource,
@@ -42,7 +47,7 @@ from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import OsNoise
 from shoal.release.folder import Committed, ReleaseRequest, preflight, release
 from shoal.release.manifest import Manifest
-from shoal.release.trajectory_files import KEY, write_key, write_records
+from shoal.release.trajectory_files import KEY, RECORDS, find_key, write_key, write_records
 from shoal.release.verify import sha256_file
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
@@ -123,6 +128,7 @@ def run_trajectories(
     making = TrajectoryBuild(prepared, owner, tell)
     preflight(ledger, request)
     made = release(ledger, request, making)
+    forget(kept_folder(owner, request.key))
     if made.reused:
         return _stored(made, owner)
     try:
@@ -162,8 +168,8 @@ class TrajectoryBuild:
         plan, opened, tell = self.prepared.plan, self.prepared.opened, self.tell
         report = check_trajectories(opened, tell)
         self.read = read_samples(opened, tell, report.rows)
-        keeping = self.owner / f".trajectories-{self.prepared.key()[:12]}"
-        self.boxes = anonymise(self.prepared.anonymiser, self.read.samples, plan.block_users, keeping, tell)
+        kept = kept_folder(self.owner, self.prepared.key())
+        self.boxes = anonymise(self.prepared.anonymiser, self.read.samples, plan.block_users, kept, tell)
         self.verified = verify(self.read.samples, self.boxes, self.prepared.anonymiser, tell)
         keep_verification(self.owner, self.verified, self.read)
         if not self.passed and not plan.keep_unsafe:
@@ -179,8 +185,8 @@ class TrajectoryBuild:
         manifest = trajectories_manifest(self.prepared, self.boxes.records, verified=self.passed)
         (folder / "README.md").write_text(trajectories_readme(manifest), "utf-8")
         moved_key(self.owner / KEY)
-        write_key(self.owner / KEY, self.read.names, self.ids)
-        forget(keeping)
+        digest = sha256_file(folder / RECORDS)
+        write_key(self.owner / KEY, self.read.names, self.ids, records_sha256=digest)
         return manifest
 
     def report(self, made: Committed, ledger: Ledger) -> tuple[Path, dict[str, Any]]:
@@ -272,12 +278,11 @@ def _of_users(samples: LatticeSamples, first: int, last: int) -> LatticeSamples:
 
 def _stored(made: Committed, owner: Path) -> TrajectoryResult:
     """The release that was made before under the same key."""
-    report, key = owner / "report.html", owner / KEY
     manifest = Manifest.from_json((made.path / "manifest.json").read_text("utf-8"))
     return TrajectoryResult(
         release=made.path,
-        report=report if report.is_file() else None,
-        record_key=key if key.is_file() else None,
+        report=report_of(owner, made.manifest_sha256),
+        record_key=find_key(owner, sha256_file(made.path / RECORDS)),
         reused=True,
         verified=bool(manifest.guarantee.get("verified")),
         figures={},

@@ -22,7 +22,7 @@ from shoal.flows.attack_source import note_look
 from shoal.flows.progress import Progress, Silent
 from shoal.flows.trajectories_methods import METHODS, Method, Setting
 from shoal.metrics.trajectories import covering_boxes, granularity, suppressed_share
-from shoal.metrics.trajectory_density import density_error
+from shoal.metrics.trajectory_density import density_or_nan
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
@@ -152,7 +152,7 @@ def _utility(samples: LatticeSamples, boxes: Boxes, lattice: Lattice) -> dict[st
     spans = granularity(
         samples, boxes, minutes=lattice.minutes, metres=lattice.metres, covering=covering
     ).per_sample
-    error = density_error(samples, boxes)
+    error = density_or_nan(samples, boxes)
     return {
         "records": len(np.unique(boxes.record)),
         "boxes": boxes.count,

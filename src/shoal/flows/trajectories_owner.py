@@ -44,6 +44,16 @@ def moved_key(path: Path) -> None:
         path.rename(path.with_name(f"record_key-{sha256_file(path)[:8]}.parquet"))
 
 
+def report_of(owner: Path, manifest_sha256: str) -> Path | None:
+    """report.html, where it is the one of that release: another run may have replaced it."""
+    try:
+        told = json.loads((owner / "utility.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    report = owner / "report.html"
+    return report if told.get("manifest_sha256") == manifest_sha256 and report.is_file() else None
+
+
 def write_trajectory_report(
     owner: Path,
     prepared: PreparedTrajectories,
@@ -93,7 +103,7 @@ def write_trajectory_report(
         unicity=unicity,
         maps=maps,
         picture=picture,
-        notices=prepared.notes(),
+        notices=[*prepared.notes(), *_wide(utility)],
         public=json.loads((made.path / "manifest.json").read_text("utf-8"))["public"],
     )
     report = trajectory_report(owner / "report.html", facts)
@@ -101,6 +111,12 @@ def write_trajectory_report(
     figures |= {"users": read.samples.users, "rows": read.rows, "repeated": read.rows - read.samples.count}
     write_private(owner / "utility.json", {"manifest_sha256": made.manifest_sha256, **figures})
     return report, figures
+
+
+def _wide(utility: TrajectoryUtility) -> list[str]:
+    if not utility.samples or not np.isnan(utility.density.relative_error):
+        return []
+    return ["The samples span too wide an area for densities: check for points far away."]
 
 
 def measure_release(read: OpenSamples, boxes: Boxes, anonymiser, tell: Progress) -> dict[str, Any]:
@@ -144,7 +160,17 @@ def figures_of(
 ) -> dict[str, Any]:
     """All that is printed, as plain numbers."""
     verdict = {name: value for name, value in verified.to_plain().items() if "examples" not in name}
-    return {"utility": utility.to_plain(), "verified": verdict, "measured": measured, "unicity": unicity}
+    told = {"utility": utility.to_plain(), "verified": verdict, "measured": measured, "unicity": unicity}
+    return without_nan(told)
+
+
+def without_nan(told: Any) -> Any:
+    """JSON has no word for a figure that does not exist: null."""
+    if isinstance(told, dict):
+        return {name: without_nan(value) for name, value in told.items()}
+    if isinstance(told, list | tuple):
+        return [without_nan(value) for value in told]
+    return None if isinstance(told, float) and not np.isfinite(told) else told
 
 
 def write_private(path: Path, told: dict[str, Any]) -> Path:

@@ -35,9 +35,7 @@ class StretchPlan:
 class PlacesPlan:
     """The lattice of places, and the sites where records name sites instead of coordinates."""
 
-    origin: tuple[float, float] | None = (
-        None  # lon, lat (x, y in metres where planar), south-west of the area
-    )
+    origin: tuple[float, float] | None = None  # lon, lat; x, y in metres where planar
     cell_m: float = 100.0
     sites: str | None = None
     site_id: str | None = None
@@ -105,9 +103,16 @@ class TrajectoryPlan:
                 "Pass --origin LON,LAT (X,Y for planar metres), a round place south-west of the area.",
             )
         first, last = self._edges_us()
+        if (last - first) % (self.step_minutes * 60_000_000):
+            raise PlanError(
+                "lattice-steps",
+                f"the window must be whole steps; it lasts {(last - first) // 60_000_000} minutes, a step "
+                f"{self.step_minutes}.",
+                "Pass a --step-minutes that divides it, as 1, 5 or 10.",
+            )
         return Lattice(
             start=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=first),
-            steps=-(-(last - first) // (self.step_minutes * 60_000_000)),
+            steps=(last - first) // (self.step_minutes * 60_000_000),
             origin=(float(self.space.origin[0]), float(self.space.origin[1])),
             planar=planar,
             minutes=self.step_minutes,

@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +42,11 @@ def decide(
             _save(state, folder, kept, anonymiser.k)
             kept = state.done
         yield state
+
+
+def kept_folder(owner: Path, key: str) -> Path:
+    """Where the run of that key keeps what it has decided."""
+    return owner / f".trajectories-{key[:12]}"
 
 
 def forget(folder: Path) -> None:
@@ -86,13 +93,15 @@ def _load(state: KteState, folder: Path, k: int) -> None:
     """Files in order while each begins where the last ended; from a damaged one on, all is done again."""
     for path in sorted(folder.glob("[0-9]*.npz")):
         try:
-            with np.load(path) as held:
+            with np.load(path) as held:  # every member has a checksum
                 first, done = int(held["first"]), int(path.stem)
                 carries, retained, reused = held["carries"], held["retained"], int(held["reused"])
-        except (OSError, ValueError, KeyError, EOFError):
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
             break
-        epochs = slice(0 if first == 0 else first + state.n, done + state.n)
-        if first != state.done or carries.shape != (state.samples.users, (done - first) * (k - 1)):
+        users, epochs = state.samples.users, slice(0 if first == 0 else first + state.n, done + state.n)
+        fits = first == state.done and first < done <= state.windows
+        fits = fits and carries.shape == (users, (done - first) * (k - 1))
+        if not fits or retained.shape != (epochs.stop - epochs.start, users):
             break
         state.carries[:, first * (k - 1) : done * (k - 1)] = carries
         state.retained[epochs] = retained

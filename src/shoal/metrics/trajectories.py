@@ -24,7 +24,7 @@ import numpy as np
 from numba import njit
 
 from shoal.errors import PlanError
-from shoal.metrics.trajectory_density import HOURS, DensityError, density_error
+from shoal.metrics.trajectory_density import HOURS, DensityError, density_or_nan
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
 OFFSET_EVERY_MIN = 15  # clocks change on a quarter of an hour everywhere
@@ -139,7 +139,7 @@ def trajectory_utility(
         by_hour=by_hour,
         by_day=by_day,
         first_day=clock.first_day,
-        density=density_error(samples, boxes),
+        density=density_or_nan(samples, boxes),
     )
 
 

@@ -122,6 +122,20 @@ def density_error(
     )
 
 
+def density_or_nan(samples: LatticeSamples, boxes: Boxes) -> DensityError:
+    """The same; NaN where a few points far away make the area too wide: a report goes on without."""
+    if _cells(CoarseGrid.around(samples)) <= MOST_CELLS:
+        return density_error(samples, boxes)
+    nan = float("nan")
+    return DensityError(
+        relative_error=nan,
+        total_variation=nan,
+        total_ratio=nan,
+        cell_cells=CELL_CELLS,
+        slot_steps=SLOT_STEPS,
+    )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HourlyMaps:
     """Mean people per cell and slot by hour of day: float64 [24, columns, rows], raw and from boxes."""
@@ -165,8 +179,12 @@ def _both(samples: LatticeSamples, boxes: Boxes, grid: CoarseGrid) -> tuple[np.n
         return raw.result(), released.result()
 
 
+def _cells(grid: CoarseGrid) -> int:
+    return grid.columns * grid.rows
+
+
 def _check_area(grid: CoarseGrid) -> None:
-    cells = grid.columns * grid.rows
+    cells = _cells(grid)
     if cells > MOST_CELLS:
         raise PlanError(
             "metric-area",

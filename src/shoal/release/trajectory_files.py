@@ -14,6 +14,7 @@ from shoal.stages.trajectories import Boxes
 
 RECORDS = "records.parquet"
 KEY = "record_key.parquet"
+OF_RECORDS = "records_sha256"  # in a key's metadata: whose key it is
 FILES = {
     RECORDS: {
         "record": "number of the record, drawn at random; one per user",
@@ -37,19 +38,32 @@ def write_records(folder: Path, boxes: Boxes, ids: np.ndarray) -> None:
     pq.write_table(pa.table(columns), folder / RECORDS, compression="zstd")
 
 
-def write_key(path: Path, names: pa.Array, ids: np.ndarray) -> Path:
-    """record_key.parquet, readable by its owner alone: whose record is whose."""
+def write_key(path: Path, names: pa.Array, ids: np.ndarray, *, records_sha256: str) -> Path:
+    """record_key.parquet, readable by its owner alone: whose record is whose in the records of that hash."""
+    table = pa.table({"user": names, "record": pa.array(ids)}, metadata={OF_RECORDS: records_sha256})
     try:
         draft = path.with_name(f".{path.name}.draft")
         draft.unlink(missing_ok=True)
         with open(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            pq.write_table(pa.table({"user": names, "record": pa.array(ids)}), file)
+            pq.write_table(table, file)
             file.flush()
             os.fsync(file.fileno())
         draft.rename(path)
     except OSError as error:
         raise unwritable(path.parent, error) from error
     return path
+
+
+def find_key(folder: Path, records_sha256: str) -> Path | None:
+    """The key in `folder` that belongs to the records of that hash."""
+    for path in sorted(folder.glob("record_key*.parquet")):
+        try:
+            said = pq.read_schema(path).metadata or {}
+        except (OSError, pa.ArrowException):
+            continue
+        if said.get(OF_RECORDS.encode(), b"").decode() == records_sha256:
+            return path
+    return None
 
 
 def read_records(folder: Path) -> dict[str, np.ndarray]:
