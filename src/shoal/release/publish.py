@@ -56,6 +56,12 @@ def sound_manifest(checked: Checked) -> Manifest:
 
 
 def _check_recorded(ledger: Ledger, manifest: Manifest, manifest_sha256: str) -> None:
+    if manifest.guarantee.get("verified", True) is not True:
+        raise GuaranteeError(
+            "unsafe-release",
+            "the verifier refuted the promise of this release when it was made: it promises nothing.",
+            "Release again without --keep-unsafe; nothing unsafe is written then.",
+        )
     if manifest.reproducible:
         raise LedgerError(
             "seeded-release", f"this release is {SEEDED_NOTE}.", "Release again without a seed."
