@@ -64,6 +64,21 @@ OPTIONS = (
     ),
 )
 
+SITE_OPTIONS = (
+    click.option("--sites", help="Places of sites, where records name sites: CSV with site, lon, lat."),
+    click.option("--site-id", help="Column with the sites' ids."),
+    click.option("--site-lon", help="Column with the sites' longitudes."),
+    click.option("--site-lat", help="Column with the sites' latitudes."),
+    click.option("--sites-crs", help="`planar` where sites are in metres."),
+)
+
+
+def site_options(command: Callable) -> Callable:
+    """Decorator: where the sites are that records name; the values keep their names."""
+    for option in reversed(SITE_OPTIONS):
+        command = option(command)
+    return command
+
 
 def source_from_options(said: SourcePlan) -> EventSource:
     """Open the source that was described."""

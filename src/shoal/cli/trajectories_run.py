@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from shoal.cli.progress import Bars
-from shoal.cli.source_options import source_options
+from shoal.cli.source_options import SITE_OPTIONS, source_options
 from shoal.events.schema import SourcePlan
-
-if TYPE_CHECKING:
-    pass
 
 SPACE = ("origin", "cell_m", "sites", "site_id", "site_lon", "site_lat", "sites_crs")
 WINDOW = ("start", "end")
@@ -59,11 +56,7 @@ def plan_options(command: Any) -> Any:
         ),
         click.option("--cell-m", type=float, help="Side of a lattice cell in metres.  [default: 100]"),
         click.option("--step-minutes", type=int, help="Step of the lattice in time.  [default: 1]"),
-        click.option("--sites", help="Places of sites, where records name sites: CSV with site, lon, lat."),
-        click.option("--site-id", help="Column with the sites' ids."),
-        click.option("--site-lon", help="Column with the sites' longitudes."),
-        click.option("--site-lat", help="Column with the sites' latitudes."),
-        click.option("--sites-crs", help="`planar` where sites are in metres."),
+        *SITE_OPTIONS,
     )
     for option in reversed(options):
         command = option(command)

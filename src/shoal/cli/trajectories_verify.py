@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from shoal.cli.progress import Bars
-from shoal.cli.source_options import source_options
+from shoal.cli.source_options import site_options, source_options
 from shoal.events.schema import SourcePlan
 
 if TYPE_CHECKING:
     from shoal.flows.trajectories_verify import TrajectoryVerdict
+
+SITES = ("sites", "site_id", "site_lon", "site_lat", "sites_crs")
 
 EXAMPLE = """\b
 Examples:
@@ -28,6 +30,7 @@ Examples:
 @click.option("--key", required=True, type=click.Path(path_type=Path), help="The owner's record_key.parquet.")
 @click.option("--k", type=int, help="Check this k; else the manifest's.")
 @click.option("--tau-minutes", type=int, help="Check this length of windows; else the manifest's.")
+@site_options
 @click.option(
     "--windows",
     type=click.IntRange(min=0),
@@ -59,6 +62,7 @@ def verify(
             k=asked["k"],
             tau_minutes=asked["tau_minutes"],
             source=settings,
+            sites={name: asked[name] for name in SITES if asked[name] is not None},
             windows=asked["windows"],
             seed=asked["seed"],
             progress=bars,

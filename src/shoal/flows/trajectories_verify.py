@@ -5,6 +5,7 @@ Its result names people and places: for the owner's eyes only. Nothing is spent 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,8 @@ from shoal.events.readers import scan
 from shoal.events.schema import EventSource
 from shoal.events.source import open_source
 from shoal.flows.progress import Progress, Silent
+from shoal.space.projection import LONLAT
+from shoal.space.sites import Sites, named_sites
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,13 +102,15 @@ def verify_trajectories(
     k: int | None = None,
     tau_minutes: int | None = None,
     source: Mapping[str, Any] | None = None,
+    sites: Mapping[str, str] | None = None,
     windows: int = WINDOWS,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TrajectoryVerdict:
     """Read all three and check every user and every start; `windows` 0 leaves out the measured figures.
 
-    k and tau are the manifest's unless given; `source` holds options of open_source.
+    k and tau are the manifest's unless given; `source` holds options of open_source, `sites` where records
+    name sites: `sites` the file, and as a plan says them site_id, site_lon, site_lat, sites_crs.
     """
     tell = progress or Silent()
     folder = Path(release_folder)
@@ -116,7 +121,8 @@ def verify_trajectories(
     key = read_key_file(Path(key_path), said=claim.records)
     check_claim(asked_k, tau, key.size, claim.steps)
     opened = open_source(raw_paths, **(source or {}))
-    samples, strangers = read_samples(opened, claim, key, tell)
+    placed_by = open_sites(folder, **sites) if sites else None
+    samples, strangers = read_samples(opened, claim, key, tell, placed_by)
     tell.stage("read boxes")
     columns = read_boxes(folder, key)
     tables = keyed_tables(samples, columns, key, steps=claim.steps, strangers=strangers)
@@ -141,24 +147,37 @@ def verify_trajectories(
     )
 
 
-def read_samples(source: EventSource, claim: Claim, key: Key, tell: Progress) -> tuple[list[np.ndarray], int]:
-    """int32 columns user (row of the key), t, x, y of the window; and how many users are not in the key."""
-    if source.shape.has_sites or source.planar != claim.planar:
-        place = "x and y" if claim.planar else "longitude and latitude"
+def open_sites(folder: Path, sites: str | None = None, **named: str) -> Sites:
+    """The sites that records name; the release says which they were."""
+    if sites is None:
+        raise PlanError("sites-missing", "columns of sites are named, but no file.", "Pass --sites FILE.")
+    found = named_sites(sites, **named)
+    said = json.loads((folder / "manifest.json").read_text("utf-8"))["public"].get("sites")
+    if isinstance(said, dict) and said.get("sha256") != found.digest():
         raise PlanError(
-            "verify-places", f"RAW must have {place}, as the release's lattice.", "Pass --column ROLE=NAME."
+            "verify-sites", "the release was made with other sites.", "Pass the same --sites and columns."
         )
+    return found
+
+
+def read_samples(
+    source: EventSource, claim: Claim, key: Key, tell: Progress, sites: Sites | None = None
+) -> tuple[list[np.ndarray], int]:
+    """int32 columns user (row of the key), t, x, y of the window; and how many users are not in the key."""
+    if not source.shape.has_sites:
+        sites = None
+    _check_places(source, claim, sites)
     known = _users_as(source, key)
     lookup = pc.SetLookupOptions(value_set=known)
     strangers: set[Any] = set()
     parts: list[list[np.ndarray]] = [[], [], [], []]
     tell.stage("read samples")
-    for batch in scan(source, window_us=claim.window_us):
+    for batch in scan(source, sites=None if sites is None else sites.ids, window_us=claim.window_us):
         rows = pc.call_function("index_in", [batch["user"].cast(known.type)], lookup)
         if rows.null_count:
             strangers.update(batch["user"].filter(rows.is_null()).unique().to_pylist())
         inside = rows.is_valid().to_numpy(zero_copy_only=False)
-        placed = claim.snap(*(batch[name].to_numpy() for name in ("time_us", "x", "y")))
+        placed = claim.snap(batch["time_us"].to_numpy(), *_points(batch, sites))
         user = rows.fill_null(-1).to_numpy()
         for part, column in zip(parts, (user, *placed), strict=True):
             part.append(column[inside])
@@ -167,6 +186,27 @@ def read_samples(source: EventSource, claim: Claim, key: Key, tell: Progress) ->
         columns.append(np.concatenate(part) if part else np.empty(0, np.int32))
         part.clear()
     return columns, len(strangers)
+
+
+def _check_places(source: EventSource, claim: Claim, sites: Sites | None) -> None:
+    if source.shape.has_sites and sites is None:
+        raise PlanError("sites-missing", "RAW names sites; their places are not known.", "Pass --sites FILE.")
+    planar = source.planar if sites is None else sites.crs is None
+    if planar != claim.planar or (sites is not None and sites.crs not in (None, LONLAT)):
+        place = "x and y" if claim.planar else "longitude and latitude"
+        what = "RAW" if sites is None else "sites"
+        raise PlanError(
+            "verify-places",
+            f"{what} must have {place}, as the release's lattice.",
+            "Pass --column ROLE=NAME." if sites is None else "Check --sites and --sites-crs.",
+        )
+
+
+def _points(batch: pa.RecordBatch, sites: Sites | None) -> tuple[np.ndarray, np.ndarray]:
+    if sites is None:
+        return batch["x"].to_numpy(), batch["y"].to_numpy()
+    site = batch["site"].to_numpy()
+    return sites.x[site], sites.y[site]
 
 
 def _users_as(source: EventSource, key: Key) -> pa.Array:
