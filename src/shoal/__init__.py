@@ -7,6 +7,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shoal.anonymise.kmerge import k_merge
     from shoal.errors import ShoalError
     from shoal.events.checks import check_rows
     from shoal.events.simulate import preset_named, simulate_city
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from shoal.flows.density import run_density
     from shoal.flows.plan import DensityPlan, read_plan
     from shoal.flows.prepare import prepare_density
+    from shoal.flows.trajectories import prepare_trajectories, run_trajectories
+    from shoal.flows.trajectories_plan import TrajectoryPlan
+    from shoal.flows.trajectories_verify import verify_trajectories
     from shoal.privacy.ledger import open_ledger
     from shoal.release.publish import publish
     from shoal.release.verify import check_release
@@ -29,12 +33,15 @@ _ROOMS = {
     "Clock": "space.clock",
     "DensityPlan": "flows.plan",
     "ShoalError": "errors",
+    "TrajectoryPlan": "flows.trajectories_plan",
     "TripRule": "events.trips",
     "check_release": "release.verify",
     "check_rows": "events.checks",
+    "k_merge": "anonymise.kmerge",
     "open_ledger": "privacy.ledger",
     "open_source": "events.source",
     "prepare_density": "flows.prepare",
+    "prepare_trajectories": "flows.trajectories",
     "preset_named": "events.simulate",
     "publish": "release.publish",
     "read_plan": "flows.plan",
@@ -42,7 +49,9 @@ _ROOMS = {
     "read_trips": "events.trip_reader",
     "read_zones": "space.zones",
     "run_density": "flows.density",
+    "run_trajectories": "flows.trajectories",
     "simulate_city": "events.simulate",
+    "verify_trajectories": "flows.trajectories_verify",
 }
 
 __all__ = [  # noqa: RUF022
@@ -50,6 +59,11 @@ __all__ = [  # noqa: RUF022
     "read_plan",
     "prepare_density",
     "run_density",
+    "TrajectoryPlan",
+    "prepare_trajectories",
+    "run_trajectories",
+    "verify_trajectories",
+    "k_merge",
     "open_ledger",
     "publish",
     "check_release",
