@@ -103,6 +103,7 @@ def write_trajectory_report(
         unicity=unicity,
         maps=maps,
         picture=picture,
+        runs=runs_so_far(owner, run_row(prepared, utility, verified)),
         notices=[*prepared.notes(), *_wide(utility)],
         public=json.loads((made.path / "manifest.json").read_text("utf-8"))["public"],
     )
@@ -111,6 +112,37 @@ def write_trajectory_report(
     figures |= {"users": read.samples.users, "rows": read.rows, "repeated": read.rows - read.samples.count}
     write_private(owner / "utility.json", {"manifest_sha256": made.manifest_sha256, **figures})
     return report, figures
+
+
+def run_row(prepared: PreparedTrajectories, utility: TrajectoryUtility, verified: Verified) -> dict[str, Any]:
+    """This run as a point of the picture against tau."""
+    plan, box = prepared.plan, utility.granularity.per_box
+    tau, epoch = plan.minutes()
+    row: dict[str, Any] = {
+        "data": f"{plan.population}, k = {plan.k}",
+        "users": verified.users,
+        "k": plan.k,
+        "tau_min": tau,
+        "epoch_min": epoch,
+        "violations": verified.violations,
+        "suppressed": utility.suppressed_share,
+    }
+    for name, spread in (("space_m", box.space_m), ("time_min", box.time_min)):
+        row |= {f"{which}_{name}": getattr(spread, which) for which in ("q1", "median", "q3")}
+    return row
+
+
+def runs_so_far(owner: Path, row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Runs with this owner's folder, kept in runs.json; one that was repeated counts once."""
+    path = owner / "runs.json"
+    try:
+        earlier = json.loads(path.read_text("utf-8"))["runs"]
+    except (OSError, ValueError, KeyError, TypeError):
+        earlier = []
+    one = ("data", "users", "tau_min", "epoch_min")
+    runs = [run for run in earlier if any(run.get(name) != row[name] for name in one)] + [row]
+    write_private(path, {"runs": runs})
+    return runs
 
 
 def _wide(utility: TrajectoryUtility) -> list[str]:
