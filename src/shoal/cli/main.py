@@ -79,9 +79,9 @@ def shoal() -> None:
 def main() -> None:
     """Run the command; an error is one message on standard error and an exit code, never a traceback."""
     try:
-        shoal.main(standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
+        code = shoal.main(standalone_mode=False)
+        if isinstance(code, int) and code:  # a command that said context.exit(code): click hands it back
+            sys.exit(code)
     except click.Abort:
         _fail("stopped: nothing more was done.", 130)
     except click.ClickException as error:

@@ -43,9 +43,11 @@ def print_dry_run(prepared: PreparedTrajectories, as_json: bool) -> None:
 def print_result(prepared: PreparedTrajectories, result: TrajectoryResult, as_json: bool) -> None:
     """Where things lie, what it cost, what a tracker learns."""
     if as_json:
-        paths = {name: str(getattr(result, name)) for name in ("release", "report", "record_key")}
-        told = {**paths, "reused": result.reused, "verified": result.verified, **result.figures}
-        click.echo(json.dumps(told, indent=2))
+        paths = {name: getattr(result, name) for name in ("release", "report", "record_key")}
+        told = {name: None if path is None else str(path) for name, path in paths.items()}
+        figures = {**result.figures, "verification": result.figures.get("verified")}
+        told |= {**figures, "reused": result.reused, "verified": result.verified}
+        click.echo(json.dumps(told, indent=2, allow_nan=False))
         return
     if result.reused:
         click.echo("This very release was made before; nothing was done again.")
