@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -64,6 +65,52 @@ class Town:
         return ["density", "run", str(self.source), *named]
 
 
+class Walks:
+    """Samples of people who walk between a few spots for a day in Paris, and how to run a release of them."""
+
+    start = Town.start
+    minute = 60_000_000
+
+    def __init__(self, folder, users=60, hours=24, seed=1):
+        self.folder, self.users, self.hours = folder, users, hours
+        self.source = folder / "samples.parquet"
+        rng = np.random.default_rng(seed)
+        count = users * hours
+        spots = np.array([[2.31, 48.81], [2.35, 48.84], [2.36, 48.80], [2.40, 48.86]])
+        self.user = rng.integers(1, users + 1, count)
+        self.time = self.start + rng.integers(0, hours * 3600, count) * 1_000_000
+        at = spots[(self.user + (self.time - self.start) // (6 * 60 * self.minute)) % len(spots)]
+        self.lon, self.lat = (at + rng.uniform(0, 0.01, (count, 2))).T
+        self.write()
+        self.flags = {
+            "--start": "2026-03-02",
+            "--end": "2026-03-03" if hours == 24 else f"2026-03-02T{hours:02d}:00",
+            "--time-zone": "Europe/Paris",
+            "--origin": "2.3,48.8",
+            "--population": "town",
+            "--out": folder / "release",
+            "--owner": folder / "owner",
+        }
+
+    def write(self, **changed):
+        """The samples as Parquet, some columns changed."""
+        time = pa.array(self.time, pa.timestamp("us", "UTC"))
+        columns = {"user": self.user, "time": time, "lon": self.lon, "lat": self.lat, **changed}
+        pq.write_table(pa.table(columns), self.source)
+
+    def arguments(self, *more):
+        """Of a run, with flags of more over its own."""
+        named = [
+            str(part) for flag, value in self.flags.items() if value is not None for part in (flag, value)
+        ]
+        return ["trajectories", "run", str(self.source), *named, *map(str, more)]
+
+    def verify_arguments(self, *more):
+        key = self.folder / "owner" / "record_key.parquet"
+        release = self.folder / "release"
+        return ["trajectories", "verify", self.source, release, "--key", key, *more]
+
+
 @pytest.fixture(autouse=True)
 def own_ledger(tmp_path, monkeypatch):
     """No test looks at the ledger of whoever runs it."""
@@ -74,6 +121,20 @@ def own_ledger(tmp_path, monkeypatch):
 def town(tmp_path):
     open_ledger().create("town", currency="rho", limit_nano=10**8, delta=1e-6)
     return Town(tmp_path)
+
+
+@pytest.fixture
+def walks(tmp_path):
+    """Six hours of sixty people, as in `Walks`."""
+    open_ledger().create("town", currency="rho", limit_nano=10**8, delta=1e-6)
+    return Walks(tmp_path, hours=6)
+
+
+@pytest.fixture
+def day_of_walks(tmp_path):
+    """A whole day: 48 epochs of half an hour."""
+    open_ledger().create("town", currency="rho", limit_nano=10**8, delta=1e-6)
+    return Walks(tmp_path)
 
 
 def geojson(shapes):
