@@ -64,7 +64,8 @@ def _name(anonymiser: Kte, samples: LatticeSamples) -> str:
 
 def _open(folder: Path) -> None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in (folder.parent, folder):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(folder, error) from error
 
