@@ -34,6 +34,7 @@ CELL_CELLS = 30
 SLOT_STEPS = 60
 HOURS = 24
 MOST_CELLS = 2**24  # of one slot
+WIDEST_CELLS = 2**21  # of a report: a continent; above, it is points gone astray that cost minutes
 AT_ONCE = 2**22  # values in memory at a time, four arrays of them
 
 
@@ -124,7 +125,7 @@ def density_error(
 
 def density_or_nan(samples: LatticeSamples, boxes: Boxes) -> DensityError:
     """The same; NaN where a few points far away make the area too wide: a report goes on without."""
-    if _cells(CoarseGrid.around(samples)) <= MOST_CELLS:
+    if _cells(CoarseGrid.around(samples)) <= WIDEST_CELLS:
         return density_error(samples, boxes)
     nan = float("nan")
     return DensityError(

@@ -41,7 +41,11 @@ class Lattice:
                 "lattice-steps", f"the window must have 1 to {MOST_STEPS} steps; got {self.steps}."
             )
         if self.minutes < 1 or not (0 < self.metres < 1e6):
-            raise PlanError("lattice-unit", "a step is at least 1 minute, a cell above 0 and below 1000 km.")
+            raise PlanError(
+                "lattice-unit",
+                "a step is at least 1 minute, a cell above 0 and below 1000 km.",
+                "Pass --cell-m 100, say.",
+            )
         first, second = self.origin
         if not (math.isfinite(first) and math.isfinite(second)):
             raise PlanError("lattice-origin", "the origin must be two numbers.", "Pass --origin LON,LAT.")
