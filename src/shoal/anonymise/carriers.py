@@ -50,7 +50,7 @@ def choose_carriers(near: NearPairs, *, k: int, alone: np.ndarray | None) -> Car
             near, edges, carrier, size = near.among(stay), edges.among(rank), rank[carrier[stay]], len(stay)
         taken = carrier[None, :]
     while len(taken) < k - 1:
-        carrier = _insert_all(near, _assign(edges, size, None, taken), taken)
+        carrier = _insert_all(near, edges, _assign(edges, size, None, taken), taken)
         if carrier is None:
             taken = _shifts(size, k)
             break
@@ -77,8 +77,9 @@ def _assign(edges: Edges, size: int, alone: np.ndarray | None, taken: np.ndarray
     return min_weight_full_bipartite_matching(graph)[1].astype(np.int64)
 
 
-def _insert_all(near: NearPairs, carrier: np.ndarray, taken: np.ndarray) -> np.ndarray | None:
-    """Those who stayed alone are put between two others, a -> z -> b, where it costs least.
+def _insert_all(near: NearPairs, edges: Edges, carrier: np.ndarray, taken: np.ndarray) -> np.ndarray | None:
+    """Those who stayed alone are put between two others, a -> z -> b, where it costs least: beside near ones
+    first, beside anyone else.
 
     None where there is no place for one of them without using a pair twice.
     """
@@ -87,24 +88,39 @@ def _insert_all(near: NearPairs, carrier: np.ndarray, taken: np.ndarray) -> np.n
     for z in np.flatnonzero(carrier == everyone).tolist():
         if carrier[z] != z:
             continue  # paired with one before
-        b = np.flatnonzero(carrier != everyone)
-        a, same = carrier[b], np.full(len(b), z)
-        fits = near.allowed(same, a) & near.allowed(b, same)
-        for earlier in taken:
-            fits &= (earlier[z] != a) & (earlier[b] != z)
-        a, b, same = a[fits], b[fits], same[fits]
-        if len(b):
-            more = near.costs(same, a) + near.costs(b, same) - near.costs(b, a)
-            best = np.argmin(more)
-            carrier[z], carrier[b[best]] = a[best], z
+        carried_by = np.empty(len(carrier), np.int64)
+        carried_by[carrier] = everyone
+        beside = np.unique(
+            np.concatenate([edges.carried[edges.carrier == z], carried_by[edges.carrier[edges.carried == z]]])
+        )
+        found = _between(near, carrier, taken, z, beside)
+        if found is None:
+            found = _between(near, carrier, taken, z, everyone)
+        if found is not None:
+            a, b = found
+            carrier[z], carrier[b] = a, z
             continue
-        others = [
-            o for o in np.flatnonzero(carrier == everyone).tolist() if o != z and _may_swap(near, taken, z, o)
-        ]
+        others = [o for o in np.flatnonzero(carrier == everyone).tolist() if o != z]
+        others = [o for o in others if _may_swap(near, taken, z, o)]
         if not others:
             return None
         carrier[z], carrier[others[0]] = others[0], z
     return carrier
+
+
+def _between(near: NearPairs, carrier, taken, z: int, beside: np.ndarray) -> tuple[int, int] | None:
+    """The cheapest b of `beside`, and its carrier a, that z may stand between."""
+    b = beside[carrier[beside] != beside]
+    a, same = carrier[b], np.full(len(b), z)
+    fits = near.allowed(same, a) & near.allowed(b, same)
+    for earlier in taken:
+        fits &= (earlier[z] != a) & (earlier[b] != z)
+    a, b, same = a[fits], b[fits], same[fits]
+    if not len(b):
+        return None
+    more = near.costs(same, a) + near.costs(b, same) - near.costs(b, a)
+    best = int(np.argmin(more))
+    return int(a[best]), int(b[best])
 
 
 def _may_swap(near: NearPairs, taken: np.ndarray, one: int, other: int) -> bool:
