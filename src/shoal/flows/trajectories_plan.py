@@ -167,9 +167,9 @@ class TrajectoryPlan:
                 raise PlanError("plan-incomplete", f"the plan does not say its {name}.", _HOW[name])
         values["source"] = part_of(SourcePlan, values["source"], "source")
         values["window"] = part_of(StretchPlan, values["window"], "window")
-        space = dict(values.get("space", {}))
-        if space.get("origin") is not None:
-            space["origin"] = _two_numbers(space["origin"])
+        space = values.get("space", {})
+        if isinstance(space, Mapping) and space.get("origin") is not None:
+            space = {**space, "origin": _two_numbers(space["origin"])}
         values["space"] = part_of(PlacesPlan, space, "space")
         return cls(**values)
 

@@ -20,7 +20,7 @@ from shoal.privacy.guarantee import Guarantee, promise
 from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.privacy.unit import Unit
 from shoal.release.folder import ReleaseRequest, release, write_for_owner
-from shoal.release.manifest import Manifest
+from shoal.release.manifest import NOT_DIFFERENTIALLY_PRIVATE, Manifest
 from shoal.release.price import price_problems
 from shoal.release.publish import publish
 from shoal.release.verify import check_release
@@ -87,6 +87,20 @@ def test_publish_refuses_what_is_not_committed(ledger: Ledger, made: Path, tmp_p
     assert check_release(made).problems == ()
     with pytest.raises(LedgerError, match=r"not-committed.*or the manifest was changed"):
         publish(ledger, made, tmp_path / "public")
+    assert not (tmp_path / "public").exists()
+
+
+@pytest.mark.parametrize("verdict", [False, None, "yes"])
+def test_publish_refuses_what_a_verifier_refuted(ledger: Ledger, tmp_path: Path, verdict) -> None:
+    def refuted(folder: Path) -> Manifest:
+        guarantee = {"kind": NOT_DIFFERENTIALLY_PRIVATE, "unit": "user", "verified": verdict}
+        return replace(build(folder), promise="Nothing is promised.", guarantee=guarantee, spends=[])
+
+    asked = ReleaseRequest(population="town", loss=None, key="k", out=tmp_path / "out", what="records")
+    folder = release(ledger, asked, refuted).path
+    assert check_release(folder).problems == ()
+    with pytest.raises(GuaranteeError, match="unsafe-release"):
+        publish(ledger, folder, tmp_path / "public")
     assert not (tmp_path / "public").exists()
 
 

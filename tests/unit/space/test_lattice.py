@@ -1,0 +1,125 @@
+"""The lattice of a trajectory release places points as its manifest says, in exact arithmetic."""
+
+import json
+import math
+from datetime import UTC, datetime, timedelta, timezone
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from shoal.errors import PlanError
+from shoal.space.lattice import MOST_CELLS, MOST_STEPS, Lattice
+
+START = datetime(2026, 3, 2, tzinfo=UTC)
+
+
+def lattice(**changed):
+    return Lattice(**{"start": START, "steps": 60, "origin": (2.3, 48.8), **changed})
+
+
+def test_cells_are_floors_of_the_manifests_arithmetic():
+    """Fractions of the floats themselves; points next to an edge by rounding are left out."""
+    made = lattice()
+    told = made.to_manifest()
+    rng = np.random.default_rng(1)
+    lon, lat = rng.uniform(2.0, 2.7, 500), rng.uniform(48.5, 49.1, 500)
+    x, y = made.cell_of(lon, lat)
+    assert x.dtype == y.dtype == np.int32
+    for values, cells, axis in ((lon, x, 0), (lat, y, 1)):
+        origin, scale = Fraction(told["origin"][axis]), Fraction(told["metres_per_unit"][axis])
+        for value, cell in zip(values.tolist(), cells.tolist(), strict=True):
+            exact = (Fraction(value) - origin) * scale / Fraction(told["metres"])
+            if abs(exact - round(exact)) > Fraction(1, 10**6):
+                assert cell == math.floor(exact)
+    assert (x < 0).any()
+    assert (x > 0).any()
+
+
+def test_a_cell_holds_its_corner_and_what_lies_just_inside():
+    made = lattice(planar=True, origin=(1000.0, -500.0), metres=50.0)
+    x, y = made.cell_of(
+        np.array([1000.0, 1049.99, 1050.0, 999.99]), np.array([-500.0, -500.1, -450.0, -501.0])
+    )
+    assert x.tolist() == [0, 0, 1, -1]
+    assert y.tolist() == [0, -1, 1, -1]
+    assert [column.tolist() for column in made.corner_of(np.array([1]), np.array([-1]))] == [
+        [1050.0],
+        [-550.0],
+    ]
+    assert made.to_manifest()["metres_per_unit"] == [1.0, 1.0]
+    assert made.to_manifest()["coordinates"].startswith("planar")
+
+
+def test_metres_of_a_degree_are_those_of_the_earth():
+    """Within 1 % of the ellipsoid's, by the usual series."""
+    for latitude in (0.0, 5.1, 37.7, 48.8, 60.0, -35.0):
+        by_lon, by_lat = lattice(origin=(0.0, latitude)).metres_per_unit
+        phi = math.radians(latitude)
+        series = 111_132.954 - 559.822 * math.cos(2 * phi) + 1.175 * math.cos(4 * phi)
+        assert by_lat == pytest.approx(series, rel=0.01)
+        across = 111_412.84 * math.cos(phi) - 93.5 * math.cos(3 * phi) + 0.118 * math.cos(5 * phi)
+        assert by_lon == pytest.approx(across, rel=0.01)
+
+
+def test_corners_of_cells_lie_in_them():
+    made = lattice(metres=80.0)
+    x, y = np.meshgrid(np.arange(-20, 20), np.arange(-20, 20))
+    lon, lat = made.corner_of(x.ravel() + 0.5, y.ravel() + 0.5)
+    found = made.cell_of(lon, lat)
+    np.testing.assert_array_equal(found[0], x.ravel())
+    np.testing.assert_array_equal(found[1], y.ravel())
+
+
+@pytest.mark.parametrize("minutes", [1, 5, 60])
+def test_steps_begin_at_the_start_in_any_zone(minutes):
+    east = START.astimezone(timezone(timedelta(hours=5, minutes=45)))
+    made = lattice(start=east, minutes=minutes)
+    begin = int(START.timestamp()) * 1_000_000
+    length = minutes * 60_000_000
+    at = np.array([begin, begin + length - 1, begin + length, begin - 1, begin + 60 * length])
+    assert made.step_of(at).tolist() == [0, 0, 1, -1, 60]
+    assert made.to_manifest()["start"] == "2026-03-02T00:00:00+00:00"
+
+
+def test_the_manifest_is_plain_json():
+    told = lattice().to_manifest()
+    assert json.loads(json.dumps(told)) == told
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"start": datetime(2026, 3, 2)}, "lattice-start"),
+        ({"steps": 0}, "lattice-steps"),
+        ({"steps": MOST_STEPS + 1}, "lattice-steps"),
+        ({"minutes": 0}, "lattice-unit"),
+        ({"metres": 0.0}, "lattice-unit"),
+        ({"metres": -1.0}, "lattice-unit"),
+        ({"metres": math.nan}, "lattice-unit"),
+        ({"metres": math.inf}, "lattice-unit"),
+        ({"origin": (math.nan, 1.0)}, "lattice-origin"),
+        ({"origin": (181.0, 1.0)}, "lattice-origin"),
+        ({"origin": (48.8, 81.0)}, "lattice-origin"),
+        ({"origin": (math.inf, 0.0), "planar": True}, "lattice-origin"),
+    ],
+)
+def test_what_makes_no_lattice(changed, code):
+    with pytest.raises(PlanError) as said:
+        lattice(**changed)
+    assert said.value.code == code
+
+
+@pytest.mark.parametrize("far", [MOST_CELLS * 100.0, -MOST_CELLS * 100.0, math.nan, math.inf, -math.inf])
+def test_points_too_far_away_are_an_error_not_a_wrapped_number(far):
+    made = lattice(planar=True, origin=(0.0, 0.0))
+    near = np.array([5.0])
+    made.cell_of(near, near)
+    for first, second in ((np.array([far]), near), (near, np.array([far]))):
+        with pytest.raises(PlanError, match="lattice-far"):
+            made.cell_of(first, second)
+
+
+def test_no_points_have_no_cells():
+    x, y = lattice().cell_of(np.empty(0), np.empty(0))
+    assert len(x) == len(y) == 0
