@@ -121,7 +121,7 @@ def _make(job: Job, samples):
         from shoal.comparators.kte_hide import KteHide
 
         return anonymiser, KteHide(k=job.k, tau_steps=job.tau, epoch_steps=job.epoch)(samples)
-    return anonymiser, anonymise(anonymiser, samples)
+    return anonymiser, anonymise(anonymiser, samples).boxes
 
 
 def _granularity(samples, boxes, lattice) -> dict[str, Any]:

@@ -243,10 +243,11 @@ def damaged(monkeypatch):
     anonymise = flow.anonymise
 
     def spoiled(*given):
-        made = anonymise(*given)
+        made = anonymise(*given).boxes
         kept = (made.record % 3 > 0) | (made.t0 < 60)
         names = ("record", "t0", "t1", "x0", "x1", "y0", "y1")
-        return Boxes.of(*(getattr(made, name)[kept] for name in names), records=made.records)
+        boxes = Boxes.of(*(getattr(made, name)[kept] for name in names), records=made.records)
+        return flow.Made(boxes=boxes, pairs_again=0)
 
     monkeypatch.setattr(flow, "anonymise", spoiled)
 

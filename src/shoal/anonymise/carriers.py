@@ -71,6 +71,8 @@ def _assign(edges: Edges, size: int, alone: np.ndarray | None, taken: np.ndarray
         carrier, carried, weight = carrier[free], carried[free], weight[free]
     if alone is None:  # only where nothing else fits
         alone = np.full(size, float(weight.max(initial=1.0)) * 4 + 1)
+    # Multiples of 1/64 add up without rounding; on other fractions the assignment may never end.
+    weight, alone = np.rint(weight * 64) / 64, np.rint(alone * 64) / 64
     everyone = np.arange(size)
     columns, rows = np.concatenate([carrier, everyone]), np.concatenate([carried, everyone])
     graph = csr_matrix((np.concatenate([weight, alone]), (rows, columns)), shape=(size, size))

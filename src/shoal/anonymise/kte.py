@@ -16,8 +16,9 @@ n = tau / epoch; window m is the epochs m .. m + n; a person's class in it is th
 3  Carriers come from the same class, so a carrier is active exactly where the carried is. The class of those
    who are nowhere active needs no carriers, but k members: absence is evidence too.
 4  Per class k - 1 permutations (carriers.py). Every class has k members or none. A pair is used in one window
-   only, so that nobody hides behind the same record for long; but where both are inactive in the newest epoch
-   it may go on: it then covers nothing that it did not cover before.
+   only, so that nobody hides behind the same record for long, with two exceptions. Where both are inactive in
+   the newest epoch it may go on: it then covers nothing that it did not cover before. And in a class without
+   any new arrangement pairs recur; they are counted and told to the owner. Neither touches the promise.
 5  Forward in time. In window m only the newest epoch may still be switched off. People with the same past
    were whole classes of the window before, so they are k or none, and at worst all are switched off.
 6  Record j in epoch e is the k-merge of j with everyone j carries in windows e - n .. e.
@@ -109,8 +110,10 @@ class Kte:
     def _split(self, state: KteState, oldest: int, newest: int, window: int | None) -> None:
         """Settle the newest epoch for everyone, group by group of people with the same past."""
         past = np.zeros(state.samples.users, np.int64)
-        for epoch in range(oldest, newest):
-            past = past * 2 + state.retained[epoch]
+        for epoch in range(
+            oldest, newest
+        ):  # numbered anew each time: a past of any length keeps its own number
+            past = np.unique(past * 2 + state.retained[epoch], return_inverse=True)[1]
         order = np.argsort(past, kind="stable")
         bounds = np.flatnonzero(np.diff(past[order])) + 1
         groups = np.split(order, bounds)

@@ -75,6 +75,7 @@ def in_words(prepared: PreparedTrajectories, result: TrajectoryResult) -> list[s
         f"{utility['suppressed_share']:.2%} of the samples suppressed.",
         *_spans(space, time),
         *_repeated(figures),
+        *_again(figures),
         *_learned(figures["measured"], plan.k),
         "No composition, no protection beyond the stated tracker.",
         "",
@@ -96,6 +97,14 @@ def _repeated(figures: dict[str, Any]) -> list[str]:
         return []
     return [
         f"{figures['repeated']:,} rows repeated a sample of the same user, cell and step, and count once."
+    ]
+
+
+def _again(figures: dict[str, Any]) -> list[str]:
+    if not figures["pairs_again"]:
+        return []
+    return [
+        f"{figures['pairs_again']:,} times two people had to hide each other a second time: too few others."
     ]
 
 

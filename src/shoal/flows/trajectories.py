@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,7 @@ from shoal.flows.trajectories_source import (
     open_trajectories,
     read_samples,
 )
+from shoal.flows.trajectories_verify import verify_written
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import OsNoise
 from shoal.release.folder import Committed, ReleaseRequest, preflight, release
@@ -51,8 +51,19 @@ from shoal.release.trajectory_files import KEY, RECORDS, find_key, write_key, wr
 from shoal.release.verify import sha256_file
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
-ASKED = ("population", "k", "full_length", "price", "forget_days", "block_users", "unit", "run_id")
+ASKED = (
+    "population",
+    "k",
+    "full_length",
+    "price",
+    "forget_days",
+    "block_users",
+    "unit",
+    "run_id",
+    "keep_unsafe",
+)
 NOT_ASKED = ("paths", "names", "types", "guessed")  # of a source: where it lies, and what follows
+NEW_KEY = ".record_key-new.parquet"  # until the release it belongs to is verified
 RECORD_IDS = 7  # purpose of the key that draws the ids
 
 
@@ -159,6 +170,7 @@ class TrajectoryBuild:
         self.boxes: Boxes | None = None
         self.verified: Verified | None = None
         self.ids: np.ndarray | None = None
+        self.pairs_again = 0
 
     @property
     def passed(self) -> bool:
@@ -169,9 +181,30 @@ class TrajectoryBuild:
         report = check_trajectories(opened, tell)
         self.read = read_samples(opened, tell, report.rows)
         kept = kept_folder(self.owner, self.prepared.key())
-        self.boxes = anonymise(self.prepared.anonymiser, self.read.samples, plan.block_users, kept, tell)
-        self.verified = verify(self.read.samples, self.boxes, self.prepared.anonymiser, tell)
-        keep_verification(self.owner, self.verified, self.read)
+        made = anonymise(self.prepared.anonymiser, self.read.samples, plan.block_users, kept, tell)
+        self.boxes, self.pairs_again = made.boxes, made.pairs_again
+        tell.stage("write the release")
+        self.ids = record_ids(self.boxes.records)
+        write_records(folder, self.boxes, self.ids)
+        digest = sha256_file(folder / RECORDS)
+        key = write_key(self.owner / NEW_KEY, self.read.names, self.ids, records_sha256=digest)
+        try:
+            self._verify(folder, key)
+            moved_key(self.owner / KEY)
+            key.rename(self.owner / KEY)
+        finally:
+            key.unlink(missing_ok=True)
+        manifest = trajectories_manifest(self.prepared, self.boxes.records, verified=self.passed)
+        (folder / "README.md").write_text(trajectories_readme(manifest), "utf-8")
+        return manifest
+
+    def _verify(self, folder: Path, key_path: Path) -> None:
+        """The verdict on what was written: raw data, file and key, read anew by the tracker."""
+        assert self.boxes is not None
+        plan, opened = self.prepared.plan, self.prepared.opened
+        public = trajectories_manifest(self.prepared, self.boxes.records, verified=True).public
+        self.verified, key = verify_written(folder, key_path, public, opened.source, opened.sites, self.tell)
+        keep_verification(self.owner, self.verified, key)
         if not self.passed and not plan.keep_unsafe:
             raise GuaranteeError(
                 "trajectories-unsafe",
@@ -179,15 +212,6 @@ class TrajectoryBuild:
                 "The owner's folder has the counter-examples (verification.json). Report it; --keep-unsafe "
                 "writes the records all the same, marked as unsafe.",
             )
-        tell.stage("write the release")
-        self.ids = record_ids(self.boxes.records)
-        write_records(folder, self.boxes, self.ids)
-        manifest = trajectories_manifest(self.prepared, self.boxes.records, verified=self.passed)
-        (folder / "README.md").write_text(trajectories_readme(manifest), "utf-8")
-        moved_key(self.owner / KEY)
-        digest = sha256_file(folder / RECORDS)
-        write_key(self.owner / KEY, self.read.names, self.ids, records_sha256=digest)
-        return manifest
 
     def report(self, made: Committed, ledger: Ledger) -> tuple[Path, dict[str, Any]]:
         assert self.read is not None
@@ -196,8 +220,24 @@ class TrajectoryBuild:
         population = self.prepared.plan.population
         ledger.disclose(population, f"owner's report on {self.prepared.what()}", str(self.owner))
         return write_trajectory_report(
-            self.owner, self.prepared, made, self.read, self.boxes, self.verified, self.ids, self.tell
+            self.owner,
+            self.prepared,
+            made,
+            self.read,
+            self.boxes,
+            self.verified,
+            self.ids,
+            self.pairs_again,
+            self.tell,
         )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Made:
+    """Boxes of all records, and how often two people had to hide each other again."""
+
+    boxes: Boxes = field(repr=False)
+    pairs_again: int
 
 
 def anonymise(
@@ -206,13 +246,14 @@ def anonymise(
     block_users: int | None = None,
     keeping: Path | None = None,
     progress: Progress | None = None,
-) -> Boxes:
+) -> Made:
     """Records of all users. Blocks of users are releases of their own: their union only adds candidates."""
     tell = progress or Silent()
-    parts = []
-    blocks = [(0, samples.users)] if block_users is None else _blocks(samples.users, block_users)
-    for first, last in blocks:
-        block = samples if len(blocks) == 1 else _of_users(samples, first, last)
+    parts: list[tuple[np.ndarray, Boxes]] = []
+    again = 0
+    blocks = _blocks(samples.users, block_users or samples.users)
+    for users in blocks:
+        block = samples if len(blocks) == 1 else _of_users(samples, users)
         which = "" if len(blocks) == 1 else f" {len(parts) + 1}/{len(blocks)}"
         state, done = None, 0
         for state in decide(anonymiser, block, keeping):
@@ -223,15 +264,16 @@ def anonymise(
         assert state is not None  # there is at least one window
         tell.stage(f"merge records{which}", state.samples.epochs)
         part = anonymiser.merge(state, lambda name, at, of: tell.advance(1))
-        parts.append((first, part))
+        parts.append((users, part))
+        again += state.reused
     if len(parts) == 1:
-        return parts[0][1]
-    record = np.concatenate([part.record + first for first, part in parts])
+        return Made(boxes=parts[0][1], pairs_again=again)
+    record = np.concatenate([users[part.record] for users, part in parts])
     columns = [
         np.concatenate([getattr(part, name) for _, part in parts])
         for name in ("t0", "t1", "x0", "x1", "y0", "y1")
     ]
-    return Boxes.of(record, *columns, records=samples.users)
+    return Made(boxes=Boxes.of(record, *columns, records=samples.users), pairs_again=again)
 
 
 def verify(
@@ -261,19 +303,20 @@ def record_ids(records: int) -> np.ndarray:
     return ids
 
 
-def _blocks(users: int, block_users: int) -> list[tuple[int, int]]:
-    """Fixed ranges of users, none smaller than block_users unless all of them are."""
+def _blocks(users: int, block_users: int) -> list[np.ndarray]:
+    """Fixed blocks, none smaller than block_users unless all users are fewer; every so-manieth user, so that
+    who hides together says nothing of ids that follow each other."""
     count = max(1, users // block_users)
-    edges = [users * block // count for block in range(count + 1)]
-    return list(pairwise(edges))
+    return [np.arange(first, users, count, dtype=np.int32) for first in range(count)]
 
 
-def _of_users(samples: LatticeSamples, first: int, last: int) -> LatticeSamples:
-    start = samples.start
-    rows = slice(int(start[first]), int(start[last]))
+def _of_users(samples: LatticeSamples, users: np.ndarray) -> LatticeSamples:
+    """Their samples, numbered by place in `users`."""
+    rank = np.full(samples.users, -1, np.int32)
+    rank[users] = np.arange(len(users), dtype=np.int32)
+    rows = rank[samples.user] >= 0
     t, x, y = samples.t[rows], samples.x[rows], samples.y[rows]
-    user = samples.user[rows] - np.int32(first)
-    return LatticeSamples(users=last - first, steps=samples.steps, user=user, t=t, x=x, y=y)
+    return LatticeSamples(users=len(users), steps=samples.steps, user=rank[samples.user[rows]], t=t, x=x, y=y)
 
 
 def _stored(made: Committed, owner: Path) -> TrajectoryResult:

@@ -50,6 +50,7 @@ def trajectories_manifest(prepared: PreparedTrajectories, records: int, *, verif
             "time_zone": plan.window.time_zone,
             "cost_of_a_box": asdict(anonymiser.cost),
             "price_of_suppression": plan.price,
+            "boxes_count_longer_by_epochs": anonymiser.longer,
             "pairs_forgotten_after_days": plan.forget_days,
             "block_users": plan.block_users,
             "sites": None
@@ -71,8 +72,8 @@ REFUTED = "Nothing is promised: the verifier found windows in which too few reco
 def promise(k: int, tau: int, unit: str) -> str:
     """One sentence."""
     return (
-        f"Whoever tracked one {unit} for any {tau} minutes finds at least {k} records here that fit all of "
-        "it equally well."
+        f"Whoever tracked one {unit} for any {tau} minutes finds at least {k} records here that agree with "
+        "all of it."
     )
 
 
@@ -88,7 +89,8 @@ def trajectories_readme(manifest: Manifest) -> str:
         f"where too few people look alike, in whole stretches of {public['epoch_minutes']} minutes.\n"
         f"- There are {public['records']} records; those of which nothing could be kept have no row.\n"
         f"- {public['snapping']}\n"
-        f"- {manifest.guarantee['limits']} Who knows two separate stretches of a person, or holds another "
+        f"- {manifest.guarantee['limits']} The records that agree need not be equally likely to someone who "
+        "knows the method. Who knows two separate stretches of a person, or holds another "
         "release about the same people, may find a single record that fits."
     )
     return recipient_readme(manifest, FILES, extra).replace("## How to read the noise", "## How to read it")

@@ -11,6 +11,7 @@ import numpy as np
 
 from shoal.attacks.box_attacks import Known, attack_points
 from shoal.attacks.tracker.evidence import Verified
+from shoal.attacks.tracker.keyed import Key
 from shoal.attacks.tracker.leakage import measure
 from shoal.flows.progress import Progress
 from shoal.flows.trajectories_source import OpenSamples
@@ -29,12 +30,13 @@ TARGETS = 2000  # people attacked with a few points, before and after
 POINTS = (1, 2, 3, 4)
 
 
-def keep_verification(owner: Path, verified: Verified, read: OpenSamples) -> Path:
+def keep_verification(owner: Path, verified: Verified, key: Key) -> Path:
     """verification.json: the verdict with its counter-examples, users by their own ids."""
     told = verified.to_plain()
     for example in (*told["examples"], *told["structure_examples"]):
         if "user" in example:
-            example["user"] = read.names[example["user"]].as_py()
+            name = key.users[example["user"]]
+            example["user"] = name if isinstance(name, str) else int(name)
     return write_private(owner / "verification.json", told)
 
 
@@ -62,6 +64,7 @@ def write_trajectory_report(
     boxes: Boxes,
     verified: Verified,
     ids: np.ndarray | None,
+    pairs_again: int,
     tell: Progress,
 ) -> tuple[Path, dict[str, Any]]:
     """report.html and utility.json; returns the page and the figures."""
@@ -110,6 +113,7 @@ def write_trajectory_report(
     report = trajectory_report(owner / "report.html", facts)
     figures = figures_of(utility, verified, measured, unicity)
     figures |= {"users": read.samples.users, "rows": read.rows, "repeated": read.rows - read.samples.count}
+    figures["pairs_again"] = pairs_again
     write_private(owner / "utility.json", {"manifest_sha256": made.manifest_sha256, **figures})
     return report, figures
 

@@ -18,11 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
+import shoal
 from shoal.anonymise.kte import Kte, KteState
 from shoal.release.staging import unwritable
 from shoal.stages.trajectories import LatticeSamples
 
 WINDOWS_PER_FILE = 24
+FORMAT = 1  # of the files, and of the decisions: another one does not go on from these
 
 
 def decide(
@@ -56,7 +58,8 @@ def forget(folder: Path) -> None:
 
 def _name(anonymiser: Kte, samples: LatticeSamples) -> str:
     """Of this very input and plan: nothing else may continue it."""
-    digest = hashlib.sha256(repr((anonymiser, samples.users, samples.steps)).encode())
+    of = (FORMAT, shoal.__version__, anonymiser, samples.users, samples.steps)
+    digest = hashlib.sha256(repr(of).encode())
     for column in (samples.user, samples.t, samples.x, samples.y):
         digest.update(np.ascontiguousarray(column).data)
     return digest.hexdigest()[:16]
@@ -73,7 +76,7 @@ def _open(folder: Path) -> None:
 def _save(state: KteState, folder: Path, kept: int, k: int) -> None:
     """Windows kept .. done - 1, whole or not at all."""
     epochs = slice(0 if kept == 0 else kept + state.n, state.done + state.n)
-    path, draft = folder / f"{state.done:08d}.npz", folder / "draft.npz"
+    path, draft = folder / f"{state.done:08d}.npz", folder / f"draft-{os.getpid()}.npz"
     try:
         with open(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
             np.savez(

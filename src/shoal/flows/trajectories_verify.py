@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.attacks.tracker.evidence import Verified, verify_tables
-from shoal.attacks.tracker.files import Claim, read_boxes, read_claim, read_key_file
+from shoal.attacks.tracker.files import Claim, claim_of, read_boxes, read_claim, read_key_file
 from shoal.attacks.tracker.index import build_index
 from shoal.attacks.tracker.keyed import Key, keyed_tables
 from shoal.attacks.tracker.leakage import WINDOWS, Measured, measure_tables
-from shoal.attacks.tracker.tables import check_claim
+from shoal.attacks.tracker.tables import Tables, check_claim
 from shoal.errors import PlanError, SourceError
 from shoal.events.readers import scan
 from shoal.events.schema import EventSource
@@ -122,12 +122,7 @@ def verify_trajectories(
     check_claim(asked_k, tau, key.size, claim.steps)
     opened = open_source(raw_paths, **(source or {}))
     placed_by = open_sites(folder, **sites) if sites else None
-    samples, strangers = read_samples(opened, claim, key, tell, placed_by)
-    tell.stage("read boxes")
-    columns = read_boxes(folder, key)
-    tables = keyed_tables(samples, columns, key, steps=claim.steps, strangers=strangers)
-    boxes = len(columns[0])
-    del samples, columns
+    tables, boxes = _tables(folder, claim, key, opened, placed_by, tell)
     index = build_index(tables).arrays
     verified = verify_tables(tables, index, k=asked_k, tau=tau, progress=tell)
     measured = None
@@ -145,6 +140,38 @@ def verify_trajectories(
         boxes=boxes,
         key=key,
     )
+
+
+def verify_written(
+    folder: Path,
+    key_path: Path,
+    public: Mapping[str, Any],
+    source: EventSource,
+    sites: Sites | None,
+    progress: Progress | None = None,
+) -> tuple[Verified, Key]:
+    """The verdict on files just written, before they become a release; `public` is of their manifest.
+
+    Windows are one step longer than tau: any tau minutes on the clock may touch one step more.
+    """
+    tell = progress or Silent()
+    claim = claim_of(public, folder)
+    key = read_key_file(key_path, said=claim.records)
+    tables, _ = _tables(folder, claim, key, source, sites, tell)
+    tau = min(claim.in_steps(claim.tau_minutes, "tau") + 1, claim.steps)
+    found = verify_tables(tables, build_index(tables).arrays, k=claim.k, tau=tau, progress=tell)
+    return found, key
+
+
+def _tables(
+    folder: Path, claim: Claim, key: Key, source: EventSource, sites: Sites | None, tell: Progress
+) -> tuple[Tables, int]:
+    """Raw samples and released boxes side by side, and the number of boxes."""
+    samples, strangers = read_samples(source, claim, key, tell, sites)
+    tell.stage("read boxes")
+    columns = read_boxes(folder, key)
+    tables = keyed_tables(samples, columns, key, steps=claim.steps, strangers=strangers)
+    return tables, len(columns[0])
 
 
 def open_sites(folder: Path, sites: str | None = None, **named: str) -> Sites:

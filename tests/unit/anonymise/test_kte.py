@@ -152,3 +152,19 @@ def test_wrong_settings_are_refused(wrong):
 def test_k_above_the_number_of_people():
     with pytest.raises(PlanError, match="fewer people"):
         Kte(k=9, tau_steps=6, epoch_steps=6)(population(1, 5, 12, 0.5))
+
+
+@pytest.mark.parametrize("n", [63, 65, 72])
+def test_many_epochs_in_tau(n):
+    """A past longer than a machine word: people with different ones are never taken for alike."""
+    rows = [(user, t, 5, 5) for user in range(40) for t in range(n + 2) if user % 2 or t >= n - 60]
+    samples = LatticeSamples.of(*np.array(rows).T, users=40, steps=n + 2)
+    assert verified(samples, Kte(k=2, tau_steps=n, epoch_steps=1)(samples), 2, n).passed
+
+
+def test_prices_that_are_no_round_numbers():
+    """Fractions that do not add up exactly made the assignment run for ever."""
+    samples = population(7, 60, 30, 0.4)
+    for price in (0.1, 0.3, 1.1):
+        boxes = Kte(k=2, tau_steps=2, epoch_steps=1, price=price)(samples)
+        assert verified(samples, boxes, 2, 2).passed

@@ -76,7 +76,18 @@ class Claim:
 def read_claim(folder: Path) -> Claim:
     """The claim of a release folder."""
     try:
-        public = json.loads((folder / "manifest.json").read_text("utf-8"))["public"]
+        return claim_of(json.loads((folder / "manifest.json").read_text("utf-8"))["public"], folder)
+    except OSError:
+        raise OutputError(
+            "no-release", f"there is no trajectory release at {folder}: no manifest.", "Check the path."
+        ) from None
+    except (ValueError, TypeError, KeyError):
+        raise _no_claim(folder) from None
+
+
+def claim_of(public: Any, folder: Path) -> Claim:
+    """The claim that the public parameters of a manifest make."""
+    try:
         lattice = public["lattice"]
         start = datetime.fromisoformat(lattice["start"])
         if start.tzinfo is None:
@@ -90,19 +101,19 @@ def read_claim(folder: Path) -> Claim:
             **{name: _whole(lattice[name]) for name in ("steps", "minutes")},
             **{name: _whole(public[name]) for name in ("k", "tau_minutes", "epoch_minutes", "records")},
         )
-    except OSError:
-        raise OutputError(
-            "no-release", f"there is no trajectory release at {folder}: no manifest.", "Check the path."
-        ) from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise OutputError(
-            "not-trajectories",
-            f"the manifest in {folder} is not one of a trajectory release.",
-            "Pass the folder that `shoal trajectories run` wrote.",
-        ) from None
+        raise _no_claim(folder) from None
     if min(claim.steps, claim.minutes) < 1 or not claim.metres > 0:
         raise OutputError("not-trajectories", f"the lattice in {folder} makes no sense.", "Run it again.")
     return claim
+
+
+def _no_claim(folder: Path) -> OutputError:
+    return OutputError(
+        "not-trajectories",
+        f"the manifest in {folder} is not one of a trajectory release.",
+        "Pass the folder that `shoal trajectories run` wrote.",
+    )
 
 
 def _two(values: Any) -> tuple[float, float]:

@@ -84,9 +84,7 @@ def _fill(people, ground, rhythm, habit, counts, begin, seed, user, second, site
                     if earlier >= 0:
                         when = (earlier % 604800) // 3600 * 3600 + below(state, 3600)
                         place = _place(stays, ground, when)[0]
-                        place = _free_site(
-                            state, ground, place, when // 3600, seen, seen_size, habit
-                        )
+                        place = _free_site(state, ground, place, when // 3600, seen, seen_size, habit)
                         when = when if place >= 0 else -1
                 if when < 0:
                     when, place = _new_moment(stays, state, ground, rhythm, habit, week, seen, seen_size)
