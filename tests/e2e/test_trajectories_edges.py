@@ -200,6 +200,13 @@ def test_rows_without_a_place_stop_the_run_or_are_dropped(walks, command):
     assert command(*walks.verify_arguments("--windows", 0))[0] == 3
 
 
+@pytest.mark.parametrize("origin", ["48.7,2.2", "-4.4,5.0", "2.6,49.1"])
+def test_an_origin_that_cannot_be_meant(walks, command, origin):
+    assert "not swapped" in refused(walks, command, 2, "lattice-origin", "--origin", origin).replace(
+        "\n", " "
+    )
+
+
 @pytest.mark.parametrize(
     "flags",
     [
@@ -211,7 +218,7 @@ def test_rows_without_a_place_stop_the_run_or_are_dropped(walks, command):
         ("--k", 5, "--tau-minutes", 120, "--epoch-minutes", 60),
         ("--k", 60),
         ("--block-users", 5000),
-        ("--cell-m", 2500.5, "--origin", "2.38,48.83"),
+        ("--cell-m", 2500.5, "--origin", "2.1,48.6"),
     ],
 )
 def test_plans_at_the_edge_hold(walks, command, flags):

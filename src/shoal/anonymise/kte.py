@@ -110,9 +110,7 @@ class Kte:
     def _split(self, state: KteState, oldest: int, newest: int, window: int | None) -> None:
         """Settle the newest epoch for everyone, group by group of people with the same past."""
         past = np.zeros(state.samples.users, np.int64)
-        for epoch in range(
-            oldest, newest
-        ):  # numbered anew each time: a past of any length keeps its own number
+        for epoch in range(oldest, newest):  # numbered anew each time, so that a past of any length fits
             past = np.unique(past * 2 + state.retained[epoch], return_inverse=True)[1]
         order = np.argsort(past, kind="stable")
         bounds = np.flatnonzero(np.diff(past[order])) + 1

@@ -70,9 +70,11 @@ def shoal() -> None:
       shoal demo                          a release of a simulated city, with its report
       shoal inspect events.parquet        what is in your file, and what is wrong with it
       shoal density run --help            release people per zone and hour
+      shoal trajectories run --help       release records that k people share
 
     Exit codes: 0 done; 2 plan or usage; 3 input; 4 ledger; 5 output; 6 a promise does not hold;
-    7 something to install; 1 anything else.
+    7 something to install; 1 anything else, also a claim that
+    `trajectories verify` refuted.
     """
 
 

@@ -122,6 +122,8 @@ def print_table(told: dict[str, Any]) -> None:
     from rich.markup import escape
 
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=120)  # nothing is cut off in a file
     rows = [row for row in told["rows"] if "refused" not in row]
     console.print(
         f"[bold]{told['users']:,} of {told['of_users']:,} people, {told['samples']:,} samples; "

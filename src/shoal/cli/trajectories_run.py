@@ -47,7 +47,10 @@ def plan_options(command: Any) -> Any:
             help="People are grouped anew every so often; tau is a multiple.  [default: tau]",
         ),
         click.option(
-            "--full-length", is_flag=True, default=None, help="Alike over the whole window: k-anonymity."
+            "--full-length",
+            is_flag=True,
+            default=None,
+            help="k records fit a person over the whole window; tau and epoch are the window.",
         ),
         click.option("--start", help="First moment of the window, local clock."),
         click.option("--end", help="Its end, not part of it."),
@@ -101,7 +104,15 @@ def run(plan: str | None, source_options: SourcePlan, dry_run: bool, as_json: bo
     if dry_run:
         print_dry_run(prepared, as_json)
         return
-    for words in () if as_json else prepared.notes():
+    population = prepared.plan.population
+    earlier = sum(name == population for name, _ in ledger.releases())
+    notes = prepared.notes()
+    if earlier:
+        notes.append(
+            f"{population!r} has {earlier} earlier release{'s' * (earlier > 1)}; whoever holds several may "
+            "combine them, and no promise covers that. `shoal ledger show` lists them."
+        )
+    for words in () if as_json else notes:
         click.echo(f"note     {words}")
     with Bars(quiet=as_json) as bars:
         result = run_trajectories(prepared, ledger, progress=bars)

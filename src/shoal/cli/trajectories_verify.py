@@ -89,8 +89,10 @@ def in_words(verdict: TrajectoryVerdict) -> list[str]:
             f"{told['violations']:,} pairs have fewer than {verdict.k} records that fit; "
             f"{told['users_hit']:,} users are hit."
         )
-    else:
+    elif told["passed"]:
         lines.append(f"At least {verdict.k} records fit every user in every window.")
+    if told["structure"].get("boxes_without_own_sample", 0) > told["boxes"] / 10:
+        lines.append("Many boxes hold no sample of their user: is the key, RAW or --time-zone another one's?")
     lines += _structure(told) + [line for each in told["examples"] for line in _example(each)]
     if told["measured"] is not None:
         lines += _measured(told["measured"], verdict.k)

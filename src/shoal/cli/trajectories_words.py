@@ -50,7 +50,9 @@ def print_result(prepared: PreparedTrajectories, result: TrajectoryResult, as_js
         click.echo(json.dumps(told, indent=2, allow_nan=False))
         return
     if result.reused:
-        click.echo("This very release was made before; nothing was done again.")
+        click.echo(
+            "This very release was made before, see below; nothing was done again and --out was not used."
+        )
     else:
         for line in in_words(prepared, result):
             click.echo(line)
@@ -76,7 +78,7 @@ def in_words(prepared: PreparedTrajectories, result: TrajectoryResult) -> list[s
         *_spans(space, time),
         *_repeated(figures),
         *_again(figures),
-        *_learned(figures["measured"], plan.k),
+        *(() if plan.full_length else _learned(figures["measured"], plan.k)),
         "No composition, no protection beyond the stated tracker.",
         "",
     ]
@@ -103,9 +105,7 @@ def _repeated(figures: dict[str, Any]) -> list[str]:
 def _again(figures: dict[str, Any]) -> list[str]:
     if not figures["pairs_again"]:
         return []
-    return [
-        f"{figures['pairs_again']:,} times two people had to hide each other a second time: too few others."
-    ]
+    return [f"{figures['pairs_again']:,} times two people had to hide each other again: too few others."]
 
 
 def _learned(measured: dict[str, Any], k: int) -> list[str]:

@@ -71,6 +71,9 @@ def write_trajectory_report(
     plan, anonymiser, lattice = prepared.plan, prepared.anonymiser, read.lattice
     tau, epoch = plan.minutes()
     measured = measure_release(read, boxes, anonymiser, tell)
+    for pair in measured["same_record"]["worst"]:  # numbers become the owner's ids
+        pair["user"] = read.names[pair["user"]].as_py()
+        pair["record"] = pair["record"] if ids is None else int(ids[pair["record"]])
     tell.stage("attack with points", 2)
     unicity = before_and_after(read, boxes, tell)
     tell.stage("draw the report")
@@ -145,7 +148,7 @@ def runs_so_far(owner: Path, row: dict[str, Any]) -> list[dict[str, Any]]:
         earlier = []
     one = ("data", "users", "tau_min", "epoch_min")
     runs = [run for run in earlier if any(run.get(name) != row[name] for name in one)] + [row]
-    write_private(path, {"runs": runs})
+    write_private(path, without_nan({"runs": runs}))
     return runs
 
 

@@ -124,17 +124,20 @@ class TrajectoryPlan:
         tau, epoch = self.minutes()
         for name, value in (("tau", tau), ("epoch", epoch)):
             if value < 1 or value % self.step_minutes:
+                near = self.step_minutes * max(1, round(value / self.step_minutes))
                 raise PlanError(
                     f"trajectories-{name}",
                     f"{name}-minutes must be a multiple of the lattice's step of {self.step_minutes} min and "
                     f"above 0; got {value}.",
-                    f"Pass --{name}-minutes 30, say.",
+                    f"Pass --{name}-minutes {near}, say.",
                 )
         if tau % epoch:
+            parts = max(1, round(tau / epoch))
+            shorter = tau // parts if tau % (parts * self.step_minutes) == 0 else tau
             raise PlanError(
                 "trajectories-tau",
                 f"tau must be a multiple of the epoch; got {tau} and {epoch} minutes.",
-                f"Pass --tau-minutes {epoch * -(-tau // epoch)}, or --epoch-minutes {tau}.",
+                f"Pass --epoch-minutes {shorter}, or --tau-minutes {epoch * -(-tau // epoch)}.",
             )
         step = self.step_minutes
         forget = None if self.forget_days is None else self.forget_days * DAY_MINUTES // step

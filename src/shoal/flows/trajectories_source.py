@@ -20,6 +20,8 @@ from shoal.space.lattice import Lattice
 from shoal.space.sites import Sites, named_sites
 from shoal.stages.trajectories import LatticeSamples
 
+FAR_M = 1_000_000.0
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrajectorySource:
@@ -98,6 +100,7 @@ def read_samples(
     names, user = _numbered(users)
     users.clear()
     t, x, y = (np.concatenate(column) for column in columns)
+    _check_origin(x, y, lattice)
     samples = LatticeSamples.of(user, t, x, y, users=len(names), steps=lattice.steps)
     return OpenSamples(samples=samples, names=names, lattice=lattice, rows=len(t))
 
@@ -110,6 +113,18 @@ def open_samples(
     report = check_trajectories(opened, progress)
     read = read_samples(opened, progress, report.rows)
     return read.samples, read.names, read.lattice
+
+
+def _check_origin(x: np.ndarray, y: np.ndarray, lattice: Lattice) -> None:
+    """Most samples lie north-east of the origin and not a continent away, or something is mixed up."""
+    far = FAR_M / lattice.metres
+    if not all(0 <= float(np.median(column)) < far for column in (x, y)):
+        raise PlanError(
+            "lattice-origin",
+            "most samples lie south or west of the origin, or more than 1,000 km from it.",
+            "Check --origin LON,LAT, a place south-west of the area, and that longitude and latitude are not "
+            "swapped in the records.",
+        )
 
 
 def _places(batch: pa.RecordBatch, opened: TrajectorySource) -> tuple[np.ndarray, np.ndarray]:

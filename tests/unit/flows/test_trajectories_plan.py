@@ -99,6 +99,9 @@ def test_the_remedy_for_tau_works():
     with pytest.raises(PlanError) as said:
         plan(tau_minutes=50, epoch_minutes=20)
     assert "--tau-minutes 60" in said.value.remedy
-    assert "--epoch-minutes 50" in said.value.remedy
+    assert "--epoch-minutes 25" in said.value.remedy
     plan(tau_minutes=60, epoch_minutes=20)
-    assert replace(plan(), tau_minutes=50, epoch_minutes=50).minutes() == (50, 50)
+    assert replace(plan(), tau_minutes=50, epoch_minutes=25).minutes() == (50, 25)
+    with pytest.raises(PlanError, match="step of 7 min") as said:
+        plan(step_minutes=7, tau_minutes=30)
+    assert "--tau-minutes 28" in said.value.remedy

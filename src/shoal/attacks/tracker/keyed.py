@@ -18,7 +18,7 @@ KEY_STRUCTURE = {
     "records_twice_in_key": "records that stand in the key more than once",
     "users_without_key": "users with samples that are not in the key",
     "key_users_without_sample": "users in the key without a sample in the window",
-    "records_without_key": "released records that are not in the key",
+    "records_without_key": "boxes of records that are not in the key",
     "records_not_as_said": "records more or fewer than the manifest says",
 }
 
