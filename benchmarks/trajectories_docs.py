@@ -93,7 +93,7 @@ Three days, k = 2, tau = epoch = 30 min, one block of users. {words}
 REAL = """
 ## Real data
 
-536 taxis are few, seen every minute, and seldom side by side; check-ins are a dozen people per half
+516 taxis are few, seen every minute, and seldom side by side; check-ins are a dozen people per half
 hour of a large city, over ten months. Both are harder than a city of phones, and it shows: this is what
 k people alike cost there.
 
