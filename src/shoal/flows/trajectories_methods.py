@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from shoal.anonymise.neighbours.hulls import steps_of
 from shoal.anonymise.neighbours.registry import NEIGHBOURS
@@ -47,30 +48,28 @@ def _neighbour(name: str) -> Callable[[Setting], Method]:
     return made
 
 
+def _tracked(at: Setting, hide: Callable[..., Any], words: str, as_said: str = "") -> Method:
+    """A method that promises k records for any tau; the tracker's verdict is the check."""
+    tau, epoch = steps_of(at.tau_minutes, at.lattice), steps_of(at.epoch_minutes, at.lattice)
+    return Method(
+        promise=f"any {at.tau_minutes} min fit {at.k} records{as_said}",
+        truthful=True,
+        words=words,
+        make=lambda samples, _: hide(k=at.k, tau_steps=tau, epoch_steps=epoch)(samples),
+        broken=None,
+    )
+
+
 def _kte(at: Setting) -> Method:
     from shoal.anonymise.kte import Kte
 
-    tau, epoch = steps_of(at.tau_minutes, at.lattice), steps_of(at.epoch_minutes, at.lattice)
-    return Method(
-        promise=f"any {at.tau_minutes} min fit {at.k} records",
-        truthful=True,
-        words="the release of `shoal trajectories run`",
-        make=lambda samples, _: Kte(k=at.k, tau_steps=tau, epoch_steps=epoch)(samples),
-        broken=None,
-    )
+    return _tracked(at, Kte, "the release of `shoal trajectories run`")
 
 
 def _published(at: Setting) -> Method:
     from shoal.comparators.kte_hide import KteHide
 
-    tau, epoch = steps_of(at.tau_minutes, at.lattice), steps_of(at.epoch_minutes, at.lattice)
-    return Method(
-        promise=f"any {at.tau_minutes} min fit {at.k} records, as published",
-        truthful=True,
-        words="kte-hide as published, for comparison only",
-        make=lambda samples, _: KteHide(k=at.k, tau_steps=tau, epoch_steps=epoch)(samples),
-        broken=None,
-    )
+    return _tracked(at, KteHide, "kte-hide as published, for comparison only", ", as published")
 
 
 METHODS: dict[str, Callable[[Setting], Method]] = {

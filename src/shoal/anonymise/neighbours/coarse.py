@@ -30,7 +30,30 @@ from shoal.stages.trajectories import Boxes, LatticeSamples
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridHours:
+class _Slots:
+    """One box per user and slot; with k, boxes held by fewer records are left out."""
+
+    slot_minutes: int = 60
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            check_k(self.k)
+
+    @property
+    def truthful(self) -> bool:
+        return True
+
+    @property
+    def promise(self) -> str:
+        return "none" if self.k is None else f"each box shared by {self.k}"
+
+    def broken(self, boxes: Boxes, lattice: Lattice) -> int | None:
+        return None if self.k is None else check_km(boxes.record, items_of(boxes), self.k, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridHours(_Slots):
     """Squares of `cell_m` and slots of `slot_minutes`; with k, boxes held by fewer records are left out.
 
     >>> from datetime import UTC, datetime
@@ -42,20 +65,6 @@ class GridHours:
     """
 
     cell_m: float = 3000.0
-    slot_minutes: int = 60
-    k: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.k is not None:
-            check_k(self.k)
-
-    @property
-    def truthful(self) -> bool:
-        return True
-
-    @property
-    def promise(self) -> str:
-        return "none" if self.k is None else f"each box shared by {self.k}"
 
     def __call__(self, samples: LatticeSamples, lattice: Lattice) -> Boxes:
         side = cells_of(self.cell_m, lattice)
@@ -65,29 +74,12 @@ class GridHours:
         space = (low[0], high[0], low[1], high[1])
         return boxes_of_slots(hulls, samples, *space, keep=shared(hulls, space, self.k))
 
-    def broken(self, boxes: Boxes, lattice: Lattice) -> int | None:
-        return None if self.k is None else check_km(boxes.record, items_of(boxes), self.k, 1)
-
 
 @dataclass(frozen=True, kw_only=True)
-class HexagonHours:
+class HexagonHours(_Slots):
     """H3 hexagons and slots of `slot_minutes`: the rectangle around the hexagons of a user's slot."""
 
     resolution: int = 7  # about 5 km2
-    slot_minutes: int = 60
-    k: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.k is not None:
-            check_k(self.k)
-
-    @property
-    def truthful(self) -> bool:
-        return True
-
-    @property
-    def promise(self) -> str:
-        return "none" if self.k is None else f"each box shared by {self.k}"
 
     def __call__(self, samples: LatticeSamples, lattice: Lattice) -> Boxes:
         from shoal.space.h3lattice import hexagon_boxes
@@ -104,9 +96,6 @@ class HexagonHours:
             np.maximum.reduceat(y1, first),
         )
         return boxes_of_slots(hulls, samples, *space, keep=shared(hulls, space, self.k))
-
-    def broken(self, boxes: Boxes, lattice: Lattice) -> int | None:
-        return None if self.k is None else check_km(boxes.record, items_of(boxes), self.k, 1)
 
 
 def shared(hulls: Hulls, space: tuple[np.ndarray, ...], k: int | None) -> np.ndarray | None:
