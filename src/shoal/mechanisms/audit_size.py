@@ -15,9 +15,12 @@ from functools import cache
 import numpy as np
 import scipy.sparse
 
+from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 from shoal.space.cover import Cover, minimum_cover
+from shoal.space.rectangles import Rectangles
 from shoal.space.setting import Setting
+from shoal.space.trip_setting import TripSetting
 from shoal.space.weights import LATTICE, AreaWeights
 
 START = datetime(2023, 11, 14, 22)  # UTC; six hours from here are of two days
@@ -89,3 +92,23 @@ def _setting(layout: Layout, slots: int) -> Setting:
 @cache
 def _cover(layout: Layout, slots: int) -> Cover:
     return minimum_cover(_setting(layout, slots))
+
+
+@cache
+def trip_setting(
+    *, per_unit: int = 1, cap: int | None = None, trips: int | None = None, cells: int = 8
+) -> TripSetting:
+    """A small grid in planar units of one cell, with a few rectangles of every kind to serve."""
+    grid = CellGrid(box=(0.0, 0.0, float(cells), float(cells)), columns=cells, rows=cells, planar=True)
+    half, most = cells // 2, cells
+    given = Rectangles.of(
+        [
+            (0, most, 0, most),
+            (0, half, 0, half),
+            (half, most, half, most),
+            (0, 1, 0, most),
+            (1, most - 1, 1, 3),
+            (half, half + 1, half, half + 1),
+        ]
+    )
+    return TripSetting(grid=grid, given=given, per_unit=per_unit, cap=cap, trips=trips)

@@ -1,0 +1,77 @@
+"""The number of trips, bought before anything else; part of every histogram mechanism.
+
+`trips` counts kept trips (a unit changes it by at most per_unit), unless the number is declared. `all_trips`
+counts the trips before bounding (at most cap of a unit), where a cap above per_unit is set: answers are
+scaled up by their ratio.
+
+>>> from shoal.mechanisms.audit_size import trip_setting
+>>> totals, rest = TripTotals.within(Budget.of(1.0, None), trip_setting(per_unit=2, cap=4))
+>>> [(name, loss.pure_epsilon_nano) for name, loss in totals.spends()], rest.left
+([('trips', 100000000), ('all_trips', 45000000)], 855000000)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal.mechanisms.adders import Adder, GaussianAdder, LaplaceAdder
+from shoal.privacy.accounting import Loss
+from shoal.privacy.budget import Allowance, Budget
+from shoal.privacy.noise import Noise
+from shoal.space.trip_setting import TripSetting
+from shoal.stages.trips import UserTrips
+
+TRIPS_SHARE = 0.1
+ALL_SHARE = 0.05
+
+
+def adder_within(allowance: Allowance, sensitivity: int) -> Adder:
+    """Laplace noise of a pure allowance, Gaussian noise of one in rho."""
+    if allowance.pure:
+        return LaplaceAdder.within(allowance.epsilon_nano, sensitivity)
+    return GaussianAdder.within(allowance.rho_nano, sensitivity)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TripTotals:
+    """Noisy numbers of kept and of all trips."""
+
+    declared: int | None
+    trips: Adder | None  # None: declared
+    all_trips: Adder | None  # None: answers are not scaled up
+    per_unit: int
+    cap: int
+
+    def __call__(self, trips: UserTrips, noise: Noise) -> tuple[float, float | None]:
+        """Kept trips (at least 1) and all trips."""
+        kept = float(self.declared or 0)
+        if self.trips is not None:
+            kept = float(self.trips.add(noise, "trips", np.array([trips.count()], np.int64))[0])
+        if self.all_trips is None:
+            return max(kept, 1.0), None
+        every = self.all_trips.add(noise, "all_trips", np.array([trips.all_trips()], np.int64))
+        return max(kept, 1.0), float(every[0])
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        bought = []
+        if self.trips is not None:
+            bought.append(("trips", self.trips.cost(self.per_unit)))
+        if self.all_trips is not None:
+            bought.append(("all_trips", self.all_trips.cost(self.cap)))
+        return tuple(bought)
+
+    @classmethod
+    def within(cls, budget: Budget, setting: TripSetting) -> tuple[TripTotals, Budget]:
+        """A tenth of the budget for kept trips, a twentieth for all trips; and what is left."""
+        trips = every = None
+        cap = setting.cap or setting.per_unit
+        if setting.trips is None:
+            allowance, budget = budget.take("trips", TRIPS_SHARE)
+            trips = adder_within(allowance, setting.per_unit)
+        if cap > setting.per_unit:
+            allowance, budget = budget.take("all_trips", ALL_SHARE)
+            every = adder_within(allowance, cap)
+        totals = cls(declared=setting.trips, trips=trips, all_trips=every, per_unit=setting.per_unit, cap=cap)
+        return totals, budget

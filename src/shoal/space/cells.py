@@ -1,0 +1,108 @@
+"""A public grid of cells over a public box, for trips: which cell a point lies in, and where a cell lies.
+
+The box is declared. Points outside it belong to no cell. Coordinates become whole numbers of 1 / STEPS of a
+cell, so that the cells a straight step crosses follow from integers alone.
+
+>>> grid = CellGrid(box=(-122.52, 37.70, -122.36, 37.83), columns=256, rows=256)
+>>> u, v, inside = grid.place(np.array([-122.44, -122.6]), np.array([37.765, 37.765]))
+>>> (int(u[0]) // STEPS, int(v[0]) // STEPS, inside.tolist())
+(128, 128, [True, False])
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shoal.errors import PlanError
+
+STEPS = 2**16  # to a cell
+MOST_SIDE = 2**12
+DEGREE_LAT_M = 110_574.0
+DEGREE_LON_M = 111_320.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellGrid:
+    """columns x rows cells over west, south, east, north; column 0 in the west, row 0 in the south."""
+
+    box: tuple[float, float, float, float]
+    columns: int
+    rows: int
+    planar: bool = False  # x, y in metres instead of degrees
+
+    def __post_init__(self) -> None:
+        for name, side in (("columns", self.columns), ("rows", self.rows)):
+            if not 1 <= side <= MOST_SIDE:
+                raise PlanError(
+                    "grid-size",
+                    f"{name} must be from 1 to {MOST_SIDE}; got {side}.",
+                    "Pass --cells 256, say.",
+                )
+        check_box(self.box, self.planar)
+
+    @property
+    def count(self) -> int:
+        return self.columns * self.rows
+
+    @property
+    def cell_size(self) -> tuple[float, float]:
+        """Width and height of a cell in units of the coordinates."""
+        west, south, east, north = self.box
+        return (east - west) / self.columns, (north - south) / self.rows
+
+    @property
+    def cell_m(self) -> tuple[float, float]:
+        """Width and height of a cell in metres, on the middle latitude."""
+        width, height = self.cell_size
+        if self.planar:
+            return width, height
+        middle = math.radians((self.box[1] + self.box[3]) / 2)
+        return width * DEGREE_LON_M * math.cos(middle), height * DEGREE_LAT_M
+
+    def place(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Whole steps from the south-west corner, int64, and whether the point is in the box.
+
+        The east and north borders belong to the last cells. Points outside have steps 0, 0.
+        """
+        west, south, east, north = self.box
+        x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+        inside = (x >= west) & (x <= east) & (y >= south) & (y <= north)
+        with np.errstate(invalid="ignore"):
+            u = np.floor((np.where(inside, x, west) - west) / (east - west) * self.columns * STEPS)
+            v = np.floor((np.where(inside, y, south) - south) / (north - south) * self.rows * STEPS)
+        u = np.clip(u, 0, self.columns * STEPS - 1).astype(np.int64)
+        v = np.clip(v, 0, self.rows * STEPS - 1).astype(np.int64)
+        return u, v, inside
+
+    def corner(self, column: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinates of the south-west corner of cells (or of borders)."""
+        width, height = self.cell_size
+        return self.box[0] + np.asarray(column) * width, self.box[1] + np.asarray(row) * height
+
+    def describe(self) -> dict[str, Any]:
+        """For a manifest: enough to place a point with one line of arithmetic."""
+        return {"box": list(self.box), "columns": self.columns, "rows": self.rows, "planar": self.planar}
+
+
+def check_box(box: tuple[float, float, float, float], planar: bool) -> None:
+    """Four finite numbers, west < east, south < north; on the globe none of them beyond its edges."""
+    say = "Give west,south,east,north in that order."
+    if len(box) != 4 or not all(math.isfinite(value) for value in box):
+        raise PlanError("box-range", f"a box is four numbers; got {tuple(box)}.", say)
+    west, south, east, north = box
+    if not planar and (abs(west) > 180 or abs(east) > 180 or abs(south) > 90 or abs(north) > 90):
+        raise PlanError("box-range", f"the box lies beyond the globe: {tuple(box)}.", say)
+    if not planar and west > east:
+        raise PlanError(
+            "box-antimeridian",
+            f"the box starts east of where it ends: {west} to {east}. A box across the antimeridian (180 "
+            "degrees) is not supported.",
+            "Project the points to metres and pass --planar; or, if the order is wrong, "
+            "give west,south,east,north.",
+        )
+    if west >= east or south >= north:
+        raise PlanError("box-range", f"the box has no area: {tuple(box)}.", say)

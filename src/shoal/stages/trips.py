@@ -1,0 +1,91 @@
+"""Trips on a grid: paths of cells, and the door through which mechanisms ask for sums over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from shoal.errors import GuaranteeError
+from shoal.space.cells import CellGrid
+from shoal.space.euler import Euler
+from shoal.space.rectangles import Rectangles
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GridTrips:
+    """Paths of trips, bounded per unit; private and exact.
+
+    Cells of trip i are cells[first[i]:first[i + 1]] in order of travel; one after the other they share an
+    edge. A cell is row * columns + column.
+    """
+
+    grid: CellGrid
+    first: np.ndarray = field(repr=False)  # int64 [trips + 1]
+    cells: np.ndarray = field(repr=False)  # int32
+    unit: np.ndarray = field(repr=False)  # int64 [trips]: the unit a trip belongs to, counted from 0
+    per_unit: int  # at most so many trips of one unit
+    all_trips: int  # before bounding, at most `cap` of one unit
+    cap: int
+
+    def __post_init__(self) -> None:
+        if self.unit.size and int(np.bincount(self.unit).max()) > self.per_unit:
+            raise GuaranteeError("bound-not-held", "a unit has more trips than the bound allows.")
+
+    @property
+    def count(self) -> int:
+        return self.first.size - 1
+
+
+class ExactEuler(Euler):
+    """An Euler histogram of the trips themselves: private, for the owner's figures and published variants."""
+
+
+class UserTrips(Protocol):
+    """Bounded trips behind a door that lets only sums over trips out. One unit has at most `per_unit`."""
+
+    @property
+    def grid(self) -> CellGrid: ...
+
+    @property
+    def per_unit(self) -> int: ...
+
+    @property
+    def cap(self) -> int: ...
+
+    def count(self) -> int:
+        """Kept trips: one unit changes it by at most per_unit."""
+        ...
+
+    def all_trips(self) -> int:
+        """Trips before bounding: one unit changes it by at most cap."""
+        ...
+
+    def distinct(self, rectangles: Rectangles) -> np.ndarray:
+        """int64: trips that crossed each rectangle, each once; one unit changes each by at most per_unit."""
+        ...
+
+    def shared_faces(self, lattice: int) -> np.ndarray:
+        """int64 [rows, columns]: each trip's `lattice` units shared equally over its cells, rounded down.
+
+        One trip changes the sum of absolute values by at most `lattice`.
+        """
+        ...
+
+    def binned(self, bins: BinsLike) -> np.ndarray:
+        """int64 [bins.count]: trips per bin of their summary, each in one; L1 at most per_unit per unit."""
+        ...
+
+
+class BinsLike(Protocol):
+    """A public partition of trip summaries into numbered bins."""
+
+    @property
+    def count(self) -> int: ...
+
+    def index(
+        self, x0: np.ndarray, x1: np.ndarray, y0: np.ndarray, y1: np.ndarray, shape: np.ndarray
+    ) -> np.ndarray:
+        """The bin of each summary, 0 <= index < count: first and last column, first and last row, shape."""
+        ...
