@@ -50,9 +50,9 @@ def _line(u0, v0, u1, v1, cells, at, columns):
     left_x, left_y = abs(u1 // STEPS - x), abs(v1 // STEPS - y)
     du, dv = abs(u1 - u0), abs(v1 - v0)
     step_x, step_y = (1 if u1 > u0 else -1), (1 if v1 > v0 else -1)
-    # Way to the next border, in steps. Going down, a border belongs to the cell above it: one step more.
-    to_x = (x + 1) * STEPS - u0 if step_x > 0 else u0 - x * STEPS + 1
-    to_y = (y + 1) * STEPS - v0 if step_y > 0 else v0 - y * STEPS + 1
+    # Way to the next border, in steps. How many borders are crossed is settled by the cells of both ends.
+    to_x = (x + 1) * STEPS - u0 if step_x > 0 else u0 - x * STEPS
+    to_y = (y + 1) * STEPS - v0 if step_y > 0 else v0 - y * STEPS
     while left_x + left_y > 0:
         # The border of x is met first iff to_x / du <= to_y / dv; a corner counts as x.
         if left_y == 0 or (left_x > 0 and to_x * dv <= to_y * du):
