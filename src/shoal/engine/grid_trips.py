@@ -41,6 +41,12 @@ class TripBound:
     def __post_init__(self) -> None:
         if self.each_trip and self.per_unit != 1:
             raise PlanError("trip-bound", "where the unit is a trip, a unit has one trip.")
+        if not 1 <= self.per_unit <= self.counted:
+            raise PlanError(
+                "trip-bound",
+                f"trips per unit must be 1 or more, their cap not below; got {self.per_unit} and {self.cap}.",
+                "Pass --trips-per-user 10 --trips-cap 100, say.",
+            )
         if self.jump_m is not None and not self.jump_m > 0:
             raise PlanError(
                 "trip-jump", "the longest step must be above 0 metres.", "Pass --jump-m 2000, say."
