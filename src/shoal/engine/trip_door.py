@@ -60,4 +60,7 @@ class TripDoor:
 
     @cached_property
     def _summaries(self) -> tuple[np.ndarray, ...]:
-        return summaries(self.trips)
+        made = summaries(self.trips)
+        for part in made:
+            part.flags.writeable = False  # shared by all bins
+        return made

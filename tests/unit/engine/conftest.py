@@ -1,0 +1,46 @@
+"""Small worlds of trips for the tests of sums over paths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from shoal.space.cells import CellGrid
+from shoal.stages.trips import GridTrips
+
+
+@pytest.fixture
+def trips_of():
+    """trips_of(columns, rows, paths): trips from lists of (column, row), each a unit of its own."""
+
+    def make(columns, rows, paths):
+        cells = [y * columns + x for path in paths for x, y in path]
+        return GridTrips(
+            grid=CellGrid(box=(0.0, 0.0, 1.0, 1.0), columns=columns, rows=rows, planar=True),
+            first=np.cumsum([0, *(len(path) for path in paths)]).astype(np.int64),
+            cells=np.array(cells, np.int32),
+            unit=np.arange(len(paths), dtype=np.int64),
+            per_unit=1,
+            all_trips=len(paths),
+            cap=1,
+        )
+
+    return make
+
+
+@pytest.fixture
+def random_paths():
+    """random_paths(generator, columns, rows, count): walks that turn and come back as they like."""
+
+    def walk(generator, columns, rows):
+        x, y = int(generator.integers(columns)), int(generator.integers(rows))
+        path, way, turn = [(x, y)], (1, 0), generator.random()
+        for _ in range(int(generator.integers(0, 25))):
+            if generator.random() < turn:
+                way = [(1, 0), (-1, 0), (0, 1), (0, -1)][generator.integers(4)]
+            if 0 <= x + way[0] < columns and 0 <= y + way[1] < rows:
+                x, y = x + way[0], y + way[1]
+                path.append((x, y))
+        return path
+
+    return lambda generator, columns, rows, count: [walk(generator, columns, rows) for _ in range(count)]
