@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from shoal.events.trip_reader import read_trips
     from shoal.events.trips import TripRule
     from shoal.flows.density import run_density
+    from shoal.flows.histogram import run_histogram
+    from shoal.flows.histogram_plan import HistogramPlan
+    from shoal.flows.histogram_prepare import prepare_histogram
     from shoal.flows.plan import DensityPlan, read_plan
     from shoal.flows.prepare import prepare_density
     from shoal.flows.trajectories import prepare_trajectories, run_trajectories
     from shoal.flows.trajectories_plan import TrajectoryPlan
     from shoal.flows.trajectories_verify import verify_trajectories
     from shoal.privacy.ledger import open_ledger
+    from shoal.release.histogram_published import read_histogram
     from shoal.release.publish import publish
     from shoal.release.verify import check_release
     from shoal.space.clock import Clock
@@ -32,6 +36,7 @@ __version__ = "0.1.0"
 _ROOMS = {
     "Clock": "space.clock",
     "DensityPlan": "flows.plan",
+    "HistogramPlan": "flows.histogram_plan",
     "ShoalError": "errors",
     "TrajectoryPlan": "flows.trajectories_plan",
     "TripRule": "events.trips",
@@ -41,14 +46,17 @@ _ROOMS = {
     "open_ledger": "privacy.ledger",
     "open_source": "events.source",
     "prepare_density": "flows.prepare",
+    "prepare_histogram": "flows.histogram_prepare",
     "prepare_trajectories": "flows.trajectories",
     "preset_named": "events.simulate",
     "publish": "release.publish",
+    "read_histogram": "release.histogram_published",
     "read_plan": "flows.plan",
     "read_sites": "space.sites",
     "read_trips": "events.trip_reader",
     "read_zones": "space.zones",
     "run_density": "flows.density",
+    "run_histogram": "flows.histogram",
     "run_trajectories": "flows.trajectories",
     "simulate_city": "events.simulate",
     "verify_trajectories": "flows.trajectories_verify",
@@ -64,6 +72,10 @@ __all__ = [  # noqa: RUF022
     "run_trajectories",
     "verify_trajectories",
     "k_merge",
+    "HistogramPlan",
+    "prepare_histogram",
+    "run_histogram",
+    "read_histogram",
     "open_ledger",
     "publish",
     "check_release",

@@ -66,9 +66,11 @@ def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) 
     from shoal.events.simulate import preset_named
     from shoal.events.simulate.city import city_identity, holds_city, simulate_city
     from shoal.flows.city_plan import (
+        HISTOGRAM_FILE,
         PLAN_FILE,
         TRAJECTORIES_FILE,
         write_city_plan,
+        write_histogram_plan,
         write_trajectories_plan,
     )
 
@@ -86,6 +88,8 @@ def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) 
         write_city_plan(out)
     if "samples" in plan.what and not (out / TRAJECTORIES_FILE).exists():
         write_trajectories_plan(out)
+    if "trips" in plan.what and not (out / HISTOGRAM_FILE).exists():
+        write_histogram_plan(out)
     _say(out, reused, as_json)
 
 

@@ -1,4 +1,4 @@
-"""A plan for a simulated city, so that its density is one command away."""
+"""Plans for a simulated city, so that each kind of release of it is one command away."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import json
 import math
 from pathlib import Path
 
+from shoal.flows.histogram_methods import DEFAULT_METHOD as DEFAULT_HISTOGRAM
 from shoal.flows.plan import DEFAULT_METHOD
+from shoal.space.zones import read_zones
 
 PLAN_FILE = "density.toml"
 TRAJECTORIES_FILE = "trajectories.toml"
+HISTOGRAM_FILE = "histogram.toml"
 
 
 def write_city_plan(
@@ -72,6 +75,43 @@ paths = ["{card["sources"]["samples"]["glob"]}"]
 [space]
 origin = [{lon}, {lat}]  # corner of the lattice, south-west of the city
 cell_m = 100.0
+
+[window]
+start = "{window["start"][:19]}"
+end = "{window["end"][:19]}"
+time_zone = "{card["time_zone"]}"
+""",
+        "utf-8",
+    )
+    return path
+
+
+def write_histogram_plan(city: Path, *, population: str | None = None) -> Path:
+    """histogram.toml in the city's folder: trips, window, and a round box around its zones."""
+    card = json.loads((city / "city.json").read_text("utf-8"))
+    west, south, east, north = read_zones(city / "zones.geojson", holes="allow").to_lonlat().bounds
+    box = [math.floor(west * 100) / 100, math.floor(south * 100) / 100]
+    box += [math.ceil(east * 100) / 100, math.ceil(north * 100) / 100]
+    window = card["window"]
+    path = city / HISTOGRAM_FILE
+    path.write_text(
+        f"""# Trips of this simulated city: shoal histogram run --plan {HISTOGRAM_FILE}
+population = "{population or card["preset"]}"
+epsilon = 1.0
+method = "{DEFAULT_HISTOGRAM}"
+unit = "user"           # or "trip": then who makes many trips is not protected as a person
+trips_per_user = 10     # kept of each user
+trips_cap = 40          # of each user in the number of all trips, which answers are scaled up to
+out = "histogram"
+owner = "histogram-owner"
+
+[source]
+paths = ["{card["sources"]["trips"]["glob"]}"]
+
+[space]
+box = {box}  # west, south, east, north
+cells = 128
+zones = "zones.geojson" # recipients may ask by their names
 
 [window]
 start = "{window["start"][:19]}"

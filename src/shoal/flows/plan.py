@@ -157,7 +157,8 @@ def read_plan(path: str | Path) -> dict[str, Any]:
     if "paths" in source:
         listed = [source["paths"]] if isinstance(source["paths"], str) else source["paths"]
         source["paths"] = tuple(os.path.normpath(here / name) for name in listed)
-    for part, names in ((settings.get("space", {}), ("zones", "sites")), (settings, ("out", "owner"))):
+    files = ((settings.get("space", {}), ("zones", "sites")), (settings, ("out", "owner", "given_file")))
+    for part, names in files:
         for name in names:
             if isinstance(part.get(name), str):
                 part[name] = os.path.normpath(here / part[name])

@@ -1,0 +1,138 @@
+"""`shoal histogram query`: distinct trips in boxes, polygons and zones of a published histogram. Free."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from shoal.cli.density_options import box
+
+if TYPE_CHECKING:
+    from shoal.release.histogram_published import AreaAnswer, PublishedHistogram
+
+EXAMPLE = """\b
+Examples:
+  shoal histogram query release --box 5.02,47.31,5.05,47.33
+  shoal histogram query release --polygon park.geojson
+  shoal histogram query release --zone "Old town" --zone Station
+  shoal histogram query release --zones quarters.geojson --json
+  shoal histogram query release --csv boxes.csv > trips.csv
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("release", type=click.Path(path_type=Path))
+@click.option("--box", callback=box, help="west,south,east,north.")
+@click.option("--polygon", type=click.Path(), help="A file of polygons, taken as one area: GeoJSON, say.")
+@click.option("--zones", type=click.Path(), help="Zones to answer, instead of the release's own.")
+@click.option("--zone-id", help="Column with the zones' ids; `row` numbers them.")
+@click.option("--zone-name", help="Column with the zones' names.")
+@click.option("--zone", multiple=True, help="Name or id of a zone; repeatable.  [default: all of --zones]")
+@click.option("--csv", "csv_file", type=click.Path(), help="Boxes: CSV with west, south, east, north, name.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def query(release: Path, csv_file: str | None, as_json: bool, **asked: Any) -> None:
+    """Distinct trips in an area, from the published file alone: free, and nothing is read of the trips.
+
+    An area is the cells whose centre lies in it. RELEASE is a release folder or its histogram.parquet.
+    """
+    from shoal.release.histogram_published import read_histogram
+
+    histogram = read_histogram(release)
+    answers = _answers(histogram, csv_file, asked)
+    if as_json:
+        click.echo(json.dumps(_plain(histogram, answers), indent=2, allow_nan=False))
+    elif csv_file is not None:
+        _print_csv(answers)
+    else:
+        _print(histogram, answers)
+
+
+def _answers(histogram: PublishedHistogram, csv_file: str | None, asked: dict[str, Any]) -> list[AreaAnswer]:
+    from shoal.errors import PlanError
+    from shoal.space.cell_shapes import read_shape
+    from shoal.space.map_boxes import read_boxes
+
+    by_zone = asked["zones"] is not None or asked["zone"]
+    ways = [asked["box"] is not None, asked["polygon"] is not None, bool(by_zone), csv_file is not None]
+    if sum(ways) != 1:
+        raise PlanError(
+            "query-area",
+            f"a query asks about one kind of area; got {sum(ways)}.",
+            "Pass one of --box, --polygon, --zone or --zones, --csv.",
+        )
+    if asked["box"] is not None:
+        return histogram.boxes([asked["box"]], ["box"])
+    if asked["polygon"] is not None:
+        return [histogram.polygon(read_shape(asked["polygon"], histogram.grid))]
+    if csv_file is not None:
+        names, boxes = read_boxes(csv_file, histogram.grid.planar)
+        return histogram.boxes(boxes.tolist(), names)
+    return histogram.zones(_zones(histogram, asked), asked["zone"] or None)
+
+
+def _zones(histogram: PublishedHistogram, asked: dict[str, Any]):
+    from shoal.space.zones import read_zones
+
+    if asked["zones"] is None:
+        return None
+    return read_zones(
+        asked["zones"],
+        id_column=asked["zone_id"],
+        name_column=asked["zone_name"],
+        crs="planar" if histogram.grid.planar else None,
+        on_overlap="allow",
+        holes="allow",
+    )
+
+
+def _plain(histogram: PublishedHistogram, answers: list[AreaAnswer]) -> dict[str, Any]:
+    manifest = histogram.manifest
+    rows = [
+        {
+            **asdict(answer),
+            "trips": None if math.isnan(answer.trips) else round(answer.trips, 3),
+            "notes": answer.notes,
+        }
+        for answer in answers
+    ]
+    told = {"unit": manifest.get("unit"), "guarantee": manifest.get("guarantee")}
+    return {"answers": rows, "grid": histogram.grid.describe(), **told, "spent": 0}
+
+
+def _print_csv(answers: list[AreaAnswer]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["name", "trips", "cells", "west", "south", "east", "north"])
+    for answer in answers:
+        trips = "" if math.isnan(answer.trips) else f"{answer.trips:.3f}"
+        corners = [""] * 4 if answer.snapped is None else [repr(side) for side in answer.snapped]
+        writer.writerow([answer.name, trips, answer.cells, *corners])
+
+
+def _print(histogram: PublishedHistogram, answers: list[AreaAnswer]) -> None:
+    wide = max(4, *(len(answer.name) for answer in answers))
+    click.echo(f"{'area':<{wide}}  {'trips':>14}  {'cells':>9}  {'missed':>7}  {'added':>7}")
+    for answer in answers:
+        trips = "none" if math.isnan(answer.trips) else f"{answer.trips:,.1f}"
+        difference = f"{answer.missed:>7.1%}  {answer.added:>7.1%}"
+        click.echo(f"{answer.name:<{wide}}  {trips:>14}  {answer.cells:>9,}  {difference}")
+    for answer in answers:
+        if answer.snapped is not None:
+            click.echo(
+                f"counted  {', '.join(f'{side:.6g}' for side in answer.snapped)} (west, south, east, north)"
+            )
+        for note in answer.notes:
+            click.echo(f"note     {answer.name}: {note}")
+    click.echo(
+        "Counted are the cells whose centre lies in the area: they leave out `missed` of it and take in "
+        "`added` around it."
+    )
+    promise = histogram.manifest.get("promise")
+    if promise:
+        click.echo(f"{histogram.manifest['unit']} {promise}")

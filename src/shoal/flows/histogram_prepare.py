@@ -1,0 +1,162 @@
+"""A histogram plan with its public things opened: source, grid, rectangles, noise, price. No row is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+import numpy as np
+
+from shoal.errors import PlanError
+from shoal.events.schema import EventSource
+from shoal.events.source import open_source
+from shoal.events.trip_reader import check_rule
+from shoal.flows.histogram_methods import HistogramMechanism, HistogramMethod, histogram_method
+from shoal.flows.histogram_plan import TRIP, HistogramPlan
+from shoal.flows.prepare import NOT_ASKED, check_spends
+from shoal.privacy.guarantee import Guarantee
+from shoal.privacy.unit import Unit
+from shoal.release.verify import sha256_file
+from shoal.space.cells import CellGrid
+from shoal.space.map_boxes import read_boxes, snap
+from shoal.space.rectangles import Rectangles, random_rectangles
+from shoal.space.trip_setting import TripSetting
+from shoal.space.zones import Zones
+
+ASKED = (
+    *("population", "epsilon", "delta", "method", "unit", "trips_cap", "trips", "jump_m", "mean_cells"),
+    "run_id",
+)
+TRIP_SENTENCE = (
+    "One trip: one unbroken stretch of a trip's points inside the map and the window. "
+    "As declared by the owner, this is not a person: who made many trips is not protected as a person."
+)
+
+
+def prepare_histogram(plan: HistogramPlan) -> PreparedHistogram:
+    """Open everything public and set the noise; reads headers of the source, no rows."""
+    window = _window_us(plan)
+    source = open_source(**vars(plan.source))
+    check_rule(source, plan.trip_rule)
+    grid = plan.space.grid(planar=source.planar)
+    setting = TripSetting(
+        grid=grid,
+        given=_given(plan, grid),
+        per_unit=plan.per_unit,
+        cap=plan.trips_cap,
+        trips=plan.trips,
+        mean_cells=plan.mean_cells,
+    )
+    method, budget = histogram_method(plan.method), plan.budget()
+    mechanism = method.build(budget, setting)
+    check_spends(mechanism, budget)  # pyright: ignore[reportArgumentType]
+    unit = Unit(plan.unit, source.columns["user"])
+    return PreparedHistogram(
+        plan=plan,
+        source=source,
+        setting=setting,
+        window_us=window,
+        zones=plan.space.read_zones(),
+        method=method,
+        mechanism=mechanism,
+        guarantee=Guarantee(epsilon=plan.epsilon, delta=plan.delta or 0.0, loss=mechanism.loss(), unit=unit),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedHistogram:
+    """A plan with its public things opened. Nothing here depends on a row of the source."""
+
+    plan: HistogramPlan
+    source: EventSource
+    setting: TripSetting = field(repr=False)
+    window_us: tuple[int, int]
+    zones: Zones | None = field(repr=False)
+    method: HistogramMethod
+    mechanism: HistogramMechanism
+    guarantee: Guarantee
+
+    @property
+    def grid(self) -> CellGrid:
+        return self.setting.grid
+
+    @property
+    def each_trip(self) -> bool:
+        return self.plan.unit == TRIP
+
+    @property
+    def unit_sentence(self) -> str:
+        """Whom the promise is about; the first line of the manifest."""
+        return TRIP_SENTENCE if self.each_trip else self.guarantee.unit.sentence
+
+    def what(self) -> str:
+        """The release in a line, for the ledger."""
+        grid, window = self.grid, self.plan.window
+        return (
+            f"histogram, {self.method.name}, {grid.columns} x {grid.rows} cells, "
+            f"{window.start} to {window.end}"
+        )
+
+    def notes(self) -> list[str]:
+        """What the owner should know of the settings before the run; none of it stops it."""
+        plan, notes = self.plan, []
+        if self.each_trip:
+            notes.append("the promise is per trip: who made many trips is not protected as a person.")
+        elif plan.trips_cap is None:
+            notes.append(
+                f"at most {plan.per_unit} trips of a {plan.unit} are counted, and answers are low by the "
+                "rest; --trips-cap scales them up."
+            )
+        if not self.method.edges:
+            notes.append(
+                f"{plan.method} is a baseline: a trip is shared over its cells, so answers are low where "
+                "trips leave the rectangle."
+            )
+        return notes
+
+    def key(self) -> str:
+        """Names the run: the same question about the same bytes is the same release, however it is asked."""
+        plan, source = self.plan, self.source
+        asked = {name: getattr(plan, name) for name in ASKED}
+        read = {f.name: getattr(source, f.name) for f in fields(source) if f.name not in NOT_ASKED}
+        named = [
+            "histogram",
+            asked,
+            read,
+            None if plan.trip_rule is None else asdict(plan.trip_rule),
+            self.window_us,
+            self.grid.describe(),
+            plan.per_unit,
+            given_digest(self.setting.given),
+            self.zones and self.zones.digest(),
+            sorted(sha256_file(Path(path)) for path in source.paths),
+        ]
+        return hashlib.sha256(json.dumps(named, sort_keys=True, default=dict).encode()).hexdigest()
+
+
+def given_digest(given: Rectangles) -> str:
+    """SHA-256 of the rectangles to serve: little-endian x0, x1, y0, y1."""
+    sides = np.stack([given.x0, given.x1, given.y0, given.y1]).astype("<i4")
+    return hashlib.sha256(sides.tobytes()).hexdigest()
+
+
+def _given(plan: HistogramPlan, grid: CellGrid) -> Rectangles:
+    if plan.given_file is None:
+        return random_rectangles(grid, plan.given, plan.given_seed)
+    _, boxes = read_boxes(plan.given_file, grid.planar)
+    given = snap(grid, boxes)
+    given = given.take(np.flatnonzero(given.areas > 0))
+    if not given.count:
+        raise PlanError(
+            "given-empty",
+            f"no box of {plan.given_file} holds the centre of a cell of the map.",
+            "Check the order of coordinates: west,south,east,north.",
+        )
+    return given
+
+
+def _window_us(plan: HistogramPlan) -> tuple[int, int]:
+    edges = plan.clock().edges_us
+    return int(edges[0]), int(edges[-1])
