@@ -93,8 +93,6 @@ PAYS_FOR = {
     "trips": "the number of kept trips",
     "all_trips": "the number of all trips, to scale up to",
     "faces": "shares of trips in cells",
-    "chosen": "which rectangles are measured",
     "select": "which rectangles are measured",
-    "measured": "trips in the measured rectangles",
-    "measure": "trips in the measured rectangles",
+    "answers": "trips in the chosen rectangles",
 }

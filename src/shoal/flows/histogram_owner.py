@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shoal.flows.histogram_compare import ComparedHistogram, compare_histograms
+from shoal.flows.histogram_figures import exact_answers, utility_of
+from shoal.flows.owner_report import keep_earlier
 from shoal.flows.progress import Progress
 from shoal.privacy.ledger import Ledger
+from shoal.privacy.ledger.amounts import cost_nano, show_nano
 from shoal.release.folder import Committed
+from shoal.release.histogram_published import read_histogram
+from shoal.release.report.encode import plain
+from shoal.release.report.histogram import (
+    ComparedRow,
+    HistogramReportInputs,
+    write_histogram_report,
+)
 from shoal.stages.trips import GridTrips
 
 if TYPE_CHECKING:
@@ -25,4 +39,59 @@ def owner_report(
     compare: bool,
     progress: Progress,
 ) -> Path:
+    """report.html and utility.json beside it; the ledger lists both as seen by the owner."""
+    plan = prepared.plan
+    name = made.path.name if made.path.name.isprintable() else ascii(made.path.name)
+    seen = f"owner's report with exact counts, on {name}: {prepared.what()}"
+    ledger.disclose(plan.population, seen, str(path))  # before it is seen
+    progress.stage("exact counts")
+    published = read_histogram(made.path)
+    exact = exact_answers(kept, every, prepared.setting.given, plan.given_seed)
+    utility = utility_of(exact, published.euler, published.about.get("violated_before"))
+    compared: list[ComparedHistogram] = []
+    if compare:
+        compared = compare_histograms(prepared, kept, exact, ledger, str(path), progress)
+    progress.stage("draw the report")
+    keep_earlier(path, made)
+    inputs = HistogramReportInputs(
+        title=f"Histogram of trips: {plan.population}",
+        published=published,
+        exact_faces=exact.euler.faces,
+        utility=utility,
+        compared=tuple(
+            ComparedRow(
+                method=each.method,
+                words=each.words,
+                released=each.method == plan.method,
+                utility=each.utility,
+                seconds=each.seconds,
+            )
+            for each in compared
+        ),
+        budget=_budget(ledger, prepared),
+    )
+    write_histogram_report(path, inputs)
+    figures = {
+        "manifest_sha256": made.manifest_sha256,
+        **asdict(utility),
+        "compared": [asdict(each) for each in compared],
+    }
+    with open(
+        os.open(path.parent / "utility.json", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w"
+    ) as file:
+        json.dump(plain(figures), file, indent=2, allow_nan=False)
     return path
+
+
+def _budget(ledger: Ledger, prepared: PreparedHistogram) -> dict:
+    population = ledger.state().population(prepared.plan.population)
+    seeded = prepared.plan.seed is not None
+    paid = 0 if seeded else cost_nano(prepared.mechanism.loss(), population.currency)
+    return {
+        "population": population.name,
+        "currency": population.currency,
+        "limit": show_nano(population.limit_nano),
+        "spent_before": show_nano(population.spent_nano - paid),
+        "this_release": show_nano(paid),
+        "left": show_nano(population.left_nano),
+    }

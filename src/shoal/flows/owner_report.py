@@ -51,7 +51,7 @@ def write_owner_report(
     name = made.path.name if made.path.name.isprintable() else ascii(made.path.name)
     seen = f"owner's report with exact counts, on {name}: {prepared.what()}"
     ledger.disclose(prepared.plan.population, seen, str(path))  # before it is seen
-    _keep_earlier(path, made)
+    keep_earlier(path, made)
     write_density_report(path, inputs)
     figures: dict = {"manifest_sha256": made.manifest_sha256}
     figures |= {
@@ -77,7 +77,7 @@ def utility_file(report: Path) -> Path:
     return report.with_name(report.name.replace("report", "utility", 1)).with_suffix(".json")
 
 
-def _keep_earlier(path: Path, made: Committed) -> None:
+def keep_earlier(path: Path, made: Committed) -> None:
     """A report of another release makes room, under a name that tells whose it is."""
     release = _release_of(path)
     if path.is_file() and release and release != made.manifest_sha256:

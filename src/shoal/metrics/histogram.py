@@ -75,6 +75,25 @@ class SizeFigures:
     mean_exact: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class HistogramUtility:
+    """Errors of a released histogram against all trips, and of the same answers without any noise."""
+
+    trips: int  # all of the source on the map
+    kept: int  # after bounding
+    mean_exact: float  # trips in an unseen rectangle
+    given: float  # mean absolute error on rectangles that the method could choose from
+    unseen: float  # and on others
+    bounded: float  # of exact counts of the kept trips, scaled up: what bounding alone costs
+    euler: float  # of the exact Euler histogram of all trips: what loops and coming back cost
+    euler_blocks: float  # the same with full 2 x 2 blocks counted back in
+    kld: float
+    violated_before: float | None  # None: the method has no repair
+    violated_after: float
+    rectangles: tuple[int, int]  # given, unseen
+    by_size: dict[str, list[SizeFigures]]  # released, euler, euler_blocks
+
+
 def error_by_size(
     rectangles: Rectangles,
     grid: CellGrid,

@@ -1,0 +1,139 @@
+"""A published histogram of trips as one HTML page: for anyone, or for its owner with the exact one beside it.
+
+The public page is drawn from the published file alone. The owner's holds raw counts: it forbids every
+request and is written for its owner alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shoal.metrics.histogram import HistogramUtility, SizeFigures
+from shoal.release.histogram_published import PublishedHistogram
+from shoal.release.report import histogram_tables as tables
+from shoal.release.report.encode import float32_base64, json_for_script
+from shoal.release.report.page import asset, fill, plotly_js, scripts, write_page
+from shoal.release.report.tables import text
+
+SCRIPTS = ("format.js", "plot.js", "histogram.js")
+MOST_DRAWN = 256  # cells along a side of a map; finer ones are drawn in blocks
+COLOUR_QUANTILE = 0.995  # the few fullest cells share the last colour
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedRow:
+    """One method on the owner's trips; `released` marks the one of this release."""
+
+    method: str
+    words: str
+    released: bool
+    utility: HistogramUtility = field(repr=False)
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HistogramReportInputs:
+    """All that the page shows. With `utility` and `exact_faces` it is raw: for the owner's eyes only."""
+
+    title: str
+    published: PublishedHistogram = field(repr=False)
+    exact_faces: np.ndarray | None = field(default=None, repr=False)
+    utility: HistogramUtility | None = field(default=None, repr=False)
+    compared: Sequence[ComparedRow] = ()
+    budget: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def owners(self) -> bool:
+        return self.utility is not None
+
+
+def write_histogram_report(path: Path, inputs: HistogramReportInputs) -> Path:
+    """Write the page to `path` and return the path."""
+    return write_page(Path(path), histogram_report_html(inputs))
+
+
+def histogram_report_html(inputs: HistogramReportInputs) -> str:
+    """The whole page as text."""
+    return fill(
+        asset("histogram.html"),
+        {
+            "title": text(inputs.title),
+            "css": asset("report.css"),
+            "banner": tables.banner(inputs.owners),
+            "subtitle": tables.subtitle(inputs.published),
+            "sentence": tables.sentence(inputs.published),
+            "notices": tables.notices(inputs),
+            "tiles": tables.tiles(inputs),
+            "sections": tables.sections(inputs),
+            "reading": tables.READING if inputs.owners else "",
+            "payload": json_for_script(_payload(inputs)),
+            "plotly": plotly_js(),
+            "script": scripts(*SCRIPTS),
+        },
+    )
+
+
+def _payload(inputs: HistogramReportInputs) -> dict[str, Any]:
+    published, utility = inputs.published, inputs.utility
+    released, block = _drawn(published.euler.faces)
+    shown = {"released": float32_base64(released)}
+    scale = [released]
+    if inputs.exact_faces is not None:
+        exact, _ = _drawn(inputs.exact_faces.astype(np.float64))
+        shown["exact"] = float32_base64(exact)
+        scale.append(exact)
+    width, height = published.grid.cell_m
+    rows, columns = released.shape
+    differences = np.abs(scale[-1] - released)
+    return {
+        "map": {
+            **shown,
+            "columns": columns,
+            "rows": rows,
+            "widthKm": width * block / 1000,
+            "heightKm": height * block / 1000,
+            "end": _end(np.concatenate([each.ravel() for each in scale])),
+            "differenceEnd": _end(differences),
+        },
+        "bySize": None if utility is None else {name: _sizes(each) for name, each in utility.by_size.items()},
+        "compared": [
+            {
+                "method": row.method,
+                "released": row.released,
+                "given": row.utility.given,
+                "unseen": row.utility.unseen,
+            }
+            for row in inputs.compared
+        ],
+    }
+
+
+def _drawn(faces: np.ndarray) -> tuple[np.ndarray, int]:
+    """Means of square blocks of cells, where a side has more than can be told apart."""
+    block = -(-max(faces.shape) // MOST_DRAWN)
+    if block == 1:
+        return faces, 1
+    rows, columns = (-(-side // block) for side in faces.shape)
+    padded = np.full((rows * block, columns * block), np.nan)
+    padded[: faces.shape[0], : faces.shape[1]] = faces
+    return np.nanmean(padded.reshape(rows, block, columns, block), axis=(1, 3)), block
+
+
+def _end(values: np.ndarray) -> float:
+    some = values[values > 0]
+    return float(np.quantile(some, COLOUR_QUANTILE)) if some.size else 1.0
+
+
+def _sizes(figures: Sequence[SizeFigures]) -> dict[str, Any]:
+    known = [each for each in figures if each.rectangles]
+    return {
+        "share": [float(np.sqrt(max(each.low, 0.1 * each.high) * each.high)) for each in known],
+        "error": [each.mean_absolute_error for each in known],
+        "exact": [each.mean_exact for each in known],
+        "rectangles": [each.rectangles for each in known],
+    }
