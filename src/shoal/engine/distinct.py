@@ -1,9 +1,9 @@
 """Exact distinct counts: how many trips crossed each of many rectangles, each trip once.
 
-Trip by trip against all rectangles. Most pairs are settled by the trip's bounding box: apart; inside; or
-the rectangle spans the box in one direction and meets it in the other (a path has no gaps). A rectangle that
-takes a corner of the box is settled by how far the path goes into that corner, column by column. Only the
-rest looks at cells.
+Trip by trip against all rectangles. Most pairs are settled by the trip's bounding box, without a branch:
+apart; or the rectangle spans the box in one direction and meets it in the other (a path has no gaps). The
+rest asks prefix sums over the box, made for the trip at hand; or, where the box is large and few ask, the
+cells themselves.
 """
 
 from __future__ import annotations
@@ -21,69 +21,94 @@ from shoal.stages.trips import GridTrips
 def distinct_counts(trips: GridTrips, rectangles: Rectangles) -> np.ndarray:
     """int64 [rectangles]: trips with a cell in each."""
     rectangles.check(trips.grid)
-    sides: Any = [np.ascontiguousarray(side, np.int32) for side in vars(rectangles).values()]
+    # The four sides one after the other, in 16 bits (a grid has at most 2^12 columns): fast to compare.
+    sides: Any = np.stack([rectangles.x0, rectangles.x1, rectangles.y0, rectangles.y1]).astype(np.int16)
     columns, rows = trips.grid.columns, trips.grid.rows
 
     def part(begin: int, end: int) -> np.ndarray:
         counts = np.zeros(rectangles.count, np.int64)
-        _count(trips.first, trips.cells, begin, end, columns, rows, *sides, counts)  # pyright: ignore
+        _count(trips.first, trips.cells, begin, end, columns, rows, sides, counts)
         return counts
 
     return sum_parts(trips.count, part, at_least=256)
 
 
 @njit(cache=True, nogil=True)
-def _count(first, cells, begin, end, columns, rows, x0, x1, y0, y1, counts):
-    """Half-open rectangles; `reach` holds the four corners' staircases of the trip at hand."""
-    reach = np.empty((4, columns), np.int32)
-    longest = 0
+def _count(first, cells, begin, end, columns, rows, sides, counts):
+    """Half-open rectangles."""
+    settled, unsettled = np.zeros(counts.size, np.int32), np.empty(counts.size, np.uint8)
+    asking = np.empty(counts.size + 1, np.int32)
+    sums = np.empty(1024, np.int32)
     for trip in range(begin, end):
-        longest = max(longest, first[trip + 1] - first[trip])
-    xs, ys = np.empty(longest, np.int32), np.empty(longest, np.int32)
-    for trip in range(begin, end):
-        size = first[trip + 1] - first[trip]
-        left, right, bottom, top = columns, -1, rows, -1
-        for i in range(size):
-            cell = cells[first[trip] + i]
-            xs[i], ys[i] = cell % columns, cell // columns
-            left, right = min(left, xs[i]), max(right, xs[i])
-            bottom, top = min(bottom, ys[i]), max(top, ys[i])
-        _staircases(xs, ys, size, left, right, bottom, top, reach)
-        for q in range(x0.size):
-            if x0[q] > right or x1[q] <= left or y0[q] > top or y1[q] <= bottom:
-                continue
-            west, east = x0[q] <= left, x1[q] > right
-            south, north = y0[q] <= bottom, y1[q] > top
-            if (west and east) or (south and north):
-                counts[q] += 1
-            elif west and south:
-                counts[q] += reach[0, x1[q] - 1] < y1[q]
-            elif west and north:
-                counts[q] += reach[1, x1[q] - 1] >= y0[q]
-            elif east and south:
-                counts[q] += reach[2, x0[q]] < y1[q]
-            elif east and north:
-                counts[q] += reach[3, x0[q]] >= y0[q]
-            else:
-                for i in range(size):
-                    if x0[q] <= xs[i] < x1[q] and y0[q] <= ys[i] < y1[q]:
-                        counts[q] += 1
-                        break
+        path = cells[first[trip] : first[trip + 1]]
+        left, right, bottom, top = _box(path, columns, rows)
+        _settle(sides[0], sides[1], sides[2], sides[3], left, right, bottom, top, settled, unsettled)
+        asked = 0
+        for q in range(counts.size):
+            asking[asked] = q
+            asked += unsettled[q]
+        wide, high = right - left + 1, top - bottom + 1
+        if wide * high <= asked * path.size:
+            if sums.size < (wide + 1) * (high + 1):
+                sums = np.empty(2 * (wide + 1) * (high + 1), np.int32)
+            _sum_up(path, columns, left, bottom, wide, high, sums)
+            _ask_sums(asking[:asked], sides, left, bottom, wide, high, sums, counts)
+        else:
+            _ask_cells(asking[:asked], sides, path, columns, counts)
+    for q in range(counts.size):
+        counts[q] += settled[q]
 
 
 @njit(cache=True, nogil=True)
-def _staircases(xs, ys, size, left, right, bottom, top, reach):
-    """Lowest and highest row at or west of a column, lowest and highest at or east of it."""
-    for x in range(left, right + 1):
-        reach[0, x] = reach[2, x] = top
-        reach[1, x] = reach[3, x] = bottom
-    for i in range(size):
-        x, y = xs[i], ys[i]
-        reach[0, x] = reach[2, x] = min(reach[0, x], y)
-        reach[1, x] = reach[3, x] = max(reach[1, x], y)
-    for x in range(left + 1, right + 1):
-        reach[0, x] = min(reach[0, x], reach[0, x - 1])
-        reach[1, x] = max(reach[1, x], reach[1, x - 1])
-    for x in range(right - 1, left - 1, -1):
-        reach[2, x] = min(reach[2, x], reach[2, x + 1])
-        reach[3, x] = max(reach[3, x], reach[3, x + 1])
+def _box(path, columns, rows):
+    """First and last column, first and last row."""
+    left, right, bottom, top = columns, -1, rows, -1
+    for cell in path:
+        x, y = cell % columns, cell // columns
+        left, right = min(left, x), max(right, x)
+        bottom, top = min(bottom, y), max(top, y)
+    return left, right, bottom, top
+
+
+@njit(cache=True, nogil=True)
+def _settle(x0, x1, y0, y1, left, right, bottom, top, settled, unsettled):
+    """Count the rectangles that span the box; mark those that meet it otherwise. Compiles to vectors."""
+    west, east, south, north = np.int16(left), np.int16(right), np.int16(bottom), np.int16(top)
+    for q in range(x0.size):
+        meets = (x0[q] <= east) & (x1[q] > west) & (y0[q] <= north) & (y1[q] > south)
+        spans = ((x0[q] <= west) & (x1[q] > east)) | ((y0[q] <= south) & (y1[q] > north))
+        settled[q] += meets & spans
+        unsettled[q] = meets & (not spans)
+
+
+@njit(cache=True, nogil=True)
+def _sum_up(path, columns, left, bottom, wide, high, sums):
+    """sums[y * (wide + 1) + x]: visits to cells of the box in columns below x and rows below y."""
+    stride = wide + 1
+    sums[: stride * (high + 1)] = 0
+    for cell in path:
+        sums[(cell // columns - bottom + 1) * stride + cell % columns - left + 1] += 1
+    for y in range(1, high + 1):
+        in_row = 0
+        for x in range(1, stride):
+            in_row += sums[y * stride + x]
+            sums[y * stride + x] = in_row + sums[(y - 1) * stride + x]
+
+
+@njit(cache=True, nogil=True)
+def _ask_sums(asking, sides, left, bottom, wide, high, sums, counts):
+    stride = wide + 1
+    for q in asking:
+        x0, x1 = max(sides[0, q] - left, 0), min(sides[1, q] - left, wide)
+        y0, y1 = max(sides[2, q] - bottom, 0) * stride, min(sides[3, q] - bottom, high) * stride
+        counts[q] += sums[y1 + x1] - sums[y1 + x0] - sums[y0 + x1] + sums[y0 + x0] > 0
+
+
+@njit(cache=True, nogil=True)
+def _ask_cells(asking, sides, path, columns, counts):
+    for q in asking:
+        for cell in path:
+            x, y = cell % columns, cell // columns
+            if sides[0, q] <= x < sides[1, q] and sides[2, q] <= y < sides[3, q]:
+                counts[q] += 1
+                break
