@@ -16,6 +16,7 @@ from shoal.flows.histogram_figures import ExactAnswers, utility_of
 from shoal.flows.histogram_methods import METHODS
 from shoal.flows.progress import Progress
 from shoal.metrics.histogram import HistogramUtility
+from shoal.privacy.budget import Budget
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import SeededNoise
 from shoal.space.euler import Euler
@@ -55,7 +56,8 @@ def compare_histograms(
     found = []
     for method in METHODS.values():
         began = time.perf_counter()
-        mechanism = method.build(prepared.plan.budget(), prepared.setting)
+        delta = None if method.pure else prepared.plan.delta
+        mechanism = method.build(Budget.of(prepared.plan.epsilon, delta), prepared.setting)
         noisy = mechanism(door, _noise(prepared.plan.seed, method.name))
         seconds = time.perf_counter() - began
         utility = utility_of(exact, scaled(noisy), noisy.violated_before)

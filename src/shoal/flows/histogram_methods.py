@@ -41,6 +41,7 @@ class HistogramMethod:
     words: str
     edges: bool = True  # answers are of faces and edges; without, of shares of trips in cells
     pool: bool = False
+    pure: bool = False  # takes no delta
 
     def build(self, budget: Budget, setting: TripSetting) -> HistogramMechanism:
         module = import_module(f"shoal.mechanisms.histogram_{self.name}")
@@ -55,6 +56,7 @@ METHODS = {
             "HistogramBoxes",
             "A weighted pool of made-up trips, fitted to noisy histograms of trips' bounding boxes.",
             pool=True,
+            pure=True,
         ),
         HistogramMethod(
             "dqam",
@@ -92,7 +94,11 @@ def histogram_method(name: str) -> HistogramMethod:
 PAYS_FOR = {
     "trips": "the number of kept trips",
     "all_trips": "the number of all trips, to scale up to",
-    "faces": "shares of trips in cells",
+    "boxes": "histograms of trips' bounding boxes; where trips are many, rectangles too",
+    "cells": "shares of trips in cells",
+    "costs": "which cells are taken together",
+    "buckets": "shares of trips in groups of cells",
+    "densities": "shares of trips in regions",
     "select": "which rectangles are measured",
     "answers": "trips in the chosen rectangles",
 }

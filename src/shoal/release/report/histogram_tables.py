@@ -32,8 +32,8 @@ SHARES = (
 )
 
 READING = (
-    "<li><b>Without noise</b>: errors of the exact histogram of the trips at hand, which loops and coming back "
-    "alone cause.</li><li><b>KLD</b>: sum over visited cells of H log(H / H') / trips, H the exact number of "
+    "<li><b>Without noise</b>: errors of the exact histogram of the trips at hand, which loops and coming "
+    "back cause.</li><li><b>KLD</b>: sum over visited cells of H log(H / H') / trips, H the exact number of "
     "trips through the cell and H' the published one.</li>"
 )
 
