@@ -11,6 +11,7 @@ import pyarrow as pa
 from shoal.errors import PlanError, SourceError
 from shoal.events.readers import stream
 from shoal.events.schema import EventSource
+from shoal.events.trip_order import in_order
 from shoal.events.trips import NO_TRIP, TripRule, split_trips
 
 
@@ -24,16 +25,15 @@ def read_trips(
 ) -> Iterator[pa.RecordBatch]:
     """Points of trips: user, trip (counted from 0 within the user), time_us, x, y; sorted, user by user.
 
-    A source that names trips needs no rule; with one, its trips are split further. DuckDB sorts the points,
-    on disk where memory does not suffice, so that memory is bounded by a batch and the points of one user.
+    A source that names trips needs no rule; with one, its trips are split further. DuckDB brings the users
+    together, on disk where memory does not suffice, so that memory is bounded by a batch and the points of
+    one user; each user's points are put in order here, which is less work than one sort by all columns.
     """
     check_rule(source, rule)
-    keys = ['"user"', *(["trip"] if source.shape.has_trips else []), "time_us", "x", "y"]
     with_flag = rule is not None and rule.flag
-    order = f" ORDER BY {', '.join([*keys, *(['flag'] if with_flag else [])])}"
-    batches = stream(source, None, window_us, connection, rows_per_batch, with_flag, order)
+    batches = stream(source, None, window_us, connection, rows_per_batch, with_flag, ' ORDER BY "user"')
     for users in whole_users(batches):
-        kept = number_trips(users, rule, source.planar)
+        kept = number_trips(in_order(users, starts(users["user"])), rule, source.planar)
         if kept.num_rows:
             yield kept
 
