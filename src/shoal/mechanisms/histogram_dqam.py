@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ from shoal.mechanisms.histogram_laplace import LATTICE
 from shoal.mechanisms.histogram_rounds import Rounds
 from shoal.mechanisms.trip_totals import TripTotals, adder_within
 from shoal.postprocess.dqam import DqamLearner
-from shoal.postprocess.quadtree import blocks, depth_of, regions
+from shoal.postprocess.quadtree import blocks, depth_of, mean_of_children, regions
 from shoal.postprocess.trip_model import uniform_model
 from shoal.privacy.accounting import Loss, compose
 from shoal.privacy.budget import Budget
@@ -92,7 +93,11 @@ class HistogramDqam:
         if costs and levels[-1] + 1 == depth_of(self.shape):
             costs.append(np.zeros(4 ** depth_of(self.shape)))  # cells cost 0
         threshold = THRESHOLD * max((adder.scale for adder in self.costs.adders), default=0.0)
-        region = regions(self.shape, first=self.first, costs=costs, threshold=threshold)
+        gaps = [
+            cost - mean_of_children(finer, level)
+            for level, (cost, finer) in enumerate(pairwise(costs), self.first)
+        ]
+        region = regions(self.shape, first=self.first, gaps=gaps, threshold=threshold)
         sums = np.zeros(int(region.max()) + 1, np.int64)
         np.add.at(sums, region, exact)
         return region, self.densities.add(noise, "densities", sums) / LATTICE

@@ -4,9 +4,9 @@ Thesis, section 4.3 and algorithm 6. Inner edges of touched regions are scaled w
 touched regions by the lesser factor, edges at the border of what was touched not at all. Where that leaves
 an edge above a face, the nearest consistent histogram is taken.
 
-A factor is exp(error weight / 2n). The thesis has weight = density, a share in [0, 1] that vanishes as regions
-get small. Here it is the fourth root of trips per cell, in units of its mean over the trips touched: dense
-regions move more, and what is touched moves by about as much as without densities.
+A factor is exp(error weight / 2n). The thesis has weight = density, a share in [0, 1] that vanishes as
+regions get small. Here it is the fourth root of trips per cell, in units of its mean over the trips
+touched: dense regions move more, and what is touched moves by about as much as without densities.
 """
 
 from __future__ import annotations

@@ -61,14 +61,14 @@ def _sweep(faces, east, north, sides, answers, trips, deviation, repair):
     """Algorithm 2: every answer in turn."""
     for i in range(answers.size):
         x0, x1, y0, y1 = sides[i]
-        error = answers[i] - _answer(faces, east, north, x0, x1, y0, y1)
+        error = answers[i] - rectangle_answer(faces, east, north, x0, x1, y0, y1)
         error = np.sign(error) * max(abs(error) - deviation, 0.0)
         if error == 0.0:
             continue
         exponent = min(max(error / (2 * trips), -LARGEST_EXPONENT), LARGEST_EXPONENT)
-        _scale(faces, east, north, x0, x1, y0, y1, np.exp(exponent))
+        scale_inside(faces, east, north, x0, x1, y0, y1, np.exp(exponent))
         if error < 0 and repair:
-            _repair(faces, east, north, x0, x1, y0, y1)
+            repair_border(faces, east, north, x0, x1, y0, y1)
         factor = step_to(faces.sum() - east.sum() - north.sum(), trips)
         faces *= factor
         east *= factor
@@ -76,7 +76,7 @@ def _sweep(faces, east, north, sides, answers, trips, deviation, repair):
 
 
 @njit(cache=True, nogil=True)
-def _answer(faces, east, north, x0, x1, y0, y1):
+def rectangle_answer(faces, east, north, x0, x1, y0, y1):
     total = 0.0
     for y in range(y0, y1):
         for x in range(x0, x1):
@@ -89,7 +89,7 @@ def _answer(faces, east, north, x0, x1, y0, y1):
 
 
 @njit(cache=True, nogil=True)
-def _scale(faces, east, north, x0, x1, y0, y1, factor):
+def scale_inside(faces, east, north, x0, x1, y0, y1, factor):
     for y in range(y0, y1):
         for x in range(x0, x1):
             faces[y, x] *= factor
@@ -100,7 +100,7 @@ def _scale(faces, east, north, x0, x1, y0, y1, factor):
 
 
 @njit(cache=True, nogil=True)
-def _repair(faces, east, north, x0, x1, y0, y1):
+def repair_border(faces, east, north, x0, x1, y0, y1):
     """Algorithms 3 and 4: a face at the border is raised to the largest of its edges."""
     rows, columns = faces.shape
     for y in range(y0, y1):

@@ -4,9 +4,10 @@ The tree stands on the smallest square of a power of two around the grid; blocks
 Level l has blocks of side / 2^l cells; the block of a cell is row / size * 2^l + column / size.
 
 >>> costs = [np.array([8.0]), np.array([1.0, 1.0, 1.0, 9.0])]
->>> regions((2, 2), first=0, costs=costs, threshold=2.0).tolist()
+>>> gaps = [costs[0] - mean_of_children(costs[1], level=0)]
+>>> regions((2, 2), first=0, gaps=gaps, threshold=2.0).tolist()
 [0, 1, 2, 3]
->>> regions((2, 2), first=0, costs=costs, threshold=9.0).tolist()
+>>> regions((2, 2), first=0, gaps=gaps, threshold=9.0).tolist()
 [0, 0, 0, 0]
 """
 
@@ -30,29 +31,33 @@ def blocks(shape: tuple[int, int], level: int) -> np.ndarray:
 
 
 def regions(
-    shape: tuple[int, int], *, first: int, costs: Sequence[np.ndarray], threshold: float
+    shape: tuple[int, int], *, first: int, gaps: Sequence[np.ndarray], threshold: float
 ) -> np.ndarray:
     """int64 [cells]: the region of every cell, numbered from 0.
 
-    `costs[i]` are of the 4^(first + i) blocks of level first + i. All blocks of the first level are there. One
-    is split into four if its cost is more than `threshold` above the mean cost of the four (algorithm 5).
+    `gaps[i]` are of the blocks of level first + i: how much more a block costs than its four children do on
+    average. All blocks of the first level are there; one is split where its gap is above the threshold
+    (algorithm 5), and so on below it.
     """
     split = np.ones(4**first, bool)
     block = blocks(shape, first)
-    region = block.copy()  # distinct over levels: those of finer levels come after
-    for step, (cost, finer) in enumerate(zip(costs[:-1], costs[1:], strict=True)):
-        level = first + step
-        row, column = np.divmod(np.arange(4 ** (level + 1)), 2 ** (level + 1))
-        parent = (row >> 1 << level) + (column >> 1)
-        mean = np.bincount(parent, np.asarray(finer, np.float64)) / 4
-        split = split & (cost - mean > threshold)
+    region = block.copy()  # numbers of finer levels come after those of coarser ones
+    for level, gap in enumerate(gaps, first):
+        split = split & (gap > threshold)
         here = split[block]
         block = blocks(shape, level + 1)
-        region = np.where(here, block + _before(first, level + 1), region)
-        split = split[parent]
+        before = sum(4**coarser for coarser in range(first, level + 1))
+        region = np.where(here, block + before, region)
+        split = split[_parents(level)]
     return np.unique(region, return_inverse=True)[1].reshape(-1)
 
 
-def _before(first: int, level: int) -> int:
-    """Blocks of all coarser levels from the first on."""
-    return sum(4**above for above in range(first, level))
+def mean_of_children(finer: np.ndarray, level: int) -> np.ndarray:
+    """float64 [4^level]: the mean of each block's four children, from values of all blocks of level + 1."""
+    return np.bincount(_parents(level), np.asarray(finer, np.float64)) / 4
+
+
+def _parents(level: int) -> np.ndarray:
+    """int64 [4^(level + 1)]: the block of `level` that holds each block of the next."""
+    row, column = np.divmod(np.arange(4 ** (level + 1)), 2 ** (level + 1))
+    return (row >> 1 << level) + (column >> 1)
