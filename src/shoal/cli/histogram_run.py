@@ -17,7 +17,7 @@ WINDOW = ("start", "end")
 EXAMPLE = """\b
 Examples:
   shoal simulate town --what trips --out town
-  shoal ledger create town --pure-epsilon 4
+  shoal ledger create town --epsilon 4 --delta 1e-6
   shoal histogram run --plan town/histogram.toml --dry-run
   shoal histogram run --plan town/histogram.toml
   shoal histogram query town/histogram --box 5.02,47.31,5.05,47.33

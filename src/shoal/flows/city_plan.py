@@ -97,7 +97,7 @@ def write_histogram_plan(city: Path, *, population: str | None = None) -> Path:
     path.write_text(
         f"""# Trips of this simulated city: shoal histogram run --plan {HISTOGRAM_FILE}
 population = "{population or card["preset"]}"
-epsilon = 1.0
+epsilon = 0.5
 method = "{DEFAULT_HISTOGRAM}"
 unit = "user"           # or "trip": then who makes many trips is not protected as a person
 trips_per_user = 10     # kept of each user

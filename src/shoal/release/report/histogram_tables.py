@@ -103,7 +103,7 @@ def tiles(inputs: HistogramReportInputs) -> str:
                 f"unseen rectangles; {percent(share)} of their mean",
             ),
             ("On given rectangles", people(utility.given), f"mean over {utility.rectangles[0]:,}"),
-            ("KLD of faces", number(utility.kld), "lower is better"),
+            ("KLD of faces", people(utility.kld), "lower is better"),
             (
                 "Violated constraints",
                 percent(utility.violated_after),
@@ -171,7 +171,7 @@ def _errors(utility: HistogramUtility, edges: bool) -> str:
     ]
     words = [
         f"Mean exact answer of an unseen rectangle: {people(mean)} trips.",
-        f"KLD of the faces: {number(utility.kld)}; published faces of 0 count as 0.0005 in it.",
+        f"KLD of the faces: {people(utility.kld)}; published faces of 0 count as 0.0005 in it.",
         f"Violated constraints: {percent(utility.violated_after)}"
         + ("." if before is None else f", before repair {percent(before)}."),
         *([] if edges else [SHARES]),
@@ -191,28 +191,19 @@ def _compared(inputs: HistogramReportInputs) -> str:
             '<p class="note">Not compared. <code>--compare</code> runs them on the same trips, for this page '
             "alone.</p>",
         )
-    head = [
-        "Method",
-        "MAE given",
-        "MAE unseen",
-        "KLD",
-        "Violated before",
-        "Violated",
-        "Seconds",
-        "What it does",
-    ]
+    head = ["Method", "What it does", "MAE given", "MAE unseen", "KLD"]
+    head += ["Violated before repair", "Violated", "Seconds"]
     rows = []
     for each in inputs.compared:
         utility = each.utility
         before = "none" if utility.violated_before is None else percent(utility.violated_before)
         name = f"{each.method} (as released)" if each.released else each.method
-        figures = [people(utility.given), people(utility.unseen), number(utility.kld)]
-        rows.append(
-            [name, *figures, before, percent(utility.violated_after), f"{each.seconds:.1f}", each.words]
-        )
+        figures = [people(utility.given), people(utility.unseen), people(utility.kld)]
+        violated = [before, percent(utility.violated_after)]
+        rows.append([name, each.words, *figures, *violated, f"{each.seconds:.1f}"])
     return _section(
         "Other methods on the same trips",
         '<p class="note">One run each, seeded noise, the same epsilon. The release is another draw of its '
         "method's noise, so its row differs from the figures above.</p>"
-        '<div class="chart" id="compared"></div>' + table(head, rows),
+        '<div class="chart" id="compared"></div>' + table(head, rows, numeric_from=2),
     )
