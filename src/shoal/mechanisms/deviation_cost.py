@@ -1,8 +1,9 @@
 """How far cells are from flat within groups: sum over a group of |cell - mean of its group|, in whole units.
 
-A unit that adds at most S in all to the cells moves the costs of all groups together by at most 2 S: it adds
-d_j to cells and their mean to the mean, and the sum of |d_j - mean d| is at most twice that of d_j. Costs are
-rounded down, which adds at most 1 per group. A group of one cell costs 0, whatever the data.
+A unit that adds d_j >= 0 to cells, at most S in all, moves the costs of all groups together by at most
+2 S (1 - 1/s), s the cells of the largest group: a group's cost moves by at most the sum of |d_j - mean d|
+over it, which is largest if one cell has it all. Costs are rounded down, which adds at most 1 per group. A
+group of one cell costs 0, whatever the data.
 
 >>> deviation_costs(np.array([4, 0, 0, 7]), np.array([0, 0, 0, 1]), 2).tolist()
 [5, 0]
@@ -37,9 +38,16 @@ def deviation_costs(cells: np.ndarray, group: np.ndarray, groups: int) -> np.nda
     return whole + rest * (size - 2 * above) // np.maximum(size, 1)
 
 
-def cost_sensitivity(units: int, groups: int) -> int:
-    """L1 (and L2) of the costs of one partition, where a unit adds at most `units` to the cells in all."""
-    return 2 * units + groups
+@dataclass(frozen=True)
+class Groups:
+    """A partition of cells, as far as costs depend on it."""
+
+    count: int
+    largest: int  # cells of the largest group
+
+    def sensitivity(self, units: int) -> int:
+        """L1 (and L2) of all costs, where a unit adds at most `units` to the cells in all."""
+        return -(-2 * units * (self.largest - 1) // self.largest) + self.count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +55,7 @@ class NoisyCosts:
     """Costs of several partitions of the same cells, each with noise of its own: their losses add up."""
 
     adders: tuple[Adder, ...]
-    groups: tuple[int, ...]  # of each partition
+    groups: tuple[Groups, ...]  # of each partition
     units: int  # that a unit adds to the cells at most
 
     def __call__(
@@ -55,7 +63,7 @@ class NoisyCosts:
     ) -> tuple[np.ndarray, ...]:
         """int64 noisy costs, one array per partition."""
         return tuple(
-            adder.add(noise, "costs", deviation_costs(cells, partition, groups))
+            adder.add(noise, "costs", deviation_costs(cells, partition, groups.count))
             for adder, partition, groups in zip(self.adders, partitions, self.groups, strict=True)
         )
 
@@ -63,8 +71,8 @@ class NoisyCosts:
         if not self.adders:
             return ()
         losses = (
-            a.cost(cost_sensitivity(self.units, groups))
-            for a, groups in zip(self.adders, self.groups, strict=True)
+            adder.cost(groups.sensitivity(self.units))
+            for adder, groups in zip(self.adders, self.groups, strict=True)
         )
         return (("costs", compose(losses)),)
 
@@ -72,10 +80,10 @@ class NoisyCosts:
         return {"partitions": len(self.adders), "cost_scale": [a.scale / self.units for a in self.adders]}
 
     @classmethod
-    def within(cls, allowance: Allowance, units: int, groups: Sequence[int]) -> NoisyCosts:
+    def within(cls, allowance: Allowance, units: int, groups: Sequence[Groups]) -> NoisyCosts:
         """The same share for every partition."""
         share = Allowance(allowance.name, allowance.amount // max(len(groups), 1), allowance.pure)
         if not share.amount:
             raise PlanError("share-empty", "nothing is left for the costs of partitions.", "Raise --epsilon.")
-        adders = tuple(adder_within(share, cost_sensitivity(units, count)) for count in groups)
+        adders = tuple(adder_within(share, each.sensitivity(units)) for each in groups)
         return cls(adders=adders, groups=tuple(groups), units=units)

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from shoal.mechanisms.adders import Adder
-from shoal.mechanisms.deviation_cost import NoisyCosts
+from shoal.mechanisms.deviation_cost import Groups, NoisyCosts
 from shoal.mechanisms.histogram_laplace import LATTICE
 from shoal.mechanisms.trip_totals import TripTotals, adder_within
 from shoal.postprocess.buckets import cover_by_intervals, interval_levels
@@ -100,7 +100,8 @@ class HistogramDawa:
         totals, budget = TripTotals.within(budget, setting)
         cells, units = setting.grid.count, setting.per_unit * LATTICE
         finest = min(finest, 1 << max(cells // 8, 1).bit_length() - 1)  # small grids are divided too
-        groups = [-(-cells // length) for length in interval_levels(cells, finest)]
+        lengths = interval_levels(cells, finest)
+        groups = [Groups(-(-cells // length), min(length, cells)) for length in lengths]
         costs = NoisyCosts(adders=(), groups=(), units=units)
         if groups:
             share, budget = budget.take("costs", COST_SHARE)

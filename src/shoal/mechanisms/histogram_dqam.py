@@ -37,7 +37,7 @@ import numpy as np
 
 from shoal.errors import PlanError
 from shoal.mechanisms.adders import Adder
-from shoal.mechanisms.deviation_cost import NoisyCosts
+from shoal.mechanisms.deviation_cost import Groups, NoisyCosts
 from shoal.mechanisms.histogram_laplace import LATTICE
 from shoal.mechanisms.histogram_rounds import Rounds
 from shoal.mechanisms.trip_totals import TripTotals, adder_within
@@ -146,14 +146,15 @@ class HistogramDqam:
             )
         totals, budget = TripTotals.within(budget, setting)
         units = setting.per_unit * LATTICE
-        depth = depth_of((setting.grid.rows, setting.grid.columns))
+        shape = setting.grid.rows, setting.grid.columns
+        depth = depth_of(shape)
         first, last = min(first, max(depth - 1, 0)), min(last, depth)
         # single cells cost 0, so their level is free
         levels = range(first, min(last + 1, depth)) if last > first else range(0)
         costs = NoisyCosts(adders=(), groups=(), units=units)
         if levels:
             share, budget = budget.take("costs", COST_SHARE)
-            costs = NoisyCosts.within(share, units, [4**level for level in levels])
+            costs = NoisyCosts.within(share, units, [_groups(shape, level) for level in levels])
         densities, budget = budget.take("densities", DENSITY_SHARE)
         made = Rounds.within(budget, setting.per_unit, rounds=rounds, given=setting.given.count)
         return cls(
@@ -164,3 +165,8 @@ class HistogramDqam:
             first=first,
             setting=setting,
         )
+
+
+def _groups(shape: tuple[int, int], level: int) -> Groups:
+    side = 1 << (depth_of(shape) - level)
+    return Groups(4**level, min(side, shape[0]) * min(side, shape[1]))

@@ -1,0 +1,260 @@
+"""Histogram mechanisms of the sources, made sound: what they cost, what they touch, what they publish."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from shoal.engine.trip_door import TripDoor
+from shoal.errors import PlanError
+from shoal.mechanisms.audit_size import trip_setting
+from shoal.mechanisms.histogram_dawa import HistogramDawa
+from shoal.mechanisms.histogram_dqam import HistogramDqam
+from shoal.mechanisms.histogram_laplace import HistogramLaplace
+from shoal.mechanisms.histogram_mwem import HistogramMwem
+from shoal.mechanisms.histogram_prish import HistogramPrish
+from shoal.postprocess.euler_consistent import violations
+from shoal.privacy.accounting import NANO
+from shoal.privacy.budget import Budget
+from shoal.privacy.noise import SeededNoise
+from shoal.space.cells import CellGrid
+from shoal.space.rectangles import Rectangles, random_rectangles
+from shoal.space.trip_setting import TripSetting
+from shoal.stages.trips import GridTrips
+
+MECHANISMS = [HistogramLaplace, HistogramMwem, HistogramDawa, HistogramPrish, HistogramDqam]
+EULER = [HistogramPrish, HistogramDqam]
+DELTAS = [None, 1e-6]
+REACHED = {"trips", "cells", "buckets", "densities"}
+
+
+def grid_of(columns, rows):
+    return CellGrid(box=(0.0, 0.0, float(columns), float(rows)), columns=columns, rows=rows, planar=True)
+
+
+def trips_on(grid, paths, unit, per_unit):
+    return GridTrips(
+        grid=grid,
+        first=np.cumsum([0, *(len(path) for path in paths)]).astype(np.int64),
+        cells=np.array([y * grid.columns + x for path in paths for x, y in path], np.int32),
+        unit=np.array(unit, np.int64),
+        per_unit=per_unit,
+        all_trips=len(paths),
+        cap=per_unit,
+    )
+
+
+def walk(generator, grid):
+    """A path that turns, comes back and loops."""
+    x, y = int(generator.integers(grid.columns)), int(generator.integers(grid.rows))
+    path = [(x, y)]
+    for _ in range(int(generator.integers(0, 30))):
+        dx, dy = [(1, 0), (-1, 0), (0, 1), (0, -1)][generator.integers(4)]
+        if 0 <= x + dx < grid.columns and 0 <= y + dy < grid.rows:
+            x, y = x + dx, y + dy
+            path.append((x, y))
+    return path
+
+
+class Recorder:
+    """Passes queries on and keeps them with the answers given."""
+
+    publishable = False
+
+    def __init__(self, seed):
+        self.inner, self.asked = SeededNoise(seed), []
+
+    def laplace(self, name, exact, scale):
+        return self._keep("laplace", name, exact, scale, self.inner.laplace(name, exact, scale))
+
+    def gaussian(self, name, exact, sigma):
+        return self._keep("gaussian", name, exact, sigma, self.inner.gaussian(name, exact, sigma))
+
+    def choose(self, name, scores, scale):
+        return self._keep("choose", name, scores, scale, self.inner.choose(name, scores, scale))
+
+    def run_key(self):
+        raise AssertionError("a mechanism draws no key")
+
+    def _keep(self, kind, name, exact, scale, answer):
+        self.asked.append((kind, name, np.array(exact), scale, answer))
+        return answer
+
+
+class Replay(Recorder):
+    """Hands out the answers of a recorded run, and adds up what the other data changes in the queries."""
+
+    def __init__(self, recorded):
+        self.left, self.losses = list(recorded), defaultdict(Fraction)
+
+    def laplace(self, name, exact, scale):
+        return self._give("laplace", name, exact, scale)
+
+    def gaussian(self, name, exact, sigma):
+        return self._give("gaussian", name, exact, sigma)
+
+    def choose(self, name, scores, scale):
+        return self._give("choose", name, scores, scale)
+
+    def _give(self, kind, name, exact, scale):
+        was_kind, was_name, was, was_scale, answer = self.left.pop(0)
+        assert (kind, name, scale, exact.shape) == (was_kind, was_name, was_scale, was.shape)
+        change = [int(b) - int(a) for a, b in zip(was.ravel(), np.ravel(exact), strict=True)]
+        scale = Fraction(scale)
+        if kind == "laplace":
+            self.losses[name] += sum(map(abs, change)) / scale
+        elif kind == "gaussian":
+            self.losses[name] += sum(c * c for c in change) / (2 * scale**2)
+        else:
+            self.losses[name, "range"] = (max(change) - min(change)) / scale
+            self.losses[name, "pure"] += self.losses[name, "range"]
+            self.losses[name, "rho"] += self.losses[name, "range"] ** 2 / 8
+        return answer
+
+
+def setting_of(grid, per_unit, seed=3, trips=None):
+    return TripSetting(grid=grid, given=random_rectangles(grid, 30, seed), per_unit=per_unit, trips=trips)
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize(("columns", "rows"), [(8, 8), (5, 11), (16, 3)])
+def test_a_unit_more_or_less_costs_no_more_than_claimed(kind, delta, columns, rows):
+    """Replay on neighbours: the same answers, so the same queries; their changes against every spend."""
+    generator = np.random.default_rng(columns * rows)
+    grid = grid_of(columns, rows)
+    mechanism = kind.within(Budget.of(2.0, delta), setting_of(grid, per_unit=2))
+    largest = defaultdict(float)
+    for seed in range(6):
+        paths = [walk(generator, grid) for _ in range(24)]
+        worst = [[(0, 0)], [(0, 0)]] if seed == 0 else paths[:2]  # all weight in one cell, or walks
+        others, units = paths[2:], list(range(1, 23))
+        without = TripDoor(trips_on(grid, others, units, 2))
+        with_unit = TripDoor(trips_on(grid, worst + others, [0, 0, *units], 2))
+        recorder = Recorder(seed)
+        mechanism(without, recorder)
+        replay = Replay(recorder.asked)
+        mechanism(with_unit, replay)
+        assert not replay.left
+        for name, claim in mechanism.spends():
+            claimed = claim.rho_nano if delta else claim.pure_epsilon_nano
+            key = (name, "rho" if delta else "pure") if name == "select" else name
+            assert replay.losses[key] <= Fraction(claimed, NANO), name
+            largest[name] = max(largest[name], float(replay.losses[key] / Fraction(claimed, NANO)))
+    # no bound is idle: sums over disjoint groups are reached by a unit in one cell, the rest to a part
+    assert all(reached > (0.99 if name in REACHED else 0.15) for name, reached in largest.items())
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("trips", [None, 50])
+def test_loss_is_the_epsilon_asked_for(kind, delta, trips):
+    mechanism = kind.within(Budget.of(0.7, delta), trip_setting(per_unit=3, cap=9, trips=trips))
+    loss = mechanism.loss()
+    assert 0.999 * 0.7 < loss.epsilon(delta or 1e-6) <= 0.7
+    assert (loss.pure_epsilon_nano is None) == (delta is not None)
+    bought = [name for name, _ in mechanism.spends()]
+    assert ("trips" in bought) == (trips is None)
+    assert "all_trips" in bought
+    assert mechanism.describe()["name"] == mechanism.name
+
+
+class Watched:
+    """A door that notes which sums were asked for and is nothing else."""
+
+    def __init__(self, door):
+        self._door, self.calls = door, []
+
+    def __getattr__(self, name):
+        if name not in {"count", "all_trips", "distinct", "shared_faces"}:
+            raise AssertionError(f"{name} is no business of these mechanisms")
+        self.calls.append(name)
+        return getattr(self._door, name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "asks"),
+    [
+        (HistogramLaplace, {"count", "shared_faces"}),
+        (HistogramMwem, {"count", "shared_faces"}),
+        (HistogramDawa, {"count", "shared_faces"}),
+        (HistogramPrish, {"count", "distinct"}),
+        (HistogramDqam, {"count", "distinct", "shared_faces"}),
+    ],
+)
+def test_only_these_sums_leave_the_door(kind, asks):
+    grid = grid_of(8, 8)
+    generator = np.random.default_rng(5)
+    door = Watched(TripDoor(trips_on(grid, [walk(generator, grid) for _ in range(20)], range(20), 1)))
+    kind.within(Budget.of(1.0, None), setting_of(grid, 1))(door, SeededNoise(1))
+    assert set(door.calls) == asks
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+@pytest.mark.parametrize("epsilon", [0.05, 2.0, 1000.0])
+@pytest.mark.parametrize(("columns", "rows"), [(16, 16), (9, 5), (1, 7), (1, 1)])
+def test_what_is_published_is_finite_and_consistent(kind, epsilon, columns, rows):
+    grid = grid_of(columns, rows)
+    generator = np.random.default_rng(8)
+    door = TripDoor(trips_on(grid, [walk(generator, grid) for _ in range(60)], range(60), 1))
+    out = kind.within(Budget.of(epsilon, None), setting_of(grid, 1))(door, SeededNoise(2))
+    assert out.euler.shape == (rows, columns)
+    assert np.isfinite(out.euler.faces).all()
+    if kind in EULER:
+        assert violations(out.euler.faces, out.euler.east, out.euler.north)[0] == 0
+        assert 0 <= out.violated_before <= 1
+    else:
+        assert out.euler.east is None
+
+
+@pytest.mark.parametrize("kind", [HistogramLaplace, HistogramMwem, HistogramDawa])
+def test_with_little_noise_the_weight_of_trips_is_found(kind):
+    """Trips on the left half only: the halves' weights are n and 0."""
+    grid = grid_of(16, 16)
+    paths = [[(x, y) for x in range(8)] for y in range(16)] * 20
+    given = Rectangles.of([(0, 8, 0, 16), (8, 16, 0, 16), (0, 16, 0, 8), (0, 4, 0, 16), (2, 6, 3, 9)])
+    setting = TripSetting(grid=grid, given=given, trips=320)
+    door = TripDoor(trips_on(grid, paths, range(320), 1))
+    out = kind.within(Budget.of(200.0, None), setting)(door, SeededNoise(4))
+    found = out.euler.answers(given)
+    assert found[:4] == pytest.approx([320, 0, 160, 160], abs=20)
+
+
+@pytest.mark.parametrize("kind", EULER)
+def test_with_little_noise_distinct_counts_are_approached(kind):
+    """Everything in one quarter: a uniform start says the same of all quarters, what is learned does not."""
+    grid = grid_of(16, 16)
+    generator = np.random.default_rng(6)
+    small = grid_of(8, 8)
+    door = TripDoor(trips_on(grid, [walk(generator, small) for _ in range(400)], range(400), 1))
+    given = Rectangles.of([(0, 8, 0, 8), (8, 16, 0, 8), (0, 8, 8, 16), (8, 16, 8, 16), (0, 8, 0, 16)])
+    setting = TripSetting(grid=grid, given=given, trips=400)
+    mechanism = kind.within(Budget.of(500.0, None), setting)
+    found = mechanism(door, SeededNoise(4)).euler.answers(given)
+    start = HistogramPrish.within(Budget.of(500.0, None), setting).start(400.0).answers(given)
+    truth = door.distinct(given)
+    assert np.abs(found - truth).mean() < 0.6 * np.abs(start - truth).mean()
+    assert found[0] > 1.5 * found[1:4].max()
+
+
+@pytest.mark.parametrize("kind", [HistogramMwem, HistogramPrish, HistogramDqam])
+def test_rounds_need_rectangles_and_budget(kind):
+    grid = grid_of(4, 4)
+    empty = TripSetting(grid=grid, given=Rectangles.of([]))
+    with pytest.raises(PlanError, match="rectangle"):
+        kind.within(Budget.of(1.0, None), empty)
+    with pytest.raises(PlanError, match="too small"):
+        kind.within(Budget.of(1e-8, None), setting_of(grid, 1, trips=9), rounds=30)
+
+
+def test_no_more_rounds_than_rectangles():
+    mechanism = HistogramPrish.within(Budget.of(1.0, None), trip_setting(), rounds=40)
+    assert mechanism.rounds.count == trip_setting().given.count
+
+
+def test_levels_of_the_quadtree_are_checked():
+    with pytest.raises(PlanError, match="first <= last"):
+        HistogramDqam.within(Budget.of(1.0, None), trip_setting(), first=4, last=2)
