@@ -1,0 +1,102 @@
+"""DQAM's regions and update: brute-force quadtrees, factors by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from shoal.postprocess.dqam import POWER, DqamLearner, scale_regions
+from shoal.postprocess.euler_consistent import violations
+from shoal.postprocess.quadtree import blocks, depth_of, mean_of_children, regions
+from shoal.postprocess.trip_model import TripModel, uniform_model
+from shoal.space.rectangles import Rectangles
+
+
+def by_recursion(shape, first, last, costs, threshold):
+    """Algorithm 5 cell by cell: the block (level, row, column) each cell ends in."""
+    depth = depth_of(shape)
+
+    def leaf(row, column, level):
+        size = depth - level
+        block = (row >> size), (column >> size)
+        if level == last:
+            return level, *block
+        children = [
+            costs[level + 1][(2 * block[0] + y) * 2 ** (level + 1) + 2 * block[1] + x]
+            for y in (0, 1)
+            for x in (0, 1)
+        ]
+        if costs[level][block[0] * 2**level + block[1]] - sum(children) / 4 <= threshold:
+            return level, *block
+        return leaf(row, column, level + 1)
+
+    return [leaf(row, column, first) for row in range(shape[0]) for column in range(shape[1])]
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (5, 7), (1, 6), (16, 3)])
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_regions_are_the_leaves_of_the_recursion(shape, first):
+    generator = np.random.default_rng(first)
+    last, ends = depth_of(shape), set()
+    for _ in range(5):
+        costs = {level: generator.normal(last - level, 3, 4**level) for level in range(last + 1)}
+        gaps = [costs[level] - mean_of_children(costs[level + 1], level) for level in range(first, last)]
+        found = regions(shape, first=first, gaps=gaps, threshold=0.4)
+        leaves = by_recursion(shape, first, last, costs, 0.4)
+        assert len(set(zip(found.tolist(), leaves, strict=True))) == len(set(leaves)) == found.max() + 1
+        ends |= {level for level, *_ in leaves}
+    assert len(ends) > 1  # some blocks split, some did not
+
+
+def test_blocks_of_a_level_are_squares_cut_at_the_edge():
+    assert blocks((3, 5), 1).reshape(3, 5).tolist() == [[0, 0, 0, 0, 1]] * 3
+    assert blocks((2, 2), 1).tolist() == [0, 1, 2, 3]
+    assert blocks((3, 5), depth_of((3, 5))).size == len(set(blocks((3, 5), 3).tolist()))
+
+
+def test_edges_move_with_the_lesser_side_and_not_at_the_border_of_what_is_touched():
+    model = TripModel(np.full((2, 3), 8.0), np.full((2, 2), 4.0), np.full((1, 3), 4.0))
+    factor = np.array([[2.0, 0.5, np.nan]] * 2)
+    scale_regions(model, factor)
+    assert model.faces.tolist() == [[16, 4, 8]] * 2
+    assert model.east.tolist() == [[2, 4]] * 2
+    assert model.north.tolist() == [[8, 2, 4]]
+
+
+def learner_of(mass, **more):
+    given = Rectangles.of([(0, 1, 0, 1), (0, 3, 0, 3)])
+    region = blocks((4, 4), 1)
+    start = uniform_model((4, 4), 40.0, 3.0)
+    return DqamLearner(start, region, np.array(mass, float), given, 40.0, 0.0, **more)
+
+
+def test_dense_regions_weigh_more_and_the_mean_over_trips_is_one():
+    learner = learner_of([30, 5, 5, 0])
+    weights = learner.weights(np.array([0, 1, 2]))
+    assert weights[0] / weights[1] == pytest.approx(6**POWER)
+    assert (weights * [30, 5, 5]).sum() / 40 == pytest.approx(1.0)
+    assert learner_of([-1, 0, 0, 0]).weights(np.array([0, 3])).tolist() == [1.0, 1.0]
+
+
+def test_the_whole_region_moves_where_one_cell_is_asked(monkeypatch):
+    monkeypatch.setattr("shoal.postprocess.dqam.SWEEPS", 1)
+    learner = learner_of([10, 10, 10, 10])
+    before, estimate = learner.model.faces.copy(), learner.estimates()[0]
+    learner.learn(0, 20.0)
+    ratio = learner.model.faces / before
+    assert np.unique(ratio[:2, :2].round(9)).size == 1
+    assert np.unique(ratio[2:].round(9)).size == 1
+    assert ratio[0, 0] / ratio[3, 3] == pytest.approx(math.exp((20 - estimate) / 80))
+    assert learner.model.whole() == pytest.approx(40.0)
+
+
+def test_output_is_consistent_after_scaling_down_and_without_repair_it_is_not():
+    start = TripModel(np.full((4, 4), 3.0), np.full((4, 3), 2.9), np.full((3, 4), 0.5))
+    given = Rectangles.of([(0, 2, 0, 2)])
+    mass = np.full(4, start.whole() / 4)
+    learner = DqamLearner(start.copy(), blocks((4, 4), 1), mass, given, start.whole(), 0.0)
+    learner.learn(0, 0.0)
+    assert violations(learner.model.faces, learner.model.east, learner.model.north)[0] == 0
+    assert learner.without_repair(start) > 0
