@@ -404,10 +404,16 @@ def test_the_owner_sees_errors_and_a_comparison_that_is_remembered(paths, comman
     assert figures["unseen"] < 1  # nearly exact, and no path here loops
     assert figures["euler"] == figures["euler_blocks"] == 0
     assert figures["violated_before"] == 0.25
-    assert [row["method"] for row in figures["compared"]] == ["stand-in", "other"]
+    assert [row["method"] for row in figures["compared"]] == [
+        "stand-in",
+        "other",
+        "published-dqam",
+        "published-prish",
+    ]
+    assert [row["sound"] for row in figures["compared"]] == [True, True, False, False]
     page = (paths.folder / "owner" / "report.html").read_text()
     assert "Owner&#x27;s eyes only" in page
-    assert "other" in page
+    assert "No guarantee as published" in page
     state = open_ledger().state().population("rich")
     assert state.tuned
     paths.flags["--out"] = paths.folder / "later"

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from shoal.comparators.published_histogram import STEP, PublishedDqam, PublishedInput, PublishedPrish
+from shoal.engine.euler import exact_euler, shared_faces
 from shoal.engine.trip_door import TripDoor
 from shoal.flows.histogram_figures import ExactAnswers, utility_of
 from shoal.flows.histogram_methods import METHODS
@@ -18,7 +22,7 @@ from shoal.flows.progress import Progress
 from shoal.metrics.histogram import HistogramUtility
 from shoal.privacy.budget import Budget
 from shoal.privacy.ledger import Ledger
-from shoal.privacy.noise import SeededNoise
+from shoal.privacy.noise import Noise, SeededNoise
 from shoal.space.euler import Euler
 from shoal.stages.histogram import NoisyHistogram
 from shoal.stages.trips import GridTrips
@@ -27,14 +31,16 @@ if TYPE_CHECKING:
     from shoal.flows.histogram_prepare import PreparedHistogram
 
 SEED = 1
+PUBLISHED = (PublishedDqam, PublishedPrish)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedHistogram:
-    """One method, once."""
+    """One method, once. `sound`: it may be released; otherwise `words` say what it truly promises."""
 
     method: str
     words: str
+    sound: bool
     utility: HistogramUtility
     seconds: float
 
@@ -51,21 +57,45 @@ def compare_histograms(
     population = prepared.plan.population
     ledger.disclose(population, "comparison of histogram methods with exact counts", where)
     ledger.remember_tuning(population, "histogram methods compared on private data")
-    door = TripDoor(kept)
-    progress.stage("compare methods", len(METHODS))
+    progress.stage("compare methods", len(METHODS) + len(PUBLISHED))
     found = []
-    for method in METHODS.values():
+    for name, words, sound, draw in (*_methods(prepared, kept), *_published(prepared, kept)):
         began = time.perf_counter()
-        delta = None if method.pure else prepared.plan.delta
-        mechanism = method.build(Budget.of(prepared.plan.epsilon, delta), prepared.setting)
-        noisy = mechanism(door, _noise(prepared.plan.seed, method.name))
+        noisy = draw(_noise(prepared.plan.seed, name))
         seconds = time.perf_counter() - began
         utility = utility_of(exact, scaled(noisy), noisy.violated_before)
         found.append(
-            ComparedHistogram(method=method.name, words=method.words, utility=utility, seconds=seconds)
+            ComparedHistogram(method=name, words=words, sound=sound, utility=utility, seconds=seconds)
         )
         progress.advance(1)
     return found
+
+
+Draw = Callable[[Noise], NoisyHistogram]
+
+
+def _methods(prepared: PreparedHistogram, kept: GridTrips) -> Iterator[tuple[str, str, bool, Draw]]:
+    """What may be released, at the plan's epsilon."""
+    door = TripDoor(kept)
+    for method in METHODS.values():
+        delta = None if method.pure else prepared.plan.delta
+        mechanism = method.build(Budget.of(prepared.plan.epsilon, delta), prepared.setting)
+        yield method.name, method.words, True, partial(mechanism, door)
+
+
+def _published(prepared: PreparedHistogram, kept: GridTrips) -> Iterator[tuple[str, str, bool, Draw]]:
+    """As published: they read exact numbers and promise less than they claim."""
+    shared = shared_faces(kept, STEP) / STEP
+    read = PublishedInput(euler=exact_euler(kept), shared=shared, trips=kept.count)
+    for kind in PUBLISHED:
+        comparator = kind(epsilon=prepared.plan.epsilon, setting=prepared.setting)
+
+        def draw(noise: Noise, comparator=comparator) -> NoisyHistogram:
+            noisy = comparator(read, noise)
+            # what bounding left out is not theirs to answer for
+            return replace(noisy, all_trips=float(kept.all_trips)) if kept.cap > kept.per_unit else noisy
+
+        yield comparator.name, comparator.true_guarantee(), False, draw
 
 
 def scaled(noisy: NoisyHistogram) -> Euler:

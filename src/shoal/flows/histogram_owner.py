@@ -63,6 +63,7 @@ def owner_report(
                 method=each.method,
                 words=each.words,
                 released=each.method == plan.method,
+                sound=each.sound,
                 utility=each.utility,
                 seconds=each.seconds,
             )

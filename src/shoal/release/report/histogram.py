@@ -27,11 +27,12 @@ COLOUR_QUANTILE = 0.995  # the few fullest cells share the last colour
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedRow:
-    """One method on the owner's trips; `released` marks the one of this release."""
+    """One method on the owner's trips; `released` marks the one of this release, `sound` what may be one."""
 
     method: str
     words: str
     released: bool
+    sound: bool = True
     utility: HistogramUtility = field(repr=False)
     seconds: float
 

@@ -191,13 +191,14 @@ def _compared(inputs: HistogramReportInputs) -> str:
             '<p class="note">Not compared. <code>--compare</code> runs them on the same trips, for this page '
             "alone.</p>",
         )
-    head = ["Method", "What it does", "MAE given", "MAE unseen", "KLD"]
+    head = ["Method", "What it does, or truly promises", "MAE given", "MAE unseen", "KLD"]
     head += ["Violated before repair", "Violated", "Seconds"]
     rows = []
     for each in inputs.compared:
         utility = each.utility
         before = "none" if utility.violated_before is None else percent(utility.violated_before)
         name = f"{each.method} (as released)" if each.released else each.method
+        name = name if each.sound else f"{each.method} (for comparison only)"
         figures = [people(utility.given), people(utility.unseen), people(utility.kld)]
         violated = [before, percent(utility.violated_after)]
         rows.append([name, each.words, *figures, *violated, f"{each.seconds:.1f}"])
