@@ -197,6 +197,14 @@ def test_the_python_side_says_the_same(paths, command):
     code, out, _ = command("histogram", "run", "--plan", _toml(paths))
     assert code == 0
     assert "released before" in out
+    with _toml(paths).open("r+") as file:
+        text = file.read()
+        file.seek(0)
+        file.write("trips_per_user = 5\ntrips_cap = 9\n" + text)
+    code, out, _ = command(
+        "histogram", "run", "--plan", paths.folder / "plan.toml", "--unit", "trip", "--dry-run"
+    )
+    assert (code, "One trip" in out) == (0, True)
 
 
 def _toml(paths):
@@ -263,6 +271,8 @@ def test_points_outside_the_box_cut_a_trip_and_leave_no_count(paths, command):
     release, _, _ = released(paths, command)
     assert round(read_histogram(release).trips) == 2
     assert round(ask(command, release, "--box", "300,0,500,800")["box"]["trips"]) == 0
+    seen = json.loads((paths.folder / "owner" / "utility.json").read_text())
+    assert seen["points_outside_share"] == pytest.approx(3 / 5)  # for the owner alone
     manifest = json.loads((release / "manifest.json").read_text())
     assert manifest["public"]["points_outside_the_box"].startswith("dropped")
     assert manifest["input"] == {

@@ -13,6 +13,7 @@ from shoal.events.schema import SourcePlan
 
 SPACE = ("box", "cells", "planar", "zones", "zone_id", "zone_name", "zones_crs")
 WINDOW = ("start", "end")
+PER_USER = ("trips_per_user", "trips_cap")
 
 EXAMPLE = """\b
 Examples:
@@ -126,7 +127,7 @@ def plan_from(path: str | None, source: SourcePlan, rule: Any, flags: dict[str, 
     """A plan file with the flags over it."""
     from dataclasses import asdict
 
-    from shoal.flows.histogram_plan import HistogramPlan
+    from shoal.flows.histogram_plan import TRIP, HistogramPlan
     from shoal.flows.plan import merge, read_plan
 
     said = {name: value for name, value in vars(source).items() if value not in (None, (), {})}
@@ -137,4 +138,7 @@ def plan_from(path: str | None, source: SourcePlan, rule: Any, flags: dict[str, 
         "window": window,
         "trip_rule": {} if rule is None else _said(asdict(rule)),
     }
-    return HistogramPlan.from_settings(merge(read_plan(path) if path else {}, {**flags, **nested}))
+    settings = read_plan(path) if path else {}
+    if flags.get("unit") == TRIP:  # bounds per user in the file make no sense then
+        settings = {name: value for name, value in settings.items() if name not in PER_USER}
+    return HistogramPlan.from_settings(merge(settings, {**flags, **nested}))

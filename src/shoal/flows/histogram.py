@@ -11,9 +11,11 @@ report       raw against released, for the owner's folder only
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import pyarrow as pa
 
 from shoal.engine.grid_trips import TripBound, bound_trips
 from shoal.engine.trip_door import TripDoor
@@ -22,7 +24,7 @@ from shoal.events.checks import check_rows
 from shoal.events.readers import scan
 from shoal.events.trip_reader import read_trips
 from shoal.flows.histogram_manifest import files, histogram_manifest, how_to_read
-from shoal.flows.histogram_owner import owner_report
+from shoal.flows.histogram_owner import OwnersTrips, owner_report
 from shoal.flows.histogram_prepare import PreparedHistogram
 from shoal.flows.owner_folder import open_owner_folder
 from shoal.flows.owner_report import report_of
@@ -102,6 +104,7 @@ class HistogramBuild:
         self.rows: int | None = None
         self.bad_rows: int | None = None
         self.kept: GridTrips | None = None
+        self.outside_share: float | None = None  # of the points in trips, beyond the box
 
     def check(self) -> None:
         """Stop on bad rows before anything is spent."""
@@ -159,21 +162,28 @@ class HistogramBuild:
             run_key=run_key,
         )
         self.tell.stage("trace trips", self.rows)
-        batches = read_trips(prepared.source, plan.trip_rule, window_us=prepared.window_us)
-        return bound_trips(batches, bound, lambda _, rows: self.tell.advance(rows))
+        return bound_trips(self._points(), bound, lambda _, rows: self.tell.advance(rows))
+
+    def _points(self) -> Iterator[pa.RecordBatch]:
+        """Points of trips; how many lie beyond the box is kept for the owner."""
+        prepared, points, outside = self.prepared, 0, 0
+        for batch in read_trips(prepared.source, prepared.plan.trip_rule, window_us=prepared.window_us):
+            _, _, inside = prepared.grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())
+            points, outside = points + inside.size, outside + int(inside.size - inside.sum())
+            yield batch
+        self.outside_share = outside / points if points else None
 
     def report(self, owner: Path, made: Committed, ledger: Ledger, compare: bool) -> Path:
         """The owner's page, on all trips; reads them again, without a bound."""
         path = owner / "report.html"
-        if made.reused and (drawn := report_of(made, path)):
+        if made.reused and not compare and (drawn := report_of(made, path)):
             return drawn
         key = OsNoise().run_key()
         setting = self.prepared.setting
         kept = self.kept or self.trips(key, setting.per_unit, setting.cap)
         every = kept if self.prepared.each_trip else self.trips(key, ALL_TRIPS, None)
-        return owner_report(
-            path, self.prepared, made, kept, every, ledger, compare=compare, progress=self.tell
-        )
+        seen = OwnersTrips(kept=kept, every=every, outside_share=self.outside_share)
+        return owner_report(path, self.prepared, made, seen, ledger, compare=compare, progress=self.tell)
 
 
 def _release(making: HistogramBuild, ledger: Ledger) -> Committed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,12 +28,20 @@ if TYPE_CHECKING:
     from shoal.flows.histogram_prepare import PreparedHistogram
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnersTrips:
+    """What the owner may look at: the kept trips, all of them, the share of points beyond the box."""
+
+    kept: GridTrips
+    every: GridTrips
+    outside_share: float | None
+
+
 def owner_report(
     path: Path,
     prepared: PreparedHistogram,
     made: Committed,
-    kept: GridTrips,
-    every: GridTrips,
+    trips: OwnersTrips,
     ledger: Ledger,
     *,
     compare: bool,
@@ -46,11 +54,11 @@ def owner_report(
     ledger.disclose(plan.population, seen, str(path))  # before it is seen
     progress.stage("exact counts")
     published = read_histogram(made.path)
-    exact = exact_answers(kept, every, prepared.setting.given, plan.given_seed)
+    exact = exact_answers(trips.kept, trips.every, prepared.setting.given, plan.given_seed)
     utility = utility_of(exact, published.euler, published.about.get("violated_before"))
     compared: list[ComparedHistogram] = []
     if compare:
-        compared = compare_histograms(prepared, kept, exact, ledger, str(path), progress)
+        compared = compare_histograms(prepared, trips.kept, exact, ledger, str(path), progress)
     progress.stage("draw the report")
     keep_earlier(path, made)
     inputs = HistogramReportInputs(
@@ -70,11 +78,13 @@ def owner_report(
             for each in compared
         ),
         budget=_budget(ledger, prepared),
+        outside_share=trips.outside_share,
     )
     write_histogram_report(path, inputs)
     figures = {
         "manifest_sha256": made.manifest_sha256,
         **asdict(utility),
+        "points_outside_share": trips.outside_share,
         "compared": [asdict(each) for each in compared],
     }
     with open(

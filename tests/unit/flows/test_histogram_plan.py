@@ -32,6 +32,8 @@ def test_defaults():
     assert made.budget().pure
     assert not plan(delta=1e-6).budget().pure
     assert plan(delta=0).budget().pure
+    assert plan().trip_rule is None
+    assert plan(trip_rule={"gap_minutes": 5}).trip_rule.gap_minutes == 5
 
 
 @pytest.mark.parametrize(("cells", "sides"), [(256, (256, 256)), ("64", (64, 64)), ("300x200", (300, 200))])

@@ -47,6 +47,7 @@ class HistogramReportInputs:
     utility: HistogramUtility | None = field(default=None, repr=False)
     compared: Sequence[ComparedRow] = ()
     budget: Mapping[str, Any] = field(default_factory=dict)
+    outside_share: float | None = None  # of the owner's points, beyond the box
 
     @property
     def owners(self) -> bool:

@@ -72,6 +72,9 @@ def notices(inputs: HistogramReportInputs) -> str:
         )
     if inputs.compared:
         lines.append(NOT_PRIVATE)
+    if inputs.outside_share:
+        share = percent(inputs.outside_share)
+        lines.append(f"{share} of the points of trips lie beyond the box; trips are cut there.")
     if inputs.utility is not None and not inputs.utility.trips:
         lines.append("No trip lies in the window and the box: the release is noise alone.")
     return "".join(f'<p class="notice">{text(line)}</p>' for line in lines)
@@ -206,5 +209,7 @@ def _compared(inputs: HistogramReportInputs) -> str:
         "Other methods on the same trips",
         '<p class="note">One run each, seeded noise, the same epsilon. The release is another draw of its '
         "method's noise, so its row differs from the figures above.</p>"
-        '<div class="chart" id="compared"></div>' + table(head, rows, numeric_from=2),
+        '<div class="chart" id="compared"></div><div class="compared">'
+        + table(head, rows, numeric_from=2)
+        + "</div>",
     )
