@@ -56,5 +56,5 @@ def _shape(begin, end, cells, columns, left, right, bottom, top):
     one, other = (lower_left, upper_right) if falls else (upper_left, lower_right)
     side = 1 if other > one else 0
     bulge = max(one, other)
-    degree = 0 if bulge < 0.65 else (1 if bulge < 0.85 else 2)
+    degree = 0 if bulge < CUTS[0] else (1 if bulge < CUTS[1] else 2)
     return (6 if falls else 0) + 3 * side + degree
