@@ -19,7 +19,7 @@ from numba import njit
 from shoal.engine.grouping import digest_users
 from shoal.engine.prf import hash3, split_key
 from shoal.engine.traverse import trace
-from shoal.errors import PlanError
+from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import STEPS, CellGrid
 from shoal.stages.trips import GridTrips
 
@@ -63,6 +63,7 @@ class TripBound:
         digest = digest_users(batch["user"], self.run_key)
         trip = batch["trip"].to_numpy(zero_copy_only=False).astype(np.int64)
         start, stop, owner = _pieces(digest, trip, u, v, inside, *self._longest_step())
+        users = digest[start[np.diff(owner, prepend=-1) > 0]]
         if self.each_trip:
             owner = np.arange(owner.size, dtype=np.int64)
         units = int(owner[-1]) + 1 if owner.size else 0
@@ -72,7 +73,8 @@ class TripBound:
         points = np.concatenate([[0], np.cumsum((stop - start)[kept])])
         rows = _rows(start[kept], points)
         first, cells = trace(u[rows], v[rows], points, self.grid.columns)
-        return Part(first, cells, owner[kept], units, int(np.minimum(size, self.counted).sum()))
+        all_trips = int(np.minimum(size, self.counted).sum())
+        return Part(first, cells, owner[kept], units, all_trips, users)
 
     def _longest_step(self) -> tuple[float, float, float]:
         """The square of the longest step, and metres per step along u and v."""
@@ -89,6 +91,7 @@ class Part:
     unit: np.ndarray
     units: int
     all_trips: int
+    users: np.ndarray  # digests
 
 
 def bound_trips(
@@ -100,6 +103,8 @@ def bound_trips(
     for rows, part in _in_threads(batches, bound):
         parts.append(part)
         tell("trace", rows)
+    if not bound.each_trip:
+        _check_complete(parts)
     first = np.concatenate([[0], *(part.first[1:] - part.first[:-1] for part in parts)]).astype(np.int64)
     before = np.cumsum([0, *(part.units for part in parts)])
     empty = np.empty(0, np.int64)
@@ -112,6 +117,13 @@ def bound_trips(
         all_trips=sum(part.all_trips for part in parts),
         cap=bound.counted,
     )
+
+
+def _check_complete(parts: list[Part]) -> None:
+    """Every user in one stretch of one batch: else the bound would hold for stretches, not for users."""
+    users = np.concatenate([np.empty(0, np.uint64), *(part.users for part in parts)])
+    if np.unique(users).size != users.size:
+        raise GuaranteeError("bound-not-held", "the points of a user do not come together.")
 
 
 def _in_threads(batches: Iterable[pa.RecordBatch], bound: TripBound) -> Iterator[tuple[int, Part]]:

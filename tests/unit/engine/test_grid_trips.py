@@ -219,6 +219,14 @@ def test_bounds_that_make_no_sense(wrong, code):
         bound(**wrong)
 
 
+def test_a_user_who_comes_twice_is_refused():
+    rows = [("a", 0, 0.5, 0.5), ("b", 0, 1.5, 0.5), ("a", 1, 2.5, 0.5)]
+    for batches in ([batch(rows)], [batch(rows[:2]), batch(rows[2:])]):
+        with pytest.raises(GuaranteeError, match="bound-not-held"):
+            bound_trips(batches, bound(per_unit=2))
+        assert bound_trips(batches, bound(each_trip=True)).count == 3  # a trip is a unit wherever it comes
+
+
 def test_the_key_is_not_shown():
     assert "run_key" not in repr(bound())
 
