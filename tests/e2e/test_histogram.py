@@ -364,6 +364,13 @@ def test_trips_can_be_found_by_a_rule(paths, command):
     release, _, _ = released(paths, command, "--gap-minutes", 30)
     assert round(read_histogram(release).trips) == 2
     assert json.loads((release / "manifest.json").read_text())["public"]["trip_rule"]["gap_minutes"] == 30
+    columns["occupied"] = [True, False, True, True]
+    pq.write_table(pa.table(columns), paths.source)
+    paths.flags["--out"] = paths.folder / "by-flag"
+    code, _, err = command(*paths.arguments("--trip-flag", "--min-points", 2))
+    assert code == 0, err
+    found = read_histogram(paths.folder / "by-flag")
+    assert found.answer([(0, 0, 300, 800), (600, 0, 800, 800)]).round().tolist() == [0, 1]
 
 
 def test_a_dry_run_spends_nothing_and_says_the_price(paths, command):

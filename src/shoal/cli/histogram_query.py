@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.density_options import box
+from shoal.cli.density_options import box, with_options
 
 if TYPE_CHECKING:
     from shoal.release.histogram_published import AreaAnswer, PublishedHistogram
@@ -26,14 +26,21 @@ Examples:
   shoal histogram query release --csv boxes.csv > trips.csv
 """
 
+ZONE_OPTIONS = (
+    click.option("--zone-id", help="Column with the zones' ids; `row` numbers them."),
+    click.option("--zone-name", help="Column with the zones' names."),
+    click.option("--zones-crs", help="Coordinate system of the zones where the file does not say."),
+    click.option("--zones-layer", help="Layer of a file of zones with several."),
+    click.option("--repair-zones", is_flag=True, default=None, help="Repair self-intersecting polygons."),
+)
+
 
 @click.command(epilog=EXAMPLE)
 @click.argument("release", type=click.Path(path_type=Path))
 @click.option("--box", callback=box, help="west,south,east,north.")
 @click.option("--polygon", type=click.Path(), help="A file of polygons, taken as one area: GeoJSON, say.")
 @click.option("--zones", type=click.Path(), help="Zones to answer, instead of the release's own.")
-@click.option("--zone-id", help="Column with the zones' ids; `row` numbers them.")
-@click.option("--zone-name", help="Column with the zones' names.")
+@with_options(ZONE_OPTIONS)
 @click.option("--zone", multiple=True, help="Name or id of a zone; repeatable.  [default: all of --zones]")
 @click.option("--csv", "csv_file", type=click.Path(), help="Boxes: CSV with west, south, east, north, name.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -86,7 +93,9 @@ def _zones(histogram: PublishedHistogram, asked: dict[str, Any]):
         asked["zones"],
         id_column=asked["zone_id"],
         name_column=asked["zone_name"],
-        crs="planar" if histogram.grid.planar else None,
+        crs=asked["zones_crs"] or ("planar" if histogram.grid.planar else None),
+        layer=asked["zones_layer"],
+        repair=bool(asked["repair_zones"]),
         on_overlap="allow",
         holes="allow",
     )

@@ -7,11 +7,13 @@ from typing import Any
 import click
 
 from shoal.cli.density_options import box, with_options
+from shoal.cli.histogram_query import ZONE_OPTIONS
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options, trip_options
 from shoal.events.schema import SourcePlan
 
-SPACE = ("box", "cells", "planar", "zones", "zone_id", "zone_name", "zones_crs")
+ZONES = ("zones", "zone_id", "zone_name", "zones_crs", "zones_layer", "repair_zones")
+SPACE = ("box", "cells", "planar", *ZONES)
 WINDOW = ("start", "end")
 PER_USER = ("trips_per_user", "trips_cap")
 
@@ -34,9 +36,7 @@ MAP_OPTIONS = (
     click.option("--cells", help="Cells along each side, or COLUMNSxROWS.  [default: 256]"),
     click.option("--planar", is_flag=True, default=None, help="Coordinates are x, y in metres."),
     click.option("--zones", help="Polygons by whose names a recipient may ask; written to the release."),
-    click.option("--zone-id", help="Column with the zones' ids; `row` numbers them."),
-    click.option("--zone-name", help="Column with the zones' names."),
-    click.option("--zones-crs", help="Coordinate system of the zones where the file does not say."),
+    *ZONE_OPTIONS,
     click.option("--start", help="First day (or local time) of the window."),
     click.option("--end", help="Day (or local time) after the window."),
 )
@@ -118,15 +118,15 @@ def run(
     print_result(prepared, result, ledger, as_json)
 
 
-def _said(rule: dict[str, Any]) -> dict[str, Any]:
+def _said(rule: Any) -> dict[str, Any]:
     """What the flags say of a rule; defaults leave the plan's own as they are."""
-    return {name: value for name, value in rule.items() if value not in (None, False, 1)}
+    from dataclasses import fields
+
+    return {each.name: value for each in fields(rule) if (value := getattr(rule, each.name)) != each.default}
 
 
 def plan_from(path: str | None, source: SourcePlan, rule: Any, flags: dict[str, Any]):
     """A plan file with the flags over it."""
-    from dataclasses import asdict
-
     from shoal.flows.histogram_plan import TRIP, HistogramPlan
     from shoal.flows.plan import merge, read_plan
 
@@ -136,7 +136,7 @@ def plan_from(path: str | None, source: SourcePlan, rule: Any, flags: dict[str, 
         "source": said,
         "space": {name: flags.pop(name) for name in SPACE},
         "window": window,
-        "trip_rule": {} if rule is None else _said(asdict(rule)),
+        "trip_rule": {} if rule is None else _said(rule),
     }
     settings = read_plan(path) if path else {}
     if flags.get("unit") == TRIP:  # bounds per user in the file make no sense then

@@ -37,6 +37,8 @@ class MapPlan:
     zone_id: str | None = None
     zone_name: str | None = None
     zones_crs: str | None = None
+    zones_layer: str | None = None
+    repair_zones: bool = False
 
     def grid(self, *, planar: bool) -> CellGrid:
         """The grid; its box is said, never found."""
@@ -65,6 +67,8 @@ class MapPlan:
             id_column=self.zone_id,
             name_column=self.zone_name,
             crs=self.zones_crs,
+            layer=self.zones_layer,
+            repair=self.repair_zones,
             on_overlap="allow",
             holes="allow",
         )
