@@ -17,7 +17,7 @@ Deviations   privacy: every level is paid, where the thesis pays for the leaves 
              answers; the number of trips is bought. Accuracy: the tree starts at a public level and ends at
              one, so that fewer are paid; the threshold is in units of the noise, where 4 / eps1^2 is a
              variance; densities have noise of m / s trips, not of 1 / eps2 on a share, and weigh updates as
-             in shoal.postprocess.dqam; 6 rounds with replay; start, cut answers and gaps as in
+             in shoal.postprocess.dqam; 5 rounds with replay; start, cut answers and gaps as in
              histogram_prish.py; the consistent estimate is found without a linear program.
 
 >>> from shoal.mechanisms.audit_size import trip_setting
@@ -53,9 +53,9 @@ from shoal.stages.trips import UserTrips
 
 COST_SHARE = Fraction(1, 4)
 DENSITY_SHARE = Fraction(1, 3)  # of what is left then: a quarter of the whole; the rounds have half
-ROUNDS = 6
+ROUNDS = 5
 FIRST, LAST = 3, 6  # levels of the quadtree
-THRESHOLD = 8.0  # of the costs' noise scale
+THRESHOLD = 16.0  # of the costs' noise scale
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,10 @@ Sensitivity  a distinct count moves by 0 to m, so |count - estimate| by -m to m:
 Public       grid, given rectangles, m, cells of a typical trip, rounds I, all scales.
 Source       Ghane's thesis, chapter 3, algorithms 1 to 4.
 Deviations   privacy: distinct counts are measured, where the thesis measures Euler answers with sensitivity
-             1, which they do not have; the number of trips is bought. Accuracy: 6 rounds, where the best
+             1, which they do not have; the number of trips is bought. Accuracy: 5 rounds, where the best
              of 10 to 20 was reported; the start has a public mean length and the whole grid n trips, where
              equal faces and edges have a negative total; "normalise to n" is the whole grid's Euler answer;
-             answers are cut to 0 .. n, and no gap within the deviation of its noise is followed; no
+             answers are cut to 0 .. n, and no gap within half the deviation of its noise is followed; no
              rectangle is asked twice.
 
 >>> from shoal.mechanisms.audit_size import trip_setting
@@ -38,7 +38,7 @@ from shoal.space.trip_setting import TripSetting
 from shoal.stages.histogram import NoisyHistogram
 from shoal.stages.trips import UserTrips
 
-ROUNDS = 6
+ROUNDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)

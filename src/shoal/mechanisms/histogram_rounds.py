@@ -86,7 +86,7 @@ class Rounds:
             raise PlanError(
                 "histogram-rounds",
                 f"rounds need at least one round and one given rectangle; got {rounds} and {given}.",
-                "Pass --rounds 6, say, and rectangles to serve.",
+                "Pass --rounds 5, say, and rectangles to serve.",
             )
         count = min(rounds, given)
         select, budget = budget.take("select", SELECT_SHARE)

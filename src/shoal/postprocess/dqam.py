@@ -14,12 +14,12 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.postprocess.euler_consistent import consistent, violations
+from shoal.postprocess.prish import LARGEST_EXPONENT, QUIET
 from shoal.postprocess.trip_model import TripModel
 from shoal.space.rectangles import Rectangles
 
 SWEEPS = 3
 POWER = 0.25  # 0: densities play no part
-LARGEST_EXPONENT = 3.0
 
 
 class DqamLearner:
@@ -56,7 +56,7 @@ class DqamLearner:
     def _update(self, chosen: int, noisy: float) -> None:
         rectangle = self.given.take(np.array([chosen]))
         error = noisy - float(self.model.answers(rectangle)[0])
-        error = np.sign(error) * max(abs(error) - self.deviation, 0.0)
+        error = np.sign(error) * max(abs(error) - QUIET * self.deviation, 0.0)
         if error == 0.0:
             return
         inside = np.s_[rectangle.y0[0] : rectangle.y1[0], rectangle.x0[0] : rectangle.x1[0]]

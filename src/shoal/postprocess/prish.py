@@ -1,7 +1,7 @@
 """PriSH's update: faces and edges inside a rectangle are scaled towards its noisy answer, borders repaired.
 
 Thesis, algorithms 2 to 4. All answers so far are replayed `SWEEPS` times after each new one. An answer is cut
-to 0 .. trips first, and a gap within the deviation of its noise is left alone: it tells nothing. With edges
+to 0 .. trips first, and a gap within half the deviation of its noise is left alone: it tells little. With edges
 of zero and no repair this is the update of MWEM.
 """
 
@@ -15,6 +15,7 @@ from shoal.space.rectangles import Rectangles
 
 SWEEPS = 10  # k of the thesis
 LARGEST_EXPONENT = 3.0
+QUIET = 0.5  # of the deviation of an answer's noise: a gap counts from there on
 
 
 class PrishLearner:
@@ -44,7 +45,7 @@ class PrishLearner:
                 sides,
                 np.array(self.noisy),
                 self.trips,
-                self.deviation,
+                QUIET * self.deviation,
                 self.repair,
             )
 
@@ -57,12 +58,12 @@ class PrishLearner:
 
 
 @njit(cache=True, nogil=True)
-def _sweep(faces, east, north, sides, answers, trips, deviation, repair):
+def _sweep(faces, east, north, sides, answers, trips, quiet, repair):
     """Algorithm 2: every answer in turn."""
     for i in range(answers.size):
         x0, x1, y0, y1 = sides[i]
         error = answers[i] - rectangle_answer(faces, east, north, x0, x1, y0, y1)
-        error = np.sign(error) * max(abs(error) - deviation, 0.0)
+        error = np.sign(error) * max(abs(error) - quiet, 0.0)
         if error == 0.0:
             continue
         exponent = min(max(error / (2 * trips), -LARGEST_EXPONENT), LARGEST_EXPONENT)

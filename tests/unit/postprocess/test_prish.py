@@ -83,7 +83,7 @@ def test_one_update_by_hand():
 
 def test_gaps_within_the_noise_are_left_alone_and_answers_are_cut():
     given = Rectangles.of([(0, 1, 0, 2), (0, 2, 0, 2)])
-    learner = PrishLearner(two_by_two(), given, trips=8.0, deviation=5.0)
+    learner = PrishLearner(two_by_two(), given, trips=8.0, deviation=10.0)
     learner.learn(0, 2.0)
     assert learner.model.faces.tolist() == two_by_two().faces.tolist()
     learner.learn(1, 1e9)
