@@ -10,9 +10,9 @@ Sensitivity  the shares of a trip inside a rectangle sum to at most 1: an answer
 Public       grid, given rectangles, m, rounds T, all scales.
 Source       Hardt, Ligett and McSherry 2012; run on faces as in Ghane's thesis, sections 3.6 and 4.4.
 Deviations   the number of trips is bought; all answers are replayed after each new one, cut to 0 .. n, and
-             no gap within half the deviation of its noise is followed; no rectangle is asked twice. The thesis
-             runs it along a Hilbert curve; rectangles are sums of cells in any order, so nothing changes
-             and none is used. Post-processing, all of it.
+             no gap within half the deviation of its noise is followed; no rectangle is asked twice. The
+             thesis runs it along a Hilbert curve; rectangles are sums of cells in any order, so nothing
+             changes and none is used. Post-processing, all of it.
 
 >>> from shoal.mechanisms.audit_size import trip_setting
 >>> mechanism = HistogramMwem.within(Budget.of(1.0, None), trip_setting())

@@ -1,8 +1,8 @@
 """PriSH's update: faces and edges inside a rectangle are scaled towards its noisy answer, borders repaired.
 
-Thesis, algorithms 2 to 4. All answers so far are replayed `SWEEPS` times after each new one. An answer is cut
-to 0 .. trips first, and a gap within half the deviation of its noise is left alone: it tells little. With edges
-of zero and no repair this is the update of MWEM.
+Thesis, algorithms 2 to 4. All answers so far are replayed `SWEEPS` times after each new one. An answer is
+cut to 0 .. trips first, and a gap within half the deviation of its noise is left alone: it tells little.
+With edges of zero and no repair this is the update of MWEM.
 """
 
 from __future__ import annotations
