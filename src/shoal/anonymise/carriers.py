@@ -10,6 +10,7 @@ newest epoch switched off; everywhere else it is put between two others.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,8 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
 from shoal.anonymise.edges import Edges, NearPairs
+
+AROUND = (64, 512)  # neighbours among whom a place is looked for before looking everywhere
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,17 +90,14 @@ def _insert_all(near: NearPairs, edges: Edges, carrier: np.ndarray, taken: np.nd
     """
     carrier = carrier.copy()
     everyone = np.arange(len(carrier))
+    beside_of = _Beside(near, edges)
     for z in np.flatnonzero(carrier == everyone).tolist():
         if carrier[z] != z:
             continue  # paired with one before
         carried_by = np.empty(len(carrier), np.int64)
         carried_by[carrier] = everyone
-        beside = np.unique(
-            np.concatenate([edges.carried[edges.carrier == z], carried_by[edges.carrier[edges.carried == z]]])
-        )
-        found = _between(near, carrier, taken, z, beside)
-        if found is None:
-            found = _between(near, carrier, taken, z, everyone)
+        places = beside_of(z, carried_by)
+        found = next((at for at in (_between(near, carrier, taken, z, b) for b in places) if at), None)
         if found is not None:
             a, b = found
             carrier[z], carrier[b] = a, z
@@ -108,6 +108,32 @@ def _insert_all(near: NearPairs, edges: Edges, carrier: np.ndarray, taken: np.nd
             return None
         carrier[z], carrier[others[0]] = others[0], z
     return carrier
+
+
+class _Beside:
+    """Where to look for a place for z: at its near pairs, then at more of those around, then anywhere."""
+
+    def __init__(self, near: NearPairs, edges: Edges) -> None:
+        self._near, self._edges = near, edges
+        self._orders = [np.argsort(ends, kind="stable") for ends in (edges.carrier, edges.carried)]
+
+    def __call__(self, z: int, carried_by: np.ndarray) -> Iterator[np.ndarray]:
+        edges = self._edges
+        out, back = (self._with(z, ends, order) for ends, order in self._ends())
+        yield np.unique(np.concatenate([edges.carried[out], carried_by[edges.carrier[back]]]))
+        for many in AROUND:
+            if many < len(carried_by):
+                yield self._near.nearest(z, many)
+        yield np.arange(len(carried_by))
+
+    def _ends(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return zip((self._edges.carrier, self._edges.carried), self._orders, strict=True)
+
+    def _with(self, z: int, ends: np.ndarray, order: np.ndarray) -> np.ndarray:
+        """Edges that have z at this end."""
+        low = np.searchsorted(ends, z, side="left", sorter=order)
+        high = np.searchsorted(ends, z, side="right", sorter=order)
+        return order[low:high]
 
 
 def _between(near: NearPairs, carrier, taken, z: int, beside: np.ndarray) -> tuple[int, int] | None:

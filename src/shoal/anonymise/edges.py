@@ -7,6 +7,7 @@ what the carrier's record costs with the carried in it, given whom it holds alre
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numba import njit
@@ -95,11 +96,22 @@ class NearPairs:
         """The same class without those who left."""
         return replace(self, members=self.members[stay], group=self.group[stay], again=None)
 
+    def nearest(self, one: int, count: int) -> np.ndarray:
+        """The `count` members nearest to one."""
+        apart = ((self._places - self._places[one]) ** 2).sum(axis=1)
+        return np.argpartition(apart, count)[:count]
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        """float64 [members, 3 per epoch]: mean place and time of each active epoch."""
+        held, place = self.samples, np.empty((len(self.members), 3 * len(self.epochs)))
+        features(held.t, held.x, held.y, held.first, self.epochs, self.members, place)
+        return place
+
     def _search(self) -> np.ndarray:
         """int64 [members, KEPT]: near ones that a member never carried, looking further where few are new."""
         size, asked = len(self.members), NEIGHBOURS
-        held, place = self.samples, np.empty((size, 3 * len(self.epochs)))
-        features(held.t, held.x, held.y, held.first, self.epochs, self.members, place)
+        place = self._places
         tree = KDTree(place, balanced_tree=False)
         kept = np.full((size, KEPT), -1, np.int64)
         who = np.arange(size)
