@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shoal.errors import GuaranteeError
 from shoal.mechanisms.adders import Adder, GaussianAdder, LaplaceAdder
 from shoal.privacy.accounting import Loss
 from shoal.privacy.budget import Allowance, Budget
@@ -45,7 +46,9 @@ class TripTotals:
     cap: int
 
     def __call__(self, trips: UserTrips, noise: Noise) -> tuple[float, float | None]:
-        """Kept trips (at least 1) and all trips."""
+        """Kept trips (at least 1) and all trips; refuses units with more trips than the noise is for."""
+        if trips.per_unit > self.per_unit or (self.all_trips is not None and trips.cap > self.cap):
+            raise GuaranteeError("bound-not-held", "a unit has more trips than the noise is for.")
         kept = float(self.declared or 0)
         if self.trips is not None:
             kept = float(self.trips.add(noise, "trips", np.array([trips.count()], np.int64))[0])

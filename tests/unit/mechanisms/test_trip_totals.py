@@ -1,0 +1,41 @@
+"""Numbers of trips: what is bought, and how far a kept trip may be scaled up."""
+
+import numpy as np
+import pytest
+
+from shoal.mechanisms.audit_size import trip_setting
+from shoal.mechanisms.trip_totals import TripTotals
+from shoal.privacy.budget import Budget
+
+
+class Trips:
+    """Only the numbers are asked for."""
+
+    def count(self):
+        return 20
+
+    def all_trips(self):
+        return 30
+
+
+class Shift:
+    """Adds the same to every number."""
+
+    def __init__(self, shift):
+        self.shift = shift
+
+    def laplace(self, name, exact, scale):
+        return np.asarray(exact) + self.shift
+
+
+@pytest.mark.parametrize(
+    ("shift", "kept", "every"), [(0, 20, 30), (4, 24, 34), (1000, 1020, 1030), (-19, 1, 2)]
+)
+def test_a_kept_trip_stands_for_at_most_cap_over_per_unit(shift, kept, every):
+    totals, _ = TripTotals.within(Budget.of(1.0, None), trip_setting(per_unit=2, cap=4))
+    assert totals(Trips(), Shift(shift)) == (kept, every)
+
+
+def test_without_a_cap_nothing_is_scaled_up():
+    totals, _ = TripTotals.within(Budget.of(1.0, None), trip_setting(per_unit=2))
+    assert totals(Trips(), Shift(-50)) == (1.0, None)
