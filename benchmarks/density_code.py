@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -38,6 +39,14 @@ def code_of_method(method_name: str | None) -> str:
             assert isinstance(function, FunctionType)
             roots |= _read_by(function, digest)
     for module in sorted(_imported(frozenset(roots))):
+        digest.update(_text_of(module))
+    return digest.hexdigest()[:12]
+
+
+def code_of_modules(modules: Iterable[str]) -> str:
+    """Changes when any code of these modules changes, or of what they import; messages are not code."""
+    digest = hashlib.sha256()
+    for module in sorted(_imported(frozenset(modules)) - {"shoal.errors"}):
         digest.update(_text_of(module))
     return digest.hexdigest()[:12]
 
