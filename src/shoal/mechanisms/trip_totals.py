@@ -52,10 +52,12 @@ class TripTotals:
         kept = float(self.declared or 0)
         if self.trips is not None:
             kept = float(self.trips.add(noise, "trips", np.array([trips.count()], np.int64))[0])
+        kept = max(kept, 1.0)
         if self.all_trips is None:
-            return max(kept, 1.0), None
+            return kept, None
         every = self.all_trips.add(noise, "all_trips", np.array([trips.all_trips()], np.int64))
-        return max(kept, 1.0), float(every[0])
+        # min(c, cap) <= min(c, per_unit) * cap / per_unit for every unit's c trips
+        return kept, min(float(every[0]), kept * self.cap / self.per_unit)
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         bought = []

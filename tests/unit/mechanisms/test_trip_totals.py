@@ -11,6 +11,8 @@ from shoal.privacy.budget import Budget
 class Trips:
     """Only the numbers are asked for."""
 
+    per_unit, cap = 2, 4
+
     def count(self):
         return 20
 
@@ -38,4 +40,5 @@ def test_a_kept_trip_stands_for_at_most_cap_over_per_unit(shift, kept, every):
 
 def test_without_a_cap_nothing_is_scaled_up():
     totals, _ = TripTotals.within(Budget.of(1.0, None), trip_setting(per_unit=2))
+    assert totals.all_trips is None
     assert totals(Trips(), Shift(-50)) == (1.0, None)
