@@ -4,7 +4,7 @@ s = trips * epsilon / trips per unit is known after the number of trips was boug
 buys finer histograms; much of it also buys answers to rectangles.
 
 >>> [row_for(s).below for s in (5, 1000, 1e6)]
-[30, 3000, inf]
+[8, 3000, inf]
 """
 
 from __future__ import annotations
@@ -64,35 +64,54 @@ def _both(parts: int, share: float, warped: bool = False) -> tuple[Count, Count]
 
 
 ROWS = (
-    Row(30, 3, 20_000, (Count("centre", 4, 1.0),)),
-    Row(200, 20, 20_000, (Count("centre", 4, 0.4),), (Count("box", 4, 0.6, True),)),
+    Row(8, 8, 20_000, (Count("centre", 3, 1.0),)),
+    Row(60, 8, 20_000, (Count("centre", 4, 1.0),)),
+    Row(400, 10, 20_000, (Count("centre", 4, 0.4),), _both(6, 0.3, True)),
     Row(
         3000,
-        100,
+        10,
         20_000,
-        (Count("box", 4, 0.2), *_both(8, 0.1)),
-        (Count("box", 4, 0.2, True), *_both(8, 0.15, True), Count("size", 5, 0.1, shapes=12)),
+        (Count("centre", 4, 0.2),),
+        (*_both(8, 0.25, True), Count("centre", 6, 0.3, True)),
+    ),
+    Row(
+        7000,
+        10,
+        20_000,
+        (Count("centre", 8, 0.1),),
+        (
+            *_both(16, 0.2, True),
+            Count("centre", 16, 0.15, True),
+            Count("box", 6, 0.25, True, 2),
+            Count("size", 5, 0.1, shapes=12),
+        ),
     ),
     Row(
         30_000,
-        100,
+        10,
         20_000,
-        (Count("box", 4, 0.2), *_both(16, 0.1)),
-        (Count("box", 6, 0.2, True), *_both(12, 0.15, True), Count("size", 5, 0.1, shapes=12)),
+        (Count("centre", 8, 0.1),),
+        (
+            *_both(24, 0.2, True),
+            Count("centre", 16, 0.1, True),
+            Count("box", 8, 0.15, True, 2),
+            Count("box", 4, 0.15, True, 12),
+            Count("size", 5, 0.1, shapes=12),
+        ),
     ),
     Row(
         math.inf,
-        100,
+        10,
         40_000,
-        (Count("box", 4, 0.06), Count("box", 8, 0.06), *_both(16, 0.06)),
+        (Count("centre", 8, 0.08),),
         (
-            Count("box", 4, 0.06, True, 12),
-            Count("box", 8, 0.06, True, 12),
-            Count("box", 16, 0.06, True, 2),
-            *_both(64, 0.075, True),
-            Count("size", 5, 0.03, shapes=12),
+            *_both(32, 0.14, True),
+            Count("centre", 24, 0.08, True),
+            Count("box", 8, 0.13, True, 2),
+            Count("box", 5, 0.13, True, 12),
+            Count("size", 5, 0.05, shapes=12),
         ),
-        rectangles=0.4,
+        rectangles=0.25,
     ),
 )
 

@@ -85,7 +85,7 @@ class BoxModel:
         """Drawn again by weight with a jitter, and fitted; for each jitter, in cells of a side of 256."""
         model, columns, rows = self, self.grid.columns, self.grid.rows
         for jitter in jitters:
-            cells = jitter * max(columns, rows) / JITTER_SIDE
+            cells = max(1.0, jitter * max(columns, rows) / JITTER_SIDE)  # or it would stay in its cell
             pool = redraw(model.pool, model.weight, model.pool.count, cells, columns, rows)
             model = replace(model, pool=pool).fitted()
         return model
