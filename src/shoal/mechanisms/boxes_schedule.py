@@ -87,7 +87,7 @@ ROWS = (
         ),
     ),
     Row(
-        30_000,
+        60_000,
         10,
         20_000,
         (Count("centre", 8, 0.1),),
@@ -103,15 +103,15 @@ ROWS = (
         math.inf,
         10,
         40_000,
-        (Count("centre", 8, 0.08),),
+        (Count("box", 4, 0.06), Count("box", 8, 0.06), *_both(16, 0.06)),
         (
-            *_both(32, 0.14, True),
-            Count("centre", 24, 0.08, True),
-            Count("box", 8, 0.13, True, 2),
-            Count("box", 5, 0.13, True, 12),
-            Count("size", 5, 0.05, shapes=12),
+            Count("box", 4, 0.06, True, 12),
+            Count("box", 8, 0.06, True, 12),
+            Count("box", 16, 0.06, True, 2),
+            *_both(64, 0.075, True),
+            Count("size", 5, 0.03, shapes=12),
         ),
-        rectangles=0.25,
+        rectangles=0.4,
     ),
 )
 
