@@ -43,7 +43,7 @@ def main() -> None:
         return
     start = time.perf_counter()
     kept = Kept()
-    made = Making(kept)
+    made = Making(kept, again=asked.again)
     wanted = _quick() if asked.quick else _full(asked.data)
     parts = ("worlds",) if asked.quick else tuple(asked.only.split(",")) if asked.only else PARTS
     if "worlds" in parts:
@@ -70,25 +70,26 @@ def main() -> None:
 class Making:
     """Runs what is not finished, each task in a process of its own; rows are kept as they come."""
 
-    def __init__(self, kept: Kept) -> None:
-        self.kept, self.count, self.before = kept, 0, 0
+    def __init__(self, kept: Kept, again: bool) -> None:
+        self.kept, self.again = kept, again
+        self.count, self.before = 0, 0
         self.failed: list[str] = []
 
     def world(self, world: World, runs: list[Run]) -> dict | None:
         """A task, or None if all its rows are there."""
         stamp = stamp_of(world.data)
-        left = [
-            run for run in runs if not self.kept.find(settings_of(world, run), code_of(run.method), stamp)
-        ]
+        left = [run for run in runs if not self._has(settings_of(world, run), code_of(run.method), stamp)]
         self.before += len(runs) - len(left)
         return {"world": asdict(world), "runs": [asdict(run) for run in left]} if left else None
 
     def cost(self, job: CostJob) -> dict | None:
-        steps = [self.kept.find({**job.key(), "method": step}, job.code(), "") for step in job.steps]
-        if all(steps):
-            self.before += len(steps)
+        if all(self._has({**job.key(), "method": step}, job.code(), "") for step in job.steps):
+            self.before += len(job.steps)
             return None
         return {"cost": asdict(job)}
+
+    def _has(self, settings: Row, code: str, stamp: str) -> bool:
+        return not self.again and self.kept.find(settings, code, stamp) is not None
 
     def all_of(self, tasks: Iterable[dict | None], at_once: int) -> None:
         with ThreadPoolExecutor(at_once) as pool:
@@ -167,6 +168,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small samples of one data set, once")
     parser.add_argument("--data", help="only these data sets, separated by commas")
     parser.add_argument("--only", help=f"only these parts: {', '.join(PARTS)}")
+    parser.add_argument("--again", action="store_true", help="measure what is there already, too")
     parser.add_argument("--docs", action="store_true", help="write docs/results/histogram.md")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -17,7 +17,14 @@ DELTA = 1e-6
 SIZES = {"sf": (1_000, 100_000, None), "porto": (None,), "tdrive": (1_000, None)}
 SIZES |= {"town": (1_000, 100_000, None)}  # None: all there are
 RESOLUTION, RESOLUTIONS = 256, tuple(2**k for k in range(3, 10))
-PER_USER = {"sf": (10, 1500), "porto": (3, 6), "tdrive": (1, None), "town": (5, 40)}  # kept, cap on all
+PER_USER: dict[
+    str, tuple[tuple[int, int | None], ...]
+] = {  # trips kept of a user, cap on all (None: unscaled)
+    "sf": ((10, 1500),),
+    "porto": ((3, None), (3, 6)),
+    "tdrive": ((1, None),),
+    "town": ((5, 40),),
+}
 REPETITIONS = 3
 QUICK_SIZES, QUICK_RESOLUTION, QUICK_EPSILONS = (1_000, 10_000), 64, (0.1, 0.5)
 
@@ -59,7 +66,7 @@ def quick_wanted(data: str) -> Wanted:
 
 
 def full_wanted(names: tuple[str, ...]) -> Wanted:
-    """Everything for these data sets; the largest worlds first, so that two processes end together."""
+    """Everything for these data sets; large worlds first; users after trips, whose truth they share."""
     wanted: Wanted = {}
     for data in names:
         for n in SIZES[data]:
@@ -70,13 +77,13 @@ def full_wanted(names: tuple[str, ...]) -> Wanted:
                 if data == "sf":
                     runs += _extra(reps, n)
                 wanted[world] = runs
-        per_unit, cap = PER_USER[data]
-        for rep in range(REPETITIONS):
-            world = World(data=data, seed=rep, unit="user", per_unit=per_unit, cap=cap)
-            wanted[world] = _releases((rep,), EPSILONS)
+        for per_unit, cap in PER_USER[data]:
+            for rep in range(REPETITIONS):
+                world = World(data=data, seed=rep, unit="user", per_unit=per_unit, cap=cap)
+                wanted[world] = _releases((rep,), EPSILONS)
     if "sf" in names:
         wanted |= _sweep()
-    return dict(sorted(wanted.items(), key=lambda item: -(item[0].n or 10**6)))
+    return dict(sorted(wanted.items(), key=lambda item: (-(item[0].n or 10**6), item[0].unit)))
 
 
 def _worlds(data: str, n: int | None) -> list[tuple[World, tuple[int, ...]]]:

@@ -45,7 +45,7 @@ class CostJob:
 
     trips: int = 0
     resolution: int = RESOLUTION
-    grid: str = ""  # random, scaled
+    grid: str = ""  # random, or scaled to 0.1
     solver: str = ""
 
     @property
@@ -71,7 +71,7 @@ def cost_jobs() -> list[CostJob]:
 
 
 def consistent_jobs() -> list[CostJob]:
-    both = ("random", "scaled")
+    both = ("random", "scaled to 0.1")
     ours = [CostJob(grid=grid, solver=OURS) for grid in both]
     return ours + [CostJob(grid=grid, solver=HIGHS, resolution=r) for grid in both for r in (64, RESOLUTION)]
 
@@ -170,7 +170,7 @@ def _histogram(job: CostJob) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     model = uniform_model((side, side), 1e6, side / 2)
     quarter = side // 4
     parts = model.faces, model.east, model.north
-    scale_inside(*parts, quarter, 3 * quarter, quarter, 3 * quarter, 0.5)
+    scale_inside(*parts, quarter, 3 * quarter, quarter, 3 * quarter, 0.1)
     return parts
 
 

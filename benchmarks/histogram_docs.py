@@ -88,7 +88,7 @@ def _full(row: Row) -> bool:
     """Not of a quick run, and not of bounds that are no longer asked for."""
     if "part" in row:
         return True
-    bounded = row["unit"] == "trip" or (row["per_unit"], row["cap"]) == PER_USER[row["data"]]
+    bounded = row["unit"] == "trip" or (row["per_unit"], row["cap"]) in PER_USER[row["data"]]
     return bounded and (row["resolution"] == RESOLUTION or row["n"] == 100_000)
 
 
@@ -260,7 +260,9 @@ def _consistent(rows: Sequence[Row]) -> str:
 
 
 def _data(cell: Cell) -> str:
-    return cell.data if cell.unit == "trip" else f"{cell.data}, per user, m = {cell.per_unit}"
+    if cell.unit == "trip":
+        return cell.data
+    return f"{cell.data}, per user, m {cell.per_unit}, " + (f"cap {cell.cap}" if cell.cap else "no cap")
 
 
 def _figure(cell: Cell, name: str, columns: Sequence[str]) -> str:

@@ -72,7 +72,11 @@ def cells_of(rows: Iterable[Row], *, trips: str = "declared", delta: float | Non
         cells.append(
             Cell(**dict(zip(names, place, strict=True)), epsilon=epsilon, figures=_figures(here))  # type: ignore[arg-type]
         )
-    return sorted(cells, key=lambda cell: (cell.data, cell.unit, cell.n, cell.resolution, cell.epsilon or 0))
+    return sorted(cells, key=_order)
+
+
+def _order(cell: Cell) -> tuple:
+    return cell.data, cell.unit, cell.n, cell.resolution, cell.cap or 0, cell.epsilon
 
 
 def means_by_method(rows: Sequence[Row]) -> dict[str, dict[str, float]]:

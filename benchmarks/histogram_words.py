@@ -53,9 +53,10 @@ USERS = """
 ## Per user
 
 At most m trips of a user are kept; the promise covers all trips of a user. The number of kept trips is
-declared. A twentieth of epsilon buys the number of all trips, at most `cap` of a user, and answers are scaled
-up to it, by at most cap / m; the truth is all trips. The noise on that number has scale cap / (0.05 epsilon):
-where it is as large as the number itself, answers are off by a common factor, whatever the method.
+declared. With a cap, a twentieth of epsilon buys the number of all trips, at most `cap` of a user, and
+answers are scaled up to it, by at most cap / m; without, they are low. The truth is all trips. The noise on
+that number has scale cap / (0.05 epsilon): where it is as large as the number itself, answers are off by a
+factor that all methods share, and a method whose answers are too low may come out nearest by that alone.
 
 {table}
 """
@@ -114,8 +115,8 @@ CONSISTENT = """
 ## The consistent estimate
 
 The nearest consistent histogram in L1; the thesis reports up to an hour at 256 x 256 with a linear program.
-`random`: independent faces and edges. `scaled`: a uniform model with one rectangle of a quarter of the
-map halved, as after an update. HiGHS solves the same program and was stopped after {limit} s.
+`random`: independent faces and edges. `scaled to 0.1`: a uniform model with one rectangle of a quarter of
+the map scaled down, as after an update. HiGHS solves the same program and is stopped after {limit} s.
 
 {table}
 """
