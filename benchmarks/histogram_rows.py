@@ -63,8 +63,9 @@ class Kept:
 
 
 def read_rows(file: Path) -> list[Row]:
-    """Of rows for the same settings the last."""
+    """Of rows for the same settings the last; a line that was cut off when a run was stopped is none."""
     lines = file.read_text("utf-8").splitlines() if file.exists() else []
+    lines = [line for line in lines if line.endswith("}")]
     return list({_key(row): row for row in map(json.loads, lines)}.values())
 
 
