@@ -139,6 +139,9 @@ PAPERS = (
     "totals scaled by the exact number of users",
     "cap on the number of visits not enforced",
     "clip after projection forgotten",
+    "Euler answer measured with sensitivity 1",
+    "quadtree levels uncharged",
+    "best T picked on the true error",
 )
 STEPS = ("kernel", "bound", "spread", "estimate", "write")
 

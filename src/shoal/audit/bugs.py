@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from shoal.audit.pairs import Pair
-from shoal.audit.pipelines import Pipeline
+from shoal.audit.pipeline import Pipeline
 from shoal.privacy.noise import Noise
 
 

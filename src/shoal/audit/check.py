@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from shoal.audit.pairs import Pair, crowd_pairs, edge_pairs, random_pairs, tie_pairs
-from shoal.audit.pipelines import Counted, Pipeline, World, count_events
+from shoal.audit.pipeline import Pipeline, World
 from shoal.audit.replay import ArbitraryNoise, Verdict, replay
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise, SeededNoise
@@ -52,11 +53,10 @@ def replay_pair(
 @lru_cache(maxsize=8192)
 def counted_once(
     kernel: Callable, bound: Callable, world: World, pair: Pair, larger: bool, run_key: bytes
-) -> Counted:
+) -> Any:
     """Visits of one side of a pair. They come before the noise, so transcripts and mechanisms share them."""
-    counted = count_events(kernel, bound, world, pair.tables[larger], run_key)
-    counted.bounded.counts.setflags(write=False)  # shared from here on
-    counted.bounded.one_visit.setflags(write=False)
+    counted = world.count(kernel, bound, pair.tables[larger], run_key)
+    counted.freeze()  # shared from here on
     return counted
 
 

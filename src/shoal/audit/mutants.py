@@ -24,11 +24,11 @@ from shoal.audit.check import KEYS, NOTHING_RELEASED, audit_pairs, findings, rep
 from shoal.audit.lower_bound import bounds
 from shoal.audit.noise_faults import draw_noise, noise_faults
 from shoal.audit.pairs import lone_pair
+from shoal.audit.pipeline import Pipeline
 from shoal.audit.pipelines import (
     ClippedPipeline,
     CountsPipeline,
     CoverPipeline,
-    Pipeline,
     QueryPipeline,
     ScaledPipeline,
     VisitsPipeline,
@@ -36,6 +36,7 @@ from shoal.audit.pipelines import (
 )
 from shoal.audit.planted_calls import call_bugs, ell_bugs, scaled_bugs, spend_bugs
 from shoal.audit.planted_counts import count_bugs, median_bugs, people_bugs
+from shoal.audit.planted_histograms import histogram_bugs
 from shoal.audit.planted_noise import sampler_bugs
 from shoal.audit.planted_query import query_bugs, query_call_bugs
 from shoal.audit.planted_scheme import pure_scheme_bugs, scheme_bugs
@@ -47,11 +48,20 @@ from shoal.audit.planted_steps import (
     table_bugs,
     zone_bugs,
 )
+from shoal.audit.planted_trip_bound import trip_bound_bugs
+from shoal.audit.planted_trips import (
+    per_unit_bugs,
+    trip_call_bugs,
+    trip_count_bugs,
+    trip_spend_bugs,
+    trip_total_bugs,
+)
 from shoal.audit.planted_values import on_cells, value_bugs
 from shoal.audit.planted_visits import best_bugs, door_bugs
 from shoal.audit.replay import RecordingNoise, observe
 from shoal.audit.spend_runs import PICKS, KeepsEverything, Query, queries_of, sample
 from shoal.audit.tables import event_table
+from shoal.audit.trip_pipelines import TripPipeline
 from shoal.mechanisms.registry import entry_of
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise, SeededNoise
@@ -82,6 +92,10 @@ FAMILIES: dict[type[Pipeline], tuple[Callable[[Pipeline], list[Bug]], ...]] = {
     QueryPipeline: (
         *(query_call_bugs, spend_bugs, query_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs),
         *(people_bugs, output_bugs),
+    ),
+    TripPipeline: (
+        *(trip_call_bugs, trip_spend_bugs, per_unit_bugs, trip_bound_bugs, trip_count_bugs, trip_total_bugs),
+        *(histogram_bugs, people_bugs, output_bugs),
     ),
 }
 

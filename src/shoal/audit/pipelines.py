@@ -1,151 +1,32 @@
-"""Whole pipelines at audit size: a tiny table of events to released bytes, one class per stage.
-
-They use the package's own steps (engine, kernels, area weights, cover, mechanism, post-processing) on a
-public world of a few sites, zones and slots (shoal/mechanisms/audit_size.py). Each step is a field, so that
-a planted bug replaces one step and nothing else (shoal/audit/mutants.py).
-"""
+"""The pipelines of the registered mechanisms, one class per stage that a mechanism takes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from shoal.audit.doors import Door, WholeTable, audit_view
-from shoal.audit.tables import HOUR_US, START_US, table_bytes
-from shoal.engine.density import bound_visits, cover_counts, exact_counts, scalable_counts
-from shoal.engine.duck import DuckEngine
-from shoal.engine.visits import VisitKernel
+from shoal.audit.doors import audit_view
+from shoal.audit.pipeline import Counted, Pipeline, small_world
+from shoal.audit.trip_pipelines import TripPipeline
+from shoal.engine.density import cover_counts, exact_counts, scalable_counts
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.mechanisms.registry import Entry, entry_of
+from shoal.mechanisms.registry_histogram import HISTOGRAMS
 from shoal.postprocess.answers import finish_answers
 from shoal.postprocess.density import estimate_density
 from shoal.postprocess.rounding import round_density
 from shoal.postprocess.scaled import scaled_density
 from shoal.postprocess.scheme import finish_scheme
 from shoal.privacy.accounting import Loss
-from shoal.privacy.noise import Noise
 from shoal.space.cover import Cover
 from shoal.space.setting import Setting
 from shoal.space.weights import AreaWeights
 from shoal.stages.answers import NoisyAnswers
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.noisy import DensityEstimate, NoisyBest, NoisyMeasurement, NoisyScaled
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class World:
-    """The public part of a run: a clock, sites, zones and the bounds on visits."""
-
-    size: AuditSize
-    edges_us: np.ndarray
-
-    @property
-    def setting(self) -> Setting:
-        return self.size.setting
-
-    @property
-    def cover(self) -> Cover:
-        return self.size.cover
-
-    @property
-    def ell(self) -> int:
-        return self.size.ell
-
-    @property
-    def cap(self) -> int:
-        return self.size.cap
-
-    @property
-    def weights(self) -> AreaWeights:
-        return self.setting.weights
-
-    @property
-    def sites(self) -> int:
-        return self.setting.places
-
-    @property
-    def slots(self) -> int:
-        return self.edges_us.size - 1
-
-
-@cache
-def small_world(size: AuditSize, uneven: bool = False) -> World:
-    """The world of a size; `uneven`: with a longer slot, as at a change of the clocks."""
-    edges = START_US + HOUR_US * np.arange(size.slots + 1, dtype=np.int64)
-    if uneven:
-        edges[size.slots // 2 :] += HOUR_US
-    return World(size=size, edges_us=edges)
-
-
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """What there is before the noise: bounded visits, and the rows for those who clip them otherwise."""
-
-    bounded: BoundedVisits
-    events: list[pa.RecordBatch]
-    run_key: bytes
-    world: World
-
-    @cached_property
-    def visits(self) -> Door:
-        """All visits behind a door."""
-        return self.behind(Door)
-
-    def behind(self, door: type[Door]) -> Door:
-        return door(
-            engine=WholeTable(),
-            events=lambda: self.events,
-            edges_us=self.world.edges_us,
-            places=self.world.sites,
-            run_key=self.run_key,
-            count_users=lambda: self.bounded.users,
-        )
-
-
-def _bound(engine: DuckEngine, events: list[pa.RecordBatch], kernel: VisitKernel) -> BoundedVisits:
-    return bound_visits(engine, events, kernel)[0]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Pipeline:
-    """Events to released bytes, in the order of the flow; every step may be replaced."""
-
-    mechanism: Any
-    world: World
-    kernel: Callable[..., VisitKernel] = VisitKernel
-    bound: Callable[..., BoundedVisits] = _bound
-    spread: Callable[[Any, Any], Any]
-    estimate: Callable[[Any, BoundedVisits, Setting], DensityEstimate]
-    write: Callable[[DensityEstimate, BoundedVisits], bytes] = lambda estimate, _: table_bytes(estimate)
-
-    def __call__(self, events: list[pa.RecordBatch], noise: Noise) -> bytes:
-        return self.release(self.counted(events, noise.run_key()), noise)
-
-    def counted(self, events: list[pa.RecordBatch], run_key: bytes) -> Counted:
-        """The part before the noise: it is handed the run key and nothing else of the noise."""
-        return count_events(self.kernel, self.bound, self.world, events, run_key)
-
-    def exact(self, counted: Counted) -> Any:
-        """The stage that the mechanism takes."""
-        raise NotImplementedError
-
-    def measure(self, counted: Counted, noise: Noise) -> Any:
-        return self.mechanism(self.exact(counted), noise)
-
-    def release(self, counted: Counted, noise: Noise) -> bytes:
-        """From the noise on. A correct step after it ignores the bounded visits."""
-        noisy = self.measure(counted, noise)
-        estimate = self.estimate(noisy, counted.bounded, self.world.setting)
-        return self.write(estimate, counted.bounded)
-
-    def spends(self) -> tuple[tuple[str, Loss], ...]:
-        """Named parts of the claim."""
-        return self.mechanism.spends()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -247,17 +128,6 @@ class QueryPipeline(CountsPipeline):
     estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: answered(noisy)
 
 
-def count_events(
-    kernel: Callable[..., VisitKernel],
-    bound: Callable[..., BoundedVisits],
-    world: World,
-    events: list[pa.RecordBatch],
-    run_key: bytes,
-) -> Counted:
-    made = kernel(edges_us=world.edges_us, sites=world.sites, ell=world.ell, cap=world.cap, run_key=run_key)
-    return Counted(bound(DuckEngine(threads=1), events, made), events, run_key, world)
-
-
 PIPELINES: dict[str, type[Pipeline]] = {
     "density-gaussian": CountsPipeline,
     "density-laplace": CountsPipeline,
@@ -275,6 +145,7 @@ PIPELINES: dict[str, type[Pipeline]] = {
     "query-gaussian": QueryPipeline,
     "query-laplace": QueryPipeline,
     "query-weights": QueryPipeline,
+    **dict.fromkeys(HISTOGRAMS, TripPipeline),
 }
 
 
@@ -285,4 +156,4 @@ def pipeline_of(
     entry: Entry = entry_of(name)
     size = size or entry.size
     kind: Any = PIPELINES[name]
-    return kind(mechanism=entry.build(epsilon, delta, size), world=small_world(size, uneven))
+    return kind(mechanism=entry.build(epsilon, delta, size), world=small_world(size, uneven, kind.worlds))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from shoal.audit.bugs import Bug, method_bug, noise_bug
-from shoal.audit.pipelines import Pipeline
+from shoal.audit.pipeline import Pipeline
 from shoal.errors import PlanError
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.privacy.above import first_above

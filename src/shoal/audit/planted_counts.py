@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from shoal.audit.bugs import Bug, Shown, step_bug
 from shoal.audit.pairs import crowd_pair
-from shoal.audit.pipelines import Pipeline
+from shoal.audit.pipeline import Pipeline
 from shoal.engine.density import bound_visits
 from shoal.engine.visits import VisitKernel
 from shoal.privacy.noise import SeededNoise

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from shoal.audit.bugs import Bug, call_bug, noise_bug, recast
-from shoal.audit.pipelines import Pipeline
+from shoal.audit.pipeline import Pipeline
 from shoal.audit.planted_calls import Scaled, call_bugs
 from shoal.mechanisms.query_weights import QueryWeights
 from shoal.privacy.noise import Noise

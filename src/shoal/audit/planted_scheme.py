@@ -12,7 +12,7 @@ import scipy.sparse
 
 from shoal.audit.bugs import Bug, Shown, method_bug, noise_bug, recast
 from shoal.audit.pairs import NEW, Pair, at
-from shoal.audit.pipelines import Pipeline, small_world
+from shoal.audit.pipeline import Pipeline, small_world
 from shoal.audit.planted_calls import Bare, Scaled
 from shoal.audit.replay import ArbitraryNoise
 from shoal.engine.density import cover_counts

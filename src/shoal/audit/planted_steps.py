@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from shoal.audit.bugs import Bug, Shown, step_bug
 from shoal.audit.pairs import NEW, Pair, at
-from shoal.audit.pipelines import Pipeline
+from shoal.audit.pipeline import Pipeline
 from shoal.audit.spend_runs import KeepsEverything
 from shoal.audit.tables import table_bytes
 from shoal.engine.density import bound_visits

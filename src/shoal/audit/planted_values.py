@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shoal.audit.bugs import Bug, call_bug
-from shoal.audit.pipelines import Pipeline
+from shoal.audit.pipeline import Pipeline
 from shoal.privacy.noise import Noise
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyCounts

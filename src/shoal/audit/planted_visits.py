@@ -12,7 +12,7 @@ import pyarrow as pa
 from shoal.audit.bugs import Bug, Shown, method_bug
 from shoal.audit.doors import Door
 from shoal.audit.pairs import NEW, Pair, at, crowd_pair
-from shoal.audit.pipelines import Pipeline
+from shoal.audit.pipeline import Pipeline
 from shoal.audit.planted_calls import Bare
 from shoal.audit.replay import ArbitraryNoise
 from shoal.audit.spend_runs import KeepsEverything

@@ -12,7 +12,8 @@ from shoal.audit.lower_bound import Bounds, bounds
 from shoal.audit.mutants import catch, more_than_asked, planted
 from shoal.audit.noise_faults import SLOTS, draw_noise, noise_faults
 from shoal.audit.pairs import lone_pair
-from shoal.audit.pipelines import Pipeline, pipeline_of
+from shoal.audit.pipeline import Pipeline
+from shoal.audit.pipelines import pipeline_of
 from shoal.audit.spend_runs import PICKS, KeepsEverything, Query, Runs, queries_of, run_spends
 from shoal.audit.whole import sample_whole
 from shoal.errors import PlanError

@@ -19,7 +19,7 @@ from scipy.special import log_softmax
 
 from shoal.audit.above_chances import above_chances
 from shoal.audit.pairs import lone_pair
-from shoal.audit.pipelines import Pipeline
+from shoal.audit.pipeline import Pipeline
 from shoal.audit.replay import Call, RecordingNoise, ReplayNoise
 from shoal.audit.tables import event_table
 from shoal.errors import GuaranteeError

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.audit.pairs import NEW, Pair, at
-from shoal.audit.pipelines import Pipeline
+from shoal.audit.pipeline import Pipeline
 from shoal.audit.spend_runs import Advance
-from shoal.audit.tables import event_table, read_table
+from shoal.audit.tables import event_table
 from shoal.privacy.noise import Noise
 
 
@@ -23,8 +23,7 @@ def sample_whole(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Statistics [runs, 3] of released tables with the user, and without.
 
-    The upper ends of the intervals are read: unlike the people they are not tied to the slot's total, so
-    they tell the most. The cells the user can be in are known to the adversary.
+    The cells the user can be in are known to the adversary.
     """
     pair = worst_events(pipeline)
     sides = []
@@ -32,7 +31,7 @@ def sample_whole(
         events = event_table(rows, batch_rows=1000)
         seen = np.empty((runs, 3))
         for run in range(runs):
-            cells = read_table(pipeline(events, noise), "high")[: pipeline.world.ell]  # of the first zone
+            cells = pipeline.told(pipeline(events, noise))
             seen[run] = cells.sum(), cells.min(), cells.max()
             if advance:
                 advance(1)

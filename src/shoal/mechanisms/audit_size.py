@@ -43,6 +43,7 @@ COVERED: Layout = (
 ONE_ZONE: Layout = ((12, 6, 4, 0),)  # one of the sites lies outside
 ONE_PLACE: Layout = ((12,),)
 MANY_PLACES: Layout = ((12,) * 1000,)  # one user in all of them reaches every clip
+PATHS: Layout = ((12,) * 8,)  # for trips, where a place is a cell of the grid and zones do not matter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,7 @@ class AuditSize:
     slots: int = 6
     ell: int = 2
     cap: int = 4
+    cells: int = 8  # per side of the grid, for trips
 
     @property
     def zones(self) -> int:
@@ -73,6 +75,10 @@ class AuditSize:
     @property
     def cover(self) -> Cover:
         return _cover(self.layout, self.slots)
+
+    def trips(self, declared: int | None = None) -> TripSetting:
+        """The setting of trips: `ell` are kept of a user, `cap` counted."""
+        return trip_setting(per_unit=self.ell, cap=self.cap, trips=declared, cells=self.cells)
 
 
 @cache

@@ -60,6 +60,7 @@ class HistogramBoxes:
     totals: TripTotals
     boxes_nano: int  # epsilon in 1e-9
     setting: TripSetting = field(repr=False)
+    boxes: int | None = None  # of the pool; None: as many as the schedule says
 
     name = "histogram-boxes"
     takes = "trips"
@@ -73,7 +74,7 @@ class HistogramBoxes:
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)
         row = row_for(kept * self.boxes_nano / NANO / self.setting.per_unit)
-        model = BoxModel.start(row.boxes, self.setting.grid, kept, row.pull)
+        model = BoxModel.start(self.boxes or row.boxes, self.setting.grid, kept, row.pull)
         model = model.with_bins(self._counts(row.first, model, trips, noise), FIRST_JITTER)
         if self.setting.trips is None:
             model = model.with_trips(self._trips(kept, model))
@@ -132,7 +133,7 @@ class HistogramBoxes:
         return nano
 
     @classmethod
-    def within(cls, budget: Budget, setting: TripSetting) -> HistogramBoxes:
+    def within(cls, budget: Budget, setting: TripSetting, *, boxes: int | None = None) -> HistogramBoxes:
         """All of a pure budget: the number of trips, unless declared, and the rest."""
         if not budget.pure:
             raise PlanError(
@@ -141,7 +142,7 @@ class HistogramBoxes:
                 "Leave --delta out, or pass --method prish or dqam.",
             )
         totals, rest = TripTotals.within(budget, setting)
-        return cls(totals=totals, boxes_nano=rest.left, setting=setting)
+        return cls(totals=totals, boxes_nano=rest.left, setting=setting, boxes=boxes)
 
     def describe(self) -> dict:
         """For the manifest: what else is public about it."""

@@ -22,10 +22,12 @@ from shoal.audit.pairs import edge_pairs
 from shoal.audit.tables import event_table
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.registry import REGISTRY
+from shoal.mechanisms.registry_histogram import HISTOGRAMS
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import SeededNoise
 
-MUTANTS = [mutant for name in sorted(REGISTRY) for mutant in planted(name)]
+VISITS = sorted(REGISTRY.keys() - HISTOGRAMS.keys())  # trips: test_trip_mutants.py
+MUTANTS = [mutant for name in VISITS for mutant in planted(name)]
 PLAIN = ("density-gaussian", "density-laplace")
 
 
@@ -83,7 +85,7 @@ def test_a_mutant_that_always_crashes_is_not_caught():
     assert catch(with_bug(crashing, replace(crashing.bug, raises=True))) is None  # equal errors tell nothing
 
 
-@pytest.mark.parametrize("mechanism", sorted(REGISTRY))
+@pytest.mark.parametrize("mechanism", VISITS)
 def test_a_claim_above_what_was_asked_is_caught_by_that_alone(mechanism):
     """Replay and runs hold it against its own claim, and find nothing."""
     mutant = named(mechanism, "a fifth of the noise")
@@ -136,7 +138,7 @@ def test_the_lattice_alone_catches_floats(mechanism):
     assert off_lattice(named(mechanism, "noise scale x 0.8")) is None
 
 
-@pytest.mark.parametrize("mechanism", sorted(REGISTRY))
+@pytest.mark.parametrize("mechanism", VISITS)
 def test_replay_trusts_the_sampler_and_draws_catch_a_broken_one(mechanism):
     mutant = named(mechanism, "0.8 of the scale")
     pairs = audit_pairs(mutant.pipeline)[:3]
@@ -145,7 +147,7 @@ def test_replay_trusts_the_sampler_and_draws_catch_a_broken_one(mechanism):
     assert above_claim(mutant) is not None
 
 
-@pytest.mark.parametrize("mechanism", sorted(REGISTRY))
+@pytest.mark.parametrize("mechanism", VISITS)
 def test_no_check_accuses_the_true_pipeline(mechanism):
     """The controls can fail: with the bug taken out, nothing is caught."""
     mutant = named(mechanism, "0.8 of the scale")

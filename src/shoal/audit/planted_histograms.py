@@ -1,0 +1,238 @@
+"""Planted bugs of single histogram mechanisms: what the published methods get wrong, and what boxes may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from shoal.audit.bugs import Bug, Shown, method_bug, noise_bug, recast
+from shoal.audit.pairs import NEW, Pair, at, crowd_pair
+from shoal.audit.pipeline import Pipeline
+from shoal.audit.planted_calls import Bare, Between, Scaled
+from shoal.audit.planted_trips import (
+    EulerAnswers,
+    TwoBins,
+    WholeTripPerCell,
+    back_and_forth,
+    crowd_of,
+    door_bug,
+)
+from shoal.audit.replay import ArbitraryNoise
+from shoal.audit.spend_runs import KeepsEverything
+from shoal.engine.trip_door import TripDoor
+from shoal.mechanisms.deviation_cost import NoisyCosts
+from shoal.mechanisms.histogram_boxes import HistogramBoxes
+from shoal.mechanisms.histogram_dqam import THRESHOLD, HistogramDqam
+from shoal.mechanisms.histogram_laplace import LATTICE
+from shoal.mechanisms.histogram_rounds import Rounds
+from shoal.postprocess.box_model import BoxModel
+from shoal.postprocess.box_pool import BoxPool
+from shoal.privacy.accounting import Loss
+from shoal.privacy.noise import Noise
+from shoal.space.euler import Euler
+from shoal.stages.histogram import NoisyHistogram
+
+SPLIT_GAIN = 1.5  # trips by which one more trip in a cell widens the gap of a block to its quarters
+
+
+def histogram_bugs(true: Pipeline) -> list[Bug]:
+    """Those that the mechanism can have, by its parts."""
+    mechanism = true.mechanism
+    bugs: list[Bug] = []
+    if hasattr(mechanism, "rounds"):
+        bugs += _round_bugs(true)
+    if isinstance(mechanism, HistogramBoxes):
+        bugs += _boxes_bugs(true)
+    else:
+        bugs += _share_bugs(true) if mechanism.name != "histogram-prish" else []
+    if hasattr(mechanism, "costs"):
+        bugs += _cost_bugs(true)
+    return bugs
+
+
+def _share_bugs(true: Pipeline) -> list[Bug]:
+    """Where trips are shared over their cells."""
+    return [door_bug("a trip counts in full in every cell", WholeTripPerCell, back_and_forth(true))]
+
+
+# --- rounds of rectangles: PriSH, DQAM, MWEM --------------------------------------------------------------
+
+
+def _round_bugs(true: Pipeline) -> list[Bug]:
+    rounds = true.mechanism.rounds.count
+    bugs = [
+        _less("rounds charged as if they were of different trips", 1 / rounds, "answers"),
+        _less("choices charged once for all rounds", 1 / rounds, "select"),
+        noise_bug("rectangle by the exact argmax", lambda noise, _: Bare(noise, "select")),
+        Bug(name="one round more than is paid for", plant=_one_round_more, shown=_stay_in(true)),
+    ]
+    if true.mechanism.name == "histogram-mwem":
+        return bugs
+    return [
+        *bugs,
+        door_bug("Euler answer measured with sensitivity 1", EulerAnswers, back_and_forth(true)),
+        Bug(name="best T picked on the true error", plant=_best_rounds),
+    ]
+
+
+def _less(name: str, part: float, only: str) -> Bug:
+    return noise_bug(name, lambda noise, _: Scaled(noise, part, only))
+
+
+class _Nested(KeepsEverything):
+    """Chooses the given rectangles that the second site is in."""
+
+    def __init__(self) -> None:
+        self._left = [5, 2, 0]
+
+    def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
+        return min(self._left.pop(0) if self._left else 0, scores.size - 1)
+
+
+def _stay_in(true: Pipeline) -> Shown:
+    stays = tuple((NEW, at(slot), 1) for slot in range(true.world.ell))
+    return Shown(Pair("a stay in rectangles within each other", (), stays), _Nested)
+
+
+def _one_round_more(true: Pipeline) -> Pipeline:
+    kind: Any = type(true.mechanism)
+
+    def call(self: Any, exact: TripDoor, noise: Noise) -> NoisyHistogram:
+        more = replace(self.rounds, count=self.rounds.count + 1)
+        return kind.__call__(replace(self, rounds=more), exact, noise)
+
+    return replace(true, mechanism=recast(true.mechanism, {"__call__": call}))
+
+
+def _best_rounds(true: Pipeline) -> Pipeline:
+    """The model after as many rounds as come closest to the exact answers, as in published figures."""
+    kind: Any = type(true.mechanism)
+
+    def call(self: Any, exact: TripDoor, noise: Noise) -> NoisyHistogram:
+        rounds = _KeepsModels(**vars(self.rounds))
+        made = kind.__call__(replace(self, rounds=rounds), exact, noise)
+        given = self.setting.given
+        errors = [np.abs(model.answers(given) - exact.distinct(given)).sum() for model in rounds.models]
+        return replace(made, euler=rounds.models[int(np.argmin(errors))])
+
+    return replace(true, mechanism=recast(true.mechanism, {"__call__": call}))
+
+
+class _KeepsModels(Rounds):
+    """The same rounds; the model before and after each of them is kept."""
+
+    @cached_property
+    def models(self) -> list[Euler]:
+        return []
+
+    def __call__(self, exact: np.ndarray, learner: Any, noise: Noise) -> None:
+        self.models.append(learner.model.copy().euler())
+        for chosen, answer in self._asked(exact, learner, noise):
+            learner.learn(chosen, answer)
+            self.models.append(learner.model.copy().euler())
+
+
+# --- costs of partitions: DAWA, DQAM ----------------------------------------------------------------------
+
+
+class _LastLevelCharged(NoisyCosts):
+    """Every level has the noise of all of the share; that of the last one is charged."""
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        return (("costs", self.adders[-1].cost(self.groups[-1].sensitivity(self.units))),)
+
+
+def _cost_bugs(true: Pipeline) -> list[Bug]:
+    levels = len(true.mechanism.costs.adders)
+    exact = noise_bug("partition by the exact costs", lambda noise, _: Bare(noise, "costs"))
+    shown = _split_crowd(true) if isinstance(true.mechanism, HistogramDqam) else None
+    of = "quadtree" if isinstance(true.mechanism, HistogramDqam) else "intervals"
+    bugs = [replace(exact, shown=shown)]
+    if levels > 1:
+        bugs.append(Bug(name=f"{of} levels uncharged but the last", plant=_levels_uncharged))
+    return bugs
+
+
+def _levels_uncharged(true: Pipeline) -> Pipeline:
+    """As published: the leaves are paid for, the splits above them are not."""
+    costs = true.mechanism.costs
+    pure = true.mechanism.loss().pure_epsilon_nano is not None
+    part = 1 / len(costs.adders) if pure else 1 / np.sqrt(len(costs.adders))
+    adders = tuple(replace(adder, scale=adder.scale * part) for adder in costs.adders)
+    other = _LastLevelCharged(adders=adders, groups=costs.groups, units=costs.units)
+    return replace(true, mechanism=replace(true.mechanism, costs=other))
+
+
+def _split_crowd(true: Pipeline) -> Shown:
+    """So many users in one cell that one more splits the city."""
+    mechanism = true.mechanism
+    gap = THRESHOLD * max(adder.scale for adder in mechanism.costs.adders)
+    users = int(gap / (SPLIT_GAIN * true.world.ell * LATTICE))
+    return Shown(crowd_pair(users, true.world.ell), lambda: ArbitraryNoise(1))
+
+
+# --- boxes ------------------------------------------------------------------------------------------------
+
+
+def _boxes_bugs(true: Pipeline) -> list[Bug]:
+    """Histograms, their bins, and (where trips are many) rectangles."""
+    crowd = crowd_of(64, true)
+    bugs = [
+        door_bug("a trip counts in two bins", TwoBins),
+        method_bug("histograms charged as if they were of different trips", crowd, _nano=_all_of_it),
+        method_bug("bins of the second stage from exact trips", crowd, _counts=_counts_on_exact_bins),
+    ]
+    if true.mechanism.setting.trips is None:
+        return bugs
+    wanted = true.mechanism.setting.given.count
+    return [
+        *bugs,
+        door_bug("Euler answer measured with sensitivity 1", EulerAnswers, back_and_forth(true)),
+        noise_bug(
+            "rounds of rectangles charged as if they were of different trips",
+            lambda noise, _: _ThinRectangles(noise, 1 / wanted),
+        ),
+        noise_bug("answers of rectangles without noise", lambda noise, _: _BareRectangles(noise)),
+        method_bug("rectangles measured twice for one price", _rectangles=_twice),
+    ]
+
+
+def _all_of_it(self: HistogramBoxes, share: float) -> int:
+    return self.boxes_nano
+
+
+def _counts_on_exact_bins(self: Any, counts: Any, model: BoxModel, trips: TripDoor, noise: Noise) -> Any:
+    """Borders follow the trips themselves, not the pool that noisy answers made."""
+    if model.bins:
+        x0, x1, y0, y1, shape = (np.asarray(part, np.int64) for part in trips._summaries)
+        pool = BoxPool(x0=x0, x1=x1, y0=y0, y1=y1, shape=shape)
+        model = replace(model, pool=pool, weight=np.ones(x0.size))
+    return HistogramBoxes._counts(self, counts, model, trips, noise)
+
+
+def _twice(self: Any, row: Any, model: BoxModel, trips: TripDoor, noise: Noise) -> BoxModel:
+    once = HistogramBoxes._rectangles(self, row, model, trips, noise)
+    return HistogramBoxes._rectangles(self, row, once, trips, noise)
+
+
+class _ThinRectangles(Between):
+    """A part of the scale for single values, which rectangles are."""
+
+    def __init__(self, inner: Noise, part: float) -> None:
+        super().__init__(inner, "boxes")
+        self.part = part
+
+    def add(self, draw: Callable, exact: np.ndarray, scale: float) -> np.ndarray:
+        return draw(exact, scale * self.part if exact.size == 1 else scale)
+
+
+class _BareRectangles(Between):
+    def __init__(self, inner: Noise) -> None:
+        super().__init__(inner, "boxes")
+
+    def add(self, draw: Callable, exact: np.ndarray, scale: float) -> np.ndarray:
+        return exact if exact.size == 1 else draw(exact, scale)
