@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from shoal.engine.trip_door import TripDoor
-from shoal.errors import PlanError
+from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import trip_setting
+from shoal.mechanisms.histogram_boxes import HistogramBoxes
 from shoal.mechanisms.histogram_dawa import HistogramDawa
 from shoal.mechanisms.histogram_dqam import HistogramDqam
 from shoal.mechanisms.histogram_laplace import HistogramLaplace
@@ -169,6 +171,8 @@ class Watched:
         self._door, self.calls = door, []
 
     def __getattr__(self, name):
+        if name in {"per_unit", "cap"}:  # public
+            return getattr(self._door, name)
         if name not in {"count", "all_trips", "distinct", "shared_faces"}:
             raise AssertionError(f"{name} is no business of these mechanisms")
         self.calls.append(name)
@@ -191,6 +195,22 @@ def test_only_these_sums_leave_the_door(kind, asks):
     door = Watched(TripDoor(trips_on(grid, [walk(generator, grid) for _ in range(20)], range(20), 1)))
     kind.within(Budget.of(1.0, None), setting_of(grid, 1))(door, SeededNoise(1))
     assert set(door.calls) == asks
+
+
+@pytest.mark.parametrize("kind", [*MECHANISMS, HistogramBoxes])
+def test_units_with_more_trips_than_the_noise_is_for_are_refused(kind):
+    """The bound of the trips and that of the mechanism come from different places."""
+    grid = grid_of(8, 8)
+    setting = trip_setting(per_unit=2, cap=4)
+
+    def door(per_unit, cap):
+        return TripDoor(replace(trips_on(grid, [[(0, 0)]], [0], per_unit), cap=cap))
+
+    mechanism = kind.within(Budget.of(1.0, None), setting)
+    assert mechanism(door(1, 4), SeededNoise(1)).trips >= 1
+    for per_unit, cap in ((3, 4), (2, 5)):
+        with pytest.raises(GuaranteeError, match="bound-not-held"):
+            mechanism(door(per_unit, cap), SeededNoise(1))
 
 
 @pytest.mark.parametrize("kind", MECHANISMS)
