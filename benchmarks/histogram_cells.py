@@ -96,7 +96,10 @@ def _worlds(data: str, n: int | None) -> list[tuple[World, tuple[int, ...]]]:
 def _sweep() -> Wanted:
     """Resolutions, at 100,000 cab trips and epsilon 0.1; 256 is among the others."""
     return {
-        World(data="sf", n=100_000, seed=rep, resolution=resolution): _releases((rep,), (0.1,))
+        World(data="sf", n=100_000, seed=rep, resolution=resolution): [
+            *_releases((rep,), (0.1,)),
+            Run(method=UNIFORM, rep=rep),
+        ]
         for resolution in RESOLUTIONS
         for rep in range(REPETITIONS)
         if resolution != RESOLUTION
