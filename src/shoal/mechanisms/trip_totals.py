@@ -18,6 +18,7 @@ import numpy as np
 
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.adders import Adder, GaussianAdder, LaplaceAdder
+from shoal.postprocess.likely_total import likely_between
 from shoal.privacy.accounting import Loss
 from shoal.privacy.budget import Allowance, Budget
 from shoal.privacy.noise import Noise
@@ -56,8 +57,9 @@ class TripTotals:
         if self.all_trips is None:
             return kept, None
         every = self.all_trips.add(noise, "all_trips", np.array([trips.all_trips()], np.int64))
-        # min(c, cap) <= min(c, per_unit) * cap / per_unit for every unit's c trips
-        return kept, min(float(every[0]), kept * self.cap / self.per_unit)
+        # min(c, cap) is from min(c, per_unit) to that times cap / per_unit, for every unit's c trips
+        most = kept * self.cap / self.per_unit
+        return kept, likely_between(float(every[0]), self.all_trips.deviation, kept, most)
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         bought = []

@@ -15,9 +15,7 @@ class NoisyHistogram:
 
     euler: Euler = field(repr=False)  # in trips, before scaling up
     trips: float  # kept trips, declared or bought
-    all_trips: float | None = (
-        None  # all trips under the cap, where it was bought: answers are scaled up to it
-    )
+    all_trips: float | None = None  # all trips under the cap, where bought: answers are scaled up to it
     violated_before: float | None = None  # share of constraints violated before repair, where one is made
     pool: TripPool | None = field(default=None, repr=False)
 
