@@ -44,8 +44,15 @@ def trip_call_bugs(true: Pipeline) -> list[Bug]:
 
 
 def trip_spend_bugs(true: Pipeline) -> list[Bug]:
-    """Bugs of one spend among several; exact costs show in large crowds only, see planted_histograms."""
-    return [bug for bug in spend_bugs(true) if bug.name != "costs: no noise"]
+    """Bugs of one spend among several.
+
+    Exact costs show in large crowds only, see planted_histograms. The number of all trips is cut to what
+    the number of kept ones allows: far below a declared one it is not seen at all.
+    """
+    hidden = {"costs: no noise"}
+    if true.mechanism.setting.trips is not None:
+        hidden.add("all_trips: no noise")
+    return [bug for bug in spend_bugs(true) if bug.name not in hidden]
 
 
 class _ThinWhenBig(Between):
