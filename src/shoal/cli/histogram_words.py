@@ -53,7 +53,7 @@ def _rows(prepared: PreparedHistogram) -> list[tuple[str, str]]:
     plan, grid, setting = prepared.plan, prepared.grid, prepared.setting
     west, south, east, north = grid.box
     width, height = grid.cell_m
-    kept = "every trip" if prepared.each_trip else f"at most {setting.per_unit} of a {plan.unit}"
+    kept = "one piece of every trip" if prepared.each_trip else f"at most {setting.per_unit} of a {plan.unit}"
     scaled = "" if setting.cap is None else f", scaled up to at most {setting.cap} of a {plan.unit}"
     return [
         ("population", plan.population),

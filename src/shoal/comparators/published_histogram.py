@@ -4,7 +4,9 @@ PublishedPrish   chapter 3, algorithms 1 to 4; claims epsilon.
 PublishedDqam    chapter 4, algorithms 5 and 6; claims epsilon.
 
 The exact Euler histogram is what they choose and measure rectangles on. Where the text leaves a choice: all
-values start equal and sum to n, and "normalise to n" keeps that sum; a child's cost has noise of its own.
+values start equal and sum to n, and "normalise to n" keeps that sum; a child's cost has noise of its own; an
+edge counts a trip once (counted at each passing, a trip would move an answer without any bound); densities
+are of trips shared over their cells, as costs are.
 
 What the claims miss, and what is true instead, for one trip (more for a user with several):
   n            all values sum to the exact number of trips: whoever knows all others can tell n from n + 1,
@@ -15,7 +17,8 @@ What the claims miss, and what is true instead, for one trip (more for a user wi
                answers cost that many times what is claimed (`reach`).
   quadtree     one level is charged. The leaves show every split above them: each block's cost is looked at
                as a parent on all levels and as a child on all but the last, where it is 0.
-               Densities are shares of n with noise for 1: they cost less than claimed, and tell nothing.
+               Densities, of shared trips, are shares of n with noise for 1: they cost less than claimed,
+               and tell nothing.
 """
 
 from __future__ import annotations
@@ -102,8 +105,8 @@ class PublishedPrish:
         return (
             f"No guarantee as published, which claims epsilon {self.epsilon:g}: the values sum to the exact "
             "number of trips, and the number of rounds is picked on the true error. With both public, a "
-            f"trip would have epsilon {self.epsilon_if_fixed():.3g}: one that comes back or goes in loops "
-            f"moves an Euler answer by up to {reach(self.setting)}, not by 1."
+            f"trip would have an epsilon of up to {self.epsilon_if_fixed():.3g}: one that comes back or goes "
+            f"in loops moves an Euler answer by up to {reach(self.setting)}, not by 1."
         )
 
 
@@ -158,9 +161,9 @@ class PublishedDqam(PublishedPrish):
         return (
             f"No guarantee as published, which claims epsilon {self.epsilon:g}: the values sum to the exact "
             "number of trips, and the number of rounds is picked on the true error. With both public, a "
-            f"trip would have epsilon {self.epsilon_if_fixed():.3g}: one that comes back or goes in loops "
-            f"moves an Euler answer by up to {reach(self.setting)}, not by 1, and {depth} levels of the "
-            "quadtree are decided where one is paid for."
+            f"trip would have an epsilon of up to {self.epsilon_if_fixed():.3g}: one that comes back or goes "
+            f"in loops moves an Euler answer by up to {reach(self.setting)}, not by 1, and {depth} levels of "
+            "the quadtree are decided where one is paid for."
         )
 
 

@@ -2,7 +2,9 @@
 
 A trip is cut where a point lies outside the box (that point is dropped) and, where the rule says so, where
 one step is longer than `jump_m`. The pieces are the trips from here on. Of each unit at most `per_unit` are
-kept, chosen by a keyed hash of unit and piece: any split and order of the rows gives the same choice.
+kept, chosen by a keyed hash of unit and piece: any split and order of the rows gives the same choice. Where
+the unit is a trip, that is the trip before these cuts, and of its pieces the one with most points is kept:
+taking a trip's points away takes one path away and leaves all others as they are.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class TripBound:
     grid: CellGrid
     per_unit: int = 1
     cap: int | None = None  # in the number of all trips; None: per_unit
-    each_trip: bool = False  # the unit is a trip: every piece is a unit of its own
+    each_trip: bool = False  # the unit is a trip, before it is cut: its longest piece is kept
     jump_m: float | None = None
     run_key: bytes = field(repr=False)
 
@@ -65,10 +67,13 @@ class TripBound:
         start, stop, owner = _pieces(digest, trip, u, v, inside, *self._longest_step())
         users = digest[start[np.diff(owner, prepend=-1) > 0]]
         if self.each_trip:
-            owner = np.arange(owner.size, dtype=np.int64)
+            new = (np.diff(owner, prepend=-1) > 0) | (np.diff(trip[start], prepend=-1) != 0)
+            owner = np.cumsum(new) - 1
+            rank = _by_length(stop - start, owner)
+        else:
+            rank = _ranks(digest[start], owner, *split_key(self.run_key, KEEP_PURPOSE))
         units = int(owner[-1]) + 1 if owner.size else 0
         size = np.bincount(owner, minlength=units)
-        rank = _ranks(digest[start], owner, *split_key(self.run_key, KEEP_PURPOSE))
         kept = rank < self.per_unit
         points = np.concatenate([[0], np.cumsum((stop - start)[kept])])
         rows = _rows(start[kept], points)
@@ -188,6 +193,15 @@ def _ranks(digest, owner, k0, k1):
             for place in range(end - begin):
                 rank[begin + order[place]] = place
         begin = end
+    return rank
+
+
+def _by_length(points: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    """The place of each piece among its unit's, most points first."""
+    order = np.lexsort((np.arange(owner.size), -points, owner))
+    first = np.searchsorted(owner, owner[order])  # owners do not fall, so this is where their pieces begin
+    rank = np.empty(owner.size, np.int64)
+    rank[order] = np.arange(owner.size) - first
     return rank
 
 

@@ -209,6 +209,7 @@ def _experiment(making: HistogramBuild, ledger: Ledger, owner: Path) -> Committe
     making.check()
     out = owner / f"seeded-{plan.seed}"
     ledger.disclose(plan.population, f"seeded, not for publication: {what}", str(out))  # before it is seen
+    ledger.remember_tuning(plan.population, "a seeded histogram on private data")  # its figures may choose
     tuned = ledger.is_tuned(plan.population)
     path = write_for_owner(out, lambda folder: replace(making(folder, noise), tuned_on_private_data=tuned))
     return Committed(path=path, manifest_sha256=sha256_file(path / "manifest.json"), reused=False)

@@ -73,7 +73,7 @@ def public_parameters(prepared: PreparedHistogram) -> dict[str, Any]:
         "window": {"start": clock.start.isoformat(), "end": clock.end.isoformat()},
         "time_zone": clock.time_zone,
         "trip_rule": "named by the source" if plan.trip_rule is None else asdict(plan.trip_rule),
-        "points_outside_the_box": "dropped; the trip is cut there and its pieces are trips",
+        "points_outside_the_box": f"dropped; the trip is cut there, {_pieces(prepared)}",
         "jump_m": plan.jump_m,
         "trips_per_unit": setting.per_unit,
         "trips_cap": setting.cap,
@@ -115,10 +115,17 @@ def how_to_read(prepared: PreparedHistogram) -> str:
     return "\n".join(f"- {point}" for point in points) + f"\n\n{_SNIPPETS}"
 
 
+def _pieces(prepared: PreparedHistogram) -> str:
+    """What becomes of a trip that is cut, at the edge of the map or at a jump."""
+    if prepared.each_trip:
+        return "as at a jump, and the piece with most points is kept"
+    return "as at a jump, and its pieces are trips"
+
+
 def _bounded(prepared: PreparedHistogram) -> list[str]:
     plan, setting = prepared.plan, prepared.setting
     if prepared.each_trip:
-        return ["Every trip was counted."]
+        return ["Of every trip one piece was counted: the one with most points, where it was cut."]
     kept = f"Of each {plan.unit} at most {setting.per_unit} trips were kept, chosen at random"
     if setting.cap is None or setting.cap <= setting.per_unit:
         return [f"{kept}, so answers are low by what that leaves out."]

@@ -140,6 +140,12 @@ class HistogramPlan:
                     "where the unit is a trip, every trip is kept and stands for itself.",
                     "Leave --trips-per-user and --trips-cap out, or pass --unit user.",
                 )
+            if self.trip_rule is not None and self.trip_rule.stay_m is not None:
+                raise PlanError(
+                    "trip-stay",
+                    "trips that stays cut apart share the points of the stay, so none of them can be a unit.",
+                    "Pass --gap-minutes or --trip-flag instead, or --unit user.",
+                )
             return
         if self.unit != "user" and "user" not in self.source.columns:
             raise PlanError(

@@ -30,7 +30,7 @@ ASKED = (
     "run_id",
 )
 TRIP_SENTENCE = (
-    "One trip: one unbroken stretch of a trip's points inside the map and the window. "
+    "One trip: all points of one trip in the window, {found}. "
     "As declared by the owner, this is not a person: who made many trips is not protected as a person."
 )
 
@@ -89,14 +89,19 @@ class PreparedHistogram:
     @property
     def unit_sentence(self) -> str:
         """Whom the promise is about; the first line of the manifest."""
-        return TRIP_SENTENCE if self.each_trip else self.guarantee.unit.sentence
+        if not self.each_trip:
+            return self.guarantee.unit.sentence
+        named = "as the source names it"
+        if self.plan.trip_rule is not None:
+            named = "as the trip rule finds it"
+        return TRIP_SENTENCE.format(found=named)
 
     def what(self) -> str:
         """The release in a line, for the ledger."""
         grid, window = self.grid, self.plan.window
         return (
             f"histogram, {self.method.name}, {grid.columns} x {grid.rows} cells, "
-            f"{window.start} to {window.end}"
+            f"{window.start} to {window.end}, per {self.plan.unit}"
         )
 
     def notes(self) -> list[str]:

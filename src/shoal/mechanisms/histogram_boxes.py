@@ -43,6 +43,7 @@ from shoal.mechanisms.boxes_schedule import (
     Row,
     row_for,
 )
+from shoal.mechanisms.histogram_rounds import whole_estimates
 from shoal.mechanisms.trip_totals import TripTotals
 from shoal.postprocess.box_model import BoxModel, NoisyBins, NoisyRectangle
 from shoal.privacy.accounting import NANO, Loss, compose
@@ -116,7 +117,7 @@ class HistogramBoxes:
         adder = LaplaceAdder.within(measure, m)
         exact = trips.distinct(given)
         for begin in range(0, wanted, PER_ROUND):
-            estimate = np.rint(model.euler().answers(given)).astype(np.int64)
+            estimate = whole_estimates(model.euler().answers(given))
             bought = []
             for number in range(begin, min(begin + PER_ROUND, wanted)):
                 part = np.arange(number, given.count, wanted)

@@ -58,7 +58,7 @@ class Rounds:
     def _asked(self, exact: np.ndarray, learner: Learner, noise: Noise) -> Iterator[tuple[int, float]]:
         left = np.arange(exact.size)
         for _ in range(self.count):
-            estimates = np.clip(np.rint(learner.estimates()), -FARTHEST, FARTHEST).astype(np.int64)
+            estimates = whole_estimates(learner.estimates())
             place = noise.choose("select", np.abs(exact - estimates)[left], self.select_scale)
             chosen = int(left[place])
             left = np.delete(left, place)
@@ -107,3 +107,8 @@ class Rounds:
             answers=adder_within(each[1], sensitivity),
             pure=budget.pure,
         )
+
+
+def whole_estimates(estimates: np.ndarray) -> np.ndarray:
+    """Estimates in whole trips that fit the lattice of the noise, whatever they were."""
+    return np.clip(np.rint(np.nan_to_num(estimates)), -FARTHEST, FARTHEST).astype(np.int64)

@@ -38,14 +38,42 @@ def paths(trips):
 
 def one_trip(points, **more):
     rows = [("a", 0, x, y) for x, y in points]
-    return bound_trips([batch(rows)], bound(**{"each_trip": True, **more}))
+    return bound_trips([batch(rows)], bound(**{"per_unit": 99, **more}))
 
 
 def test_a_trip_is_cut_where_it_is_outside_and_the_outside_point_is_dropped():
     found = one_trip([(0.5, 0.5), (1.5, 0.5), (9.0, 0.5), (3.5, 0.5), (4.5, 0.5), (-1, 4), (-1, 5), (0, 7)])
     assert paths(found) == [[(0, 0), (1, 0)], [(3, 0), (4, 0)], [(0, 7)]]
     assert found.all_trips == 3
-    assert found.unit.tolist() == [0, 1, 2]
+    assert found.unit.tolist() == [0, 0, 0]
+
+
+def test_where_a_trip_is_the_unit_its_longest_piece_is_kept():
+    points = [(0.5, 0.5), (9.0, 0.5), (3.5, 0.5), (4.5, 0.5), (-1, 4), (0, 7)]
+    rows = [("a", 0, x, y) for x, y in points] + [("a", 1, 6.5, 6.5), ("b", 1, 1.5, 6.5), ("b", 2, 2.5, 6.5)]
+    found = bound_trips([batch(rows)], bound(each_trip=True))
+    assert paths(found) == [[(3, 0), (4, 0)], [(6, 6)], [(1, 6)], [(2, 6)]]
+    assert (found.unit.tolist(), found.all_trips) == ([0, 1, 2, 3], 4)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_taking_a_trip_s_points_away_takes_one_path_away(seed):
+    """Whatever is cut at the edge of the map and at jumps; the other trips of its user stay as they were."""
+    chance = np.random.default_rng(seed)
+    rows = [
+        (user, trip, *chance.uniform(-1, 9, 2))
+        for user in "abc"
+        for trip in range(4)
+        for _ in range(chance.integers(1, 7))
+    ]
+    each = bound(each_trip=True, jump_m=float(chance.uniform(1, 9)))
+    before = paths(bound_trips([batch(rows)], each))
+    for gone in [("a", 1), ("b", 0), ("c", 3)]:
+        after = paths(bound_trips([batch([row for row in rows if row[:2] != gone])], each))
+        left = list(before)
+        for path in after:
+            left.remove(path)
+        assert len(left) <= 1
 
 
 def test_points_that_are_no_numbers_are_outside():
@@ -72,7 +100,7 @@ def test_the_jump_is_in_metres_on_the_globe_too():
     north = [("a", 0, 0.1, 60.0), ("a", 0, 0.1, 60.1)]  # 11.1 km
     for rows, metres in ((east, 5_566), (north, 11_057)):
         for jump_m, pieces in ((metres * 0.99, 2), (metres * 1.01, 1)):
-            each = bound(grid=grid, each_trip=True, jump_m=jump_m)
+            each = bound(grid=grid, per_unit=9, jump_m=jump_m)
             assert bound_trips([batch(rows)], each).count == pieces
 
 
@@ -184,13 +212,14 @@ def test_pairs_are_chosen_uniformly_too():
     assert ((kept - 4000 / 6) ** 2 / (4000 / 6)).sum() < 20.52  # 99.9 % with 5 degrees
 
 
-def test_where_the_unit_is_a_trip_all_are_kept():
+def test_where_the_unit_is_a_trip_one_piece_of_each_is_kept():
     rows = world(np.random.default_rng(7), 30, text=False)
     batches = [batch(of_user) for of_user in rows.values()]
     each = bound_trips(batches, bound(each_trip=True))
     users = bound_trips(batches, bound(per_unit=99))
     assert each.unit.tolist() == list(range(each.count))
-    assert paths(each) == paths(users)
+    inside = {(u, t) for of_user in rows.values() for u, t, x, y in of_user if 0 <= x <= 8 and 0 <= y <= 8}
+    assert each.count == len(inside) < users.count  # some were cut
     assert each.all_trips == each.count
     assert (each.per_unit, each.cap) == (1, 1)
 
