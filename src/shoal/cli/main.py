@@ -10,7 +10,13 @@ from importlib import import_module
 import click
 
 from shoal import __version__
+from shoal.cli import interrupts
 from shoal.errors import ShoalError
+
+STOPPED = (
+    "stopped. What was reserved before counts as spent, and `shoal ledger show` lists it; a release that was "
+    "committed is there, and the same command gives it back."
+)
 
 # name -> (module, object, what it does)
 COMMANDS = {
@@ -82,22 +88,23 @@ def shoal() -> None:
 
 def main() -> None:
     """Run the command; an error is one message on standard error and an exit code, never a traceback."""
+    interrupts.listen()
     try:
         code = shoal.main(standalone_mode=False)
         if isinstance(code, int) and code:  # a command that said context.exit(code): click hands it back
             sys.exit(code)
-    except click.Abort:
-        _fail("stopped: nothing more was done.", 130)
+    except (click.Abort, KeyboardInterrupt):
+        _fail(STOPPED, 130)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except ShoalError as error:
         _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _fail("stopped: a reserved budget stays spent; `shoal ledger show` lists it.", 130)
     except BrokenPipeError:
         os._exit(141)  # the reader of our output went away
     except Exception as error:
+        if interrupts.pressed():  # what a library made of it
+            _fail(STOPPED, 130)
         if os.environ.get("SHOAL_DEBUG"):
             raise
         _fail(

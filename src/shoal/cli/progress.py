@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from shoal.cli import interrupts
+
 
 class Bars:
     """Draws a flow's stages with rich. Used as a context."""
@@ -44,10 +46,12 @@ class Bars:
         return answer
 
     def stage(self, name: str, total: float | None = None) -> None:
+        interrupts.check()
         self._finish()
         self._task = self._progress.add_task(name, total=total)
 
     def advance(self, amount: float) -> None:
+        interrupts.check()
         if self._task is not None:
             self._progress.advance(self._task, amount)
 

@@ -1,0 +1,38 @@
+"""An interrupt that a library swallowed stops the command at its next step."""
+
+import signal
+import subprocess
+import sys
+
+CODE = """
+import os, signal
+from shoal.cli import interrupts
+from shoal.cli.progress import Bars
+interrupts.listen()
+with Bars(quiet=True) as bars:
+    bars.stage("first", 2)
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(10**6):
+            pass
+    except KeyboardInterrupt:
+        print("swallowed", flush=True)
+    {step}
+    print("went on")
+"""
+
+
+def run(step):
+    return subprocess.run([sys.executable, "-c", CODE.format(step=step)], capture_output=True, text=True)
+
+
+def test_the_next_stage_or_step_stops():
+    for step in ('bars.stage("second")', "bars.advance(1)"):
+        done = run(step)
+        assert done.stdout == "swallowed\n"
+        assert done.returncode in (-signal.SIGINT, 130, 1)
+        assert "KeyboardInterrupt" in done.stderr
+
+
+def test_without_a_step_nothing_is_asked():
+    assert run("pass").stdout == "swallowed\nwent on\n"
