@@ -45,7 +45,9 @@ TRIP_BOUNDS = (
     click.option("--trips-per-user", type=int, help="Trips kept of a user.  [default: 10]"),
     click.option("--trips-cap", type=int, help="Scale up to all trips, at most so many of a user."),
     click.option(
-        "--trips", type=int, help="How many trips are kept, about, as you would tell anyone; saves buying it."
+        "--trips",
+        type=int,
+        help="Number of kept trips, as you would publish it: answers are scaled to it. Else it is bought.",
     ),
     click.option("--jump-m", type=float, help="A longer step between two points cuts the trip."),
 )

@@ -27,7 +27,10 @@ def histogram_manifest(
         "columns": sorted(prepared.source.columns),
     }
     if noisy is not None:
-        read["trips_with_noise"] = round(noisy.trips * noisy.scale, DECIMALS)
+        setting = prepared.setting
+        scaled = setting.cap is not None and setting.cap > setting.per_unit
+        name = "trips_with_noise" if setting.trips is None or scaled else "trips_declared"
+        read[name] = round(noisy.trips * noisy.scale, DECIMALS)
     return Manifest(
         unit=prepared.unit_sentence,
         promise=guarantee.sentence,

@@ -111,7 +111,9 @@ class HistogramPlan:
         self._check_unit()
         _check_whole("given", self.given, 1, MOST_GIVEN, f"Pass --given {GIVEN}, say.")
         if self.trips is not None:
-            _check_whole("trips", self.trips, 1, 10**11, "Pass --trips 100000, say: an order of magnitude.")
+            _check_whole(
+                "trips", self.trips, 1, 10**11, "Pass --trips 100000, say; or leave it out, and it is bought."
+            )
         for name in ("jump_m", "mean_cells"):
             value = getattr(self, name)
             if value is not None and not 0 < value < 1e9:
@@ -147,6 +149,7 @@ class HistogramPlan:
                     "Pass --gap-minutes or --trip-flag instead, or --unit user.",
                 )
             return
+        _check_unit_name(self.unit)
         if self.unit != "user" and "user" not in self.source.columns:
             raise PlanError(
                 "plan-unit",
@@ -196,6 +199,18 @@ _HOW = {
     "population": "Pass --population NAME; `shoal ledger create NAME` makes one.",
     "epsilon": "Pass --epsilon 1, say: smaller is more private, larger is more accurate.",
 }
+
+
+def _check_unit_name(unit: str) -> None:
+    """Refuse what means a user or a trip but would be taken for a unit of the owner's own."""
+    name = unit.strip().lower()
+    if name in ("person", "persons", "people"):
+        raise PlanError(
+            "plan-unit", "where the promise covers a person, the unit is called user.", "Pass --unit user."
+        )
+    for known in ("user", TRIP):
+        if unit != known and name in (known, f"{known}s"):
+            raise PlanError("plan-unit", f"no unit is called {unit!r}.", f"Did you mean {known}?")
 
 
 def _sides(cells: int | str) -> tuple[int, int]:

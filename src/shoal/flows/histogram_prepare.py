@@ -114,12 +114,29 @@ class PreparedHistogram:
                 f"at most {plan.per_unit} trips of a {plan.unit} are counted, and answers are low by the "
                 "rest; --trips-cap scales them up."
             )
+        if plan.trips is not None:
+            notes.append("answers are scaled to the declared number of trips: a wrong one makes them wrong.")
+        notes += self._total_notes()
         if not self.method.edges:
             notes.append(
                 f"{plan.method} is a baseline: a trip is shared over its cells, so answers are low where "
                 "trips leave the rectangle."
             )
         return notes
+
+    def _total_notes(self) -> list[str]:
+        """How much noise the bought numbers have, which every answer is scaled by."""
+        totals = getattr(self.mechanism, "totals", None)
+        bought = {
+            "kept trips": getattr(totals, "trips", None),
+            "all trips": getattr(totals, "all_trips", None),
+        }
+        return [
+            f"the number of {name} is bought with noise of about {adder.deviation:,.0f} trips, and all "
+            "answers share its error."
+            for name, adder in bought.items()
+            if adder is not None
+        ]
 
     def key(self) -> str:
         """Names the run: the same question about the same bytes is the same release, however it is asked."""
