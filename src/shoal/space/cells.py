@@ -96,13 +96,18 @@ def check_box(box: tuple[float, float, float, float], planar: bool) -> None:
     west, south, east, north = box
     if not planar and (abs(west) > 180 or abs(east) > 180 or abs(south) > 90 or abs(north) > 90):
         raise PlanError("box-range", f"the box lies beyond the globe: {tuple(box)}.", say)
-    if not planar and west > east:
+    if west > east:
+        wrong = f"the order of the box is wrong: its west, {west}, lies east of its east, {east}."
+        if planar:
+            raise PlanError("box-range", wrong, say)
         raise PlanError(
             "box-antimeridian",
-            f"the box starts east of where it ends: {west} to {east}. A box across the antimeridian (180 "
-            "degrees) is not supported.",
-            "Project the points to metres and pass --planar; or, if the order is wrong, "
-            "give west,south,east,north.",
+            wrong,
+            f"{say} A box across the antimeridian (180 degrees) is not supported: project the points to "
+            "metres and pass --planar.",
         )
-    if west >= east or south >= north:
+    if south > north:
+        wrong = f"the order of the box is wrong: its south, {south}, lies north of its north, {north}."
+        raise PlanError("box-range", wrong, say)
+    if west == east or south == north:
         raise PlanError("box-range", f"the box has no area: {tuple(box)}.", say)

@@ -75,15 +75,11 @@ def read_boxes(path: str | Path, planar: bool) -> tuple[list[str], np.ndarray]:
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file))
+    except FileNotFoundError:
+        raise PlanError("boxes-file", f"there is no file {path}.", "Check its name and folder.") from None
     except (OSError, UnicodeDecodeError, csv.Error):
         raise PlanError("boxes-file", f"{path} cannot be read.", "Pass a CSV file in UTF-8.") from None
-    missing = [side for side in SIDES if not rows or side not in rows[0]]
-    if missing:
-        raise PlanError(
-            "boxes-file",
-            f"{path} has no rows, or lacks the columns {', '.join(missing)}.",
-            "Its first line names them: west,south,east,north and perhaps name.",
-        )
+    _check_columns(path, rows)
     names, boxes = [], []
     for number, row in enumerate(rows, 1):
         west, south, east, north = (_number(row[side]) for side in SIDES)
@@ -94,6 +90,16 @@ def read_boxes(path: str | Path, planar: bool) -> tuple[list[str], np.ndarray]:
         names.append(row.get("name") or str(number))
         boxes.append((west, south, east, north))
     return names, np.array(boxes, np.float64)
+
+
+def _check_columns(path: Path, rows: list[dict]) -> None:
+    missing = [side for side in SIDES if not rows or side not in rows[0]]
+    if not missing:
+        return
+    remedy = "Its first line names them: west,south,east,north and perhaps name."
+    if rows and any(";" in (name or "") for name in rows[0]):
+        remedy = "Its columns are parted by semicolons: part them by commas, with points in the numbers."
+    raise PlanError("boxes-file", f"{path} has no rows, or lacks the columns {', '.join(missing)}.", remedy)
 
 
 def _number(text: str | None) -> float:

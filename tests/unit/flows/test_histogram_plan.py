@@ -75,3 +75,21 @@ def test_settings_that_make_no_sense(change, code):
     with pytest.raises(PlanError) as caught:
         plan(**change).space.grid(planar=True)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        ("trips", "Did you mean trip"),
+        ("Trip", "Did you mean trip"),
+        ("User", "Did you mean user"),
+        ("person", "--unit user"),
+        ("People", "--unit user"),
+    ],
+)
+def test_a_unit_that_means_another_is_told_so(unit, said):
+    source = {"paths": ["trips.parquet"], "columns": {"user": "rider"}}
+    with pytest.raises(PlanError, match=said) as caught:
+        plan(unit=unit, source=source)
+    assert caught.value.code == "plan-unit"
+    assert plan(unit="cab", source=source).per_unit == 10

@@ -50,8 +50,14 @@ def test_boxes_are_checked():
     for bad in ((1, 2, 3), [(1, 2, 3, 4), (1, 2)], "box", [[None] * 4]):
         with pytest.raises(PlanError, match="four numbers"):
             as_boxes(bad, planar=True)
-    with pytest.raises(PlanError, match="antimeridian"):
+    with pytest.raises(PlanError, match=r"order of the box is wrong(.|\n)*antimeridian"):
         as_boxes((170, 0, -170, 10), planar=False)
+    for turned in ((3, 2, 1, 4), (1, 4, 3, 2)):
+        with pytest.raises(PlanError, match="order of the box is wrong") as found:
+            as_boxes(turned, planar=True)
+        assert "antimeridian" not in str(found.value)
+    with pytest.raises(PlanError, match="no area"):
+        as_boxes((1, 2, 1, 4), planar=False)
 
 
 def test_a_file_of_boxes(tmp_path):
@@ -67,5 +73,11 @@ def test_a_file_of_boxes(tmp_path):
         path.write_text(text)
         with pytest.raises(PlanError, match="north"):
             read_boxes(path, planar=True)
+    path.write_text("name;west;south;east;north\nhere;1,5;2;3;4\n")
+    with pytest.raises(PlanError, match="semicolons"):
+        read_boxes(path, planar=True)
+    path.write_bytes(b"west,south\xff")
     with pytest.raises(PlanError, match="cannot be read"):
+        read_boxes(path, planar=True)
+    with pytest.raises(PlanError, match="there is no file"):
         read_boxes(tmp_path / "none.csv", planar=True)
