@@ -1,5 +1,6 @@
 """`shoal histogram` from points to answers, with a nearly exact stand-in and brute force as the oracle."""
 
+import csv
 import json
 import math
 import re
@@ -467,14 +468,25 @@ def test_polygons_zones_and_files_of_boxes(paths, command):
     polygon.write_text(json.dumps({"type": "Polygon", "coordinates": square}))
     assert round(ask(command, release, "--polygon", polygon)["polygon"]["trips"]) == 1
     boxes = paths.folder / "boxes.csv"
-    boxes.write_text("name,west,south,east,north\nall,0,0,800,800\ntiny,1,1,2,2\n")
+    boxes.write_text("name,west,south,east,north\nwide,0,0,825,440\ntiny,1,1,2,2\noff,900,0,1000,9\n")
     code, out, _ = command("histogram", "query", release, "--csv", boxes)
     assert code == 0
-    assert out.splitlines() == [
-        "name,trips,cells,west,south,east,north",
-        f"all,{out.splitlines()[1].split(',')[1]},64,0.0,0.0,800.0,800.0",
-        "tiny,,0,,,,",
-    ]
+    wide, tiny, off = csv.DictReader(out.splitlines())
+    corners = ("west", "south", "east", "north")
+    assert [float(wide[side]) for side in corners] == [0, 0, 825, 440]
+    assert [float(wide[f"counted_{side}"]) for side in corners] == [0, 0, 800, 400]
+    assert float(wide["missed"]) == pytest.approx(1 - 320 / (825 * 0.44), abs=1e-6)
+    assert (float(wide["added"]), wide["cells"], round(float(wide["trips"]))) == (0, "32", 3)
+    assert wide["notes"].startswith("3.0% of the area lies beyond the map")
+    assert (tiny["trips"], tiny["cells"], tiny["counted_west"]) == ("", "0", "")
+    assert "no cell has its centre" in tiny["notes"]
+    assert "map, which is 0 to 800, 0 to 800" in off["notes"]
+    two = ask(command, release, "--box", "0,0,400,100", "--box", "0,0,800,800")
+    assert [(name, round(found["trips"])) for name, found in two.items()] == [("box 1", 1), ("box 2", 4)]
+    for unread in (("--zones-crs", "EPSG:3857"), ("--repair-zones",)):
+        code, _, err = command("histogram", "query", release, "--polygon", polygon, *unread)
+        assert (code, err.split(":")[0]) == (2, "query-options")
+        assert unread[0] in err
     code, _, err = command("histogram", "query", release, "--zone", "nowhere")
     assert (code, err.split(":")[0]) == (2, "zone-name")
     code, _, err = command("histogram", "query", release)

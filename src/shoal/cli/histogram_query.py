@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = """\b
 Examples:
-  shoal histogram query release --box 5.02,47.31,5.05,47.33
+  shoal histogram query release --box 5.02,47.31,5.05,47.33 --box 5.02,47.33,5.05,47.35
   shoal histogram query release --polygon park.geojson
   shoal histogram query release --zone "Old town" --zone Station
   shoal histogram query release --zones quarters.geojson --json
@@ -33,11 +33,17 @@ ZONE_OPTIONS = (
     click.option("--zones-layer", help="Layer of a file of zones with several."),
     click.option("--repair-zones", is_flag=True, default=None, help="Repair self-intersecting polygons."),
 )
+OF_ZONES = ("zone_id", "zone_name", "zones_crs", "zones_layer", "repair_zones")
+SIDES = ("west", "south", "east", "north")
+
+
+def _boxes(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]):
+    return [box(context, parameter, value) for value in values]
 
 
 @click.command(epilog=EXAMPLE)
 @click.argument("release", type=click.Path(path_type=Path))
-@click.option("--box", callback=box, help="west,south,east,north.")
+@click.option("--box", "boxes", multiple=True, callback=_boxes, help="west,south,east,north; repeatable.")
 @click.option("--polygon", type=click.Path(), help="A file of polygons, taken as one area: GeoJSON, say.")
 @click.option("--zones", type=click.Path(), help="Zones to answer, instead of the release's own.")
 @with_options(ZONE_OPTIONS)
@@ -62,26 +68,40 @@ def query(release: Path, csv_file: str | None, as_json: bool, **asked: Any) -> N
 
 
 def _answers(histogram: PublishedHistogram, csv_file: str | None, asked: dict[str, Any]) -> list[AreaAnswer]:
-    from shoal.errors import PlanError
     from shoal.space.cell_shapes import read_shape
     from shoal.space.map_boxes import read_boxes
 
-    by_zone = asked["zones"] is not None or asked["zone"]
-    ways = [asked["box"] is not None, asked["polygon"] is not None, bool(by_zone), csv_file is not None]
-    if sum(ways) != 1:
-        raise PlanError(
-            "query-area",
-            f"a query asks about one kind of area; got {sum(ways)}.",
-            "Pass one of --box, --polygon, --zone or --zones, --csv.",
-        )
-    if asked["box"] is not None:
-        return histogram.boxes([asked["box"]], ["box"])
+    _check_asked(csv_file, asked)
+    if boxes := asked["boxes"]:
+        names = ["box"] if len(boxes) == 1 else [f"box {i}" for i in range(1, len(boxes) + 1)]
+        return histogram.boxes(boxes, names)
     if asked["polygon"] is not None:
         return [histogram.polygon(read_shape(asked["polygon"], histogram.grid))]
     if csv_file is not None:
         names, boxes = read_boxes(csv_file, histogram.grid.planar)
         return histogram.boxes(boxes.tolist(), names)
     return histogram.zones(_zones(histogram, asked), asked["zone"] or None)
+
+
+def _check_asked(csv_file: str | None, asked: dict[str, Any]) -> None:
+    """One kind of area, and no option that would be left unread."""
+    from shoal.errors import PlanError
+
+    by_zone = asked["zones"] is not None or asked["zone"]
+    ways = [bool(asked["boxes"]), asked["polygon"] is not None, bool(by_zone), csv_file is not None]
+    if sum(ways) != 1:
+        raise PlanError(
+            "query-area",
+            f"a query asks about one kind of area; got {sum(ways)}.",
+            "Pass one of --box, --polygon, --zone or --zones, --csv.",
+        )
+    unread = [f"--{name.replace('_', '-')}" for name in OF_ZONES if asked[name] is not None]
+    if unread and asked["zones"] is None:
+        raise PlanError(
+            "query-options",
+            f"{', '.join(unread)} would not be used: such options are for a file of --zones.",
+            "Leave them out, or pass the file with --zones.",
+        )
 
 
 def _zones(histogram: PublishedHistogram, asked: dict[str, Any]):
@@ -117,11 +137,13 @@ def _plain(histogram: PublishedHistogram, answers: list[AreaAnswer]) -> dict[str
 
 def _print_csv(answers: list[AreaAnswer]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["name", "trips", "cells", "west", "south", "east", "north"])
+    counted = [f"counted_{side}" for side in SIDES]
+    writer.writerow(["name", "trips", "cells", *SIDES, "missed", "added", *counted, "notes"])
     for answer in answers:
         trips = "" if math.isnan(answer.trips) else f"{answer.trips:.3f}"
-        corners = [""] * 4 if answer.snapped is None else [repr(side) for side in answer.snapped]
-        writer.writerow([answer.name, trips, answer.cells, *corners])
+        shares = [f"{answer.missed:.6f}", f"{answer.added:.6f}"]
+        asked, corners = answer.box or (), answer.snapped or [""] * 4
+        writer.writerow([answer.name, trips, answer.cells, *asked, *shares, *corners, " ".join(answer.notes)])
 
 
 def _print(histogram: PublishedHistogram, answers: list[AreaAnswer]) -> None:
@@ -133,9 +155,9 @@ def _print(histogram: PublishedHistogram, answers: list[AreaAnswer]) -> None:
         click.echo(f"{answer.name:<{wide}}  {trips:>14}  {answer.cells:>9,}  {difference}")
     for answer in answers:
         if answer.snapped is not None:
-            click.echo(
-                f"counted  {', '.join(f'{side:.6g}' for side in answer.snapped)} (west, south, east, north)"
-            )
+            name = "" if len(answers) == 1 else f"{answer.name}: "
+            sides = ", ".join(f"{side:.6g}" for side in answer.snapped)
+            click.echo(f"counted  {name}{sides} (west, south, east, north)")
         for note in answer.notes:
             click.echo(f"note     {answer.name}: {note}")
     click.echo(

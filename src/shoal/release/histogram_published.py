@@ -44,11 +44,19 @@ class AreaAnswer:
     outside: float = 0.0  # share beyond the map
     parts: int = 1
     holes: int = 0
-    snapped: tuple[float, float, float, float] | None = None  # of a box: west, south, east, north
+    box: tuple[float, ...] | None = None  # as asked, west, south, east, north; None: another shape
+    snapped: tuple[float, float, float, float] | None = None  # the cells of a box
+    beyond: tuple[float, ...] | None = None  # the map's box, where the area lies wholly beyond it
 
     @property
     def notes(self) -> list[str]:
         """What a reader should know of this answer."""
+        if self.beyond is not None:
+            west, south, east, north = self.beyond
+            return [
+                f"the area lies beyond the map, which is {west:g} to {east:g}, {south:g} to {north:g}: there "
+                "is no answer. Longitude (or x) comes before latitude: are they swapped?"
+            ]
         said = []
         if not self.cells:
             said.append("no cell has its centre inside: there is no answer.")
@@ -120,7 +128,9 @@ class PublishedHistogram:
                     name=name,
                     trips=count,
                     cells=cells,
+                    box=tuple(box),
                     snapped=corners,
+                    beyond=None if _overlap(box, self.grid.box) else self.grid.box,
                     **_box_difference(box, corners, self.grid.box),
                 )
             )
@@ -138,10 +148,12 @@ class PublishedHistogram:
             outside=found.outside,
             parts=found.parts,
             holes=found.holes,
+            beyond=None if found.outside < 1 else self.grid.box,
         )
 
-    def zones(self, zones: Zones | None = None, names: Sequence[str] | None = None) -> list[AreaAnswer]:
+    def zones(self, zones: Zones | None = None, names: Sequence[str] | str | None = None) -> list[AreaAnswer]:
         """One answer per zone, or for the zones of these names or ids; by default the release's own zones."""
+        names = [names] if isinstance(names, str) else names
         zones = zones or self.own_zones
         shapes = in_coordinates(zones.geometry, zones.crs, self.grid)
         wanted = range(zones.count) if names is None else [_find(zones, name) for name in names]

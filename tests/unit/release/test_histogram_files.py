@@ -102,11 +102,20 @@ def test_holes_and_parts_are_said(published):
     assert "2 parts and 1 hole:" in note
 
 
+def test_an_area_beyond_the_map_is_told_where_the_map_lies(published):
+    away = (20, 1, 22, 3)
+    for answer in (published.polygon(shapely.box(*away)), *published.boxes([away])):
+        [note] = answer.notes
+        assert "map, which is 0 to 12, 0 to 9" in note
+        assert "swapped" in note
+
+
 def test_zones_by_name_or_id(published):
     geometry = np.array([shapely.box(0, 0, 3, 3), shapely.box(3, 3, 9, 9), shapely.box(9, 0, 12, 3)])
     zones = Zones(ids=("a", "b", "c"), names=("North", "South", "South"), geometry=geometry, crs=None)
     assert [answer.name for answer in published.zones(zones)] == ["North", "South", "South"]
     assert published.zones(zones, ["c"])[0].cells == 9
+    assert [answer.name for answer in published.zones(zones, "North")] == ["North"]
     assert published.zones(zones, ["North"])[0].trips == published.answer((0, 0, 3, 3))[0]
     with pytest.raises(PlanError, match="several zones"):
         published.zones(zones, ["South"])
