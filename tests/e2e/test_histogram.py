@@ -182,7 +182,8 @@ def test_what_the_readme_says_of_the_file_is_so(paths, command, monkeypatch):
     found = duckdb.execute(query).fetchall()[0][0]
     assert found == pytest.approx(float(read_histogram(release).answer([(0, 100, 500, 800)])[0]))
     assert round(found) == 3
-    assert "column floor((x - 0.0) / 100.0)" in readme
+    assert "column floor((x - 0.0) / (800.0 - 0.0) * 8)" in readme
+    assert "a cell is 100 wide and 100 high" in readme
 
 
 def test_the_python_side_says_the_same(paths, command):

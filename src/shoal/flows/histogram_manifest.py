@@ -99,7 +99,7 @@ def public_parameters(prepared: PreparedHistogram) -> dict[str, Any]:
 def how_to_read(prepared: PreparedHistogram) -> str:
     """For the recipient, in Markdown: what a number is, how a rectangle is answered, what goes wrong."""
     grid = prepared.grid
-    west, south, _, _ = grid.box
+    west, south, east, north = grid.box
     width, height = grid.cell_size
     points = [
         "An answer is the number of trips that were in an area at some time, each once: the sum of the faces "
@@ -108,8 +108,9 @@ def how_to_read(prepared: PreparedHistogram) -> str:
         "count less; numbers may be fractions.",
         *_bounded(prepared),
         f"The map has {grid.columns} x {grid.rows} cells from west {west!r}, south {south!r}; a cell is "
-        f"{width!r} wide and {height!r} high. A point x, y lies in column floor((x - {west!r}) / {width!r}) "
-        f"and row floor((y - {south!r}) / {height!r}).",
+        f"{width:.6g} wide and {height:.6g} high. A point x, y lies in column "
+        f"floor((x - {west!r}) / ({east!r} - {west!r}) * {grid.columns}) and row "
+        f"floor((y - {south!r}) / ({north!r} - {south!r}) * {grid.rows}).",
         "Noise was added before anything was published. All answers come from the published numbers, so "
         "asking is free and one person can ask any number of times.",
     ]
@@ -131,7 +132,7 @@ def _bounded(prepared: PreparedHistogram) -> list[str]:
         return ["Of every trip one piece was counted: the one with most points, where it was cut."]
     kept = f"Of each {plan.unit} at most {setting.per_unit} trips were kept, chosen at random"
     if setting.cap is None or setting.cap <= setting.per_unit:
-        return [f"{kept}, so answers are low by what that leaves out."]
+        return [f"{kept}, so answers may be low by what that leaves out."]
     return [
         f"{kept}, and all numbers were scaled up to the number of all trips, which was bought with noise "
         f"of its own (a {plan.unit} enters it with at most {setting.cap})."

@@ -72,6 +72,7 @@ def histogram_report_html(inputs: HistogramReportInputs) -> str:
             "notices": tables.notices(inputs),
             "tiles": tables.tiles(inputs),
             "sections": tables.sections(inputs),
+            "larger": tables.larger(inputs.published),
             "reading": tables.READING if inputs.owners else "",
             "payload": json_for_script(_payload(inputs)),
             "plotly": plotly_js(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.metrics.histogram import HistogramUtility
+from shoal.release.histogram_files import DECIMALS, POOL
 from shoal.release.histogram_published import PublishedHistogram
 from shoal.release.report.tables import (
     budget_table,
@@ -73,11 +74,23 @@ def notices(inputs: HistogramReportInputs) -> str:
     if inputs.compared:
         lines.append(NOT_PRIVATE)
     if inputs.outside_share:
-        share = percent(inputs.outside_share)
+        some = inputs.outside_share >= 0.0001
+        share = percent(inputs.outside_share) if some else "Less than 0.01 %"
         lines.append(f"{share} of the points of trips lie beyond the box; trips are cut there.")
     if inputs.utility is not None and not inputs.utility.trips:
         lines.append("No trip lies in the window and the box: the release is noise alone.")
     return "".join(f'<p class="notice">{text(line)}</p>' for line in lines)
+
+
+def larger(published: PublishedHistogram) -> str:
+    """Whether a larger area may have fewer trips than a smaller one inside it."""
+    if POOL in (published.manifest.get("columns") or {}):
+        return (
+            "The numbers are those of made-up trips that never turn back, so a larger rectangle never has "
+            f"fewer trips than a smaller one inside it, but for rounding to {10**-DECIMALS:g}; areas of "
+            "other shapes may."
+        )
+    return "They do not promise that a larger area never has fewer trips than a smaller one inside it."
 
 
 def tiles(inputs: HistogramReportInputs) -> str:

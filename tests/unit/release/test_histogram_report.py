@@ -1,0 +1,41 @@
+"""Words of a histogram's page: what it promises of larger areas, how small shares are said."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from shoal.release.histogram_files import files_of
+from shoal.release.histogram_published import PublishedHistogram
+from shoal.release.report.histogram import HistogramReportInputs, histogram_report_html
+from shoal.release.report.histogram_tables import notices
+from shoal.space.cells import CellGrid
+from shoal.space.euler import Euler
+
+GRID = CellGrid(box=(0.0, 0.0, 2.0, 2.0), columns=2, rows=2, planar=True)
+
+
+@pytest.mark.parametrize("pool", [True, False])
+def test_only_made_up_trips_promise_more_in_a_larger_rectangle(pool):
+    euler = Euler(faces=np.ones((2, 2)), east=np.ones((2, 1)), north=np.ones((1, 2)))
+    manifest = {"columns": files_of(pool=pool, zones=False)}
+    published = PublishedHistogram(GRID, euler, {"trips": 1.0}, manifest)
+    page = histogram_report_html(HistogramReportInputs(title="T", published=published))
+    assert ("a larger rectangle never has fewer trips" in page) == pool
+    assert ("do not promise that a larger area" in page) != pool
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.25, "25.0 % of"),
+        (0.0001, "0.01 % of"),
+        (0.000001, "Less than 0.01 % of"),
+        (0.0, None),
+        (None, None),
+    ],
+)
+def test_points_beyond_the_box(share, said):
+    published = SimpleNamespace(manifest={})
+    shown = notices(SimpleNamespace(published=published, compared=(), utility=None, outside_share=share))
+    assert shown.startswith(f'<p class="notice">{said} the points') if said else shown == ""
