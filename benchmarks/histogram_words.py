@@ -46,7 +46,7 @@ ORDER = """
 The thesis has DQAM ahead, by up to 7.4 times. Sound, it is ahead in {ahead} of {cells} cells (unit trip,
 256 x 256). Two reasons. Where trips * epsilon is small, DQAM pays for the quadtree's levels and for densities
 before it measures a rectangle; the thesis paid for one level. Where it is large, noise is not what limits
-either: at 100,000 cab trips and epsilon 10,000 (single runs) PriSH is off by 6,350 and DQAM by 7,877 of 31,617,
+either: at 100,000 cab trips and epsilon 10,000 PriSH is off by 6,350 and DQAM by 7,877 of 31,617 (two runs),
 with 20 rounds instead of 5 at epsilon 100 by 8,563 and 10,755. Faces and edges that are scaled up and down
 cannot follow distinct counts, and the more is learned, the further they are bent. In between, DQAM is ahead.
 
