@@ -111,7 +111,7 @@ class PreparedHistogram:
             notes.append("the promise is per trip: who made many trips is not protected as a person.")
         elif plan.trips_cap is None:
             notes.append(
-                f"at most {plan.per_unit} trips of a {plan.unit} are counted, and answers are low by the "
+                f"at most {plan.per_unit} trips of a {plan.unit} are counted, and answers may be low by the "
                 "rest; --trips-cap scales them up."
             )
         if plan.trips is not None:

@@ -106,7 +106,7 @@ def tiles(inputs: HistogramReportInputs) -> str:
             if epsilon is None
             else f"per {guarantee.get('unit')}, delta {number(float(delta or 0))}",
         ),
-        ("Trips on the map", people(published.trips), "as published, with noise"),
+        ("Trips on the map", people(published.trips), "as published"),
     ]
     if utility is not None:
         share = utility.unseen / utility.mean_exact if utility.mean_exact else float("nan")
