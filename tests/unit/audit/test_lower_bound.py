@@ -32,11 +32,11 @@ def test_clopper_pearson_limits_are_where_the_tails_have_alpha(hits, runs):
 
 
 def test_laplace_bound_reaches_nine_tenths_of_the_claim_and_not_more():
-    """The operating system's noise, 1e5 runs per side."""
+    """The operating system's noise, 2e5 runs per side: with half of them one bound in 400 is below 0.9."""
     _, _, queries = asked("density-laplace", 1.0)
-    found = bounds(*sample(queries, OsNoise(), 100_000), 0.0)
+    found = bounds(*sample(queries, OsNoise(), 200_000), 0.0)
     assert 0.9 <= found.epsilon <= 1.0
-    assert found.runs == 100_000
+    assert found.runs == 200_000
 
 
 def test_gaussian_bound_on_mu_reaches_nine_tenths_of_the_claim_and_not_more():
