@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import click
+
+from shoal.cli.lazy import LazyGroup
 
 # name -> (module, object, what it does)
 ATTACKS = {
@@ -20,24 +20,7 @@ ATTACKS = {
 }
 
 
-class LazyAttacks(click.Group):
-    """Imports an attack only when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(ATTACKS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in ATTACKS:
-            return None
-        module, name, _ = ATTACKS[cmd_name]
-        return getattr(import_module(f"shoal.cli.{module}"), name)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, _, words) in ATTACKS.items()])
-
-
-@click.group(cls=LazyAttacks)
+@click.group(cls=LazyGroup, steps=ATTACKS)
 def attack() -> None:
     """Attack a release, or raw counts, as an adversary would.
 

@@ -123,7 +123,7 @@ def _print(said: list[str], rows: list[dict[str, Any]], paths: dict[str, Path]) 
     from rich.markup import escape
     from rich.table import Table
 
-    from shoal.cli.density_words import near
+    from shoal.cli.result_words import near
 
     console = Console()
     table = Table(box=None, header_style="bold", pad_edge=False)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import click
+
+from shoal.cli.lazy import LazyGroup
 
 # name -> (module, object, what it does)
 STEPS = {
@@ -14,24 +14,7 @@ STEPS = {
 }
 
 
-class LazySteps(click.Group):
-    """Imports a step only when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(STEPS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in STEPS:
-            return None
-        module, name, _ = STEPS[cmd_name]
-        return getattr(import_module(f"shoal.cli.{module}"), name)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, _, words) in STEPS.items()])
-
-
-@click.group(cls=LazySteps)
+@click.group(cls=LazyGroup, steps=STEPS)
 def histogram() -> None:
     """Release how many distinct trips passed any rectangle, differentially private per user or per trip.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from shoal.cli.density_words import near
+from shoal.cli.result_words import near, print_made, result_json
 
 if TYPE_CHECKING:
     from shoal.flows.histogram import HistogramResult
@@ -92,41 +92,12 @@ def print_result(prepared: PreparedHistogram, result: HistogramResult, ledger: L
     """Where things are, what was promised, what was spent and what is left."""
     population = ledger.state().population(prepared.plan.population)
     if as_json:
-        shown = {
-            "release": str(result.release),
-            "report": str(result.report),
-            "reused": result.reused,
-            "publishable": result.publishable,
-            "notes": prepared.notes(),
-            "unit": prepared.unit_sentence,
-            "guarantee": prepared.guarantee.to_manifest(),
-            "budget_left_nano": population.left_nano,
-            "budget_currency": population.currency,
-        }
-        click.echo(json.dumps(shown, indent=2))
+        click.echo(
+            json.dumps(result_json(prepared, result, population, unit=prepared.unit_sentence), indent=2)
+        )
         return
-    if result.reused:
-        click.echo("This run was released before: here it is again, and nothing was spent.")
-        if result.release != Path(prepared.plan.out).resolve():
-            click.echo(
-                f"{prepared.plan.out} was not written; --run-id NAME makes another release, and spends."
-            )
-    click.echo(f"release  {near(result.release)}")
-    click.echo(f"report   {near(result.report)}   (owner's eyes only: it shows raw figures)")
-    if not result.publishable:
-        click.echo("Seeded: repeatable, so it protects nobody and is not for publication. Nothing was spent.")
-        return
-    if result.rows is not None:
-        click.echo(f"rows     {result.rows:,} read, {result.bad_rows:,} dropped as bad   (owner's eyes only)")
-    click.echo(f"budget   {_spent(prepared, population, result.reused)}")
-    click.echo(f"{prepared.unit_sentence}\n{prepared.guarantee.sentence}")
-    click.echo(f"Ask it:  shoal histogram query {near(result.release)} --box WEST,SOUTH,EAST,NORTH   (free)")
-
-
-def _spent(prepared: PreparedHistogram, population: Population, reused: bool) -> str:
-    from shoal.privacy.ledger.amounts import cost_nano, show_nano
-
-    cost = cost_nano(prepared.mechanism.loss(), population.currency)
-    left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
-    spent = "nothing" if reused else f"{population.currency} = {show_nano(cost)}"
-    return f'{spent} spent; "{population.name}" has {population.currency} = {left} left of {limit}'
+    print_made(prepared, result, population, prepared.unit_sentence)
+    if result.publishable:
+        click.echo(
+            f"Ask it:  shoal histogram query {near(result.release)} --box WEST,SOUTH,EAST,NORTH   (free)"
+        )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from importlib import import_module
 
 import click
 
 from shoal import __version__
 from shoal.cli import interrupts
+from shoal.cli.lazy import LazyGroup
 from shoal.errors import ShoalError
 
 STOPPED = (
@@ -43,17 +43,8 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one only when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, name, _ = COMMANDS[cmd_name]
-        return getattr(import_module(f"shoal.cli.{module}"), name)
+class Commands(LazyGroup):
+    """All commands; a wrong name is answered with the nearest one."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]):
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
@@ -62,12 +53,8 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"there is no command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, _, words) in COMMANDS.items()])
 
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, steps=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="shoal")
 def shoal() -> None:
     """Publish the movement of a crowd without giving away a person.

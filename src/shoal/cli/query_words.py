@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from shoal.cli.density_words import near
+from shoal.cli.result_words import near
 
 if TYPE_CHECKING:
     from shoal.flows.query import QueryResult

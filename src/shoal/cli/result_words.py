@@ -1,0 +1,61 @@
+"""What a run that spends says at its end: where things are, what was spent, what is left."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from shoal.privacy.ledger import Population
+
+
+def result_json(prepared: Any, result: Any, population: Population, **more: str) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "release": str(result.release),
+        "report": str(result.report),
+        "reused": result.reused,
+        "publishable": result.publishable,
+        "notes": prepared.notes(),
+        **more,
+        "guarantee": prepared.guarantee.to_manifest(),
+        "budget_left_nano": population.left_nano,
+        "budget_currency": population.currency,
+    }
+
+
+def print_made(prepared: Any, result: Any, population: Population, unit_sentence: str) -> None:
+    """Release, report, rows, budget, promise; of a seeded run that it is none."""
+    if result.reused:
+        click.echo("This run was released before: here it is again, and nothing was spent.")
+        if result.release != Path(prepared.plan.out).resolve():
+            click.echo(
+                f"{prepared.plan.out} was not written; --run-id NAME makes another release, and spends."
+            )
+    click.echo(f"release  {near(result.release)}")
+    click.echo(f"report   {near(result.report)}   (owner's eyes only: it shows raw figures)")
+    if not result.publishable:
+        click.echo("Seeded: repeatable, so it protects nobody and is not for publication. Nothing was spent.")
+        return
+    if result.rows is not None:
+        click.echo(f"rows     {result.rows:,} read, {result.bad_rows:,} dropped as bad   (owner's eyes only)")
+    click.echo(f"budget   {spent(prepared, population, result.reused)}")
+    click.echo(f"{unit_sentence}\n{prepared.guarantee.sentence}")
+
+
+def near(path: Path) -> str:
+    """Relative to here where that is shorter to read."""
+    shown = os.path.relpath(path)
+    return shown if not shown.startswith("..") else str(path)
+
+
+def spent(prepared: Any, population: Population, reused: bool) -> str:
+    from shoal.privacy.ledger.amounts import cost_nano, show_nano
+
+    cost = cost_nano(prepared.mechanism.loss(), population.currency)
+    left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
+    amount = "nothing" if reused else f"{population.currency} = {show_nano(cost)}"
+    return f'{amount} spent; "{population.name}" has {population.currency} = {left} left of {limit}'
