@@ -18,12 +18,12 @@ from pathlib import Path
 
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Engine
-from shoal.errors import OutputError, PlanError, ShoalError
+from shoal.errors import PlanError
 from shoal.events.checks import check_rows
 from shoal.events.placed import PlacedEvents
 from shoal.flows.counting import Counting
 from shoal.flows.density_manifest import density_manifest, how_to_read
-from shoal.flows.owner_folder import open_owner_folder
+from shoal.flows.owner_folder import drawing_report, open_owner_folder
 from shoal.flows.owner_report import report_of, write_owner_report
 from shoal.flows.prepare import PreparedDensity
 from shoal.flows.progress import Progress, Silent
@@ -70,15 +70,8 @@ def run_density(
     making = DensityBuild(prepared, engine or DuckEngine(), tell, confirm)
     ledger.state().population(plan.population)  # a name that does not exist is said before any work
     made = _release(making, ledger) if plan.seed is None else _experiment(making, ledger, owner)
-    try:
+    with drawing_report(made.path):
         report = making.report(owner, made, ledger)
-    except (ShoalError, OSError) as error:
-        why = error.message if isinstance(error, ShoalError) else f"{error.strerror}."
-        raise OutputError(
-            "report-failed",
-            f"the release is in place at {made.path}, but the owner's report could not be drawn: {why}",
-            "Mend that and run the same command again: it draws the report and spends nothing.",
-        ) from error
     return DensityResult(
         release=made.path,
         report=report,

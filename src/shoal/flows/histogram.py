@@ -19,14 +19,14 @@ import pyarrow as pa
 
 from shoal.engine.grid_trips import TripBound, bound_trips
 from shoal.engine.trip_door import TripDoor
-from shoal.errors import OutputError, PlanError, ShoalError
+from shoal.errors import PlanError
 from shoal.events.checks import check_rows
 from shoal.events.readers import scan
 from shoal.events.trip_reader import read_trips
 from shoal.flows.histogram_manifest import files, histogram_manifest, how_to_read
 from shoal.flows.histogram_owner import OwnersTrips, owner_report
 from shoal.flows.histogram_prepare import PreparedHistogram
-from shoal.flows.owner_folder import open_owner_folder
+from shoal.flows.owner_folder import drawing_report, open_owner_folder
 from shoal.flows.owner_report import report_of
 from shoal.flows.progress import Progress, Silent
 from shoal.privacy.ledger import Ledger
@@ -72,15 +72,8 @@ def run_histogram(
     making = HistogramBuild(prepared, tell, confirm)
     ledger.state().population(plan.population)  # a name that does not exist is said before any work
     made = _release(making, ledger) if plan.seed is None else _experiment(making, ledger, owner)
-    try:
+    with drawing_report(made.path):
         report = making.report(owner, made, ledger, compare)
-    except (ShoalError, OSError) as error:
-        why = error.message if isinstance(error, ShoalError) else f"{error.strerror}."
-        raise OutputError(
-            "report-failed",
-            f"the release is in place at {made.path}, but the owner's report could not be drawn: {why}",
-            "Mend that and run the same command again: it draws the report and spends nothing.",
-        ) from error
     return HistogramResult(
         release=made.path,
         report=report,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from shoal.errors import OutputError
+from shoal.errors import OutputError, ShoalError
 from shoal.release.manifest import MANIFEST
 from shoal.release.staging import unwritable
+
+DRAW_AGAIN = "Mend that and run the same command again: it draws the report and spends nothing."
 
 
 def open_owner_folder(path: Path) -> Path:
@@ -27,3 +31,17 @@ def open_owner_folder(path: Path) -> Path:
     except OSError as error:
         raise unwritable(path, error) from error
     return path
+
+
+@contextmanager
+def drawing_report(made: Path, remedy: str = DRAW_AGAIN) -> Iterator[None]:
+    """An error while the owner's report is drawn says that the release is in place."""
+    try:
+        yield
+    except (ShoalError, OSError) as error:
+        why = error.message if isinstance(error, ShoalError) else f"{error.strerror}."
+        raise OutputError(
+            "report-failed",
+            f"the release is in place at {made}, but the owner's report could not be drawn: {why}",
+            remedy,
+        ) from error

@@ -23,8 +23,8 @@ import numpy as np
 from shoal.anonymise.kte import Kte
 from shoal.attacks.tracker.evidence import Verified
 from shoal.engine.prf import hash_integers, split_key
-from shoal.errors import GuaranteeError, OutputError, ShoalError
-from shoal.flows.owner_folder import open_owner_folder
+from shoal.errors import GuaranteeError
+from shoal.flows.owner_folder import drawing_report, open_owner_folder
 from shoal.flows.progress import Progress, Silent
 from shoal.flows.trajectories_manifest import trajectories_manifest, trajectories_readme
 from shoal.flows.trajectories_owner import (
@@ -142,15 +142,8 @@ def run_trajectories(
     forget(kept_folder(owner, request.key))
     if made.reused:
         return _stored(made, owner)
-    try:
+    with drawing_report(made.path, "`shoal trajectories verify` measures it again."):
         report, figures = making.report(made, ledger)
-    except (ShoalError, OSError) as error:
-        why = error.message if isinstance(error, ShoalError) else f"{error.strerror}."
-        raise OutputError(
-            "report-failed",
-            f"the release is in place at {made.path}, but the owner's report could not be drawn: {why}",
-            "`shoal trajectories verify` measures it again.",
-        ) from error
     return TrajectoryResult(
         release=made.path,
         report=report,
