@@ -1,0 +1,221 @@
+"""Points of trips cut into pieces and bounded per unit: what is common to all that is made of trips.
+
+A trip is cut where a point lies outside the box (that point is dropped) and, where the rule says so, where
+one step is longer than `jump_m`. The pieces are the trips from here on. Of each unit at most `per_unit` are
+kept, chosen by a keyed hash of unit and piece: any split and order of the rows gives the same choice. Where
+the unit is a trip, that is the trip before these cuts, and of its pieces the one with most points is kept:
+taking a trip's points away takes one path away and leaves all others as they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from shoal.engine.grouping import digest_users
+from shoal.engine.prf import hash3, split_key
+from shoal.errors import GuaranteeError, PlanError
+from shoal.space.cells import STEPS, CellGrid
+
+KEEP_PURPOSE = 7
+Progress = Callable[[str, int], None]
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PieceBound:
+    """How points become bounded pieces of trips; public."""
+
+    grid: CellGrid
+    per_unit: int = 1
+    cap: int | None = None  # in the number of all trips; None: per_unit
+    each_trip: bool = False  # the unit is a trip, before it is cut: its longest piece is kept
+    jump_m: float | None = None
+    run_key: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.each_trip and self.per_unit != 1:
+            raise PlanError("trip-bound", "where the unit is a trip, a unit has one trip.")
+        if not (self.per_unit >= 1 and self.counted >= 1):
+            raise PlanError(
+                "trip-bound",
+                f"trips per unit and their cap must be 1 or more; got {self.per_unit} and {self.cap}.",
+                "Pass --trips-per-user 10 --trips-cap 100, say.",
+            )
+        if self.jump_m is not None and not self.jump_m > 0:
+            raise PlanError(
+                "trip-jump", "the longest step must be above 0 metres.", "Pass --jump-m 2000, say."
+            )
+
+    @property
+    def counted(self) -> int:
+        return self.per_unit if self.cap is None else self.cap
+
+    def pieces(self, batch: pa.RecordBatch) -> Pieces:
+        """Kept pieces of one batch of user-complete points: user, trip, x, y, sorted by user, trip, time."""
+        x, y = (batch[name].to_numpy(zero_copy_only=False) for name in ("x", "y"))
+        u, v, inside = self.grid.place(x, y)
+        digest = digest_users(batch["user"], self.run_key)
+        trip = batch["trip"].to_numpy(zero_copy_only=False).astype(np.int64)
+        start, stop, owner = _pieces(digest, trip, u, v, inside, *self._longest_step())
+        users = digest[start[np.diff(owner, prepend=-1) > 0]]
+        if self.each_trip:
+            new = (np.diff(owner, prepend=-1) > 0) | (np.diff(trip[start], prepend=-1) != 0)
+            owner = np.cumsum(new) - 1
+            rank = _by_length(stop - start, owner)
+        else:
+            rank = _ranks(digest[start], owner, *split_key(self.run_key, KEEP_PURPOSE))
+        units = int(owner[-1]) + 1 if owner.size else 0
+        size = np.bincount(owner, minlength=units)
+        kept = rank < self.per_unit
+        points = np.concatenate([[0], np.cumsum((stop - start)[kept])])
+        rows = _rows(start[kept], points)
+        return Pieces(
+            rows=rows,
+            first=points,
+            u=u[rows],
+            v=v[rows],
+            owners=Owners(owner[kept], units, int(np.minimum(size, self.counted).sum()), users),
+        )
+
+    def _longest_step(self) -> tuple[float, float, float]:
+        """The square of the longest step, and metres per step along u and v."""
+        width, height = self.grid.cell_m
+        return (np.inf if self.jump_m is None else self.jump_m**2), width / STEPS, height / STEPS
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pieces:
+    """Kept pieces of some users; points of piece i are first[i] to first[i + 1]."""
+
+    rows: np.ndarray  # of the batch, one per point
+    first: np.ndarray
+    u: np.ndarray  # whole steps on the grid
+    v: np.ndarray
+    owners: Owners
+
+
+@dataclass(frozen=True, eq=False)
+class Owners:
+    """Whose the pieces are."""
+
+    unit: np.ndarray  # int64 per piece
+    units: int
+    all_trips: int  # before bounding, at most the cap of one unit
+    users: np.ndarray  # digests
+
+    @classmethod
+    def joined(cls, parts: list[Owners]) -> Owners:
+        """Parts one after the other, units counted through."""
+        before = np.cumsum([0, *(part.units for part in parts)])
+        return cls(
+            np.concatenate(
+                [np.empty(0, np.int64), *(p.unit + b for p, b in zip(parts, before, strict=False))]
+            ),
+            int(before[-1]),
+            sum(part.all_trips for part in parts),
+            np.concatenate([np.empty(0, np.uint64), *(part.users for part in parts)]),
+        )
+
+    def check_complete(self) -> None:
+        """Every user in one stretch of one batch: else the bound would hold for stretches, not for users."""
+        if np.unique(self.users).size != self.users.size:
+            raise GuaranteeError("bound-not-held", "the points of a user do not come together.")
+
+
+def joined_first(firsts: list[np.ndarray]) -> np.ndarray:
+    """Offsets of parts, one after the other, as offsets of the whole."""
+    return np.cumsum(np.concatenate([[0], *(np.diff(first) for first in firsts)]).astype(np.int64))
+
+
+def in_threads(
+    batches: Iterable[pa.RecordBatch], work: Callable[[pa.RecordBatch], Made]
+) -> Iterator[tuple[int, Made]]:
+    """Rows and results in order of the batches; only a few batches wait at a time."""
+    threads = os.cpu_count() or 1
+    with ThreadPoolExecutor(threads) as pool:
+        waiting = []
+        for batch in batches:
+            waiting.append((batch.num_rows, pool.submit(work, batch)))
+            if len(waiting) > threads:
+                rows, future = waiting.pop(0)
+                yield rows, future.result()
+        for rows, future in waiting:
+            yield rows, future.result()
+
+
+@njit(cache=True, nogil=True)
+def _pieces(digest, trip, u, v, inside, longest, metres_u, metres_v):
+    """First row, row after the last, and the user (counted in order) of every piece."""
+    rows = digest.size
+    start = np.empty(rows, np.int64)
+    stop = np.empty(rows, np.int64)
+    owner = np.empty(rows, np.int64)
+    count, user = 0, -1
+    begun = False  # the user has a piece already, so has a number
+    for row in range(rows):
+        same_user = row > 0 and digest[row] == digest[row - 1]
+        if not same_user:
+            begun = False
+        if not inside[row]:
+            continue
+        goes_on = same_user and inside[row - 1] and trip[row] == trip[row - 1]
+        if goes_on:
+            across = (u[row] - u[row - 1]) * metres_u
+            along = (v[row] - v[row - 1]) * metres_v
+            goes_on = across * across + along * along <= longest
+        if not goes_on:
+            if not begun:
+                user += 1
+                begun = True
+            start[count] = row
+            owner[count] = user
+            count += 1
+        stop[count - 1] = row + 1
+    return start[:count].copy(), stop[:count].copy(), owner[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def _ranks(digest, owner, k0, k1):
+    """The place of each piece in the random order of its unit's pieces."""
+    rank = np.zeros(owner.size, np.int64)
+    begin = 0
+    while begin < owner.size:
+        end = begin
+        while end < owner.size and owner[end] == owner[begin]:
+            end += 1
+        if end - begin > 1:
+            draw = np.empty(end - begin, np.uint64)
+            for i in range(end - begin):
+                draw[i] = hash3(k0, k1, digest[begin], np.uint64(i), np.uint64(0))
+            order = np.argsort(draw)
+            for place in range(end - begin):
+                rank[begin + order[place]] = place
+        begin = end
+    return rank
+
+
+def _by_length(points: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    """The place of each piece among its unit's, most points first."""
+    order = np.lexsort((np.arange(owner.size), -points, owner))
+    first = np.searchsorted(owner, owner[order])  # owners do not fall, so this is where their pieces begin
+    rank = np.empty(owner.size, np.int64)
+    rank[order] = np.arange(owner.size) - first
+    return rank
+
+
+@njit(cache=True, nogil=True)
+def _rows(start, points):
+    """Rows of the kept pieces, one after the other."""
+    rows = np.empty(points[-1], np.int64)
+    for i in range(start.size):
+        for j in range(points[i + 1] - points[i]):
+            rows[points[i] + j] = start[i] + j
+    return rows

@@ -1,0 +1,71 @@
+"""Synthetic trips and the noisy model they come from: what post-processing, files and reports may see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from shoal.space.cell_paths import CellPaths
+from shoal.space.path_setting import PathSetting
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SyntheticPaths(CellPaths):
+    """Paths that nobody made, drawn from a model that was paid for once; any number of them is free."""
+
+
+class MovementModel(Protocol):
+    """All that was bought of the trips: noisy numbers, and how trips are drawn from them."""
+
+    @property
+    def trips(self) -> float:
+        """The number of trips, declared or bought."""
+        ...
+
+    def numbers(self) -> dict[str, np.ndarray]:
+        """Every noisy number by name: the model, complete."""
+        ...
+
+    def generate(self, count: int, seed: int) -> SyntheticPaths:
+        """`count` trips. The seed is not for privacy: whatever is drawn by it, the model was paid for."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTable:
+    """A table after noise, in units of one contribution; may be negative."""
+
+    values: np.ndarray = field(repr=False)  # float64
+    deviation: float  # of the noise of each value
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyEnds:
+    """What is bought before regions are made: moves, and the ends of trips by blocks."""
+
+    setting: PathSetting = field(repr=False)
+    trips: float
+    moves: NoisyTable
+    sides: tuple[int, ...]  # of blocks, in cells
+    starts: tuple[NoisyTable, ...]
+    ends: tuple[NoisyTable, ...]
+    norm: int  # of a unit's contribution: 1 or 2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyMovement(NoisyEnds):
+    """All that is bought of the trips; None: not asked for."""
+
+    region_of_cell: np.ndarray = field(repr=False)
+    flows: NoisyTable | None
+    lengths: NoisyTable
+    stays: NoisyTable
+    stay_places: NoisyTable
+    turns: NoisyTable | None
+    corners: NoisyTable | None
+    days: NoisyTable | None
+    hours: NoisyTable | None
+    durations: NoisyTable | None
+    paces: NoisyTable | None
