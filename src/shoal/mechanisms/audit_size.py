@@ -17,7 +17,9 @@ import scipy.sparse
 
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
+from shoal.space.commute_setting import CommuteSetting
 from shoal.space.cover import Cover, minimum_cover
+from shoal.space.path_setting import PathSetting
 from shoal.space.rectangles import Rectangles
 from shoal.space.setting import Setting
 from shoal.space.trip_setting import TripSetting
@@ -55,6 +57,7 @@ class AuditSize:
     ell: int = 2
     cap: int = 4
     cells: int = 8  # per side of the grid, for trips
+    each_trip: bool = False  # the unit is a trip; then all that a user does is one trip
 
     @property
     def zones(self) -> int:
@@ -79,6 +82,18 @@ class AuditSize:
     def trips(self, declared: int | None = None) -> TripSetting:
         """The setting of trips: `ell` are kept of a user, `cap` counted."""
         return trip_setting(per_unit=self.ell, cap=self.cap, trips=declared, cells=self.cells)
+
+    def paths(self, declared: int | None = None) -> PathSetting:
+        """The setting of generators of trips: `ell` are kept of a user, `cap` counted."""
+        return path_setting(
+            each_trip=self.each_trip, cap=self.cap, trips=declared, cells=self.cells, slots=self.slots
+        )
+
+    @property
+    def commutes(self) -> CommuteSetting:
+        """The sites on a plane, two regions of them, few classes of distance."""
+        setting = self.setting
+        return CommuteSetting(site_xy_m=setting.place_xy_m, clock=setting.clock, regions=2, distances=4)
 
 
 @cache
@@ -118,3 +133,13 @@ def trip_setting(
         ]
     )
     return TripSetting(grid=grid, given=given, per_unit=per_unit, cap=cap, trips=trips)
+
+
+@cache
+def path_setting(
+    *, each_trip: bool = False, cap: int = 1, trips: int | None = None, cells: int = 4, slots: int = 6
+) -> PathSetting:
+    """A small grid in planar units of one cell, steps of a minute, a few hours of two days."""
+    grid = CellGrid(box=(0.0, 0.0, float(cells), float(cells)), columns=cells, rows=cells, planar=True)
+    clock = Clock(start=START, end=START + timedelta(hours=slots), time_zone="UTC")
+    return PathSetting(grid=grid, step_s=60.0, clock=clock, each_trip=each_trip, cap=cap, trips=trips)

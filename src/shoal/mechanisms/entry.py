@@ -40,6 +40,8 @@ class Entry:
     tight: AuditSize = ONE_VISIT  # where one user costs the claim
     worst: tuple[tuple[int, int], ...] = VISIT  # slots and places of that user, alone in the city
     reach: Mapping[str, float] = field(default_factory=dict)  # share of a spend's loss; 1 unless said
+    follows: bool = False  # asked along answers that the worst user's own values give: else along zeros
+    bugs_at: float | None = None  # epsilon that bugs are planted at; None: 1 where pure, else 4
     thorough: bool = False  # enough runs to come within a tenth of the claim
 
     def build(self, epsilon: float, delta: float | None, size: AuditSize) -> Mechanism:

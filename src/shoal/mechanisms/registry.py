@@ -36,6 +36,7 @@ from shoal.mechanisms.query_gaussian import QueryGaussian
 from shoal.mechanisms.query_laplace import QueryLaplace
 from shoal.mechanisms.query_weights import QueryWeights
 from shoal.mechanisms.registry_histogram import HISTOGRAMS
+from shoal.mechanisms.registry_synthetic import SYNTHETIC
 from shoal.privacy.budget import Budget
 from shoal.space.question import Question, Questions
 from shoal.space.rhythm import activity
@@ -277,6 +278,7 @@ REGISTRY: dict[str, Entry] = {
         make=_query_weights,
     ),
     **HISTOGRAMS,
+    **SYNTHETIC,
 }
 
 

@@ -1,0 +1,75 @@
+"""Movement as a tree of prefixes: how many trips begin with a cell and go on by these moves; stays apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shoal.postprocess.draws import pick, uniforms
+from shoal.postprocess.fit_tables import onto_total, onto_totals
+from shoal.postprocess.gram_model import START_PURPOSE, rows_to_one, start_weights, timed_paths
+from shoal.postprocess.gram_walk import visits_of, walk_prefixes
+from shoal.postprocess.stay_totals import with_stays
+from shoal.space.gram_tables import Trie
+from shoal.space.path_setting import PathSetting
+from shoal.stages.synthetic import NoisyTable, SyntheticPaths
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PrefixModel:
+    """Noisy counts of prefixes, level by level; a trip ends where the tree does."""
+
+    setting: PathSetting
+    trips: float
+    hours: NoisyTable
+    stays: NoisyTable  # [classes of moves * steps stayed]
+    starts: NoisyTable  # [cells]
+    trie: Trie = field(repr=False)
+    levels: tuple[NoisyTable, ...] = field(repr=False)  # [prefixes of the level * symbols]
+
+    def numbers(self) -> dict[str, np.ndarray]:
+        """Every noisy number, and the prefixes that were chosen by them."""
+        grams = {f"level_{i}": table.values for i, table in enumerate(self.levels, 1)}
+        tables = {name: getattr(self, name).values for name in ("hours", "stays", "starts")}
+        return {"trips": np.array([self.trips]), **tables, "contexts": self.trie.child, **grams}
+
+    def generate(self, count: int, seed: int) -> SyntheticPaths:
+        starts, counts = self.consistent()
+        start = pick(starts, uniforms(seed, START_PURPOSE, count))
+        ends = np.cumsum(rows_to_one(counts), axis=1)
+        walks = walk_prefixes(start, ends, self.trie.child, self.trie.steps.follow(), seed)
+        return timed_paths(with_stays(visits_of(walks), self.stays, seed), self.setting, self.hours, seed)
+
+    def consistent(self) -> tuple[np.ndarray, np.ndarray]:
+        """Starts [cells] that sum to the number of trips, and counts [prefixes, symbols] that sum to that of
+        their prefix: non-negative, from the top down, each the nearest to its noisy counts.
+
+        Where units are users, a level is first scaled to the trips that reach it: a user has norm 1 in each.
+        """
+        starts = self._starts()
+        edges = [*self.trie.level_first, self.trie.nodes]
+        may = self.trie.steps.may()[self.trie.state]
+        mass, counts = starts, np.zeros(may.shape)
+        for level, table in enumerate(self.levels):
+            part = slice(edges[level], edges[level + 1])
+            counts[part] = _below(mass, table, may[part], self.setting.each_trip)
+            mass = counts[part][self.trie.child[part] >= 0]
+        return starts, counts
+
+    def _starts(self) -> np.ndarray:
+        if self.setting.each_trip:
+            return onto_total(self.starts.values, self.trips)
+        weights = start_weights(self.starts)
+        return weights * (self.trips / weights.sum())
+
+
+def _below(mass: np.ndarray, table: NoisyTable, may: np.ndarray, same_scale: bool) -> np.ndarray:
+    """float64 [prefixes, symbols]: what follows prefixes of known counts, nothing impossible."""
+    noisy = table.values.reshape(may.shape)
+    found, wanted = float(noisy[may].sum()), float(mass.sum())
+    scale = 1.0 if same_scale or min(found, wanted) <= 0 else wanted / found
+    counts = np.zeros(may.shape)
+    if mass.size:
+        counts[may] = onto_totals(noisy[may] * scale, np.nonzero(may)[0], mass)
+    return counts
