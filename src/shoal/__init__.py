@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from shoal.flows.histogram_prepare import prepare_histogram
     from shoal.flows.plan import DensityPlan, read_plan
     from shoal.flows.prepare import prepare_density
+    from shoal.flows.synthetic import run_synthetic
+    from shoal.flows.synthetic_plan import SyntheticPlan
+    from shoal.flows.synthetic_prepare import prepare_synthetic
     from shoal.flows.trajectories import prepare_trajectories, run_trajectories
     from shoal.flows.trajectories_plan import TrajectoryPlan
     from shoal.flows.trajectories_verify import verify_trajectories
@@ -38,6 +41,7 @@ _ROOMS = {
     "DensityPlan": "flows.plan",
     "HistogramPlan": "flows.histogram_plan",
     "ShoalError": "errors",
+    "SyntheticPlan": "flows.synthetic_plan",
     "TrajectoryPlan": "flows.trajectories_plan",
     "TripRule": "events.trips",
     "check_release": "release.verify",
@@ -47,6 +51,7 @@ _ROOMS = {
     "open_source": "events.source",
     "prepare_density": "flows.prepare",
     "prepare_histogram": "flows.histogram_prepare",
+    "prepare_synthetic": "flows.synthetic_prepare",
     "prepare_trajectories": "flows.trajectories",
     "preset_named": "events.simulate",
     "publish": "release.publish",
@@ -57,6 +62,7 @@ _ROOMS = {
     "read_zones": "space.zones",
     "run_density": "flows.density",
     "run_histogram": "flows.histogram",
+    "run_synthetic": "flows.synthetic",
     "run_trajectories": "flows.trajectories",
     "simulate_city": "events.simulate",
     "verify_trajectories": "flows.trajectories_verify",
@@ -76,6 +82,9 @@ __all__ = [  # noqa: RUF022
     "prepare_histogram",
     "run_histogram",
     "read_histogram",
+    "SyntheticPlan",
+    "prepare_synthetic",
+    "run_synthetic",
     "open_ledger",
     "publish",
     "check_release",

@@ -16,6 +16,11 @@ ATTACKS = {
     "recovery": ("attack_recovery", "recovery", "Whole trajectories from counts alone."),
     "reconstruct": ("attack_reconstruct", "reconstruct", "Single visits from answers to counting queries."),
     "membership": ("attack_membership", "membership", "Whether a person is in the counts at all."),
+    "synthetic": (
+        "attack_synthetic",
+        "synthetic",
+        "Whose trips synthetic ones were made from, and whether they copy them.",
+    ),
     "unicity": ("attack_unicity", "unicity", "How many people a few known points single out."),
 }
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from shoal.cli.trip_words import check_page_place
+
 EXAMPLE = """\b
 Example:
   shoal histogram report release --out trips.html
@@ -26,18 +28,11 @@ def report(release: Path, out: Path, as_json: bool) -> None:
     """Draw RELEASE: trips through every cell, totals, the guarantee. Reads the published file alone: free."""
     import json
 
-    from shoal.errors import OutputError
     from shoal.release.histogram_published import read_histogram
-    from shoal.release.manifest import MANIFEST
     from shoal.release.report.histogram import HistogramReportInputs, write_histogram_report
 
     published = read_histogram(release)
-    if any((folder / MANIFEST).is_file() for folder in out.resolve().parents):
-        raise OutputError(
-            "report-in-release",
-            "a page inside a release would no longer be what its manifest lists.",
-            "Pass --out another-place.html.",
-        )
+    check_page_place(out)
     population = published.manifest.get("population")
     title = f"Histogram of trips: {population}" if population else "Histogram of trips"
     path = write_histogram_report(out, HistogramReportInputs(title=title, published=published))

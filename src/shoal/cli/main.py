@@ -34,6 +34,7 @@ COMMANDS = {
         "Release truthful records that k people share.",
     ),
     "histogram": ("histogram", "histogram", "Release distinct trips in any rectangle."),
+    "synthesize": ("synthesize", "synthesize", "Release synthetic trips."),
     "query": ("query", "query", "Answer one counting query on private events: spends."),
     "attack": ("attack", "attack", "Attack counts or a release as an adversary would."),
     "audit": ("audit", "audit", "Check our mechanisms against their claims."),
@@ -66,6 +67,7 @@ def shoal() -> None:
       shoal density run --help            release people per zone and hour
       shoal trajectories run --help       release records that k people share
       shoal histogram run --help          release trips in any rectangle
+      shoal synthesize run --help         release synthetic trips
 
     Exit codes: 0 done; 2 plan or usage; 3 input; 4 ledger; 5 output; 6 a promise does not hold;
     7 something to install; 1 anything else, also a claim that

@@ -68,9 +68,11 @@ def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) 
     from shoal.flows.city_plan import (
         HISTOGRAM_FILE,
         PLAN_FILE,
+        SYNTHETIC_FILE,
         TRAJECTORIES_FILE,
         write_city_plan,
         write_histogram_plan,
+        write_synthetic_plan,
         write_trajectories_plan,
     )
 
@@ -90,6 +92,8 @@ def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) 
         write_trajectories_plan(out)
     if "trips" in plan.what and not (out / HISTOGRAM_FILE).exists():
         write_histogram_plan(out)
+    if "trips" in plan.what and not (out / SYNTHETIC_FILE).exists():
+        write_synthetic_plan(out)
     _say(out, reused, as_json)
 
 

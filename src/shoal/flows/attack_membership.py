@@ -156,8 +156,13 @@ def bounds(defence: str | None, epsilon: float | None, delta: float) -> tuple[fl
     """
     if defence is None or epsilon is None or defence not in METHODS:
         return None, None
+    return allowed(epsilon, 0.0 if METHODS[defence].pure else delta)
+
+
+def allowed(epsilon: float, delta: float) -> tuple[float, float]:
+    """The same for any method that holds (epsilon, delta) for one unit."""
     double = 2 * epsilon
-    lost = 0.0 if METHODS[defence].pure else delta * (1 + exp(min(epsilon, 50.0)))
+    lost = delta * (1 + exp(min(epsilon, 50.0)))
     auc = 1 / (1 + exp(-double)) + lost
     return min(1.0, auc), min(1.0, exp(min(double, 50.0)) * FALSE_ALARMS + lost)
 

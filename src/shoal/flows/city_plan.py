@@ -9,11 +9,13 @@ from pathlib import Path
 
 from shoal.flows.histogram_methods import DEFAULT_METHOD as DEFAULT_HISTOGRAM
 from shoal.flows.plan import DEFAULT_METHOD
+from shoal.flows.synthetic_methods import DEFAULT_METHOD as DEFAULT_SYNTHETIC
 from shoal.space.zones import read_zones
 
 PLAN_FILE = "density.toml"
 TRAJECTORIES_FILE = "trajectories.toml"
 HISTOGRAM_FILE = "histogram.toml"
+SYNTHETIC_FILE = "synthetic.toml"
 
 
 def write_city_plan(
@@ -89,10 +91,7 @@ time_zone = "{card["time_zone"]}"
 def write_histogram_plan(city: Path, *, population: str | None = None) -> Path:
     """histogram.toml in the city's folder: trips, window, and a round box around its zones."""
     card = json.loads((city / "city.json").read_text("utf-8"))
-    west, south, east, north = read_zones(city / "zones.geojson", holes="allow").to_lonlat().bounds
-    box = [math.floor(west * 100) / 100, math.floor(south * 100) / 100]
-    box += [math.ceil(east * 100) / 100, math.ceil(north * 100) / 100]
-    window = card["window"]
+    box, window = _round_box(city), card["window"]
     path = city / HISTOGRAM_FILE
     path.write_text(
         f"""# Trips of this simulated city: shoal histogram run --plan {HISTOGRAM_FILE}
@@ -121,3 +120,44 @@ time_zone = "{card["time_zone"]}"
         "utf-8",
     )
     return path
+
+
+def write_synthetic_plan(city: Path, *, population: str | None = None) -> Path:
+    """synthetic.toml in the city's folder: trips, window, and a round box around its zones."""
+    card = json.loads((city / "city.json").read_text("utf-8"))
+    box, window = _round_box(city), card["window"]
+    path = city / SYNTHETIC_FILE
+    path.write_text(
+        f"""# Synthetic trips of this simulated city: shoal synthesize run --plan {SYNTHETIC_FILE}
+population = "{population or card["preset"]}"
+epsilon = 1.0
+delta = 1e-6            # without one, much less is kept of users with many trips
+method = "{DEFAULT_SYNTHETIC}"
+unit = "user"           # or "trip": then who makes many trips is not protected as a person
+trips_cap = 40          # of each user in the number of trips
+step_s = 60             # of time, in seconds
+out = "synthetic"
+owner = "synthetic-owner"
+
+[source]
+paths = ["{card["sources"]["trips"]["glob"]}"]
+
+[space]
+box = {box}  # west, south, east, north
+cell_m = 420
+
+[window]
+start = "{window["start"][:19]}"
+end = "{window["end"][:19]}"
+time_zone = "{card["time_zone"]}"
+""",
+        "utf-8",
+    )
+    return path
+
+
+def _round_box(city: Path) -> list[float]:
+    """Around the city's zones, to a hundredth of a degree."""
+    west, south, east, north = read_zones(city / "zones.geojson", holes="allow").to_lonlat().bounds
+    box = [math.floor(west * 100) / 100, math.floor(south * 100) / 100]
+    return [*box, math.ceil(east * 100) / 100, math.ceil(north * 100) / 100]

@@ -19,7 +19,6 @@ from pathlib import Path
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
-from shoal.events.checks import check_rows
 from shoal.events.placed import PlacedEvents
 from shoal.flows.counting import Counting
 from shoal.flows.density_manifest import density_manifest, how_to_read
@@ -27,6 +26,7 @@ from shoal.flows.owner_folder import drawing_report, open_owner_folder
 from shoal.flows.owner_report import report_of, write_owner_report
 from shoal.flows.prepare import PreparedDensity
 from shoal.flows.progress import Progress, Silent
+from shoal.flows.row_checks import checked_rows
 from shoal.flows.stage import stage_for
 from shoal.postprocess.rounding import round_density
 from shoal.privacy.ledger import Ledger
@@ -102,19 +102,8 @@ class DensityBuild:
 
     def check(self) -> None:
         """Stop on bad rows before anything is spent."""
-        source, sites = self.prepared.source, self.prepared.geography.site_ids
-        self.tell.stage("check rows", 1.0)
-        done = 0.0
-
-        def advance(share: float) -> None:
-            nonlocal done
-            self.tell.advance(share - done)
-            done = share
-
-        report = check_rows(source, sites=sites, progress=advance)
-        if source.on_bad_row == "stop":
-            report.raise_if_bad()
-        report.raise_if_unusable()
+        prepared = self.prepared
+        report = checked_rows(prepared.source, self.tell, sites=prepared.geography.site_ids)
         self.rows, self.bad_rows = report.rows, report.bad
         if self.confirm and not self._anybody() and not self.confirm(NOBODY):
             raise PlanError(

@@ -11,47 +11,25 @@ report       raw against released, for the owner's folder only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from pathlib import Path
-
-import pyarrow as pa
 
 from shoal.engine.grid_trips import TripBound, bound_trips
 from shoal.engine.trip_door import TripDoor
-from shoal.errors import PlanError
-from shoal.events.checks import check_rows
-from shoal.events.readers import scan
-from shoal.events.trip_reader import read_trips
 from shoal.flows.histogram_manifest import files, histogram_manifest, how_to_read
 from shoal.flows.histogram_owner import OwnersTrips, owner_report
 from shoal.flows.histogram_prepare import PreparedHistogram
 from shoal.flows.owner_folder import drawing_report, open_owner_folder
 from shoal.flows.owner_report import report_of
 from shoal.flows.progress import Progress, Silent
+from shoal.flows.trip_release import ALL_TRIPS, TripBuild, TripResult
 from shoal.privacy.ledger import Ledger
-from shoal.privacy.noise import Noise, OsNoise, SeededNoise
-from shoal.release.folder import Committed, ReleaseRequest, preflight, release, write_for_owner
+from shoal.privacy.noise import Noise, OsNoise
+from shoal.release.folder import Committed
 from shoal.release.histogram_files import write_histogram
 from shoal.release.manifest import Manifest
 from shoal.release.readme import recipient_readme
-from shoal.release.verify import sha256_file
 from shoal.stages.trips import GridTrips
-
-NOBODY = "No point lies in the window and the box, so the release would be noise alone."
-ALL_TRIPS = 2**40  # no bound: for the owner's figures
-
-
-@dataclass(frozen=True, kw_only=True)
-class HistogramResult:
-    """Where the release lies and the owner's report; `rows` and `bad_rows` are for the owner's eyes."""
-
-    release: Path
-    report: Path
-    reused: bool
-    publishable: bool
-    rows: int | None  # None: stored before, so not read again
-    bad_rows: int | None
 
 
 def run_histogram(
@@ -61,75 +39,29 @@ def run_histogram(
     compare: bool = False,
     progress: Progress | None = None,
     confirm: Callable[[str], bool] | None = None,
-) -> HistogramResult:
+) -> TripResult:
     """Check, reserve, trace, add noise, write, commit, report.
 
     `compare` runs the other methods on the same trips for the owner's report. `confirm` is asked before
     anything is spent where no point at all would be counted; by default the run goes on.
     """
-    plan, tell = prepared.plan, progress or Silent()
-    owner = open_owner_folder(Path(plan.owner))
-    making = HistogramBuild(prepared, tell, confirm)
-    ledger.state().population(plan.population)  # a name that does not exist is said before any work
-    made = _release(making, ledger) if plan.seed is None else _experiment(making, ledger, owner)
+    owner = open_owner_folder(Path(prepared.plan.owner))
+    making = HistogramBuild(prepared, progress or Silent(), confirm)
+    made = making.made(ledger, owner)
     with drawing_report(made.path):
         report = making.report(owner, made, ledger, compare)
-    return HistogramResult(
-        release=made.path,
-        report=report,
-        reused=made.reused,
-        publishable=plan.seed is None,
-        rows=making.rows,
-        bad_rows=making.bad_rows,
-    )
+    return making.result(made, report)
 
 
-class HistogramBuild:
-    """The part between reserve and commit: raw points in, files of the release out."""
+class HistogramBuild(TripBuild):
+    """Raw points in, files of a histogram out."""
 
-    def __init__(
-        self,
-        prepared: PreparedHistogram,
-        progress: Progress,
-        confirm: Callable[[str], bool] | None = None,
-    ) -> None:
-        self.prepared, self.tell, self.confirm = prepared, progress, confirm
-        self.rows: int | None = None
-        self.bad_rows: int | None = None
-        self.kept: GridTrips | None = None
-        self.outside_share: float | None = None  # of the points in trips, beyond the box
+    prepared: PreparedHistogram
+    kept: GridTrips | None = None
+    seeded_look = "a seeded histogram on private data"
 
-    def check(self) -> None:
-        """Stop on bad rows before anything is spent."""
-        source, done = self.prepared.source, 0.0
-        self.tell.stage("check rows", 1.0)
-
-        def advance(share: float) -> None:
-            nonlocal done
-            self.tell.advance(share - done)
-            done = share
-
-        rule = self.prepared.plan.trip_rule
-        report = check_rows(source, with_flag=rule is not None and rule.flag, progress=advance)
-        if source.on_bad_row == "stop":
-            report.raise_if_bad()
-        report.raise_if_unusable()
-        self.rows, self.bad_rows = report.rows, report.bad
-        if self.confirm and not self._anybody() and not self.confirm(NOBODY):
-            raise PlanError(
-                "nobody-counted",
-                "no point lies in the window and the box; nothing was spent.",
-                "Check --box (west,south,east,north), the order of coordinates, --start, --end, --time-zone.",
-            )
-
-    def _anybody(self) -> bool:
-        """Whether any point would be counted; stops reading at the first one."""
-        prepared = self.prepared
-        for batch in scan(prepared.source, window_us=prepared.window_us):
-            _, _, inside = prepared.grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())
-            if inside.any():
-                return True
-        return False
+    def manifest(self) -> Manifest:
+        return histogram_manifest(self.prepared)
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
         prepared = self.prepared
@@ -155,16 +87,7 @@ class HistogramBuild:
             run_key=run_key,
         )
         self.tell.stage("trace trips", self.rows)
-        return bound_trips(self._points(), bound, lambda _, rows: self.tell.advance(rows))
-
-    def _points(self) -> Iterator[pa.RecordBatch]:
-        """Points of trips; how many lie beyond the box is kept for the owner."""
-        prepared, points, outside = self.prepared, 0, 0
-        for batch in read_trips(prepared.source, prepared.plan.trip_rule, window_us=prepared.window_us):
-            _, _, inside = prepared.grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())
-            points, outside = points + inside.size, outside + int(inside.size - inside.sum())
-            yield batch
-        self.outside_share = outside / points if points else None
+        return bound_trips(self.points(), bound, lambda _, rows: self.tell.advance(rows))
 
     def report(self, owner: Path, made: Committed, ledger: Ledger, compare: bool) -> Path:
         """The owner's page, on all trips; reads them again, without a bound."""
@@ -177,32 +100,3 @@ class HistogramBuild:
         every = kept if self.prepared.each_trip else self.trips(key, ALL_TRIPS, None)
         seen = OwnersTrips(kept=kept, every=every, outside_share=self.outside_share)
         return owner_report(path, self.prepared, made, seen, ledger, compare=compare, progress=self.tell)
-
-
-def _release(making: HistogramBuild, ledger: Ledger) -> Committed:
-    prepared, plan = making.prepared, making.prepared.plan
-    request = ReleaseRequest(
-        population=plan.population,
-        loss=prepared.mechanism.loss(),
-        key=prepared.key(),
-        out=Path(plan.out),
-        what=prepared.what(),
-    )
-    preflight(ledger, request, histogram_manifest(prepared))
-    if ledger.find(plan.population, request.key) is None:
-        making.check()
-    noise = OsNoise()
-    return release(ledger, request, lambda folder: making(folder, noise))
-
-
-def _experiment(making: HistogramBuild, ledger: Ledger, owner: Path) -> Committed:
-    """A seeded run: to the owner's folder, without a spend, marked in manifest and ledger."""
-    plan, what = making.prepared.plan, making.prepared.what()
-    noise = SeededNoise(plan.seed or 0)
-    making.check()
-    out = owner / f"seeded-{plan.seed}"
-    ledger.disclose(plan.population, f"seeded, not for publication: {what}", str(out))  # before it is seen
-    ledger.remember_tuning(plan.population, "a seeded histogram on private data")  # its figures may choose
-    tuned = ledger.is_tuned(plan.population)
-    path = write_for_owner(out, lambda folder: replace(making(folder, noise), tuned_on_private_data=tuned))
-    return Committed(path=path, manifest_sha256=sha256_file(path / "manifest.json"), reused=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from shoal.flows.density_manifest import READING
 from shoal.flows.histogram_methods import PAYS_FOR, HistogramMechanism
 from shoal.flows.histogram_prepare import given_digest
-from shoal.privacy.accounting import NANO
+from shoal.flows.trip_prepare import cut_words, rule_of, trip_manifest
+from shoal.flows.trip_prepare import spends_of as priced
 from shoal.release.histogram_files import DECIMALS, files_of
 from shoal.release.manifest import Manifest
 from shoal.stages.histogram import NoisyHistogram
@@ -21,27 +21,19 @@ def histogram_manifest(
     prepared: PreparedHistogram, noisy: NoisyHistogram | None = None, *, reproducible: bool = False
 ) -> Manifest:
     """Guarantee, public parameters and spends, before the files are hashed; noisy totals once there are."""
-    plan, guarantee = prepared.plan, prepared.guarantee
-    read: dict[str, Any] = {
-        "shape": str(prepared.source.shape),
-        "columns": sorted(prepared.source.columns),
-    }
+    known: dict[str, float] = {}
     if noisy is not None:
         setting = prepared.setting
         scaled = setting.cap is not None and setting.cap > setting.per_unit
         name = "trips_with_noise" if setting.trips is None or scaled else "trips_declared"
-        read[name] = round(noisy.trips * noisy.scale, DECIMALS)
-    return Manifest(
-        unit=prepared.unit_sentence,
-        promise=guarantee.sentence,
-        guarantee=guarantee.to_manifest(),
+        known[name] = round(noisy.trips * noisy.scale, DECIMALS)
+    return trip_manifest(
+        prepared,
         public=public_parameters(prepared),
         spends=spends_of(prepared.mechanism),
-        population=plan.population,
-        input=read,
         columns=files(prepared),
-        licence=plan.licence or "none given by the owner yet",
         reproducible=reproducible,
+        **known,
     )
 
 
@@ -51,18 +43,7 @@ def files(prepared: PreparedHistogram) -> dict[str, dict[str, str]]:
 
 def spends_of(mechanism: HistogramMechanism) -> list[dict]:
     """Each named step with what it buys and what it costs, in order."""
-    listed = []
-    for name, loss in mechanism.spends():
-        spend = {
-            "name": name,
-            "pays_for": PAYS_FOR.get(name, ""),
-            "mechanism": mechanism.name,
-            "rho": loss.rho,
-        }
-        if loss.pure_epsilon_nano is not None:
-            spend["epsilon"] = loss.pure_epsilon_nano / NANO
-        listed.append(spend)
-    return listed
+    return priced(mechanism, PAYS_FOR)
 
 
 def public_parameters(prepared: PreparedHistogram) -> dict[str, Any]:
@@ -75,8 +56,8 @@ def public_parameters(prepared: PreparedHistogram) -> dict[str, Any]:
         "grid": prepared.grid.describe(),
         "window": {"start": clock.start.isoformat(), "end": clock.end.isoformat()},
         "time_zone": clock.time_zone,
-        "trip_rule": "named by the source" if plan.trip_rule is None else asdict(plan.trip_rule),
-        "points_outside_the_box": f"dropped; the trip is cut there, {_pieces(prepared)}",
+        "trip_rule": rule_of(plan.trip_rule) or "named by the source",
+        "points_outside_the_box": cut_words(prepared.each_trip),
         "jump_m": plan.jump_m,
         "trips_per_unit": setting.per_unit,
         "trips_cap": setting.cap,
@@ -117,13 +98,6 @@ def how_to_read(prepared: PreparedHistogram) -> str:
     if not prepared.method.edges:
         points.append("There are no edges: a trip was shared over its cells, and a face is a sum of shares.")
     return "\n".join(f"- {point}" for point in points) + f"\n\n{_SNIPPETS}"
-
-
-def _pieces(prepared: PreparedHistogram) -> str:
-    """What becomes of a trip that is cut, at the edge of the map or at a jump."""
-    if prepared.each_trip:
-        return "as at a jump, and the piece with most points is kept"
-    return "as at a jump, and its pieces are trips"
 
 
 def _bounded(prepared: PreparedHistogram) -> list[str]:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.flows.histogram_compare import ComparedHistogram, compare_histograms
 from shoal.flows.histogram_figures import exact_answers, utility_of
-from shoal.flows.owner_report import keep_earlier
+from shoal.flows.owner_report import budget_of, keep_earlier, write_figures
 from shoal.flows.progress import Progress
 from shoal.privacy.ledger import Ledger
-from shoal.privacy.ledger.amounts import cost_nano, show_nano
 from shoal.release.folder import Committed
 from shoal.release.histogram_published import read_histogram
-from shoal.release.report.encode import plain
 from shoal.release.report.histogram import (
     ComparedRow,
     HistogramReportInputs,
@@ -77,7 +73,7 @@ def owner_report(
             )
             for each in compared
         ),
-        budget=_budget(ledger, prepared),
+        budget=budget_of(ledger, prepared),
         outside_share=trips.outside_share,
     )
     write_histogram_report(path, inputs)
@@ -87,22 +83,5 @@ def owner_report(
         "points_outside_share": trips.outside_share,
         "compared": [asdict(each) for each in compared],
     }
-    with open(
-        os.open(path.parent / "utility.json", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w"
-    ) as file:
-        json.dump(plain(figures), file, indent=2, allow_nan=False)
+    write_figures(path, figures)
     return path
-
-
-def _budget(ledger: Ledger, prepared: PreparedHistogram) -> dict:
-    population = ledger.state().population(prepared.plan.population)
-    seeded = prepared.plan.seed is not None
-    paid = 0 if seeded else cost_nano(prepared.mechanism.loss(), population.currency)
-    return {
-        "population": population.name,
-        "currency": population.currency,
-        "limit": show_nano(population.limit_nano),
-        "spent_before": show_nano(population.spent_nano - paid),
-        "this_release": show_nano(paid),
-        "left": show_nano(population.left_nano),
-    }

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,11 +12,11 @@ from shoal.events.schema import EventSource
 from shoal.events.source import open_source
 from shoal.events.trip_reader import check_rule
 from shoal.flows.histogram_methods import HistogramMechanism, HistogramMethod, histogram_method
-from shoal.flows.histogram_plan import TRIP, HistogramPlan
-from shoal.flows.prepare import NOT_ASKED, check_spends
+from shoal.flows.histogram_plan import HistogramPlan
+from shoal.flows.prepare import check_spends
+from shoal.flows.trip_prepare import PreparedTrips, window_us
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.unit import Unit
-from shoal.release.verify import sha256_file
 from shoal.space.cells import CellGrid
 from shoal.space.map_boxes import read_boxes, snap
 from shoal.space.rectangles import Rectangles, random_rectangles
@@ -29,15 +27,11 @@ ASKED = (
     *("population", "epsilon", "delta", "method", "unit", "trips_cap", "trips", "jump_m", "mean_cells"),
     "run_id",
 )
-TRIP_SENTENCE = (
-    "One trip: all points of one trip in the window, {found}. "
-    "As declared by the owner, this is not a person: who made many trips is not protected as a person."
-)
 
 
 def prepare_histogram(plan: HistogramPlan) -> PreparedHistogram:
     """Open everything public and set the noise; reads headers of the source, no rows."""
-    window = _window_us(plan)
+    window = window_us(plan.clock())
     source = open_source(**vars(plan.source))
     check_rule(source, plan.trip_rule)
     grid = plan.space.grid(planar=source.planar)
@@ -66,7 +60,7 @@ def prepare_histogram(plan: HistogramPlan) -> PreparedHistogram:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedHistogram:
+class PreparedHistogram(PreparedTrips):
     """A plan with its public things opened. Nothing here depends on a row of the source."""
 
     plan: HistogramPlan
@@ -82,27 +76,9 @@ class PreparedHistogram:
     def grid(self) -> CellGrid:
         return self.setting.grid
 
-    @property
-    def each_trip(self) -> bool:
-        return self.plan.unit == TRIP
-
-    @property
-    def unit_sentence(self) -> str:
-        """Whom the promise is about; the first line of the manifest."""
-        if not self.each_trip:
-            return self.guarantee.unit.sentence
-        named = "as the source names it"
-        if self.plan.trip_rule is not None:
-            named = "as the trip rule finds it"
-        return TRIP_SENTENCE.format(found=named)
-
     def what(self) -> str:
         """The release in a line, for the ledger."""
-        grid, window = self.grid, self.plan.window
-        return (
-            f"histogram, {self.method.name}, {grid.columns} x {grid.rows} cells, "
-            f"{window.start} to {window.end}, per {self.plan.unit}"
-        )
+        return self.line("histogram", f"{self.grid.columns} x {self.grid.rows} cells")
 
     def notes(self) -> list[str]:
         """What the owner should know of the settings before the run; none of it stops it."""
@@ -140,22 +116,8 @@ class PreparedHistogram:
 
     def key(self) -> str:
         """Names the run: the same question about the same bytes is the same release, however it is asked."""
-        plan, source = self.plan, self.source
-        asked = {name: getattr(plan, name) for name in ASKED}
-        read = {f.name: getattr(source, f.name) for f in fields(source) if f.name not in NOT_ASKED}
-        named = [
-            "histogram",
-            asked,
-            read,
-            None if plan.trip_rule is None else asdict(plan.trip_rule),
-            self.window_us,
-            self.grid.describe(),
-            plan.per_unit,
-            given_digest(self.setting.given),
-            self.zones and self.zones.digest(),
-            sorted(sha256_file(Path(path)) for path in source.paths),
-        ]
-        return hashlib.sha256(json.dumps(named, sort_keys=True, default=dict).encode()).hexdigest()
+        zones = self.zones and self.zones.digest()
+        return self.key_of("histogram", ASKED, self.plan.per_unit, given_digest(self.setting.given), zones)
 
 
 def given_digest(given: Rectangles) -> str:
@@ -177,8 +139,3 @@ def _given(plan: HistogramPlan, grid: CellGrid) -> Rectangles:
             "Check the order of coordinates: west,south,east,north.",
         )
     return given
-
-
-def _window_us(plan: HistogramPlan) -> tuple[int, int]:
-    edges = plan.clock().edges_us
-    return int(edges[0]), int(edges[-1])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from shoal.privacy.ledger.amounts import cost_nano, show_nano
 from shoal.release.density_files import read_density
 from shoal.release.folder import Committed
 from shoal.release.report.density import DensityReportInputs, write_density_report
+from shoal.release.report.encode import plain
 
 if TYPE_CHECKING:
     from shoal.flows.prepare import PreparedDensity
@@ -44,7 +44,7 @@ def write_owner_report(
         released=estimate.people,
         low=estimate.low,
         high=estimate.high,
-        budget=_budget(ledger, prepared),
+        budget=budget_of(ledger, prepared),
         title=f"Density of {prepared.plan.population}",
         utility=utility,
     )
@@ -54,14 +54,16 @@ def write_owner_report(
     keep_earlier(path, made)
     write_density_report(path, inputs)
     figures: dict = {"manifest_sha256": made.manifest_sha256}
-    figures |= {
-        name: _plain(value) for name, value in asdict(utility).items() if isinstance(value, float | int)
-    }
-    with open(
-        os.open(path.parent / "utility.json", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w"
-    ) as file:
-        json.dump(figures, file, indent=2)
+    figures |= {name: value for name, value in asdict(utility).items() if isinstance(value, float | int)}
+    write_figures(path, figures)
     return path
+
+
+def write_figures(report: Path, figures: dict) -> None:
+    """utility.json beside a report, readable by its owner alone; figures that do not exist are null."""
+    place = os.open(report.parent / "utility.json", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    with open(place, "w") as file:
+        json.dump(plain(figures), file, indent=2, allow_nan=False)
 
 
 def report_of(made: Committed, path: Path) -> Path | None:
@@ -96,12 +98,8 @@ def _earlier(path: Path, manifest_sha256: str) -> Path:
     return path.with_stem(f"{path.stem}-{manifest_sha256[:12]}")
 
 
-def _plain(value: float) -> float | None:
-    """JSON has no word for a figure that does not exist."""
-    return value if math.isfinite(value) else None
-
-
-def _budget(ledger: Ledger, prepared: PreparedDensity) -> dict:
+def budget_of(ledger: Ledger, prepared: Any) -> dict:
+    """The population's budget before and after a release, for the owner's page."""
     population = ledger.state().population(prepared.plan.population)
     seeded = prepared.plan.seed is not None
     paid = 0 if seeded else cost_nano(prepared.mechanism.loss(), population.currency)

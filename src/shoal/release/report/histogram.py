@@ -17,12 +17,11 @@ from shoal.metrics.histogram import HistogramUtility, SizeFigures
 from shoal.release.histogram_published import PublishedHistogram
 from shoal.release.report import histogram_tables as tables
 from shoal.release.report.encode import float32_base64, json_for_script
+from shoal.release.report.map_blocks import colour_end, drawn_blocks
 from shoal.release.report.page import asset, fill, plotly_js, scripts, write_page
 from shoal.release.report.tables import text
 
-SCRIPTS = ("format.js", "plot.js", "histogram.js")
-MOST_DRAWN = 256  # cells along a side of a map; finer ones are drawn in blocks
-COLOUR_QUANTILE = 0.995  # the few fullest cells share the last colour
+SCRIPTS = ("format.js", "plot.js", "trip_maps.js", "histogram.js")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +82,11 @@ def histogram_report_html(inputs: HistogramReportInputs) -> str:
 
 def _payload(inputs: HistogramReportInputs) -> dict[str, Any]:
     published, utility = inputs.published, inputs.utility
-    released, block = _drawn(published.euler.faces)
+    released, block = drawn_blocks(published.euler.faces)
     shown = {"released": float32_base64(released)}
     scale = [released]
     if inputs.exact_faces is not None:
-        exact, _ = _drawn(inputs.exact_faces.astype(np.float64))
+        exact, _ = drawn_blocks(inputs.exact_faces.astype(np.float64))
         shown["exact"] = float32_base64(exact)
         scale.append(exact)
     width, height = published.grid.cell_m
@@ -100,8 +99,8 @@ def _payload(inputs: HistogramReportInputs) -> dict[str, Any]:
             "rows": rows,
             "widthKm": width * block / 1000,
             "heightKm": height * block / 1000,
-            "end": _end(np.concatenate([each.ravel() for each in scale])),
-            "differenceEnd": _end(differences),
+            "end": colour_end(np.concatenate([each.ravel() for each in scale])),
+            "differenceEnd": colour_end(differences),
         },
         "bySize": None if utility is None else {name: _sizes(each) for name, each in utility.by_size.items()},
         "compared": [
@@ -114,22 +113,6 @@ def _payload(inputs: HistogramReportInputs) -> dict[str, Any]:
             for row in inputs.compared
         ],
     }
-
-
-def _drawn(faces: np.ndarray) -> tuple[np.ndarray, int]:
-    """Means of square blocks of cells, where a side has more than can be told apart."""
-    block = -(-max(faces.shape) // MOST_DRAWN)
-    if block == 1:
-        return faces, 1
-    rows, columns = (-(-side // block) for side in faces.shape)
-    padded = np.full((rows * block, columns * block), np.nan)
-    padded[: faces.shape[0], : faces.shape[1]] = faces
-    return np.nanmean(padded.reshape(rows, block, columns, block), axis=(1, 3)), block
-
-
-def _end(values: np.ndarray) -> float:
-    some = values[values > 0]
-    return float(np.quantile(some, COLOUR_QUANTILE)) if some.size else 1.0
 
 
 def _sizes(figures: Sequence[SizeFigures]) -> dict[str, Any]:

@@ -1,8 +1,5 @@
 // Maps of trips per cell, error against the size of a rectangle, methods side by side.
 
-const SEQUENTIAL = ["#f0f4f8", "#b9dbe0", "#74b9c7", "#3a8fb0", "#226694", "#173b6c", "#0d1b45"];
-const DIVERGING = ["#b35806", "#f1a340", "#fee0b6", "#f7f7f7", "#d8daeb", "#998ec3", "#542788"];
-
 function start(report) {
   maps(report.map);
   bySize(report.bySize);
@@ -10,22 +7,8 @@ function start(report) {
 }
 
 function maps(map) {
-  const x = [...Array(map.columns).keys()].map((i) => (i + 0.5) * map.widthKm);
-  const y = [...Array(map.rows).keys()].map((j) => (j + 0.5) * map.heightKm);
-  const table = (value) => y.map((_, j) => x.map((_, i) => value(j * map.columns + i)));
-  const released = float32s(map.released), exact = map.exact ? float32s(map.exact) : null;
-  // Colours follow the root of the number: half-empty cells can still be told apart.
-  const warped = SEQUENTIAL.map((colour, i) => [(i / (SEQUENTIAL.length - 1)) ** 2, colour]);
-  const evenly = DIVERGING.map((colour, i) => [i / (DIVERGING.length - 1), colour]);
-  const heat = (value, colorscale, zmin, zmax) => [{
-    type: "heatmap", x, y, z: table(value), colorscale, zmin, zmax, hovertemplate: "%{x:.2f} km east, %{y:.2f} km north: %{z:,.1f} trips<extra></extra>",
-    colorbar: { orientation: "h", thickness: 10, len: 1, y: -0.14, yanchor: "top", nticks: 5, title: { text: "Trips through the cell", side: "bottom", font: { size: 12 } } },
-  }];
-  const ground = layout("", "", { hovermode: "closest", margin: { l: 40, r: 8, t: 6, b: 78 }, xaxis: { ticksuffix: " km", zeroline: false, constrain: "domain", nticks: 5 }, yaxis: { ticksuffix: " km", rangemode: "normal", zeroline: false, scaleanchor: "x", constrain: "domain", nticks: 6 } });
-  plot("map-released", heat((i) => released[i], warped, 0, map.end), ground);
-  if (!exact) return;
-  plot("map-exact", heat((i) => exact[i], warped, 0, map.end), ground);
-  plot("map-difference", heat((i) => released[i] - exact[i], evenly, -map.differenceEnd, map.differenceEnd), ground);
+  const exact = map.exact ? { id: "map-exact", values: map.exact } : null;
+  cellMaps(map, { unit: "trips", title: "Trips through the cell" }, { id: "map-released", values: map.released }, exact, "map-difference");
 }
 
 const SERIES = [

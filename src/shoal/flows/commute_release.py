@@ -1,0 +1,112 @@
+"""Synthetic site events, published: the part between reserve and commit, and the owner's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal.events.readers import scan
+from shoal.flows.commute_prepare import HOW_TO_READ, PreparedCommute
+from shoal.flows.owner_report import report_of
+from shoal.flows.progress import Progress
+from shoal.flows.synthetic_commute import FILES, commute_utility, exact_commutes, real_events, write_events
+from shoal.flows.synthetic_owner import events_report
+from shoal.flows.trip_release import TripBuild
+from shoal.privacy.ledger import Ledger
+from shoal.privacy.noise import Noise
+from shoal.release.folder import Committed
+from shoal.release.manifest import Manifest
+from shoal.release.readme import recipient_readme
+from shoal.stages.commutes import SyntheticEvents
+
+NAMES = {"read": "read events", "count": "count commutes"}
+MOST_UNASKED = 2_000_000  # people where their number is bought, which at a small budget is anything
+
+
+class CommuteBuild(TripBuild):
+    """Raw records of sites in, files of synthetic events out."""
+
+    prepared: PreparedCommute
+    seeded_look = "seeded synthetic events of private data"
+
+    def __init__(
+        self,
+        prepared: PreparedCommute,
+        progress: Progress,
+        confirm: Callable[[str], bool] | None = None,
+    ) -> None:
+        super().__init__(prepared, progress, confirm)
+        self.sites = prepared.sites.ids
+
+    def manifest(self) -> Manifest:
+        return self.prepared.manifest()
+
+    def _anybody(self) -> bool:
+        return any(batch.num_rows for batch in self.events())
+
+    def events(self) -> Iterator[pa.RecordBatch]:
+        prepared = self.prepared
+        return scan(prepared.source, sites=prepared.sites.ids, window_us=prepared.window_us)
+
+    def __call__(self, folder: Path, noise: Noise) -> Manifest:
+        prepared = self.prepared
+        exact = exact_commutes(
+            self.events(),
+            prepared.setting,
+            noise.run_key(),
+            norm=prepared.mechanism.norm,
+            progress=self._progress(),
+        )
+        self.tell.stage("draw noise")
+        model = prepared.mechanism(exact, noise)
+        self.tell.stage("draw people")
+        people = prepared.plan.count or int(min(max(round(model.users), 1), MOST_UNASKED))
+        seed = int(np.frombuffer(noise.run_key(), np.uint64)[0])  # not for privacy: the model is paid for
+        drawn = model.generate(people, seed)
+        self.tell.stage("write the release")
+        write_events(folder, drawn, prepared.sites)
+        manifest = prepared.manifest(model.users, people, reproducible=not noise.publishable)
+        text = recipient_readme(manifest, FILES, HOW_TO_READ)
+        (folder / "README.md").write_text(text, "utf-8")
+        return manifest
+
+    def _progress(self) -> Callable[[str, int], None]:
+        now = ""
+
+        def advance(what: str, rows: int) -> None:
+            nonlocal now
+            if what != now:
+                self.tell.stage(NAMES.get(what, what), self.rows)
+                now = what
+            self.tell.advance(rows)
+
+        return advance
+
+    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path:
+        """The owner's page: real records against the published ones."""
+        path = owner / "report.html"
+        if made.reused and (drawn := report_of(made, path)):
+            return drawn
+        self.tell.stage("compare with real")
+        real = real_events(self.events())
+        figures = commute_utility(real, published_events(made.path, self.prepared), self.prepared.setting)
+        return events_report(path, self.prepared, made, figures, ledger)
+
+
+def published_events(folder: Path, prepared: PreparedCommute) -> SyntheticEvents:
+    """Events of a release, as they were drawn."""
+    table = pq.read_table(folder / "events.parquet", columns=["user", "time", "site"])
+    person = table["user"].combine_chunks().dictionary_encode()
+    number = {site: at for at, site in enumerate(prepared.sites.ids)}
+    site = table["site"].combine_chunks().dictionary_encode()
+    index = np.array([number[name] for name in site.dictionary.to_pylist()], np.int32)
+    return SyntheticEvents(
+        people=len(person.dictionary),
+        person=person.indices.to_numpy().astype(np.int64),
+        time_us=table["time"].cast(pa.int64()).to_numpy(),
+        site=index[site.indices.to_numpy()] if len(index) else np.empty(0, np.int32),
+    )

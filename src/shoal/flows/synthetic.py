@@ -1,0 +1,150 @@
+"""Synthetic trips, published: the whole way from raw points to a release folder.
+
+prepare      plan -> source, grid, mechanism, price                  public things only, no row is read
+check        are the rows well-formed?                               the owner's own look, shown to no one
+reserve      the ledger takes the price                              before any trip is encoded
+encode       raw -> trips, cut at the map's edge -> paths of visits   in memory
+noise        tables over users -> noisy model                        mechanism, through a door
+draw         noisy model -> trips -> points with times               post-processing: any number is free
+commit       folder sealed, spend committed, folder moved into place
+report       real against synthetic, for the owner's folder only
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.engine.path_door import PathDoor
+from shoal.engine.path_trips import PathBound, encode_paths
+from shoal.events.trip_reader import starts
+from shoal.flows.commute_prepare import PreparedCommute
+from shoal.flows.commute_release import CommuteBuild
+from shoal.flows.owner_folder import drawing_report, open_owner_folder
+from shoal.flows.owner_report import report_of
+from shoal.flows.progress import Progress, Silent
+from shoal.flows.synthetic_manifest import columns_of, files, how_to_read, synthetic_manifest
+from shoal.flows.synthetic_owner import OwnersPaths, owner_report
+from shoal.flows.synthetic_prepare import PreparedSynthetic
+from shoal.flows.trip_release import TripBuild, TripResult
+from shoal.postprocess.path_points import PathPoints, path_points
+from shoal.privacy.ledger import Ledger
+from shoal.privacy.noise import Noise, OsNoise
+from shoal.release.folder import Committed
+from shoal.release.manifest import Manifest
+from shoal.release.readme import recipient_readme
+from shoal.release.trip_files import PublishedTrips, TripsAbout, read_synthetic, write_trips
+from shoal.stages.paths import ExactPaths
+from shoal.stages.synthetic import SyntheticPaths
+
+MOST_UNASKED = 2_000_000  # trips where the number is bought, which at a small budget is anything
+CHUNK = 50_000  # trips whose points are in memory at a time
+
+
+def run_synthetic(
+    prepared: PreparedSynthetic | PreparedCommute,
+    ledger: Ledger,
+    *,
+    progress: Progress | None = None,
+    confirm: Callable[[str], bool] | None = None,
+) -> TripResult:
+    """Check, reserve, encode, add noise, draw, write, commit, report.
+
+    `confirm` is asked before anything is spent where no point at all would be counted; by default the run
+    goes on.
+    """
+    owner = open_owner_folder(Path(prepared.plan.owner))
+    tell = progress or Silent()
+    if isinstance(prepared, PreparedCommute):
+        making = CommuteBuild(prepared, tell, confirm)
+    else:
+        making = SyntheticBuild(prepared, tell, confirm)
+    made = making.made(ledger, owner)
+    with drawing_report(made.path):
+        report = making.report(owner, made, ledger)
+    return making.result(made, report)
+
+
+class SyntheticBuild(TripBuild):
+    """Raw points in, files of synthetic trips out."""
+
+    prepared: PreparedSynthetic
+    kept: ExactPaths | None = None
+    slow_share: float | None = None  # of the steps between two points, those longer than the step of time
+    seeded_look = "seeded synthetic trips of private data"
+
+    def manifest(self) -> Manifest:
+        return synthetic_manifest(self.prepared)
+
+    def __call__(self, folder: Path, noise: Noise) -> Manifest:
+        prepared, plan = self.prepared, self.prepared.plan
+        self.kept = self.paths(noise.run_key())
+        self.tell.stage("draw noise")
+        model = prepared.mechanism(PathDoor(self.kept, each_trip=prepared.each_trip), noise)
+        self.tell.stage("draw trips")
+        count = plan.count or int(min(max(round(model.trips), prepared.least_trips), MOST_UNASKED))
+        seeds = np.frombuffer(noise.run_key(), np.uint64)  # not for privacy: the model is paid for
+        drawn = model.generate(count, int(seeds[0]))
+        self.tell.stage("write the release", count)
+        about = TripsAbout(grid=prepared.grid, step_s=plan.step_s, trips=drawn.count)
+        chunks = self._chunks(drawn, int(seeds[1]))
+        write_trips(folder, chunks, about, columns_of(prepared), plan.formats)
+        manifest = synthetic_manifest(prepared, model.trips, drawn.count, reproducible=not noise.publishable)
+        text = recipient_readme(manifest, files(prepared), how_to_read(prepared))
+        (folder / "README.md").write_text(text, "utf-8")
+        return manifest
+
+    def _chunks(self, drawn: SyntheticPaths, seed: int) -> Iterator[PathPoints]:
+        for low in range(0, drawn.count, CHUNK):
+            yield path_points(drawn, seed, low, low + CHUNK)
+            self.tell.advance(min(CHUNK, drawn.count - low))
+
+    def paths(self, run_key: bytes) -> ExactPaths:
+        """Paths of the source's trips, at most `trips_per_user` of a user."""
+        prepared, plan = self.prepared, self.prepared.plan
+        bound = PathBound(
+            grid=prepared.grid,
+            per_unit=plan.per_unit,
+            cap=plan.cap,
+            each_trip=prepared.each_trip,
+            jump_m=plan.jump_m,
+            run_key=run_key,
+            step_s=plan.step_s,
+        )
+        self.tell.stage("encode trips", self.rows)
+        return encode_paths(self.points(), bound, lambda _, rows: self.tell.advance(rows))
+
+    def points(self) -> Iterator[pa.RecordBatch]:
+        """Points of trips; how far apart in time they are is kept for the owner."""
+        steps, slow, step_us = 0, 0, round(self.prepared.plan.step_s * 1_000_000)
+        for batch in super().points():
+            same_trip = ~starts(batch["user"], batch["trip"])[1:]
+            apart = np.diff(batch["time_us"].to_numpy())[same_trip]
+            steps, slow = steps + apart.size, slow + int((apart > step_us).sum())
+            yield batch
+        self.slow_share = slow / steps if steps else None
+
+    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path:
+        """The owner's page: real trips, encoded again where they are not at hand, against the published."""
+        path = owner / "report.html"
+        if made.reused and (drawn := report_of(made, path)):
+            return drawn
+        real = self.kept or self.paths(OsNoise().run_key())
+        published = read_synthetic(made.path)
+        seen = OwnersPaths(
+            real=real,
+            synthetic=encoded(published),
+            outside_share=self.outside_share,
+            slow_share=self.slow_share,
+        )
+        return owner_report(path, self.prepared, made, seen, ledger, progress=self.tell)
+
+
+def encoded(published: PublishedTrips) -> ExactPaths:
+    """The paths of published trips, as real ones are encoded."""
+    about = published.about
+    bound = PathBound(grid=about.grid, each_trip=True, step_s=about.step_s, run_key=bytes(16))
+    return encode_paths(published.batches(), bound)

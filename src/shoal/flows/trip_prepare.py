@@ -1,0 +1,154 @@
+"""A plan of a release made of trips, with its public things opened: what all kinds of them share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from shoal.events.schema import EventSource
+from shoal.flows.prepare import NOT_ASKED
+from shoal.flows.trip_plan import TRIP
+from shoal.privacy.accounting import NANO, Loss
+from shoal.privacy.guarantee import Guarantee
+from shoal.release.manifest import Manifest
+from shoal.release.verify import sha256_file
+from shoal.space.cells import CellGrid
+from shoal.space.clock import Clock
+
+if TYPE_CHECKING:
+    from shoal.events.trips import TripRule
+
+TRIP_SENTENCE = (
+    "One trip: all points of one trip in the window, {found}. "
+    "As declared by the owner, this is not a person: who made many trips is not protected as a person."
+)
+
+
+class Spending(Protocol):
+    """A mechanism, as its price is told."""
+
+    @property
+    def name(self) -> str: ...
+
+    def loss(self) -> Loss: ...
+
+    def spends(self) -> Iterable[tuple[str, Loss]]: ...
+
+
+class PreparedTrips:
+    """Said alike of every release made of trips."""
+
+    plan: Any
+    source: EventSource
+    window_us: tuple[int, int]
+    guarantee: Guarantee
+    mechanism: Any
+
+    @property
+    def grid(self) -> CellGrid:
+        raise NotImplementedError
+
+    def places(self) -> dict[str, Any]:
+        """The public map, as it enters the key."""
+        return self.grid.describe()
+
+    def what(self) -> str:
+        """The release in a line, for the ledger."""
+        raise NotImplementedError
+
+    def key(self) -> str:
+        """Names the run: the same question about the same bytes is the same release, however it is asked."""
+        raise NotImplementedError
+
+    def line(self, kind: str, places: str) -> str:
+        """Kind, method, map, window and unit, for the ledger."""
+        plan = self.plan
+        return f"{kind}, {plan.method}, {places}, {plan.window.start} to {plan.window.end}, per {plan.unit}"
+
+    @property
+    def each_trip(self) -> bool:
+        return self.plan.unit == TRIP
+
+    @property
+    def unit_sentence(self) -> str:
+        """Whom the promise is about; the first line of the manifest."""
+        if not self.each_trip:
+            return self.guarantee.unit.sentence
+        named = "as the source names it" if self.plan.trip_rule is None else "as the trip rule finds it"
+        return TRIP_SENTENCE.format(found=named)
+
+    def key_of(self, kind: str, asked: Iterable[str], *more: Any) -> str:
+        """SHA-256 of what was asked, as it was understood, and of the files by their content."""
+        plan, source = self.plan, self.source
+        named = [
+            kind,
+            {name: getattr(plan, name) for name in asked},
+            {f.name: getattr(source, f.name) for f in fields(source) if f.name not in NOT_ASKED},
+            rule_of(plan.trip_rule),
+            self.window_us,
+            self.places(),
+            *more,
+            sorted(sha256_file(Path(path)) for path in source.paths),
+        ]
+        return hashlib.sha256(json.dumps(named, sort_keys=True, default=dict).encode()).hexdigest()
+
+
+def trip_manifest(
+    prepared: PreparedTrips,
+    *,
+    public: dict[str, Any],
+    spends: list[dict],
+    columns: dict[str, dict[str, str]],
+    reproducible: bool,
+    **noisy: float | None,
+) -> Manifest:
+    """What a release made of trips says of itself; `noisy`: known of the input once noise was added."""
+    plan, guarantee, source = prepared.plan, prepared.guarantee, prepared.source
+    return Manifest(
+        unit=prepared.unit_sentence,
+        promise=guarantee.sentence,
+        guarantee=guarantee.to_manifest(),
+        public=public,
+        spends=spends,
+        population=plan.population,
+        input={"shape": str(source.shape), "columns": sorted(source.columns), **noisy},
+        columns=columns,
+        licence=plan.licence or "none given by the owner yet",
+        reproducible=reproducible,
+    )
+
+
+def window_us(clock: Clock) -> tuple[int, int]:
+    return int(clock.edges_us[0]), int(clock.edges_us[-1])
+
+
+def rule_of(rule: TripRule | None) -> dict[str, Any] | None:
+    return None if rule is None else asdict(rule)
+
+
+def cut_words(each_trip: bool) -> str:
+    """What becomes of a trip at the edge of the map, for the manifest."""
+    pieces = "its pieces are trips"
+    if each_trip:
+        pieces = "the piece with most points is kept"
+    return f"dropped; the trip is cut there, as at a jump, and {pieces}"
+
+
+def spends_of(mechanism: Spending, pays_for: dict[str, str]) -> list[dict]:
+    """Each named step with what it buys and what it costs, in order."""
+    listed = []
+    for name, loss in mechanism.spends():
+        spend = {
+            "name": name,
+            "pays_for": pays_for.get(name, ""),
+            "mechanism": mechanism.name,
+            "rho": loss.rho,
+        }
+        if loss.pure_epsilon_nano is not None:
+            spend["epsilon"] = loss.pure_epsilon_nano / NANO
+        listed.append(spend)
+    return listed

@@ -1,0 +1,133 @@
+"""The part of a release that all kinds made of trips share: check rows, read trips, reserve, commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from shoal.errors import PlanError
+from shoal.events.readers import scan
+from shoal.events.trip_reader import read_trips
+from shoal.flows.progress import Progress
+from shoal.flows.row_checks import checked_rows
+from shoal.privacy.ledger import Ledger
+from shoal.privacy.noise import Noise, OsNoise, SeededNoise
+from shoal.release.folder import Committed, ReleaseRequest, preflight, release, write_for_owner
+from shoal.release.manifest import Manifest
+from shoal.release.verify import sha256_file
+
+NOBODY = "No point lies in the window and the box, so the release would be noise alone."
+ALL_TRIPS = 2**40  # no bound: for the owner's figures
+
+
+@dataclass(frozen=True, kw_only=True)
+class TripResult:
+    """Where the release lies and the owner's report; `rows` and `bad_rows` are for the owner's eyes."""
+
+    release: Path
+    report: Path
+    reused: bool
+    publishable: bool
+    rows: int | None  # None: stored before, so not read again
+    bad_rows: int | None
+
+
+class TripBuild:
+    """The part between reserve and commit: raw points in, files of the release out."""
+
+    seeded_look = "a seeded release on private data"  # for the ledger
+    sites: Sequence[str] | None = None  # where records name sites
+
+    def __init__(
+        self, prepared: Any, progress: Progress, confirm: Callable[[str], bool] | None = None
+    ) -> None:
+        self.prepared, self.tell, self.confirm = prepared, progress, confirm
+        self.rows: int | None = None
+        self.bad_rows: int | None = None
+        self.outside_share: float | None = None  # of the points in trips, beyond the box
+
+    def __call__(self, folder: Path, noise: Noise) -> Manifest:
+        raise NotImplementedError
+
+    def manifest(self) -> Manifest:
+        """As far as it is known before anything is counted."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Stop on bad rows before anything is spent."""
+        rule = self.prepared.plan.trip_rule
+        flagged = rule is not None and rule.flag
+        report = checked_rows(self.prepared.source, self.tell, sites=self.sites, with_flag=flagged)
+        self.rows, self.bad_rows = report.rows, report.bad
+        if self.confirm and not self._anybody() and not self.confirm(NOBODY):
+            raise PlanError(
+                "nobody-counted",
+                "no point lies in the window and the box; nothing was spent.",
+                "Check --box (west,south,east,north), the order of coordinates, --start, --end, --time-zone.",
+            )
+
+    def _anybody(self) -> bool:
+        """Whether any point would be counted; stops reading at the first one."""
+        prepared = self.prepared
+        for batch in scan(prepared.source, window_us=prepared.window_us):
+            _, _, inside = prepared.grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())
+            if inside.any():
+                return True
+        return False
+
+    def points(self) -> Iterator[pa.RecordBatch]:
+        """Points of trips; how many lie beyond the box is kept for the owner."""
+        prepared, points, outside = self.prepared, 0, 0
+        for batch in read_trips(prepared.source, prepared.plan.trip_rule, window_us=prepared.window_us):
+            _, _, inside = prepared.grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())
+            points, outside = points + inside.size, outside + int(inside.size - inside.sum())
+            yield batch
+        self.outside_share = outside / points if points else None
+
+    def made(self, ledger: Ledger, owner: Path) -> Committed:
+        """The release, or a seeded run in the owner's folder."""
+        ledger.state().population(self.prepared.plan.population)  # a wrong name is said before any work
+        return self._release(ledger) if self.prepared.plan.seed is None else self._experiment(ledger, owner)
+
+    def result(self, made: Committed, report: Path) -> TripResult:
+        return TripResult(
+            release=made.path,
+            report=report,
+            reused=made.reused,
+            publishable=self.prepared.plan.seed is None,
+            rows=self.rows,
+            bad_rows=self.bad_rows,
+        )
+
+    def _release(self, ledger: Ledger) -> Committed:
+        prepared, plan = self.prepared, self.prepared.plan
+        request = ReleaseRequest(
+            population=plan.population,
+            loss=prepared.mechanism.loss(),
+            key=prepared.key(),
+            out=Path(plan.out),
+            what=prepared.what(),
+        )
+        preflight(ledger, request, self.manifest())
+        if ledger.find(plan.population, request.key) is None:
+            self.check()
+        noise = OsNoise()
+        return release(ledger, request, lambda folder: self(folder, noise))
+
+    def _experiment(self, ledger: Ledger, owner: Path) -> Committed:
+        """A seeded run: to the owner's folder, without a spend, marked in manifest and ledger."""
+        plan, what = self.prepared.plan, self.prepared.what()
+        noise = SeededNoise(plan.seed or 0)
+        self.check()
+        out = owner / f"seeded-{plan.seed}"
+        ledger.disclose(
+            plan.population, f"seeded, not for publication: {what}", str(out)
+        )  # before it is seen
+        ledger.remember_tuning(plan.population, self.seeded_look)  # its figures may choose
+        tuned = ledger.is_tuned(plan.population)
+        path = write_for_owner(out, lambda folder: replace(self(folder, noise), tuned_on_private_data=tuned))
+        return Committed(path=path, manifest_sha256=sha256_file(path / "manifest.json"), reused=False)
