@@ -17,6 +17,7 @@ class Shown:
 
     pair: Pair
     source: Callable[[], Noise]
+    swap: bool = False  # recorded on the larger table
 
 
 @dataclass(frozen=True, kw_only=True)

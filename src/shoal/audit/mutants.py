@@ -23,7 +23,7 @@ from shoal.audit.bugs import Bug, Shown
 from shoal.audit.check import KEYS, NOTHING_RELEASED, audit_pairs, findings, replay_pair
 from shoal.audit.lower_bound import bounds
 from shoal.audit.noise_faults import draw_noise, noise_faults
-from shoal.audit.pairs import lone_pair
+from shoal.audit.path_pipelines import CommutePipeline, PathPipeline
 from shoal.audit.pipeline import Pipeline
 from shoal.audit.pipelines import (
     ClippedPipeline,
@@ -38,6 +38,8 @@ from shoal.audit.planted_calls import call_bugs, ell_bugs, scaled_bugs, spend_bu
 from shoal.audit.planted_counts import count_bugs, median_bugs, people_bugs
 from shoal.audit.planted_histograms import histogram_bugs
 from shoal.audit.planted_noise import sampler_bugs
+from shoal.audit.planted_path_bound import commute_bugs, path_bound_bugs
+from shoal.audit.planted_paths import generator_bugs, path_call_bugs, path_door_bugs, path_output_bugs
 from shoal.audit.planted_query import query_bugs, query_call_bugs
 from shoal.audit.planted_scheme import pure_scheme_bugs, scheme_bugs
 from shoal.audit.planted_steps import (
@@ -59,7 +61,7 @@ from shoal.audit.planted_trips import (
 from shoal.audit.planted_values import on_cells, value_bugs
 from shoal.audit.planted_visits import best_bugs, door_bugs
 from shoal.audit.replay import RecordingNoise, observe
-from shoal.audit.spend_runs import PICKS, KeepsEverything, Query, queries_of, sample
+from shoal.audit.spend_runs import PICKS, Query, queries_of, sample, worst_shown
 from shoal.audit.tables import event_table
 from shoal.audit.trip_pipelines import TripPipeline
 from shoal.mechanisms.registry import entry_of
@@ -93,6 +95,11 @@ FAMILIES: dict[type[Pipeline], tuple[Callable[[Pipeline], list[Bug]], ...]] = {
         *(query_call_bugs, spend_bugs, query_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs),
         *(people_bugs, output_bugs),
     ),
+    PathPipeline: (
+        *(path_call_bugs, path_door_bugs, path_bound_bugs, path_output_bugs, generator_bugs),
+        *(people_bugs, output_bugs),
+    ),
+    CommutePipeline: (commute_bugs, people_bugs, output_bugs),
     TripPipeline: (
         *(trip_call_bugs, trip_spend_bugs, per_unit_bugs, trip_bound_bugs, trip_count_bugs, trip_total_bugs),
         *(histogram_bugs, people_bugs, output_bugs),
@@ -119,7 +126,7 @@ class Mutant:
 
     @property
     def epsilon(self) -> float:
-        return claim_of(self.delta)
+        return claim_of(self.mechanism)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -132,16 +139,17 @@ class Mutant:
         return self.bug.plant(pipeline_of(self.mechanism, self.epsilon, self.delta, size=size))
 
 
-def claim_of(delta: float | None) -> float:
+def claim_of(name: str) -> float:
     """The epsilon of mutants: one at which a wrong scale shows after few runs."""
-    return 1.0 if delta is None else 4.0
+    entry = entry_of(name)
+    return entry.bugs_at or (1.0 if entry.pure else 4.0)
 
 
 def planted(name: str) -> list[Mutant]:
     """Every planted bug of a registered mechanism."""
     entry = entry_of(name)
     delta = None if entry.pure else DELTA
-    true = pipeline_of(name, claim_of(delta), delta)
+    true = pipeline_of(name, claim_of(name), delta)
     bugs = [bug for family in FAMILIES[type(true)] for bug in family(true)]
     greedy = Bug(name="a fifth of the noise asked for, and an honest claim", plant=_greedy(name, delta))
     return [
@@ -161,7 +169,7 @@ def _greedy(name: str, delta: float | None) -> Callable[[Pipeline], Pipeline]:
     """Built with too little noise, and says so in its loss(): more than was asked for."""
 
     def plant(true: Pipeline) -> Pipeline:
-        return pipeline_of(name, 5 * claim_of(delta), delta, size=true.world.size)
+        return pipeline_of(name, 5 * claim_of(name), delta, size=true.world.size)
 
     return plant
 
@@ -214,7 +222,7 @@ def more_than_asked(claim: Loss, epsilon: float, delta: float | None) -> str | N
 
 def told_apart(mutant: Mutant) -> str | None:
     pipeline = mutant.pipeline
-    worst = Shown(lone_pair(entry_of(mutant.mechanism).worst), KeepsEverything)
+    worst = Shown(*worst_shown(entry_of(mutant.mechanism)))
     likely = [(mutant.tight_pipeline, worst), *([(pipeline, mutant.bug.shown)] if mutant.bug.shown else [])]
     for broken, shown in likely:
         problems = shown_problems(broken, shown)
@@ -232,7 +240,8 @@ def told_apart(mutant: Mutant) -> str | None:
 
 def shown_problems(pipeline: Pipeline, shown: Shown) -> tuple[str, ...]:
     """What replay holds against a pipeline on the pair and transcript that show a bug."""
-    verdict = replay_pair(pipeline, shown.pair, pipeline.mechanism.loss(), shown.source(), KEYS[0])
+    claim = pipeline.mechanism.loss()
+    verdict = replay_pair(pipeline, shown.pair, claim, shown.source(), KEYS[0], swap=shown.swap)
     return () if verdict.raised else verdict.problems
 
 

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from shoal.audit.doors import audit_view
+from shoal.audit.path_pipelines import CommutePipeline, PathPipeline
 from shoal.audit.pipeline import Counted, Pipeline, small_world
 from shoal.audit.trip_pipelines import TripPipeline
 from shoal.engine.density import cover_counts, exact_counts, scalable_counts
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.mechanisms.registry import Entry, entry_of
 from shoal.mechanisms.registry_histogram import HISTOGRAMS
+from shoal.mechanisms.registry_synthetic import COMMUTE_ENTRIES, PATH_ENTRIES
 from shoal.postprocess.answers import finish_answers
 from shoal.postprocess.density import estimate_density
 from shoal.postprocess.rounding import round_density
@@ -146,6 +148,8 @@ PIPELINES: dict[str, type[Pipeline]] = {
     "query-laplace": QueryPipeline,
     "query-weights": QueryPipeline,
     **dict.fromkeys(HISTOGRAMS, TripPipeline),
+    **dict.fromkeys(PATH_ENTRIES, PathPipeline),
+    **dict.fromkeys(COMMUTE_ENTRIES, CommutePipeline),
 }
 
 

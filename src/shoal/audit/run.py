@@ -11,10 +11,9 @@ from shoal.audit.check import KEYS, audit_pairs, counted_once, findings, replay_
 from shoal.audit.lower_bound import Bounds, bounds
 from shoal.audit.mutants import catch, more_than_asked, planted
 from shoal.audit.noise_faults import SLOTS, draw_noise, noise_faults
-from shoal.audit.pairs import lone_pair
 from shoal.audit.pipeline import Pipeline
 from shoal.audit.pipelines import pipeline_of
-from shoal.audit.spend_runs import PICKS, KeepsEverything, Query, Runs, queries_of, run_spends
+from shoal.audit.spend_runs import PICKS, Query, Runs, queries_of, run_spends, worst_shown
 from shoal.audit.whole import sample_whole
 from shoal.errors import PlanError
 from shoal.mechanisms.registry import Entry, entry_of
@@ -176,8 +175,8 @@ def _replay(
         *findings(uneven, pairs[:5], claim, quick=True),
     ]
     problems = [f"replay of {leak.pair} ({leak.transcript}): {leak.problem}" for leak in leaks]
-    worst = lone_pair(entry_of(name).worst)
-    verdict = replay_pair(tight, worst, tight.mechanism.loss(), KeepsEverything(), KEYS[0])
+    worst, source, swap = worst_shown(entry_of(name))
+    verdict = replay_pair(tight, worst, tight.mechanism.loss(), source(), KEYS[0], swap=swap)
     problems += [f"replay of {worst.name}: {problem}" for problem in verdict.problems + verdict.raised]
     if not pairs:
         problems.append("replay: no pair was tried")

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from shoal.audit.above_chances import above_chances
-from shoal.audit.pairs import lone_pair
+from shoal.audit.pairs import Pair, lone_pair
 from shoal.audit.pipeline import Pipeline
 from shoal.audit.replay import Call, RecordingNoise, ReplayNoise
 from shoal.audit.tables import event_table
@@ -31,6 +31,7 @@ CHUNK_DRAWS = 400_000  # noise per call: enough to be worth a second process, sm
 NEGLIGIBLE = 1e-6  # of the largest change: cells that tell nothing are not drawn
 FINE = 4.0  # steps: from here a discrete Gaussian's mu is within a hundredth of the continuous one's
 KEY = bytes(16)
+MANY = 2**20  # users, whose values answers are made of where the worst user is followed
 PICKS = ("choose", "above")  # answered by an index, drawn one by one
 
 Advance = Callable[[int], None]
@@ -113,16 +114,33 @@ class KeepsEverything:
         return 0
 
 
+class Follows(KeepsEverything):
+    """Answers as if very many did what is asked about: what only large values lead to is asked as well."""
+
+    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
+        return exact * MANY
+
+    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
+        return exact * MANY
+
+
+def worst_shown(entry: Entry) -> tuple[Pair, Callable[[], Noise], bool]:
+    """The worst user, the answers to record, and whether they are recorded where the user is."""
+    return lone_pair(entry.worst), Follows if entry.follows else KeepsEverything, entry.follows
+
+
 def queries_of(pipeline: Pipeline, entry: Entry) -> list[Query]:
     """Every query of the mechanism on the entry's worst user, in order. `pipeline` is of the tight size."""
-    rows = lone_pair(entry.worst).after()
-    recorded = RecordingNoise(KeepsEverything(), KEY)
-    pipeline.measure(pipeline.counted([], KEY), recorded)
+    pair, source, swap = worst_shown(entry)
+    sides = [[], event_table(pair.after())]
+    recorded = RecordingNoise(source(), KEY)
+    pipeline.measure(pipeline.counted(sides[swap], KEY), recorded)
     replayed = ReplayNoise(recorded.calls, KEY)
-    pipeline.measure(pipeline.counted(event_table(rows), KEY), replayed)
+    pipeline.measure(pipeline.counted(sides[not swap], KEY), replayed)
     if len(replayed.calls) != len(recorded.calls):
         raise GuaranteeError("audit-path", "the mechanism asks other things with the user than without.")
-    return [Query.of(*calls) for calls in zip(recorded.calls, replayed.calls, strict=True)]
+    before, after = (replayed, recorded) if swap else (recorded, replayed)
+    return [Query.of(*calls) for calls in zip(before.calls, after.calls, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
