@@ -16,7 +16,8 @@ from benchmarks.density_code import code_of_modules
 from benchmarks.histogram_cells import RESOLUTION
 from benchmarks.histogram_data import BOXES, scale_source
 from benchmarks.histogram_rows import Row
-from benchmarks.histogram_world import GIVEN, GIVEN_SEED, peak_gb, restart_peak
+from benchmarks.histogram_world import GIVEN, GIVEN_SEED
+from benchmarks.memory import peak_gb, restart_peak
 
 USERS = {1_000: 50, 10_000: 500, 100_000: 5_000, 1_000_000: 51_000}  # who make about so many trips in a week
 COST_RESOLUTIONS = (32, 64, 128, 256, 512)

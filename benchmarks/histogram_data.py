@@ -50,6 +50,8 @@ FEWEST = {"sf": 3, "porto": 2, "tdrive": 2, "town": 2}  # fixes of a trip
 TOWN_USERS = 8_000  # who make 160,000 trips in a week
 SCALE_USERS = 51_000  # about a million
 BATCH_POINTS = 500_000
+PORTO_STEP_S = 15  # between two points
+COLUMNS = ("user", "first", "x", "y", "time_s")
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,7 @@ class TripPoints:
     first: np.ndarray  # int64 [trips + 1]
     x: np.ndarray
     y: np.ndarray
+    time_s: np.ndarray  # int64
 
     @property
     def count(self) -> int:
@@ -70,10 +73,10 @@ class TripPoints:
         size = self.first[kept + 1] - self.first[kept]
         first = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
         rows = np.repeat(self.first[kept] - first[:-1], size) + np.arange(first[-1])
-        return TripPoints(self.user[kept], first, self.x[rows], self.y[rows])
+        return TripPoints(self.user[kept], first, self.x[rows], self.y[rows], self.time_s[rows])
 
     def batches(self, points: int = BATCH_POINTS) -> Iterator[pa.RecordBatch]:
-        """user, trip, x, y; no user is in two batches."""
+        """user, trip, x, y, time_us; no user is in two batches."""
         owner = np.flatnonzero(np.diff(self.user, prepend=np.int64(-1)))  # the first trip of each user
         owner = np.append(owner, self.count)
         begin = 0
@@ -87,7 +90,8 @@ class TripPoints:
         rows = slice(self.first[begin], self.first[end])
         size = np.diff(self.first[begin : end + 1])
         columns = np.repeat(self.user[begin:end], size), np.repeat(np.arange(begin, end), size)
-        return pa.record_batch([*columns, self.x[rows], self.y[rows]], ["user", "trip", "x", "y"])
+        places = self.x[rows], self.y[rows], self.time_s[rows] * 1_000_000
+        return pa.record_batch([*columns, *places], ["user", "trip", "x", "y", "time_us"])
 
 
 def load_trips(
@@ -129,15 +133,15 @@ def missing(name: str) -> str | None:
 
 def trip_points(name: str) -> TripPoints:
     """Usable trips of a data set; made on the first call."""
-    path = OUT / f"histogram-{name}.npz"
+    path = OUT / f"trips-{name}.npz"
     if not path.exists():
         made = _longest_inside(READERS[name](), BOXES[name], FEWEST[name])
         OUT.mkdir(exist_ok=True)
         partial = path.with_suffix(".partial.npz")
-        np.savez(partial, user=made.user, first=made.first, x=made.x, y=made.y)
+        np.savez(partial, **{column: getattr(made, column) for column in COLUMNS})
         partial.replace(path)
     with np.load(path) as kept:
-        return TripPoints(kept["user"], kept["first"], kept["x"], kept["y"])
+        return TripPoints(*(kept[column] for column in COLUMNS))
 
 
 def scale_source(users: int = SCALE_USERS) -> Path:
@@ -163,16 +167,17 @@ def _longest_inside(points: TripPoints, box: tuple[float, float, float, float], 
     begin, size = begin[best], size[best]
     first = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
     rows = np.repeat(begin - first[:-1], size) + np.arange(first[-1])
-    return TripPoints(points.user[trip[begin]], first, x[rows], y[rows])
+    return TripPoints(points.user[trip[begin]], first, x[rows], y[rows], points.time_s[rows])
 
 
 def _split(user: np.ndarray, time_s: np.ndarray, x, y, rule: TripRule, flag=None) -> TripPoints:
     """Points sorted by user and time, cut into trips."""
-    trip = split_trips(user, time_s.astype(np.int64) * 1_000_000, x, y, rule, flag)
+    time_s = time_s.astype(np.int64)
+    trip = split_trips(user, time_s * 1_000_000, x, y, rule, flag)
     kept = trip != NO_TRIP
-    user, trip, x, y = (column[kept] for column in (user.astype(np.int64), trip, x, y))
+    user, trip, x, y, time_s = (column[kept] for column in (user.astype(np.int64), trip, x, y, time_s))
     begin = np.flatnonzero((np.diff(user, prepend=-1) != 0) | (np.diff(trip, prepend=-1) != 0))
-    return TripPoints(user[begin], np.append(begin, x.size).astype(np.int64), x, y)
+    return TripPoints(user[begin], np.append(begin, x.size).astype(np.int64), x, y, time_s)
 
 
 def _sf() -> TripPoints:
@@ -191,14 +196,17 @@ def _sf() -> TripPoints:
 
 
 def _porto() -> TripPoints:
-    rows = pq.read_table(real_file(FILES["porto"][0]), columns=["taxi_id", "lon", "lat"]).to_pylist()
+    columns = ["taxi_id", "timestamp", "lon", "lat"]
+    rows = pq.read_table(real_file(FILES["porto"][0]), columns=columns).to_pylist()
     taxis = {row["taxi_id"]: i for i, row in enumerate(rows) if row["taxi_id"] is not None}
     user = np.array([taxis.get(row["taxi_id"], i) for i, row in enumerate(rows)])
     order = np.argsort(user, kind="stable")
     lists = [rows[i] for i in order]
     first = np.concatenate([[0], np.cumsum([len(row["lon"]) for row in lists])]).astype(np.int64)
     x, y = (np.concatenate([row[name] for row in lists]) for name in ("lon", "lat"))
-    return TripPoints(user[order], first, x, y)
+    begin = np.array([row["timestamp"] or 0 for row in lists], np.int64)
+    time_s = np.repeat(begin - PORTO_STEP_S * first[:-1], np.diff(first)) + PORTO_STEP_S * np.arange(x.size)
+    return TripPoints(user[order], first, x, y, time_s)
 
 
 def _tdrive() -> TripPoints:
@@ -215,12 +223,12 @@ def _simulated() -> TripPoints:
 
     parts = list(read_trips(open_source(str(_town(TOWN_USERS) / "trips" / "part-*.parquet"))))
     table = pa.Table.from_batches(parts)
-    user, trip, x, y = (table[name].to_numpy() for name in ("user", "trip", "x", "y"))
+    user, trip, x, y, time_us = (table[name].to_numpy() for name in ("user", "trip", "x", "y", "time_us"))
     fresh = np.ones(user.size, bool)
     fresh[1:] = (user[1:] != user[:-1]) | (trip[1:] != trip[:-1])
     begin = np.flatnonzero(fresh)
     _, number = np.unique(user[begin], return_inverse=True)
-    return TripPoints(number.astype(np.int64), np.append(begin, x.size), x, y)
+    return TripPoints(number.astype(np.int64), np.append(begin, x.size), x, y, time_us // 1_000_000)
 
 
 def _town(users: int, seed: int = 1) -> Path:

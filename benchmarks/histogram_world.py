@@ -6,13 +6,10 @@ are at hand before the clock starts. Memory is the most that was resident meanwh
 
 from __future__ import annotations
 
-import contextlib
-import resource
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +18,7 @@ from benchmarks.density_code import code_of_modules
 from benchmarks.histogram_cells import METHODS, NOISE_FREE, PUBLISHED, UNIFORM, Run, World
 from benchmarks.histogram_data import load_trips
 from benchmarks.histogram_rows import EXACT_MODULES, Row, code_of, settings_of, stamp_of
+from benchmarks.memory import peak_gb, restart_peak
 from benchmarks.table import OUT
 from shoal.comparators.published_histogram import STEP, PublishedDqam, PublishedInput, PublishedPrish
 from shoal.engine.distinct import distinct_counts
@@ -223,21 +221,6 @@ def exact_of(
         partial.replace(path)
     with np.load(path) as kept_before:
         return {key: kept_before[key] for key in kept_before}
-
-
-def restart_peak() -> None:
-    """From here on the most memory is counted anew, where the system can."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak_gb() -> float:
-    """Most resident memory since `restart_peak`, or of the whole process."""
-    try:
-        words = Path("/proc/self/status").read_text().split("VmHWM:")[1].split()
-        return int(words[0]) * 1024 / 1e9
-    except (OSError, IndexError):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 def _scaled(noisy: NoisyHistogram) -> Euler:
