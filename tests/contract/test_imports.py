@@ -11,11 +11,23 @@ SOURCE = Path(__file__).parents[2] / "src" / "shoal"
 ALLOWED = {
     "stages": ("space",),  # the public grid and rectangles that a stage is about
     "space": (),
-    "metrics": ("stages.trajectories",),
+    "metrics": ("stages.trajectories", "space"),
     "privacy": (),
     "events": ("space",),
-    "engine": ("space", "stages.bounded", "stages.exact", "stages.cover", "stages.clipped", "stages.trips"),
+    "engine": (
+        "space",
+        "stages.bounded",
+        "stages.exact",
+        "stages.cover",
+        "stages.clipped",
+        "stages.trips",
+        "stages.paths",
+        "stages.commutes",
+    ),
     "mechanisms": (
+        "stages.commutes",
+        "stages.paths",
+        "stages.synthetic",
         "stages.exact",
         "stages.cover",
         "stages.clipped",
@@ -29,6 +41,8 @@ ALLOWED = {
     ),
     # as published, or without a guarantee: for comparison, never a release
     "comparators": (
+        "stages.paths",
+        "stages.synthetic",
         "stages.bounded",
         "stages.exact",
         "stages.cover",
@@ -43,9 +57,18 @@ ALLOWED = {
     ),
     # records made alike: never an epsilon, so never noise or a budget
     "anonymise": ("stages.trajectories", "space"),
-    "postprocess": ("stages.noisy", "stages.answers", "stages.histogram", "space"),
+    "postprocess": (
+        "stages.noisy",
+        "stages.answers",
+        "stages.histogram",
+        "stages.synthetic",
+        "stages.commutes.NoisyCommutes",
+        "stages.commutes.SyntheticEvents",
+        "space",
+    ),
     "attacks": ("space", "metrics"),
     "release": (
+        "stages.synthetic",
         "stages.noisy",
         "stages.answers",
         "stages.histogram",

@@ -23,10 +23,12 @@ from shoal.audit.tables import event_table
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.registry import REGISTRY
 from shoal.mechanisms.registry_histogram import HISTOGRAMS
+from shoal.mechanisms.registry_synthetic import SYNTHETIC
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import SeededNoise
 
-VISITS = sorted(REGISTRY.keys() - HISTOGRAMS.keys())  # trips: test_trip_mutants.py
+# trips: test_trip_mutants.py, test_path_mutants.py
+VISITS = sorted(REGISTRY.keys() - HISTOGRAMS.keys() - SYNTHETIC.keys())
 MUTANTS = [mutant for name in VISITS for mutant in planted(name)]
 PLAIN = ("density-gaussian", "density-laplace")
 

@@ -13,10 +13,18 @@ from shoal.audit.whole import sample_whole, worst_events
 from shoal.errors import PlanError
 from shoal.mechanisms.registry import REGISTRY
 from shoal.mechanisms.registry_histogram import HISTOGRAMS
+from shoal.mechanisms.registry_synthetic import SYNTHETIC
 from shoal.privacy.noise import SeededNoise
 
-VISITS = [name for name in REGISTRY if name not in HISTOGRAMS]
-SOME_TRIPS = ["histogram-laplace", "histogram-prish-zcdp", "histogram-boxes"]  # all take long
+VISITS = [name for name in REGISTRY if name not in HISTOGRAMS and name not in SYNTHETIC]
+SOME_TRIPS = [
+    "histogram-laplace",
+    "histogram-prish-zcdp",
+    "histogram-boxes",
+    "synthetic-markov",
+    "synthetic-prefix-zcdp",
+    "synthetic-commute",
+]  # all take long
 FIELDS = {
     "mechanism",
     "claimed_epsilon",
@@ -253,10 +261,12 @@ def test_quick_plans_are_smaller():
 @pytest.mark.parametrize("name", [*VISITS, *SOME_TRIPS])
 def test_whole_runs_see_the_user_and_stay_below_the_claim(name):
     """At a large epsilon some runs tell the neighbours apart; the bound must not tell too much."""
-    scheme = "efpa" in name or name.startswith(("query", "histogram"))  # the budget has many parts
+    scheme = "efpa" in name or name.startswith(
+        ("query", "histogram", "synthetic")
+    )  # the budget has many parts
     epsilon = 100.0 if scheme else 10.0
     pipeline = pipeline_of(name, epsilon, None if REGISTRY[name].pure else 1e-6)
-    few = (scheme or "best" in name) and name not in HISTOGRAMS
+    few = (scheme or "best" in name) and name not in HISTOGRAMS and name not in SYNTHETIC
     with_user, without = sample_whole(pipeline, SeededNoise(9), 150 if few else 400)
     found = module.bounds(with_user, without, 1e-6)
     assert found.epsilon <= epsilon

@@ -269,7 +269,7 @@ def test_what_can_be_known_before_is_said_before_the_rows_are_read(
     def touched(*args, **kwargs):
         raise AssertionError("a row was read")
 
-    monkeypatch.setattr("shoal.flows.density.check_rows", touched)
+    monkeypatch.setattr("shoal.flows.row_checks.check_rows", touched)
     with pytest.raises(ShoalError, match=code):
         run_density(prepared(settings, **changes), ledger)
     assert spent(ledger) == 0
