@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 
-@click.command(epilog="Example:  shoal audit --quick")
+@click.command(epilog="Example:  shoal audit --quick --mechanism synthetic-bridges")
 @click.option("--mechanism", "names", multiple=True, help="Only this one; may be repeated.  [default: all]")
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="The claim to test.")
 @click.option("--delta", type=float, default=1e-6, show_default=True, help="For claims that are not pure.")
@@ -16,9 +16,16 @@ import click
     "--runs", type=int, help="Runs per side.  [default: by mechanism; plain counts to a tenth of the claim]"
 )
 @click.option("--quick", is_flag=True, help="Fewer runs: still fails on what is broken, but is not tight.")
+@click.option("--jobs", type=int, help="Mechanisms audited at a time.  [default: one per core]")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, one object per mechanism.")
 def audit(
-    names: tuple[str, ...], epsilon: float, delta: float, runs: int | None, quick: bool, as_json: bool
+    names: tuple[str, ...],
+    epsilon: float,
+    delta: float,
+    runs: int | None,
+    quick: bool,
+    jobs: int | None,
+    as_json: bool,
 ) -> None:
     """Try to prove our own mechanisms wrong.
 
@@ -32,7 +39,8 @@ def audit(
     Exits with 6 if a claim is above what was asked for, a bound is above its claim, a replay fails,
     the noise is at fault or a planted bug survives.
     """
-    from shoal.audit.run import AuditPlan, audit_mechanism
+    from shoal.audit.many import audit_many
+    from shoal.audit.run import AuditPlan
     from shoal.cli.progress import Bars
     from shoal.errors import GuaranteeError
     from shoal.mechanisms.registry import REGISTRY, entry_of
@@ -44,7 +52,7 @@ def audit(
     else:
         plan = AuditPlan(epsilon=epsilon, delta=delta, runs=runs)
     with Bars() as bars:
-        results = [audit_mechanism(name, plan, bars) for name in names or REGISTRY]
+        results = audit_many(list(dict.fromkeys(names)) or list(REGISTRY), plan, bars, jobs)
     if as_json:
         click.echo(json.dumps([asdict(result) for result in results], indent=2))
     else:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from shoal.audit import run as module
+from shoal.audit.many import audit_many
 from shoal.audit.mutants import planted
 from shoal.audit.pipelines import pipeline_of
 from shoal.audit.run import AuditPlan, audit_mechanism
@@ -62,7 +63,7 @@ def hurry(monkeypatch):
 def test_json_is_one_object_per_mechanism_and_nothing_else(hurry, command):
     names = [*VISITS, *SOME_TRIPS]
     asked = [word for name in names for word in ("--mechanism", name)]
-    code, out, _ = command("audit", "--json", "--quick", "--runs", "2000", *asked)
+    code, out, _ = command("audit", "--json", "--quick", "--runs", "2000", "--jobs", "1", *asked)
     results = json.loads(out)
     assert code == 0
     assert [result["mechanism"] for result in results] == names
@@ -108,13 +109,25 @@ def test_mu_is_explained_where_it_is_shown(hurry, command):
 
 
 def test_all_mechanisms_are_audited_unless_some_are_named(one_for_all, command):
-    code, out, _ = command("audit", "--json", "--quick")
+    code, out, _ = command("audit", "--json", "--quick", "--jobs", "1")
     assert code == 0
     assert [result["mechanism"] for result in json.loads(out)] == list(REGISTRY)
 
 
+def test_processes_find_what_one_finds_in_the_order_asked():
+    """Claims and planted bugs; what is drawn from the operating system differs from run to run."""
+    names, plan = ["query-laplace", "density-laplace"], AuditPlan.quick(runs=1000)
+    together = audit_many(names, plan, jobs=2)
+    assert [found.mechanism for found in together] == names
+    for found in together:
+        alone = audit_mechanism(found.mechanism, plan)
+        assert found.caught_by == alone.caught_by
+        assert found.problems == alone.problems == ()
+        assert found.claimed_epsilon == alone.claimed_epsilon
+
+
 def test_the_table_fits_a_terminal(one_for_all, command):
-    code, out, _ = command("audit", "--quick", "--runs", "1000")
+    code, out, _ = command("audit", "--quick", "--runs", "1000", "--jobs", "1")
     assert code == 0
     assert "…" not in out
     rows = [line for line in out.splitlines() if line.split(" ")[0] in REGISTRY]
@@ -241,6 +254,7 @@ def test_a_bound_above_the_claim_is_a_problem(hurry, monkeypatch):
         (("--epsilon", "nan"), "epsilon-range"),
         (("--delta", "1"), "delta-range"),
         (("--runs", "5"), "audit-runs"),
+        (("--jobs", "0"), "audit-jobs"),
         (("--mechanism", "density-magic"), "unknown-mechanism"),
     ],
 )

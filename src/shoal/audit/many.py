@@ -1,0 +1,49 @@
+"""The audit of several mechanisms, each in a process of its own where there are cores for them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import active_children, get_context
+
+from shoal.audit import run
+from shoal.audit.run import AuditPlan, AuditResult, Progress, Silent
+from shoal.errors import PlanError
+
+
+def audit_many(
+    names: Sequence[str], plan: AuditPlan, progress: Progress | None = None, jobs: int | None = None
+) -> list[AuditResult]:
+    """One result per name, in order. `jobs` processes at a time; by default one for each core."""
+    if jobs is not None and jobs < 1:
+        raise PlanError("audit-jobs", f"an audit runs in at least 1 process; got {jobs}.")
+    tell = progress or Silent()
+    at_once = min(jobs or os.cpu_count() or 1, len(names))
+    if at_once <= 1:
+        return [run.audit_mechanism(name, plan, tell) for name in names]
+    tell.stage(f"{len(names)} mechanisms", len(names))
+    # Spawned, not forked: a fork copies the locks of compiled code and of DuckDB's threads.
+    with ProcessPoolExecutor(at_once, mp_context=get_context("spawn"), initializer=_leave_stops) as pool:
+        pending = {pool.submit(_one, name, plan): name for name in names}
+        found: dict[str, AuditResult] = {}
+        try:
+            for done in as_completed(pending):
+                found[pending[done]] = done.result()
+                tell.advance(1)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in active_children():
+                child.terminate()
+            raise
+    return [found[name] for name in names]
+
+
+def _one(name: str, plan: AuditPlan) -> AuditResult:
+    return run.audit_mechanism(name, plan)
+
+
+def _leave_stops() -> None:
+    """Ctrl-C reaches every process of a terminal; the first one ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
