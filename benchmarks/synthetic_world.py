@@ -150,7 +150,7 @@ class OpenWorld:
         if run.method.startswith(TGM):
             made = PublishedTgm(epsilon=run.epsilon, **TGM_VARIANTS.get(run.method, {}))
             return made(exact, noise, exact.count)
-        model = self.mechanism(run)(PathDoor(exact, self.each_trip), noise)
+        model = self.mechanism(run)(PathDoor(exact), noise)
         return model.generate(exact.count, run.rep)
 
     def mechanism(self, run: Run) -> Any:

@@ -20,6 +20,8 @@ Once loading is over, no message carries a value, count or identifier from priva
 
 from __future__ import annotations
 
+REPORT_IT = "Run again with SHOAL_DEBUG=1 to see where, and please report it (without private data)."
+
 
 class ShoalError(Exception):
     """What went wrong and what to do about it; printed by the command without a traceback."""

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
+from shoal.flows import commute_release
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import check_release
 
@@ -73,3 +74,25 @@ def test_the_dry_run_and_the_list_of_sites(arguments, command, tmp_path):
     code, _, err = command(*arguments)  # records name a site that is not in the list
     assert code == 3, err
     assert open_ledger().state().population("rich").spent_nano == 0
+
+
+def test_nobody_in_the_window_is_a_valid_release_with_a_report(arguments, command, tmp_path):
+    moved = [str(word).replace("2026-03-0", "2026-05-0") for word in arguments]
+    code, out, err = command(*moved)
+    assert code == 0, err
+    assert not check_release(tmp_path / "release").problems
+    assert "eyes only" in (tmp_path / "owner" / "report.html").read_text()
+
+
+def test_an_unexpected_error_in_the_report_says_that_the_release_is_there(
+    arguments, command, monkeypatch, tmp_path
+):
+    def breaks(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(commute_release, "events_report", breaks)
+    code, _, err = command(*arguments)
+    assert code == 5
+    assert err.startswith("report-failed: the release is in place")
+    assert "ZeroDivisionError" in err
+    assert not check_release(tmp_path / "release").problems

@@ -47,7 +47,6 @@ class CountedPaths:
     """What there is before the noise: bounded paths; `counts` and `users` are for bugs that look back."""
 
     paths: ExactPaths
-    each_trip: bool
 
     @property
     def bounded(self) -> CountedPaths:
@@ -64,7 +63,7 @@ class CountedPaths:
 
     @cached_property
     def door(self) -> PathDoor:
-        return PathDoor(self.paths, each_trip=self.each_trip)
+        return PathDoor(self.paths)
 
     def freeze(self) -> None:
         """Nobody changes what several mechanisms share."""
@@ -93,7 +92,7 @@ class PathWorld(World):
             step_s=setting.step_s,
             run_key=run_key,
         )
-        return CountedPaths(bound(list(points(events, self)), made), setting.each_trip)
+        return CountedPaths(bound(list(points(events, self)), made))
 
 
 def points(events: list[pa.RecordBatch], world: World) -> Iterator[pa.RecordBatch]:

@@ -60,7 +60,8 @@ def _unbounded(bound: PathBound) -> PathBound:
 
 def _declared(paths: ExactPaths, batches: list[pa.RecordBatch], bound: PathBound) -> ExactPaths:
     """The paths as if they were bounded; the number of trips is right."""
-    return replace(paths, cap=bound.counted, all_trips=encode_paths(batches, bound).all_trips)
+    true = encode_paths(batches, bound)
+    return replace(paths, cap=bound.counted, all_trips=true.all_trips, each_trip=bound.each_trip)
 
 
 def _each_a_unit(batches: list[pa.RecordBatch], bound: PathBound) -> ExactPaths:

@@ -11,7 +11,7 @@ import click
 from shoal import __version__
 from shoal.cli import interrupts
 from shoal.cli.lazy import LazyGroup
-from shoal.errors import ShoalError
+from shoal.errors import REPORT_IT, ShoalError
 
 STOPPED = (
     "stopped. What was reserved before counts as spent, and `shoal ledger show` lists it; a release that was "
@@ -96,11 +96,7 @@ def main() -> None:
             _fail(STOPPED, 130)
         if os.environ.get("SHOAL_DEBUG"):
             raise
-        _fail(
-            f"internal-error: shoal met a {type(error).__name__} it did not expect.\n"
-            "Run again with SHOAL_DEBUG=1 to see where, and please report it (without private data).",
-            1,
-        )
+        _fail(f"internal-error: shoal met a {type(error).__name__} it did not expect.\n{REPORT_IT}", 1)
 
 
 def _fail(message: str, code: int) -> None:

@@ -52,8 +52,7 @@ def bound_trips(
         parts.append(part)
         tell("trace", rows)
     owners = Owners.joined([part.owners for part in parts])
-    if not bound.each_trip:
-        owners.check_complete()
+    owners.check_complete()
     return GridTrips(
         grid=bound.grid,
         first=joined_first([part.first for part in parts]),

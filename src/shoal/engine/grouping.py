@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numba import njit
 
 from shoal.engine.prf import hash_integers, hash_strings, split_key
@@ -28,6 +29,14 @@ def by_user(users: pa.Array, run_key: bytes) -> UserOrder:
     codes = encoded.indices.to_numpy(zero_copy_only=False)
     first, order = counting_sort(codes, len(encoded.dictionary))
     return UserOrder(digest_users(encoded.dictionary, run_key), first, order)
+
+
+def same_as_before(users: pa.Array) -> np.ndarray:
+    """bool per row: whether it is of the same user as the row before; ids are compared exactly."""
+    same = np.zeros(len(users), bool)
+    if len(users) > 1:
+        same[1:] = pc.equal(users[1:], users[:-1]).to_numpy(zero_copy_only=False)
+    return same
 
 
 def digest_users(users: pa.Array, run_key: bytes) -> np.ndarray:

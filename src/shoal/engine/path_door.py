@@ -28,7 +28,6 @@ class PathDoor:
     """Bounded sums over units, nothing else."""
 
     paths: ExactPaths = field(repr=False)
-    each_trip: bool = False
 
     def __post_init__(self) -> None:
         unit = self.paths.unit
@@ -36,6 +35,10 @@ class PathDoor:
             raise GuaranteeError("bound-not-held", "the trips of a unit do not come together.")
         if self.each_trip and unit.size and (np.diff(unit) == 0).any():
             raise GuaranteeError("bound-not-held", "a unit has more than one trip.")
+
+    @property
+    def each_trip(self) -> bool:
+        return self.paths.each_trip
 
     @property
     def grid(self) -> CellGrid:

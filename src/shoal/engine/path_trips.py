@@ -8,6 +8,7 @@ Time    tick = whole steps of `step_s` since the trip's first point; of the poin
 Stay    kept points in the same cell one after the other: one visit, that stays from the first to the last.
 Gaps    between cells that do not touch, the cells of a straight line are filled in, so that every move goes
         to one of eight neighbours; their ticks are spread evenly over the time between the two points.
+Bound   of a unit's visits, trip by trip, those beyond ten million are cut off; a trip keeps its first.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from shoal.space.cells import STEPS
 from shoal.stages.paths import ExactPaths
 
 MOST_TICKS = 2**31 - 1
+MOST_VISITS = 10_000_000  # of a unit: what is filled in between far points must not exhaust the memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +48,7 @@ class PathBound(PieceBound):
         step_us = round(self.step_s * 1_000_000)
         size = np.zeros(pieces.first.size, np.int64)
         _count(column, row, time_us, pieces.first, step_us, size)
+        _cut_beyond(pieces.owners.unit, MOST_VISITS, size)
         first = np.cumsum(size)
         cells, tick, stay = (np.empty(int(first[-1]), np.int32) for _ in range(3))
         _fill(column, row, time_us, pieces.first, step_us, self.grid.columns, first, cells, tick, stay)
@@ -74,8 +77,7 @@ def encode_paths(
         parts.append(part)
         tell("encode", rows)
     owners = Owners.joined([part.owners for part in parts])
-    if not bound.each_trip:
-        owners.check_complete()
+    owners.check_complete()
 
     def joined(name: str, kind: type) -> np.ndarray:
         return np.concatenate([np.empty(0, kind), *(getattr(part, name) for part in parts)])
@@ -92,6 +94,7 @@ def encode_paths(
         units=owners.units,
         all_trips=owners.all_trips,
         cap=bound.counted,
+        each_trip=bound.each_trip,
     )
 
 
@@ -112,21 +115,38 @@ def _count(column, row, time_us, points, step_us, size):
 
 
 @njit(cache=True, nogil=True)
+def _cut_beyond(unit, most, size):
+    """Visits of piece i in size[i + 1], at most `most` of a unit but for the first of every piece."""
+    left = most
+    for i in range(unit.size):
+        if i == 0 or unit[i] != unit[i - 1]:
+            left = most
+        size[i + 1] = max(min(size[i + 1], left), 1)
+        left = max(left - size[i + 1], 0)
+
+
+@njit(cache=True, nogil=True)
 def _fill(column, row, time_us, points, step_us, columns, first, cells, tick, stay):
     for i in range(points.size - 1):
         at, out = points[i], first[i]
         last = np.int64(0)
         cells[out] = row[at] * columns + column[at]
         tick[out], stay[out] = 0, 0
+        full = False  # cut off here
         for p in range(points[i] + 1, points[i + 1]):
             now = min((time_us[p] - time_us[points[i]]) // step_us, MOST_TICKS)
             if now == last:
                 continue
+            if full:
+                break
             dx, dy = column[p] - column[at], row[p] - row[at]
             far = max(abs(dx), abs(dy))
             if far == 0:
                 stay[out] = now - tick[out]
             for j in range(1, far + 1):
+                full = out + 1 == first[i + 1]
+                if full:
+                    break
                 out += 1
                 x = column[at] + (2 * dx * j + far) // (2 * far)  # to the nearest cell of the line
                 y = row[at] + (2 * dy * j + far) // (2 * far)

@@ -19,12 +19,13 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from shoal.engine.grouping import digest_users
+from shoal.engine.grouping import digest_users, same_as_before
 from shoal.engine.prf import hash3, split_key
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import STEPS, CellGrid
 
 KEEP_PURPOSE = 7
+TRIP_PURPOSE = 8
 Progress = Callable[[str, int], None]
 Made = TypeVar("Made")
 
@@ -64,13 +65,17 @@ class PieceBound:
         u, v, inside = self.grid.place(x, y)
         digest = digest_users(batch["user"], self.run_key)
         trip = batch["trip"].to_numpy(zero_copy_only=False).astype(np.int64)
-        start, stop, owner = _pieces(digest, trip, u, v, inside, *self._longest_step())
-        users = digest[start[np.diff(owner, prepend=-1) > 0]]
+        start, stop, owner = _pieces(same_as_before(batch["user"]), trip, u, v, inside, *self._longest_step())
+        new = np.diff(owner, prepend=-1) > 0
         if self.each_trip:
-            new = (np.diff(owner, prepend=-1) > 0) | (np.diff(trip[start], prepend=-1) != 0)
+            new |= np.diff(trip[start], prepend=-1) != 0
             owner = np.cumsum(new) - 1
+            whose = _digest_trips(
+                digest[start[new]], trip[start[new]], *split_key(self.run_key, TRIP_PURPOSE)
+            )
             rank = _by_length(stop - start, owner)
         else:
+            whose = digest[start[new]]
             rank = _ranks(digest[start], owner, *split_key(self.run_key, KEEP_PURPOSE))
         units = int(owner[-1]) + 1 if owner.size else 0
         size = np.bincount(owner, minlength=units)
@@ -82,7 +87,7 @@ class PieceBound:
             first=points,
             u=u[rows],
             v=v[rows],
-            owners=Owners(owner[kept], units, int(np.minimum(size, self.counted).sum()), users),
+            owners=Owners(owner[kept], units, int(np.minimum(size, self.counted).sum()), whose),
         )
 
     def _longest_step(self) -> tuple[float, float, float]:
@@ -109,7 +114,7 @@ class Owners:
     unit: np.ndarray  # int64 per piece
     units: int
     all_trips: int  # before bounding, at most the cap of one unit
-    users: np.ndarray  # digests
+    whose: np.ndarray  # uint64: digests of the users, or trips, that are the units
 
     @classmethod
     def joined(cls, parts: list[Owners]) -> Owners:
@@ -121,13 +126,15 @@ class Owners:
             ),
             int(before[-1]),
             sum(part.all_trips for part in parts),
-            np.concatenate([np.empty(0, np.uint64), *(part.users for part in parts)]),
+            np.concatenate([np.empty(0, np.uint64), *(part.whose for part in parts)]),
         )
 
     def check_complete(self) -> None:
-        """Every user in one stretch of one batch: else the bound would hold for stretches, not for users."""
-        if np.unique(self.users).size != self.users.size:
-            raise GuaranteeError("bound-not-held", "the points of a user do not come together.")
+        """Every unit in one stretch of one batch: else the bound would hold for stretches, not for units."""
+        if np.unique(self.whose).size != self.whose.size:
+            raise GuaranteeError(
+                "bound-not-held", "the points of a user, or of a trip, do not come together."
+            )
 
 
 def joined_first(firsts: list[np.ndarray]) -> np.ndarray:
@@ -152,16 +159,16 @@ def in_threads(
 
 
 @njit(cache=True, nogil=True)
-def _pieces(digest, trip, u, v, inside, longest, metres_u, metres_v):
+def _pieces(same, trip, u, v, inside, longest, metres_u, metres_v):
     """First row, row after the last, and the user (counted in order) of every piece."""
-    rows = digest.size
+    rows = same.size
     start = np.empty(rows, np.int64)
     stop = np.empty(rows, np.int64)
     owner = np.empty(rows, np.int64)
     count, user = 0, -1
     begun = False  # the user has a piece already, so has a number
     for row in range(rows):
-        same_user = row > 0 and digest[row] == digest[row - 1]
+        same_user = same[row]
         if not same_user:
             begun = False
         if not inside[row]:
@@ -180,6 +187,15 @@ def _pieces(digest, trip, u, v, inside, longest, metres_u, metres_v):
             count += 1
         stop[count - 1] = row + 1
     return start[:count].copy(), stop[:count].copy(), owner[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def _digest_trips(user, trip, k0, k1):
+    """uint64 per unit: a keyed digest of the user and the trip."""
+    out = np.empty(user.size, np.uint64)
+    for i in range(user.size):
+        out[i] = hash3(k0, k1, user[i], np.uint64(trip[i]), np.uint64(0))
+    return out
 
 
 @njit(cache=True, nogil=True)

@@ -16,6 +16,7 @@ from shoal.flows.synthetic_methods import COMMUTES, METHODS
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cell_paths import CellPaths
+from shoal.space.path_setting import PathSetting
 from shoal.stages.paths import ExactPaths
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Defence:
         mechanism = METHODS[self.name].build(Budget.of(epsilon, delta), setting)
 
         def publish(group: KnownTrips, run: int) -> CellPaths:
-            door = PathDoor(exact_of(group, setting.cap), each_trip=setting.each_trip)
+            door = PathDoor(exact_of(group, setting))
             model = mechanism(door, SeededNoise(seed * RUN_STEP + run))
             return model.generate(count, seed * RUN_STEP + run)
 
@@ -73,8 +74,8 @@ class Defence:
         from shoal.comparators.tgm import PublishedTgm
 
         tgm = replace(PublishedTgm(**self.switches), **({} if epsilon is None else {"epsilon": epsilon}))
-        cap = prepared.setting.cap
-        return lambda group, run: tgm(exact_of(group, cap), SeededNoise(seed * RUN_STEP + run), count)
+        setting = prepared.setting
+        return lambda group, run: tgm(exact_of(group, setting), SeededNoise(seed * RUN_STEP + run), count)
 
 
 DEFENCES = {
@@ -111,8 +112,15 @@ def defence_named(name: str) -> Defence:
     return DEFENCES[name]
 
 
-def exact_of(trips: KnownTrips, cap: int) -> ExactPaths:
+def exact_of(trips: KnownTrips, setting: PathSetting) -> ExactPaths:
     """Trips of a group as a mechanism's door takes them."""
     own = {each.name: getattr(trips.paths, each.name) for each in fields(CellPaths)}
-    counted = np.minimum(np.bincount(trips.unit, minlength=trips.units), cap)
-    return ExactPaths(**own, unit=trips.unit, units=trips.units, all_trips=int(counted.sum()), cap=cap)
+    counted = np.minimum(np.bincount(trips.unit, minlength=trips.units), setting.cap)
+    return ExactPaths(
+        **own,
+        unit=trips.unit,
+        units=trips.units,
+        all_trips=int(counted.sum()),
+        cap=setting.cap,
+        each_trip=setting.each_trip,
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from shoal.errors import OutputError, ShoalError
+from shoal.errors import REPORT_IT, OutputError, ShoalError
 from shoal.release.manifest import MANIFEST
 from shoal.release.staging import unwritable
 
@@ -40,8 +40,13 @@ def drawing_report(made: Path, remedy: str = DRAW_AGAIN) -> Iterator[None]:
         yield
     except (ShoalError, OSError) as error:
         why = error.message if isinstance(error, ShoalError) else f"{error.strerror}."
-        raise OutputError(
-            "report-failed",
-            f"the release is in place at {made}, but the owner's report could not be drawn: {why}",
-            remedy,
-        ) from error
+        raise _not_drawn(made, why, remedy) from error
+    except Exception as error:
+        if os.environ.get("SHOAL_DEBUG"):
+            raise
+        raise _not_drawn(made, f"shoal met a {type(error).__name__} it did not expect.", REPORT_IT) from error
+
+
+def _not_drawn(made: Path, why: str, remedy: str) -> OutputError:
+    place = f"the release is in place at {made}, but the owner's report could not be drawn"
+    return OutputError("report-failed", f"{place}: {why}", remedy)

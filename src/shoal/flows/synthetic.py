@@ -83,7 +83,7 @@ class SyntheticBuild(TripBuild):
         prepared, plan = self.prepared, self.prepared.plan
         self.kept = self.paths(noise.run_key())
         self.tell.stage("draw noise")
-        model = prepared.mechanism(PathDoor(self.kept, each_trip=prepared.each_trip), noise)
+        model = prepared.mechanism(PathDoor(self.kept), noise)
         self.tell.stage("draw trips")
         count = plan.count or int(min(max(round(model.trips), prepared.least_trips), MOST_UNASKED))
         seeds = np.frombuffer(noise.run_key(), np.uint64)  # not for privacy: the model is paid for

@@ -73,7 +73,11 @@ def write_events(folder: Path, events: SyntheticEvents, sites: Sites) -> None:
 
 def real_events(batches: Iterable[pa.RecordBatch]) -> SiteEvents:
     """All placed events in memory, users as numbers: for the owner's figures only."""
-    table = pa.Table.from_batches(list(batches)).combine_chunks()
+    parts = list(batches)
+    if not parts:
+        nothing = np.empty(0, np.int64)
+        return SiteEvents(user=nothing, time_us=nothing, site=nothing)
+    table = pa.Table.from_batches(parts).combine_chunks()
     user = table["user"].combine_chunks().dictionary_encode()
     return SiteEvents(
         user=user.indices.to_numpy(zero_copy_only=False).astype(np.int64),

@@ -34,7 +34,7 @@ MOVELESS = 0.03  # a guess at the share of trips that stay in one cell, and its 
 UNEVEN = 0.7  # of the places of a table, the share that trips are spread over, about
 CANDIDATES = 3  # pairs of ends drawn for each that is kept
 DISTANCE_SAMPLE = 20_000
-MOST_WEIGHT = 1000.0
+MOST_WEIGHT = 20.0  # of ends at one distance against others
 FAR = 8.0  # cells: a public guess at how trips get fewer with the distance
 LEAST_CHANCE = 1e-4  # of a move that stays on the grid
 CALIBRATION_TRIPS = 60_000
@@ -236,8 +236,10 @@ class BridgeModel:
         hidden = told.deviation**2 * have.size / (0.3 * total) ** 2  # large where noise hides everything
         near = np.exp(-np.append(cuts, cuts[-1]) / FAR * hidden / (1 + hidden))
         guess = total * (have * near + 1e-9) / (have * near + 1e-9).sum()
-        wanted = onto_total(likely(told, guess, 0.5), total)
-        return np.clip(wanted / total / np.maximum(have, 1e-6), 1e-9, MOST_WEIGHT)
+        # Scaled, not shifted to the total: a shift would send trips to distances that hardly any ends have.
+        wanted = np.maximum(likely(told, guess, 0.5), 0.0)
+        weight = wanted / max(float(wanted.sum()), 1e-300) / np.maximum(have, 1 / DISTANCE_SAMPLE)
+        return np.clip(weight, 1e-9, MOST_WEIGHT)
 
     @cached_property
     def _detours(self) -> np.ndarray:

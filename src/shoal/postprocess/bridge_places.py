@@ -13,6 +13,9 @@ from shoal.stages.synthetic import NoisyTable
 
 LEARNT = 12  # numbers in a prediction of places: weights of features and levels of the curve, about
 DISTANCE_CLASSES = 12
+# Of flows around what margins and distance say, relative; a public guess. Wide, since what is off is off for
+# whole quarters of a city: drawn nearer, sums over many flows would stay off.
+FLOW_SCATTER = 2.0
 FEWEST_REGIONS, MOST_REGIONS = 4, 100
 
 
@@ -152,7 +155,8 @@ def flows(
         trust = usual**2 / (usual**2 + noise**2 + 1e-12)
         ratio = 1.0 + trust * (np.maximum(seen, 0.0) / np.maximum(usual, 1e-12) - 1.0)
         expected = to_margins(expected * ratio[away] + 1e-12, begin + 1e-9, end + 1e-9, 5)
-    found = drawn_to(noisy, expected.ravel(), parts).reshape(count, count)
+    found = likely(noisy, expected.ravel(), FLOW_SCATTER) if parts.shrink else noisy.values
+    found = found.reshape(count, count)
     found = onto_own_total(found, total) + 1e-6 * expected
     return to_margins(found, begin + 1e-9, end + 1e-9)
 

@@ -2,7 +2,8 @@
 
 Expected   a value is predicted from others by least squares over all places. Its noise is independent of that
            of the others, so what predicts noisy values best predicts the true ones best as well.
-Scatter    how far true values lie from what is expected: squared residuals less the noise, b p + c p^2.
+Scatter    how far true values lie from what is expected: squared residuals less the noise, as a rising curve
+           along what is expected; where places are few, b p or c p^2.
 Likely     expected + scatter^2 / (scatter^2 + deviation^2) (noisy - expected): linear, so that sums over many
            places stay unbiased; it may be negative, and is projected afterwards.
 """
@@ -21,6 +22,7 @@ SQUARED_NOISE = 5.0  # variance of the square of Laplace noise, in fourth powers
 RIDGE = 1e-6
 TOGETHER = 60  # groups of places whose mean is a point of the curve
 NARROWEST = 1 / 200  # of all places, the group at the upper end
+CURVE_FROM = 400  # places, from which on scatter is a curve
 
 
 def likely(noisy: NoisyTable, expected: np.ndarray, relative: float | None = None) -> np.ndarray:
@@ -67,26 +69,47 @@ def better(noisy: NoisyTable, simple: np.ndarray, rich: np.ndarray, learnt: int)
 
 def rising(told: np.ndarray, values: np.ndarray) -> np.ndarray:
     """At least 0: the mean of values as a rising function of what was told of them."""
-    order = np.argsort(told, kind="stable")
-    groups = max(2, min(TOGETHER, told.size // 20))
-    left = np.geomspace(1.0, NARROWEST, groups)  # narrow groups at the upper end, where values differ most
-    cuts = (told.size * (1 - left)).astype(np.int64)
-    cuts = np.unique(np.concatenate([[0], cuts[(cuts > 0) & (cuts < told.size)], [told.size]]))
-    size = np.diff(cuts)
-    means = np.add.reduceat(values[order], cuts[:-1]) / size
-    at = np.add.reduceat(told[order], cuts[:-1]) / size
+    at, means, size = _along(told, values)
     curve = np.maximum(isotonic_regression(means, weights=size).x, 0.0)
     found = np.interp(told, at, curve)
     # Beyond the last mean the curve goes on as a line through 0 and it.
     return np.where(told > at[-1], curve[-1] * told / max(at[-1], 1e-12), found)
 
 
+def _along(told: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means of both over groups of places in the order of `told`, and how many places each has."""
+    order = np.argsort(told, kind="stable")
+    groups = max(2, min(TOGETHER, told.size // 20))
+    left = np.geomspace(1.0, NARROWEST, groups)  # narrow groups at the upper end, where values differ most
+    cuts = (told.size * (1 - left)).astype(np.int64)
+    cuts = np.unique(np.concatenate([[0], cuts[(cuts > 0) & (cuts < told.size)], [told.size]]))
+    size = np.diff(cuts)
+    at, means = (np.add.reduceat(each[order], cuts[:-1]) / size for each in (told, values))
+    return at, means, size
+
+
 def scatter(noisy: NoisyTable, predicted: np.ndarray) -> np.ndarray:
-    """float64 [places]: variance of true values around their prediction, b p or c p^2, whichever says more.
+    """float64 [places]: variance of true values around their prediction; at least a little.
 
     Half a standard error below the fit: where squared noise would explain it, nothing scatters.
     """
     rest = (noisy.values - predicted) ** 2 - noisy.deviation**2
+    few = predicted.size < CURVE_FROM
+    return (_scatter_law(noisy, predicted, rest) if few else _scatter_curve(noisy, predicted, rest)) + 1e-9
+
+
+def _scatter_curve(noisy: NoisyTable, predicted: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """A rising curve through the means of `rest` along the prediction; beyond its end in proportion to p^2."""
+    at, means, size = _along(predicted, rest)
+    means = means - ERRORS * np.sqrt(SQUARED_NOISE / size) * noisy.deviation**2
+    weight = size / (noisy.deviation**2 + at**2) ** 2  # so that a few large values do not decide
+    curve = np.maximum(isotonic_regression(means, weights=weight).x, 0.0)
+    found = np.interp(predicted, at, curve)
+    return np.where(predicted > at[-1], curve[-1] * (predicted / max(at[-1], 1e-12)) ** 2, found)
+
+
+def _scatter_law(noisy: NoisyTable, predicted: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """b p or c p^2, whichever says more."""
     weight = (
         1.0 / (noisy.deviation**2 + predicted**2 + 1e-12) ** 2
     )  # so that a few large values do not decide
@@ -98,4 +121,4 @@ def scatter(noisy: NoisyTable, predicted: np.ndarray) -> np.ndarray:
         error = ERRORS * np.sqrt(noise) * noisy.deviation**2 / square
         if fitted > error and (fitted - error) ** 2 * square > gain:
             best, gain = (fitted - error) * shape, (fitted - error) ** 2 * square
-    return best + 1e-9
+    return best

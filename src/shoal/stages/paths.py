@@ -22,6 +22,7 @@ class ExactPaths(CellPaths):
     units: int  # how many there are; those without a trip in the box have none here
     all_trips: int  # trips, at most `cap` of one unit
     cap: int
+    each_trip: bool  # every trip is a unit; else a unit is a user, with all its trips
 
 
 class UserPaths(Protocol):

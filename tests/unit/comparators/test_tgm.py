@@ -36,9 +36,8 @@ def exact_of(trips, grid=GRID):
     paths = CellPaths.of(grid, 60, lists)
     kept = {name: getattr(paths, name) for name in ("first", "cells", "tick", "stay", "start_us")}
     count = paths.count
-    return ExactPaths(
-        grid=grid, step_s=60, **kept, unit=np.arange(count), units=count, all_trips=count, cap=1
-    )
+    own = {"unit": np.arange(count), "units": count, "all_trips": count, "cap": 1, "each_trip": True}
+    return ExactPaths(grid=grid, step_s=60, **kept, **own)
 
 
 def walks(seed, count=60, grid=GRID, moves=12, stays=3):

@@ -254,6 +254,8 @@ def test_a_user_who_comes_twice_is_refused():
         with pytest.raises(GuaranteeError, match="bound-not-held"):
             bound_trips(batches, bound(per_unit=2))
         assert bound_trips(batches, bound(each_trip=True)).count == 3  # a trip is a unit wherever it comes
+        with pytest.raises(GuaranteeError, match="bound-not-held"):  # but only once
+            bound_trips([batch(rows), batch(rows[:1])], bound(each_trip=True))
 
 
 def test_the_key_is_not_shown():

@@ -20,7 +20,7 @@ from shoal.stages.paths import LATTICE, ExactPaths
 GRID = CellGrid(box=(0.0, 0.0, 4.0, 3.0), columns=4, rows=3, planar=True)
 
 
-def exact_paths(trips, unit):
+def exact_paths(trips, unit, each_trip=False):
     """Trips of (cell, tick, stay), each of its unit."""
     rows = np.array([visit for trip in trips for visit in trip], np.int32).reshape(-1, 3)
     return ExactPaths(
@@ -35,6 +35,7 @@ def exact_paths(trips, unit):
         units=len(set(unit)),
         all_trips=len(trips),
         cap=1,
+        each_trip=each_trip,
     )
 
 
@@ -178,9 +179,9 @@ def test_units_that_do_not_come_together_are_refused():
     with pytest.raises(GuaranteeError, match="do not come together"):
         PathDoor(exact_paths(trips, [0, 1, 0]))
     with pytest.raises(GuaranteeError, match="more than one trip"):
-        PathDoor(exact_paths(trips, [0, 1, 1]), each_trip=True)
+        PathDoor(exact_paths(trips, [0, 1, 1], each_trip=True))
     PathDoor(exact_paths(trips, [0, 1, 1]))
-    PathDoor(exact_paths(trips, [0, 1, 4]), each_trip=True)
+    PathDoor(exact_paths(trips, [0, 1, 4], each_trip=True))
 
 
 @pytest.mark.parametrize(

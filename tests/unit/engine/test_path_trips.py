@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from shoal.engine import path_trips, trip_pieces
 from shoal.engine.path_trips import MOST_TICKS, PathBound, encode_paths
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import CellGrid
@@ -179,3 +180,52 @@ def test_gaps_beyond_all_ticks_are_cut_to_the_last_tick():
 def test_the_step_is_at_least_a_second():
     with pytest.raises(PlanError, match="at least a second"):
         bound(step_s=0.5)
+
+
+def test_a_trip_that_comes_twice_is_refused_where_it_is_the_unit():
+    """In two batches, or with another trip in between: each stretch would be a unit of its own."""
+    rows = [("a", 0, 0, 0.5, 0.5), ("a", 1, 9 * STEP_US, 1.5, 0.5), ("a", 0, 20 * STEP_US, 2.5, 0.5)]
+    each = bound(each_trip=True, per_unit=1)
+    for batches in ([batch(rows)], [batch(rows[:1]), batch(rows[2:])]):
+        with pytest.raises(GuaranteeError, match="of a trip, do not come together"):
+            encode_paths(batches, each)
+    named_alike = [("a", 0, 0, 0.5, 0.5), ("b", 0, 0, 2.5, 0.5)]
+    assert encode_paths([batch(named_alike)], each).count == 2
+
+
+def test_paths_know_what_their_units_are():
+    rows = [("a", 0, 0, 0.5, 0.5), ("a", 1, 9 * STEP_US, 1.5, 0.5)]
+    assert encode_paths([batch(rows)], bound(each_trip=True, per_unit=1)).each_trip
+    assert not encode_paths([batch(rows)], bound()).each_trip
+
+
+def test_users_whose_digests_are_alike_are_not_taken_for_one(monkeypatch):
+    """They are refused, which no key makes likely, instead of sharing a bound."""
+    monkeypatch.setattr(trip_pieces, "digest_users", lambda users, key: np.zeros(len(users), np.uint64))
+    with pytest.raises(GuaranteeError, match="do not come together"):
+        encode_paths([batch([("a", 0, 0, 0.5, 0.5), ("b", 0, 0, 0.5, 0.5)])], bound())
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 9, 12, 17, 18, 99])
+def test_visits_of_a_unit_beyond_the_most_are_cut_off(most, monkeypatch):
+    """Nine cells from side to side and back, twice, by two users: as without the cut, but shorter."""
+    rows = [
+        (user, trip, tick * STEP_US, 0.5 + 8 * (tick % 2), 0.5)
+        for user in "ab"
+        for trip in (0, 1)
+        for tick in (0, 1)
+    ]
+    whole = visits(encode_paths([batch(rows)], bound()))
+    monkeypatch.setattr(path_trips, "MOST_VISITS", most)
+    found = visits(encode_paths([batch(rows)], bound()))
+    first = min(most, 9)
+    kept = [first, max(min(most - first, 9), 1)] * 2
+    assert [len(path) for _, path in found] == kept
+    assert [path for _, path in found] == [path[:n] for (_, path), n in zip(whole, kept, strict=True)]
+
+
+def test_a_cut_keeps_stays_before_it(monkeypatch):
+    rows = [("a", 0, tick * STEP_US, x, 0.5) for tick, x in enumerate((0.5, 0.5, 0.5, 1.5, 1.5, 8.5, 8.5))]
+    monkeypatch.setattr(path_trips, "MOST_VISITS", 3)
+    (_, found), *_ = visits(encode_paths([batch(rows)], bound()))
+    assert found == [(0, 0, 2), (1, 3, 1), (2, 4, 0)]

@@ -4,10 +4,12 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from shoal.audit.replay import CallsDiffer, RecordingNoise, ReplayNoise
 from shoal.engine.path_door import PathDoor
+from shoal.engine.path_trips import PathBound, encode_paths
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.synthetic_bridges import SyntheticBridges
 from shoal.metrics.synthetic import synthetic_utility
@@ -66,8 +68,9 @@ def door(trips, setting, unit=None, each_trip=None, cap=None):
         units=np.unique(unit).size,
         all_trips=len(trips),
         cap=setting.cap if cap is None else cap,
+        each_trip=setting.each_trip if each_trip is None else each_trip,
     )
-    return PathDoor(exact, setting.each_trip if each_trip is None else each_trip)
+    return PathDoor(exact)
 
 
 def recorded(mechanism, trips, seed=1, **more):
@@ -227,3 +230,17 @@ def test_without_noise_synthetic_trips_are_like_real_ones(delta):
     assert found.range_error < 0.08
     assert min(found.pattern_f1, found.pattern_f1_35, found.pattern_f1_dtw, found.hotspot_ndcg) > 0.9
     assert model.trips == pytest.approx(4000, abs=1)
+
+
+def test_trips_encoded_as_units_are_refused_where_the_noise_is_for_users():
+    """A user with 50 trips would else cost 50 times what is said; nobody has to say again what a unit is."""
+    rows = {"user": np.zeros(50, np.int64), "trip": np.arange(50), "time_us": np.arange(50)}
+    batch = pa.record_batch({**rows, "x": np.full(50, 1.0), "y": np.full(50, 1.0)})
+    public = setting(each_trip=False, cap=5)
+    mechanism = SyntheticBridges.within(Budget.of(1.0, None), public)
+    own = {"grid": public.grid, "step_s": 60, "run_key": bytes(16)}
+    users = encode_paths([batch], PathBound(**own, per_unit=99, cap=5))
+    mechanism.measure(PathDoor(users), SeededNoise(1))
+    trips = encode_paths([batch], PathBound(**own, each_trip=True))
+    with pytest.raises(GuaranteeError, match="the noise is for users"):
+        mechanism.measure(PathDoor(trips), SeededNoise(1))

@@ -56,8 +56,9 @@ def door(trips, setting, unit=None):
         units=np.unique(unit).size,
         all_trips=len(trips),
         cap=setting.cap,
+        each_trip=setting.each_trip,
     )
-    return PathDoor(exact, setting.each_trip)
+    return PathDoor(exact)
 
 
 def told(trip, stays=True):

@@ -72,9 +72,9 @@ def walked(grid, step_s, trips, seed):
 )
 def test_points_of_drawn_trips_encode_to_the_trips(seed, step_s, each_trip, epsilon, kind):
     setting = replace(path_setting(each_trip=each_trip, cells=9), step_s=step_s)
-    exact = walked(setting.grid, step_s, 40, seed)
+    exact = replace(walked(setting.grid, step_s, 40, seed), each_trip=each_trip)
     mechanism = kind.within(Budget.of(epsilon, None), setting)
-    model = mechanism(PathDoor(exact, each_trip=each_trip), SeededNoise(seed))
+    model = mechanism(PathDoor(exact), SeededNoise(seed))
     paths = model.generate(200, seed)
     same(encoded(path_points(paths, seed), setting.grid, step_s), paths)
 
