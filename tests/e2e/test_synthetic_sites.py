@@ -78,7 +78,7 @@ def test_the_dry_run_and_the_list_of_sites(arguments, command, tmp_path):
 
 def test_nobody_in_the_window_is_a_valid_release_with_a_report(arguments, command, tmp_path):
     moved = [str(word).replace("2026-03-0", "2026-05-0") for word in arguments]
-    code, out, err = command(*moved)
+    code, _, err = command(*moved)
     assert code == 0, err
     assert not check_release(tmp_path / "release").problems
     assert "eyes only" in (tmp_path / "owner" / "report.html").read_text()

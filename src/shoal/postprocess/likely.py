@@ -99,7 +99,7 @@ def scatter(noisy: NoisyTable, predicted: np.ndarray) -> np.ndarray:
 
 
 def _scatter_curve(noisy: NoisyTable, predicted: np.ndarray, rest: np.ndarray) -> np.ndarray:
-    """A rising curve through the means of `rest` along the prediction; beyond its end in proportion to p^2."""
+    """A rising curve through means of `rest` along the prediction; beyond its end it grows as p^2."""
     at, means, size = _along(predicted, rest)
     means = means - ERRORS * np.sqrt(SQUARED_NOISE / size) * noisy.deviation**2
     weight = size / (noisy.deviation**2 + at**2) ** 2  # so that a few large values do not decide
