@@ -9,6 +9,7 @@ Blocks of other kinds are pictures, not examples.
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+SHELL = re.compile(r"[|&;<>$`]")  # what only a shell understands
 BLOCK = re.compile(r"^```(\w+)(?: +([^\n]*))?\n(.*?)^```$", re.M | re.S)
 
 
@@ -26,41 +28,44 @@ def blocks(page):
 
 def environment(folder):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "SHOAL_LEDGER": str(folder / "ledger.sqlite"), "COLUMNS": "100"}
+    return {"PATH": path, "SHOAL_LEDGER": str(folder / "ledger.sqlite"), "COLUMNS": "100"}
 
 
-def run_lines(body, folder, fails):
-    script = body.replace("\\\n", " ")
-    for line in (each.strip() for each in script.splitlines()):
-        if not line or line.startswith(("#", "make ", "git ", "cd ")):
-            continue
-        done = subprocess.run(
-            ["bash", "-c", line],
-            cwd=folder,
-            env=environment(folder),
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert (done.returncode != 0) == fails, f"{line}\n{done.stdout}\n{done.stderr}"
-        assert "Traceback" not in done.stderr
+@pytest.fixture
+def page_folder(tmp_path, monkeypatch):
+    """An empty folder with a ledger of its own."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+def lines_of(body):
+    for line in (each.strip() for each in body.replace("\\\n", " ").splitlines()):
+        if line and not line.startswith(("#", "make ", "git ", "cd ")):
+            yield line
+
+
+def run_line(line, command):
+    """Code, output and errors; our own command runs in this process, which saves the imports each time."""
+    if line.startswith("shoal ") and not SHELL.search(line):
+        return command(*shlex.split(line, comments=True)[1:])
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_examples_run(page, tmp_path):
+def test_examples_run(page, page_folder, command):
     for kind, name, body in blocks(page):
         if kind == "sh":
-            run_lines(body, tmp_path, fails=name == "fails")
+            for line in lines_of(body):
+                code, out, err = run_line(line, command)
+                assert (code != 0) == (name == "fails"), f"{line}\n{out}\n{err}"
+                assert "Traceback" not in err
         elif kind in ("csv", "toml", "json") and name:
-            (tmp_path / name).write_text(body, "utf-8")
+            (page_folder / name).write_text(body, "utf-8")
         elif kind == "python":
-            done = subprocess.run(
-                [sys.executable, "-c", body],
-                cwd=tmp_path,
-                env=environment(tmp_path),
-                capture_output=True,
-                text=True,
-            )
+            done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True)
             assert done.returncode == 0, f"{body}\n{done.stderr}"
 
 
