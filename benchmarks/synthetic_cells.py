@@ -18,7 +18,7 @@ BRIDGES = "bridges"
 SOUND = (BRIDGES, "markov", "ngram", "prefix", "dpt")
 TGM = "tgm"
 # Ablations of ours (a switch of Parts that is off) and of TGM (its own switches), at epsilon 0.5.
-WITHOUT = ("flows", "levels", "by_distance", "turns", "corners", "shrink", "calibrate", "times")
+WITHOUT = ("flows", "levels", "by_distance", "turns", "corners", "shrink", "calibrate", "tides", "times")
 TGM_VARIANTS = {
     "tgm, text": {"line_13": "text"},
     "tgm, fixed budget": {"adaptive": False},

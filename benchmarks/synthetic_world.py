@@ -47,7 +47,7 @@ WINDOWS = {
 }
 MEASURES = (
     *("distance_jsd", "pattern_f1", "pattern_f1_35", "stay_jsd", "length_jsd", "visit_error", "od_jsd"),
-    *("range_error", "transition_jsd", "duration_jsd", "hour_jsd"),
+    *("range_error", "transition_jsd", "duration_jsd", "hour_jsd", "tide_jsd"),
 )
 ALWAYS_READ = ("shoal.engine.path_trips", "shoal.engine.path_door", "shoal.metrics.synthetic")
 

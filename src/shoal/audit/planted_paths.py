@@ -320,12 +320,13 @@ def _more_than_its_share(self: Any, part: Any) -> Any:
     return SyntheticBridges._noise(self, part * 6 / 5)
 
 
-def _exact_regions(self: Any, ask: Any, bought: Any) -> np.ndarray:
+def _exact_regions(self: Any, ask: Any, bought: Any) -> tuple[np.ndarray, np.ndarray]:
     """Of like weight in the trips themselves."""
     grid = self.setting.grid
     block, count = blocks_of(grid, 1)
     begin, end = (ask.paths.table(Places(block, count, last=last), 1) for last in (False, True))
-    return regions(grid, (begin + end) / LATTICE, min(MOST_REGIONS, grid.count // 2))
+    exact = regions(grid, (begin + end) / LATTICE, min(MOST_REGIONS, grid.count // 2))
+    return exact, SyntheticBridges._regions(self, ask, bought)[1]
 
 
 def _exact_rule(true: Pipeline) -> Pipeline:

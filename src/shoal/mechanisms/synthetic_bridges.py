@@ -17,7 +17,7 @@ Deviations   none.
 3. flows              between regions of like weight, as many as the noise allows
 4. lengths, stays     moves beyond the distance of the ends; steps stayed, and where
 5. turns, corners     direction in and out, anywhere; and by cell, where the noisy mass of moves allows
-6. times              days and hours of starts, ticks per move, pace by block
+6. times              days and hours of starts; parts of the week by region of either end; ticks per move, pace
 
 >>> from shoal.mechanisms.audit_size import path_setting
 >>> mechanism = SyntheticBridges.within(Budget.of(1.0, None), path_setting(each_trip=True))
@@ -41,7 +41,7 @@ from shoal.postprocess.bridge_places import FEWEST_REGIONS, MOST_REGIONS, block_
 from shoal.privacy.accounting import Loss, compose
 from shoal.privacy.budget import Allowance, Budget
 from shoal.privacy.noise import Noise
-from shoal.space.path_setting import PathSetting
+from shoal.space.path_setting import WEEK_PARTS, PathSetting
 from shoal.space.path_tables import (
     Corners,
     Days,
@@ -55,6 +55,7 @@ from shoal.space.path_tables import (
     Places,
     StayPlaces,
     Stays,
+    Tides,
     Turns,
 )
 from shoal.stages.paths import UserPaths
@@ -62,7 +63,7 @@ from shoal.stages.synthetic import NoisyEnds, NoisyMovement, NoisyTable
 
 # Relative shares; what a part that is not asked for would have had goes to the others.
 SHARES = {
-    "moves": 0.375,
+    "moves": 0.365,
     "starts": 0.12,
     "ends": 0.12,
     "flows": 0.155,
@@ -72,7 +73,9 @@ SHARES = {
     "turns": 0.04,
     "corners": 0.06,
     "days": 0.01,
-    "hours": 0.03,
+    "hours": 0.02,
+    "start_tides": 0.0125,
+    "end_tides": 0.0125,
     "durations": 0.01,
     "paces": 0.01,
 }
@@ -117,7 +120,7 @@ class SyntheticBridges:
             ends=ends,
             norm=1 if self.tables.pure else 2,
         )
-        region = self._regions(ask, bought)
+        region, wide = self._regions(ask, bought)
         block, count = blocks_of(grid, block_sides(grid)[-1])
         return NoisyMovement(
             **vars(bought),
@@ -130,6 +133,9 @@ class SyntheticBridges:
             corners=ask("corners", Corners(grid)),
             days=ask("days", Days(setting)),
             hours=ask("hours", Hours(setting)),
+            tide_region_of_cell=wide,
+            start_tides=ask("start_tides", Tides(setting, wide, int(wide.max()) + 1)),
+            end_tides=ask("end_tides", Tides(setting, wide, int(wide.max()) + 1, last=True)),
             durations=ask("durations", Durations()),
             paces=ask("paces", Paces(block, count)),
         )
@@ -140,22 +146,27 @@ class SyntheticBridges:
             for level, side in enumerate(sides)
         )
 
-    def _regions(self, ask: _Asking, bought: NoisyEnds) -> np.ndarray:
-        """As many regions as flows between them stand out of the noise; one where flows are not asked for."""
-        grid = self.setting.grid
-        if "flows" not in ask.noises:
-            return np.zeros(grid.count, np.int64)
+    def _regions(self, ask: _Asking, bought: NoisyEnds) -> tuple[np.ndarray, np.ndarray]:
+        """Regions of flows and of tides, as many as stand out of the noise; one where not asked for."""
         _, begin, end = likely_tables(bought, self.parts)
-        wanted = np.arange(FEWEST_REGIONS, MOST_REGIONS + 1)
-        clear = flow_mass(bought, wanted) / wanted**2 >= REGION_NOISE * ask.noises["flows"].deviation
-        return regions(grid, begin + end, int(wanted[clear].max(initial=FEWEST_REGIONS)))
+        found, wanted = [], np.arange(FEWEST_REGIONS, MOST_REGIONS + 1)
+        for name, places in (("flows", wanted**2), ("start_tides", WEEK_PARTS * wanted)):
+            many = 1
+            if name in ask.noises:
+                mean = flow_mass(bought, np.sqrt(places)) / places
+                clear = mean >= REGION_NOISE * ask.noises[name].deviation
+                many = int(wanted[clear].max(initial=FEWEST_REGIONS))
+            found.append(regions(self.setting.grid, begin + end, many))
+        return found[0], found[1]
 
     def noises(self, trips: float) -> dict[str, TableNoise]:
         """Noise of every table that is asked for, given the noisy number of trips."""
         wanted = self.parts
         off = set() if wanted.flows else {"flows"}
         off |= set() if wanted.turns else {"turns", "corners"}
-        off |= set() if wanted.times else {"days", "hours", "durations", "paces"}
+        tides = {"start_tides", "end_tides"}
+        off |= set() if wanted.times else {"days", "hours", "durations", "paces"} | tides
+        off |= set() if wanted.tides else tides
         with_corners = self._shared({name: share for name, share in SHARES.items() if name not in off})
         corners = with_corners.get("corners")
         mass = trips if self.tables.pure else SQUARES_MASS * trips

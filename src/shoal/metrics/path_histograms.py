@@ -53,12 +53,17 @@ def visits_per_cell(paths: CellPaths) -> np.ndarray:
 def od_matrix(paths: CellPaths) -> np.ndarray:
     """int64 [36, 36]: trips by the zones of their start and end; zones are numbered as cells are."""
     zones = ZONE_SIDE * ZONE_SIDE
+    return np.bincount(zone_pairs(paths, ZONE_SIDE), minlength=zones * zones).reshape(zones, zones)
+
+
+def zone_pairs(paths: CellPaths, side: int) -> np.ndarray:
+    """int64 [trips]: zone of the start * side^2 + zone of the end, among side x side zones."""
     start, end = (
-        (cells // paths.grid.columns * ZONE_SIDE // paths.grid.rows) * ZONE_SIDE
-        + cells % paths.grid.columns * ZONE_SIDE // paths.grid.columns
+        (cells // paths.grid.columns * side // paths.grid.rows) * side
+        + cells % paths.grid.columns * side // paths.grid.columns
         for cells in (paths.starts.astype(np.int64), paths.ends.astype(np.int64))
     )
-    return np.bincount(start * zones + end, minlength=zones * zones).reshape(zones, zones)
+    return start * side * side + end
 
 
 def crossing_trips(paths: CellPaths, rectangles: Rectangles) -> np.ndarray:

@@ -8,6 +8,7 @@
                     beyond counted in the end bins (a few long stays make such bins too wide to see much)
     duration_jsd    of the steps from start to end: 0 to 59, then 60 and more
     hour_jsd        of the hours at which trips start; NaN if trips of one side have no times (all at 0)
+    tide_jsd        of start and end among 3 x 3 zones and the hour of start together; NaN as above
     visit_error     of visits per cell
     od_jsd          of pairs of start and end among 6 x 6 zones
     transition_jsd  of moves per cell and direction
@@ -40,6 +41,7 @@ from shoal.metrics.path_histograms import (
     od_matrix,
     stay_histogram,
     visits_per_cell,
+    zone_pairs,
 )
 from shoal.metrics.patterns import TOP, dtw_f1, exact_f1, frechet_f1, top_patterns
 from shoal.space.cell_paths import CellPaths
@@ -47,6 +49,7 @@ from shoal.space.rectangles import Rectangles, random_rectangles
 
 RECTANGLES, RANGE_FLOOR = 500, 0.01
 HOTSPOTS = 50
+TIDE_ZONES = 3  # to a side
 HOUR_US = 3_600_000_000
 
 
@@ -60,6 +63,7 @@ class SyntheticUtility:
     stay_jsd_thesis: float
     duration_jsd: float
     hour_jsd: float
+    tide_jsd: float
     visit_error: float
     od_jsd: float
     transition_jsd: float
@@ -96,6 +100,7 @@ def synthetic_utility(
         stay_jsd_thesis=stay_jsd_thesis(real, synthetic),
         duration_jsd=jsd(duration_histogram(real), duration_histogram(synthetic)),
         hour_jsd=_hour_jsd(real, synthetic, start_slots),
+        tide_jsd=_hour_jsd(real, synthetic, start_slots, TIDE_ZONES),
         visit_error=jsd(exact_visits, visits),
         od_jsd=jsd(od_matrix(real), od_matrix(synthetic)),
         transition_jsd=_transition_jsd(real, synthetic),
@@ -120,10 +125,13 @@ def jsd(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def range_error(real: CellPaths, synthetic: CellPaths, rectangles: Rectangles) -> float:
-    """Mean relative error of trips crossing rectangles, above a floor of 1 % of the real trips; 0 without."""
+    """Mean relative error of trips crossing rectangles, above a floor of 1 % of the real trips.
+
+    Where there are no real trips, 1 if there are synthetic ones.
+    """
     exact, counted = crossing_trips(real, rectangles), crossing_trips(synthetic, rectangles)
     if not real.count:
-        return 0.0
+        return float(synthetic.count > 0)
     scale = real.count / synthetic.count if synthetic.count else 0.0
     return float((np.abs(exact - scale * counted) / np.maximum(exact, RANGE_FLOOR * real.count)).mean())
 
@@ -182,10 +190,17 @@ def _transition_jsd(real: CellPaths, synthetic: CellPaths) -> float:
     return jsd(table, other_table)
 
 
-def _hour_jsd(real: CellPaths, synthetic: CellPaths, slots: tuple[np.ndarray, np.ndarray] | None) -> float:
+def _hour_jsd(
+    real: CellPaths, synthetic: CellPaths, slots: tuple[np.ndarray, np.ndarray] | None, zones: int = 1
+) -> float:
+    """Of the hours of starts, apart for every pair of `zones` x `zones` zones of the ends."""
     if slots is None:
         if any(paths.count and not paths.start_us.any() for paths in (real, synthetic)):
             return float("nan")
         slots = real.start_us // HOUR_US % 24, synthetic.start_us // HOUR_US % 24
     most = 1 + max((int(part.max()) for part in slots if part.size), default=0)
-    return jsd(*(np.bincount(part, minlength=most) for part in slots))
+    pairs = (zone_pairs(paths, zones) for paths in (real, synthetic))
+    size = most * zones**4
+    return jsd(
+        *(np.bincount(pair * most + slot, minlength=size) for pair, slot in zip(pairs, slots, strict=True))
+    )

@@ -145,6 +145,7 @@ class BridgeModel:
 
     def numbers(self) -> dict[str, np.ndarray]:
         found = {"trips": np.array([self.noisy.trips]), "region_of_cell": self.noisy.region_of_cell}
+        found["tide_region_of_cell"] = self.noisy.tide_region_of_cell
         for name, value in vars(self.noisy).items():
             for part, table in enumerate(value if isinstance(value, tuple) else (value,)):
                 if isinstance(table, NoisyTable):
@@ -182,7 +183,7 @@ class BridgeModel:
             cells=cells,
             tick=tick,
             stay=stay,
-            start_us=start_times(noisy, count, seed),
+            start_us=start_times(noisy, cells[first[:-1]], cells[first[1:] - 1], seed),
         )
 
     def _paths(self, count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

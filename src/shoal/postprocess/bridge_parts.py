@@ -16,7 +16,8 @@ class Parts:
     corners: bool = True  # turns by cell, where noise allows
     shrink: bool = True  # noisy moves, places and flows shrunk to what is expected; else cut at 0 alone
     calibrate: bool = True
-    times: bool = True  # days, hours, durations and paces; else evenly spread, a step per move
+    times: bool = True  # days, hours, tides, durations and paces; else evenly spread, a step per move
+    tides: bool = True  # parts of the week by regions of the ends; else hours are independent of places
 
 
 ALL_PARTS = Parts()

@@ -8,10 +8,10 @@ from numba import njit
 from shoal.postprocess.bridge_lengths import by_class
 from shoal.postprocess.bridge_places import block_sides, blocks_of
 from shoal.postprocess.draws import pick, stream, uniform, uniforms
-from shoal.postprocess.fit_tables import onto_total
+from shoal.postprocess.fit_tables import conditional, onto_total, to_margins
 from shoal.postprocess.likely import likely
 from shoal.space.cells import CellGrid
-from shoal.space.path_setting import DAY_KINDS
+from shoal.space.path_setting import DAY_KINDS, PART_OF_KIND, WEEK_PARTS
 from shoal.space.path_tables import DURATION_BINS, PACES, class_of_moves
 from shoal.stages.synthetic import NoisyMovement, NoisyTable
 
@@ -21,6 +21,9 @@ MOST_AT_ONCE = 6  # cells passed within one step
 # Public: of the ticks per move where noise hides everything else; most moves take one.
 DURATION_GUESS = np.array([0.02, 0.05, 0.08, 0.1, 0.35, 0.15, 0.1, 0.07, 0.05, 0.03])
 LONGEST_PACE = 8.0  # ticks per move in the open class
+TIDE_SCATTER = 1.0  # of a region's share of a part of the week around that of all, relative; a public guess
+LEAST_TIDE = 0.02  # of what is expected
+FITTING_ROUNDS = 10
 
 
 def place_stays(
@@ -165,8 +168,68 @@ def _merges(cells, cost, begin, moves, i, columns):
     return True
 
 
-def start_times(noisy: NoisyMovement, count: int, seed: int) -> np.ndarray:
-    """int64 [count]: a day, an hour of a day of its kind, any moment of that hour."""
+def start_times(noisy: NoisyMovement, begin: np.ndarray, end: np.ndarray, seed: int) -> np.ndarray:
+    """int64 per trip, from cell `begin` to cell `end`, in microseconds.
+
+    A part of the week as is usual between them, a day and an hour of that part, any moment of that hour.
+    """
+    clock, count = noisy.setting.clock, begin.size
+    weight = _slot_weights(noisy)
+    edges, chance = clock.edges_us, uniforms(seed, 61, count)
+    if noisy.start_tides is None or noisy.end_tides is None or not count:
+        slot = pick(weight, chance)
+    else:
+        part_of_slot = PART_OF_KIND[noisy.setting.kind_of_slot]
+        share = np.bincount(part_of_slot, weight, WEEK_PARTS)
+        region = noisy.tide_region_of_cell
+        chances = tide_chances((noisy.start_tides, noisy.end_tides), region[begin], region[end], share)
+        ends = np.cumsum(chances, axis=2)[region[begin], region[end]]
+        part = (ends <= uniforms(seed, 63, count)[:, None] * ends[:, -1:]).sum(axis=1)
+        part = np.minimum(part, int(np.flatnonzero(share)[-1]))
+        slot = np.zeros(count, np.int64)
+        for each in np.unique(part):
+            own = part == each
+            slot[own] = pick(np.where(part_of_slot == each, weight, 0.0), chance[own])
+    within = uniforms(seed, 62, count)
+    return edges[slot] + (within * (edges[slot + 1] - edges[slot])).astype(np.int64)
+
+
+def tide_chances(
+    tides: tuple[NoisyTable, NoisyTable], begin: np.ndarray, end: np.ndarray, share: np.ndarray
+) -> np.ndarray:
+    """float64 [regions, regions, parts]: the part of the week of trips from region `begin` to region `end`.
+
+    Proportional fitting to three tables: trips that were drawn between regions; parts by the region of the
+    start; parts by that of the end. The last two are noisy tides, drawn to the same share everywhere.
+    """
+    count = tides[0].values.size // WEEK_PARTS
+    held = np.bincount(begin * count + end, minlength=count * count).reshape(count, count).astype(np.float64)
+    by_start, by_end = (
+        _likely_tides(table, held.sum(axis=axis), share) for table, axis in zip(tides, (1, 0), strict=True)
+    )
+    usual = share / share.sum()
+    fitted = held[:, :, None] * usual
+    for _ in range(FITTING_ROUNDS):
+        fitted *= (by_start / np.maximum(fitted.sum(axis=1), 1e-300))[:, None, :]
+        fitted *= (by_end / np.maximum(fitted.sum(axis=0), 1e-300))[None, :, :]
+        fitted = conditional(fitted, usual) * held[:, :, None]
+    return conditional(fitted, usual)
+
+
+def _likely_tides(table: NoisyTable, held: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """float64 [regions, parts]: noisy tides of the sums `held` by region and of `share` by part.
+
+    Their total is taken as one deviation less than it looks: where it is noise, tides are as usual.
+    """
+    usual = np.outer(held, share) / (held.sum() * share.sum())
+    total = float(table.values.sum()) - table.deviation * np.sqrt(table.values.size)
+    expected = usual * max(total, 1.0)
+    found = likely(table, expected.ravel(), TIDE_SCATTER).reshape(expected.shape)
+    return to_margins(np.maximum(found, LEAST_TIDE * expected), held, share * (held.sum() / share.sum()))
+
+
+def _slot_weights(noisy: NoisyMovement) -> np.ndarray:
+    """float64 [slots]: how many trips start in each, by noisy days and hours."""
     setting = noisy.setting
     clock = setting.clock
     day, kinds = (
@@ -177,10 +240,7 @@ def start_times(noisy: NoisyMovement, count: int, seed: int) -> np.ndarray:
     minutes = clock.minutes
     within = (kinds[slot_kind] + 1e-9 * kinds.sum()) * minutes  # a slot's weight within its day
     share = within / np.bincount(slot_day, within)[slot_day]
-    slot = pick(day[slot_day] * share, uniforms(seed, 61, count))
-    edges = clock.edges_us
-    part = uniforms(seed, 62, count)
-    return edges[slot] + (part * (edges[slot + 1] - edges[slot])).astype(np.int64)
+    return day[slot_day] * share
 
 
 def _likely_times(table: NoisyTable) -> np.ndarray:

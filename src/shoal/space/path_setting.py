@@ -12,6 +12,9 @@ from shoal.space.clock import Clock
 
 WEEKEND = (5, 6)
 DAY_KINDS = 48  # hour of day, apart for weekdays and weekends
+# Parts of the week that tides are told apart by: weekdays before 6, 10, 15, 19 and 24 h; the weekend.
+PART_OF_KIND = np.repeat(np.arange(6), [6, 4, 5, 4, 5, 24])
+WEEK_PARTS = 6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

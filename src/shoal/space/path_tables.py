@@ -5,6 +5,7 @@ Places      block of the first or last cell            Flows           regions o
 Lengths     how far apart the ends are, and how many moves more than that
 Stays       moves of the trip, and its steps stayed    StayPlaces      where, by steps
 Days, Hours when it starts                             Durations       moves, and ticks per move
+Tides       region of the first or last cell, and the part of the week it starts in
 Paces       block of a move, and how quick it is
 
 Every entry is a function of one path. A table says its size before any path is seen.
@@ -19,7 +20,7 @@ import numpy as np
 
 from shoal.space.cell_paths import DIRECTIONS, CellPaths, chebyshev
 from shoal.space.cells import CellGrid
-from shoal.space.path_setting import DAY_KINDS, PathSetting
+from shoal.space.path_setting import DAY_KINDS, PART_OF_KIND, WEEK_PARTS, PathSetting
 
 DETOURS = 20  # 0 .. 18 moves more than needed, 19 and more
 STAY_BINS = 20  # 0 .. 18 steps, 19 and more
@@ -230,6 +231,26 @@ class Hours:
     def entries(self, paths: CellPaths) -> Entries:
         slot = self.setting.clock.slot_of(paths.start_us)
         return _some(self.setting.kind_of_slot[slot], slot >= 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Tides:
+    """Region of the first cell, or of the last, * 6 + the part of the week of the start."""
+
+    setting: PathSetting
+    region_of_cell: np.ndarray = field(repr=False)
+    regions: int
+    last: bool = False
+
+    @property
+    def size(self) -> int:
+        return self.regions * WEEK_PARTS
+
+    def entries(self, paths: CellPaths) -> Entries:
+        slot = self.setting.clock.slot_of(paths.start_us)
+        part = PART_OF_KIND[self.setting.kind_of_slot[slot]]
+        region = self.region_of_cell[paths.ends if self.last else paths.starts]
+        return _some(region * WEEK_PARTS + part, slot >= 0)
 
 
 @dataclass(frozen=True)

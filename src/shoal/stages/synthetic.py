@@ -67,5 +67,8 @@ class NoisyMovement(NoisyEnds):
     corners: NoisyTable | None
     days: NoisyTable | None
     hours: NoisyTable | None
+    tide_region_of_cell: np.ndarray = field(repr=False)
+    start_tides: NoisyTable | None  # by region and part of the week
+    end_tides: NoisyTable | None
     durations: NoisyTable | None
     paces: NoisyTable | None

@@ -92,7 +92,8 @@ ABLATED = {
     "flows": {"flows"},
     "turns": {"turns", "corners"},
     "corners": {"corners"},
-    "times": {"days", "hours", "durations", "paces"},
+    "times": {"days", "hours", "start_tides", "end_tides", "durations", "paces"},
+    "tides": {"start_tides", "end_tides"},
 }
 
 

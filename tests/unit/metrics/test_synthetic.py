@@ -230,6 +230,7 @@ def test_trips_against_themselves():
     paths = made(random_trips(13, 80))
     figures = asdict(synthetic_utility(paths, paths))
     assert math.isnan(figures.pop("hour_jsd"))  # no times
+    assert math.isnan(figures.pop("tide_jsd"))
     for name, value in figures.items():
         perfect = float("f1" in name or name in ("hotspot_ndcg", "kendall_tau"))
         assert value == pytest.approx(perfect), name
@@ -238,7 +239,11 @@ def test_trips_against_themselves():
 def test_patterns_may_be_left_out():
     paths = made(random_trips(14, 20))
     figures = asdict(synthetic_utility(paths, paths, patterns=False))
-    assert {name for name, value in figures.items() if math.isnan(value)} == {*PATTERN_FIGURES, "hour_jsd"}
+    assert {name for name, value in figures.items() if math.isnan(value)} == {
+        *PATTERN_FIGURES,
+        "hour_jsd",
+        "tide_jsd",
+    }
 
 
 def test_start_hours():
@@ -252,6 +257,19 @@ def test_start_hours():
     assert synthetic_utility(real, synthetic, start_slots=slots).hour_jsd == pytest.approx(expected)
 
 
+def test_who_goes_where_when():
+    """West at 7 and east at 17, or half of each at both: hours and places alone cannot tell."""
+    west, east = 0, GRID.columns - 1
+    trips = [[(west, 0, 0)], [(east, 0, 0)]] * 2
+    hours = np.array([7, 17, 7, 17]) * HOUR_US
+    real = replace(made(trips), start_us=hours)
+    mixed = replace(made(trips), start_us=hours[[0, 1, 3, 2]])
+    found = synthetic_utility(real, mixed)
+    assert found.hour_jsd == found.od_jsd == 0
+    assert found.tide_jsd == pytest.approx(jensenshannon([2, 2, 0, 0], [1, 1, 1, 1], base=2) ** 2)
+    assert synthetic_utility(real, real).tide_jsd == 0
+
+
 @pytest.mark.parametrize("swap", [False, True])
 def test_one_side_without_trips(swap):
     some = replace(made(random_trips(15, 30)), start_us=np.full(30, 7 * HOUR_US))
@@ -259,7 +277,7 @@ def test_one_side_without_trips(swap):
     pair = (nothing, some) if swap else (some, nothing)
     figures = asdict(synthetic_utility(*pair))
     crossing = crossing_trips(some, random_rectangles(GRID, 500, 1))
-    expected = 0 if swap else np.mean(crossing / np.maximum(crossing, 0.3))
+    expected = 1 if swap else np.mean(crossing / np.maximum(crossing, 0.3))
     assert figures.pop("range_error") == pytest.approx(expected)
     for name, value in figures.items():
         assert value == float("jsd" in name or name == "visit_error"), name

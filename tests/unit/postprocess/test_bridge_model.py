@@ -38,7 +38,9 @@ def movement(each_trip=True, norm=1, **more):
         "lengths": table(Lengths(GRID).size, 4),
         "stays": table(Stays().size, 5),
         "stay_places": table(GRID.count, 6),
+        "tide_region_of_cell": np.zeros(GRID.count, np.int64),
         **dict.fromkeys(("flows", "turns", "corners", "days", "hours", "durations", "paces")),
+        **dict.fromkeys(("start_tides", "end_tides")),
     }
     return NoisyMovement(**{**made, **more})
 
@@ -106,7 +108,16 @@ def test_numbers_are_all_that_was_bought():
     noisy = movement(turns=table(64, 7), sides=(1, 1), starts=(table(36, 1),) * 2, ends=(table(36, 2),) * 2)
     names = set(fitted(noisy).numbers())
     assert names == {
-        *("trips", "region_of_cell", "moves", "starts_0", "starts_1", "ends_0", "ends_1"),
+        *(
+            "trips",
+            "region_of_cell",
+            "tide_region_of_cell",
+            "moves",
+            "starts_0",
+            "starts_1",
+            "ends_0",
+            "ends_1",
+        ),
         *("lengths", "stays", "stay_places", "turns"),
     }
 

@@ -26,14 +26,23 @@ CLASSES, BINS = MOVE_CLASSES.size + 1, DURATION_BINS.size + 1
 BLOCKS = blocks_of(GRID, block_sides(GRID)[-1])[1]
 
 
-def noisy(durations=None, paces=None, days=None, hours=None):
+EAST = (np.arange(GRID.count) % WIDE >= WIDE // 2).astype(np.int64)  # two regions
+
+
+def noisy(durations=None, paces=None, days=None, hours=None, tides=(None, None)):
     """All that times ask for; exact but for a little noise."""
     tables = {"durations": durations, "paces": paces, "days": days, "hours": hours}
+    tables |= {"start_tides": tides[0], "end_tides": tides[1]}
     made = {
         name: None if v is None else NoisyTable(np.asarray(v, float).ravel(), 1e-3)
         for name, v in tables.items()
     }
-    return SimpleNamespace(setting=SETTING, **made)
+    return SimpleNamespace(setting=SETTING, tide_region_of_cell=EAST, **made)
+
+
+def anywhere(count, seed=5):
+    """Cells that trips begin and end at."""
+    return np.random.default_rng(seed).integers(0, GRID.count, (2, count))
 
 
 def walks(count, seed, straight=0.6):
@@ -156,7 +165,7 @@ def test_single_steps_are_stayed_in_proportion_to_the_rate():
 def test_starts_follow_days_and_hours():
     days, hours = np.array([2e6, 1e6, 1e6]), np.zeros(48)
     hours[[8, 17]], hours[[24 + 2, 24 + 12]] = [3e6, 1e6], [1e6, 1e6]
-    start = start_times(noisy(days=days, hours=hours), 40_000, seed=1)
+    start = start_times(noisy(days=days, hours=hours), *anywhere(40_000), seed=1)
     slot = CLOCK.slot_of(start)
     assert (slot >= 0).all()
     seen = np.bincount(slot, minlength=CLOCK.slots)
@@ -168,13 +177,49 @@ def test_starts_follow_days_and_hours():
 
 
 def test_starts_are_even_without_tables_and_in_the_window_whatever_the_noise_is():
-    even = start_times(noisy(), 30_000, seed=1)
+    even = start_times(noisy(), *anywhere(30_000), seed=1)
     seen = np.bincount(CLOCK.slot_of(even), minlength=CLOCK.slots)
     expected = 10_000 * CLOCK.minutes / np.bincount(CLOCK.day_of_slot, CLOCK.minutes)[CLOCK.day_of_slot]
     assert stats.chisquare(seen, expected).pvalue > ALARM
     chance = np.random.default_rng(1)
     for size in (1e-3, 1e9):
-        wild = start_times(
-            noisy(days=-chance.random(3) * size, hours=chance.normal(0, size, 48)), 1000, seed=1
-        )
-        assert CLOCK.edges_us[0] <= wild.min() <= wild.max() < CLOCK.edges_us[-1]
+        days, hours = -chance.random(3) * size, chance.normal(0, size, 48)
+        for tides in ((None, None), chance.normal(0, size, (2, 12)), np.full((2, 12), -size)):
+            wild = start_times(noisy(days=days, hours=hours, tides=tides), *anywhere(1000), seed=1)
+            assert CLOCK.edges_us[0] <= wild.min() <= wild.max() < CLOCK.edges_us[-1]
+    assert start_times(noisy(tides=np.zeros((2, 12))), *anywhere(0), seed=1).size == 0
+
+
+def test_hours_follow_the_tide_of_their_regions():
+    """From the west in the morning, from the east in the evening; the hours of all stay what hours say."""
+    hours = np.zeros(48)
+    hours[[8, 17, 24 + 12]] = 3e6, 3e6, 6e6
+    tides = np.zeros((2, 2, 6))
+    tides[:, :, 5] = 3e6  # half of all on the weekend
+    tides[0, 0, [1, 3]] = 2e6, 1e6  # start in the west
+    tides[0, 1, [1, 3]] = 1e6, 2e6
+    tides[1, 0, [1, 3]] = 1e6, 2e6  # end in the west
+    tides[1, 1, [1, 3]] = 2e6, 1e6
+    begin, end = anywhere(80_000)
+    start = start_times(noisy(days=[2e6, 1e6, 1e6], hours=hours, tides=tides), begin, end, seed=1)
+    slot = CLOCK.slot_of(start)
+    friday = slot < 24
+    assert np.mean(friday) == pytest.approx(0.5, abs=0.01)
+    assert np.mean(slot[friday] == 8) == pytest.approx(0.5, abs=0.01)
+    east = np.stack([EAST[begin], EAST[end]])
+    for side, region, share in ((0, 0, 2 / 3), (0, 1, 1 / 3), (1, 0, 1 / 3), (1, 1, 2 / 3)):
+        assert np.mean(slot[friday & (east[side] == region)] == 8) == pytest.approx(share, abs=0.015)
+    # Both ends say so: more than either alone; within the west they cancel.
+    assert np.mean(slot[friday & (east[0] < east[1])] == 8) > 0.75
+    assert np.mean(slot[friday & (east[0] == east[1])] == 8) == pytest.approx(0.5, abs=0.02)
+
+
+def test_noise_hides_tides_before_it_makes_any():
+    chance, made, apart = np.random.default_rng(3), noisy(hours=np.repeat([4e3, 2e3], 24)), []
+    begin, end = anywhere(20_000)
+    for seed in range(20):
+        made.start_tides, made.end_tides = (NoisyTable(100 + chance.normal(0, 1e4, 12), 1e4) for _ in "ab")
+        friday = CLOCK.slot_of(start_times(made, begin, end, seed)) < 24
+        apart.append(abs(np.mean(friday[EAST[begin] == 0]) - np.mean(friday[EAST[begin] == 1])))
+    assert np.mean(apart) < 0.05
+    assert max(apart) < 0.2

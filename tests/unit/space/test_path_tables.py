@@ -25,6 +25,7 @@ from shoal.space.path_tables import (
     Places,
     StayPlaces,
     Stays,
+    Tides,
     Turns,
     class_of_moves,
     distance_cuts,
@@ -93,6 +94,12 @@ def hour(trip, start):
     return [] if moment is None else [moment.hour + 24 * (moment.weekday() >= 5)]
 
 
+def tide(visit, trip, start):
+    """Weekdays until 6, 10, 15, 19 and 24 o'clock, then the weekend."""
+    part = [5 if kind >= 24 else sum(kind >= edge for edge in (6, 10, 15, 19)) for kind in hour(trip, start)]
+    return [6 * REGION[visit[0]] + each for each in part]
+
+
 def duration(trip, start):
     moves = len(trip) - 1
     if not moves:
@@ -124,6 +131,8 @@ CASES = {
     "stay_places": (StayPlaces(GRID), 20, lambda t, s: [v[0] for v in t for _ in range(v[2])]),
     "days": (Days(SETTING), 4, day),
     "hours": (Hours(SETTING), 48, hour),
+    "start_tides": (Tides(SETTING, REGION, 4), 24, lambda t, s: tide(t[0], t, s)),
+    "end_tides": (Tides(SETTING, REGION, 4, last=True), 24, lambda t, s: tide(t[-1], t, s)),
     "durations": (Durations(), 110, duration),
     "paces": (Paces(BLOCK, 3), 12, paces),
 }

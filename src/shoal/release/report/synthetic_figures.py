@@ -18,7 +18,7 @@ LOWER, HIGHER = "0 is best", "1 is best"
 # figure -> its name, which end is good, what it says
 FIGURES = {
     "distance_jsd": (
-        "Distance travelled",
+        "Span",
         LOWER,
         "How far apart the farthest cells of a trip are, in bins of 1 km: divergence in bits.",
     ),
@@ -35,6 +35,11 @@ FIGURES = {
         "Steps from start to end, one bin each up to 60: divergence in bits.",
     ),
     "hour_jsd": ("Hour of start", LOWER, "Hours of the day at which trips start: divergence in bits."),
+    "tide_jsd": (
+        "Who goes where when",
+        LOWER,
+        "Start and end among 3 x 3 zones together with the hour of start: divergence in bits.",
+    ),
     "visit_error": ("Visits", LOWER, "Visits per cell, what the maps show: divergence in bits."),
     "od_jsd": (
         "Origin and destination",
