@@ -42,7 +42,7 @@ def _rows(prepared: PreparedSynthetic) -> list[tuple[str, str]]:
         ("step", f"{plan.step_s:g} s"),
         ("kept", "one piece of every trip" if prepared.each_trip else kept),
         ("number", number),
-        ("written", "as many" if plan.count is None else f"{plan.count:,} synthetic trips"),
+        ("written", "as many as bought" if plan.count is None else f"{plan.count:,} synthetic trips"),
         ("formats", ", ".join(plan.formats)),
         *trip_words.folder_rows(prepared),
     ]
@@ -61,6 +61,18 @@ def _site_rows(prepared: PreparedCommute) -> list[tuple[str, str]]:
     ]
 
 
+def _say_slow(result: TripResult) -> None:
+    """Whether the step of time is shorter than the source can tell."""
+    figures = result.report.parent / "utility.json"
+    known = json.loads(figures.read_text("utf-8")) if figures.exists() else {}
+    share = known.get("steps_longer_than_step_s_share")
+    if share is not None and share > 0.5:
+        click.echo(
+            f"note     {share:.0%} of the steps between two points are longer than --step-s: short stays "
+            "cannot be seen, and a longer step would fit better   (owner's eyes only)"
+        )
+
+
 def print_result(
     prepared: PreparedSynthetic | PreparedCommute, result: TripResult, ledger: Ledger, as_json: bool
 ) -> None:
@@ -68,7 +80,10 @@ def print_result(
     then = f"Read it:  {near(result.release / 'README.md')} tells how."
     if prepared.method.takes == "paths" and not as_json:
         known = json.loads((result.release / "manifest.json").read_text("utf-8"))["input"]
-        click.echo(f"written  {known['synthetic_trips']:,} synthetic trips")
+        click.echo(
+            f"{'stored' if result.reused else 'written':<9}{known['synthetic_trips']:,} synthetic trips"
+        )
+        _say_slow(result)
     trip_words.print_result(prepared, result, ledger, as_json, then)
     if prepared.method.takes != "paths":
         return

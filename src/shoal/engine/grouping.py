@@ -35,7 +35,7 @@ def same_as_before(users: pa.Array) -> np.ndarray:
     """bool per row: whether it is of the same user as the row before; ids are compared exactly."""
     same = np.zeros(len(users), bool)
     if len(users) > 1:
-        same[1:] = pc.equal(users[1:], users[:-1]).to_numpy(zero_copy_only=False)
+        same[1:] = pc.call_function("equal", [users[1:], users[:-1]]).to_numpy(zero_copy_only=False)
     return same
 
 

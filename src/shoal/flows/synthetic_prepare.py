@@ -125,9 +125,14 @@ class PreparedSynthetic(PreparedTrips):
         less = (
             "" if self.each_trip else f"a {self.plan.unit} enters it with at most {self.plan.cap} trips, and "
         )
+        ways = [
+            *(["--count writes another number"] if self.plan.count is None else []),
+            *([] if self.each_trip else ["a lower --trips-cap has less noise"]),
+            "--trips declares one, where it is public",
+        ]
         return [
             f"the number of trips is bought: {less}its noise is about {bought.deviation:,.0f} trips. "
-            "--count writes another number, a lower --trips-cap has less noise, --trips declares one."
+            f"{', '.join(ways)}."
         ]
 
     @property

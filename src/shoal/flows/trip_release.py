@@ -20,7 +20,10 @@ from shoal.release.folder import Committed, ReleaseRequest, preflight, release, 
 from shoal.release.manifest import Manifest
 from shoal.release.verify import sha256_file
 
-NOBODY = "No point lies in the window and the box, so the release would be noise alone."
+NOBODY = (
+    "No point lies in the window and the box, so the release would be noise alone. Are --box "
+    "(west,south,east,north), the order of the coordinates, --start, --end and --time-zone right?"
+)
 ALL_TRIPS = 2**40  # no bound: for the owner's figures
 
 

@@ -17,7 +17,7 @@ Deviations   none.
 3. flows              between regions of like weight, as many as the noise allows
 4. lengths, stays     moves beyond the distance of the ends; steps stayed, and where
 5. turns, corners     direction in and out, anywhere; and by cell, where the noisy mass of moves allows
-6. times              days and hours of starts; parts of the week by region of either end; ticks per move, pace
+6. times              days and hours of starts; parts of the week by region of the ends; ticks per move, pace
 
 >>> from shoal.mechanisms.audit_size import path_setting
 >>> mechanism = SyntheticBridges.within(Budget.of(1.0, None), path_setting(each_trip=True))

@@ -148,6 +148,12 @@ def read_synthetic(path: str | Path) -> PublishedTrips:
         if path.is_dir():
             manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
+        if (path / "events.parquet").exists():
+            raise SourceError(
+                "not-synthetic",
+                f"{path} holds records of sites, not trips; pages are drawn of trips alone.",
+                "`shoal inspect` looks into events.parquet; the owner's report has the figures.",
+            ) from None
         raise SourceError(
             "not-synthetic",
             f"{path} is not a release of synthetic trips.",

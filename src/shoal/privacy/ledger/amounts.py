@@ -15,6 +15,7 @@ from shoal.privacy.accounting import NANO, Loss
 
 LARGEST_NANO = 10**18
 CURRENCIES = ("rho", "epsilon")
+LIMIT_FLAG = {"rho": "--rho", "epsilon": "--pure-epsilon"}  # that sets a limit in this currency
 
 
 def cost_nano(loss: Loss, currency: str) -> int:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from shoal.errors import BudgetExceeded, LedgerError
 from shoal.privacy.accounting import Loss, check_delta
-from shoal.privacy.ledger.amounts import CURRENCIES, check_nano, cost_nano, show_nano
+from shoal.privacy.ledger.amounts import CURRENCIES, LIMIT_FLAG, check_nano, cost_nano, show_nano
 from shoal.privacy.ledger.chain import GENESIS, Row, link, read_chain
 from shoal.privacy.ledger.protocol import Finding, Store, StoredRow
 from shoal.privacy.ledger.state import AlreadyReleased, Population, Spend, State, apply, fold, token_sha256
@@ -270,8 +270,9 @@ class Ledger:
                 "budget-exceeded",
                 f"this release needs {owner.currency} = {show_nano(cost)}; "
                 f'the population "{owner.name}" has {show_nano(owner.left_nano)} left.',
-                "Lower --epsilon (or --rho), or raise the budget with "
-                f"`shoal ledger raise {shlex.quote(owner.name)}`.",
+                "Lower --epsilon (or --rho where you gave it), or raise the budget with "
+                f"`shoal ledger raise {shlex.quote(owner.name)} "
+                f"{LIMIT_FLAG[owner.currency]} {show_nano(owner.limit_nano + cost - owner.left_nano)}`.",
             )
 
     def _refuse_if_short(self, owner: Population, loss: Loss, cost: int) -> None:

@@ -120,10 +120,9 @@ def nearest_section(near: NearestTrips) -> str:
     )
     return (
         "<section><h2>Attack: how near synthetic trips are to real ones</h2>"
-        f'<p class="note">{text(note)}</p><div class="halves">'
-        '<div class="chart tall" id="nearest"></div><div>'
+        f'<p class="note">{text(note)}</p><div class="chart" id="nearest"></div>'
         + table(head, rows, 1)
-        + f"<p>{text(verdict)}</p><p>{attack}</p></div></div></section>"
+        + f"<p>{text(verdict)}</p><p>{attack}</p></section>"
     )
 
 

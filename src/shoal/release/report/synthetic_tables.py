@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shoal.release.report.synthetic import SyntheticReportInputs
 
 OWNERS = "Owner's eyes only: contains figures of real trips. Do not publish."
-NOBODY = "Nobody made what is here: all of it was drawn from a model that noise was added to."
+NOBODY = "Nobody made the synthetic trips: they were drawn from a model that noise was added to."
 SPREADS = {
     "distance": "Distance travelled",
     "moves": "Length",

@@ -38,7 +38,8 @@ def test_budget_is_spent_to_the_last_nano_and_not_beyond(ledger: Ledger) -> None
         ledger.reserve("town", Loss(41), "b", "density")
     assert str(refused.value) == (
         'budget-exceeded: this release needs rho = 0.000000041; the population "town" has 0.000000040 left.\n'
-        "Lower --epsilon (or --rho), or raise the budget with `shoal ledger raise town`."
+        "Lower --epsilon (or --rho where you gave it), or raise the budget with "
+        "`shoal ledger raise town --rho 0.000000101`."
     ).replace("0.000000040", "0.00000004")
     ledger.reserve("town", Loss(40), "b", "density")
     assert spent(ledger) == 100
