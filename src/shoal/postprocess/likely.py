@@ -36,7 +36,7 @@ def likely(noisy: NoisyTable, expected: np.ndarray, relative: float | None = Non
         return expected + spread / (spread + noisy.deviation**2) * (noisy.values - expected)
     spread = (relative * expected) ** 2 + 1e-9
     off = noisy.values - expected
-    clear = 1.0 - (CLEAR * noisy.deviation) ** 2 / np.maximum(off**2, 1e-300)
+    clear = 1.0 - 1.0 / np.maximum((off / (CLEAR * noisy.deviation)) ** 2, 1e-12)
     return expected + np.maximum(spread / (spread + noisy.deviation**2), clear) * off
 
 
