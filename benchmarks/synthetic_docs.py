@@ -79,7 +79,7 @@ def write_docs(rows: list[Row], missing: int = 0) -> None:
     text += words.ABLATIONS.format(tables=ablations) if ablations else ""
     tgm = {c: f for c, f in means.items() if _is_of(c, SF_100K) and c[5].startswith(TGM) and c[3] == ABLATED}
     text += words.TGM.format(table=_table(tgm, (TGM, *TGM_VARIANTS))) if tgm else ""
-    PAGE.write_text(text + words.cost_text(), "utf-8")
+    PAGE.write_text(text + words.constants_text() + words.cost_text(), "utf-8")
     print(f"written: {PAGE.name}")
 
 

@@ -7,6 +7,7 @@ import json
 from benchmarks.table import OUT
 
 COST_FILE = OUT / "synthetic_cost.jsonl"
+CONSTANTS_FILE = OUT / "synthetic_constants.jsonl"
 HEAD = """# Synthetic trips: what they keep
 
 {date}, {machine}. `make bench-synthetic`, three repetitions (one of TGM, of ablations, of all cab trips,
@@ -64,8 +65,7 @@ sums, not by roots of squares, and is mostly noise here.
 ABLATIONS = """## What each part is worth
 
 One part left out, its budget given to the others. *shrink* off: noisy values are cut at 0, and nothing is
-learnt from their surroundings. Constants that were chosen by eye on San Francisco (share and threshold of
-corners, rounds of calibration) were not chosen on the town.
+learnt from their surroundings; *tides* off: hours are drawn for all places alike.
 
 {tables}
 
@@ -77,6 +77,18 @@ TGM = """## TGM and its switches
 {table}
 
 """
+CONSTANTS = """## Constants, elsewhere
+
+Shares of the budget, the threshold of corners, rounds of calibration and the scatter of flows were looked at
+on San Francisco, Porto and the town. `python -m benchmarks.synthetic_constants` sets one at a time to other
+values, two repetitions by the same seeds. Where another value is better on the town and the shipped one on
+the cabs, the shipped one is tuned to the cabs.
+
+| setting | epsilon | delta | {heads} |
+| --- | ---: | ---: |{rule}
+{lines}
+
+"""
 COST = """## What it costs
 
 `shoal synthesize run --unit trip --epsilon 0.5`, the whole command, alone on the machine: trips in Parquet
@@ -86,6 +98,25 @@ files to the sealed folder (GeoParquet and CSV) and the owner's report. Simulate
 | ---: | ---: | ---: | ---: |
 {lines}
 """
+
+
+def constants_text() -> str:
+    """F1, F1 3-5, visits, OD and range, on the cabs / on the town; nothing where none were measured."""
+    lines = CONSTANTS_FILE.read_text("utf-8").splitlines() if CONSTANTS_FILE.exists() else []
+    names = {"pattern_f1": "F1", "pattern_f1_35": "F1 3-5", "visit_error": "visits", "od_jsd": "OD"}
+    names |= {"range_error": "range"}
+    found: dict[tuple, dict[str, dict]] = {}
+    for row in map(json.loads, lines):
+        found.setdefault((row["setting"], row["epsilon"], row["delta"]), {})[row["data"]] = row
+    shown = [
+        f"| {setting} | {epsilon:g} | {delta or ''} | "
+        + " | ".join(f"{here['sf'][name]:.4f} / {here['town'][name]:.4f}" for name in names)
+        + " |"
+        for (setting, epsilon, delta), here in found.items()
+        if len(here) == 2
+    ]
+    heads = " | ".join(f"{name}, cabs / town" for name in names.values())
+    return CONSTANTS.format(heads=heads, rule=" ---: |" * len(names), lines="\n".join(shown)) if shown else ""
 
 
 def cost_text() -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 OWNERS = "Owner's eyes only: contains figures of real trips. Do not publish."
 NOBODY = "Nobody made the synthetic trips: they were drawn from a model that noise was added to."
 SPREADS = {
-    "distance": "Distance travelled",
+    "distance": "Span",
     "moves": "Length",
     "stay": "Stay",
     "duration": "Duration",
