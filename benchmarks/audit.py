@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 from benchmarks.table import report
+from shoal.audit.run import AuditPlan, audit_mechanism
+from shoal.mechanisms.registry import REGISTRY
 
 DELTA = 1e-6
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -16,10 +21,18 @@ QUICK_EPSILONS = (1.0, 4.0)
 
 
 def main(quick: bool) -> None:
-    from shoal.audit.run import AuditPlan, audit_mechanism
-    from shoal.mechanisms.registry import REGISTRY
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        pending = [pool.submit(_one, *task) for task in _tasks(quick)]
+        done = [each.result() for each in pending]
+    report("audit", [row for row, _ in done], "what is claimed, and what many runs prove")
+    problems = [problem for _, found in done for problem in found]
+    if problems:
+        sys.exit("\n".join(problems))
 
-    rows = []
+
+def _tasks(quick: bool) -> list[tuple[str, AuditPlan]]:
+    """Mechanisms and what to claim."""
+    tasks = []
     for epsilon in QUICK_EPSILONS if quick else EPSILONS:
         for name, entry in REGISTRY.items():
             if not entry.thorough and epsilon != 1.0:
@@ -31,13 +44,14 @@ def main(quick: bool) -> None:
                 plan = AuditPlan(epsilon=epsilon, delta=DELTA, runs=runs, whole_runs=3000, extra_pairs=100)
             else:
                 plan = AuditPlan(epsilon=epsilon, delta=DELTA, extra_pairs=100)
-            start = time.perf_counter()
-            found = audit_mechanism(name, plan)
-            rows.append(_row(found, time.perf_counter() - start))
-            if found.problems:
-                report("audit", rows)
-                sys.exit("\n".join(found.problems))
-    report("audit", rows, "what is claimed, and what many runs prove")
+            tasks.append((name, plan))
+    return tasks
+
+
+def _one(name: str, plan: AuditPlan) -> tuple[dict, tuple[str, ...]]:
+    start = time.perf_counter()
+    found = audit_mechanism(name, plan)
+    return _row(found, time.perf_counter() - start), found.problems
 
 
 def _row(found, seconds: float) -> dict:
