@@ -53,7 +53,7 @@ class CommuteModel:
         begin = np.searchsorted(setting.kind_of_slot[order], np.arange(HOUR_KINDS + 1))
         hours = (setting.clock.edges_us, order, begin, PART_OF_KIND)
         people = (first, kind, home, work)
-        draw_calls(seed, people, hours, (fit.hours, fit.places), self._nearby, time_us, site)
+        draw_calls(np.uint64(seed), people, hours, (fit.hours, fit.places), self._nearby, time_us, site)
         person = np.repeat(np.arange(count_users), calls)
         by_time = np.lexsort((site, time_us, person))
         return SyntheticEvents(

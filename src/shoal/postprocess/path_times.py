@@ -219,10 +219,10 @@ def tide_chances(
 def _likely_tides(table: NoisyTable, held: np.ndarray, share: np.ndarray) -> np.ndarray:
     """float64 [regions, parts]: noisy tides of the sums `held` by region and of `share` by part.
 
-    Their total is taken as one deviation less than it looks: where it is noise, tides are as usual.
+    Their total is taken as two deviations less than it looks: where it is noise, tides are as usual.
     """
     usual = np.outer(held, share) / (held.sum() * share.sum())
-    total = float(table.values.sum()) - table.deviation * np.sqrt(table.values.size)
+    total = float(table.values.sum()) - 2 * table.deviation * np.sqrt(table.values.size)
     expected = usual * max(total, 1.0)
     found = likely(table, expected.ravel(), TIDE_SCATTER).reshape(expected.shape)
     return to_margins(np.maximum(found, LEAST_TIDE * expected), held, share * (held.sum() / share.sum()))

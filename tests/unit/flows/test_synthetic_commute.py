@@ -91,3 +91,13 @@ def test_files_are_in_the_columns_of_site_events(town, tmp_path):
     assert (row["lon"], row["lat"]) == pytest.approx(place[row["site"]])
     source = open_source(**vars(SourcePlan(paths=(str(tmp_path / "events.csv"),), shape="site")))
     assert sum(batch.num_rows for batch in scan(source, sites=sites.ids)) == events.count
+
+
+def test_seeds_of_any_size_draw_people(town):
+    """One after the other in one process: the run's seed is any 64 bits."""
+    model, _ = drawn(town, 10.0)
+    for seed in (7, 2**64 - 1, 2**63):
+        events = model.generate(20, seed)
+        assert events.people == 20
+        again = model.generate(20, seed)
+        assert np.array_equal(events.time_us, again.time_us)

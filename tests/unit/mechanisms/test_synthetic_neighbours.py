@@ -8,6 +8,7 @@ import pytest
 from shoal.engine.path_door import PathDoor
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.audit_size import path_setting
+from shoal.mechanisms.synthetic_bridges import SyntheticBridges
 from shoal.mechanisms.synthetic_dpt import SyntheticDpt
 from shoal.mechanisms.synthetic_markov import SyntheticMarkov
 from shoal.mechanisms.synthetic_ngram import SyntheticNgram
@@ -193,6 +194,15 @@ def context_names(trie):
             if longer >= 0:
                 names[int(longer)] = (*names[node], symbol)
     return names
+
+
+@pytest.mark.parametrize("cls", [*ALL, SyntheticBridges])
+def test_seeds_of_any_size_draw_trips(cls):
+    """One after the other in one process: the run's seed is any 64 bits."""
+    setting = path_setting(each_trip=True)
+    model = cls.within(Budget.of(8.0, None), setting)(door(random_trips(50, 5), setting), SeededNoise(1))
+    for seed in (7, 2**64 - 1, 2**63):
+        assert model.generate(20, seed).count == 20
 
 
 @pytest.mark.parametrize("cls", ALL)
