@@ -93,6 +93,8 @@ COST = """## What it costs
 
 `shoal synthesize run --unit trip --epsilon 0.5`, the whole command, alone on the machine: trips in Parquet
 files to the sealed folder (GeoParquet and CSV) and the owner's report. Simulated trips of the preset town.
+The command has run before, so bytecode and compiled kernels are there; the very first run takes some
+twenty seconds more.
 
 | trips in | trips out | seconds | GB |
 | ---: | ---: | ---: | ---: |
