@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 from shoal.engine.buckets import UserBuckets
-from shoal.engine.protocol import Progress, Sums, UserKernel, add_sums
+from shoal.engine.cap import cut_users
+from shoal.engine.protocol import Cut, Encoder, PointBatches, Progress, Sums, UserKernel, Watch, add_sums
+from shoal.engine.trip_pieces import in_threads
 
 MEBIBYTE = 2**20
 ROWS_PER_CALL = 400_000  # of the kernel: fewer would cost more in sums than in rows
@@ -46,7 +50,9 @@ class DuckEngine:
 
         def one(group: range) -> tuple[int, Sums | None]:
             batch = buckets.read(group)
-            return (0, None) if batch is None else (batch.num_rows, kernel(batch))
+            if batch is None:
+                return 0, None
+            return batch.num_rows, kernel(cut_users(batch, kernel.run_key))
 
         threads = self.threads or os.cpu_count() or 1
         with ThreadPoolExecutor(threads) as pool:
@@ -57,3 +63,40 @@ class DuckEngine:
                     add_sums(total, part)
                     tell("count", rows)
         return total
+
+    def hold(
+        self, points: PointBatches, encoder: Encoder, watch: Watch, progress: Progress | None = None
+    ) -> HeldHere:
+        """Trips encoded in threads, kept in memory."""
+        tell, watched = progress or (lambda what, rows: None), watch.zero()
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in points.batches(cut_of(encoder)):
+                add_sums(watched, watch(batch))
+                yield batch
+
+        parts = []
+        for rows, part in in_threads(batches(), encoder):
+            parts.append(part)
+            tell("encode", rows)
+        return HeldHere(encoder, encoder.join(parts), watched)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldHere:
+    """Encoded trips in the memory of this process."""
+
+    encoder: Encoder
+    stage: Any = field(repr=False)
+    watched: Sums
+
+    def door(self) -> Any:
+        return self.encoder.door(self.stage)
+
+    def gather(self) -> tuple[Any, float]:
+        return self.stage, 1.0
+
+
+def cut_of(encoder: Encoder) -> Cut | None:
+    """How a user's points are cut; where the unit is a trip they are not, since trips would share a cut."""
+    return None if encoder.each_trip else partial(cut_users, run_key=encoder.run_key)

@@ -19,6 +19,11 @@ def exact_euler(trips: GridTrips, *, blocks: bool = False) -> ExactEuler:
     `blocks`: of the set of a trip's cells instead, with every adjacent pair as an edge and full 2 x 2 blocks
     counted back in, so that answers err by holes and by coming back alone.
     """
+    return euler_of(euler_counts(trips, blocks), blocks)
+
+
+def euler_counts(trips: GridTrips, blocks: bool) -> np.ndarray:
+    """int64 [4, rows, columns]: faces, edges to the east and north, full blocks; sums over trips."""
     grid = trips.grid
     shape = grid.rows, grid.columns
 
@@ -28,7 +33,11 @@ def exact_euler(trips: GridTrips, *, blocks: bool = False) -> ExactEuler:
         count(trips.first, trips.cells, begin, end, grid.columns, counts)
         return counts
 
-    faces, east, north, full = sum_parts(trips.count, part)
+    return sum_parts(trips.count, part)
+
+
+def euler_of(counts: np.ndarray, blocks: bool) -> ExactEuler:
+    faces, east, north, full = counts
     return ExactEuler(
         faces=faces,
         east=np.ascontiguousarray(east[:, :-1]),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from shoal.engine.traverse import trace
+from shoal.engine.trip_door import TripDoor
 from shoal.engine.trip_pieces import Owners, PieceBound, Progress, in_threads, joined_first
 from shoal.errors import PlanError
 from shoal.stages.trips import GridTrips
@@ -32,6 +33,23 @@ class TripBound(PieceBound):
         pieces = self.pieces(batch)
         return Traced(pieces.owners, *trace(pieces.u, pieces.v, pieces.first, self.grid.columns))
 
+    def join(self, parts: Sequence[Traced]) -> GridTrips:
+        """Paths of many batches as one stage; every unit comes in one of them."""
+        owners = Owners.joined([part.owners for part in parts])
+        owners.check_complete()
+        return GridTrips(
+            grid=self.grid,
+            first=joined_first([part.first for part in parts]),
+            cells=np.concatenate([np.empty(0, np.int32), *(part.cells for part in parts)]),
+            unit=owners.unit,
+            per_unit=self.per_unit,
+            all_trips=owners.all_trips,
+            cap=self.counted,
+        )
+
+    def door(self, stage: GridTrips) -> TripDoor:
+        return TripDoor(stage)
+
 
 @dataclass(frozen=True)
 class Traced:
@@ -51,14 +69,4 @@ def bound_trips(
     for rows, part in in_threads(batches, bound):
         parts.append(part)
         tell("trace", rows)
-    owners = Owners.joined([part.owners for part in parts])
-    owners.check_complete()
-    return GridTrips(
-        grid=bound.grid,
-        first=joined_first([part.first for part in parts]),
-        cells=np.concatenate([np.empty(0, np.int32), *(part.cells for part in parts)]),
-        unit=owners.unit,
-        per_unit=bound.per_unit,
-        all_trips=owners.all_trips,
-        cap=bound.counted,
-    )
+    return bound.join(parts)

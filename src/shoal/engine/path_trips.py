@@ -13,13 +13,14 @@ Bound   of a unit's visits, trip by trip, those beyond ten million are cut off; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numba import njit
 
+from shoal.engine.path_door import PathDoor
 from shoal.engine.trip_pieces import Owners, PieceBound, Progress, in_threads, joined_first
 from shoal.errors import PlanError
 from shoal.space.cells import STEPS
@@ -54,6 +55,32 @@ class PathBound(PieceBound):
         _fill(column, row, time_us, pieces.first, step_us, self.grid.columns, first, cells, tick, stay)
         return Encoded(pieces.owners, first, cells, tick, stay, time_us[pieces.first[:-1]])
 
+    def join(self, parts: Sequence[Encoded]) -> ExactPaths:
+        """Paths of many batches as one stage; every unit comes in one of them."""
+        owners = Owners.joined([part.owners for part in parts])
+        owners.check_complete()
+
+        def joined(name: str, kind: type) -> np.ndarray:
+            return np.concatenate([np.empty(0, kind), *(getattr(part, name) for part in parts)])
+
+        return ExactPaths(
+            grid=self.grid,
+            step_s=self.step_s,
+            first=joined_first([part.first for part in parts]),
+            cells=joined("cells", np.int32),
+            tick=joined("tick", np.int32),
+            stay=joined("stay", np.int32),
+            start_us=joined("start_us", np.int64),
+            unit=owners.unit,
+            units=owners.units,
+            all_trips=owners.all_trips,
+            cap=self.counted,
+            each_trip=self.each_trip,
+        )
+
+    def door(self, stage: ExactPaths) -> PathDoor:
+        return PathDoor(stage)
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -76,26 +103,7 @@ def encode_paths(
     for rows, part in in_threads(batches, bound):
         parts.append(part)
         tell("encode", rows)
-    owners = Owners.joined([part.owners for part in parts])
-    owners.check_complete()
-
-    def joined(name: str, kind: type) -> np.ndarray:
-        return np.concatenate([np.empty(0, kind), *(getattr(part, name) for part in parts)])
-
-    return ExactPaths(
-        grid=bound.grid,
-        step_s=bound.step_s,
-        first=joined_first([part.first for part in parts]),
-        cells=joined("cells", np.int32),
-        tick=joined("tick", np.int32),
-        stay=joined("stay", np.int32),
-        start_us=joined("start_us", np.int64),
-        unit=owners.unit,
-        units=owners.units,
-        all_trips=owners.all_trips,
-        cap=bound.counted,
-        each_trip=bound.each_trip,
-    )
+    return bound.join(parts)
 
 
 @njit(cache=True, nogil=True)

@@ -12,6 +12,7 @@ import duckdb
 
 from shoal.errors import SourceError
 from shoal.events.connection import limited_connection, prepared
+from shoal.events.foreign import ForeignSource
 from shoal.events.lines import find_lines
 from shoal.events.normalise import COUNT_REJECTS, DROP_REJECTS, REASONS, events_sql
 from shoal.events.schema import EventSource
@@ -40,7 +41,7 @@ class RowReport:
 
     rows: int
     by_reason: Mapping[str, int]  # bad rows only
-    examples: Mapping[str, tuple[tuple[str, int], ...]]  # reason -> (file, row or line), the first ones
+    examples: Mapping[str, tuple[tuple[str, int], ...]]  # reason -> (file, row or line; 0: not known)
     unit: str = "row"  # "row" of a Parquet file, "line" of a CSV file; both start at 1
     offset_times: int = 0  # text times that name an offset from UTC
     naive_times: int = 0  # text times that do not
@@ -96,7 +97,9 @@ class RowReport:
     def where(self, reason: str) -> str:
         """The first bad rows, as ", row 3 of events.parquet"."""
         found = self.examples.get(reason, ())
-        return "".join(f", {self.unit} {number} of {file}" for file, number in found[:3])
+        return "".join(
+            f", {self.unit} {number} of {file}" if number else f", in {file}" for file, number in found[:3]
+        )
 
 
 def check_rows(
@@ -111,6 +114,8 @@ def check_rows(
 
     `progress` is called with the share done, from 0 to 1.
     """
+    if isinstance(source, ForeignSource):
+        return source.row_report(sites=sites, with_flag=with_flag, progress=progress)
     found = FoundRows()
     try:
         with limited_connection() as connection, prepared(source, sites, connection) as (cursor, site_type):

@@ -37,7 +37,7 @@ def prepared(
     source: EventSource, sites: Sequence[str] | None, connection: duckdb.DuckDBPyConnection
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str | None]]:
     """A cursor on the connection that knows the sites (as an ENUM type) and the zone's days."""
-    if source.format == "csv":
+    if source.format == "csv" and source.relation is None:
         check_quotes(source.paths, source.delimiter)
     with connection.cursor() as cursor:
         # Text with an offset is read in UTC; the setting belongs to this cursor alone.

@@ -58,6 +58,10 @@ def events_sql(
 
 def rows_sql(source: EventSource, rows: bool, flag: bool, rejects: str) -> str:
     """The columns that play a role, renamed `r_<role>`."""
+    if source.relation is not None:  # columns are named by role there, and lines were taken apart before
+        named = [f"r_{role}" for role in source.columns if role != "flag" or flag]
+        named += ["unparsable", *(["file", "row"] if rows else [])]
+        return f"SELECT {', '.join(named)} FROM {source.relation}"
     picked = [
         f"{quoted(name)} AS r_{role}" for role, name in source.columns.items() if role != "flag" or flag
     ]
@@ -110,6 +114,8 @@ def judged_sql(source: EventSource, site_type: str | None, rows: bool, flag: boo
     columns, reasons, joins = [user_sql(source)], ["WHEN r_user IS NULL THEN {null-user}"], []
     if not source.user_is_integer:
         reasons[0] = "WHEN r_user IS NULL OR r_user::VARCHAR = '' THEN {null-user}"
+    if source.relation is not None:
+        reasons.insert(0, "WHEN unparsable THEN {unparsable-row}")
     if source.shape.has_trips:
         columns.append(f"{label_sql('r_trip', source.types['trip'])} AS trip")
         reasons.append("WHEN r_trip IS NULL THEN {null-trip}")

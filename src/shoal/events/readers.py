@@ -13,6 +13,7 @@ import pyarrow as pa
 from shoal.errors import ShoalError, SourceError
 from shoal.events.checks import check_rows, unreadable
 from shoal.events.connection import limited_connection, prepared
+from shoal.events.foreign import ForeignSource
 from shoal.events.normalise import CODES, DROP_REJECTS, events_sql
 from shoal.events.schema import EventSource, Shape
 from shoal.events.times import NAIVE, OFFSET, is_text, time_roles
@@ -45,6 +46,9 @@ def stream(
     order: str,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of `scan`, in the order of an ORDER BY clause if there is one (sorted on disk if need be)."""
+    if isinstance(source, ForeignSource):
+        yield from source.batches(sites=sites, window_us=window_us, with_flag=with_flag, by_user=bool(order))
+        return
     seen: set[int] = set()
     with ExitStack() as stack:
         base = connection if connection is not None else stack.enter_context(limited_connection())
@@ -54,11 +58,8 @@ def stream(
             for batch in cursor.sql(query).to_arrow_reader(rows_per_batch):
                 if not is_clean(batch, source, seen):
                     raise row_error(source, sites, with_flag)
-                kept = [
-                    name for name in batch.schema.names if name != "reason" and not name.endswith("_style")
-                ]
                 if batch.num_rows:
-                    yield batch.select(kept)
+                    yield without_marks(batch)
         except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow wraps errors in mid-stream
             # A CSV line that cannot be taken apart stops DuckDB: the check knows its number.
             raise row_error(source, sites, with_flag, unreadable(source, error)) from None
@@ -84,6 +85,13 @@ def scan_sql(
         "" if window_us is None else f" AND time_us >= {int(window_us[0])} AND time_us < {int(window_us[1])}"
     )
     return f"SELECT * FROM ({query}) WHERE {refused} OR (reason = 0{inside})"
+
+
+def without_marks(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns of events alone."""
+    return batch.select(
+        [name for name in batch.schema.names if name != "reason" and not name.endswith("_style")]
+    )
 
 
 def is_clean(batch: pa.RecordBatch, source: EventSource, seen: set[int]) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 Format = Literal["csv", "parquet"]
 TimeUnit = Literal["s", "ms", "us"]
@@ -78,17 +78,23 @@ class EventSource:
     on_bad_row: OnBadRow = "stop"
     delimiter: str = ","
     guessed: tuple[str, ...] = field(default=())  # sentences about what was guessed, to be shown
+    relation: str | None = None  # rows come from this relation of the connection, not from files
 
     @property
     def planar(self) -> bool:
         """Places are x, y in metres (or map units) and not lon, lat."""
         return "x" in self.columns
 
+    def understood(self) -> dict[str, Any]:
+        """How rows are read, whatever they lie in: part of the name of a run."""
+        return {each.name: getattr(self, each.name) for each in fields(EventSource) if each.name not in WHERE}
+
     @property
     def user_is_integer(self) -> bool:
         return self.types["user"] in INTEGER_TYPES
 
 
+WHERE = ("paths", "names", "types", "guessed", "relation")  # where rows lie, and what follows from the rest
 INTEGER_TYPES = frozenset(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"))
 WIDE_INTEGER_TYPES = frozenset(("UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"))
 FLOAT_TYPES = frozenset(("FLOAT", "DOUBLE"))

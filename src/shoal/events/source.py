@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shoal.errors import PlanError, SourceError
 from shoal.events.columns import choose_columns, plain_name
-from shoal.events.files import find_files, read_header
+from shoal.events.files import Header, find_files, read_header
 from shoal.events.schema import (
     FLOAT_TYPES,
     INTEGER_TYPES,
@@ -16,6 +16,7 @@ from shoal.events.schema import (
     WIDE_INTEGER_TYPES,
     ZONED_TYPES,
     EventSource,
+    Format,
     OnBadRow,
     Shape,
     TimeUnit,
@@ -41,10 +42,37 @@ def open_source(
 
     What is not told is guessed from usual names and types, and listed in `guessed`.
     """
-    on_bad_row = on_bad_row or "stop"
+    said = {
+        "shape": shape,
+        "columns": columns,
+        "time_zone": time_zone,
+        "time_unit": time_unit,
+        "time_format": time_format,
+        "coordinate_scale": coordinate_scale,
+        "point_seconds": point_seconds,
+        "on_bad_row": on_bad_row,
+    }
     check_settings(shape, time_zone, time_unit, coordinate_scale, point_seconds, on_bad_row)
     files, file_format = find_files(paths)
-    header = read_header(files, file_format, delimiter)
+    return describe_source(files, file_format, read_header(files, file_format, delimiter), **said)
+
+
+def describe_source(
+    files: Sequence[str],
+    file_format: Format,
+    header: Header,
+    *,
+    shape: Shape | str | None = None,
+    columns: Mapping[str, str] | None = None,
+    time_zone: str | None = None,
+    time_unit: TimeUnit | None = None,
+    time_format: str | None = None,
+    coordinate_scale: float | None = None,
+    point_seconds: float | None = None,
+    on_bad_row: OnBadRow | None = None,
+) -> EventSource:
+    """Settle shape, columns, units and scale from the names and types that were found."""
+    check_settings(shape, time_zone, time_unit, coordinate_scale, point_seconds, on_bad_row)
     lists = [name for name, kind in header.types.items() if kind.endswith("[]")]
     told = Shape(shape) if shape is not None else None
     shape, chosen, guessed = choose_columns(header.names, lists, told, columns or {})
@@ -59,7 +87,7 @@ def open_source(
         coordinate_scale, note = guess_scale(chosen)
         guessed += note
     return EventSource(
-        paths=files,
+        paths=tuple(files),
         format=file_format,
         shape=shape,
         columns=chosen,
@@ -70,7 +98,7 @@ def open_source(
         time_format=time_format,
         coordinate_scale=coordinate_scale,
         point_seconds=point_seconds,
-        on_bad_row=on_bad_row,
+        on_bad_row=on_bad_row or "stop",
         delimiter=header.delimiter,
         guessed=guessed,
     )

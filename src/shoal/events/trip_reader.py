@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import duckdb
 import numpy as np
@@ -15,6 +16,20 @@ from shoal.events.trip_order import in_order
 from shoal.events.trips import NO_TRIP, TripRule, split_trips
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TripPoints:
+    """Trips of a source, described: an engine takes the batches, or reads the same source in its own way."""
+
+    source: EventSource
+    rule: TripRule | None
+    window_us: tuple[int, int]
+
+    def batches(
+        self, cut: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        return read_trips(self.source, self.rule, window_us=self.window_us, cut=cut)
+
+
 def read_trips(
     source: EventSource,
     rule: TripRule | None = None,
@@ -22,20 +37,27 @@ def read_trips(
     window_us: tuple[int, int] | None = None,
     connection: duckdb.DuckDBPyConnection | None = None,
     rows_per_batch: int = 1_000_000,
+    cut: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Points of trips: user, trip (counted from 0 within the user), time_us, x, y; sorted, user by user.
 
     A source that names trips needs no rule; with one, its trips are split further. DuckDB brings the users
     together, on disk where memory does not suffice, so that memory is bounded by a batch and the points of
     one user; each user's points are put in order here, which is less work than one sort by all columns.
+    `cut` may take points of a user away before trips are looked for.
     """
     check_rule(source, rule)
     with_flag = rule is not None and rule.flag
     batches = stream(source, None, window_us, connection, rows_per_batch, with_flag, ' ORDER BY "user"')
     for users in whole_users(batches):
-        kept = number_trips(in_order(users, starts(users["user"])), rule, source.planar)
+        kept = numbered(users if cut is None else cut(users), rule, source.planar)
         if kept.num_rows:
             yield kept
+
+
+def numbered(users: pa.RecordBatch, rule: TripRule | None, planar: bool) -> pa.RecordBatch:
+    """Points of whole users, each user's together, in order and with the number of their trip."""
+    return number_trips(in_order(users, starts(users["user"])), rule, planar)
 
 
 def count_trips(source: EventSource, rule: TripRule | None = None) -> int:

@@ -112,7 +112,8 @@ def attack_synthetic(
     prepared = prepared_from(settings, plan)
     build = SyntheticBuild(prepared, tell)
     build.check()
-    return attack_paths(prepared, build.paths(plan.seed.to_bytes(16, "little")), plan, tell)
+    exact, _ = build.paths(plan.seed.to_bytes(16, "little")).gather()
+    return attack_paths(prepared, exact, plan, tell)
 
 
 def prepared_from(settings: Mapping[str, Any], plan: SyntheticAttackPlan) -> PreparedSynthetic:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.events.readers import scan
+from shoal.engine.protocol import TripEngine
+from shoal.events.placed import SiteEvents
 from shoal.flows.commute_prepare import HOW_TO_READ, PreparedCommute
 from shoal.flows.owner_report import report_of
 from shoal.flows.progress import Progress
@@ -38,8 +39,9 @@ class CommuteBuild(TripBuild):
         prepared: PreparedCommute,
         progress: Progress,
         confirm: Callable[[str], bool] | None = None,
+        engine: TripEngine | None = None,
     ) -> None:
-        super().__init__(prepared, progress, confirm)
+        super().__init__(prepared, progress, confirm, engine)
         self.sites = prepared.sites.ids
 
     def manifest(self) -> Manifest:
@@ -48,9 +50,9 @@ class CommuteBuild(TripBuild):
     def _anybody(self) -> bool:
         return any(batch.num_rows for batch in self.events())
 
-    def events(self) -> Iterator[pa.RecordBatch]:
+    def events(self) -> SiteEvents:
         prepared = self.prepared
-        return scan(prepared.source, sites=prepared.sites.ids, window_us=prepared.window_us)
+        return SiteEvents(source=prepared.source, sites=prepared.sites.ids, window_us=prepared.window_us)
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
         prepared = self.prepared
@@ -58,6 +60,7 @@ class CommuteBuild(TripBuild):
             self.events(),
             prepared.setting,
             noise.run_key(),
+            self.engine,
             norm=prepared.mechanism.norm,
             progress=self._progress(),
         )

@@ -3,7 +3,7 @@
 prepare      plan -> source, grid, rectangles, mechanism, price     public things only, no row is read
 check        are the rows well-formed?                               the owner's own look, shown to no one
 reserve      the ledger takes the price                              before any trip is counted
-trace        raw -> trips, cut at the map's edge, bounded per user   paths of cells, in memory
+trace        raw -> trips, cut at the map's edge, bounded per user   paths of cells
 noise        sums over trips -> noisy histogram                      mechanism, through a door
 commit       folder sealed, spend committed, folder moved into place
 report       raw against released, for the owner's folder only
@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from shoal.engine.grid_trips import TripBound, bound_trips
-from shoal.engine.trip_door import TripDoor
+from shoal.engine.grid_trips import TripBound
+from shoal.engine.protocol import Held, TripEngine
+from shoal.engine.trip_watch import share
 from shoal.flows.histogram_manifest import files, histogram_manifest, how_to_read
 from shoal.flows.histogram_owner import OwnersTrips, owner_report
 from shoal.flows.histogram_prepare import PreparedHistogram
@@ -29,7 +30,6 @@ from shoal.release.folder import Committed
 from shoal.release.histogram_files import write_histogram
 from shoal.release.manifest import Manifest
 from shoal.release.readme import recipient_readme
-from shoal.stages.trips import GridTrips
 
 
 def run_histogram(
@@ -37,6 +37,7 @@ def run_histogram(
     ledger: Ledger,
     *,
     compare: bool = False,
+    engine: TripEngine | None = None,
     progress: Progress | None = None,
     confirm: Callable[[str], bool] | None = None,
 ) -> TripResult:
@@ -46,7 +47,7 @@ def run_histogram(
     anything is spent where no point at all would be counted; by default the run goes on.
     """
     owner = open_owner_folder(Path(prepared.plan.owner))
-    making = HistogramBuild(prepared, progress or Silent(), confirm)
+    making = HistogramBuild(prepared, progress or Silent(), confirm, engine)
     made = making.made(ledger, owner)
     with drawing_report(made.path):
         report = making.report(owner, made, ledger, compare)
@@ -57,7 +58,7 @@ class HistogramBuild(TripBuild):
     """Raw points in, files of a histogram out."""
 
     prepared: PreparedHistogram
-    kept: GridTrips | None = None
+    kept: Held | None = None
     seeded_look = "a seeded histogram on private data"
 
     def manifest(self) -> Manifest:
@@ -67,7 +68,7 @@ class HistogramBuild(TripBuild):
         prepared = self.prepared
         self.kept = self.trips(noise.run_key(), prepared.setting.per_unit, prepared.setting.cap)
         self.tell.stage("draw noise")
-        noisy = prepared.mechanism(TripDoor(self.kept), noise)
+        noisy = prepared.mechanism(self.kept.door(), noise)
         self.tell.stage("write the release")
         write_histogram(folder, noisy, prepared.grid, prepared.zones)
         manifest = histogram_manifest(prepared, noisy, reproducible=not noise.publishable)
@@ -75,7 +76,7 @@ class HistogramBuild(TripBuild):
         (folder / "README.md").write_text(text, "utf-8")
         return manifest
 
-    def trips(self, run_key: bytes, per_unit: int, cap: int | None) -> GridTrips:
+    def trips(self, run_key: bytes, per_unit: int, cap: int | None) -> Held:
         """Paths of the source's trips, at most `per_unit` of a unit."""
         prepared, plan = self.prepared, self.prepared.plan
         bound = TripBound(
@@ -86,8 +87,7 @@ class HistogramBuild(TripBuild):
             jump_m=plan.jump_m,
             run_key=run_key,
         )
-        self.tell.stage("trace trips", self.rows)
-        return bound_trips(self.points(), bound, lambda _, rows: self.tell.advance(rows))
+        return self.hold(bound, "trace trips")
 
     def report(self, owner: Path, made: Committed, ledger: Ledger, compare: bool) -> Path:
         """The owner's page, on all trips; reads them again, without a bound."""
@@ -98,5 +98,6 @@ class HistogramBuild(TripBuild):
         setting = self.prepared.setting
         kept = self.kept or self.trips(key, setting.per_unit, setting.cap)
         every = kept if self.prepared.each_trip else self.trips(key, ALL_TRIPS, None)
-        seen = OwnersTrips(kept=kept, every=every, outside_share=self.outside_share)
+        outside = share(kept.watched, "outside", "points")
+        seen = OwnersTrips(kept=kept.door(), every=every.door(), outside_share=outside)
         return owner_report(path, self.prepared, made, seen, ledger, compare=compare, progress=self.tell)

@@ -14,9 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from shoal.comparators.published_histogram import STEP, PublishedDqam, PublishedInput, PublishedPrish
-from shoal.engine.euler import exact_euler, shared_faces
-from shoal.engine.trip_door import TripDoor
-from shoal.flows.histogram_figures import ExactAnswers, utility_of
+from shoal.engine.euler import euler_of
+from shoal.flows.histogram_figures import ExactAnswers, OwnersDoor, utility_of
 from shoal.flows.histogram_methods import METHODS
 from shoal.flows.progress import Progress
 from shoal.metrics.histogram import HistogramUtility
@@ -25,7 +24,6 @@ from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, SeededNoise
 from shoal.space.euler import Euler
 from shoal.stages.histogram import NoisyHistogram
-from shoal.stages.trips import GridTrips
 
 if TYPE_CHECKING:
     from shoal.flows.histogram_prepare import PreparedHistogram
@@ -47,7 +45,7 @@ class ComparedHistogram:
 
 def compare_histograms(
     prepared: PreparedHistogram,
-    kept: GridTrips,
+    kept: OwnersDoor,
     exact: ExactAnswers,
     ledger: Ledger,
     where: str,
@@ -74,26 +72,26 @@ def compare_histograms(
 Draw = Callable[[Noise], NoisyHistogram]
 
 
-def _methods(prepared: PreparedHistogram, kept: GridTrips) -> Iterator[tuple[str, str, bool, Draw]]:
+def _methods(prepared: PreparedHistogram, kept: OwnersDoor) -> Iterator[tuple[str, str, bool, Draw]]:
     """What may be released, at the plan's epsilon."""
-    door = TripDoor(kept)
     for method in METHODS.values():
         delta = None if method.pure else prepared.plan.delta
         mechanism = method.build(Budget.of(prepared.plan.epsilon, delta), prepared.setting)
-        yield method.name, method.words, True, partial(mechanism, door)
+        yield method.name, method.words, True, partial(mechanism, kept)
 
 
-def _published(prepared: PreparedHistogram, kept: GridTrips) -> Iterator[tuple[str, str, bool, Draw]]:
+def _published(prepared: PreparedHistogram, kept: OwnersDoor) -> Iterator[tuple[str, str, bool, Draw]]:
     """As published: they read exact numbers and promise less than they claim."""
-    shared = shared_faces(kept, STEP) / STEP
-    read = PublishedInput(euler=exact_euler(kept), shared=shared, trips=kept.count)
+    shared = kept.shared_faces(STEP) / STEP
+    euler = euler_of(kept.euler_counts(False), False)
+    read = PublishedInput(euler=euler, shared=shared, trips=kept.count())
     for kind in PUBLISHED:
         comparator = kind(epsilon=prepared.plan.epsilon, setting=prepared.setting)
 
         def draw(noise: Noise, comparator=comparator) -> NoisyHistogram:
             noisy = comparator(read, noise)
             # what bounding left out is not theirs to answer for
-            return replace(noisy, all_trips=float(kept.all_trips)) if kept.cap > kept.per_unit else noisy
+            return replace(noisy, all_trips=float(kept.all_trips())) if kept.cap > kept.per_unit else noisy
 
         yield comparator.name, comparator.true_guarantee(), False, draw
 

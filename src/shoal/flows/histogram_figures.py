@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
-from shoal.engine.distinct import distinct_counts
-from shoal.engine.euler import exact_euler
+from shoal.engine.euler import euler_of
 from shoal.metrics.histogram import (
     HistogramUtility,
     error_by_size,
@@ -18,7 +18,7 @@ from shoal.metrics.histogram import (
 from shoal.space.cells import CellGrid
 from shoal.space.euler import Euler
 from shoal.space.rectangles import Rectangles, random_rectangles
-from shoal.stages.trips import ExactEuler, GridTrips
+from shoal.stages.trips import ExactEuler, UserTrips
 
 UNSEEN = 2_000
 MOST_GIVEN = 4_000  # of the given rectangles; exact counts of more take minutes on many trips
@@ -41,23 +41,29 @@ class ExactAnswers:
     euler_blocks: ExactEuler = field(repr=False)
 
 
-def exact_answers(kept: GridTrips, every: GridTrips, given: Rectangles, seed: int) -> ExactAnswers:
+class OwnersDoor(UserTrips, Protocol):
+    """The owner may also ask for the exact Euler histogram."""
+
+    def euler_counts(self, blocks: bool) -> np.ndarray: ...
+
+
+def exact_answers(kept: OwnersDoor, every: OwnersDoor, given: Rectangles, seed: int) -> ExactAnswers:
     """Exact counts over all trips; `seed` is that of the given rectangles."""
     grid = every.grid
     some = given.take(np.arange(min(given.count, MOST_GIVEN)))
     unseen = random_rectangles(grid, UNSEEN, seed + UNSEEN_SEED_STEP)
-    scale = kept.all_trips / max(kept.count, 1) if kept.cap > kept.per_unit else 1.0
+    scale = kept.all_trips() / max(kept.count(), 1) if kept.cap > kept.per_unit else 1.0
     return ExactAnswers(
         grid=grid,
-        trips=every.count,
-        kept=kept.count,
+        trips=every.count(),
+        kept=kept.count(),
         given=some,
         unseen=unseen,
-        of_given=distinct_counts(every, some),
-        of_unseen=distinct_counts(every, unseen),
-        bounded=distinct_counts(kept, unseen) * scale,
-        euler=exact_euler(every),
-        euler_blocks=exact_euler(every, blocks=True),
+        of_given=every.distinct(some),
+        of_unseen=every.distinct(unseen),
+        bounded=kept.distinct(unseen) * scale,
+        euler=euler_of(every.euler_counts(False), False),
+        euler_blocks=euler_of(every.euler_counts(True), True),
     )
 
 

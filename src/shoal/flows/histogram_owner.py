@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.flows.histogram_compare import ComparedHistogram, compare_histograms
-from shoal.flows.histogram_figures import exact_answers, utility_of
+from shoal.flows.histogram_figures import OwnersDoor, exact_answers, utility_of
 from shoal.flows.owner_report import budget_of, keep_earlier, write_figures
 from shoal.flows.progress import Progress
 from shoal.privacy.ledger import Ledger
@@ -18,7 +18,6 @@ from shoal.release.report.histogram import (
     HistogramReportInputs,
     write_histogram_report,
 )
-from shoal.stages.trips import GridTrips
 
 if TYPE_CHECKING:
     from shoal.flows.histogram_prepare import PreparedHistogram
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 class OwnersTrips:
     """What the owner may look at: the kept trips, all of them, the share of points beyond the box."""
 
-    kept: GridTrips
-    every: GridTrips
+    kept: OwnersDoor
+    every: OwnersDoor
     outside_share: float | None
 
 

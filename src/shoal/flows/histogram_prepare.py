@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
-from shoal.events.source import open_source
 from shoal.events.trip_reader import check_rule
 from shoal.flows.histogram_methods import HistogramMechanism, HistogramMethod, histogram_method
 from shoal.flows.histogram_plan import HistogramPlan
+from shoal.flows.opened import opened_source
 from shoal.flows.prepare import check_spends
 from shoal.flows.trip_prepare import PreparedTrips, window_us
 from shoal.privacy.guarantee import Guarantee
@@ -29,10 +30,10 @@ ASKED = (
 )
 
 
-def prepare_histogram(plan: HistogramPlan) -> PreparedHistogram:
+def prepare_histogram(plan: HistogramPlan, engine: Engine | None = None) -> PreparedHistogram:
     """Open everything public and set the noise; reads headers of the source, no rows."""
     window = window_us(plan.clock())
-    source = open_source(**vars(plan.source))
+    source = opened_source(plan.source, engine)
     check_rule(source, plan.trip_rule)
     grid = plan.space.grid(planar=source.planar)
     setting = TripSetting(

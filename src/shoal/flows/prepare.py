@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from datetime import time
-from pathlib import Path
 
+from shoal.engine.protocol import Engine
 from shoal.errors import GuaranteeError
 from shoal.events.schema import EventSource
-from shoal.events.source import open_source
 from shoal.flows.methods import DensityMechanism, Method, MethodOptions, method_named
+from shoal.flows.opened import contents_of, opened_source
 from shoal.flows.plan import DensityPlan
 from shoal.privacy.accounting import Loss, compose
 from shoal.privacy.budget import Budget
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.unit import Unit
-from shoal.release.verify import sha256_file
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, open_geography
 from shoal.space.setting import Setting, setting_of
 
 ASKED = ("population", "epsilon", "delta", "method", "unit", "decimals", "run_id")
-NOT_ASKED = (
-    "paths",
-    "names",
-    "types",
-    "guessed",
-)  # of a source: where it lies, and what follows from the rest
 
 
-def prepare_density(plan: DensityPlan) -> PreparedDensity:
+def prepare_density(plan: DensityPlan, engine: Engine | None = None) -> PreparedDensity:
     """Open everything public and set the noise; reads headers of the events, no rows."""
     clock = Clock(**asdict(plan.window))
-    source = open_source(**vars(plan.source))
+    source = opened_source(plan.source, engine)
     geography = open_geography(plan.space, has_sites=source.shape.has_sites, planar=source.planar)
     method, options = method_named(plan.method), plan.options()
     setting = setting_of(geography, clock)
@@ -113,9 +106,9 @@ class PreparedDensity:
         asked |= {name: getattr(self.options, name) for name in self.method.uses}
         if plan.rho is not None:
             asked["rho"] = plan.rho
-        read = {f.name: getattr(source, f.name) for f in fields(source) if f.name not in NOT_ASKED}
+        read = source.understood()
         window = [clock.start.isoformat(), clock.end.isoformat(), clock.time_zone, clock.slot_minutes]
         places = [self.geography.zones.digest(), self.geography.sites and self.geography.sites.digest()]
-        files = sorted(sha256_file(Path(path)) for path in source.paths)
+        files = contents_of(source)
         named = json.dumps(["density", asked, read, window, places, files], sort_keys=True, default=dict)
         return hashlib.sha256(named.encode()).hexdigest()

@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
-from shoal.engine.path_door import PathDoor
 from shoal.engine.path_trips import PathBound, encode_paths
-from shoal.events.trip_reader import starts
+from shoal.engine.protocol import Held, TripEngine
+from shoal.engine.trip_watch import share
 from shoal.flows.commute_prepare import PreparedCommute
 from shoal.flows.commute_release import CommuteBuild
 from shoal.flows.owner_folder import drawing_report, open_owner_folder
@@ -48,6 +47,7 @@ def run_synthetic(
     prepared: PreparedSynthetic | PreparedCommute,
     ledger: Ledger,
     *,
+    engine: TripEngine | None = None,
     progress: Progress | None = None,
     confirm: Callable[[str], bool] | None = None,
 ) -> TripResult:
@@ -59,9 +59,9 @@ def run_synthetic(
     owner = open_owner_folder(Path(prepared.plan.owner))
     tell = progress or Silent()
     if isinstance(prepared, PreparedCommute):
-        making = CommuteBuild(prepared, tell, confirm)
+        making = CommuteBuild(prepared, tell, confirm, engine)
     else:
-        making = SyntheticBuild(prepared, tell, confirm)
+        making = SyntheticBuild(prepared, tell, confirm, engine)
     made = making.made(ledger, owner)
     with drawing_report(made.path):
         report = making.report(owner, made, ledger)
@@ -72,8 +72,7 @@ class SyntheticBuild(TripBuild):
     """Raw points in, files of synthetic trips out."""
 
     prepared: PreparedSynthetic
-    kept: ExactPaths | None = None
-    slow_share: float | None = None  # of the steps between two points, those longer than the step of time
+    kept: Held | None = None
     seeded_look = "seeded synthetic trips of private data"
 
     def manifest(self) -> Manifest:
@@ -83,7 +82,7 @@ class SyntheticBuild(TripBuild):
         prepared, plan = self.prepared, self.prepared.plan
         self.kept = self.paths(noise.run_key())
         self.tell.stage("draw noise")
-        model = prepared.mechanism(PathDoor(self.kept), noise)
+        model = prepared.mechanism(self.kept.door(), noise)
         self.tell.stage("draw trips")
         count = plan.count or int(min(max(round(model.trips), prepared.least_trips), MOST_UNASKED))
         seeds = np.frombuffer(noise.run_key(), np.uint64)  # not for privacy: the model is paid for
@@ -102,7 +101,7 @@ class SyntheticBuild(TripBuild):
             yield path_points(drawn, seed, low, low + CHUNK)
             self.tell.advance(min(CHUNK, drawn.count - low))
 
-    def paths(self, run_key: bytes) -> ExactPaths:
+    def paths(self, run_key: bytes) -> Held:
         """Paths of the source's trips, at most `trips_per_user` of a user."""
         prepared, plan = self.prepared, self.prepared.plan
         bound = PathBound(
@@ -114,31 +113,22 @@ class SyntheticBuild(TripBuild):
             run_key=run_key,
             step_s=plan.step_s,
         )
-        self.tell.stage("encode trips", self.rows)
-        return encode_paths(self.points(), bound, lambda _, rows: self.tell.advance(rows))
-
-    def points(self) -> Iterator[pa.RecordBatch]:
-        """Points of trips; how far apart in time they are is kept for the owner."""
-        steps, slow, step_us = 0, 0, round(self.prepared.plan.step_s * 1_000_000)
-        for batch in super().points():
-            same_trip = ~starts(batch["user"], batch["trip"])[1:]
-            apart = np.diff(batch["time_us"].to_numpy())[same_trip]
-            steps, slow = steps + apart.size, slow + int((apart > step_us).sum())
-            yield batch
-        self.slow_share = slow / steps if steps else None
+        return self.hold(bound, "encode trips", plan.step_s)
 
     def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path:
         """The owner's page: real trips, encoded again where they are not at hand, against the published."""
         path = owner / "report.html"
         if made.reused and (drawn := report_of(made, path)):
             return drawn
-        real = self.kept or self.paths(OsNoise().run_key())
+        held = self.kept or self.paths(OsNoise().run_key())
+        real, of_all = held.gather()
         published = read_synthetic(made.path)
         seen = OwnersPaths(
             real=real,
             synthetic=encoded(published),
-            outside_share=self.outside_share,
-            slow_share=self.slow_share,
+            outside_share=share(held.watched, "outside", "points"),
+            slow_share=share(held.watched, "slow", "steps"),
+            of_all=of_all,
         )
         return owner_report(path, self.prepared, made, seen, ledger, progress=self.tell)
 

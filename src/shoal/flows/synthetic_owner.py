@@ -32,6 +32,7 @@ class OwnersPaths:
     synthetic: CellPaths
     outside_share: float | None  # beyond the box
     slow_share: float | None  # of steps between two points, longer than the step of time
+    of_all: float = 1.0  # the share of the units whose trips are looked at here
 
 
 def owner_report(
@@ -52,6 +53,7 @@ def owner_report(
     counts = {"Synthetic trips": paths.synthetic.count, "Real trips": paths.real.count}
     more = {
         "real_trips": paths.real.count,
+        "share_of_real_units_looked_at": paths.of_all,
         "synthetic_trips": paths.synthetic.count,
         "points_outside_share": paths.outside_share,
         "steps_longer_than_step_s_share": paths.slow_share,

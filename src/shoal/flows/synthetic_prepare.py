@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
-from shoal.events.source import open_source
 from shoal.events.trip_reader import check_rule
 from shoal.flows.commute_prepare import PreparedCommute, prepare_commute
+from shoal.flows.opened import opened_source
 from shoal.flows.prepare import check_spends
 from shoal.flows.synthetic_methods import COMMUTES, SyntheticMechanism, SyntheticMethod, synthetic_method
 from shoal.flows.synthetic_plan import SyntheticPlan
@@ -28,9 +29,11 @@ ASKED = (
 FEWEST_TRIPS = 1_000  # written at most where the number of trips is lost in its noise
 
 
-def prepare_synthetic(plan: SyntheticPlan) -> PreparedSynthetic | PreparedCommute:
+def prepare_synthetic(
+    plan: SyntheticPlan, engine: Engine | None = None
+) -> PreparedSynthetic | PreparedCommute:
     """Open everything public and set the noise; reads headers of the source, no rows."""
-    source = open_source(**vars(plan.source))
+    source = opened_source(plan.source, engine)
     if synthetic_method(plan.method).takes == COMMUTES:
         return prepare_commute(plan, source)
     return _prepare_points(plan, source)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ import numpy as np
 from shoal.anonymise.kte import Kte
 from shoal.attacks.tracker.evidence import Verified
 from shoal.engine.prf import hash_integers, split_key
+from shoal.engine.protocol import Engine
 from shoal.errors import GuaranteeError
+from shoal.flows.opened import contents_of
 from shoal.flows.owner_folder import drawing_report, open_owner_folder
 from shoal.flows.progress import Progress, Silent
 from shoal.flows.trajectories_manifest import trajectories_manifest, trajectories_readme
@@ -62,7 +64,6 @@ ASKED = (
     "run_id",
     "keep_unsafe",
 )
-NOT_ASKED = ("paths", "names", "types", "guessed")  # of a source: where it lies, and what follows
 NEW_KEY = ".record_key-new.parquet"  # until the release it belongs to is verified
 RECORD_IDS = 7  # purpose of the key that draws the ids
 
@@ -94,9 +95,9 @@ class PreparedTrajectories:
         """Names the run, for the owner's ledger: the same question about the same bytes."""
         plan, source = self.plan, self.opened.source
         asked = {name: getattr(plan, name) for name in ASKED} | {"minutes": plan.minutes()}
-        read = {f.name: getattr(source, f.name) for f in fields(source) if f.name not in NOT_ASKED}
+        read = source.understood()
         sites = self.opened.sites and self.opened.sites.digest()
-        files = sorted(sha256_file(Path(path)) for path in source.paths)
+        files = contents_of(source)
         named = [
             "trajectories",
             asked,
@@ -121,9 +122,11 @@ class TrajectoryResult:
     figures: dict[str, Any] = field(repr=False)
 
 
-def prepare_trajectories(plan: TrajectoryPlan) -> PreparedTrajectories:
+def prepare_trajectories(plan: TrajectoryPlan, engine: Engine | None = None) -> PreparedTrajectories:
     """Open everything public; reads headers of the records, no rows."""
-    return PreparedTrajectories(plan=plan, opened=open_trajectories(plan), anonymiser=plan.anonymiser())
+    return PreparedTrajectories(
+        plan=plan, opened=open_trajectories(plan, engine), anonymiser=plan.anonymiser()
+    )
 
 
 def run_trajectories(

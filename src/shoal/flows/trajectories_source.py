@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shoal.engine.protocol import Engine
 from shoal.errors import PlanError, SourceError
 from shoal.events.checks import RowReport, check_rows
 from shoal.events.readers import scan
 from shoal.events.schema import EventSource
-from shoal.events.source import open_source
+from shoal.flows.opened import opened_source
 from shoal.flows.progress import Progress, Silent
 from shoal.flows.trajectories_plan import PlacesPlan, TrajectoryPlan
 from shoal.space.lattice import Lattice
@@ -46,9 +47,9 @@ class OpenSamples:
     rows: int  # in the window, before equal ones became one sample
 
 
-def open_trajectories(plan: TrajectoryPlan) -> TrajectorySource:
+def open_trajectories(plan: TrajectoryPlan, engine: Engine | None = None) -> TrajectorySource:
     """Headers and public files; no row is read."""
-    source = open_source(**vars(plan.source))
+    source = opened_source(plan.source, engine)
     sites = _sites(plan.space) if source.shape.has_sites else None
     planar = source.planar if sites is None else sites.crs is None
     return TrajectorySource(source=source, lattice=plan.lattice(planar=planar), sites=sites)

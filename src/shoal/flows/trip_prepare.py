@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, fields
-from pathlib import Path
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.events.schema import EventSource
-from shoal.flows.prepare import NOT_ASKED
+from shoal.flows.opened import contents_of
 from shoal.flows.trip_plan import TRIP
 from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.guarantee import Guarantee
 from shoal.release.manifest import Manifest
-from shoal.release.verify import sha256_file
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 
@@ -87,12 +85,12 @@ class PreparedTrips:
         named = [
             kind,
             {name: getattr(plan, name) for name in asked},
-            {f.name: getattr(source, f.name) for f in fields(source) if f.name not in NOT_ASKED},
+            source.understood(),
             rule_of(plan.trip_rule),
             self.window_us,
             self.places(),
             *more,
-            sorted(sha256_file(Path(path)) for path in source.paths),
+            contents_of(source),
         ]
         return hashlib.sha256(json.dumps(named, sort_keys=True, default=dict).encode()).hexdigest()
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
+from shoal.engine.duck import DuckEngine
+from shoal.engine.protocol import Encoder, Held, TripEngine
+from shoal.engine.trip_watch import PointWatch
 from shoal.errors import PlanError
 from shoal.events.readers import scan
-from shoal.events.trip_reader import read_trips
+from shoal.events.trip_reader import TripPoints
 from shoal.flows.progress import Progress
 from shoal.flows.row_checks import checked_rows
 from shoal.privacy.ledger import Ledger
@@ -46,12 +47,16 @@ class TripBuild:
     sites: Sequence[str] | None = None  # where records name sites
 
     def __init__(
-        self, prepared: Any, progress: Progress, confirm: Callable[[str], bool] | None = None
+        self,
+        prepared: Any,
+        progress: Progress,
+        confirm: Callable[[str], bool] | None = None,
+        engine: TripEngine | None = None,
     ) -> None:
         self.prepared, self.tell, self.confirm = prepared, progress, confirm
+        self.engine: TripEngine = engine or DuckEngine()
         self.rows: int | None = None
         self.bad_rows: int | None = None
-        self.outside_share: float | None = None  # of the points in trips, beyond the box
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
         raise NotImplementedError
@@ -82,14 +87,15 @@ class TripBuild:
                 return True
         return False
 
-    def points(self) -> Iterator[pa.RecordBatch]:
-        """Points of trips; how many lie beyond the box is kept for the owner."""
-        prepared, points, outside = self.prepared, 0, 0
-        for batch in read_trips(prepared.source, prepared.plan.trip_rule, window_us=prepared.window_us):
-            _, _, inside = prepared.grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())
-            points, outside = points + inside.size, outside + int(inside.size - inside.sum())
-            yield batch
-        self.outside_share = outside / points if points else None
+    def hold(self, encoder: Encoder, stage: str, step_s: float | None = None) -> Held:
+        """The source's trips, encoded where the engine keeps them."""
+        prepared = self.prepared
+        points = TripPoints(
+            source=prepared.source, rule=prepared.plan.trip_rule, window_us=prepared.window_us
+        )
+        self.tell.stage(stage, self.rows)
+        watch = PointWatch(grid=prepared.grid, step_s=step_s)
+        return self.engine.hold(points, encoder, watch, lambda _, rows: self.tell.advance(rows))
 
     def made(self, ledger: Ledger, owner: Path) -> Committed:
         """The release, or a seeded run in the owner's folder."""

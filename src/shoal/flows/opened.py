@@ -1,0 +1,25 @@
+"""The source of a plan, opened by the engine that will read it, and what names its content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shoal.engine.protocol import Engine, ReadsSources
+from shoal.events.foreign import ForeignSource
+from shoal.events.schema import EventSource, SourcePlan
+from shoal.events.source import open_source
+from shoal.release.verify import sha256_file
+
+
+def opened_source(plan: SourcePlan, engine: Engine | None = None) -> EventSource:
+    """Headers and footers are read, no row."""
+    if isinstance(engine, ReadsSources):
+        return engine.open_source(plan)
+    return open_source(**vars(plan))
+
+
+def contents_of(source: EventSource) -> list[str]:
+    """Digests, sorted: the same bytes are the same source, wherever they lie."""
+    if isinstance(source, ForeignSource):
+        return sorted(source.contents())
+    return sorted(sha256_file(Path(path)) for path in source.paths)
