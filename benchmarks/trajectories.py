@@ -109,7 +109,7 @@ def one(job: Job) -> dict[str, Any]:
 
 def _make(job: Job, samples):
     from shoal.anonymise.kte import Kte
-    from shoal.flows.trajectories import anonymise
+    from shoal.flows.trajectories_blocks import anonymise
     from shoal.stages.trajectories import Boxes
 
     forget = None if job.forget_days is None else job.forget_days * 1440

@@ -9,6 +9,7 @@
     +-- OutputError                 exit 5   folders and files we write
     +-- GuaranteeError              exit 6   a promise was checked and does not hold
     +-- MissingExtra                exit 7   an optional dependency is not installed
+    +-- EngineError                 exit 8   the cluster that should do the work did not
 
 An error says the rule, what was received, and the remedy, under a code:
 
@@ -68,3 +69,7 @@ class GuaranteeError(ShoalError):
 
 class MissingExtra(ShoalError):
     exit_code = 7
+
+
+class EngineError(ShoalError):
+    exit_code = 8

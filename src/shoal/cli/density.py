@@ -9,6 +9,7 @@ import click
 from shoal.cli.density_compare import compare
 from shoal.cli.density_options import MAP_OPTIONS, METHOD_OPTIONS, as_settings, with_options
 from shoal.cli.density_year import year
+from shoal.cli.engine_options import EngineChoice, engine_options
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
 from shoal.events.schema import SourcePlan
@@ -64,12 +65,19 @@ Examples:
 @click.option("--licence", help="Licence of the release, one line.")
 @click.option("--seed", type=int, help="For tests only: repeatable noise, never publishable.")
 @click.option("--threads", type=int, default=0, help="Threads of the engine.  [default: one per core]")
+@engine_options
 @click.option(
     "--dry-run", is_flag=True, help="Print the plan, what is spent and the expected error; read no rows."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def run(
-    plan: str | None, source_options: SourcePlan, dry_run: bool, as_json: bool, threads: int, **flags: Any
+    plan: str | None,
+    source_options: SourcePlan,
+    dry_run: bool,
+    as_json: bool,
+    threads: int,
+    choice: EngineChoice,
+    **flags: Any,
 ) -> None:
     """Count people per zone and slot in SOURCE, add noise, and write a release.
 
@@ -85,17 +93,19 @@ def run(
     from shoal.privacy.ledger import open_ledger
 
     settings = merge(read_plan(plan) if plan else {}, as_settings(source_options, flags))
-    prepared = prepare_density(DensityPlan.from_settings(settings))
-    ledger = open_ledger()
-    if dry_run:
-        print_dry_run(prepared, ledger, as_json)
-        return
-    from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
-    from shoal.flows.density import run_density
+    asked = DensityPlan.from_settings(settings)
+    with choice.opened() as spark:
+        prepared = prepare_density(asked, spark)
+        ledger = open_ledger()
+        if dry_run:
+            print_dry_run(prepared, ledger, as_json)
+            return
+        from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
+        from shoal.flows.density import run_density
 
-    for words in () if as_json else prepared.notes():
-        click.echo(f"note     {words}")
-    with Bars(quiet=as_json) as bars:
-        engine = DuckEngine(threads=threads)
-        result = run_density(prepared, ledger, engine=engine, progress=bars, confirm=bars.confirm)
+        for words in () if as_json else prepared.notes():
+            click.echo(f"note     {words}")
+        with Bars(quiet=as_json) as bars:
+            engine = spark or DuckEngine(threads=threads)
+            result = run_density(prepared, ledger, engine=engine, progress=bars, confirm=bars.confirm)
     print_result(prepared, result, ledger, as_json)

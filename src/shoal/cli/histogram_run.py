@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from shoal.cli.density_options import box, with_options
+from shoal.cli.engine_options import EngineChoice, engine_options
 from shoal.cli.histogram_query import ZONE_OPTIONS
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options, trip_options
@@ -82,6 +83,7 @@ METHOD_OPTIONS = (
     is_flag=True,
     help="Run the other methods on the same trips for the owner's report; the ledger remembers the look.",
 )
+@engine_options
 @with_options(END_OPTIONS)
 def run(
     plan: str | None,
@@ -90,6 +92,7 @@ def run(
     compare: bool,
     dry_run: bool,
     as_json: bool,
+    choice: EngineChoice,
     **flags: Any,
 ) -> None:
     """Count distinct trips in SOURCE on a public grid, add noise, and write a release that answers any area.
@@ -101,17 +104,21 @@ def run(
     from shoal.flows.histogram_prepare import prepare_histogram
     from shoal.privacy.ledger import open_ledger
 
-    prepared = prepare_histogram(plan_from(plan, source_options, trip_rule, flags))
-    ledger = open_ledger()
-    if dry_run:
-        print_dry_run(prepared, ledger, as_json)
-        return
-    from shoal.flows.histogram import run_histogram  # with its compiled kernels: not for a dry run
+    asked = plan_from(plan, source_options, trip_rule, flags)
+    with choice.opened() as spark:
+        prepared = prepare_histogram(asked, spark)
+        ledger = open_ledger()
+        if dry_run:
+            print_dry_run(prepared, ledger, as_json)
+            return
+        from shoal.flows.histogram import run_histogram  # with its compiled kernels: not for a dry run
 
-    for words in () if as_json else prepared.notes():
-        click.echo(f"note     {words}")
-    with Bars(quiet=as_json) as bars:
-        result = run_histogram(prepared, ledger, compare=compare, progress=bars, confirm=bars.confirm)
+        for words in () if as_json else prepared.notes():
+            click.echo(f"note     {words}")
+        with Bars(quiet=as_json) as bars:
+            result = run_histogram(
+                prepared, ledger, compare=compare, engine=spark, progress=bars, confirm=bars.confirm
+            )
     print_result(prepared, result, ledger, as_json)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from shoal.cli.density_options import box
+from shoal.cli.engine_options import EngineChoice, engine_options
 from shoal.cli.progress import Bars
 
 EXAMPLE = """\b
@@ -59,7 +60,16 @@ A line of queries.jsonl, zones by id or box, slots by time or number, all where 
     "--dry-run", is_flag=True, help="Print what it would cost and the expected error; read no rows."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def query(plan: str, file: str | None, dry_run: bool, as_json: bool, threads: int, **flags: Any) -> None:
+@engine_options
+def query(
+    plan: str,
+    file: str | None,
+    dry_run: bool,
+    as_json: bool,
+    threads: int,
+    choice: EngineChoice,
+    **flags: Any,
+) -> None:
     """Count visits in a set of zones and slots of private events, with noise. It spends.
 
     Of each user at most one visit per slot and --ell in the window are kept. The budget is reserved before
@@ -74,19 +84,21 @@ def query(plan: str, file: str | None, dry_run: bool, as_json: bool, threads: in
     from shoal.privacy.ledger import open_ledger
 
     asks = _asks(file, flags)
-    prepared = prepare_query(QueryPlan.from_settings(read_plan(plan), flags, asks))
-    ledger = open_ledger()
-    if dry_run:
-        print_dry_run(prepared, ledger, as_json)
-        return
-    from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
-    from shoal.flows.query import run_query
+    asked = QueryPlan.from_settings(read_plan(plan), flags, asks)
+    with choice.opened() as spark:
+        prepared = prepare_query(asked, spark)
+        ledger = open_ledger()
+        if dry_run:
+            print_dry_run(prepared, ledger, as_json)
+            return
+        from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
+        from shoal.flows.query import run_query
 
-    for words in () if as_json else prepared.notes():
-        click.echo(f"note     {words}")
-    with Bars(quiet=as_json) as bars:
-        engine = DuckEngine(threads=threads)
-        result = run_query(prepared, ledger, engine=engine, progress=bars, confirm=bars.confirm)
+        for words in () if as_json else prepared.notes():
+            click.echo(f"note     {words}")
+        with Bars(quiet=as_json) as bars:
+            engine = spark or DuckEngine(threads=threads)
+            result = run_query(prepared, ledger, engine=engine, progress=bars, confirm=bars.confirm)
     print_answers(prepared, result, ledger, as_json)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from shoal.cli.density_options import box, with_options
+from shoal.cli.engine_options import EngineChoice, engine_options
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import site_options, source_options, trip_options
 from shoal.cli.trip_words import (
@@ -91,6 +92,7 @@ OUTPUT_OPTIONS = (
 @site_options
 @with_options(OUTPUT_OPTIONS)
 @with_options(OUT_OPTIONS)
+@engine_options
 @with_options(END_OPTIONS)
 def run(
     plan: str | None,
@@ -98,6 +100,7 @@ def run(
     trip_rule: Any,
     dry_run: bool,
     as_json: bool,
+    choice: EngineChoice,
     **flags: Any,
 ) -> None:
     """Learn how trips in SOURCE move, with noise, and write any number of synthetic ones in its columns.
@@ -111,15 +114,17 @@ def run(
     from shoal.privacy.ledger import open_ledger
 
     settings = settings_from(plan, source_options, trip_rule, flags, SPACE)
-    prepared = prepare_synthetic(SyntheticPlan.from_settings(settings))
-    ledger = open_ledger()
-    if dry_run:
-        print_dry_run(prepared, ledger, as_json)
-        return
-    from shoal.flows.synthetic import run_synthetic  # with its compiled kernels: not for a dry run
+    asked = SyntheticPlan.from_settings(settings)
+    with choice.opened() as spark:
+        prepared = prepare_synthetic(asked, spark)
+        ledger = open_ledger()
+        if dry_run:
+            print_dry_run(prepared, ledger, as_json)
+            return
+        from shoal.flows.synthetic import run_synthetic  # with its compiled kernels: not for a dry run
 
-    for words in () if as_json else prepared.notes():
-        click.echo(f"note     {words}")
-    with Bars(quiet=as_json) as bars:
-        result = run_synthetic(prepared, ledger, progress=bars, confirm=bars.confirm)
+        for words in () if as_json else prepared.notes():
+            click.echo(f"note     {words}")
+        with Bars(quiet=as_json) as bars:
+            result = run_synthetic(prepared, ledger, engine=spark, progress=bars, confirm=bars.confirm)
     print_result(prepared, result, ledger, as_json)

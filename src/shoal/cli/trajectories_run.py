@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from shoal.cli.engine_options import EngineChoice, engine_options
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import SITE_OPTIONS, source_options
 from shoal.events.schema import SourcePlan
@@ -86,9 +87,17 @@ def plan_options(command: Any) -> Any:
 @click.option("--run-id", help="Another id makes another release of the same plan.")
 @click.option("--licence", help="Licence of the release, one line.")
 @click.option("--keep-unsafe", is_flag=True, default=None, help="Write what the verifier refuted, marked so.")
+@engine_options
 @click.option("--dry-run", is_flag=True, help="Print the plan; read no rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def run(plan: str | None, source_options: SourcePlan, dry_run: bool, as_json: bool, **flags: Any) -> None:
+def run(
+    plan: str | None,
+    source_options: SourcePlan,
+    dry_run: bool,
+    as_json: bool,
+    choice: EngineChoice,
+    **flags: Any,
+) -> None:
     """Generalise the records in SOURCE until k people look alike to anyone who tracked one for a time tau.
 
     Records stay truthful: boxes in space and time around real samples, no noise, no made-up points. What
@@ -99,11 +108,22 @@ def run(plan: str | None, source_options: SourcePlan, dry_run: bool, as_json: bo
     from shoal.flows.trajectories import prepare_trajectories, run_trajectories
     from shoal.privacy.ledger import open_ledger
 
-    prepared = prepare_trajectories(plan_from(plan, source_options, flags))
-    ledger = open_ledger()
-    if dry_run:
-        print_dry_run(prepared, as_json)
-        return
+    asked = plan_from(plan, source_options, flags)
+    with choice.opened() as spark:
+        prepared = prepare_trajectories(asked, spark)
+        if dry_run:
+            print_dry_run(prepared, as_json)
+            return
+        ledger = open_ledger()
+        for words in () if as_json else _notes(prepared, ledger, spark is not None):
+            click.echo(f"note     {words}")
+        with Bars(quiet=as_json) as bars:
+            result = run_trajectories(prepared, ledger, engine=spark, progress=bars)
+    print_result(prepared, result, as_json)
+
+
+def _notes(prepared: Any, ledger: Any, on_spark: bool) -> list[str]:
+    """What the owner should know before the run."""
     population = prepared.plan.population
     earlier = sum(name == population for name, _ in ledger.releases())
     notes = prepared.notes()
@@ -112,11 +132,9 @@ def run(plan: str | None, source_options: SourcePlan, dry_run: bool, as_json: bo
             f"{population!r} has {earlier} earlier release{'s' * (earlier > 1)}; whoever holds several may "
             "combine them, and no promise covers that. `shoal ledger show` lists them."
         )
-    for words in () if as_json else notes:
-        click.echo(f"note     {words}")
-    with Bars(quiet=as_json) as bars:
-        result = run_trajectories(prepared, ledger, progress=bars)
-    print_result(prepared, result, as_json)
+    if on_spark and prepared.plan.block_users is None:
+        notes.append("all users are one block, so one task does it all; --block-users makes several.")
+    return notes
 
 
 def plan_from(path: str | None, source: SourcePlan, flags: dict[str, Any]):

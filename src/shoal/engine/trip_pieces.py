@@ -10,10 +10,10 @@ taking a trip's points away takes one path away and leaves all others as they ar
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ KEEP_PURPOSE = 7
 TRIP_PURPOSE = 8
 Progress = Callable[[str, int], None]
 Made = TypeVar("Made")
+Stage = TypeVar("Stage", bound=Any)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +141,27 @@ class Owners:
 def joined_first(firsts: list[np.ndarray]) -> np.ndarray:
     """Offsets of parts, one after the other, as offsets of the whole."""
     return np.cumsum(np.concatenate([[0], *(np.diff(first) for first in firsts)]).astype(np.int64))
+
+
+def merge_stages(stages: Sequence[Stage]) -> Stage:
+    """Stages of different units as one: offsets and units counted through, numbers of them added."""
+    first = stages[0]
+    if len(stages) == 1:
+        return first
+    changed: dict[str, Any] = {"first": joined_first([stage.first for stage in stages])}
+    before = 0
+    units = []
+    for stage in stages:
+        units.append(stage.unit + before)
+        before += int(stage.unit.max()) + 1 if stage.unit.size else 0
+    changed["unit"] = np.concatenate(units)
+    for each in fields(first):
+        value = getattr(first, each.name)
+        if each.name in ("all_trips", "units"):
+            changed[each.name] = sum(getattr(stage, each.name) for stage in stages)
+        elif isinstance(value, np.ndarray) and each.name not in changed:
+            changed[each.name] = np.concatenate([getattr(stage, each.name) for stage in stages])
+    return replace(first, **changed)
 
 
 def in_threads(

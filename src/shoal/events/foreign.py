@@ -37,6 +37,16 @@ class ForeignSource(EventSource):
         """Every row looked at once, as `check_rows` does."""
         raise NotImplementedError
 
+    def any_row(
+        self,
+        *,
+        sites: Sequence[str] | None,
+        window_us: tuple[int, int],
+        test: Callable[[pa.RecordBatch], bool],
+    ) -> bool:
+        """Whether any batch of events passes; `test` can be pickled."""
+        raise NotImplementedError
+
     def contents(self) -> list[str]:
         """What names the rows it holds: digests of its files, or of all its rows."""
         raise NotImplementedError

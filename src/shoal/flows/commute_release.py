@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from shoal.engine.protocol import TripEngine
 from shoal.events.placed import SiteEvents
 from shoal.flows.commute_prepare import HOW_TO_READ, PreparedCommute
+from shoal.flows.opened import any_row
 from shoal.flows.owner_report import report_of
 from shoal.flows.progress import Progress
 from shoal.flows.synthetic_commute import FILES, commute_utility, exact_commutes, real_events, write_events
@@ -48,7 +49,8 @@ class CommuteBuild(TripBuild):
         return self.prepared.manifest()
 
     def _anybody(self) -> bool:
-        return any(batch.num_rows for batch in self.events())
+        events = self.events()
+        return any_row(events.source, _some, sites=events.sites, window_us=events.window_us)
 
     def events(self) -> SiteEvents:
         prepared = self.prepared
@@ -98,6 +100,10 @@ class CommuteBuild(TripBuild):
         real = real_events(self.events())
         figures = commute_utility(real, published_events(made.path, self.prepared), self.prepared.setting)
         return events_report(path, self.prepared, made, figures, ledger)
+
+
+def _some(batch: pa.RecordBatch) -> bool:
+    return batch.num_rows > 0
 
 
 def published_events(folder: Path, prepared: PreparedCommute) -> SyntheticEvents:

@@ -14,7 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+
+import pyarrow as pa
 
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Engine
@@ -22,6 +25,7 @@ from shoal.errors import PlanError
 from shoal.events.placed import PlacedEvents
 from shoal.flows.counting import Counting
 from shoal.flows.density_manifest import density_manifest, how_to_read
+from shoal.flows.opened import any_row
 from shoal.flows.owner_folder import drawing_report, open_owner_folder
 from shoal.flows.owner_report import report_of, write_owner_report
 from shoal.flows.prepare import PreparedDensity
@@ -36,6 +40,7 @@ from shoal.release.folder import Committed, ReleaseRequest, preflight, release, 
 from shoal.release.manifest import Manifest
 from shoal.release.readme import recipient_readme
 from shoal.release.verify import sha256_file
+from shoal.space.geography import Geography
 
 NOBODY = "No event lies in the window and the zones, so the release would be noise alone."
 
@@ -114,7 +119,9 @@ class DensityBuild:
 
     def _anybody(self) -> bool:
         """Whether any event would be counted; stops reading at the first one."""
-        return any(bool((batch["site"].to_numpy() >= 0).any()) for batch in self._events())
+        events = self._events()
+        test = partial(_somewhere, events.geography)
+        return any_row(events.source, test, sites=events.sites, window_us=events.window_us)
 
     def _events(self) -> PlacedEvents:
         edges = self.prepared.clock.edges_us
@@ -155,6 +162,10 @@ class DensityBuild:
             rows=self.rows,
         )
         return self.counting
+
+
+def _somewhere(geography: Geography, batch: pa.RecordBatch) -> bool:
+    return any(bool((placed["site"].to_numpy() >= 0).any()) for placed in geography.place([batch]))
 
 
 def _release(making: DensityBuild, ledger: Ledger) -> Committed:

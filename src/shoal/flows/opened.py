@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import pyarrow as pa
 
 from shoal.engine.protocol import Engine, ReadsSources
 from shoal.events.foreign import ForeignSource
+from shoal.events.readers import scan
 from shoal.events.schema import EventSource, SourcePlan
 from shoal.events.source import open_source
 from shoal.release.verify import sha256_file
@@ -16,6 +20,19 @@ def opened_source(plan: SourcePlan, engine: Engine | None = None) -> EventSource
     if isinstance(engine, ReadsSources):
         return engine.open_source(plan)
     return open_source(**vars(plan))
+
+
+def any_row(
+    source: EventSource,
+    test: Callable[[pa.RecordBatch], bool],
+    *,
+    window_us: tuple[int, int],
+    sites: Sequence[str] | None = None,
+) -> bool:
+    """Whether any batch of events in the window passes `test`; stops reading at the first one."""
+    if isinstance(source, ForeignSource):
+        return source.any_row(sites=sites, window_us=window_us, test=test)
+    return any(test(batch) for batch in scan(source, sites=sites, window_us=window_us))
 
 
 def contents_of(source: EventSource) -> list[str]:

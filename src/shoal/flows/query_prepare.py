@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
 from shoal.flows.plan import DensityPlan
 from shoal.flows.prepare import PreparedDensity, check_spends, prepare_density
@@ -137,9 +138,9 @@ class PreparedQuery:
         return hashlib.sha256(json.dumps([price, window, *self._asked()]).encode()).hexdigest()
 
 
-def prepare_query(plan: QueryPlan) -> PreparedQuery:
+def prepare_query(plan: QueryPlan, engine: Engine | None = None) -> PreparedQuery:
     """Open everything public and set the noise; reads headers of the events, no rows."""
-    opened = prepare_density(plan.place)
+    opened = prepare_density(plan.place, engine)
     zones, clock = opened.geography.zones, opened.clock
     each = [ask.question(zones, clock) for ask in plan.asks]
     each = [replace(question, name=question.name or f"query {i}") for i, question in enumerate(each, 1)]

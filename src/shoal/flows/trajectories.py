@@ -23,11 +23,12 @@ import numpy as np
 from shoal.anonymise.kte import Kte
 from shoal.attacks.tracker.evidence import Verified
 from shoal.engine.prf import hash_integers, split_key
-from shoal.engine.protocol import Engine
+from shoal.engine.protocol import Engine, WorksElsewhere
 from shoal.errors import GuaranteeError
 from shoal.flows.opened import contents_of
 from shoal.flows.owner_folder import drawing_report, open_owner_folder
 from shoal.flows.progress import Progress, Silent
+from shoal.flows.trajectories_blocks import anonymise
 from shoal.flows.trajectories_manifest import trajectories_manifest, trajectories_readme
 from shoal.flows.trajectories_owner import (
     keep_verification,
@@ -36,7 +37,7 @@ from shoal.flows.trajectories_owner import (
     write_trajectory_report,
 )
 from shoal.flows.trajectories_plan import TrajectoryPlan
-from shoal.flows.trajectories_resume import decide, forget, kept_folder
+from shoal.flows.trajectories_resume import forget, kept_folder
 from shoal.flows.trajectories_source import (
     OpenSamples,
     TrajectorySource,
@@ -44,7 +45,7 @@ from shoal.flows.trajectories_source import (
     open_trajectories,
     read_samples,
 )
-from shoal.flows.trajectories_verify import verify_written
+from shoal.flows.trajectories_verify import Apart, verify_written
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import OsNoise
 from shoal.release.folder import Committed, ReleaseRequest, preflight, release
@@ -130,16 +131,23 @@ def prepare_trajectories(plan: TrajectoryPlan, engine: Engine | None = None) -> 
 
 
 def run_trajectories(
-    prepared: PreparedTrajectories, ledger: Ledger, *, progress: Progress | None = None
+    prepared: PreparedTrajectories,
+    ledger: Ledger,
+    *,
+    engine: object = None,
+    progress: Progress | None = None,
 ) -> TrajectoryResult:
-    """Check, read, decide, merge, verify, write, list, report."""
+    """Check, read, decide, merge, verify, write, list, report.
+
+    An `engine` that works elsewhere hides and verifies blocks of users there.
+    """
     plan, tell = prepared.plan, progress or Silent()
     owner = open_owner_folder(Path(plan.owner))
     ledger.state().population(plan.population)  # a name that does not exist is said before any work
     request = ReleaseRequest(
         population=plan.population, loss=None, key=prepared.key(), out=Path(plan.out), what=prepared.what()
     )
-    making = TrajectoryBuild(prepared, owner, tell)
+    making = TrajectoryBuild(prepared, owner, tell, engine)
     preflight(ledger, request)
     made = release(ledger, request, making)
     forget(kept_folder(owner, request.key))
@@ -160,8 +168,10 @@ def run_trajectories(
 class TrajectoryBuild:
     """From raw records to the files of the release and the owner's key."""
 
-    def __init__(self, prepared: PreparedTrajectories, owner: Path, progress: Progress) -> None:
-        self.prepared, self.owner, self.tell = prepared, owner, progress
+    def __init__(
+        self, prepared: PreparedTrajectories, owner: Path, progress: Progress, engine: object = None
+    ) -> None:
+        self.prepared, self.owner, self.tell, self.engine = prepared, owner, progress, engine
         self.read: OpenSamples | None = None
         self.boxes: Boxes | None = None
         self.verified: Verified | None = None
@@ -177,7 +187,9 @@ class TrajectoryBuild:
         report = check_trajectories(opened, tell)
         self.read = read_samples(opened, tell, report.rows)
         kept = kept_folder(self.owner, self.prepared.key())
-        made = anonymise(self.prepared.anonymiser, self.read.samples, plan.block_users, kept, tell)
+        made = anonymise(
+            self.prepared.anonymiser, self.read.samples, plan.block_users, kept, tell, self.engine
+        )
         self.boxes, self.pairs_again = made.boxes, made.pairs_again
         tell.stage("write the release")
         self.ids = record_ids(self.boxes.records)
@@ -199,7 +211,10 @@ class TrajectoryBuild:
         assert self.boxes is not None
         plan, opened = self.prepared.plan, self.prepared.opened
         public = trajectories_manifest(self.prepared, self.boxes.records, verified=True).public
-        self.verified, key = verify_written(folder, key_path, public, opened.source, opened.sites, self.tell)
+        apart = Apart(self.engine, plan.block_users) if isinstance(self.engine, WorksElsewhere) else None
+        self.verified, key = verify_written(
+            folder, key_path, public, opened.source, opened.sites, self.tell, apart
+        )
         keep_verification(self.owner, self.verified, key)
         if not self.passed and not plan.keep_unsafe:
             raise GuaranteeError(
@@ -228,50 +243,6 @@ class TrajectoryBuild:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Made:
-    """Boxes of all records, and how often two people had to hide each other again."""
-
-    boxes: Boxes = field(repr=False)
-    pairs_again: int
-
-
-def anonymise(
-    anonymiser: Kte,
-    samples: LatticeSamples,
-    block_users: int | None = None,
-    keeping: Path | None = None,
-    progress: Progress | None = None,
-) -> Made:
-    """Records of all users. Blocks of users are releases of their own: their union only adds candidates."""
-    tell = progress or Silent()
-    parts: list[tuple[np.ndarray, Boxes]] = []
-    again = 0
-    blocks = _blocks(samples.users, block_users or samples.users)
-    for users in blocks:
-        block = samples if len(blocks) == 1 else _of_users(samples, users)
-        which = "" if len(blocks) == 1 else f" {len(parts) + 1}/{len(blocks)}"
-        state, done = None, 0
-        for state in decide(anonymiser, block, keeping):
-            if done == 0:
-                tell.stage(f"choose carriers{which}", state.windows)
-            tell.advance(state.done - done)
-            done = state.done
-        assert state is not None  # there is at least one window
-        tell.stage(f"merge records{which}", state.samples.epochs)
-        part = anonymiser.merge(state, lambda name, at, of: tell.advance(1))
-        parts.append((users, part))
-        again += state.reused
-    if len(parts) == 1:
-        return Made(boxes=parts[0][1], pairs_again=again)
-    record = np.concatenate([users[part.record] for users, part in parts])
-    columns = [
-        np.concatenate([getattr(part, name) for _, part in parts])
-        for name in ("t0", "t1", "x0", "x1", "y0", "y1")
-    ]
-    return Made(boxes=Boxes.of(record, *columns, records=samples.users), pairs_again=again)
-
-
 def verify(
     samples: LatticeSamples, boxes: Boxes, anonymiser: Kte, progress: Progress | None = None
 ) -> Verified:
@@ -297,22 +268,6 @@ def record_ids(records: int) -> np.ndarray:
     ids = np.empty(records, np.int64)
     ids[np.argsort(drawn, kind="stable")] = np.arange(1, records + 1)
     return ids
-
-
-def _blocks(users: int, block_users: int) -> list[np.ndarray]:
-    """Fixed blocks, none smaller than block_users unless all users are fewer; every so-manieth user, so that
-    who hides together says nothing of ids that follow each other."""
-    count = max(1, users // block_users)
-    return [np.arange(first, users, count, dtype=np.int32) for first in range(count)]
-
-
-def _of_users(samples: LatticeSamples, users: np.ndarray) -> LatticeSamples:
-    """Their samples, numbered by place in `users`."""
-    rank = np.full(samples.users, -1, np.int32)
-    rank[users] = np.arange(len(users), dtype=np.int32)
-    rows = rank[samples.user] >= 0
-    t, x, y = samples.t[rows], samples.x[rows], samples.y[rows]
-    return LatticeSamples(users=len(users), steps=samples.steps, user=rank[samples.user[rows]], t=t, x=x, y=y)
 
 
 def _stored(made: Committed, owner: Path) -> TrajectoryResult:

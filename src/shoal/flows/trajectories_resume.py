@@ -34,7 +34,7 @@ def decide(
     state = anonymiser.begin(samples)
     if folder is not None:
         folder = folder / _name(anonymiser, samples)
-        _open(folder)
+        open_kept(folder)
         _load(state, folder, anonymiser.k)
         if state.done:
             yield state
@@ -51,6 +51,11 @@ def kept_folder(owner: Path, key: str) -> Path:
     return owner / f".trajectories-{key[:12]}"
 
 
+def kept_block(folder: Path, anonymiser: Kte, samples: LatticeSamples) -> Path:
+    """Where the boxes of a block are kept, once it is done."""
+    return folder / _name(anonymiser, samples) / "block.npz"
+
+
 def forget(folder: Path) -> None:
     """The release is in place: what was kept is not needed any more."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -65,7 +70,7 @@ def _name(anonymiser: Kte, samples: LatticeSamples) -> str:
     return digest.hexdigest()[:16]
 
 
-def _open(folder: Path) -> None:
+def open_kept(folder: Path) -> None:
     try:
         for each in (folder.parent, folder):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)

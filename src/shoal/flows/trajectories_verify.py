@@ -18,14 +18,16 @@ import pyarrow.compute as pc
 from shoal.attacks.tracker.evidence import Verified, verify_tables
 from shoal.attacks.tracker.files import Claim, claim_of, read_boxes, read_claim, read_key_file
 from shoal.attacks.tracker.index import build_index
-from shoal.attacks.tracker.keyed import Key, keyed_tables
+from shoal.attacks.tracker.keyed import KEY_STRUCTURE, Key, keyed_tables
 from shoal.attacks.tracker.leakage import WINDOWS, Measured, measure_tables
 from shoal.attacks.tracker.tables import Tables, check_claim
+from shoal.engine.protocol import WorksElsewhere
 from shoal.errors import PlanError, SourceError
 from shoal.events.readers import scan
 from shoal.events.schema import EventSource
 from shoal.events.source import open_source
 from shoal.flows.progress import Progress, Silent
+from shoal.flows.trajectories_blocks import blocks_of, verify_blocks
 from shoal.space.projection import LONLAT
 from shoal.space.sites import Sites, named_sites
 
@@ -149,18 +151,73 @@ def verify_written(
     source: EventSource,
     sites: Sites | None,
     progress: Progress | None = None,
+    apart: Apart | None = None,
 ) -> tuple[Verified, Key]:
     """The verdict on files just written, before they become a release; `public` is of their manifest.
 
-    Windows are one step longer than tau: any tau minutes on the clock may touch one step more.
+    Windows are one step longer than tau: any tau minutes on the clock may touch one step more. `apart`:
+    block by block on a cluster; a block that does not pass is no verdict, then all are looked at together.
     """
     tell = progress or Silent()
     claim = claim_of(public, folder)
     key = read_key_file(key_path, said=claim.records)
-    tables, _ = _tables(folder, claim, key, source, sites, tell)
     tau = min(claim.in_steps(claim.tau_minutes, "tau") + 1, claim.steps)
+    samples, strangers = read_samples(source, claim, key, tell, sites)
+    boxes = read_boxes(folder, key)
+    if apart is not None:
+        found = _by_blocks(apart, samples, boxes, strangers, key, claim, tau, tell)
+        if found is not None:
+            return found, key
+    tables = keyed_tables(samples, boxes, key, steps=claim.steps, strangers=strangers)
     found = verify_tables(tables, build_index(tables).arrays, k=claim.k, tau=tau, progress=tell)
     return found, key
+
+
+@dataclass(frozen=True)
+class Apart:
+    """An engine that works elsewhere, and the blocks of users it is given."""
+
+    engine: WorksElsewhere
+    block_users: int | None
+
+
+def _by_blocks(
+    apart: Apart,
+    samples: list[np.ndarray],
+    boxes: Sequence[np.ndarray],
+    strangers: int,
+    key: Key,
+    claim: Claim,
+    tau: int,
+    tell: Progress,
+) -> Verified | None:
+    """One verdict where every block passes and the key is whole; None where all must be looked at."""
+    if strangers or any(key.structure.values()) or any((np.asarray(c) < 0).any() for c in (boxes[0],)):
+        return None
+    if not (np.bincount(samples[0], minlength=key.size) > 0).all():
+        return None
+    blocks = blocks_of(key.size, apart.block_users)
+    found = list(
+        verify_blocks(
+            *(apart.engine, samples, boxes, blocks),
+            steps=claim.steps,
+            k=claim.k,
+            tau=tau,
+            progress=tell,
+        )
+    )
+    if not all(each.passed for each in found):
+        return None
+    return Verified(
+        k=claim.k,
+        tau=tau,
+        users=key.size,
+        pairs_checked=sum(each.pairs_checked for each in found),
+        violations=0,
+        users_hit=0,
+        structure=dict.fromkeys((*found[0].structure, *KEY_STRUCTURE), 0),
+        examples=[],
+    )
 
 
 def _tables(

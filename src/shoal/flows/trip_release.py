@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Encoder, Held, TripEngine
 from shoal.engine.trip_watch import PointWatch
 from shoal.errors import PlanError
-from shoal.events.readers import scan
 from shoal.events.trip_reader import TripPoints
+from shoal.flows.opened import any_row
 from shoal.flows.progress import Progress
 from shoal.flows.row_checks import checked_rows
 from shoal.privacy.ledger import Ledger
@@ -20,6 +23,7 @@ from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.folder import Committed, ReleaseRequest, preflight, release, write_for_owner
 from shoal.release.manifest import Manifest
 from shoal.release.verify import sha256_file
+from shoal.space.cells import CellGrid
 
 NOBODY = (
     "No point lies in the window and the box, so the release would be noise alone. Are --box "
@@ -81,11 +85,7 @@ class TripBuild:
     def _anybody(self) -> bool:
         """Whether any point would be counted; stops reading at the first one."""
         prepared = self.prepared
-        for batch in scan(prepared.source, window_us=prepared.window_us):
-            _, _, inside = prepared.grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())
-            if inside.any():
-                return True
-        return False
+        return any_row(prepared.source, partial(_inside, prepared.grid), window_us=prepared.window_us)
 
     def hold(self, encoder: Encoder, stage: str, step_s: float | None = None) -> Held:
         """The source's trips, encoded where the engine keeps them."""
@@ -140,3 +140,7 @@ class TripBuild:
         tuned = ledger.is_tuned(plan.population)
         path = write_for_owner(out, lambda folder: replace(self(folder, noise), tuned_on_private_data=tuned))
         return Committed(path=path, manifest_sha256=sha256_file(path / "manifest.json"), reused=False)
+
+
+def _inside(grid: CellGrid, batch: pa.RecordBatch) -> bool:
+    return bool(grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())[2].any())

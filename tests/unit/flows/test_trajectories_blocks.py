@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from shoal.anonymise.kte import Kte
-from shoal.flows.trajectories import _blocks, anonymise, record_ids, verify
+from shoal.flows.trajectories import record_ids, verify
+from shoal.flows.trajectories_blocks import anonymise, blocks_of
 from shoal.stages.trajectories import LatticeSamples
 
 
@@ -33,7 +34,7 @@ def test_the_union_of_blocks_holds(block_users, tmp_path):
 
 def test_nobody_is_in_two_blocks_or_none():
     for users in (5, 69, 70, 140, 141):
-        blocks = _blocks(users, 35)
+        blocks = blocks_of(users, 35)
         assert sorted(np.concatenate(blocks).tolist()) == list(range(users))
         assert min(map(len, blocks)) >= min(users, 35)
 

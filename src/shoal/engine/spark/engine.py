@@ -1,0 +1,144 @@
+"""Sums over users on Spark: read and validate, cut, shuffle by user, run the kernel, add partial sums.
+
+The kernel, the cut and the reading of rows are those of the default engine; only where they run differs. The
+sums are the same bit by bit, for any number of partitions, any order of rows, and after tasks were repeated.
+Noise, ledger and post-processing stay in this process and see the sums alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from shoal.engine.protocol import Encoder, Progress, Sums, UserKernel, Watch
+from shoal.engine.spark.blocks import each_block
+from shoal.engine.spark.jobs import Jobs
+from shoal.engine.spark.rows import gathered
+from shoal.engine.spark.session import open_session
+from shoal.engine.spark.shuffle import PACKED, Slots, pack
+from shoal.engine.spark.source import SparkSource, open_spark_source
+from shoal.engine.spark.tasks import NO_KEY, ROWS_TO_PACK, Read, Sum, with_key
+from shoal.engine.spark.trips import HeldOnSpark, hold_trips
+from shoal.events.schema import SourcePlan
+from shoal.events.trip_reader import TripPoints
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+
+class SparkEngine:
+    """An engine on a Spark session: the active one, or one that it starts and `close` stops.
+
+    `partitions`: how many parts the users make; None: by cores and rows.
+    """
+
+    name = "spark"
+
+    def __init__(
+        self,
+        conf: Mapping[str, str] | None = None,
+        *,
+        partitions: int | None = None,
+        session: SparkSession | None = None,
+    ) -> None:
+        self._own = session is None
+        self.jobs = Jobs(session or open_session(conf), partitions)
+        self._shuffled: tuple[tuple[Any, ...], DataFrame] | None = None
+        self._kept: DataFrame | None = None
+
+    def __enter__(self) -> SparkEngine:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of what is kept on the cluster; stops a session that this engine started."""
+        self._drop()
+        self.jobs.forget()
+        if self._own:
+            self.jobs.session.stop()
+
+    def open_source(self, plan: SourcePlan) -> SparkSource:
+        return open_spark_source(self.jobs, plan)
+
+    def sum_users(
+        self, events: Iterable[pa.RecordBatch], kernel: UserKernel, progress: Progress | None = None
+    ) -> Sums:
+        source = getattr(events, "source", None)
+        rows = source.known.get("rows") if isinstance(source, SparkSource) else None
+        parts = self.jobs.parts(rows)
+        shuffled = self._by_user(events, parts, kernel.run_key)
+        summed = self.jobs.run(shuffled, Sum(with_key(kernel, NO_KEY)), PACKED, kernel.run_key)
+        return self.jobs.total(summed, Slots.of(kernel.zero()), parts, _rows_told(progress, rows))
+
+    def hold(
+        self, points: Any, encoder: Encoder, watch: Watch, progress: Progress | None = None
+    ) -> HeldOnSpark:
+        if not isinstance(points, TripPoints) or not isinstance(points.source, SparkSource):
+            raise TypeError("the Spark engine holds trips of sources that it has opened")
+        return hold_trips(self.jobs, points, points.source, encoder, watch, progress)
+
+    def each(self, work: Callable[[Item], Made], items: Iterable[Item], count: int) -> Iterator[Made]:
+        return each_block(self.jobs, work, items, count)
+
+    def _by_user(self, events: Any, parts: int, run_key: bytes) -> DataFrame:
+        """Placed events, packed, each user's in one partition; kept on the cluster from the second use on."""
+        source = getattr(events, "source", None)
+        if not isinstance(source, SparkSource):
+            return self.jobs.by_part(self._sent(events, parts, run_key), parts)
+        asked = (source, getattr(events, "geography", None), tuple(events.window_us), parts, run_key)
+        if self._shuffled is not None and _same(self._shuffled[0], asked):
+            if self._kept is None:
+                from pyspark import StorageLevel
+
+                self._kept = self._shuffled[1].persist(StorageLevel.DISK_ONLY)
+            return self._kept
+        self._drop()
+        reader = source.reader(events.sites, events.window_us, with_flag=False)
+        place = events.geography.place if hasattr(events, "geography") else _site_columns
+        frame = self.jobs.run(source.frame(), Read(reader, parts, place), PACKED, run_key)
+        self._shuffled = asked, self.jobs.by_part(frame, parts)
+        return self._shuffled[1]
+
+    def _sent(self, events: Iterable[pa.RecordBatch], parts: int, run_key: bytes) -> DataFrame:
+        """Batches of this process, packed and handed to Spark."""
+        rows = [
+            (part, payload)
+            for batch in gathered(events, ROWS_TO_PACK)
+            for part, payload in zip(*pack(batch, parts, run_key).to_pydict().values(), strict=True)
+        ]
+        return self.jobs.session.createDataFrame(rows, PACKED)
+
+    def _drop(self) -> None:
+        if self._kept is not None:
+            self._kept.unpersist()
+        self._shuffled = self._kept = None
+
+
+def _site_columns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return (batch.select(["user", "time_us", "site"]) for batch in batches)
+
+
+def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Objects by identity, the rest by value."""
+    return all(a is b for a, b in zip(one[:2], other[:2], strict=True)) and one[2:] == other[2:]
+
+
+def _rows_told(progress: Progress | None, rows: int | None) -> Callable[[str, float], None] | None:
+    """Shares of tasks as rows, for a bar that counts rows."""
+    if progress is None or not rows:
+        return None
+    told: dict[str, int] = {}
+
+    def tell(what: str, share: float) -> None:
+        done = int(share * rows)
+        progress(what, max(0, done - told.get(what, 0)))
+        told[what] = max(done, told.get(what, 0))
+
+    return tell

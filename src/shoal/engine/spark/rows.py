@@ -1,0 +1,91 @@
+"""Rows of a Spark partition read in a task: the SQL that DuckDB runs on files, run on the rows at hand.
+
+So a row means the same wherever it is read: one set of rules for times, places and what makes a row bad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import duckdb
+import pyarrow as pa
+
+from shoal.events.checks import counts_sql
+from shoal.events.connection import limited_connection, prepared
+from shoal.events.placed import source_changed
+from shoal.events.readers import is_clean, scan_sql, without_marks
+from shoal.events.schema import EventSource
+
+RELATION = "shoal_rows"
+ROWS_AT_ONCE = 500_000
+MEMORY = "512MB"
+REPORT = "file string, code int, rows bigint, offsets bigint, naive bigint"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowReader:
+    """Raw rows in, normalised events out; public and picklable."""
+
+    source: EventSource  # with `relation`
+    sites: Sequence[str] | None = field(repr=False)
+    window_us: tuple[int, int] | None
+    with_flag: bool = False
+
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Events in no order. The rows were checked before, so an error here tells nothing of them."""
+        seen: set[int] = set()
+        with self._opened() as (cursor, site_type):
+            query = scan_sql(self.source, site_type, self.window_us, self.with_flag)
+            for batch in _answers(cursor, query, rows):
+                if not is_clean(batch, self.source, seen):
+                    raise source_changed()
+                if batch.num_rows:
+                    yield without_marks(batch)
+
+    def report(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows and time styles per file and reason, as `check_rows` counts them."""
+        with self._opened() as (cursor, site_type):
+            query = counts_sql(self.source, site_type, 1, self.with_flag)
+            for batch in _answers(cursor, query, rows):
+                columns = [batch.column(at) for at in range(5)]
+                kinds = [pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int64()]
+                cast = [column.cast(kind) for column, kind in zip(columns, kinds, strict=True)]
+                yield pa.RecordBatch.from_arrays(cast, names=["file", "code", "rows", "offsets", "naive"])
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[duckdb.DuckDBPyConnection, str | None]]:
+        with (
+            limited_connection(MEMORY, threads=1) as connection,
+            prepared(self.source, self.sites, connection) as found,
+        ):
+            yield found
+
+
+def gathered(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[pa.RecordBatch]:
+    """Batches put together until they have `least` rows."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= least:
+            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+            waiting, rows = [], 0
+    if rows:
+        yield pa.concat_batches(waiting)
+
+
+def _answers(
+    cursor: duckdb.DuckDBPyConnection, query: str, rows: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in gathered(rows, ROWS_AT_ONCE):
+        table = pa.Table.from_batches([batch])
+        if "file" not in table.schema.names:
+            table = table.append_column("file", pa.repeat("", table.num_rows))
+        cursor.register(RELATION, table.append_column("row", pa.repeat(0, table.num_rows)))
+        try:
+            yield from cursor.sql(query).to_arrow_table().to_batches()
+        finally:
+            cursor.unregister(RELATION)

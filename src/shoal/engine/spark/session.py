@@ -1,0 +1,159 @@
+"""Start Spark quietly, or use the session that is there; say in one line what is missing.
+
+Nothing private goes into a configuration: the run key travels inside the serialised closure of tasks alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from shoal.errors import EngineError, MissingExtra, PlanError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST = (4, 1)  # DataFrame.repartitionById, arrow.maxBytesPerBatch
+QUIET = {
+    "spark.app.name": "shoal",
+    "spark.log.level": "OFF",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.maxResultSize": "0",  # partial sums are small and many; our own bound is on their number
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+}
+LOCAL = {
+    "spark.master": "local[*]",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-XX:+ExitOnOutOfMemoryError",  # else it may hang
+    "spark.ui.enabled": "false",  # a page of its own on this machine: only if asked for
+}
+
+
+def open_session(conf: Mapping[str, str] | None = None) -> SparkSession:
+    """The active session, or a new one; what `conf` says wins over our defaults."""
+    SparkSession = import_spark()
+    said = dict(conf or {})
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        for name, value in said.items():
+            running.conf.set(name, value)
+        return running
+    need_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder
+    for name, value in _settings(said).items():
+        builder = builder.config(name, value)
+    with _start_log("spark.log.level" in said) as log, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PySpark's own, about libraries it does not use here
+        try:
+            return builder.getOrCreate()
+        except Exception as error:
+            raise EngineError(
+                "spark-start",
+                f"Spark did not start ({_last_line(log, error)}).",
+                "Check --spark-conf and spark.master; --spark-conf spark.log.level=INFO shows its log.",
+            ) from None
+
+
+def _settings(said: Mapping[str, str]) -> dict[str, str]:
+    """Ours below theirs; addresses of this machine alone where Spark runs on it alone."""
+    master = said.get("spark.master") or os.environ.get("MASTER") or LOCAL["spark.master"]
+    submitted = "SPARK_ENV_LOADED" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
+    if submitted and "spark.master" not in said:  # spark-submit has said the rest
+        return {**QUIET, **said}
+    local = LOCAL if master.startswith("local") else {}
+    return {**QUIET, **local, "spark.master": master, **said}
+
+
+def import_spark() -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import pyspark
+            from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingExtra(
+            "missing-spark",
+            "the Spark engine needs PySpark, which is not installed.",
+            "Install it with `pip install 'shoal[spark]'`; it runs on Java 17 or later.",
+        ) from None
+    found = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
+    if found < OLDEST:
+        raise MissingExtra(
+            "old-spark",
+            f"the Spark engine needs PySpark {'.'.join(map(str, OLDEST))} or later; {pyspark.__version__} is "
+            "installed.",
+            "Upgrade it with `pip install 'shoal[spark]'`.",
+        )
+    return SparkSession
+
+
+def need_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if home and os.access(os.path.join(home, "bin", "java"), os.X_OK):
+        return
+    if "PYSPARK_GATEWAY_PORT" in os.environ or shutil.which("java"):
+        return
+    raise MissingExtra(
+        "missing-java",
+        "Spark runs on Java, and there is none here.",
+        "Install a Java runtime, 17 or later (Debian: apt-get install openjdk-17-jre-headless), or set "
+        "JAVA_HOME.",
+    )
+
+
+def parse_conf(pairs: tuple[str, ...]) -> dict[str, str]:
+    """KEY=VALUE pairs as a mapping.
+
+    >>> parse_conf(("spark.master=local[2]", "spark.x=a=b"))
+    {'spark.master': 'local[2]', 'spark.x': 'a=b'}
+    """
+    said: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise PlanError(
+                "spark-conf",
+                f'--spark-conf takes KEY=VALUE with a key that begins with "spark."; got "{pair}".',
+                "Pass --spark-conf spark.master=spark://HOST:7077, say.",
+            )
+        said[name] = value
+    return said
+
+
+@contextlib.contextmanager
+def _start_log(loud: bool) -> Iterator[str | None]:
+    """What the Java process prints goes to a file that is removed, unless its log was asked for."""
+    if loud:
+        yield None
+        return
+    sys.stderr.flush()
+    kept = os.dup(2)
+    handle, path = tempfile.mkstemp(prefix="shoal-spark-", suffix=".log")
+    os.dup2(handle, 2)
+    try:
+        yield path
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(handle)
+        os.unlink(path)
+
+
+def _last_line(log: str | None, error: Exception) -> str:
+    """The line that says why, of Java's output where there is one."""
+    lines = str(error).splitlines()
+    if log is not None:
+        with open(log, encoding="utf-8", errors="replace") as file:
+            found = [line.strip() for line in file if "Exception" in line or "rror" in line]
+            lines = found or lines
+    return (lines[0] if lines else type(error).__name__)[:200]

@@ -1,0 +1,304 @@
+"""A source that Spark reads: Parquet or CSV on any file system Spark knows, or a table of its catalogue.
+
+A plain path is a file, folder or glob that this machine sees too: its headers are checked here. What has a
+scheme (`hdfs://`, `s3a://`, `file:///`) is left to Spark; `table:NAME` is a table or view.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from shoal.engine.duck import ROWS_PER_CALL
+from shoal.engine.spark.failures import one_clear_error
+from shoal.engine.spark.rows import RELATION, REPORT, RowReader
+from shoal.engine.spark.shuffle import PACKED, unpack
+from shoal.engine.spark.tasks import Bring, BringUsers, Check, Find, Read
+from shoal.errors import SourceError
+from shoal.events.checks import CODE_NAMES, FoundRows, RowReport
+from shoal.events.files import CSV_ENDINGS, Header, check_names, find_files, read_header
+from shoal.events.foreign import ForeignSource
+from shoal.events.schema import EventSource, Format, SourcePlan
+from shoal.events.source import describe_source
+from shoal.events.times import NAIVE, OFFSET
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from shoal.engine.spark.jobs import Jobs
+
+TABLE = "table:"
+ROWS_UNKNOWN = 20_000_000  # where they were not counted
+BROKEN = "shoal_broken_line"
+TYPES = {
+    "bigint": "BIGINT",
+    "int": "INTEGER",
+    "smallint": "SMALLINT",
+    "tinyint": "TINYINT",
+    "string": "VARCHAR",
+    "double": "DOUBLE",
+    "float": "FLOAT",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
+    "timestamp_ntz": "TIMESTAMP",
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SparkSource(ForeignSource):
+    """Rows stay where they are; this process sees names, types, counts and what it asks to be brought."""
+
+    jobs: Jobs = field(repr=False)
+    kind: str  # parquet, csv or table
+    local: bool  # plain paths: this machine sees the files too
+    known: dict[str, int] = field(default_factory=dict, repr=False)  # rows, once they were checked
+
+    def plain(self) -> EventSource:
+        """The same source as a task knows it: rows of a relation, nothing of Spark."""
+        named = {name: getattr(self, name) for name in EventSource.__dataclass_fields__}
+        return EventSource(**{**named, "paths": (), "relation": RELATION})
+
+    def reader(
+        self, sites: Sequence[str] | None, window_us: tuple[int, int] | None, with_flag: bool
+    ) -> RowReader:
+        return RowReader(
+            source=self.plain(),
+            sites=None if sites is None else tuple(sites),
+            window_us=window_us,
+            with_flag=with_flag,
+        )
+
+    def frame(self, *, with_flag: bool = False, with_file: bool = False) -> DataFrame:
+        """Columns by role, whether a line could not be taken apart, and the file if asked."""
+        from pyspark.sql import functions as F
+
+        rows = self._load()
+        columns = {
+            role: F.col(backticked(name))
+            for role, name in self.columns.items()
+            if role != "flag" or with_flag
+        }
+        broken = F.lit(False)
+        if self.kind == "csv":
+            broken = _broken(F, columns)
+            columns = {role: F.nullif(column, F.lit("")) for role, column in columns.items()}
+        picked = [column.alias(f"r_{role}") for role, column in columns.items()]
+        picked.append(broken.alias("unparsable"))
+        if with_file:
+            name = F.lit(self.paths[0]) if self.kind == "table" else F.col("_metadata.file_name")
+            picked.append(name.alias("file"))
+        return rows.select(*picked)
+
+    def batches(
+        self,
+        *,
+        sites: Sequence[str] | None,
+        window_us: tuple[int, int] | None,
+        with_flag: bool,
+        by_user: bool,
+    ) -> Iterator[pa.RecordBatch]:
+        """Partition after partition, as Spark has read them; `by_user`: each user's rows together."""
+        reader, jobs = self.reader(sites, window_us, with_flag), self.jobs
+        frame = self.frame(with_flag=with_flag)
+        # This process takes a partition at a time: they must be small.
+        parts = max(1, -(-self.known.get("rows", ROWS_UNKNOWN) // ROWS_PER_CALL))
+        if by_user:
+            shuffled = jobs.by_part(jobs.run(frame, Read(reader, parts, cuts=False), PACKED), parts)
+            found = jobs.run(shuffled, BringUsers(), PACKED)
+        else:
+            found = jobs.by_part(jobs.run(frame, Bring(reader, parts), PACKED), parts)
+        with one_clear_error():
+            for row in found.toLocalIterator():
+                piece = pa.record_batch({"part": [0], "payload": pa.array([bytes(row[1])], pa.binary())})
+                yield from unpack([piece], set())
+
+    def row_report(
+        self,
+        *,
+        sites: Sequence[str] | None,
+        with_flag: bool,
+        progress: Callable[[float], None] | None,
+    ) -> RowReport:
+        """One pass; a second one to name the files where rows are bad."""
+        reader = self.reader(sites, None, with_flag)
+        found = self._report(reader, with_flag, with_file=False, progress=progress)
+        reasons = {name: found.counts[name] for name in CODE_NAMES[1:] if found.counts[name]}
+        examples: dict[str, tuple[tuple[str, int], ...]] = {}
+        if reasons:
+            named = self._report(reader, with_flag, with_file=True, progress=None).by_file
+            for reason in reasons:
+                examples[reason] = tuple((file, 0) for file in sorted(named) if named[file][reason])[:5]
+        self.known["rows"] = found.counts.total()
+        return RowReport(
+            rows=found.counts.total(),
+            by_reason=reasons,
+            examples=examples,
+            offset_times=found.styles[OFFSET],
+            naive_times=found.styles[NAIVE],
+        )
+
+    def any_row(
+        self,
+        *,
+        sites: Sequence[str] | None,
+        window_us: tuple[int, int],
+        test: Callable[[pa.RecordBatch], bool],
+    ) -> bool:
+        """Looks at a partition, then at more and more of them."""
+        work = Find(self.reader(sites, window_us, with_flag=False), test)
+        with one_clear_error():
+            return bool(self.jobs.run(self.frame(), work, PACKED).take(1))
+
+    def _report(
+        self, reader: RowReader, with_flag: bool, with_file: bool, progress: Callable[[float], None] | None
+    ) -> FoundRows:
+        frame = self.frame(with_flag=with_flag, with_file=with_file)
+        found = FoundRows()
+        with self.jobs.watched(progress):
+            for row in self.jobs.run(frame, Check(reader), REPORT).collect():
+                found.add(row[0], row[1], row[2], row[3], row[4], None)
+        return found
+
+    def contents(self) -> list[str]:
+        """Digests of files that are here; else one of all rows, whatever their order."""
+        if self.local:
+            return [_sha256(path) for path in self.paths]
+        from pyspark.sql import functions as F
+
+        columns = [F.col(backticked(name)) for name in sorted(set(self.columns.values()))]
+        sums = [
+            F.sum(F.xxhash64(F.lit(salt), *columns).cast("decimal(38,0)")).cast("string") for salt in (1, 2)
+        ]
+        with one_clear_error():
+            found = self._load().select(F.count(F.lit(1)).alias("rows"), *sums).collect()[0]
+        named = repr([str(value) for value in found])
+        return [hashlib.sha256(named.encode()).hexdigest()]
+
+    def _load(self) -> DataFrame:
+        reader = self.jobs.session.read
+        with one_clear_error():
+            if self.kind == "table":
+                return reader.table(self.paths[0])
+            if self.kind == "parquet":
+                return reader.parquet(*self.paths)
+            schema = ", ".join(f"{backticked(name)} string" for name in (*self.names, BROKEN))
+            return (
+                _csv(reader, self.delimiter)
+                .option("enforceSchema", False)  # headers of all files are compared
+                .option("columnNameOfCorruptRecord", BROKEN)
+                .option("columnPruning", False)  # all fields of a line are counted, used or not
+                .schema(schema)
+                .csv(list(self.paths))
+            )
+
+
+def open_spark_source(jobs: Jobs, plan: SourcePlan) -> SparkSource:
+    """Names and types of columns; no row of Parquet is read, of CSV the first line."""
+    paths, kind, local = _kind(plan.paths)
+    file_format: Format = "csv" if kind == "csv" else "parquet"
+    delimiter = plan.delimiter
+    if local:
+        header = read_header(paths, file_format, delimiter)  # says which file is damaged or different
+        delimiter = header.delimiter
+    header = _header(jobs, paths, kind, delimiter)
+    said = {name: value for name, value in vars(plan).items() if name not in ("paths", "delimiter")}
+    described = describe_source(paths, file_format, header, **said)
+    described = replace(described, delimiter=header.delimiter)
+    named = {name: getattr(described, name) for name in EventSource.__dataclass_fields__}
+    return SparkSource(**named, jobs=jobs, kind=kind, local=local)
+
+
+def _kind(paths: Sequence[str]) -> tuple[tuple[str, ...], str, bool]:
+    """The paths, what Spark shall read them as, and whether they are plain."""
+    tables = [path for path in paths if path.startswith(TABLE)]
+    if tables:
+        if len(paths) != 1:
+            raise SourceError("mixed-sources", "a table is a source of its own.", "Name one table alone.")
+        return (tables[0].removeprefix(TABLE),), "table", False
+    remote = [path for path in paths if ":/" in path]
+    if not remote:
+        files, found = find_files(list(paths))
+        return files, found, True
+    if len(remote) != len(paths):
+        raise SourceError(
+            "mixed-sources",
+            "some paths are on this machine and some are not.",
+            "Name all of them in one way; file:///path is a path that Spark looks up.",
+        )
+    kinds = {"csv" if path.lower().rstrip("*/").endswith(CSV_ENDINGS) else "parquet" for path in remote}
+    if len(kinds) != 1:
+        raise SourceError(
+            "mixed-formats",
+            "a source is either CSV or Parquet; these files are both.",
+            "Name the files of one format only.",
+        )
+    return tuple(paths), kinds.pop(), False
+
+
+def _header(jobs: Jobs, paths: Sequence[str], kind: str, delimiter: str | None) -> Header:
+    reader = jobs.session.read
+    with one_clear_error():
+        if kind == "csv":
+            first = reader.text(list(paths)).first()
+            line = (first[0] if first else "").removeprefix("\ufeff")
+            delimiter = delimiter or max(",;\t|", key=line.count)
+            names = next(csv.reader([line], delimiter=delimiter), [])
+            if not names or not all(name.strip() for name in names):
+                raise SourceError(
+                    "bad-header", "the first line must name every column.", "Add a header line to the files."
+                )
+            check_names(paths[0], names)
+            return Header(tuple(names), dict.fromkeys(names, "VARCHAR"), delimiter)
+        schema = reader.table(paths[0]).schema if kind == "table" else reader.parquet(*paths).schema
+    types = {each.name: duckdb_type(each.dataType.simpleString()) for each in schema}
+    check_names(paths[0], list(types))
+    return Header(tuple(types), types)
+
+
+def duckdb_type(name: str) -> str:
+    """Spark's name of a type as DuckDB calls it.
+
+    >>> duckdb_type("array<double>"), duckdb_type("decimal(20,0)"), duckdb_type("varchar(9)")
+    ('DOUBLE[]', 'DECIMAL(20,0)', 'VARCHAR')
+    """
+    if name.startswith("array<"):
+        return duckdb_type(name[6:-1]) + "[]"
+    if name.startswith(("varchar", "char")):
+        return "VARCHAR"
+    return TYPES.get(name, name.upper())
+
+
+def backticked(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _csv(reader: Any, delimiter: str) -> Any:
+    """The dialect that DuckDB is told to read: quotes doubled inside quotes, nothing trimmed."""
+    return (
+        reader.option("header", True)
+        .option("sep", delimiter)
+        .option("quote", '"')
+        .option("escape", '"')
+        .option("mode", "PERMISSIVE")
+        .option("encoding", "UTF-8")
+    )
+
+
+def _broken(F: Any, columns: dict[str, Column]) -> Column:
+    """Lines with too few or too many fields; a quote left in a value, or bytes that are not UTF-8."""
+    broken = F.col(backticked(BROKEN)).isNotNull()
+    for column in columns.values():
+        broken = broken | F.coalesce(column.contains('"') | column.contains("\ufffd"), F.lit(False))
+    return broken
+
+
+def _sha256(path: str) -> str:
+    with open(Path(path), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,155 @@
+"""Encoded trips kept on the cluster, a stage per part of the users; a question is one sum over all parts."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoal.engine.path_trips import PathBound
+from shoal.engine.protocol import Encoder, Progress, Sums, Watch
+from shoal.engine.spark.failures import one_clear_error
+from shoal.engine.spark.jobs import Jobs
+from shoal.engine.spark.shuffle import PACKED, Slots, whole
+from shoal.engine.spark.source import SparkSource
+from shoal.engine.spark.tasks import NO_KEY, Ask, Encode, Read, Watched, with_key
+from shoal.engine.trip_pieces import merge_stages
+from shoal.events.trip_reader import TripPoints
+from shoal.space.cells import CellGrid
+from shoal.space.path_tables import PathTable
+from shoal.space.rectangles import Rectangles
+from shoal.stages.trips import BinsLike
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+POINTS_PER_PART = 2_000_000
+MOST_GATHERED = 2 * 2**30  # bytes of trips that the owner's figures are made of here
+
+
+def hold_trips(
+    jobs: Jobs,
+    points: TripPoints,
+    source: SparkSource,
+    encoder: Encoder,
+    watch: Watch,
+    progress: Progress | None,
+) -> HeldOnSpark:
+    """Read, cut, shuffle by user, find trips, encode; the stages stay on the cluster."""
+    from pyspark import StorageLevel
+
+    rule, rows = points.rule, source.known.get("rows")
+    with_flag = rule is not None and rule.flag
+    parts = jobs.parts(rows, POINTS_PER_PART)
+    read = Read(source.reader(None, points.window_us, with_flag), parts, cuts=not encoder.each_trip)
+    frame = jobs.run(source.frame(with_flag=with_flag), read, PACKED, encoder.run_key)
+    work = Encode(with_key(encoder, NO_KEY), watch, rule, source.planar)
+    kept = jobs.run(jobs.by_part(frame, parts), work, PACKED, encoder.run_key)
+    kept = kept.persist(StorageLevel.MEMORY_AND_DISK)
+    slots = Slots.of(watch.zero())
+    watched = jobs.total(jobs.run(kept, Watched(slots), PACKED), slots, parts)
+    if progress is not None and rows:
+        progress("encode", rows)
+    return HeldOnSpark(jobs, kept, with_key(encoder, NO_KEY), parts, watched)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOnSpark:
+    """Stages of all parts, and sums over them."""
+
+    jobs: Jobs = field(repr=False)
+    kept: DataFrame = field(repr=False)
+    encoder: Any
+    parts: int
+    watched: Sums
+
+    def door(self) -> Any:
+        return PathDoorOnSpark(self) if isinstance(self.encoder, PathBound) else TripDoorOnSpark(self)
+
+    def ask(self, method: str, shape: tuple[int, ...], *arguments: Any) -> np.ndarray:
+        """The sum over parts of what their doors answer."""
+        slots = Slots({"answer": shape})
+        asked = self.jobs.run(self.kept, Ask(self.encoder, method, arguments, slots), PACKED)
+        return self.jobs.total(asked, slots, self.parts)["answer"]
+
+    def gather(self) -> tuple[Any, float]:
+        """Parts are random shares of the users: where not all of them fit here, some stand for all."""
+        stages: list[Any] = []
+        size, partitions = 0, 0
+        with one_clear_error():
+            for content in whole(bytes(row[1]) for row in self.kept.toLocalIterator()):
+                stages.append(pickle.loads(content)[2])
+                size, partitions = size + len(content), partitions + 1
+                if size > MOST_GATHERED:
+                    break
+        return merge_stages(stages), partitions / self.parts
+
+
+@dataclass(frozen=True, eq=False)
+class TripDoorOnSpark:
+    """`UserTrips` over the parts: every answer is a sum of the doors of parts."""
+
+    held: HeldOnSpark = field(repr=False)
+    _kept: dict[int, tuple[Rectangles, np.ndarray]] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def grid(self) -> CellGrid:
+        return self.held.encoder.grid
+
+    @property
+    def per_unit(self) -> int:
+        return self.held.encoder.per_unit
+
+    @property
+    def cap(self) -> int:
+        return self.held.encoder.counted
+
+    def count(self) -> int:
+        return int(self.held.ask("count", ()))
+
+    def all_trips(self) -> int:
+        return int(self.held.ask("all_trips", ()))
+
+    def distinct(self, rectangles: Rectangles) -> np.ndarray:
+        kept = self._kept.get(id(rectangles))
+        if kept is None:  # the rectangles are kept too, so that their id stays theirs
+            found = self.held.ask("distinct", (rectangles.count,), rectangles)
+            kept = self._kept[id(rectangles)] = rectangles, found
+        return kept[1].copy()
+
+    def shared_faces(self, lattice: int) -> np.ndarray:
+        return self.held.ask("shared_faces", (self.grid.rows, self.grid.columns), lattice)
+
+    def binned(self, bins: BinsLike) -> np.ndarray:
+        return self.held.ask("binned", (bins.count,), bins)
+
+    def euler_counts(self, blocks: bool) -> np.ndarray:
+        return self.held.ask("euler_counts", (4, self.grid.rows, self.grid.columns), blocks)
+
+
+@dataclass(frozen=True, eq=False)
+class PathDoorOnSpark:
+    """`UserPaths` over the parts."""
+
+    held: HeldOnSpark = field(repr=False)
+
+    @property
+    def each_trip(self) -> bool:
+        return self.held.encoder.each_trip
+
+    @property
+    def grid(self) -> CellGrid:
+        return self.held.encoder.grid
+
+    @property
+    def cap(self) -> int:
+        return self.held.encoder.counted
+
+    def all_trips(self) -> int:
+        return int(self.held.ask("all_trips", ()))
+
+    def table(self, table: PathTable, norm: int) -> np.ndarray:
+        return self.held.ask("table", (math.prod((table.size,)),), table, norm)
