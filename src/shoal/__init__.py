@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shoal.anonymise.kmerge import k_merge
+    from shoal.engine.spark.engine import SparkEngine
     from shoal.errors import ShoalError
     from shoal.events.checks import check_rows
     from shoal.events.simulate import preset_named, simulate_city
@@ -41,6 +42,7 @@ _ROOMS = {
     "DensityPlan": "flows.plan",
     "HistogramPlan": "flows.histogram_plan",
     "ShoalError": "errors",
+    "SparkEngine": "engine.spark.engine",
     "SyntheticPlan": "flows.synthetic_plan",
     "TrajectoryPlan": "flows.trajectories_plan",
     "TripRule": "events.trips",
@@ -85,6 +87,7 @@ __all__ = [  # noqa: RUF022
     "SyntheticPlan",
     "prepare_synthetic",
     "run_synthetic",
+    "SparkEngine",
     "open_ledger",
     "publish",
     "check_release",

@@ -46,8 +46,10 @@ class SparkEngine:
         partitions: int | None = None,
         session: SparkSession | None = None,
     ) -> None:
-        self._own = session is None
-        self.jobs = Jobs(session or open_session(conf), partitions)
+        self._own = False
+        if session is None:
+            session, self._own = open_session(conf)
+        self.jobs = Jobs(session, partitions)
         self._shuffled: tuple[tuple[Any, ...], DataFrame] | None = None
         self._kept: DataFrame | None = None
 

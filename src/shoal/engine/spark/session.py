@@ -38,15 +38,14 @@ LOCAL = {
 }
 
 
-def open_session(conf: Mapping[str, str] | None = None) -> SparkSession:
-    """The active session, or a new one; what `conf` says wins over our defaults."""
+def open_session(conf: Mapping[str, str] | None = None) -> tuple[SparkSession, bool]:
+    """The active session, or a new one, and whether it is new; what `conf` says wins over our defaults."""
     SparkSession = import_spark()
     said = dict(conf or {})
     running = SparkSession.getActiveSession()
     if running is not None:
-        for name, value in said.items():
-            running.conf.set(name, value)
-        return running
+        _set_on(running, said)
+        return running, False
     need_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
@@ -55,13 +54,26 @@ def open_session(conf: Mapping[str, str] | None = None) -> SparkSession:
     with _start_log("spark.log.level" in said) as log, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PySpark's own, about libraries it does not use here
         try:
-            return builder.getOrCreate()
+            return builder.getOrCreate(), True
         except Exception as error:
             raise EngineError(
                 "spark-start",
                 f"Spark did not start ({_last_line(log, error)}).",
                 "Check --spark-conf and spark.master; --spark-conf spark.log.level=INFO shows its log.",
             ) from None
+
+
+def _set_on(running: SparkSession, said: Mapping[str, str]) -> None:
+    """A session that runs takes what can still be set."""
+    for name, value in said.items():
+        if running.conf.isModifiable(name):
+            running.conf.set(name, value)
+        elif running.sparkContext.getConf().get(name) != value:
+            raise PlanError(
+                "spark-conf",
+                f"{name} cannot be set on a Spark session that runs already.",
+                "Set it where the session is started, or stop the session first.",
+            )
 
 
 def _settings(said: Mapping[str, str]) -> dict[str, str]:

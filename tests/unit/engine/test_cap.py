@@ -1,0 +1,136 @@
+"""The public cap of a user's events: the smallest keyed hashes, however the events come."""
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from shoal.engine.cap import StreamCut, cut_users
+from shoal.engine.duck import DuckEngine
+from shoal.engine.grouping import digest_users
+from shoal.engine.prf import hash3, split_key
+
+KEY = bytes(range(16))
+
+
+def table(seed=0, rows=600, text=False):
+    """User 1 has about half of the events, others few; some events are equal in all columns."""
+    rng = np.random.default_rng(seed)
+    user = np.where(rng.random(rows) < 0.5, 1, rng.integers(2, 40, rows))
+    columns = {
+        "user": pa.array([f"u{value}" for value in user]) if text else pa.array(user),
+        "time_us": rng.integers(0, 50, rows),
+        "site": pa.array(rng.integers(0, 4, rows), pa.int32()),
+    }
+    return pa.record_batch(columns)
+
+
+def rows_of(batch):
+    return sorted(zip(*batch.to_pydict().values(), strict=True))
+
+
+def plain_cut(batch, most):
+    """Sort each user's events by their hash, then by their columns, and keep the first."""
+    k0, k1 = split_key(KEY, 9)
+    kept = []
+    users = sorted(set(batch["user"].to_pylist()))
+    for name in users:
+        digest = digest_users(pa.array([name], batch["user"].type), KEY)[0]
+        mine = [row for row in zip(*batch.to_pydict().values(), strict=True) if row[0] == name]
+
+        def rank(row, digest=digest):
+            by_site = np.uint64(hash3(k0, k1, digest, np.uint64(row[2]), np.uint64(0)))
+            return int(hash3(k0, k1, by_site, np.uint64(row[1]), np.uint64(0))), row[2], row[1]
+
+        kept += sorted(mine, key=rank)[:most]
+    return sorted(kept)
+
+
+@pytest.mark.parametrize("most", [1, 7, 100])
+@pytest.mark.parametrize("text", [False, True])
+def test_the_smallest_hashes_are_kept(most, text):
+    batch = table(text=text)
+    found = cut_users(batch, KEY, most)
+    assert rows_of(found) == plain_cut(batch, most)
+    assert found.num_rows < batch.num_rows
+
+
+def test_few_events_are_left_alone():
+    batch = table()
+    assert cut_users(batch, KEY, 600) is batch
+    assert cut_users(batch, KEY, 599) is batch
+
+
+def test_order_and_split_do_not_matter():
+    batch = table(rows=3_000)
+    whole = rows_of(cut_users(batch, KEY, 50))
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        mixed = batch.take(pa.array(rng.permutation(batch.num_rows)))
+        cuts = np.sort(rng.integers(0, batch.num_rows, 4))
+        parts = [mixed.slice(a, b - a) for a, b in zip([0, *cuts], [*cuts, batch.num_rows], strict=True)]
+        assert rows_of(cut_users(pa.concat_batches(parts), KEY, 50)) == whole
+        streams = [StreamCut(KEY, 50), StreamCut(KEY, 50)]
+        passed = [streams[at % 2](part) for at, part in enumerate(parts) if part.num_rows]
+        assert rows_of(cut_users(pa.concat_batches(passed), KEY, 50)) == whole
+
+
+def test_a_stream_lets_little_more_than_the_cap_through():
+    rng = np.random.default_rng(1)
+    stream, passed = StreamCut(KEY, 100), 0
+    for _ in range(100):
+        batch = pa.record_batch({"user": np.ones(1_000, np.int64), "time_us": rng.integers(0, 2**40, 1_000)})
+        passed += stream(batch).num_rows
+    assert 100 <= passed < 100 * (2 + np.log(1_000))  # of 100,000
+
+
+def test_another_key_keeps_others():
+    batch = table(rows=3_000)
+    assert rows_of(cut_users(batch, KEY, 50)) != rows_of(cut_users(batch, bytes(16), 50))
+
+
+def test_points_are_told_apart_by_all_columns():
+    """x, y, trip and flag enter the hash; minus zero is zero."""
+    rng = np.random.default_rng(3)
+    rows = 400
+    batch = pa.record_batch(
+        {
+            "user": np.ones(rows, np.int64),
+            "trip": pa.array([hashlib.sha256(bytes([i % 250])).hexdigest()[:5] for i in range(rows)]),
+            "time_us": np.zeros(rows, np.int64),
+            "x": np.where(np.arange(rows) % 2, 0.0, -0.0),
+            "y": rng.normal(0, 1, rows),
+            "flag": rng.random(rows) < 0.5,
+        }
+    )
+    kept = cut_users(batch, KEY, 40)
+    assert kept.num_rows == 40
+    plus = batch.set_column(3, "x", pa.array(np.zeros(rows)))
+    assert kept["y"].to_pylist() == cut_users(plus, KEY, 40)["y"].to_pylist()
+    for name, value in (("trip", pa.array(["a"] * rows)), ("flag", pa.array([True] * rows))):
+        at = batch.schema.get_field_index(name)
+        other = cut_users(batch.set_column(at, name, value), KEY, 40)
+        assert other["y"].to_pylist() != kept["y"].to_pylist()
+
+
+def test_the_engine_cuts_before_the_kernel(monkeypatch):
+    """What a kernel is given of a user is at most the cap."""
+    import shoal.engine.duck as duck
+
+    monkeypatch.setattr(duck, "cut_users", lambda batch, key: cut_users(batch, key, 20))
+    seen = []
+
+    class Kernel:
+        run_key = KEY
+
+        def zero(self):
+            return {"rows": np.zeros((), np.int64)}
+
+        def __call__(self, batch):
+            seen.append(max(np.bincount(batch["user"].to_numpy())))
+            return {"rows": np.array(batch.num_rows, np.int64)}
+
+    sums = DuckEngine(threads=1).sum_users([table(), table(1)], Kernel())
+    assert max(seen) == 20
+    assert int(sums["rows"]) == len(plain_cut(pa.concat_batches([table(), table(1)]), 20))
