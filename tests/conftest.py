@@ -1,6 +1,11 @@
 """What tests of every room may use."""
 
+import os
+
 import pytest
+
+# Processes that tests start may keep what Python compiles: else each of them compiles all it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture

@@ -169,8 +169,9 @@ def counts_sql(source: EventSource, site_type: str | None, limit: int, with_flag
     """Rows, time styles and first row numbers per file and reason."""
     events = events_sql(source, site_type=site_type, rows=True, flag=with_flag, rejects=COUNT_REJECTS)
     styled = [f"{role}_style" for role in time_roles(source) if is_text(role, source)]
+    broken = CODE_NAMES.index("unparsable-row")
     totals = [
-        " + ".join(f"count(*) FILTER ({name} = {style})" for name in styled) or "0"
+        " + ".join(f"count(*) FILTER ({name} = {style} AND reason <> {broken})" for name in styled) or "0"
         for style in (OFFSET, NAIVE)
     ]
     # Row numbers of CSV records are known only to a pass in order: see find_examples.

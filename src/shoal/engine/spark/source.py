@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -225,7 +226,7 @@ def _kind(paths: Sequence[str]) -> tuple[tuple[str, ...], str, bool]:
     remote = [path for path in paths if ":/" in path]
     if not remote:
         files, found = find_files(list(paths))
-        return files, found, True
+        return tuple(os.path.abspath(file) for file in files), found, True  # Java has a folder of its own
     if len(remote) != len(paths):
         raise SourceError(
             "mixed-sources",

@@ -1,0 +1,165 @@
+"""`--engine spark`: the release of a seed is the one DuckDB makes; what is missing is said in two lines."""
+
+import json
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shoal.privacy.ledger import open_ledger
+
+SPARK = ("--engine", "spark", "--spark-conf", "spark.master=local[2]", "--partitions", "5")
+
+
+@pytest.fixture
+def town(tmp_path, monkeypatch, command):
+    """A simulated town with trips, and a population to release."""
+    monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
+    monkeypatch.chdir(tmp_path)
+
+    def make(*more):
+        assert command("simulate", "town", "--users", "600", "--out", "town", *more)[0] == 0
+        assert command("ledger", "create", "town", "--epsilon", "8", "--delta", "1e-6")[0] == 0
+        return tmp_path / "town"
+
+    return make
+
+
+def runs(command, *arguments):
+    """The same seeded run by both engines: their folders."""
+    folders = []
+    for name, engine in (("here", ()), ("there", SPARK)):
+        code, _, err = command(*arguments, "--seed", "7", "--owner", name, *engine)
+        assert code == 0, err
+        assert "Warning" not in err
+        folders.append(f"{name}/seeded-7")
+    return folders
+
+
+def same_files(folders, *names):
+    assert names
+    for name in names:
+        one, other = (Path(folder) / name for folder in folders)
+        if name.endswith(".parquet"):
+            assert pq.read_table(one).equals(pq.read_table(other)), name
+            assert pq.read_table(one).num_rows > 0
+        else:
+            assert one.read_bytes() == other.read_bytes(), name
+    manifests = [json.loads((Path(folder) / "manifest.json").read_text()) for folder in folders]
+    assert manifests[0]["public"] == manifests[1]["public"]
+
+
+def files_of(folder):
+    """What was published, but for words about it."""
+    words = {"manifest.json", "README.md", "checksums.txt"}
+    return sorted(path.name for path in Path(folder).iterdir() if path.name not in words)
+
+
+def test_density(town, command, spark):
+    folder = town()
+    found = runs(command, "density", "run", "--plan", folder / "density.toml")
+    same_files(found, *files_of(found[0]))
+
+
+def test_histogram(town, command, spark):
+    folder = town("--what", "trips")
+    found = runs(
+        command, "histogram", "run", "--plan", folder / "histogram.toml", "--cells", "32", "--given", "200"
+    )
+    same_files(found, "histogram.npz") if False else same_files(found)
+    from pathlib import Path
+
+    names = sorted(path.name for path in Path(found[0]).iterdir() if path.suffix == ".parquet")
+    assert names
+    same_files(found, *names)
+
+
+def test_synthetic_trips(town, command, spark):
+    folder = town("--what", "trips")
+    found = runs(command, "synthesize", "run", "--plan", folder / "synthetic.toml")
+    same_files(found, "trips.parquet")
+
+
+def test_synthetic_site_events(town, command, spark):
+    folder = town()
+    arguments = [
+        "synthesize",
+        "run",
+        folder / "events",
+        "--method",
+        "commute",
+        "--sites",
+        folder / "sites.csv",
+    ]
+    arguments += ["--start", "2026-03-02", "--end", "2026-03-09", "--time-zone", "Europe/Paris"]
+    found = runs(command, *arguments, "--population", "town", "--epsilon", "2", "--delta", "1e-6")
+    same_files(found, "events.parquet")
+
+
+def test_a_published_release_is_not_paid_twice_by_the_other_engine(town, command, spark):
+    folder = town()
+    run = ("density", "run", "--plan", folder / "density.toml", "--method", "gaussian", "--epsilon", "1")
+    assert command(*run, "--out", "one", *SPARK)[0] == 0
+    spent = open_ledger().state().population("town").spent_nano
+    code, out, _ = command(*run, "--out", "one")
+    assert code == 0
+    assert "stored" in out.lower() or "nothing" in out.lower()
+    assert open_ledger().state().population("town").spent_nano == spent > 0
+
+
+def test_trajectories(tmp_path, monkeypatch, command, spark):
+    monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
+    monkeypatch.chdir(tmp_path)
+    assert command("simulate", "abi", "--users", "400", "--weeks", "1", "--out", "abi")[0] == 0
+    assert command("ledger", "create", "abi", "--epsilon", "4", "--delta", "1e-6")[0] == 0
+    plan = ("--plan", "abi/trajectories.toml", "--end", "2026-03-03")
+    shown = {}
+    for name, engine in (("here", ()), ("there", SPARK[:4])):
+        code, out, err = command(
+            "trajectories", "run", *plan, "--out", name, "--owner", f"{name}-owner", "--run-id", name,
+            *engine, "--json",
+        )  # fmt: skip
+        assert code == 0, err
+        shown[name] = json.loads(out)
+    here, there = (pq.read_table(f"{name}/records.parquet").drop_columns("record") for name in shown)
+    order = [(name, "ascending") for name in here.schema.names]
+    assert here.sort_by(order).equals(there.sort_by(order))
+    assert shown["there"]["verified"] == shown["here"]["verified"]
+    assert shown["there"]["verified"]
+
+
+def test_bad_rows_stop_it_before_anything_is_spent(town, command, spark):
+    folder = town()
+    path = sorted((folder / "events").iterdir())[0]
+    table = pq.read_table(path)
+    at = table.schema.get_field_index("site")
+    nowhere = pa.array(["nowhere"] * table.num_rows).cast(table.schema.field("site").type)
+    pq.write_table(table.set_column(at, "site", nowhere), path)
+    code, _, err = command("density", "run", "--plan", folder / "density.toml", *SPARK)
+    assert code == 3
+    assert "unknown-site" in err
+    assert f"in {path.name}" in err
+    assert "Traceback" not in err
+    assert open_ledger().state().population("town").spent_nano == 0
+
+
+def test_options_of_spark_are_for_spark(town, command):
+    folder = town()
+    run = ("density", "run", "--plan", folder / "density.toml")
+    assert "spark-options" in command(*run, "--partitions", "3")[2]
+    code, _, err = command(*run, "--engine", "spark", "--spark-conf", "master=local")
+    assert (code, "spark-conf" in err) == (2, True)
+
+
+def test_missing_pieces_are_said(town, command, monkeypatch):
+    folder = town()
+    run = ("density", "run", "--plan", folder / "density.toml", *SPARK)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    code, _, err = command(*run)
+    assert (code, "missing-java" in err, "Install a Java runtime" in err) == (7, True, True)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    code, _, err = command(*run)
+    assert (code, "missing-spark" in err, "pip install 'shoal[spark]'" in err) == (7, True, True)
