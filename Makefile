@@ -53,7 +53,7 @@ types: setup-dev
 
 check: lint types test
 
-bench: bench-engine bench-command bench-audit bench-density bench-density-cost bench-query bench-commute bench-attack-sfc bench-attack-scale bench-attack-recovery bench-attack-reconstruct bench-kmerge bench-trajectories bench-histogram bench-synthetic
+bench: bench-engine bench-command bench-audit bench-density bench-density-cost bench-query bench-commute bench-attack-sfc bench-attack-scale bench-attack-recovery bench-attack-reconstruct bench-kmerge bench-trajectories bench-histogram bench-synthetic bench-scale
 
 bench-%: setup-dev
 	$(BIN)/python -m benchmarks.$(subst -,_,$*) $(if $(QUICK),--quick,)
