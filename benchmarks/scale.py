@@ -29,7 +29,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each worker would compile all
 ROOT = Path(__file__).parents[1]
 ELL = 30
 KEY = bytes(range(16))
-USERS = {"quick": (200_000,), "full": (200_000, 1_992_846, 7_360_000)}
+USERS = {"quick": (200_000,), "full": (200_000, 1_992_846, 7_400_000)}
 PARTITIONS = {"quick": (1, 7, 64), "full": (2, 7, 16, 64, 256)}
 
 
