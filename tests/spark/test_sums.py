@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
-from shoal.engine.cap import MOST_EVENTS
 from shoal.engine.clipped import ClippedKernel, Measure
 from shoal.engine.commute import CommuteKernel
 from shoal.engine.duck import DuckEngine
+from shoal.engine.protocol import MOST_EVENTS
 from shoal.engine.visits import VisitKernel
 from shoal.errors import GuaranteeError
 from shoal.events.placed import PlacedEvents, SiteEvents

@@ -19,8 +19,8 @@ from numba import njit, uint64
 
 from shoal.engine.grouping import UserOrder, by_user, digest_users
 from shoal.engine.prf import hash3, hash_strings, split_key
+from shoal.engine.protocol import MOST_EVENTS
 
-MOST_EVENTS = 1_000_000
 CAP_PURPOSE = 9
 TEXT_PURPOSE = 10
 CLASSES = 1 << 14

@@ -21,6 +21,8 @@ import pyarrow as pa
 Sums = dict[str, np.ndarray]
 Progress = Callable[[str, int], None]  # what was done, how many rows of it
 Cut = Callable[[pa.RecordBatch], pa.RecordBatch]
+# Of a user, in a release; public, and said in the manifest (see cap.py): a position every second of a week.
+MOST_EVENTS = 1_000_000
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from shoal.attacks.visits import KnownVisits
 from shoal.engine.duck import DuckEngine
+from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
 from shoal.flows.counting import Counting
 from shoal.flows.method import MethodOptions
@@ -36,12 +37,13 @@ class Defender:
     delta: float
     options: MethodOptions
     seed: int | None = None
+    engine: Engine = field(default_factory=DuckEngine, repr=False)
     counting: Counting = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         key = (SeededNoise(self.seed) if self.seed is not None else OsNoise()).run_key()
         counting = Counting(
-            DuckEngine(),
+            self.engine,
             self._events,
             self.setting,
             run_key=key,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from shoal.engine.protocol import MOST_EVENTS
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.flows.density_manifest import READING
@@ -98,6 +99,7 @@ class PreparedCommute(PreparedTrips):
             "sites": self.places(),
             "window": {"start": clock.start.isoformat(), "end": clock.end.isoformat()},
             "time_zone": clock.time_zone,
+            "events_per_unit_cap": MOST_EVENTS,
             "count": self.plan.count,
             "method": self.plan.method,
             "mechanism": self.mechanism.describe(),

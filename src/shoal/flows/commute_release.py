@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from shoal.engine.protocol import TripEngine
 from shoal.events.placed import SiteEvents
 from shoal.flows.commute_prepare import HOW_TO_READ, PreparedCommute
-from shoal.flows.opened import any_row
+from shoal.flows.opened import any_row, events_of_some
 from shoal.flows.owner_report import report_of
 from shoal.flows.progress import Progress
 from shoal.flows.synthetic_commute import FILES, commute_utility, exact_commutes, real_events, write_events
@@ -97,7 +97,8 @@ class CommuteBuild(TripBuild):
         if made.reused and (drawn := report_of(made, path)):
             return drawn
         self.tell.stage("compare with real")
-        real = real_events(self.events())
+        events = self.events()
+        real = real_events(events_of_some(events.source, sites=events.sites, window_us=events.window_us))
         figures = commute_utility(real, published_events(made.path, self.prepared), self.prepared.setting)
         return events_report(path, self.prepared, made, figures, ledger)
 

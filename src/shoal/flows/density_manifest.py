@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shoal.engine.protocol import MOST_EVENTS
 from shoal.flows.method import DensityMechanism
 from shoal.flows.method_words import SPENDS
 from shoal.privacy.accounting import NANO
@@ -55,6 +56,7 @@ def public_parameters(prepared: PreparedDensity) -> dict:
         "window": {"start": clock.start.isoformat(), "end": clock.end.isoformat()},
         "time_zone": clock.time_zone,
         "slot_minutes": clock.slot_minutes,
+        "events_per_unit_cap": MOST_EVENTS,
         "slots": clock.slots,
         **_bound(prepared),
         "method": prepared.method.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from shoal.engine.protocol import MOST_EVENTS
 from shoal.flows.density_manifest import READING
 from shoal.flows.histogram_methods import PAYS_FOR, HistogramMechanism
 from shoal.flows.histogram_prepare import given_digest
@@ -58,6 +59,7 @@ def public_parameters(prepared: PreparedHistogram) -> dict[str, Any]:
         "time_zone": clock.time_zone,
         "trip_rule": rule_of(plan.trip_rule) or "named by the source",
         "points_outside_the_box": cut_words(prepared.each_trip),
+        "points_per_unit_cap": None if prepared.each_trip else MOST_EVENTS,
         "jump_m": plan.jump_m,
         "trips_per_unit": setting.per_unit,
         "trips_cap": setting.cap,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +13,8 @@ from shoal.events.readers import scan
 from shoal.events.schema import EventSource, SourcePlan
 from shoal.events.source import open_source
 from shoal.release.verify import sha256_file
+
+MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are made of
 
 
 def opened_source(plan: SourcePlan, engine: Engine | None = None) -> EventSource:
@@ -33,6 +35,21 @@ def any_row(
     if isinstance(source, ForeignSource):
         return source.any_row(sites=sites, window_us=window_us, test=test)
     return any(test(batch) for batch in scan(source, sites=sites, window_us=window_us))
+
+
+def events_of_some(
+    source: EventSource, *, window_us: tuple[int, int], sites: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Events for the owner's figures: all of them; from a cluster, of a random share of users that fits here."""
+    if not isinstance(source, ForeignSource):
+        yield from scan(source, sites=sites, window_us=window_us)
+        return
+    rows = 0
+    for batch in source.batches(sites=sites, window_us=window_us, with_flag=False, by_user=True):
+        yield batch
+        rows += batch.num_rows
+        if rows >= MOST_BROUGHT:
+            return
 
 
 def contents_of(source: EventSource) -> list[str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from shoal.engine.density import exact_counts
 from shoal.engine.duck import DuckEngine
-from shoal.engine.protocol import Engine
+from shoal.engine.protocol import MOST_EVENTS, Engine
 from shoal.errors import PlanError
 from shoal.flows.density import DensityBuild
 from shoal.flows.density_manifest import READING, spends_of
@@ -151,6 +151,7 @@ def query_manifest(prepared: PreparedQuery) -> Manifest:
         "slot_minutes": clock.slot_minutes,
         "slots": clock.slots,
         "ell": prepared.questions.ell,
+        "events_per_unit_cap": MOST_EVENTS,
         "mechanism": prepared.plan.mechanism,
         "queries": prepared.questions.count,
         "decimals": plan.decimals,
