@@ -7,9 +7,11 @@
 Blocks of other kinds are pictures, not examples.
 """
 
+import importlib.util
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +48,13 @@ def lines_of(body):
             yield line
 
 
+def no_spark():
+    """Why Spark cannot run here, if it cannot."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "PySpark is not installed"
+    return None if shutil.which("java") or os.environ.get("JAVA_HOME") else "there is no Java here"
+
+
 def run_line(line, command):
     """Code, output and errors; our own command runs in this process, which saves the imports each time."""
     if line.startswith("shoal ") and not SHELL.search(line):
@@ -56,6 +65,8 @@ def run_line(line, command):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page, page_folder, command):
+    if page.name == "scale.md" and (reason := no_spark()):
+        pytest.skip(reason)
     for kind, name, body in blocks(page):
         if kind == "sh":
             for line in lines_of(body):

@@ -40,7 +40,7 @@ def any_row(
 def events_of_some(
     source: EventSource, *, window_us: tuple[int, int], sites: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Events for the owner's figures: all of them; from a cluster, of a random share of users that fits here."""
+    """Events for the owner's figures: all; from a cluster those of a random share of users that fits here."""
     if not isinstance(source, ForeignSource):
         yield from scan(source, sites=sites, window_us=window_us)
         return
