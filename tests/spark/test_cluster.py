@@ -28,7 +28,10 @@ HOUR = 3_600_000_000
 START = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris
 SITES = tuple(f"S{i}" for i in range(12))
 KEY = b"\x9e\x01Qz\xf3\x88kk\x10\xd2\xc5\x07JJ\xe1\x99"  # sixteen bytes that nothing else writes
+SIGNED = [byte - 256 if byte > 127 else byte for byte in KEY]  # as Java writes bytes
 FORMS = (
+    *(base64.b64encode(b"x" * shift + KEY).decode()[4:-4] for shift in range(3)),
+    *(", ".join(map(str, SIGNED)), " ".join(map(str, SIGNED)), ",".join(map(str, SIGNED))),
     *(KEY.hex(), KEY.hex(" "), base64.b64encode(KEY).decode()[:-3], repr(KEY)[2:-1]),
     *(str(list(KEY))[1:-1], str(int.from_bytes(KEY[:8], "little")), str(int.from_bytes(KEY[8:], "little"))),
 )

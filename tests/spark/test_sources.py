@@ -104,13 +104,55 @@ def test_the_same_rows_of_csv_are_bad(engine, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ['"8,2026-03-02T00:00:00Z,S3', '8"9,2026-03-02T00:00:00Z,S3', '"a""b",2026-03-02T00:00:00Z,S3']
+    "line",
+    [
+        '8,2026-03-02T00:00:00Z,"S3',  # open at the end
+        '"8,2026-03-02T00:00:00Z,S3',  # open at the start
+        '"8"9,2026-03-02T00:00:00Z,S3',  # text after the closing quote
+        '8,2026-03-02T00:00:00Z,S3,"a\n2,2026-03-02T00:00:00Z,S2,b"',  # a line break inside an unused field
+    ],
 )
-def test_quotes_left_in_a_value_are_never_taken_in_silence(engine, tmp_path, line):
-    (tmp_path / "one.csv").write_text(f"user,time,site\n1,2026-03-02T00:00:00Z,S1\n{line}\n")
+@pytest.mark.parametrize(("choice", "scheme"), [("stop", ""), ("drop", "file://")])
+def test_open_quotes_refuse_the_source(engine, tmp_path, line, choice, scheme):
+    """Else one user's row could invent rows of others."""
+    head = "user,time,site,note" if line.startswith('8,2026-03-02T00:00:00Z,S3,"a') else "user,time,site"
+    (tmp_path / "one.csv").write_text(f"{head}\n{line}\n")
+    source = engine(2).open_source(plan_of(f"{scheme}{tmp_path / 'one.csv'}", on_bad_row=choice))
+    with pytest.raises(SourceError, match="csv-quotes"):
+        check_rows(source, sites=SITES)
+
+
+def test_a_quote_inside_a_value_is_bad_on_spark(engine, tmp_path):
+    (tmp_path / "one.csv").write_text('user,time,site\n"a""b",2026-03-02T00:00:00Z,S3\n')
     found = check_rows(engine(2).open_source(plan_of(tmp_path / "one.csv")), sites=SITES)
-    assert found.by_reason["unparsable-row"] == 1
-    assert found.rows == 2
+    assert (dict(found.by_reason), found.rows) == ({"unparsable-row": 1}, 1)
+
+
+def test_files_that_spark_would_leave_out_are_refused(engine, events):
+    folder = events()
+    (folder / "part-1.parquet").rename(folder / "_part.parquet")
+    with pytest.raises(SourceError, match="hidden-file"):
+        engine(1).open_source(plan_of(folder / "*.parquet"))
+    (folder / "_part.parquet").rename(folder / "p[1].parquet")
+    with pytest.raises(SourceError, match="file-name"):
+        engine(1).open_source(plan_of(folder))
+
+
+def test_old_times_without_a_clock_are_refused(engine, tmp_path):
+    time = pa.array([START], pa.timestamp("us"))
+    table = pa.table({"user": [1], "time": time, "site": ["S1"]})
+    pq.write_table(table, tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
+    with pytest.raises(SourceError, match="int96-time"):
+        engine(1).open_source(plan_of(tmp_path / "old.parquet", time_zone="Europe/Paris"))
+
+
+def test_text_that_is_not_utf_8_in_parquet_is_bad(engine, tmp_path):
+    raw = pa.array([b"a", b"\xff\xfe"])
+    names = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
+    time = pa.array([START, START], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"user": names, "time": time, "site": ["S1", "S1"]}), tmp_path / "a.parquet")
+    found = check_rows(engine(1).open_source(plan_of(tmp_path / "a.parquet")), sites=SITES)
+    assert (dict(found.by_reason), found.rows) == ({"unparsable-row": 1}, 2)
 
 
 def test_bytes_that_are_not_utf_8_are_bad(engine, tmp_path):

@@ -11,7 +11,7 @@ from shoal.engine.commute import CommuteKernel
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import MOST_EVENTS
 from shoal.engine.visits import VisitKernel
-from shoal.errors import GuaranteeError
+from shoal.errors import EngineError, GuaranteeError
 from shoal.events.placed import PlacedEvents, SiteEvents
 from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
@@ -114,6 +114,17 @@ def test_several_sums_of_the_same_events_read_them_twice_at_most(engine, events)
     assert (other["counts"] != first["counts"]).any()
 
 
+def test_other_sites_are_other_events(engine, events):
+    """The order of sites is part of what is kept."""
+    spark = engine(3)
+    source = spark.open_source(SourcePlan(paths=(str(events()),)))
+    turned = SITES[::-1]
+    for sites in (SITES, turned, turned):
+        found = spark.sum_users(SiteEvents(source=source, sites=sites, window_us=WINDOW), visit_kernel())
+        here = SiteEvents(source=open_source(events()), sites=sites, window_us=WINDOW)
+        assert_same(DuckEngine().sum_users(here, visit_kernel()), found)
+
+
 def test_points_are_placed_in_tasks(engine, points):
     plan = SpacePlan(box=(0, 0, 2000, 2000), cell_m=250)
     geography = open_geography(plan, has_sites=False, planar=True)
@@ -187,3 +198,40 @@ def test_a_part_summed_in_two_places_is_noticed():
         slots.join([*once, *once], 8)
     with pytest.raises(GuaranteeError, match="bound-not-held"):
         slots.join(once, 4)  # no such part
+
+
+def test_errors_of_tasks_carry_no_words_of_theirs(engine, events):
+    """A message may quote rows: its kind and place are passed on."""
+    spark = engine(2)
+    source = spark.open_source(SourcePlan(paths=(str(events()),)))
+    with pytest.raises(EngineError, match=r"task-failed: .*ValueError at test_sums.py:\d+") as caught:
+        source.any_row(sites=SITES, window_us=WINDOW, test=quoting)
+    assert "secret" not in str(caught.value)
+
+
+def quoting(batch):
+    raise ValueError(f"secret {batch['user'][0]}")
+
+
+def test_workers_with_other_versions_are_refused(engine, events, monkeypatch):
+    import shoal.engine.spark.tasks as tasks
+
+    spark = engine(2)
+    source = spark.open_source(SourcePlan(paths=(str(events()),)))
+    monkeypatch.setattr(tasks, "versions", lambda: (("shoal", "0.0.1"), ("numpy", "1.0")))
+    with pytest.raises(EngineError, match=r"worker-versions: .* not 0\.0\.1"):
+        spark.sum_users(described(source), visit_kernel())
+
+
+def test_what_was_kept_is_let_go(spark, events):
+    from shoal.engine.spark.engine import SparkEngine
+
+    before = spark.sparkContext._jsc.getPersistentRDDs().size()
+    with SparkEngine(session=spark, partitions=2) as engine:
+        kept = engine.jobs.keep(spark.range(10))
+        assert kept.count() == 10
+        described_events = on_spark(engine, events())
+        for _ in range(3):
+            engine.sum_users(described_events, visit_kernel())
+        assert spark.sparkContext._jsc.getPersistentRDDs().size() > before
+    assert spark.sparkContext._jsc.getPersistentRDDs().size() == before

@@ -44,21 +44,28 @@ def cut_users(batch: pa.RecordBatch, run_key: bytes, most: int = MOST_EVENTS) ->
 class StreamCut:
     """Cuts batches that come one after the other, of users that may go on elsewhere.
 
-    What is let through holds the `most` smallest of every user; of a user with many events little more:
-    the smallest hashes so far are remembered, and nothing above them passes.
+    What is let through holds the `most` smallest of every user. Once the users of a class have more rows
+    than that, the busiest of them are watched: their smallest hashes are remembered, and nothing above the
+    last of these passes.
     """
 
     run_key: bytes = field(repr=False)
     most: int = MOST_EVENTS
     _seen: dict[object, np.ndarray] = field(default_factory=dict, init=False, repr=False)
+    _rows: np.ndarray = field(init=False, repr=False)  # so far, per class of users
+
+    def __post_init__(self) -> None:
+        self._rows = np.zeros(CLASSES, np.int64)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        watched = self.most // 4
-        if not self._seen and not _some_class_above(batch["user"], self.run_key, watched):
+        if batch.num_rows == 0:
+            return batch
+        self._rows += _classes(_ids(batch["user"], self.run_key))
+        if int(self._rows.max()) <= self.most:  # nobody can have more yet
             return batch
         users = by_user(batch["user"], self.run_key)
         kept = np.ones(batch.num_rows, bool)
-        for u in self._busy(batch, users, watched):
+        for u in self._busy(batch, users):
             rows = users.order[users.first[u] : users.first[u + 1]]
             name = batch["user"][int(rows[0])].as_py()
             rank = ranks(batch, users, u, self.run_key)
@@ -68,12 +75,15 @@ class StreamCut:
                 kept[rows] = rank <= smallest[-1]
         return batch if kept.all() else batch.filter(pa.array(kept))
 
-    def _busy(self, batch: pa.RecordBatch, users: UserOrder, watched: int) -> list[int]:
-        """Numbers of users with many events here, or before."""
-        many = np.flatnonzero(np.diff(users.first) > watched).tolist()[: max(0, WATCHED - len(self._seen))]
+    def _busy(self, batch: pa.RecordBatch, users: UserOrder) -> list[int]:
+        """Numbers of users who are watched, and of the busiest others in full classes."""
+        first = batch["user"].take(pa.array(users.order[users.first[:-1]]))
+        full = self._rows[_class_of(_ids(first, self.run_key))] > self.most
+        rows = np.diff(users.first)
+        others = np.flatnonzero(full & (rows * WATCHED > batch.num_rows / 16))
+        many = others[np.argsort(-rows[others], kind="stable")][: max(0, WATCHED - len(self._seen))].tolist()
         if not self._seen:
             return many
-        first = batch["user"].take(pa.array(users.order[users.first[:-1]]))
         names = pc.SetLookupOptions(value_set=pa.array(list(self._seen), first.type))
         known = pc.call_function("is_in", [first], names).to_numpy(zero_copy_only=False)
         return sorted({*many, *np.flatnonzero(known).tolist()})
@@ -103,13 +113,14 @@ def _smallest(batch: pa.RecordBatch, rows: np.ndarray, rank: np.ndarray, most: i
 
 def _some_class_above(users: pa.Array, run_key: bytes, most: int) -> bool:
     """Whether any class of users has more than `most` rows; where none has, no user has."""
-    if len(users) <= most:
-        return False
+    return len(users) > most and int(_classes(_ids(users, run_key)).max()) > most
+
+
+def _ids(users: pa.Array, run_key: bytes) -> np.ndarray:
+    """64 bits per row that are equal for a user's rows."""
     if pa.types.is_integer(users.type):
-        ids = users.to_numpy(zero_copy_only=False).astype(np.int64, copy=False).view(np.uint64)
-    else:
-        ids = digest_users(users, run_key)
-    return int(_classes(ids).max()) > most
+        return users.to_numpy(zero_copy_only=False).astype(np.int64, copy=False).view(np.uint64)
+    return digest_users(users, run_key)
 
 
 def _words(column: pa.Array, run_key: bytes) -> np.ndarray:
@@ -133,8 +144,16 @@ def _stir(rank, words, k0, k1):
 
 @njit(cache=True, nogil=True)
 def _classes(ids):
+    """Rows per class of users."""
     counts = np.zeros(CLASSES, np.int64)
-    for each in ids:
-        x = each * uint64(0x9E3779B97F4A7C15)
-        counts[x >> uint64(50)] += 1
+    for each in _class_of(ids):
+        counts[each] += 1
     return counts
+
+
+@njit(cache=True, nogil=True)
+def _class_of(ids):
+    classes = np.empty(ids.size, np.int64)
+    for i in range(ids.size):
+        classes[i] = (ids[i] * uint64(0x9E3779B97F4A7C15)) >> uint64(50)
+    return classes

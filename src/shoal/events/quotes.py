@@ -38,6 +38,21 @@ def check_quotes(files: Sequence[str], delimiter: str) -> None:
             )
 
 
+def check_lines(lines: pa.Array, delimiter: str) -> None:
+    """The same of lines that something else has cut apart: each must end outside quotes."""
+    text = pa.concat_arrays([lines.cast(pa.large_string())])
+    _, offsets, content = text.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[: len(text) + 1]
+    letters = np.frombuffer(content, np.uint8) if content is not None else np.empty(0, np.uint8)
+    if any_broken(letters, bounds, ord(delimiter)):
+        raise SourceError(
+            "csv-quotes",
+            "quotes must open at the start of a field and close at its end, on the same line; "
+            "a line of the source breaks this.",
+            "Write it again with quotes doubled and no line breaks inside fields, or as Parquet.",
+        )
+
+
 @lru_cache(maxsize=4096)
 def first_broken_line(path: str, delimiter: str, size: int, changed_ns: int) -> int:
     """The line, from 1, on which quotes go wrong; 0 if none does."""
@@ -78,3 +93,13 @@ def walk(content, delimiter, state, line):
         else:
             state = PLAIN
     return state, line, False
+
+
+@njit(cache=True, nogil=True)
+def any_broken(content, bounds, delimiter):
+    """Whether quotes go wrong on any line, or one ends inside them."""
+    for i in range(bounds.size - 1):
+        state, _, broken = walk(content[bounds[i] : bounds[i + 1]], delimiter, FIELD_START, 1)
+        if broken or state == QUOTED:
+            return True
+    return False

@@ -76,13 +76,31 @@ def test_order_and_split_do_not_matter():
         assert rows_of(cut_users(pa.concat_batches(passed), KEY, 50)) == whole
 
 
-def test_a_stream_lets_little_more_than_the_cap_through():
+@pytest.mark.parametrize("share", [1.0, 0.25, 0.02])
+def test_a_stream_lets_little_more_than_the_cap_through(share):
+    """However small a user's share of the rows is, once they are many."""
     rng = np.random.default_rng(1)
-    stream, passed = StreamCut(KEY, 100), 0
-    for _ in range(100):
-        batch = pa.record_batch({"user": np.ones(1_000, np.int64), "time_us": rng.integers(0, 2**40, 1_000)})
-        passed += stream(batch).num_rows
-    assert 100 <= passed < 100 * (2 + np.log(1_000))  # of 100,000
+    stream, passed, came = StreamCut(KEY, 100), 0, 0
+    for _ in range(200):
+        user = np.where(rng.random(1_000) < share, 1, rng.integers(2, 10**9, 1_000))
+        batch = pa.record_batch({"user": user, "time_us": rng.integers(0, 2**40, 1_000)})
+        came += int((user == 1).sum())
+        passed += int((stream(batch)["user"].to_numpy() == 1).sum())
+    assert came > 3_000
+    assert 100 <= passed < 100 * (3 + np.log(came / 100))
+
+
+def test_more_busy_users_than_are_watched_lose_nothing():
+    rng = np.random.default_rng(4)
+    batches = [
+        pa.record_batch({"user": rng.integers(0, 200, 2_000), "time_us": rng.integers(0, 2**40, 2_000)})
+        for _ in range(20)
+    ]
+    stream = StreamCut(KEY, 30)
+    passed = pa.concat_batches([stream(batch) for batch in batches])
+    assert passed.num_rows < 40_000
+    whole = cut_users(pa.concat_batches(batches), KEY, 30)
+    assert rows_of(cut_users(passed, KEY, 30)) == rows_of(whole)
 
 
 def test_another_key_keeps_others():

@@ -7,6 +7,7 @@ Noise, ledger and post-processing stay in this process and see the sums alone.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -61,10 +62,12 @@ class SparkEngine:
 
     def close(self) -> None:
         """Lets go of what is kept on the cluster; stops a session that this engine started."""
-        self._drop()
-        self.jobs.forget()
+        with contextlib.suppress(Exception):  # Spark may be lost: what is in hand must not be masked
+            self._drop()
+            self.jobs.forget()
         if self._own:
-            self.jobs.session.stop()
+            with contextlib.suppress(Exception):
+                self.jobs.session.stop()
 
     def open_source(self, plan: SourcePlan) -> SparkSource:
         return open_spark_source(self.jobs, plan)
@@ -94,7 +97,8 @@ class SparkEngine:
         source = getattr(events, "source", None)
         if not isinstance(source, SparkSource):
             return self.jobs.by_part(self._sent(events, parts, run_key), parts)
-        asked = (source, getattr(events, "geography", None), tuple(events.window_us), parts, run_key)
+        sites = None if events.sites is None else tuple(events.sites)
+        asked = (source, getattr(events, "geography", None), sites, tuple(events.window_us), parts, run_key)
         if self._shuffled is not None and _same(self._shuffled[0], asked):
             if self._kept is None:
                 from pyspark import StorageLevel

@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 import re
+import traceback
 from collections.abc import Iterator
 from urllib.parse import unquote
 
@@ -33,6 +35,15 @@ def in_task(error: ShoalError) -> TaskError:
     return TaskError(MARK + base64.b64encode(json.dumps(said).encode()).decode())
 
 
+def task_failed(error: Exception) -> EngineError:
+    """Where a task failed and how, without the words of the error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "unknown place"
+    return EngineError(
+        "task-failed", f"a task of Spark failed: {type(error).__name__} at {where}.", shoal.errors.REPORT_IT
+    )
+
+
 @contextlib.contextmanager
 def one_clear_error() -> Iterator[None]:
     """Runs Spark jobs; whatever stops them leaves as a ShoalError without a trace."""
@@ -43,6 +54,12 @@ def one_clear_error() -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         raise translated(error) from None
+    except (OSError, EOFError):  # of the sockets to Java
+        raise EngineError(
+            "spark-lost",
+            "the connection to Spark was lost; its Java process may have run out of memory.",
+            "Give it more with --spark-conf spark.driver.memory=4g, and run again.",
+        ) from None
 
 
 def translated(error: Exception) -> ShoalError:

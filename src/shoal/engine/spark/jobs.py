@@ -40,6 +40,7 @@ class Jobs:
     session: SparkSession
     partitions: int | None = None
     _sent: list[Any] = field(default_factory=list, init=False, repr=False)
+    _kept: list[Any] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.partitions is not None and not 1 <= self.partitions <= MOST_PARTS:
@@ -119,8 +120,18 @@ class Jobs:
             if stages:
                 stages("read" if info.stageId == first else "count", part)
 
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """In memory and on disks of the cluster, until `forget`."""
+        from pyspark import StorageLevel
+
+        self._kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return self._kept[-1]
+
     def forget(self) -> None:
-        """What was broadcast is not needed any more."""
+        """What was kept and broadcast is not needed any more."""
+        for frame in self._kept:
+            frame.unpersist()
+        self._kept.clear()
         for sent in self._sent:
             sent.destroy()
         self._sent.clear()

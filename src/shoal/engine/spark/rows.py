@@ -20,6 +20,7 @@ from shoal.events.schema import EventSource
 
 RELATION = "shoal_rows"
 ROWS_AT_ONCE = 500_000
+BYTES_AT_ONCE = 64 * 2**20
 MEMORY = "512MB"
 REPORT = "file string, code int, rows bigint, offsets bigint, naive bigint"
 
@@ -64,15 +65,16 @@ class RowReader:
 
 
 def gathered(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[pa.RecordBatch]:
-    """Batches put together until they have `least` rows."""
+    """Batches put together until they have `least` rows, or many bytes (rows may hold whole trips)."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= least:
+        size += batch.nbytes
+        if rows >= least or size >= BYTES_AT_ONCE:
             yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
-            waiting, rows = [], 0
+            waiting, rows, size = [], 0, 0
     if rows:
         yield pa.concat_batches(waiting)
 

@@ -42,7 +42,7 @@ def open_session(conf: Mapping[str, str] | None = None) -> tuple[SparkSession, b
     """The active session, or a new one, and whether it is new; what `conf` says wins over our defaults."""
     SparkSession = import_spark()
     said = dict(conf or {})
-    running = SparkSession.getActiveSession()
+    running = running_session(SparkSession)
     if running is not None:
         _set_on(running, said)
         return running, False
@@ -61,6 +61,15 @@ def open_session(conf: Mapping[str, str] | None = None) -> tuple[SparkSession, b
                 f"Spark did not start ({_last_line(log, error)}).",
                 "Check --spark-conf and spark.master; --spark-conf spark.log.level=INFO shows its log.",
             ) from None
+
+
+def running_session(SparkSession: Any) -> SparkSession | None:
+    """The session of this thread, or of another one: what runs is never stopped by us."""
+    from pyspark import SparkContext
+
+    if (running := SparkSession.getActiveSession()) is not None:
+        return running
+    return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context is not None else None
 
 
 def _set_on(running: SparkSession, said: Mapping[str, str]) -> None:

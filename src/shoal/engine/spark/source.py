@@ -20,14 +20,14 @@ from shoal.engine.duck import ROWS_PER_CALL
 from shoal.engine.spark.failures import one_clear_error
 from shoal.engine.spark.rows import RELATION, REPORT, RowReader
 from shoal.engine.spark.shuffle import PACKED, unpack
-from shoal.engine.spark.tasks import Bring, BringUsers, Check, Find, Read
+from shoal.engine.spark.tasks import BringUsers, Check, CheckLines, Find, Read
 from shoal.errors import SourceError
 from shoal.events.checks import CODE_NAMES, FoundRows, RowReport
 from shoal.events.files import CSV_ENDINGS, Header, check_names, find_files, read_header
 from shoal.events.foreign import ForeignSource
-from shoal.events.schema import EventSource, Format, SourcePlan
+from shoal.events.schema import ZONED_TYPES, EventSource, Format, SourcePlan
 from shoal.events.source import describe_source
-from shoal.events.times import NAIVE, OFFSET
+from shoal.events.times import NAIVE, OFFSET, time_roles
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -87,6 +87,9 @@ class SparkSource(ForeignSource):
             if role != "flag" or with_flag
         }
         broken = F.lit(False)
+        for role, column in columns.items():
+            if self.types[role] == "VARCHAR":
+                broken = broken | F.coalesce(~F.is_valid_utf8(column), F.lit(False))
         if self.kind == "csv":
             broken = _broken(F, columns)
             columns = {role: F.nullif(column, F.lit("")) for role, column in columns.items()}
@@ -108,13 +111,12 @@ class SparkSource(ForeignSource):
         """Partition after partition, as Spark has read them; `by_user`: each user's rows together."""
         reader, jobs = self.reader(sites, window_us, with_flag), self.jobs
         frame = self.frame(with_flag=with_flag)
-        # This process takes a partition at a time: they must be small.
+        # This process takes a partition at a time: they must be small. What is in one follows from the users
+        # alone, so that a task that runs again gives the same rows to the same partitions.
         parts = max(1, -(-self.known.get("rows", ROWS_UNKNOWN) // ROWS_PER_CALL))
+        found = jobs.by_part(jobs.run(frame, Read(reader, parts, cuts=False), PACKED), parts)
         if by_user:
-            shuffled = jobs.by_part(jobs.run(frame, Read(reader, parts, cuts=False), PACKED), parts)
-            found = jobs.run(shuffled, BringUsers(), PACKED)
-        else:
-            found = jobs.by_part(jobs.run(frame, Bring(reader, parts), PACKED), parts)
+            found = jobs.run(found, BringUsers(), PACKED)
         with one_clear_error():
             for row in found.toLocalIterator():
                 piece = pa.record_batch({"part": [0], "payload": pa.array([bytes(row[1])], pa.binary())})
@@ -127,7 +129,11 @@ class SparkSource(ForeignSource):
         with_flag: bool,
         progress: Callable[[float], None] | None,
     ) -> RowReport:
-        """One pass; a second one to name the files where rows are bad."""
+        """One pass; a second one to name the files where rows are bad. Lines of CSV are looked at before."""
+        if self.kind == "csv":
+            lines = self.jobs.session.read.text(list(self.paths))
+            with one_clear_error():
+                self.jobs.run(lines, CheckLines(self.delimiter), PACKED).collect()
         reader = self.reader(sites, None, with_flag)
         found = self._report(reader, with_flag, with_file=False, progress=progress)
         reasons = {name: found.counts[name] for name in CODE_NAMES[1:] if found.counts[name]}
@@ -204,16 +210,42 @@ def open_spark_source(jobs: Jobs, plan: SourcePlan) -> SparkSource:
     """Names and types of columns; no row of Parquet is read, of CSV the first line."""
     paths, kind, local = _kind(plan.paths)
     file_format: Format = "csv" if kind == "csv" else "parquet"
-    delimiter = plan.delimiter
+    delimiter, found = plan.delimiter, None
     if local:
-        header = read_header(paths, file_format, delimiter)  # says which file is damaged or different
-        delimiter = header.delimiter
+        found = read_header(paths, file_format, delimiter)  # says which file is damaged or different
+        delimiter = found.delimiter
+        _check_names(paths)
     header = _header(jobs, paths, kind, delimiter)
     said = {name: value for name, value in vars(plan).items() if name not in ("paths", "delimiter")}
     described = describe_source(paths, file_format, header, **said)
     described = replace(described, delimiter=header.delimiter)
+    if found is not None:
+        _check_clocks(described, found)
     named = {name: getattr(described, name) for name in EventSource.__dataclass_fields__}
     return SparkSource(**named, jobs=jobs, kind=kind, local=local)
+
+
+def _check_names(paths: Sequence[str]) -> None:
+    """Spark leaves out files with such names without a word."""
+    for path in paths:
+        if os.path.basename(path).startswith(("_", ".")):
+            raise SourceError(
+                "hidden-file",
+                f'Spark does not read files whose names begin with "_" or ".", as "{path}".',
+                "Rename it, or leave it out.",
+            )
+
+
+def _check_clocks(source: EventSource, header: Header) -> None:
+    """Old Parquet times (INT96) are instants to Spark and times of an unnamed clock to DuckDB."""
+    for role in time_roles(source):
+        name = source.columns[role]
+        if (source.types[role] in ZONED_TYPES) != (header.types.get(name) in ZONED_TYPES):
+            raise SourceError(
+                "int96-time",
+                f'column "{name}" holds times of the old kind INT96, which do not say whether they are UTC.',
+                "Write them again as timestamps with or without a zone, or leave out --engine spark.",
+            )
 
 
 def _kind(paths: Sequence[str]) -> tuple[tuple[str, ...], str, bool]:

@@ -7,7 +7,6 @@ task's result is a function of its rows and the key: an attempt that is repeated
 from __future__ import annotations
 
 import pickle
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,10 +18,12 @@ from shoal.engine.cap import StreamCut
 from shoal.engine.duck import MEBIBYTE, ROWS_PER_CALL, DuckEngine, cut_of
 from shoal.engine.grouping import by_user
 from shoal.engine.protocol import Encoder, Sums, UserKernel, Watch, add_sums
-from shoal.engine.spark.failures import in_task
+from shoal.engine.spark.failures import in_task, task_failed
 from shoal.engine.spark.rows import RowReader, gathered
 from shoal.engine.spark.shuffle import Slots, as_bytes, in_pieces, pack, packed, unpack, whole
+from shoal.engine.spark.versions import check_versions, versions
 from shoal.errors import ShoalError
+from shoal.events.quotes import check_lines
 from shoal.events.trip_reader import numbered
 from shoal.events.trips import TripRule
 
@@ -45,16 +46,19 @@ class Task:
     """A broadcast job and the run key: what Spark serialises; its name is all that plans and logs show."""
 
     def __init__(self, work: Broadcast[Any], run_key: bytes = NO_KEY) -> None:
-        self._work, self._run_key = work, run_key
+        self._work, self._run_key, self._versions = work, run_key, versions()
 
     def __repr__(self) -> str:
         return "Task()"
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
+            check_versions(self._versions)
             yield from self._work.value(rows, self._run_key)
         except ShoalError as error:
             raise in_task(error) from None
+        except Exception as error:  # its text may quote rows: Spark would log it
+            raise in_task(task_failed(error)) from None
 
 
 @dataclass(frozen=True)
@@ -86,16 +90,15 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Bring:
-    """Rows read and packed as they come, in pieces that are spread over `parts`."""
+class CheckLines:
+    """Lines of CSV, each of which must end outside quotes; nothing comes out, or an error."""
 
-    reader: RowReader
-    parts: int
+    delimiter: str
 
     def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
-        for batch in gathered(self.reader(rows), ROWS_PER_CALL):
-            piece = as_bytes(batch)
-            yield packed(zlib.crc32(piece) % self.parts, piece)
+        for batch in rows:
+            check_lines(batch.column(0), self.delimiter)
+        yield from ()
 
 
 @dataclass(frozen=True)
@@ -127,8 +130,9 @@ class Sum:
 
     def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
         kernel, seen = with_key(self.kernel, run_key), set[int]()
-        engine = DuckEngine(threads=1, spill_mib=SPILL_MIB)
-        sums = engine.sum_users(gathered(unpack(rows, seen), ROWS_PER_CALL), kernel)
+        engine, cut = DuckEngine(threads=1, spill_mib=SPILL_MIB), StreamCut(run_key)
+        batches = (cut(batch) for batch in gathered(unpack(rows, seen), ROWS_PER_CALL))
+        sums = engine.sum_users(batches, kernel)
         yield from Slots.of(kernel.zero()).spread(sums, seen)
 
 
@@ -144,8 +148,11 @@ class Encode:
     def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
         encoder, seen, watched = with_key(self.encoder, run_key), set[int](), self.watch.zero()
         cut = cut_of(encoder)
+        found = gathered(unpack(rows, seen), ROWS_PER_CALL)
+        if cut is not None:
+            found = map(StreamCut(run_key), found)
         encoded = []
-        for users in whole_users(unpack(rows, seen), run_key):
+        for users in whole_users(found, run_key):
             points = numbered(users if cut is None else cut(users), self.rule, self.planar)
             if points.num_rows:
                 add_sums(watched, self.watch(points))

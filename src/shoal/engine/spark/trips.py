@@ -39,16 +39,13 @@ def hold_trips(
     progress: Progress | None,
 ) -> HeldOnSpark:
     """Read, cut, shuffle by user, find trips, encode; the stages stay on the cluster."""
-    from pyspark import StorageLevel
-
     rule, rows = points.rule, source.known.get("rows")
     with_flag = rule is not None and rule.flag
     parts = jobs.parts(rows, POINTS_PER_PART)
     read = Read(source.reader(None, points.window_us, with_flag), parts, cuts=not encoder.each_trip)
     frame = jobs.run(source.frame(with_flag=with_flag), read, PACKED, encoder.run_key)
     work = Encode(with_key(encoder, NO_KEY), watch, rule, source.planar)
-    kept = jobs.run(jobs.by_part(frame, parts), work, PACKED, encoder.run_key)
-    kept = kept.persist(StorageLevel.MEMORY_AND_DISK)
+    kept = jobs.keep(jobs.run(jobs.by_part(frame, parts), work, PACKED, encoder.run_key))
     slots = Slots.of(watch.zero())
     watched = jobs.total(jobs.run(kept, Watched(slots), PACKED), slots, parts)
     if progress is not None and rows:
