@@ -1,6 +1,7 @@
 """`--engine spark`: the release of a seed is the one DuckDB makes; what is missing is said in two lines."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -145,6 +146,20 @@ def test_options_of_spark_are_for_spark(town, command):
     assert "spark-options" in command(*run, "--partitions", "3")[2]
     code, _, err = command(*run, "--engine", "spark", "--spark-conf", "master=local")
     assert (code, "spark-conf" in err) == (2, True)
+
+
+def test_tables_in_a_plan_are_left_to_spark(town, command, spark):
+    folder = town()
+    spark.read.parquet(str(folder / "events")).createOrReplaceTempView("town_events")
+    plan = folder / "density.toml"
+    paths = re.search(r"paths = .*", plan.read_text())[0]
+    plan.write_text(plan.read_text().replace(paths, 'paths = ["table:town_events"]'))
+    run = ("density", "run", "--plan", plan, "--method", "gaussian", "--out", "release")
+    code, _, err = command(*run)
+    assert (code, "needs-spark" in err, "--engine spark" in err) == (3, True, True)
+    code, _, err = command(*run, *SPARK)
+    assert code == 0, err
+    assert Path("release/manifest.json").exists()
 
 
 def test_missing_pieces_are_said(town, command, monkeypatch):

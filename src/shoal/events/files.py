@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.errors import SourceError
-from shoal.events.schema import Format
+from shoal.events.schema import Format, elsewhere
 
 PARQUET_ENDINGS = (".parquet", ".pq")
 CSV_ENDINGS = tuple(kind + packed for kind in (".csv", ".tsv", ".txt") for packed in ("", ".gz", ".zst"))
@@ -52,6 +52,12 @@ def find_files(paths: str | Path | Sequence[str | Path]) -> tuple[tuple[str, ...
 
 def expand(path: str) -> list[str]:
     """The files one path, glob or folder stands for."""
+    if elsewhere(path):
+        raise SourceError(
+            "needs-spark",
+            f'"{path}" is a table, or on a file system that only Spark reads.',
+            "Pass --engine spark, or name files on this machine without a scheme.",
+        )
     if os.path.isdir(path):
         found = sorted(str(each) for each in Path(path).rglob("*") if is_part(each, Path(path)))
         if not found:

@@ -11,6 +11,7 @@ Format = Literal["csv", "parquet"]
 TimeUnit = Literal["s", "ms", "us"]
 OnBadRow = Literal["stop", "drop"]
 
+TABLE = "table:"  # before the name of a table of Spark's catalogue
 ROLES = (
     *("user", "time", "site", "lon", "lat", "x", "y", "trip"),
     *("start_time", "start_site", "end_time", "end_site", "flag"),
@@ -100,6 +101,15 @@ WIDE_INTEGER_TYPES = frozenset(("UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"))
 FLOAT_TYPES = frozenset(("FLOAT", "DOUBLE"))
 NAIVE_TYPES = frozenset(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"))
 ZONED_TYPES = frozenset(("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"))
+
+
+def elsewhere(path: str) -> bool:
+    """A table of Spark's, or a path with a scheme: nothing that this process opens.
+
+    >>> elsewhere("table:calls"), elsewhere("s3a://bucket/calls"), elsewhere("calls/*.parquet")
+    (True, True, False)
+    """
+    return path.startswith(TABLE) or ":/" in path
 
 
 def required_roles(shape: Shape, planar: bool) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from shoal.errors import PlanError
-from shoal.events.schema import SourcePlan
+from shoal.events.schema import SourcePlan, elsewhere
 from shoal.flows.methods import Method, MethodOptions, method_named
 from shoal.privacy.accounting import NANO, check_delta, check_epsilon, nano
 from shoal.privacy.budget import Budget
@@ -156,7 +156,7 @@ def read_plan(path: str | Path) -> dict[str, Any]:
     source = settings.get("source", {})
     if "paths" in source:
         listed = [source["paths"]] if isinstance(source["paths"], str) else source["paths"]
-        source["paths"] = tuple(os.path.normpath(here / name) for name in listed)
+        source["paths"] = tuple(name if elsewhere(name) else os.path.normpath(here / name) for name in listed)
     files = ((settings.get("space", {}), ("zones", "sites")), (settings, ("out", "owner", "given_file")))
     for part, names in files:
         for name in names:

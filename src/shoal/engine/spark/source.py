@@ -25,7 +25,7 @@ from shoal.errors import SourceError
 from shoal.events.checks import CODE_NAMES, FoundRows, RowReport
 from shoal.events.files import CSV_ENDINGS, Header, check_names, find_files, read_header
 from shoal.events.foreign import ForeignSource
-from shoal.events.schema import ZONED_TYPES, EventSource, Format, SourcePlan
+from shoal.events.schema import TABLE, ZONED_TYPES, EventSource, Format, SourcePlan, elsewhere
 from shoal.events.source import describe_source
 from shoal.events.times import NAIVE, OFFSET, time_roles
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from shoal.engine.spark.jobs import Jobs
 
-TABLE = "table:"
 ROWS_UNKNOWN = 20_000_000  # where they were not counted
 BROKEN = "shoal_broken_line"
 TYPES = {
@@ -255,7 +254,7 @@ def _kind(paths: Sequence[str]) -> tuple[tuple[str, ...], str, bool]:
         if len(paths) != 1:
             raise SourceError("mixed-sources", "a table is a source of its own.", "Name one table alone.")
         return (tables[0].removeprefix(TABLE),), "table", False
-    remote = [path for path in paths if ":/" in path]
+    remote = [path for path in paths if elsewhere(path)]
     if not remote:
         files, found = find_files(list(paths))
         return tuple(os.path.abspath(file) for file in files), found, True  # Java has a folder of its own
