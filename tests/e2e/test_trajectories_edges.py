@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal.flows.trajectories as flow
+from shoal.flows.trajectories_blocks import Made
 from shoal.stages.trajectories import Boxes
 
 
@@ -254,7 +255,7 @@ def damaged(monkeypatch):
         kept = (made.record % 3 > 0) | (made.t0 < 60)
         names = ("record", "t0", "t1", "x0", "x1", "y0", "y1")
         boxes = Boxes.of(*(getattr(made, name)[kept] for name in names), records=made.records)
-        return flow.Made(boxes=boxes, pairs_again=0)
+        return Made(boxes=boxes, pairs_again=0)
 
     monkeypatch.setattr(flow, "anonymise", spoiled)
 

@@ -41,7 +41,15 @@ def spark():
     from shoal.engine.spark.session import open_session
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session, _ = open_session({"spark.master": "local[2]", "spark.driver.memory": "1g"})
+    quick = "-XX:+ExitOnOutOfMemoryError -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for jobs of a second
+    session, _ = open_session(
+        {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": quick,
+            "spark.sql.adaptive.enabled": "false",
+        }
+    )
     yield session
     session.stop()
 

@@ -11,7 +11,7 @@ import pytest
 
 from shoal.privacy.ledger import open_ledger
 
-SPARK = ("--engine", "spark", "--spark-conf", "spark.master=local[2]", "--partitions", "5")
+SPARK = ("--engine", "spark", "--spark-conf", "spark.master=local[2]", "--partitions", "2")
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_histogram(town, command, spark):
 
 def test_synthetic_trips(town, command, spark):
     folder = town("--what", "trips")
-    found = runs(command, "synthesize", "run", "--plan", folder / "synthetic.toml")
+    found = runs(command, "synthesize", "run", "--plan", folder / "synthetic.toml", "--method", "markov")
     same_files(found, "trips.parquet")
 
 

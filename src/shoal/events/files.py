@@ -92,12 +92,6 @@ def listed_endings() -> str:
 
 
 def check_readable(path: str) -> None:
-    if set(path) & set("*?[]{}"):  # readers would take the name for a pattern, and may read other files
-        raise SourceError(
-            "file-name",
-            f'the name "{path}" has one of the characters * ? [ ] {{ }} in it, which stand for patterns.',
-            "Rename the file or its folder.",
-        )
     if not os.access(path, os.R_OK):
         raise SourceError("unreadable-file", f'no permission to read "{path}".', "Change its permissions.")
     if os.path.getsize(path) == 0:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from shoal.engine.protocol import Encoder, Progress, Sums, UserKernel, Watch
 from shoal.engine.spark.blocks import each_block
-from shoal.engine.spark.jobs import Jobs
+from shoal.engine.spark.jobs import Jobs, rows_told
 from shoal.engine.spark.rows import gathered
 from shoal.engine.spark.session import open_session
 from shoal.engine.spark.shuffle import PACKED, Slots, pack
@@ -80,7 +80,7 @@ class SparkEngine:
         parts = self.jobs.parts(rows)
         shuffled = self._by_user(events, parts, kernel.run_key)
         summed = self.jobs.run(shuffled, Sum(with_key(kernel, NO_KEY)), PACKED, kernel.run_key)
-        return self.jobs.total(summed, Slots.of(kernel.zero()), parts, _rows_told(progress, rows))
+        return self.jobs.total(summed, Slots.of(kernel.zero()), parts, rows_told(progress, rows))
 
     def hold(
         self, points: Any, encoder: Encoder, watch: Watch, progress: Progress | None = None
@@ -134,17 +134,3 @@ def _site_columns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     """Objects by identity, the rest by value."""
     return all(a is b for a, b in zip(one[:2], other[:2], strict=True)) and one[2:] == other[2:]
-
-
-def _rows_told(progress: Progress | None, rows: int | None) -> Callable[[str, float], None] | None:
-    """Shares of tasks as rows, for a bar that counts rows."""
-    if progress is None or not rows:
-        return None
-    told: dict[str, int] = {}
-
-    def tell(what: str, share: float) -> None:
-        done = int(share * rows)
-        progress(what, max(0, done - told.get(what, 0)))
-        told[what] = max(done, told.get(what, 0))
-
-    return tell

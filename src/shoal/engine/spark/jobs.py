@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from shoal.engine.protocol import Sums
+from shoal.engine.protocol import Progress, Sums
 from shoal.engine.spark.failures import one_clear_error
 from shoal.engine.spark.shuffle import PACKED, Slots, add_slots
 from shoal.engine.spark.tasks import NO_KEY, Task
@@ -135,3 +135,17 @@ class Jobs:
         for sent in self._sent:
             sent.destroy()
         self._sent.clear()
+
+
+def rows_told(progress: Progress | None, rows: int | None) -> Callable[[str, float], None] | None:
+    """Shares of tasks as rows, for a bar that counts rows."""
+    if progress is None or not rows:
+        return None
+    told: dict[str, int] = {}
+
+    def tell(what: str, share: float) -> None:
+        done = int(share * rows)
+        progress(what, max(0, done - told.get(what, 0)))
+        told[what] = max(done, told.get(what, 0))
+
+    return tell

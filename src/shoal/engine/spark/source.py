@@ -225,8 +225,14 @@ def open_spark_source(jobs: Jobs, plan: SourcePlan) -> SparkSource:
 
 
 def _check_names(paths: Sequence[str]) -> None:
-    """Spark leaves out files with such names without a word."""
+    """Spark leaves out files, or reads others, without a word where names begin or look like this."""
     for path in paths:
+        if set(path) & set("*?[]{}"):
+            raise SourceError(
+                "file-name",
+                f'the name "{path}" has * ? [ ] {{ or }} in it, which are patterns to Spark.',
+                "Rename the file or its folder.",
+            )
         if os.path.basename(path).startswith(("_", ".")):
             raise SourceError(
                 "hidden-file",

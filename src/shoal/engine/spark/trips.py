@@ -12,7 +12,7 @@ import numpy as np
 from shoal.engine.path_trips import PathBound
 from shoal.engine.protocol import Encoder, Progress, Sums, Watch
 from shoal.engine.spark.failures import one_clear_error
-from shoal.engine.spark.jobs import Jobs
+from shoal.engine.spark.jobs import Jobs, rows_told
 from shoal.engine.spark.shuffle import PACKED, Slots, whole
 from shoal.engine.spark.source import SparkSource
 from shoal.engine.spark.tasks import NO_KEY, Ask, Encode, Read, Watched, with_key
@@ -47,9 +47,13 @@ def hold_trips(
     work = Encode(with_key(encoder, NO_KEY), watch, rule, source.planar)
     kept = jobs.keep(jobs.run(jobs.by_part(frame, parts), work, PACKED, encoder.run_key))
     slots = Slots.of(watch.zero())
-    watched = jobs.total(jobs.run(kept, Watched(slots), PACKED), slots, parts)
-    if progress is not None and rows:
-        progress("encode", rows)
+    told = rows_told(progress, rows)
+
+    def reading(what: str, share: float) -> None:
+        if told is not None and what == "read":  # by far the longer of the two stages
+            told("encode", share)
+
+    watched = jobs.total(jobs.run(kept, Watched(slots), PACKED), slots, parts, reading)
     return HeldOnSpark(jobs, kept, with_key(encoder, NO_KEY), parts, watched)
 
 
