@@ -69,6 +69,6 @@ def test_items_larger_than_a_piece_come_whole(engine, monkeypatch):
     import shoal.engine.spark.blocks as blocks
 
     monkeypatch.setattr(blocks, "PIECE_BYTES", 1_000)
-    items = [np.random.default_rng(seed).integers(0, 9, 5_000) for seed in range(7)]
+    items = [np.random.default_rng(seed).integers(0, 9, 5_000) for seed in range(3)]
     sums = list(engine().each(np.sum, iter(items), len(items)))
     assert sums == [item.sum() for item in items]

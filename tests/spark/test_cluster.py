@@ -48,7 +48,9 @@ from shoal.events.schema import SourcePlan
 master, folder, out, logs = sys.argv[1:5]
 conf = {
     "spark.master": master, "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
-    "spark.executor.memory": "512m", "spark.log.level": "INFO", "spark.ui.enabled": "true",
+    "spark.executor.memory": "512m", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.log.level": "INFO", "spark.ui.enabled": "true",
     "spark.eventLog.enabled": "true", "spark.eventLog.compress": "false",
     "spark.eventLog.dir": "file://" + logs,
 }
@@ -71,8 +73,9 @@ with SparkEngine(conf, partitions=64) as engine:
 
 
 @pytest.fixture
-def cluster(tmp_path):
+def cluster(tmp_path, monkeypatch):
     """The example's cluster: its folder and address."""
+    monkeypatch.setenv("SPARK_DAEMON_JAVA_OPTS", "-XX:TieredStopAtLevel=1")  # for runs of seconds
     named = importlib.util.spec_from_file_location("example_cluster", EXAMPLE)
     example = importlib.util.module_from_spec(named)
     named.loader.exec_module(example)
@@ -189,6 +192,7 @@ def test_a_lost_driver_leaves_the_reserve_spent_and_nothing_written(tmp_path, ev
             "--time-zone", "Europe/Paris", "--population", "town", "--epsilon", "1", "--method", "gaussian",
             "--out", "release", "--owner", "owner", "--engine", "spark", "--partitions", "200",
             "--spark-conf", "spark.master=local[1]",
+            "--spark-conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1",
         ],
         env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         start_new_session=True,
