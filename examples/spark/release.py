@@ -16,6 +16,7 @@ import shoal
 def main(town: Path, release: Path) -> None:
     settings = shoal.read_plan(str(town / "density.toml"))
     plan = shoal.DensityPlan.from_settings(
+        # plain noise, so that this is not the release that run.sh has made before
         {**settings, "method": "gaussian", "out": str(release), "owner": str(release) + "-owner"}
     )
     with shoal.SparkEngine() as engine:  # the session that spark-submit has set up

@@ -22,5 +22,6 @@ shoal density run --plan "$folder/town/density.toml" --out "$folder/release" --o
 
 PYSPARK_PYTHON="$(command -v python)" spark-submit --master "$master" --executor-memory 1g \
   --conf spark.driver.host=127.0.0.1 --conf spark.log.level=OFF \
-  "$here/release.py" "$folder/town" "$folder/release-submitted" 2> "$folder/spark-submit.log"
+  "$here/release.py" "$folder/town" "$folder/release-submitted" 2> "$folder/spark-submit.log" ||
+  { tail -n 20 "$folder/spark-submit.log" >&2; exit 1; }
 shoal ledger show town

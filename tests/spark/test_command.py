@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shoal.errors import EngineError
 from shoal.privacy.ledger import open_ledger
 
 SPARK = ("--engine", "spark", "--spark-conf", "spark.master=local[2]", "--partitions", "2")
@@ -140,6 +141,14 @@ def test_bad_rows_stop_it_before_anything_is_spent(town, command, spark):
     assert open_ledger().state().population("town").spent_nano == 0
 
 
+def test_a_master_that_is_not_there_is_said_at_once():
+    from shoal.engine.spark.session import need_master
+
+    with pytest.raises(EngineError, match="spark-master: nothing answers"):
+        need_master("spark://127.0.0.1:1,127.0.0.1:2")
+    need_master("local[2]")
+
+
 def test_options_of_spark_are_for_spark(town, command):
     folder = town()
     run = ("density", "run", "--plan", folder / "density.toml")
@@ -169,6 +178,9 @@ def test_missing_pieces_are_said(town, command, monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     code, _, err = command(*run)
     assert (code, "missing-java" in err, "Install a Java runtime" in err) == (7, True, True)
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    code, _, err = command(*run)
+    assert (code, "JAVA_HOME" in err) == (7, True)
     monkeypatch.setitem(sys.modules, "pyspark", None)
     code, _, err = command(*run)
     assert (code, "missing-spark" in err, "pip install 'shoal[spark]'" in err) == (7, True, True)

@@ -55,7 +55,7 @@ def expand(path: str) -> list[str]:
     if elsewhere(path):
         raise SourceError(
             "needs-spark",
-            f'"{path}" is a table, or on a file system that only Spark reads.',
+            f'"{path}" is a table, or has a scheme; only Spark reads these.',
             "Pass --engine spark, or name files on this machine without a scheme.",
         )
     if os.path.isdir(path):

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from shoal.engine.protocol import Encoder, Progress, Sums, UserKernel, Watch
 from shoal.engine.spark.blocks import each_block
-from shoal.engine.spark.jobs import Jobs, rows_told
+from shoal.engine.spark.jobs import Jobs, check_partitions, rows_told
 from shoal.engine.spark.rows import gathered
 from shoal.engine.spark.session import open_session
 from shoal.engine.spark.shuffle import PACKED, Slots, pack
@@ -48,6 +48,7 @@ class SparkEngine:
         session: SparkSession | None = None,
     ) -> None:
         self._own = False
+        check_partitions(partitions)  # before Spark is started
         if session is None:
             session, self._own = open_session(conf)
         self.jobs = Jobs(session, partitions)

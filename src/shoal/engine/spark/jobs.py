@@ -42,14 +42,6 @@ class Jobs:
     _sent: list[Any] = field(default_factory=list, init=False, repr=False)
     _kept: list[Any] = field(default_factory=list, init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        if self.partitions is not None and not 1 <= self.partitions <= MOST_PARTS:
-            raise PlanError(
-                "spark-partitions",
-                f"partitions must be from 1 to {MOST_PARTS}; got {self.partitions}.",
-                "Pass --partitions 64, say, or leave it out.",
-            )
-
     def parts(self, rows: int | None, per_part: int = ROWS_PER_PART) -> int:
         """As asked; else one per core, and more where parts would be large."""
         if self.partitions is not None:
@@ -135,6 +127,15 @@ class Jobs:
         for sent in self._sent:
             sent.destroy()
         self._sent.clear()
+
+
+def check_partitions(partitions: int | None) -> None:
+    if partitions is not None and not 1 <= partitions <= MOST_PARTS:
+        raise PlanError(
+            "spark-partitions",
+            f"partitions must be from 1 to {MOST_PARTS}; got {partitions}.",
+            "Pass --partitions 64, say, or leave it out.",
+        )
 
 
 def rows_told(progress: Progress | None, rows: int | None) -> Callable[[str, float], None] | None:

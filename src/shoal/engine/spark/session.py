@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import shutil
+import socket
 import sys
 import tempfile
 import warnings
@@ -47,9 +48,11 @@ def open_session(conf: Mapping[str, str] | None = None) -> tuple[SparkSession, b
         _set_on(running, said)
         return running, False
     need_java()
+    settings = _settings(said)
+    need_master(settings.get("spark.master", ""))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
-    for name, value in _settings(said).items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     with _start_log("spark.log.level" in said) as log, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PySpark's own, about libraries it does not use here
@@ -120,8 +123,14 @@ def import_spark() -> Any:
 
 def need_java() -> None:
     home = os.environ.get("JAVA_HOME")
-    if home and os.access(os.path.join(home, "bin", "java"), os.X_OK):
-        return
+    if home:
+        if os.access(os.path.join(home, "bin", "java"), os.X_OK):
+            return
+        raise MissingExtra(
+            "missing-java",
+            f'JAVA_HOME is "{home}", and there is no bin/java in it.',
+            "Point JAVA_HOME at a Java runtime, 17 or later, or unset it.",
+        )
     if "PYSPARK_GATEWAY_PORT" in os.environ or shutil.which("java"):
         return
     raise MissingExtra(
@@ -129,6 +138,22 @@ def need_java() -> None:
         "Spark runs on Java, and there is none here.",
         "Install a Java runtime, 17 or later (Debian: apt-get install openjdk-17-jre-headless), or set "
         "JAVA_HOME.",
+    )
+
+
+def need_master(master: str) -> None:
+    """Something listens at an address of a standalone master: Spark itself would try for minutes."""
+    if not master.startswith("spark://"):
+        return
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        with contextlib.suppress(OSError, ValueError):
+            socket.create_connection((host, int(port)), timeout=5).close()
+            return
+    raise EngineError(
+        "spark-master",
+        f'nothing answers at the master "{master}".',
+        "Check spark.master, and that the cluster runs and can be reached from here.",
     )
 
 
