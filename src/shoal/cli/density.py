@@ -10,7 +10,7 @@ from shoal.cli.density_compare import compare
 from shoal.cli.density_options import MAP_OPTIONS, METHOD_OPTIONS, as_settings, with_options
 from shoal.cli.density_year import year
 from shoal.cli.engine_options import EngineChoice, engine_options
-from shoal.cli.progress import Bars
+from shoal.cli.progress import bars_for
 from shoal.cli.source_options import source_options
 from shoal.events.schema import SourcePlan
 
@@ -103,9 +103,7 @@ def run(
         from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
         from shoal.flows.density import run_density
 
-        for words in () if as_json else prepared.notes():
-            click.echo(f"note     {words}")
-        with Bars(quiet=as_json) as bars:
+        with bars_for(prepared.notes(), as_json) as bars:
             engine = spark or DuckEngine(threads=threads)
             result = run_density(prepared, ledger, engine=engine, progress=bars, confirm=bars.confirm)
     print_result(prepared, result, ledger, as_json)

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from shoal.cli import interrupts
+
+
+@contextmanager
+def bars_for(notes: list[str], as_json: bool) -> Iterator[Any]:
+    """What the owner should know before a run, then the bars of the run; neither where JSON was asked for."""
+    import click
+
+    for words in () if as_json else notes:
+        click.echo(f"note     {words}")
+    with Bars(quiet=as_json) as bars:
+        yield bars
 
 
 class Bars:

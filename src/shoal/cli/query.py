@@ -8,7 +8,7 @@ import click
 
 from shoal.cli.density_options import box
 from shoal.cli.engine_options import EngineChoice, engine_options
-from shoal.cli.progress import Bars
+from shoal.cli.progress import bars_for
 
 EXAMPLE = """\b
 Examples:
@@ -94,9 +94,7 @@ def query(
         from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
         from shoal.flows.query import run_query
 
-        for words in () if as_json else prepared.notes():
-            click.echo(f"note     {words}")
-        with Bars(quiet=as_json) as bars:
+        with bars_for(prepared.notes(), as_json) as bars:
             engine = spark or DuckEngine(threads=threads)
             result = run_query(prepared, ledger, engine=engine, progress=bars, confirm=bars.confirm)
     print_answers(prepared, result, ledger, as_json)

@@ -8,7 +8,7 @@ import click
 
 from shoal.cli.density_options import box, with_options
 from shoal.cli.engine_options import EngineChoice, engine_options
-from shoal.cli.progress import Bars
+from shoal.cli.progress import bars_for
 from shoal.cli.source_options import site_options, source_options, trip_options
 from shoal.cli.trip_words import (
     END_OPTIONS,
@@ -123,8 +123,6 @@ def run(
             return
         from shoal.flows.synthetic import run_synthetic  # with its compiled kernels: not for a dry run
 
-        for words in () if as_json else prepared.notes():
-            click.echo(f"note     {words}")
-        with Bars(quiet=as_json) as bars:
+        with bars_for(prepared.notes(), as_json) as bars:
             result = run_synthetic(prepared, ledger, engine=spark, progress=bars, confirm=bars.confirm)
     print_result(prepared, result, ledger, as_json)

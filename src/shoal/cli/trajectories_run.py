@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from shoal.cli.engine_options import EngineChoice, engine_options
-from shoal.cli.progress import Bars
+from shoal.cli.progress import bars_for
 from shoal.cli.source_options import SITE_OPTIONS, source_options
 from shoal.events.schema import SourcePlan
 
@@ -115,9 +115,7 @@ def run(
             print_dry_run(prepared, as_json)
             return
         ledger = open_ledger()
-        for words in () if as_json else _notes(prepared, ledger, spark is not None):
-            click.echo(f"note     {words}")
-        with Bars(quiet=as_json) as bars:
+        with bars_for(_notes(prepared, ledger, spark is not None), as_json) as bars:
             result = run_trajectories(prepared, ledger, engine=spark, progress=bars)
     print_result(prepared, result, as_json)
 
