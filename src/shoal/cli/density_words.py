@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -24,42 +22,17 @@ COUNTS = (10, 100, 1000)  # people in a zone and slot, to show what the noise me
 def print_dry_run(prepared: PreparedDensity, ledger: Ledger, as_json: bool) -> None:
     """Everything the run would do, from public parameters and the ledger alone."""
     from shoal.cli.expected_words import print_expected
-    from shoal.flows.density_manifest import public_parameters, spends_of
+    from shoal.flows.dry_run import density_dry_run, expected_noise, population_of
     from shoal.flows.expected import expected_methods
 
-    error = _expected_noise(prepared)
-    methods = expected_methods(prepared.plan, prepared.setting)
-    population = ledger.state().populations.get(prepared.plan.population)
-    if not as_json:
-        _print_plan(prepared, error, population)
-        print_expected(prepared.plan.users, prepared.setting, prepared.method.name, methods)
-        _print_end(prepared, population)
+    if as_json:
+        click.echo(json.dumps(density_dry_run(prepared, ledger), indent=2))
         return
-    budget = population and {
-        "currency": population.currency,
-        "limit_nano": population.limit_nano,
-        "left_nano": population.left_nano,
-    }
-    shown = {
-        "plan": asdict(prepared.plan),
-        "public": public_parameters(prepared),
-        "notes": prepared.notes(),
-        "guarantee": prepared.guarantee.to_manifest(),
-        "spends": spends_of(prepared.mechanism),
-        "expected_error": error and asdict(error),
-        "expected_methods": [asdict(each) for each in methods],
-        "budget": budget,
-        "obstacles": _obstacles(prepared, population),
-    }
-    click.echo(json.dumps(shown, indent=2))
-
-
-def _expected_noise(prepared: PreparedDensity) -> ExpectedError | None:
-    from shoal.flows.expected import expected_error
-
-    if prepared.method.noise is None:
-        return None
-    return expected_error(prepared.method.noise(prepared.mechanism), prepared.setting.zones)
+    population = population_of(prepared, ledger)
+    _print_plan(prepared, expected_noise(prepared), population)
+    methods = expected_methods(prepared.plan, prepared.setting)
+    print_expected(prepared.plan.users, prepared.setting, prepared.method.name, methods)
+    _print_end(prepared, population)
 
 
 def print_result(prepared: PreparedDensity, result: DensityResult, ledger: Ledger, as_json: bool) -> None:
@@ -92,8 +65,10 @@ def _print_end(prepared: PreparedDensity, population: Population | None) -> None
     from rich.console import Console
     from rich.markup import escape
 
+    from shoal.flows.dry_run import density_obstacles
+
     console = Console()
-    for obstacle in _obstacles(prepared, population):
+    for obstacle in density_obstacles(prepared, population):
         console.print(f"\n[red]The run would stop:[/red] {escape(obstacle)}", soft_wrap=True)
     promise = f"{prepared.guarantee.unit.sentence} {prepared.guarantee.sentence}"
     console.print(f"\n{escape(promise)}", soft_wrap=True)
@@ -157,26 +132,6 @@ def _nano(loss: Loss, pure: bool) -> str:
     from shoal.privacy.ledger.amounts import show_nano
 
     return show_nano(loss.pure_epsilon_nano or 0 if pure else loss.rho_nano)
-
-
-def _obstacles(prepared: PreparedDensity, population: Population | None) -> list[str]:
-    """What would stop the run before it spends anything."""
-    from shoal.privacy.ledger.amounts import cost_nano
-
-    loss, plan = prepared.mechanism.loss(), prepared.plan
-    found = []
-    if population is None:
-        found.append(
-            f'the ledger has no population "{plan.population}": shoal ledger create {plan.population} ...'
-        )
-    else:
-        if population.currency == "epsilon" and loss.pure_epsilon_nano is None:
-            found.append(f'"{plan.population}" takes pure releases only: use --method laplace.')
-        elif cost_nano(loss, population.currency) > population.left_nano:
-            found.append(f'the budget left of "{plan.population}" is not enough for this release.')
-    if plan.seed is None and os.path.lexists(plan.out):
-        found.append(f"{plan.out} exists (unless it is this very release, which is returned for free).")
-    return found
 
 
 def _error(error: ExpectedError | None) -> list[tuple[str, str]]:

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
 def print_dry_run(prepared: PreparedHistogram, ledger: Ledger, as_json: bool) -> None:
     """Everything the run would do, from public parameters and the ledger alone."""
-    from shoal.flows.histogram_manifest import public_parameters, spends_of
+    from shoal.flows.dry_run import histogram_dry_run
 
-    public, spends = public_parameters(prepared), spends_of(prepared.mechanism)
-    trip_words.print_dry_run(prepared, ledger, as_json, rows=_rows, public=public, spends=spends)
+    trip_words.print_dry_run(prepared, histogram_dry_run(prepared, ledger), as_json, rows=_rows)
 
 
 def _rows(prepared: PreparedHistogram) -> list[tuple[str, str]]:

@@ -20,16 +20,10 @@ if TYPE_CHECKING:
 def print_dry_run(prepared: PreparedSynthetic | PreparedCommute, ledger: Ledger, as_json: bool) -> None:
     """Everything the run would do, from public parameters and the ledger alone."""
     from shoal.flows.commute_prepare import PreparedCommute
-    from shoal.flows.synthetic_manifest import public_parameters
-    from shoal.flows.synthetic_methods import PAYS_FOR
-    from shoal.flows.trip_prepare import spends_of
+    from shoal.flows.dry_run import synthetic_dry_run
 
-    if isinstance(prepared, PreparedCommute):
-        public, spends, rows = prepared.public(), prepared.spends(), _site_rows
-    else:
-        public, spends = public_parameters(prepared), spends_of(prepared.mechanism, PAYS_FOR)
-        rows = _rows
-    trip_words.print_dry_run(prepared, ledger, as_json, rows=rows, public=public, spends=spends)
+    rows = _site_rows if isinstance(prepared, PreparedCommute) else _rows
+    trip_words.print_dry_run(prepared, synthetic_dry_run(prepared, ledger), as_json, rows=rows)
 
 
 def _rows(prepared: PreparedSynthetic) -> list[tuple[str, str]]:

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 def print_dry_run(prepared: PreparedTrajectories, as_json: bool) -> None:
     """The plan as it was understood; no row was read."""
+    from shoal.flows.dry_run import trajectories_dry_run
+
     plan, lattice = prepared.plan, prepared.opened.lattice
     tau, epoch = plan.minutes()
     if as_json:
-        told = {"k": plan.k, "tau_minutes": tau, "epoch_minutes": epoch, "lattice": lattice.to_manifest()}
-        click.echo(json.dumps({"dry_run": True, **told, "notes": prepared.notes()}, indent=2))
+        click.echo(json.dumps(trajectories_dry_run(prepared), indent=2))
         return
     rows = [
         ("population", plan.population),

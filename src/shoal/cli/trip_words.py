@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from shoal.cli.result_words import print_made, result_json
 if TYPE_CHECKING:
     from shoal.events.schema import SourcePlan
     from shoal.flows.trip_release import TripResult
-    from shoal.privacy.ledger import Ledger, Population
+    from shoal.privacy.ledger import Ledger
 
 WINDOW = ("start", "end")
 PER_USER = ("trips_per_user", "trips_cap")
@@ -75,39 +75,24 @@ def _said(rule: Any) -> dict[str, Any]:
 
 
 def print_dry_run(
-    prepared: Any,
-    ledger: Ledger,
-    as_json: bool,
-    *,
-    rows: Callable[[Any], list[tuple[str, str]]],
-    public: dict[str, Any],
-    spends: list[dict],
+    prepared: Any, told: dict[str, Any], as_json: bool, *, rows: Callable[[Any], list[tuple[str, str]]]
 ) -> None:
-    """Everything the run would do, from public parameters and the ledger alone."""
-    population = ledger.state().populations.get(prepared.plan.population)
-    obstacles = _obstacles(prepared, population)
+    """Everything the run would do; `told` is its dry run."""
     if as_json:
-        shown = {
-            "dry_run": True,
-            "plan": asdict(prepared.plan),
-            "public": public,
-            "unit": prepared.unit_sentence,
-            "guarantee": prepared.guarantee.to_manifest(),
-            "spends": spends,
-            "notes": prepared.notes(),
-            "obstacles": obstacles,
-        }
-        click.echo(json.dumps(shown, indent=2))
+        click.echo(json.dumps(told, indent=2))
         return
     click.echo("Dry run: no row was read, nothing was spent.\n")
     for name, value in rows(prepared):
         click.echo(f"{name:<11}{value}")
-    for spend in spends:
+    for spend in told["spends"]:
         price = f"epsilon = {spend['epsilon']:.6g}" if "epsilon" in spend else f"rho = {spend['rho']:.6g}"
         click.echo(f"{'spend':<11}{price} for {spend['pays_for'] or spend['name']}")
+    expected = told.get("expected_share")
+    if expected:
+        click.echo(f"{'error':<11}about {expected['share']:.1%} {expected['of']}; measured on cabs, per trip")
     for words in prepared.notes():
         click.echo(f"{'note':<11}{words}")
-    for obstacle in obstacles:
+    for obstacle in told["obstacles"]:
         click.echo(f"The run would stop: {obstacle}")
     click.echo(f"\n{prepared.unit_sentence}\n{prepared.guarantee.sentence}")
 
@@ -134,23 +119,6 @@ def folder_rows(prepared: Any) -> list[tuple[str, str]]:
         ("out", plan.out),
         ("owner", plan.owner),
     ]
-
-
-def _obstacles(prepared: Any, population: Population | None) -> list[str]:
-    from shoal.privacy.ledger.amounts import cost_nano, show_nano
-
-    plan = prepared.plan
-    found = []
-    if population is None:
-        found.append(f'there is no population "{plan.population}"; `shoal ledger create` makes one.')
-    elif plan.seed is None:
-        cost = cost_nano(prepared.mechanism.loss(), population.currency)
-        if cost > population.left_nano:
-            left = f"{population.currency} = {show_nano(population.left_nano)}"
-            found.append(f"it needs {population.currency} = {show_nano(cost)}; {left} is left.")
-    if plan.seed is None and Path(plan.out).exists():
-        found.append(f"{plan.out} is there already; choose another --out.")
-    return found
 
 
 def print_result(prepared: Any, result: TripResult, ledger: Ledger, as_json: bool, then: str) -> None:
