@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,9 +12,6 @@ from shoal.cli.density_options import MAP_OPTIONS, as_settings, with_options
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
 from shoal.events.schema import SourcePlan
-
-if TYPE_CHECKING:
-    from shoal.flows.attack_membership import MembershipResult
 
 EXAMPLE = """\b
 Examples:
@@ -52,6 +49,7 @@ def membership(plan: str | None, source_options: SourcePlan, **flags: Any) -> No
     the owner's eyes only. Nothing is spent.
     """
     from shoal.flows.attack_membership import MembershipPlan, attack_membership
+    from shoal.flows.attack_membership_told import membership_told, roc_columns
     from shoal.flows.attack_output import write_findings
     from shoal.flows.attack_source import note_look
     from shoal.flows.plan import DEFAULT_DELTA, merge, read_plan
@@ -64,73 +62,13 @@ def membership(plan: str | None, source_options: SourcePlan, **flags: Any) -> No
     with Bars(quiet=as_json) as bars:
         note_look(settings, "membership", out)
         result = attack_membership(settings, asked, bars)
-    told = membership_json(result)
+    told = membership_told(result)
     paths = write_findings(out, "membership", told, roc_columns(result))
     if as_json:
         click.echo(json.dumps({**told, "files": [str(path) for path in paths]}, indent=2))
         return
     _print(told)
     click.echo(f"\nfigures  {paths[0]}   (owner's eyes only)\ncurves   {paths[1]}")
-
-
-def membership_json(result: MembershipResult) -> dict[str, Any]:
-    """Figures as plain values."""
-    from shoal.flows.attack_membership import FALSE_ALARMS
-
-    rows = [
-        {
-            "counts": each.defence or "raw",
-            "set_at": each.epsilon,
-            "visits": each.visits,
-            "visits_median": each.visits_median,
-            "auc": each.roc.auc,
-            "auc_at_most": each.auc_at_most,
-            "tpr_at_fpr_0.001": each.roc.tpr_at(FALSE_ALARMS),
-            "tpr_at_most": each.tpr_at_most,
-            "scores_in": each.roc.members,
-            "scores_out": each.roc.others,
-        }
-        for each in result.found
-    ]
-    return {
-        "summary": summary(rows, result),
-        "users": result.users,
-        "group": result.group,
-        "worlds": result.worlds,
-        "slots": result.slots,
-        "knows": result.knows,
-        "rows": rows,
-    }
-
-
-def summary(rows: list[dict[str, Any]], result: MembershipResult) -> list[str]:
-    """The outcome in words, for people with many visits, who are found most easily."""
-    knows = "the visits of a person" if result.knows == "visits" else "a person's habits from the past"
-    said = []
-    for row in rows:
-        share = row["tpr_at_fpr_0.001"]
-        found = "" if share is None else f", and finds {share:.1%} of members at 0.1 % false alarms"
-        counts = "raw counts" if row["counts"] == "raw" else f"counts by {row['counts']} at {row['set_at']:g}"
-        said.append(
-            f"With {counts} of {result.group:,} people an adversary who knows {knows} with {row['visits']} "
-            f"visits tells in from out in {row['auc']:.1%} of pairs{found}."
-        )
-    return said
-
-
-def roc_columns(result: MembershipResult) -> dict[str, list[Any]]:
-    """Every point of every curve, one row each."""
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("counts", "set_at", "visits", "false_positive", "true_positive")
-    }
-    for each in result.found:
-        count = len(each.roc.false_positive)
-        columns["counts"] += [each.defence or "raw"] * count
-        columns["set_at"] += [each.epsilon] * count
-        columns["visits"] += [each.visits] * count
-        columns["false_positive"] += each.roc.false_positive.tolist()
-        columns["true_positive"] += each.roc.true_positive.tolist()
-    return columns
 
 
 def _print(told: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,9 +13,6 @@ from shoal.cli.density_options import MAP_OPTIONS, as_settings, with_options
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
 from shoal.events.schema import SourcePlan
-
-if TYPE_CHECKING:
-    from shoal.flows.attack_recovery import Recovered
 
 EXAMPLE = """\b
 Examples:
@@ -54,7 +51,7 @@ def recovery(plan: str | None, source_options: SourcePlan, **flags: Any) -> None
     owner's eyes only. Nothing is spent.
     """
     from shoal.flows.attack_output import write_findings
-    from shoal.flows.attack_recovery import RecoveryAttackPlan, attack_recovery, summary
+    from shoal.flows.attack_recovery import RecoveryAttackPlan, attack_recovery, per_user, summary
     from shoal.flows.attack_source import note_look
     from shoal.flows.plan import DEFAULT_DELTA, merge, read_plan
 
@@ -73,21 +70,6 @@ def recovery(plan: str | None, source_options: SourcePlan, **flags: Any) -> None
         return
     _print(told)
     click.echo(f"\nfigures  {paths[0]}   (owner's eyes only)\nusers    {paths[1]}")
-
-
-def per_user(found: list[Recovered]) -> dict[str, list[Any]]:
-    """One row per person and set of counts; people are numbered in the order of their names."""
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("user", "counts", "set_at", "share_right", "share_right_home_only")
-    }
-    for each in found:
-        users = len(each.score.share_right)
-        columns["user"] += range(users)
-        columns["counts"] += [each.defence or "raw"] * users
-        columns["set_at"] += [each.epsilon] * users
-        columns["share_right"] += each.score.share_right.tolist()
-        columns["share_right_home_only"] += each.home_only.share_right.tolist()
-    return columns
 
 
 def _print(told: dict[str, Any]) -> None:

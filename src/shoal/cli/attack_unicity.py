@@ -68,7 +68,7 @@ def unicity(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     """
     from shoal.flows.attack_output import write_findings
     from shoal.flows.attack_source import note_look
-    from shoal.flows.attack_unicity import UnicityPlan, attack_unicity
+    from shoal.flows.attack_unicity import UnicityPlan, attack_unicity, unicity_told
     from shoal.flows.plan import merge, read_plan
 
     own = {name: flags.pop(name) for name in ("points", "sides_m", "slots_merged", "seed")}
@@ -78,21 +78,8 @@ def unicity(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     with Bars(quiet=as_json) as bars:
         note_look(settings, "unicity", out)
         source, found = attack_unicity(settings, asked, bars)
-    rows = [
-        {
-            "side_m": at.side_m,
-            "minutes": at.minutes,
-            "places": at.places,
-            "points": each.points,
-            "people": each.people,
-            "unique": each.unique,
-            "share": each.share,
-        }
-        for at in found
-        for each in at.found
-    ]
-    users = source.visits.users
-    told = {"summary": _summary(rows), "users": users, "rows": rows}
+    told = unicity_told(source, found)
+    rows = told["rows"]
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     paths = write_findings(out, "unicity", told, columns)
     if as_json:
@@ -100,22 +87,6 @@ def unicity(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
         return
     _print(told)
     click.echo(f"\nfigures  {paths[0]}   (owner's eyes only)")
-
-
-def _summary(rows: list[dict[str, Any]]) -> list[str]:
-    """One line for the most points at each resolution."""
-    most = max(row["points"] for row in rows)
-    said = []
-    for row in rows:
-        if row["points"] == most:
-            where = "zones" if not row["side_m"] else f"squares of {row['side_m']:g} m"
-            share = "no share can be given" if row["share"] is None else f"{row['share']:.1%} are unique"
-            s = "s" if most > 1 else ""
-            said.append(
-                f"By {where} and {row['minutes']} minutes, {most} known point{s}: {share} of the "
-                f"{row['people']:,} people with as many points."
-            )
-    return said
 
 
 def _print(told: dict[str, Any]) -> None:

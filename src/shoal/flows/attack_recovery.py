@@ -209,3 +209,18 @@ def summary(found: list[Recovered]) -> list[str]:
             f"{score.reidentified:.0%}."
         )
     return said
+
+
+def per_user(found: list[Recovered]) -> dict[str, list[Any]]:
+    """One row per person and set of counts; people are numbered in the order of their names."""
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("user", "counts", "set_at", "share_right", "share_right_home_only")
+    }
+    for each in found:
+        users = len(each.score.share_right)
+        columns["user"] += range(users)
+        columns["counts"] += [each.defence or "raw"] * users
+        columns["set_at"] += [each.epsilon] * users
+        columns["share_right"] += each.score.share_right.tolist()
+        columns["share_right_home_only"] += each.home_only.share_right.tolist()
+    return columns

@@ -68,3 +68,37 @@ def attack_unicity(
             )
             tell.advance(1)
     return source, found
+
+
+def unicity_told(source: AttackSource, found: list[UnicityAt]) -> dict[str, Any]:
+    """Figures as plain values, and in words."""
+    rows = [
+        {
+            "side_m": at.side_m,
+            "minutes": at.minutes,
+            "places": at.places,
+            "points": each.points,
+            "people": each.people,
+            "unique": each.unique,
+            "share": each.share,
+        }
+        for at in found
+        for each in at.found
+    ]
+    return {"summary": _summary(rows), "users": source.visits.users, "rows": rows}
+
+
+def _summary(rows: list[dict[str, Any]]) -> list[str]:
+    """One line for the most points at each resolution."""
+    most = max(row["points"] for row in rows)
+    said = []
+    for row in rows:
+        if row["points"] == most:
+            where = "zones" if not row["side_m"] else f"squares of {row['side_m']:g} m"
+            share = "no share can be given" if row["share"] is None else f"{row['share']:.1%} are unique"
+            s = "s" if most > 1 else ""
+            said.append(
+                f"By {where} and {row['minutes']} minutes, {most} known point{s}: {share} of the "
+                f"{row['people']:,} people with as many points."
+            )
+    return said

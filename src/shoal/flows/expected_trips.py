@@ -2,7 +2,7 @@
 
 Both default methods err by the signal s = epsilon * trips: so much is bought. The tables below are of San
 Francisco cabs (docs/results/histogram.md, synthetic.md), promise per trip, pure epsilon; between their points
-the logarithms are joined by lines, beyond them nothing is said. Other data lay within a factor of 1.6 of them.
+the logarithms are joined by lines, beyond them nothing is said. Other data lay within a factor of 1.6.
 Where other settings were not measured, there is no figure rather than a wrong one: per user it depends on how
 many trips people make, which is private.
 """

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from shoal.metrics.density import density_utility
 from shoal.privacy.ledger import Ledger
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 def write_owner_report(
     path: Path, prepared: PreparedDensity, made: Committed, exact: np.ndarray, ledger: Ledger
 ) -> Path:
-    """report.html and utility.json beside it; the ledger lists both as seen by the owner."""
+    """report.html, utility.json and the raw counts beside it; the ledger lists that the owner saw them."""
     zones, clock = prepared.geography.zones, prepared.clock
     estimate = read_density(made.path, zones.count, clock.slots)
     utility = density_utility(
@@ -52,6 +54,7 @@ def write_owner_report(
     seen = f"owner's report with exact counts, on {name}: {prepared.what()}"
     ledger.disclose(prepared.plan.population, seen, str(path))  # before it is seen
     keep_earlier(path, made)
+    write_exact(exact_file(path), exact)
     write_density_report(path, inputs)
     figures: dict = {"manifest_sha256": made.manifest_sha256}
     figures |= {name: value for name, value in asdict(utility).items() if isinstance(value, float | int)}
@@ -79,12 +82,35 @@ def utility_file(report: Path) -> Path:
     return report.with_name(report.name.replace("report", "utility", 1)).with_suffix(".json")
 
 
+def exact_file(report: Path) -> Path:
+    """The raw counts beside a report: exact.parquet, or exact-HASH.parquet."""
+    return report.with_name(report.name.replace("report", "exact", 1)).with_suffix(".parquet")
+
+
+def write_exact(path: Path, exact: np.ndarray) -> None:
+    """Raw people of every zone and slot, zone by zone; readable by the owner alone."""
+    place = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    with open(place, "wb") as file:
+        table = pa.table({"exact_people": np.asarray(exact, dtype=np.float64).ravel()})
+        pq.write_table(table, file, compression="zstd")
+
+
+def read_exact(report: Path, zones: int, slots: int) -> np.ndarray | None:
+    """The raw counts that a report was drawn of, [zones, slots]; None where they were not kept."""
+    path = exact_file(report)
+    if not path.is_file():
+        return None
+    values = pq.read_table(path)["exact_people"].to_numpy()
+    return values.reshape(zones, slots) if values.size == zones * slots else None
+
+
 def keep_earlier(path: Path, made: Committed) -> None:
     """A report of another release makes room, under a name that tells whose it is."""
     release = _release_of(path)
     if path.is_file() and release and release != made.manifest_sha256:
-        for file in (path, utility_file(path)):
-            file.rename(_earlier(file, release))
+        for file in (path, utility_file(path), exact_file(path)):
+            if file.exists():
+                file.rename(_earlier(file, release))
 
 
 def _release_of(path: Path) -> str | None:

@@ -24,23 +24,41 @@ from shoal.space.setting import Setting, setting_of
 ASKED = ("population", "epsilon", "delta", "method", "unit", "decimals", "run_id")
 
 
-def prepare_density(plan: DensityPlan, engine: Engine | None = None) -> PreparedDensity:
-    """Open everything public and set the noise; reads headers of the events, no rows."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OpenedDensity:
+    """The parts of a plan that take time to open; the same for every price and method."""
+
+    source: EventSource
+    geography: Geography = field(repr=False)
+    clock: Clock
+    setting: Setting = field(repr=False)
+
+
+def open_density(plan: DensityPlan, engine: Engine | None = None) -> OpenedDensity:
+    """Read headers of the events, zones and sites; no rows."""
     clock = Clock(**asdict(plan.window))
     source = opened_source(plan.source, engine)
     geography = open_geography(plan.space, has_sites=source.shape.has_sites, planar=source.planar)
-    method, options = method_named(plan.method), plan.options()
     setting = setting_of(geography, clock)
+    return OpenedDensity(source=source, geography=geography, clock=clock, setting=setting)
+
+
+def prepare_density(
+    plan: DensityPlan, engine: Engine | None = None, *, opened: OpenedDensity | None = None
+) -> PreparedDensity:
+    """Open everything public, unless it is `opened` already, and set the noise; reads no rows."""
+    opened = opened or open_density(plan, engine)
+    method, options = method_named(plan.method), plan.options()
     budget = plan.budget()
-    mechanism = method.build(budget, setting, options)
+    mechanism = method.build(budget, opened.setting, options)
     check_spends(mechanism, budget)
-    unit = Unit(plan.unit, source.columns["user"])
+    unit = Unit(plan.unit, opened.source.columns["user"])
     return PreparedDensity(
         plan=plan,
-        source=source,
-        geography=geography,
-        clock=clock,
-        setting=setting,
+        source=opened.source,
+        geography=opened.geography,
+        clock=opened.clock,
+        setting=opened.setting,
         method=method,
         options=options,
         mechanism=mechanism,
