@@ -39,8 +39,10 @@ COMMANDS = {
     "attack": ("attack", "attack", "Attack counts or a release as an adversary would."),
     "audit": ("audit", "audit", "Check our mechanisms against their claims."),
     "ledger": ("ledger", "ledger", "Populations, their budgets, and what was spent on them."),
+    "evidence": ("evidence", "evidence", "One page for the file: manifest, plan, accounting, audit."),
     "publish": ("publish", "publish", "Copy a committed release to its public place."),
     "verify": ("verify", "verify", "Check a release as its recipient."),
+    "studio": ("studio", "studio", "The local page: publish, look, attack and account."),
 }
 
 
@@ -63,6 +65,7 @@ def shoal() -> None:
     \b
     Start here:
       shoal demo                          a release of a simulated city, with its report
+      shoal studio                        the same by clicks, on a page of this machine
       shoal inspect events.parquet        what is in your file, and what is wrong with it
       shoal density run --help            release people per zone and hour
       shoal trajectories run --help       release records that k people share

@@ -1,0 +1,131 @@
+"""The evidence for a release, for the file: manifest, plan, accounting and audit; attacks as the owner's annex.
+
+Everything comes from the objects that are there: the folder is checked as a recipient would, the ledger is read
+and verified. Without the annex nothing in it was computed on raw data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import LedgerError, OutputError, SourceError
+from shoal.privacy.ledger import Ledger
+from shoal.privacy.ledger.amounts import show_nano
+from shoal.release.manifest import Manifest
+from shoal.release.publish import sound_manifest
+from shoal.release.report.evidence import evidence_html
+from shoal.release.report.page import write_page
+from shoal.release.staging import refuse_inside_release
+from shoal.release.verify import check_release
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What the pack shows."""
+
+    manifest: Manifest
+    manifest_sha256: str
+    budget: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]] = field(repr=False)  # of the population, in the order they happened
+    ledger_rows: int
+    ledger_head: str
+    ledger_findings: Sequence[str]
+    audit: Sequence[Mapping[str, Any]] = ()  # results of `shoal audit --json`
+    attacks: Sequence[Mapping[str, Any]] | None = None  # None: without the owner's annex
+
+
+def gather_evidence(
+    release: Path,
+    ledger: Ledger,
+    *,
+    audit: Path | None = None,
+    attacks: Sequence[Path] | None = None,
+) -> Evidence:
+    """Check the folder, read the ledger; `audit` and `attacks` are files of JSON, attacks make the annex."""
+    checked = check_release(release)
+    manifest = sound_manifest(checked)
+    population = ledger.state().population(manifest.population)
+    recorded = [
+        key for key, each in population.released.items() if each.manifest_sha256 == checked.manifest_sha256
+    ]
+    if not recorded:
+        raise LedgerError(
+            "not-committed",
+            f"the ledger {ledger.store.where()} has no release with exactly this manifest.",
+            "Use the ledger it was made with (SHOAL_LEDGER).",
+        )
+    findings = ledger.verify()
+    return Evidence(
+        manifest=manifest,
+        manifest_sha256=checked.manifest_sha256,
+        budget={
+            "population": population.name,
+            "currency": population.currency,
+            "limit": show_nano(population.limit_nano),
+            "spent": show_nano(population.spent_nano),
+            "left": show_nano(population.left_nano),
+        },
+        rows=_rows(population, recorded[-1]),
+        ledger_rows=len(ledger.store.rows()),
+        ledger_head=ledger.head(),
+        ledger_findings=[f"row {each.seq}: {each.message}" for each in findings],
+        audit=[] if audit is None else _fitting(_read(audit, list), manifest),
+        attacks=None if attacks is None else [_read(path, dict) for path in attacks],
+    )
+
+
+def write_evidence(path: Path, evidence: Evidence) -> Path:
+    """One HTML file that needs nothing else; readable by the owner alone, to be passed on by hand."""
+    refuse_inside_release(path)
+    return write_page(Path(path), evidence_html(evidence))
+
+
+def _rows(population: Any, key: str) -> list[dict[str, Any]]:
+    spends = [
+        {
+            "at": each.at,
+            "what": each.what,
+            "cost": show_nano(each.cost_nano),
+            "status": each.status,
+            "this": each.key == key and each.released is not None,
+        }
+        for each in population.spends
+    ]
+    listed = [
+        {
+            "at": note["at"],
+            "what": note["what"],
+            "cost": "",
+            "status": "listed",
+            "this": note.get("key") == key,
+        }
+        for note in population.notes
+        if note["kind"] == "listing"
+    ]
+    return sorted([*spends, *listed], key=lambda row: row["at"])
+
+
+def _fitting(audits: list, manifest: Manifest) -> list[Mapping[str, Any]]:
+    """Of an audit the mechanisms that this release used."""
+    used = {spend.get("mechanism") for spend in manifest.spends}
+    return [each for each in audits if isinstance(each, dict) and each.get("mechanism") in used]
+
+
+def _read(path: Path, kind: type) -> Any:
+    try:
+        value = json.loads(Path(path).read_text("utf-8"))
+    except OSError as error:
+        raise OutputError(
+            "evidence-file", f"{path} cannot be read ({error.strerror}).", "Check it."
+        ) from error
+    except ValueError:
+        raise SourceError("evidence-file", f"{path} is not JSON.", "Pass what the command wrote.") from None
+    if not isinstance(value, kind):
+        raise SourceError(
+            "evidence-file", f"{path} does not hold what is expected.", "Pass what was written."
+        )
+    return value

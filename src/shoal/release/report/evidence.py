@@ -1,0 +1,157 @@
+"""The evidence pack of a release as one page without scripts, made to be printed or filed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from shoal.release.report.page import asset, fill
+from shoal.release.report.tables import flat, table, text, words
+
+if TYPE_CHECKING:
+    from shoal.flows.evidence import Evidence
+
+OWNER_ONLY = (
+    '<p class="banner" role="alert"><strong>Owner\'s eyes only: the annex holds figures computed on raw data. '
+    "Do not publish; export without the annex to pass it on.</strong></p>"
+)
+FOR_THE_FILE = "Nothing on these pages was computed on raw data."
+
+
+def evidence_html(evidence: Evidence) -> str:
+    """The whole page as text."""
+    manifest = evidence.manifest
+    return fill(
+        asset("evidence.html"),
+        {
+            "css": asset("report.css"),
+            "banner": OWNER_ONLY if evidence.attacks is not None else "",
+            "population": text(manifest.population),
+            "unit": text(manifest.unit),
+            "promise": text(manifest.promise),
+            "about": _about(evidence),
+            "files": _files(evidence),
+            "plan": _plan(manifest),
+            "spends": _spends(manifest),
+            "budget": _budget(evidence),
+            "rows": _rows(evidence),
+            "chain": _chain(evidence),
+            "audit": _audit(evidence),
+            "annex": "" if evidence.attacks is None else _annex(evidence),
+            "scope": "" if evidence.attacks is not None else text(FOR_THE_FILE),
+        },
+    )
+
+
+def _about(evidence: Evidence) -> str:
+    manifest = evidence.manifest
+    rows = [
+        ["Created", text(manifest.created)],
+        ["Made by", text(" ".join(str(value) for value in manifest.package.values()))],
+        ["SHA-256 of the manifest", f"<code>{text(evidence.manifest_sha256)}</code>"],
+        ["Licence", text(manifest.licence)],
+        ["A choice was made by looking at private data", "yes" if manifest.tuned_on_private_data else "no"],
+        ["Folder checked now, as its recipient", "every hash and the guarantee hold"],
+    ]
+    return table(["", ""], rows)
+
+
+def _files(evidence: Evidence) -> str:
+    rows = [
+        [text(name), f"{entry.bytes:,}", f"<code>{text(entry.sha256)}</code>"]
+        for name, entry in evidence.manifest.files.items()
+    ]
+    return table(["File", "Bytes", "SHA-256"], rows)
+
+
+def _plan(manifest: Any) -> str:
+    rows = [[text(words(name)), text(value)] for name, value in flat(dict(manifest.public))]
+    return table(["Public parameter", "Value"], rows)
+
+
+def _spends(manifest: Any) -> str:
+    if not manifest.is_private:
+        return (
+            "<p>This release is not differentially private: it spends no budget and promises no epsilon.</p>"
+        )
+    rows = [
+        [
+            text(spend.get("name", "")),
+            text(spend.get("pays_for", "")),
+            text(spend.get("mechanism", "")),
+            text(spend.get("epsilon", "")),
+            text(spend.get("rho", "")),
+        ]
+        for spend in manifest.spends
+    ]
+    return table(["Step", "Pays for", "Mechanism", "epsilon, if pure", "rho"], rows)
+
+
+def _budget(evidence: Evidence) -> str:
+    budget = evidence.budget
+    names = (("Lifetime budget", "limit"), ("Spent by all releases", "spent"), ("Left", "left"))
+    rows = [[label, f"{text(budget['currency'])} = {text(budget[name])}"] for label, name in names]
+    return table(["", text(f"Population {budget['population']}")], rows)
+
+
+def _rows(evidence: Evidence) -> str:
+    rows = [
+        [
+            text(row["at"][:16].replace("T", " ")),
+            f"<strong>{text(row['what'])} (this release)</strong>" if row["this"] else text(row["what"]),
+            text(row["cost"]),
+            text(row["status"]),
+        ]
+        for row in evidence.rows
+    ]
+    return table(["When (UTC)", "What", text(evidence.budget["currency"]), "Status"], rows)
+
+
+def _chain(evidence: Evidence) -> str:
+    if evidence.ledger_findings:
+        listed = "".join(f"<li>{text(each)}</li>" for each in evidence.ledger_findings)
+        return f"<p><strong>The ledger does not verify:</strong></p><ul>{listed}</ul>"
+    return (
+        f"<p>{evidence.ledger_rows:,} rows of the ledger were walked: chain and totals hold. Head "
+        f"<code>{text(evidence.ledger_head)}</code></p>"
+    )
+
+
+def _audit(evidence: Evidence) -> str:
+    if not evidence.manifest.is_private:
+        return (
+            "<p>An audit bounds an epsilon from below; this release has none. Its own verifier checked every "
+            f"person and every start before it was written: "
+            f"{text(dict(evidence.manifest.guarantee).get('verified', 'not said'))}.</p>"
+        )
+    if not evidence.audit:
+        used = sorted({str(spend.get("mechanism")) for spend in evidence.manifest.spends})
+        return (
+            f"<p>No audit was attached. Run <code>shoal audit --mechanism {text(' '.join(used))}</code>.</p>"
+        )
+    rows = [
+        [
+            text(each["mechanism"]),
+            f"{each['claimed_epsilon']:.4g}",
+            f"{each['lower_bound']:.3f}",
+            f"{each['replay_held']} of {each['replay_pairs']}",
+            "held" if each["noise_passed"] else "FAILED",
+            f"{each['mutants_caught']} of {each['mutants_planted']}",
+            text("; ".join(each["problems"]) or "none"),
+        ]
+        for each in evidence.audit
+    ]
+    head = ["Mechanism", "epsilon claimed", "epsilon proved from below", "Pairs held", "Noise"]
+    return table([*head, "Planted bugs found", "Problems"], rows)
+
+
+def _annex(evidence: Evidence) -> str:
+    parts = ['<section class="annex"><h2>Annex for the owner alone: what adversaries gained</h2>']
+    if not evidence.attacks:
+        parts.append("<p>No attack was run on this release.</p>")
+    for told in evidence.attacks or ():
+        parts.append(f"<h3>{text(told.get('goal') or told.get('adversary', 'attack'))}</h3>")
+        knows = f"<p class='note'>The adversary knows {text(told['knows'])}.</p>" if told.get("knows") else ""
+        parts.append(knows + f"<p>{text(told.get('sentence', ''))}</p>")
+        listed = "".join(f"<li>{text(line)}</li>" for line in told.get("summary", []))
+        parts.append(f"<ul>{listed}</ul>" if listed else "")
+    return "".join(parts) + "</section>"

@@ -1,0 +1,188 @@
+"""What a run does, by the name of its job: the flows that the command calls too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shoal.errors import PlanError
+from shoal.privacy.ledger import Ledger, open_ledger
+from shoal.studio.sources import SourceShelf, simulated_city
+from shoal.studio.workspace import Workspace, read_json, write_json
+
+if TYPE_CHECKING:
+    from shoal.studio.worker import Told
+
+
+def do(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
+    """Do a job; plain values for the page."""
+    return _JOBS[job["do"]](job, work, told)
+
+
+def _simulate(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
+    from shoal.flows.simulated import make_simulated
+
+    city = simulated_city(job["city"])
+    folder = work.city(city.name)
+    settings = make_simulated(city, folder, open_ledger(), told)
+    card = SourceShelf(work).keep_simulated(city, folder, settings)
+    return {"source": card.id}
+
+
+def _check(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
+    """The owner's own look at the rows: nothing is spent."""
+    from shoal.events.checks import check_rows
+    from shoal.events.summary import summarise
+
+    shelf = SourceShelf(work)
+    card = shelf.find(job["source"])
+    source, sites = shelf.opened(card), shelf.sites(card)
+    named = None if sites is None or not source.shape.has_sites else sites.ids
+    told.stage("check rows", 1.0)
+    done = 0.0
+
+    def advance(share: float) -> None:
+        nonlocal done
+        told.advance(share - done)
+        done = share
+
+    report = check_rows(source, sites=named, progress=advance)
+    told.stage("count users and times")
+    summary = summarise(source, sites=named)
+    reasons = [
+        {"reason": reason, "rows": count, "meaning": report.meaning(reason), "where": report.where(reason)}
+        for reason, count in report.by_reason.items()
+    ]
+    return {
+        "rows": report.rows,
+        "bad_rows": report.bad,
+        "reasons": reasons,
+        "remedy": report.remedy() if report.bad else "",
+        "users": summary.exact_users,
+        "first": summary.first.isoformat() if summary.first else None,
+        "last": summary.last.isoformat() if summary.last else None,
+        "places": {name: list(ends) for name, ends in (summary.place_range or {}).items()},
+    }
+
+
+def _release(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
+    from shoal.studio.plans import Planner
+
+    form, ledger = job["form"], open_ledger()
+    planner = Planner(work, SourceShelf(work))
+    settings = planner.settings(form)
+    prepared = planner.prepared(form, settings)
+    told.stage("read the files' hashes")
+    key = prepared.key()
+    told.note(population=form["population"], key=key, out=settings["out"])
+    keep_plan(Path(settings["owner"]), key, form, settings)
+    result = _RUNS[form["kind"]](prepared, ledger, told, bool(job.get("even_if_nobody")))
+    return {
+        "release": work.relative(result.release),
+        "reused": result.reused,
+        "rows": getattr(result, "rows", None),
+        "bad_rows": getattr(result, "bad_rows", None),
+        "manifest_sha256": _recorded(ledger, result.release),
+    }
+
+
+def _run_density(prepared: Any, ledger: Ledger, told: Told, anyway: bool) -> Any:
+    from shoal.flows.density import run_density
+
+    return run_density(prepared, ledger, progress=told, confirm=lambda _: anyway)
+
+
+def _run_histogram(prepared: Any, ledger: Ledger, told: Told, anyway: bool) -> Any:
+    from shoal.flows.histogram import run_histogram
+
+    return run_histogram(prepared, ledger, progress=told, confirm=lambda _: anyway)
+
+
+def _run_synthetic(prepared: Any, ledger: Ledger, told: Told, anyway: bool) -> Any:
+    from shoal.flows.synthetic import run_synthetic
+
+    return run_synthetic(prepared, ledger, progress=told, confirm=lambda _: anyway)
+
+
+def _run_trajectories(prepared: Any, ledger: Ledger, told: Told, anyway: bool) -> Any:
+    from shoal.flows.trajectories import run_trajectories
+
+    return run_trajectories(prepared, ledger, progress=told)
+
+
+def _recorded(ledger: Ledger, release: Path) -> str | None:
+    found = [each for _, each in ledger.releases() if each.path == str(release)]
+    return found[-1].manifest_sha256 if found else None
+
+
+def _attack(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
+    from shoal.flows.attack_release import Asked, attack_release
+
+    release = Path(job["release"])
+    owner = work.owner(release.name)
+    plan = read_plan_of(owner, job["key"])
+    out = owner / "attacks" / job["adversary"]
+    asked = Asked(
+        settings=plan["settings"],
+        release=release,
+        owner=owner,
+        out=out,
+        known_from=job.get("known_from"),
+        prior=job.get("prior") or "freq_roi",
+    )
+    found = attack_release(job["adversary"], asked, told)
+    told_file = {**found, "release": release.name, "manifest_sha256": job["manifest_sha256"]}
+    write_json(out / "told.json", told_file)
+    return found
+
+
+def _audit(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
+    """A quick audit of the mechanism of a release, at its price; kept for the evidence pack."""
+    from shoal.audit.run import AuditPlan, audit_mechanism
+
+    epsilon, delta = job["epsilon"], job["delta"]
+    plan = AuditPlan.quick(epsilon, delta or 1e-6)
+    result = asdict(audit_mechanism(job["mechanism"], plan, told))
+    folder = work.owner(job["name"])
+    write_json(folder / "audit.json", [result])
+    return {name: value for name, value in result.items() if name != "caught_by"}
+
+
+def keep_plan(owner: Path, key: str, form: dict[str, Any], settings: dict[str, Any]) -> None:
+    """What was asked, beside the owner's report, under the key of the run in the ledger."""
+    owner.mkdir(parents=True, mode=0o700, exist_ok=True)
+    plain = json.loads(json.dumps(settings, default=list))
+    write_json(_plan_file(owner, key), {"form": form, "settings": plain})
+
+
+def _plan_file(owner: Path, key: str) -> Path:
+    return owner / f"plan-{key[:16]}.json"
+
+
+def read_plan_of(owner: Path, key: str) -> dict[str, Any]:
+    plan = read_json(_plan_file(owner, key))
+    if not isinstance(plan, dict) or "settings" not in plan:
+        raise PlanError(
+            "plan-unknown",
+            "this release was not made on this page, so it is not known which data it was made of.",
+            "Use `shoal attack --plan` with its plan, or make it here.",
+        )
+    return plan
+
+
+_RUNS: dict[str, Callable[..., Any]] = {
+    "density": _run_density,
+    "histogram": _run_histogram,
+    "synthetic": _run_synthetic,
+    "trajectories": _run_trajectories,
+}
+_JOBS: dict[str, Callable[[dict[str, Any], Workspace, Any], dict[str, Any]]] = {
+    "simulate": _simulate,
+    "check": _check,
+    "release": _release,
+    "attack": _attack,
+    "audit": _audit,
+}

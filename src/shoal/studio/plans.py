@@ -1,0 +1,194 @@
+"""A form of the page as the settings of a plan; the plan itself, and all that is checked, belongs to the flows."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from shoal.errors import PlanError
+from shoal.flows.dry_run import DRY_RUNS
+from shoal.flows.histogram_plan import HistogramPlan
+from shoal.flows.histogram_prepare import prepare_histogram
+from shoal.flows.plan import DensityPlan
+from shoal.flows.prepare import OpenedDensity, open_density, prepare_density
+from shoal.flows.synthetic_plan import SyntheticPlan
+from shoal.flows.synthetic_prepare import prepare_synthetic
+from shoal.flows.trajectories import prepare_trajectories
+from shoal.flows.trajectories_plan import TrajectoryPlan
+from shoal.privacy.ledger import Ledger
+from shoal.studio.sources import SourceCard, SourceShelf
+from shoal.studio.workspace import Workspace
+
+PLANS = {
+    "density": DensityPlan,
+    "histogram": HistogramPlan,
+    "synthetic": SyntheticPlan,
+    "trajectories": TrajectoryPlan,
+}
+MOST_SLOTS = 20_000
+MOST_DAYS = 400
+MOST_VALUES = 20_000_000  # zones times slots: what a page can be asked to plan
+KEPT_OPEN = 4
+
+# kind -> fields of the form that are settings of the plan itself
+SAID = {
+    "density": ("epsilon", "delta", "method", "users", "licence"),
+    "histogram": ("epsilon", "delta", "method", "unit", "trips_per_user", "trips_cap", "trips", "licence"),
+    "synthetic": ("epsilon", "delta", "method", "unit", "trips_cap", "trips", "step_s", "count", "licence"),
+    "trajectories": ("k", "tau_minutes", "epoch_minutes", "licence"),
+}
+
+
+def settings_of(
+    form: Mapping[str, Any], card: SourceCard, shelf: SourceShelf, work: Workspace
+) -> dict[str, Any]:
+    """Nested settings, as a TOML file would hold them: the source's defaults, then what the form says."""
+    kind = form["kind"]
+    if kind not in card.kinds:
+        raise PlanError(
+            "kind-of-source",
+            f"this source cannot become a {kind} release: it is made for {', '.join(card.kinds)}.",
+            "Choose another kind of release or another source.",
+        )
+    defaults = {
+        name: value for name, value in card.defaults.get(kind, {}).items() if name not in ("window", "space")
+    }
+    said = {name: form[name] for name in SAID[kind] if form.get(name) not in (None, "")}
+    settings = {**defaults, **said}
+    if "epsilon" in said and "delta" not in said and kind != "density":
+        settings.pop("delta", None)  # the form's price is whole: no delta means pure
+    name = form["name"]
+    settings |= {
+        "population": form["population"],
+        "source": shelf.source_settings(card),
+        "space": _space(form, card, shelf),
+        "window": _window(form, card),
+        "out": str(work.release(name)),
+        "owner": str(work.owner(name)),
+        "run_id": form.get("run_id") or "",
+    }
+    gap = form.get("gap_minutes")
+    if kind in ("histogram", "synthetic") and gap:
+        settings["trip_rule"] = {"gap_minutes": gap}
+    if kind == "synthetic" and settings.get("method") == "commute":
+        settings = {key: value for key, value in settings.items() if key not in ("trips_cap", "trips")}
+    return settings
+
+
+def _window(form: Mapping[str, Any], card: SourceCard) -> dict[str, Any]:
+    window = {name: form.get(name) or card.window.get(name) for name in ("start", "end", "time_zone")}
+    window = {name: value for name, value in window.items() if value}
+    slot = form.get("slot_minutes") or 60
+    if "start" in window and "end" in window:
+        _check_length(window["start"], window["end"], slot if form["kind"] == "density" else None)
+    return window | ({"slot_minutes": slot} if form["kind"] == "density" else {})
+
+
+def _check_length(start: str, end: str, slot_minutes: int | None) -> None:
+    """A window that a page can be asked to plan; whether it makes sense is for the plan to say."""
+    try:
+        minutes = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() / 60
+    except (ValueError, TypeError):
+        return
+    if minutes > MOST_DAYS * 1440 or (slot_minutes and minutes / slot_minutes > MOST_SLOTS):
+        raise PlanError(
+            "window-length",
+            f"a window on this page has at most {MOST_DAYS} days and {MOST_SLOTS:,} slots.",
+            "Choose a shorter window or longer slots, or use the command.",
+        )
+
+
+def _space(form: Mapping[str, Any], card: SourceCard, shelf: SourceShelf) -> dict[str, Any]:
+    kind, known = form["kind"], shelf.space_settings(card)
+    given = {name: value for name, value in (card.defaults.get(kind, {}).get("space") or {}).items()}
+    box = form.get("box") or given.get("box")
+    sites = {name: value for name, value in known.items() if name.startswith("site")}
+    if kind == "density":
+        if form.get("map") in (None, "zones"):
+            return known
+        size = {"h3": form.get("h3")} if form["map"] == "h3" else {"cell_m": form.get("cell_m")}
+        return {**sites, **size, "box": tuple(box or box_of(card, shelf))}
+    if kind == "trajectories":
+        origin = form.get("origin") or given.get("origin") or box_of(card, shelf)[:2]
+        cell_m = form.get("cell_m") or given.get("cell_m") or 100.0
+        return {**sites, "origin": list(origin), "cell_m": cell_m}
+    if kind == "synthetic" and "sites" in known:
+        return sites
+    box = tuple(box or box_of(card, shelf))
+    if kind == "synthetic":
+        return {"box": box, "cell_m": form.get("cell_m") or given.get("cell_m") or 420.0}
+    zones = {name: value for name, value in known.items() if name.startswith("zone")}
+    return {**zones, "box": box, "cells": form.get("cells") or given.get("cells") or 128}
+
+
+def box_of(card: SourceCard, shelf: SourceShelf) -> tuple[float, float, float, float]:
+    """Around the public zones or sites, a hundredth of a degree wider; never read off the rows."""
+    zones, sites = shelf.zones(card), shelf.sites(card)
+    if zones is not None and zones.crs is not None:
+        west, south, east, north = zones.to_lonlat().bounds
+    elif zones is not None:
+        west, south, east, north = zones.bounds
+    elif sites is not None:
+        west, south = float(sites.x.min()), float(sites.y.min())
+        east, north = float(sites.x.max()), float(sites.y.max())
+    else:
+        raise PlanError(
+            "box-missing",
+            "the area must be said, because it is never read off the data: this source has no zones and no sites.",
+            "Give the box: west, south, east, north.",
+        )
+    return west - 0.01, south - 0.01, east + 0.01, north + 0.01
+
+
+class Planner:
+    """Prepares plans; zones and weights of the last few maps stay open, so that a slider moves at once."""
+
+    def __init__(self, work: Workspace, shelf: SourceShelf) -> None:
+        self.work, self.shelf = work, shelf
+        self._open: OrderedDict[str, OpenedDensity] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def settings(self, form: Mapping[str, Any]) -> dict[str, Any]:
+        return settings_of(form, self.shelf.find(form["source"]), self.shelf, self.work)
+
+    def prepared(self, form: Mapping[str, Any], settings: dict[str, Any]) -> Any:
+        """Everything public opened; no row is read."""
+        kind = form["kind"]
+        plan = PLANS[kind].from_settings(settings)
+        if kind == "density":
+            return prepare_density(plan, opened=self._opened(plan, settings))
+        prepare = {
+            "histogram": prepare_histogram,
+            "synthetic": prepare_synthetic,
+            "trajectories": prepare_trajectories,
+        }[kind]
+        return prepare(plan)
+
+    def dry_run(self, form: Mapping[str, Any], ledger: Ledger) -> dict[str, Any]:
+        """What it would do, spend and leave."""
+        settings = self.settings(form)
+        return DRY_RUNS[form["kind"]](self.prepared(form, settings), ledger)
+
+    def _opened(self, plan: DensityPlan, settings: dict[str, Any]) -> OpenedDensity:
+        parts = [settings["source"], settings["space"], settings["window"]]
+        key = json.dumps(parts, sort_keys=True, default=list)
+        with self._lock:
+            if key in self._open:
+                self._open.move_to_end(key)
+                return self._open[key]
+        opened = open_density(plan)
+        if opened.setting.zones * opened.setting.slots > MOST_VALUES:
+            raise PlanError(
+                "plan-size",
+                f"zones times slots are more than {MOST_VALUES:,}: too many for this page.",
+                "Choose fewer zones or slots, or use the command.",
+            )
+        with self._lock:
+            self._open[key] = opened
+            while len(self._open) > KEPT_OPEN:
+                self._open.popitem(last=False)
+        return opened

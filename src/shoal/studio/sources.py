@@ -1,0 +1,153 @@
+"""Sources that were registered on the page: which files, which columns, which public map."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import PlanError, SourceError
+from shoal.events.schema import EventSource, Shape, SourcePlan
+from shoal.events.source import open_source
+from shoal.flows.simulated import CITIES, SimulatedCity
+from shoal.space.sites import Sites, named_sites
+from shoal.space.zones import Zones, read_zones
+from shoal.studio.tokens import new_name
+from shoal.studio.workspace import Workspace, read_json, write_json
+
+KINDS = {
+    Shape.SITE: ("density", "trajectories", "synthetic"),
+    Shape.TRANSIT: ("density", "trajectories"),
+    Shape.POINT: ("density", "trajectories", "histogram", "synthetic"),
+    Shape.PLANAR: ("density", "trajectories", "histogram", "synthetic"),
+    Shape.TRIP_POINT: ("histogram", "synthetic", "density", "trajectories"),
+    Shape.TRIP_LIST: ("histogram", "synthetic", "density"),
+}
+MOST_SOURCES = 200
+PATHS = ("zones", "sites")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceCard:
+    """What is known of a source without reading a row; paths are relative to the page's folder."""
+
+    id: str
+    name: str
+    simulated: bool = False
+    source: dict[str, Any]  # of a SourcePlan
+    space: dict[str, Any] = field(default_factory=dict)  # zones, sites and their columns
+    window: dict[str, str] = field(default_factory=dict)  # start, end, time_zone, as the owner declared them
+    population: str | None = None
+    users: int | None = None  # order of magnitude, declared
+    kinds: list[str] = field(default_factory=list)
+    defaults: dict[str, dict[str, Any]] = field(default_factory=dict)  # kind -> settings of its plan
+
+
+class SourceShelf:
+    """Cards on disk, one file each."""
+
+    def __init__(self, work: Workspace) -> None:
+        self.work = work
+
+    def all(self) -> list[SourceCard]:
+        paths = sorted(self.work.sources.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        found = [_card(read_json(path)) for path in paths]
+        return [card for card in found if card is not None]
+
+    def find(self, name: str) -> SourceCard:
+        card = _card(read_json(self.work.sources / f"{name}.json")) if name.isalnum() else None
+        if card is None:
+            raise SourceError("no-such-source", "there is no such source.", "Register it in the data room.")
+        return card
+
+    def register(self, card: SourceCard) -> SourceCard:
+        """Opens the files before the card is kept; says what does not fit."""
+        if len(self.all()) >= MOST_SOURCES:
+            raise PlanError("sources-full", f"at most {MOST_SOURCES} sources are kept.", "Remove one first.")
+        opened = self.opened(card)
+        kinds = [*KINDS[opened.shape]]
+        kept = SourceCard(**{**asdict(card), "id": new_name(), "kinds": kinds})
+        _ = self.zones(kept), self.sites(kept)
+        write_json(self.work.sources / f"{kept.id}.json", asdict(kept))
+        return kept
+
+    def keep_simulated(self, city: SimulatedCity, folder: Path, settings: dict[str, dict]) -> SourceCard:
+        """The card of a simulated city, under one id however often it is made."""
+        first = next(iter(settings.values()))
+        card = SourceCard(
+            id=f"simulated{city.name}",
+            name=city.title,
+            simulated=True,
+            source={"paths": [self.work.relative(path) for path in first["source"]["paths"]]},
+            space={
+                "zones": self.work.relative(folder / "zones.geojson"),
+                "sites": self.work.relative(folder / "sites.csv") if city.what == "events" else None,
+            },
+            window=dict(first["window"]),
+            population=city.population,
+            users=city.users,
+            kinds=list(settings),
+            defaults={kind: _plain(each) for kind, each in settings.items()},
+        )
+        write_json(self.work.sources / f"{card.id}.json", asdict(card))
+        return card
+
+    def remove(self, name: str) -> None:
+        """Forget a source; its files stay."""
+        (self.work.sources / f"{self.find(name).id}.json").unlink(missing_ok=True)
+
+    def source_settings(self, card: SourceCard) -> dict[str, Any]:
+        """As a plan takes them, with paths checked and made whole."""
+        said = {name: value for name, value in card.source.items() if value not in (None, {}, [], ())}
+        return {**said, "paths": tuple(self.work.pattern(path) for path in card.source["paths"])}
+
+    def space_settings(self, card: SourceCard) -> dict[str, Any]:
+        said = {name: value for name, value in card.space.items() if value not in (None, "")}
+        return said | {name: str(self.work.inside(said[name])) for name in PATHS if name in said}
+
+    def opened(self, card: SourceCard) -> EventSource:
+        """Headers only; no row is read."""
+        return open_source(**vars(SourcePlan(**self.source_settings(card))))
+
+    def zones(self, card: SourceCard) -> Zones | None:
+        space = self.space_settings(card)
+        if "zones" not in space:
+            return None
+        return read_zones(
+            space["zones"],
+            id_column=space.get("zone_id"),
+            name_column=space.get("zone_name"),
+            crs=space.get("zones_crs"),
+            holes="allow",
+            on_overlap="allow",
+        )
+
+    def sites(self, card: SourceCard) -> Sites | None:
+        space = self.space_settings(card)
+        if "sites" not in space:
+            return None
+        said = {name: space.get(name) for name in ("site_id", "site_lon", "site_lat", "sites_crs")}
+        return named_sites(space["sites"], **said)
+
+
+def simulated_city(name: str) -> SimulatedCity:
+    if name not in CITIES:
+        raise PlanError(
+            "no-such-city", "there is no such simulated city.", f"Choose from {', '.join(CITIES)}."
+        )
+    return CITIES[name]
+
+
+def _card(plain: Any) -> SourceCard | None:
+    try:
+        return SourceCard(**plain)
+    except TypeError:
+        return None
+
+
+def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a plan without its folders and files: those are the page's own to say."""
+    drop = ("source", "out", "owner", "population")
+    kept = {name: value for name, value in settings.items() if name not in drop}
+    space = {name: value for name, value in settings.get("space", {}).items() if name not in PATHS}
+    return {**kept, "space": space}
