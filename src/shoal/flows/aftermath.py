@@ -1,8 +1,8 @@
 """What a run that was stopped left behind: read off the ledger and the folders, nothing is changed.
 
-A reserve is spent from the moment it is written. A run that died before it spent nothing; one that died after it
-and before its commit spent and published nothing; one that died after its commit is complete, or is completed
-by asking for it again, which is free.
+A reserve is spent from the moment it is written. A run that died before it spent nothing; one that died after
+it and before its commit spent and published nothing; one that died after its commit is complete, or is
+completed by asking for it again, which is free.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def aftermath(ledger: Ledger, population: str, key: str, out: Path, since: str) 
         return Aftermath(words="Nothing was reserved and nothing was spent.", spent="", released=False)
     cost = f"{owner.currency} = {show_nano(sum(each.cost_nano for each in spends))}"
     words = (
-        f"The budget was reserved before it stopped: {cost} counts as spent, because noise may have been drawn. "
-        f"Nothing was published in {out.name}. Running it again spends again."
+        f"The budget was reserved before it stopped: {cost} counts as spent, because noise may have been "
+        f"drawn. Nothing was published in {out.name}. Running it again spends again."
     )
     return Aftermath(words=words, spent=cost, released=False)

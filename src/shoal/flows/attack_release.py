@@ -84,8 +84,8 @@ def _inference(asked: Asked, tell: Progress) -> dict[str, Any]:
     means = {name: float(values.mean()) for name, values in series.items()}
     sentence = (
         f"About where somebody is, an adversary who knows their habits is wrong by "
-        f"{means['prior knowledge alone']:.3f} on average (0: knows all, 1: all wrong); raw counts bring it to "
-        f"{means['with raw counts']:.3f}, the release to {means['with the release']:.3f}."
+        f"{means['prior knowledge alone']:.3f} on average (0: knows all, 1: all wrong); raw counts bring it "
+        f"to {means['with raw counts']:.3f}, the release to {means['with the release']:.3f}."
     )
     return {
         "sentence": sentence,
@@ -200,9 +200,9 @@ def _synthetic(asked: Asked, tell: Progress) -> dict[str, Any]:
     bars = [{"name": name, "share": value} for name, value in best.items()]
     ours = next(value for name, value in best.items() if name != "raw")
     sentence = (
-        f"Who knows the trips of a {result.unit} tells in from out in {best['raw']:.0%} of pairs if the trips "
-        f"themselves were published, in {ours:.0%} with synthetic ones by this method (50 %: chance; the best "
-        "of four adversaries)."
+        f"Who knows the trips of a {result.unit} tells in from out in {best['raw']:.0%} of pairs if the "
+        f"trips themselves were published, in {ours:.0%} with synthetic ones by this method (50 %: chance; "
+        "the best of four adversaries)."
     )
     return {
         "sentence": sentence,

@@ -1,7 +1,7 @@
-"""The evidence for a release, for the file: manifest, plan, accounting and audit; attacks as the owner's annex.
+"""The evidence for a release, for the file: manifest, plan, accounting, audit; attacks as the owner's annex.
 
-Everything comes from the objects that are there: the folder is checked as a recipient would, the ledger is read
-and verified. Without the annex nothing in it was computed on raw data.
+Everything comes from the objects that are there: the folder is checked as a recipient would, the ledger is
+read and verified. Without the annex nothing in it was computed on raw data.
 """
 
 from __future__ import annotations

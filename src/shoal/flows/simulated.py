@@ -1,4 +1,4 @@
-"""Simulated cities to try each kind of release on: people who do not exist, with a population in the ledger."""
+"""Simulated cities to try each kind of release on: nobody is in them; each has a population in the ledger."""
 
 from __future__ import annotations
 

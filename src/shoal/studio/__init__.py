@@ -1,1 +1,1 @@
-"""The local page: a server on this machine alone, and the page it serves. It calls the flows; no logic is here."""
+"""The local page: a server on this machine alone, and the page it serves. Both only call the flows."""

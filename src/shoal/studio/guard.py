@@ -1,6 +1,6 @@
 """Who may ask, and how much: checked for every request before anything else looks at it.
 
-Host       127.0.0.1 or localhost with our port: a name that was bound to this machine by somebody else is refused
+Host       127.0.0.1 or localhost with our port: a name that somebody else bound to this machine is refused
 Origin     ours, where a browser says one; a page of another site cannot ask in its visitor's name
 token      in a header, for all but the bare page, its scripts and tickets
 type       a request with a body is JSON

@@ -1,4 +1,4 @@
-"""A form of the page as the settings of a plan; the plan itself, and all that is checked, belongs to the flows."""
+"""A form of the page as the settings of a plan; the plan itself and its checks belong to the flows."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _check_length(start: str, end: str, slot_minutes: int | None) -> None:
 
 def _space(form: Mapping[str, Any], card: SourceCard, shelf: SourceShelf) -> dict[str, Any]:
     kind, known = form["kind"], shelf.space_settings(card)
-    given = {name: value for name, value in (card.defaults.get(kind, {}).get("space") or {}).items()}
+    given = card.defaults.get(kind, {}).get("space") or {}
     box = form.get("box") or given.get("box")
     sites = {name: value for name, value in known.items() if name.startswith("site")}
     if kind == "density":
@@ -138,7 +138,7 @@ def box_of(card: SourceCard, shelf: SourceShelf) -> tuple[float, float, float, f
     else:
         raise PlanError(
             "box-missing",
-            "the area must be said, because it is never read off the data: this source has no zones and no sites.",
+            "the area must be said, for it is never read off the data: this source has no zones, no sites.",
             "Give the box: west, south, east, north.",
         )
     return west - 0.01, south - 0.01, east + 0.01, north + 0.01

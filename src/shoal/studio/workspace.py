@@ -154,7 +154,7 @@ def checked_name(name: str) -> str:
     if not NAME.fullmatch(name) or ".." in name:
         raise PlanError(
             "folder-name",
-            "a name has 1 to 64 letters, digits, dots, dashes or underscores and begins with a letter or digit.",
+            "a name has 1 to 64 letters, digits, dots, dashes or underscores, a letter or digit first.",
             "Use town-week-1, say.",
         )
     return name

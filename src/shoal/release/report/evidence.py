@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from shoal.flows.evidence import Evidence
 
 OWNER_ONLY = (
-    '<p class="banner" role="alert"><strong>Owner\'s eyes only: the annex holds figures computed on raw data. '
-    "Do not publish; export without the annex to pass it on.</strong></p>"
+    '<p class="banner" role="alert"><strong>Owner\'s eyes only: the annex holds figures computed on raw data.'
+    " Do not publish; export without the annex to pass it on.</strong></p>"
 )
 FOR_THE_FILE = "Nothing on these pages was computed on raw data."
 

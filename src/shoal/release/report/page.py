@@ -43,6 +43,17 @@ def scripts(*names: str) -> str:
     return "\n".join(asset(name) for name in names)
 
 
+_TOP = re.compile(r"^(?:const|let|function|class) (\w+)", re.M)
+_NEEDS = {"format.js": (), "map.js": ("format.js",), "plot.js": ("format.js",)}
+
+
+def module(name: str) -> str:
+    """A script of the reports as a module: the page of the studio imports what the reports have inside."""
+    head = [f"import {{ {', '.join(_TOP.findall(asset(each)))} }} from './{each}';" for each in _NEEDS[name]]
+    tail = f"export {{ {', '.join(_TOP.findall(asset(name)))} }};"
+    return "\n".join([*head, asset(name), tail])
+
+
 def plotly_js() -> str:
     """The library as the wheel ships it: 4.8 MB, of which there is no smaller bundle inside."""
     from plotly.offline import get_plotlyjs

@@ -1,0 +1,50 @@
+"""`shoal studio`: the local page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+EXAMPLE = """\b
+Examples:
+  shoal studio                          opens the page on this folder
+  shoal studio --folder project         only files in project/ can be read
+  shoal studio --port 0 --no-open       any free port; open the printed address yourself
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    help="The one folder that the page may read and write.  [default: this one]",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8765,
+    show_default=True,
+    help="Port on 127.0.0.1; 0 takes any that is free.",
+)
+@click.option("--no-open", is_flag=True, help="Only print the address; do not open a browser.")
+def studio(folder: Path, port: int, no_open: bool) -> None:
+    """Open the local page: publish, look, attack and account by clicks.
+
+    It listens on this machine alone. The printed address holds a token; who has it may do on the page what
+    you may do here, so keep it to yourself. Ctrl-C ends the page and what runs on it. The ledger is the
+    command's: SHOAL_LEDGER, or ledger.sqlite in your data folder.
+    """
+    from shoal.studio.serve import serve
+
+    def ready(address: str) -> None:
+        click.echo(f"The page is open at\n\n  {address}\n")
+        click.echo(f"folder  {folder.resolve()}\nCtrl-C ends it.")
+        if not no_open:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    serve(folder, port, ready)
+    click.echo("The page is closed.")

@@ -1,0 +1,125 @@
+"""The data room: the page's folder, sources, their maps and checks, a simulated city."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query
+from fastapi.responses import Response
+
+from shoal import __version__
+from shoal.flows.methods import METHODS
+from shoal.flows.simulated import CITIES
+from shoal.release.report.encode import plain
+from shoal.studio.context import Studio, studio_of
+from shoal.studio.forms import CityForm, Id, PlanForm, SourceForm
+from shoal.studio.look import source_map
+from shoal.studio.plans import box_of
+from shoal.studio.sources import SourceCard
+
+router = APIRouter(tags=["data"])
+Here = Annotated[Studio, Depends(studio_of)]
+
+
+@router.get("/state")
+def state(studio: Here) -> dict[str, Any]:
+    """Everything the page shows around its rooms."""
+    return {
+        "version": __version__,
+        "folder": str(studio.work.root),
+        "ledger": studio.ledger().store.where(),
+        "sources": [asdict(card) for card in studio.shelf.all()],
+        "cities": [{"name": each.name, "title": each.title, "users": each.users} for each in CITIES.values()],
+        "methods": {
+            "density": [
+                {"name": each.name, "words": each.words, "pure": each.pure} for each in METHODS.values()
+            ]
+        },
+    }
+
+
+@router.get("/files")
+def files(studio: Here, under: Annotated[str, Query(max_length=1000)] = "") -> list[dict[str, Any]]:
+    """Files and folders that a source can be made of."""
+    return studio.work.listed(under)
+
+
+@router.post("/simulate", status_code=202)
+def simulate(form: CityForm, studio: Here) -> dict[str, Any]:
+    """Start a run that makes a city of people who do not exist, with a population in the ledger."""
+    return studio.runs.start({"do": "simulate", "city": form.city}, f"Simulate: {CITIES[form.city].title}")
+
+
+@router.post("/sources", status_code=201)
+def register(form: SourceForm, studio: Here) -> dict[str, Any]:
+    """Register files as a source; headers are read, no row."""
+    said = form.model_dump()
+    reading = ("time_zone", "time_unit", "time_format", "delimiter", "on_bad_row", "columns")
+    space = ("zones", "zone_id", "zone_name", "sites", "site_id", "site_lon", "site_lat")
+    window = {name: said[name] for name in ("start", "end", "time_zone") if said[name]}
+    card = SourceCard(
+        id="",
+        name=form.name,
+        source={"paths": form.paths, **{name: said[name] or None for name in reading}},
+        space={name: said[name] or None for name in space},
+        window=window,
+        population=form.population or None,
+        users=form.users,
+    )
+    return described(studio, studio.shelf.register(card))
+
+
+@router.get("/sources/{source}")
+def source(source: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
+    """Columns, what was guessed, which kinds of release it can become."""
+    return described(studio, studio.shelf.find(source))
+
+
+def described(studio: Studio, card: SourceCard) -> dict[str, Any]:
+    opened = studio.shelf.opened(card)
+    return {
+        **asdict(card),
+        "files": len(opened.paths),
+        "format": opened.format,
+        "shape": str(opened.shape),
+        "understood": {
+            role: {"name": name, "type": opened.types[role]} for role, name in opened.columns.items()
+        },
+        "names": list(opened.names),
+        "guessed": list(opened.guessed),
+    }
+
+
+@router.delete("/sources/{source}", status_code=204)
+def forget(source: Annotated[Id, Path()], studio: Here) -> Response:
+    """Forget a source; its files stay where they are."""
+    studio.shelf.remove(source)
+    return Response(status_code=204)
+
+
+@router.get("/sources/{source}/map")
+def public_map(source: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
+    """Its public zones and sites."""
+    card = studio.shelf.find(source)
+    return plain(source_map(studio.shelf.zones(card), studio.shelf.sites(card)))
+
+
+@router.post("/sources/{source}/check", status_code=202)
+def check(source: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
+    """Start a run that reads every row and says what is wrong: the owner's own look."""
+    card = studio.shelf.find(source)
+    return studio.runs.start({"do": "check", "source": card.id}, f"Check rows: {card.name}")
+
+
+@router.post("/plan")
+def plan(form: PlanForm, studio: Here) -> dict[str, Any]:
+    """What a release would promise, spend and leave, and the error to expect; no row is read."""
+    told = studio.planner.dry_run(form.model_dump(), studio.ledger())
+    return plain({**told, "plan": None})
+
+
+@router.get("/sources/{source}/box")
+def box(source: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
+    """Around its public zones or sites."""
+    return {"box": box_of(studio.shelf.find(source), studio.shelf)}

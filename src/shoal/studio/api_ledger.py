@@ -1,0 +1,141 @@
+"""The ledger room: populations, what was spent on them, the chain, and the evidence pack."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path
+
+from shoal.errors import PlanError
+from shoal.flows.evidence import gather_evidence, write_evidence
+from shoal.privacy.accounting import epsilon_for, nano, rho_for
+from shoal.privacy.ledger import Population
+from shoal.privacy.ledger.amounts import show_nano
+from shoal.studio.context import Studio, studio_of
+from shoal.studio.forms import BudgetForm, EvidenceForm, PopulationForm, VerifyForm
+from shoal.studio.look import attacks_of, release_named, releases
+
+router = APIRouter(tags=["ledger"])
+Here = Annotated[Studio, Depends(studio_of)]
+
+
+@router.get("/ledger")
+def ledger(studio: Here) -> dict[str, Any]:
+    """Every population with its history."""
+    book = studio.ledger()
+    here = {(each.population, each.key): each.id for each in releases(studio.work, book)}
+    populations = [_population(each, here) for each in book.state().populations.values()]
+    return {"where": book.store.where(), "head": book.head(), "populations": populations}
+
+
+@router.post("/ledger/verify")
+def verify(form: VerifyForm, studio: Here) -> dict[str, Any]:
+    """Walk the chain of hashes and check every rule at every row."""
+    book = studio.ledger()
+    findings = book.verify(expected_head=form.head)
+    rows = 0 if findings else len(book.store.rows())
+    told = [{"row": each.seq, "message": each.message} for each in findings]
+    return {"ok": not findings, "rows": rows, "findings": told, "head": None if findings else book.head()}
+
+
+@router.post("/populations", status_code=201)
+def create(form: PopulationForm, studio: Here) -> dict[str, Any]:
+    """Open a population: the people in the data, with one budget for all releases about them."""
+    currency, limit = _limit(form)
+    book = studio.ledger()
+    delta = form.delta or None
+    book.create(form.population, currency=currency, limit_nano=limit, delta=delta, note=form.note)
+    return _population(book.state().population(form.population), {})
+
+
+@router.post("/populations/{population}/raise")
+def raise_limit(
+    population: Annotated[str, Path(min_length=1, max_length=100)], form: BudgetForm, studio: Here
+) -> dict[str, Any]:
+    """Set a new lifetime budget, never below what is spent."""
+    book = studio.ledger()
+    owner = book.state().population(population)
+    currency, limit = _limit(form)
+    if currency != owner.currency:
+        words = "pure epsilon: leave delta at 0" if owner.currency == "epsilon" else "epsilon at a delta"
+        raise PlanError(
+            "budget-currency", f"this population is counted in {owner.currency}.", f"Give {words}."
+        )
+    book.raise_limit(population, limit, note=form.note)
+    return _population(book.state().population(population), {})
+
+
+@router.post("/evidence")
+def evidence(form: EvidenceForm, studio: Here) -> dict[str, str]:
+    """The evidence pack of a release as one page; an address that opens it for two minutes."""
+    book = studio.ledger()
+    found = release_named(studio.work, book, form.release)
+    owner = studio.work.owner(found.name)
+    audit = owner / "audit.json"
+    gathered = gather_evidence(
+        found.path,
+        book,
+        audit=audit if audit.is_file() else None,
+        attacks=attacks_of(studio.work, found) if form.annex else None,
+    )
+    name = "evidence-with-annex.html" if form.annex else "evidence.html"
+    path = write_evidence(owner / name, gathered)
+    return {
+        "address": f"/open/{studio.tickets.issue(path)}",
+        "save": f"/open/{studio.tickets.issue(path, f'{found.name}-{name}')}",
+        "file": studio.work.relative(path),
+    }
+
+
+def _limit(form: BudgetForm) -> tuple[str, int]:
+    if form.delta:
+        return "rho", rho_for(form.epsilon, form.delta)
+    return "epsilon", nano(form.epsilon)
+
+
+def _population(owner: Population, here: dict[tuple[str, str], str]) -> dict[str, Any]:
+    """In full: every spend, and all that was noted."""
+    delta = float(owner.delta) if owner.delta else None
+    epsilon = None
+    if owner.currency == "rho" and delta:
+        epsilon = {
+            "limit": epsilon_for(owner.limit_nano, delta),
+            "spent": epsilon_for(owner.spent_nano, delta) if owner.spent_nano else 0.0,
+        }
+    spends = [
+        {
+            "at": each.at,
+            "what": each.what,
+            "cost_nano": each.cost_nano,
+            "cost": show_nano(each.cost_nano),
+            "status": each.status,
+            "release": here.get((owner.name, each.key)),
+        }
+        for each in owner.spends
+    ]
+    notes = [
+        {
+            "at": note["at"],
+            "kind": note["kind"],
+            "what": note.get("what") or note.get("note", ""),
+            "release": here.get((owner.name, note.get("key", ""))),
+        }
+        for note in owner.notes
+    ]
+    return {
+        "name": owner.name,
+        "currency": owner.currency,
+        "limit_nano": owner.limit_nano,
+        "spent_nano": owner.spent_nano,
+        "left_nano": owner.left_nano,
+        "limit": show_nano(owner.limit_nano),
+        "spent": show_nano(owner.spent_nano),
+        "left": show_nano(owner.left_nano),
+        "delta": delta,
+        "epsilon": epsilon,
+        "note": owner.note,
+        "at": owner.at,
+        "tuned": owner.tuned,
+        "spends": spends,
+        "notes": notes,
+    }

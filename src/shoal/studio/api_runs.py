@@ -1,0 +1,140 @@
+"""The run room: start, follow, cancel; attacks and audits are runs too."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path as FilePath
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Request
+from fastapi.responses import StreamingResponse
+
+from shoal.errors import PlanError
+from shoal.flows.attack_release import ADVERSARIES, adversary_named
+from shoal.studio.context import Studio, studio_of
+from shoal.studio.forms import AttackForm, AuditForm, Id, ReleaseForm
+from shoal.studio.jobs import read_plan_of
+from shoal.studio.look import release_named
+from shoal.studio.words import for_page
+
+router = APIRouter(tags=["runs"])
+Here = Annotated[Studio, Depends(studio_of)]
+EVERY_S = 0.25
+BEAT_S = 10.0
+LONGEST_S = 3600.0  # a stream ends then; the page asks again
+
+
+@router.get("/runs")
+def runs(studio: Here) -> list[dict[str, Any]]:
+    """All that were ever started here, newest first."""
+    return [_for_page(each) for each in studio.runs.all()]
+
+
+@router.post("/runs", status_code=202)
+def release(form: ReleaseForm, studio: Here) -> dict[str, Any]:
+    """Make a release: reserves budget and spends it. Refused here where it would be refused at once."""
+    asked = form.plan.model_dump()
+    told = studio.planner.dry_run(asked, studio.ledger())
+    if told["obstacles"]:
+        raise PlanError("would-stop", f"the run would stop: {told['obstacles'][0]}", "Change the plan.")
+    job = {"do": "release", "form": asked, "even_if_nobody": form.even_if_nobody}
+    return _for_page(studio.runs.start(job, f"{form.plan.kind}: {form.plan.name}"))
+
+
+@router.get("/runs/{run}")
+def run(run: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
+    return _for_page(studio.runs.snapshot(run))
+
+
+@router.post("/runs/{run}/cancel")
+def cancel(run: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
+    """Stop it. What was reserved stays spent."""
+    return _for_page(studio.runs.cancel(run))
+
+
+@router.get("/runs/{run}/events", response_class=StreamingResponse)
+async def follow(run: Annotated[Id, Path()], request: Request, studio: Here) -> StreamingResponse:
+    """How far it is, as server-sent events, until it ends."""
+    studio.runs.snapshot(run)  # an unknown name is said now
+    return StreamingResponse(_events(run, request, studio), media_type="text/event-stream")
+
+
+async def _events(run: str, request: Request, studio: Studio) -> AsyncIterator[str]:
+    told, quiet, passed = "", 0.0, 0.0
+    while passed < LONGEST_S and not await request.is_disconnected():
+        ended = studio.runs.ended(run)  # asked first: what is told next is then the last word
+        now = json.dumps(_for_page(await asyncio.to_thread(studio.runs.snapshot, run)))
+        if now != told:
+            told, quiet = now, 0.0
+            yield f"event: run\ndata: {now}\n\n"
+        elif quiet >= BEAT_S:
+            quiet = 0.0
+            yield ": still here\n\n"
+        if ended:
+            return
+        await asyncio.sleep(EVERY_S)
+        quiet, passed = quiet + EVERY_S, passed + EVERY_S
+
+
+@router.get("/adversaries")
+def adversaries() -> list[dict[str, Any]]:
+    """Who may be set on a release, and what they know."""
+    fields = ("name", "goal", "knows", "kinds", "slow")
+    return [{name: getattr(each, name) for name in fields} for each in ADVERSARIES.values()]
+
+
+@router.post("/attacks", status_code=202)
+def attack(form: AttackForm, studio: Here) -> dict[str, Any]:
+    """Run an adversary on raw data and on the release; found things go to the owner's folder."""
+    found = release_named(studio.work, studio.ledger(), form.release)
+    adversary = adversary_named(form.adversary)
+    if found.kind not in adversary.kinds:
+        raise PlanError(
+            "adversary-kind",
+            f"{adversary.name} attacks {', '.join(adversary.kinds)}; this is a {found.kind} release.",
+            "Choose another adversary.",
+        )
+    read_plan_of(studio.work.owner(found.name), found.key)  # not known: said now
+    job = {
+        "do": "attack",
+        "release": str(found.path),
+        "key": found.key,
+        "manifest_sha256": found.id,
+        "name": found.name,
+        "adversary": form.adversary,
+        "prior": form.prior,
+        "known_from": form.known_from or None,
+    }
+    return _for_page(studio.runs.start(job, f"Attack {found.name}: {form.adversary}"))
+
+
+@router.post("/audits", status_code=202)
+def audit(form: AuditForm, studio: Here) -> dict[str, Any]:
+    """A quick audit of the release's mechanism, for the evidence pack."""
+    found = release_named(studio.work, studio.ledger(), form.release)
+    manifest = found.manifest()
+    mechanism = next((spend.get("mechanism") for spend in manifest["spends"]), None)
+    if mechanism is None:
+        raise PlanError("no-epsilon", "this release has no epsilon to audit.", "Attack it with the tracker.")
+    guarantee = manifest["guarantee"]
+    job = {
+        "do": "audit",
+        "mechanism": mechanism,
+        "epsilon": guarantee["epsilon"],
+        "delta": guarantee["delta"],
+        "name": found.name,
+    }
+    return _for_page(studio.runs.start(job, f"Audit {mechanism}"))
+
+
+def _for_page(run: dict[str, Any]) -> dict[str, Any]:
+    """Paths of this machine become names, flags of the command become words."""
+    error = run["error"]
+    if error is not None:
+        error = {**error, "message": for_page(error["message"]), "remedy": for_page(error["remedy"])}
+    result = run["result"]
+    if isinstance(result, dict) and isinstance(result.get("release"), str):
+        result = {**result, "name": FilePath(result["release"]).name}
+    return {**run, "error": error, "result": result}

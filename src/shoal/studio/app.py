@@ -1,0 +1,139 @@
+"""The server's application: rooms of the page as routers, errors as one shape, the page itself as files."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import resources
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from shoal import __version__
+from shoal.errors import BudgetExceeded, ShoalError
+from shoal.studio import api_data, api_ledger, api_look, api_runs, api_tickets
+from shoal.studio.context import Studio
+from shoal.studio.forms import Problem
+from shoal.studio.guard import App, Guard
+from shoal.studio.words import for_page
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    code: {"model": Problem, "description": words}
+    for code, words in (
+        (400, "It makes no sense, or is not allowed; the message says what to do."),
+        (401, "The token is missing or wrong."),
+        (404, "There is no such thing."),
+        (422, "The form is not filled in as it must be."),
+    )
+}
+TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+
+
+def create_app(studio: Studio) -> App:
+    """The application behind its guard."""
+    return Guard(unguarded(studio), studio.token, studio.port)
+
+
+def unguarded(studio: Studio) -> FastAPI:
+    """Without the guard, which tests of the application itself leave out."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        studio.runs.close()
+
+    app = FastAPI(
+        title="Shoal Studio",
+        version=__version__,
+        description="The server behind the local page. It listens on this machine alone.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        lifespan=lifespan,
+    )
+    app.state.studio = studio
+    for part in (api_data, api_runs, api_look, api_ledger):
+        app.include_router(part.router, prefix="/api", responses=PROBLEMS)
+    app.include_router(api_tickets.router)
+    _serve_page(app)
+    _say_errors(app)
+    return app
+
+
+def _serve_page(app: FastAPI) -> None:
+    @app.get("/", include_in_schema=False)
+    def page() -> HTMLResponse:
+        return HTMLResponse(_asset("index.html"))
+
+    @app.get("/favicon.ico", include_in_schema=False)
+    def icon() -> Response:
+        return Response(status_code=204)
+
+    @app.get("/page/{path:path}", include_in_schema=False)
+    def asset(path: str) -> Response:
+        """Scripts and styles of the page: the same for everybody, kept by the browser for a while."""
+        found = _page_files().get(path)
+        if found is None:
+            raise HTTPException(404)
+        suffix = "." + path.rpartition(".")[2]
+        kind = TYPES.get(suffix) or mimetypes.guess_type(path)[0] or "application/octet-stream"
+        keep = {"cache-control": "private, max-age=86400" if path == "plotly.js" else "no-cache"}
+        return Response(found, media_type=kind, headers=keep)
+
+
+def _asset(name: str) -> str:
+    return resources.files("shoal.studio").joinpath("page", name).read_text("utf-8")
+
+
+_FILES: dict[str, bytes] = {}
+
+
+def _page_files() -> dict[str, bytes]:
+    """Every file of the page by its path, read once: no path of a request ever meets the file system."""
+    if not _FILES:
+        from plotly.offline import get_plotlyjs
+
+        from shoal.release.report.page import module
+
+        root = resources.files("shoal.studio").joinpath("page")
+        for folder in ("", "rooms/"):
+            for each in root.joinpath(folder).iterdir() if folder else root.iterdir():
+                if each.is_file():
+                    _FILES[f"{folder}{each.name}"] = each.read_bytes()
+        for name in ("format.js", "map.js", "plot.js"):
+            _FILES[f"report/{name}"] = module(name).encode()
+        _FILES["plotly.js"] = get_plotlyjs().encode()
+    return _FILES
+
+
+def _say_errors(app: FastAPI) -> None:
+    @app.exception_handler(ShoalError)
+    async def known(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, ShoalError)
+        status = (
+            404 if error.code.startswith("no-such-") else 409 if isinstance(error, BudgetExceeded) else 400
+        )
+        return problem(status, error.code, for_page(error.message), for_page(error.remedy))
+
+    @app.exception_handler(RequestValidationError)
+    async def misfilled(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        said = [f"{_field(each['loc'])}: {each['msg'].lower()}" for each in error.errors()[:3]]
+        return problem(422, "form", f"{'; '.join(said)}.", "Correct it and try again.")
+
+    @app.exception_handler(HTTPException)
+    async def other(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        return problem(error.status_code, "http", str(error.detail), "")
+
+
+def problem(status: int, code: str, message: str, remedy: str) -> JSONResponse:
+    return JSONResponse({"code": code, "message": message, "remedy": remedy}, status)
+
+
+def _field(place: tuple) -> str:
+    return ".".join(str(part) for part in place if part not in ("body", "query", "path")) or "the request"

@@ -1,0 +1,40 @@
+"""What every room of the server shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fastapi import Request
+
+from shoal.privacy.ledger import Ledger, open_ledger
+from shoal.studio.plans import Planner
+from shoal.studio.runs import Runs
+from shoal.studio.sources import SourceShelf
+from shoal.studio.tokens import Tickets
+from shoal.studio.workspace import Workspace
+
+
+@dataclass
+class Studio:
+    """One server: its folder, its runs, its token."""
+
+    work: Workspace
+    token: str
+    port: int
+    runs: Runs
+    shelf: SourceShelf
+    planner: Planner
+    tickets: Tickets = field(default_factory=Tickets)
+
+    @classmethod
+    def at(cls, work: Workspace, token: str, port: int, runs: Runs | None = None) -> Studio:
+        shelf = SourceShelf(work)
+        return cls(work, token, port, runs or Runs(work), shelf, Planner(work, shelf))
+
+    def ledger(self) -> Ledger:
+        """Opened for each request, as the command does: another process may have written to it."""
+        return open_ledger()
+
+
+def studio_of(request: Request) -> Studio:
+    return request.app.state.studio

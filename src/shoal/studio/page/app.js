@@ -1,0 +1,63 @@
+// The page: six rooms, one at a time. What a room shows comes from the server; nothing is computed here but pictures.
+
+import { get, takeToken } from "./api.js";
+import { complain, el, quiet, text } from "./dom.js";
+
+const ROOMS = {
+  data: "Data", plan: "Plan", run: "Run", look: "Look", attack: "Attack", ledger: "Ledger",
+};
+
+let leave = null;  // what the open room wants done when it is left
+let turn = 0;
+
+// Where we are: #room or #room/what, so that reload, back and a second tab keep their place.
+const here = () => { const [room, what] = location.hash.slice(1).split("/"); return { room: room in ROOMS ? room : "data", what: what ? decodeURIComponent(what) : null }; };
+export const go = (room, what = null) => { location.hash = what ? `${room}/${encodeURIComponent(what)}` : room; };
+
+async function show() {
+  const { room, what } = here();
+  const mine = ++turn;
+  if (leave) leave();
+  leave = null;
+  quiet();
+  for (const link of document.querySelectorAll("#rooms a")) {
+    if (link.dataset.room === room) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
+  }
+  document.title = `${ROOMS[room]} · Shoal Studio`;
+  const main = document.getElementById("room");
+  main.replaceChildren(text("p", "Opening …", "loading"));
+  try {
+    const { open } = await import(`./rooms/${room}.js`);
+    const state = await get("/state");
+    if (mine !== turn) return;
+    document.getElementById("place").textContent = state.folder;
+    document.getElementById("place").title = `Folder: ${state.folder}\nLedger: ${state.ledger}`;
+    const root = el("div");
+    main.replaceChildren(root);
+    const stop = await open(root, { state, what });
+    if (mine !== turn) { if (stop) stop(); return; }
+    leave = stop || null;
+  } catch (error) {
+    if (mine !== turn) return;
+    if (error.status === 401) return locked(main);
+    main.replaceChildren(el("p", { class: "empty" }, "This room could not be opened."));
+    complain(error);
+  }
+}
+
+function locked(main) {
+  main.replaceChildren(el("div", { class: "panel hero" }, el("div", {},
+    text("h1", "This page is locked"),
+    text("p", "Open the address that `shoal studio` printed in the terminal, with all that follows the #. It holds a token that lets only you in; each start of the server has a new one."))));
+}
+
+function start() {
+  const nav = document.getElementById("rooms");
+  for (const [room, words] of Object.entries(ROOMS)) nav.append(el("a", { href: `#${room}`, "data-room": room }, words));
+  window.addEventListener("hashchange", () => { takeToken(); show(); });
+  if (!takeToken()) return locked(document.getElementById("room"));
+  if (!location.hash) history.replaceState(null, "", "/#data");
+  show();
+}
+
+start();

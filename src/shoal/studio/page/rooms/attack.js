@@ -1,0 +1,92 @@
+// Attack: set an adversary on the raw data and on the release, and see what each person loses.
+
+import { get, openTicket, post } from "../api.js";
+import { go } from "../app.js";
+import { LINE_COLOURS, chart, layout, plotText } from "../charts.js";
+import { button, el, field, input, ownerOnly, percent, select, table, text, when } from "../dom.js";
+import { runInPlace } from "./run.js";
+
+const PRIORS = [["freq_roi", "how often each person is at each place"], ["roi_day", "where each is at each time of day"], ["roi_day_week", "where each is at each time of the week"], ["last_week", "where each was a week before"]];
+
+export async function open(root, { what }) {
+  const [releases, adversaries] = await Promise.all([get("/releases"), get("/adversaries")]);
+  const stop = new AbortController();
+  root.replaceChildren(text("h1", "Attack"), el("p", { class: "lead" }, "Before you hand a release out: what would an adversary gain from it, beside what the raw data would give away? All of it is computed on raw data. ", ownerOnly()));
+  if (!releases.length) {
+    root.append(el("div", { class: "panel soft" }, text("p", "There is no release to attack yet.", "empty"), el("p", { class: "empty" }, button("To the plan room", () => go("plan"), { class: "main" }))));
+    return null;
+  }
+  const chosen = releases.find((each) => each.id === what) || releases[0];
+  const told = await get(`/releases/${chosen.id}`);
+  const fitting = adversaries.filter((each) => each.kinds.includes(chosen.kind));
+  const results = el("div"), progress = el("div");
+  const pick = select(releases.map((each) => [each.id, `${each.name} (${each.kind}, ${when(each.at)})`]), chosen.id, { onchange: (event) => go("attack", event.target.value) });
+  const panel = el("section", { class: "panel" }, field("Release", pick));
+  root.append(el("div", { class: "side" }, panel, el("div", {}, progress, results)));
+  for (const found of told.attacks) results.append(outcome(chosen, found));
+  if (!told.attacks.length) results.append(el("div", { class: "panel soft" }, text("p", fitting.length ? "No adversary was set on this release yet. Choose one." : "No adversary of ours attacks this kind of release; its promise is checked by the audit.", "empty")));
+  if (fitting.length) panel.append(form(chosen, fitting, progress, stop));
+  drawAll(results, told.attacks);
+  return () => stop.abort();
+}
+
+function form(chosen, fitting, progress, stop) {
+  let adversary = fitting[0].name;
+  const known = input("", { placeholder: "a week before the release" }), prior = select(PRIORS, "freq_roi");
+  const more = el("div", {}, field("The adversary knows", prior), field("Watched since", known, "The data must reach back so far."));
+  const list = el("div", { role: "radiogroup", "aria-label": "Adversary" });
+  for (const each of fitting) {
+    const radio = el("input", { type: "radio", name: "adversary", value: each.name, checked: each === fitting[0], onchange: () => { adversary = each.name; more.hidden = adversary !== "inference"; } });
+    list.append(el("label", { class: "field" }, el("span", {}, radio, " ", each.goal), text("small", `${each.name}: knows ${each.knows}${each.slow ? `; ${each.slow}` : ""}`)));
+  }
+  more.hidden = adversary !== "inference";
+  const start = async () => {
+    const run = await post("/attacks", { release: chosen.id, adversary, prior: prior.value, known_from: known.value.trim() || null });
+    const ended = await runInPlace(progress, run, stop.signal);
+    if (ended && ended.status === "done") window.dispatchEvent(new HashChangeEvent("hashchange"));
+  };
+  return el("div", {}, text("h2", "Adversary"), list, more, el("p"), button("Run the attack", start, { class: "main" }), text("p", "Nothing is spent. The ledger notes that raw data was looked at.", "note"));
+}
+
+function outcome(chosen, found) {
+  return el("section", { class: "panel" },
+    el("h2", {}, `${found.goal} `, ownerOnly()),
+    text("p", found.sentence, "sentence"),
+    el("p", { class: "note" }, `The adversary knows ${found.knows}.`),
+    el("div", { class: "chart tall", "data-attack": found.adversary }),
+    found.spread ? table(["", "mean", "a quarter below", "half below", "three quarters below"], found.spread.series.map((each) => [each.name, short(each.mean), ...each.quartiles.map(short)]), [1, 2, 3, 4]) : null,
+    found.summary.length ? el("details", {}, el("summary", {}, "In more words"), el("ul", {}, found.summary.map((line) => text("li", line)))) : null,
+    found.page ? button("Open the attack's own page", () => openTicket(`/releases/${chosen.id}/open`, { what: "attack", adversary: found.adversary })) : null);
+}
+
+const short = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
+
+function drawAll(results, attacks) {
+  for (const found of attacks) {
+    const node = results.querySelector(`[data-attack="${found.adversary}"]`);
+    if (found.spread) drawSpread(node, found.spread);
+    else if (found.curves) drawCurves(node, found.curves);
+    else if (found.bars && found.bars.length) drawBars(node, found.bars, found.bars_of);
+    else node.remove();
+  }
+}
+
+// The distribution over people, one outline per set of counts: where it moves, somebody lost or won.
+function drawSpread(node, spread) {
+  const middle = spread.edges.slice(1).map((edge, i) => (edge + spread.edges[i]) / 2);
+  const traces = spread.series.map((each, i) => {
+    const all = each.counts.reduce((sum, count) => sum + count, 0) || 1;
+    return { x: middle, y: each.counts.map((count) => count / all), name: plotText(each.name), mode: "lines", line: { shape: "hvh", width: 2.5, color: ["#7a7a7a", "#c04f00", "#0063a6"][i] || LINE_COLOURS[i], dash: ["dot", "dash", "solid"][i] }, hovertemplate: `${plotText(each.name)}: %{y:.1%} of people<extra></extra>` };
+  });
+  chart(node, traces, layout(spread.of, `share of ${spread.counted}`, { showlegend: true, xaxis: { range: [0, 1] }, yaxis: { tickformat: ".0%" } })).catch(() => {});
+}
+
+function drawCurves(node, curves) {
+  const traces = curves.map((each, i) => ({ x: each.x, y: each.y, name: plotText(each.name), mode: "lines", line: { width: 2.5, color: LINE_COLOURS[i % LINE_COLOURS.length], dash: each.name.startsWith("raw") ? "dash" : "solid" } }));
+  traces.push({ x: [0, 1], y: [0, 1], name: "chance", mode: "lines", line: { color: "#9aa4ae", dash: "dot" } });
+  chart(node, traces, layout("people who are out and taken for members", "members found", { showlegend: true, hovermode: "closest", xaxis: { tickformat: ".0%", range: [0, 1] }, yaxis: { tickformat: ".0%", range: [0, 1.02] } })).catch(() => {});
+}
+
+function drawBars(node, bars, of) {
+  chart(node, [{ type: "bar", orientation: "v", x: bars.map((each) => plotText(each.name)), y: bars.map((each) => each.share), marker: { color: "#0063a6" }, text: bars.map((each) => percent(each.share, 0)), hoverinfo: "text" }], layout("", of, { yaxis: { tickformat: ".0%", range: [0, 1.05] }, xaxis: { type: "category" } })).catch(() => {});
+}

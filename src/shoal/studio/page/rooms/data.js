@@ -1,0 +1,158 @@
+// Data: try a simulated city, register files of this machine, see what is in them.
+
+import { get, post, remove } from "../api.js";
+import { go } from "../app.js";
+import { button, choices, el, field, input, ownerOnly, say, select, table, text, tiles, whole } from "../dom.js";
+import { ZoneMap, Plane } from "../map.js";
+import { float32s } from "../report/format.js";
+import { runInPlace } from "./run.js";
+
+const KINDS = { density: "people per zone and hour", trajectories: "records hidden among k", histogram: "trips in any rectangle", synthetic: "synthetic trips" };
+const ROLES = ["user", "time", "site", "lon", "lat", "x", "y", "trip"];
+
+export async function open(root, { state, what }) {
+  const stop = new AbortController();
+  root.replaceChildren(
+    text("h1", "Data"),
+    text("p", "Everything starts with records of where people were. They stay on this machine, and nothing here reads more than the folder above.", "lead"),
+    hero(state, stop),
+  );
+  const detail = el("div");
+  root.append(el("div", { class: "side" }, el("div", {}, sourceList(state, what), register()), detail));
+  const chosen = state.sources.find((each) => each.id === what) || state.sources.at(-1);
+  if (chosen) await showSource(detail, chosen.id, stop);
+  else detail.append(el("div", { class: "panel soft" }, text("p", "No source yet. Simulate a town above, or register your own files.", "empty")));
+  return () => stop.abort();
+}
+
+function hero(state, stop) {
+  const progress = el("div");
+  const start = async (city) => {
+    const run = await post("/simulate", { city });
+    const ended = await runInPlace(progress, run, stop.signal);
+    if (ended && ended.status === "done") { say("The city is ready: choose what to publish of it."); go("plan", ended.result.source); }
+  };
+  const others = state.cities.filter((each) => each.name !== "town");
+  return el("section", { class: "panel hero" },
+    el("div", {},
+      text("h2", "Try with a simulated city"),
+      text("p", `One click makes ${whole(state.cities[0].users)} people who do not exist, two weeks of their phone events, zones and antennas. It takes some ten seconds; then you plan a release of it.`),
+      el("p", { class: "note" }, "For other kinds of release: ", others.map((each) => button(each.title, () => start(each.name), { class: "text" }))),
+      progress),
+    button("Simulate a town", () => start("town"), { class: "main" }));
+}
+
+function sourceList(state, what) {
+  const list = el("ul", { class: "list" });
+  for (const each of [...state.sources].reverse()) {
+    list.append(el("li", {}, el("button", { class: "pick", type: "button", "aria-pressed": String(each.id === what), onclick: () => go("data", each.id) },
+      el("strong", {}, each.name), el("div", { class: "note" }, each.simulated ? "simulated · " : "", each.kinds.map((kind) => KINDS[kind]).join(", ")))));
+  }
+  return el("section", { class: "panel" }, text("h2", "Sources"), state.sources.length ? list : text("p", "None yet.", "note"));
+}
+
+async function showSource(detail, id, stop) {
+  let source;
+  try { source = await get(`/sources/${id}`); } catch (error) {
+    detail.replaceChildren(el("div", { class: "panel" }, el("div", { class: "notice bad" }, `${error.message} ${error.remedy}`), forget(id)));
+    return;
+  }
+  const roles = Object.entries(source.understood).map(([role, { name, type }]) => [role, name, type]);
+  const checked = el("div");
+  const canvas = el("canvas", { "aria-label": "Map of the public zones and sites" });
+  const mapBox = el("div", { class: "map-box small" }, canvas);
+  detail.replaceChildren(
+    el("section", { class: "panel" },
+      el("div", { class: "row apart" }, text("h2", source.name), button("Plan a release of it", () => go("plan", id), { class: "main" })),
+      el("p", { class: "note" }, `${source.files} ${source.format} file(s); a row is a ${source.shape}. Can become: ${source.kinds.map((kind) => KINDS[kind]).join(", ")}.`),
+      el("div", { class: "two" },
+        el("div", {}, text("h3", "Columns"), table(["role", "column", "type"], roles),
+          source.guessed.length ? el("p", { class: "note" }, `Guessed: ${source.guessed.join("; ")}.`) : null,
+          el("p", { class: "note" }, `All columns of the files: ${source.names.join(", ")}.`)),
+        el("div", {}, text("h3", "Public map"), mapBox)),
+      el("div", { class: "row" },
+        button("Check every row", async () => showCheck(checked, await runInPlace(checked, await post(`/sources/${id}/check`), stop.signal))),
+        text("span", "The owner's own look: nothing is spent, nothing is published.", "note"), forget(id)),
+      checked));
+  await drawMap(mapBox, canvas, id);
+}
+
+const forget = (id) => button("Forget this source", async () => { await remove(`/sources/${id}`); go("data"); window.dispatchEvent(new HashChangeEvent("hashchange")); }, { class: "text" });
+
+async function drawMap(box, canvas, id) {
+  const told = await get(`/sources/${id}/map`).catch(() => null);
+  if (!told || !told.box) { box.replaceChildren(text("p", "This source has no zones and no sites: you will say the area when you plan.", "empty")); return; }
+  const dots = told.sites ? float32s(told.sites.xy) : new Float32Array();
+  const drawDots = (context, place) => {
+    context.fillStyle = "#c04f00";
+    for (let i = 0; i < dots.length; i += 2) { const [x, y] = place(dots[i], dots[i + 1]); context.fillRect(x - 1.5, y - 1.5, 3, 3); }
+  };
+  if (told.zones) {
+    const map = new ZoneMap(canvas, told.zones), [west, south, east, north] = told.box;
+    map.over = (context) => drawDots(context, (x, y) => [
+      map.left + ((x - west) / (east - west)) * map.zones.width * map.scale, map.top + ((north - y) / (north - south)) * map.zones.height * map.scale]);
+    map.draw();
+  } else {
+    const plane = new Plane(canvas, told.box, Math.abs(told.box[0]) > 360);
+    plane.paint = (context) => drawDots(context, (x, y) => plane.at(x, y));
+    plane.draw();
+  }
+  const zones = told.zones ? `${whole(told.zones.ids.length)} zones` : "", sites = told.sites ? `${whole(told.sites.count)} sites (orange)` : "";
+  box.after(text("p", [zones, sites].filter(Boolean).join(", "), "note"));
+}
+
+function showCheck(node, run) {
+  if (!run || run.status !== "done") return;
+  const found = run.result;
+  node.replaceChildren(el("div", { class: found.bad_rows ? "notice bad" : "notice good" },
+    ownerOnly(), ` ${whole(found.rows)} rows, ${whole(found.bad_rows)} of them bad. ${found.remedy}`),
+    tiles([["Rows", whole(found.rows)], ["Bad rows", whole(found.bad_rows)], ["Users", whole(found.users)], ["First (UTC)", (found.first || "–").slice(0, 16)], ["Last (UTC)", (found.last || "–").slice(0, 16)]]));
+  if (found.reasons.length) node.append(table(["reason", "rows", "what it means"], found.reasons.map((each) => [each.reason, whole(each.rows), each.meaning + each.where]), [1]));
+}
+
+function register() {
+  const form = {
+    name: input("", { placeholder: "Phone events of March" }), paths: input("", { placeholder: "events/*.parquet" }),
+    zones: input("", { placeholder: "zones.geojson" }), sites: input("", { placeholder: "sites.csv" }),
+    time_zone: input("", { placeholder: "Europe/Paris" }), start: input("", { placeholder: "2026-03-02" }), end: input("", { placeholder: "2026-03-09" }),
+    users: input("", { placeholder: "200000", inputmode: "numeric" }), population: input("", { placeholder: "city-2026" }),
+  };
+  const columns = Object.fromEntries(ROLES.map((role) => [role, input("", { placeholder: "as guessed" })]));
+  const bad = select([["stop", "stop, and say where they are"], ["drop", "leave them out"]], "stop");
+  const files = el("div", { class: "files" });
+  let target = "paths";
+  const pick = choices([["paths", "Records"], ["zones", "Zones"], ["sites", "Sites"]], target, (value) => { target = value; }, "What a click on a file fills in");
+  const list = async (under) => {
+    const found = await get(`/files?under=${encodeURIComponent(under)}`);
+    const lines = found.map((each) => el("li", {}, each.folder
+      ? button(`${each.name}/`, () => list(each.path), { class: "text" })
+      : button(each.name, () => { form[target].value = each.path; }, { class: "text" })));
+    if (under) lines.unshift(el("li", {}, button("up", () => list(under.includes("/") ? under.slice(0, under.lastIndexOf("/")) : ""), { class: "text" })));
+    files.replaceChildren(el("ul", { class: "list" }, lines.length ? lines : text("li", "The folder is empty: put your files there.", "note")));
+  };
+  const send = async () => {
+    const said = (control) => control.value.trim() || null;
+    const asked = Object.fromEntries(Object.entries(form).map(([name, control]) => [name, said(control)]));
+    const users = asked.users === null ? null : Number(asked.users.replace(/[ ,]/g, ""));
+    if (users !== null && !Number.isInteger(users)) throw Object.assign(new Error("The number of people must be a whole number."), { remedy: "Write 200000, say: an order of magnitude." });
+    const named = Object.fromEntries(Object.entries(columns).map(([role, control]) => [role, said(control)]).filter(([, name]) => name));
+    if (!asked.name || !asked.paths) throw Object.assign(new Error("A source needs a name and files."), { remedy: "Fill in the first two fields." });
+    const made = await post("/sources", { ...asked, paths: asked.paths.split(",").map((path) => path.trim()), users, columns: named, on_bad_row: bad.value });
+    say("Registered. No row was read yet.");
+    go("data", made.id);
+  };
+  const panel = el("details", { class: "panel" }, el("summary", {}, "Register your own files"),
+    text("p", "Files must lie in the page's folder. Only their headers are read now.", "note"),
+    el("div", { class: "row" }, text("span", "A click on a file fills in:", "note"), pick), files,
+    field("Name", form.name), field("Records", form.paths, "CSV or Parquet: a file, a folder, or a pattern like events/*.parquet"),
+    field("Zones (public)", form.zones, "GeoJSON, GeoParquet, GeoPackage or shapefile; or leave it out and use a grid"),
+    field("Sites (public)", form.sites, "Where records name antennas or stations: their coordinates"),
+    field("Time zone", form.time_zone), el("div", { class: "two" }, field("Window from", form.start), field("to (not included)", form.end)),
+    field("People, about", form.users, "An order of magnitude that you would tell anyone; never counted"),
+    field("Population", form.population, "Whose budget is spent; created in the ledger room"),
+    field("Bad rows", bad),
+    el("details", {}, el("summary", {}, "Columns, where they are not guessed"), el("div", { class: "two" }, ROLES.map((role) => field(role, columns[role])))),
+    el("p"), button("Register", send, { class: "main" }));
+  panel.addEventListener("toggle", () => { if (panel.open && !files.childElementCount) list("").catch(() => {}); });
+  return panel;
+}

@@ -1,0 +1,101 @@
+// Ledger: every population's budget and what was spent of it; the chain; evidence for the file.
+
+import { get, openTicket, post, save } from "../api.js";
+import { go } from "../app.js";
+import { LINE_COLOURS, chart, layout } from "../charts.js";
+import { budgetBar, button, el, field, input, number, ownerOnly, percent, say, select, table, text, when } from "../dom.js";
+import { runInPlace } from "./run.js";
+
+const NOTED = { raise: "limit changed", listing: "released, not differentially private", disclosure: "seen by the owner only", tuned: "chosen by looking at private data" };
+
+export async function open(root, { what }) {
+  const [ledger, releases] = await Promise.all([get("/ledger"), get("/releases")]);
+  const stop = new AbortController();
+  root.replaceChildren(text("h1", "Ledger"), text("p", "One lifetime budget for all releases about the same people. What was reserved is spent for good; nothing is ever given back.", "lead"),
+    el("div", { class: "side" }, el("div", {}, chain(ledger), create(), evidence(releases, what, stop)), el("div", {}, ledger.populations.length ? ledger.populations.map((each) => population(each)) : el("div", { class: "panel soft" }, text("p", "No population yet. Simulating a city makes one; or create one for your own people.", "empty")))));
+  for (const each of ledger.populations) if (each.spends.length) drawHistory(each);
+  return () => stop.abort();
+}
+
+function chain(ledger) {
+  const head = input("", { placeholder: "a head that you noted before (optional)" }), found = el("div", { "aria-live": "polite" });
+  const verify = async () => {
+    const told = await post("/ledger/verify", { head: head.value.trim() || null });
+    found.replaceChildren(el("div", { class: told.ok ? "notice good" : "notice bad" }, told.ok ? `${told.rows} rows: chain and totals hold.` : `It does not verify: ${told.findings.map((each) => `row ${each.row}: ${each.message}`).join(" ")}`));
+  };
+  return el("section", { class: "panel" }, text("h2", "The chain"), el("p", { class: "note" }, "Head ", el("code", {}, ledger.head)), text("p", "Note the head elsewhere: later it shows that no row was cut off.", "note"), el("p", { class: "note" }, "File ", el("code", {}, ledger.where)), head, el("p"), button("Verify the chain", verify), found);
+}
+
+function create() {
+  const name = input("", { placeholder: "city-2026" }), epsilon = input("4", { inputmode: "decimal" }), delta = input("1e-6"), note = input("");
+  const send = async () => {
+    const said = name.value.trim();
+    if (!said) throw Object.assign(new Error("A population needs a name."), { remedy: "Use city-2026, say." });
+    await post("/populations", { population: said, ...budget(epsilon, delta), note: note.value.trim() });
+    say(`The population ${said} has a budget now.`);
+    window.dispatchEvent(new HashChangeEvent("hashchange"));
+  };
+  return el("details", { class: "panel" }, el("summary", {}, "Create a population"), text("p", "The people in the data, with the most that may ever be learnt about one of them.", "note"), field("Name", name), field("Lifetime epsilon", epsilon), field("Delta", delta, "Empty or 0: only pure releases, counted in epsilon."), field("Note", note), el("p"), button("Create", send, { class: "main" }));
+}
+
+function budget(epsilon, delta) {
+  const e = Number(epsilon.value), d = delta.value.trim() ? Number(delta.value) : null;
+  if (!(e > 0) || Number.isNaN(d)) throw Object.assign(new Error("Epsilon and delta must be numbers."), { remedy: "Write 4 and 1e-6, say." });
+  return { epsilon: e, delta: d };
+}
+
+function evidence(releases, what, stop) {
+  if (!releases.length) return el("section", { class: "panel soft" }, text("h2", "Evidence pack"), text("p", "Of a release: manifest, plan, accounting and audit as one page for the file. There is no release yet.", "note"));
+  const pick = select(releases.map((each) => [each.id, each.name]), what || releases[0].id), progress = el("div");
+  const pack = (annex) => openTicket("/evidence", { release: pick.value, annex });
+  const audit = async () => {
+    const ended = await runInPlace(progress, await post("/audits", { release: pick.value }), stop.signal);
+    if (ended && ended.status === "done") say(ended.result.problems.length ? `The audit found: ${ended.result.problems.join("; ")}` : "The audit found nothing wrong; it is in the pack now.", ended.result.problems.length ? "bad" : "good");
+  };
+  return el("section", { class: "panel" }, text("h2", "Evidence pack"), text("p", "Manifest, plan, accounting and audit of a release as one page, to sign off or to file. Print it for a PDF.", "note"), field("Release", pick), el("p"),
+    el("div", { class: "row" }, button("Open", () => pack(false), { class: "main" }), button("Save", () => save("/evidence", { release: pick.value, annex: false }, "save")), button("Audit the mechanism first", audit)),
+    el("p", {}, button("Open with the attack annex", () => pack(true)), " ", ownerOnly()), progress);
+}
+
+function population(each) {
+  const limit = each.epsilon ? `epsilon ${number(each.epsilon.limit, 4)} at delta ${each.delta}` : `${each.currency} ${each.limit}`;
+  const spent = each.epsilon ? `${number(each.epsilon.spent, 3)} of ${number(each.epsilon.limit, 3)} in epsilon at delta ${each.delta}` : `${each.spent} of ${each.limit} in epsilon, pure`;
+  const lines = [
+    ...each.spends.map((spend) => ({ at: spend.at, cells: [when(spend.at), look(spend.what, spend.release), spend.cost, spend.status] })),
+    ...each.notes.map((note) => ({ at: note.at, cells: [when(note.at), look(note.what, note.release), "", NOTED[note.kind] || note.kind] })),
+  ].sort((one, other) => (one.at < other.at ? 1 : -1));
+  return el("section", { class: "panel", "data-population": each.name },
+    el("div", { class: "row apart" }, text("h2", each.name), text("span", each.note, "note")),
+    budgetBar(each.limit_nano, each.spent_nano),
+    el("p", {}, `${percent(each.spent_nano / each.limit_nano, 1)} of the lifetime budget (${limit}) is spent: ${spent}. ${each.currency} = ${each.left} left.`),
+    each.tuned ? el("div", { class: "notice bad" }, "A choice was made by looking at private data; every later manifest says so.") : null,
+    each.spends.length ? el("div", { class: "chart", "data-history": each.name }) : null,
+    lines.length ? table(["when", "what", each.currency, "status"], lines.map((line) => line.cells), [2]) : text("p", "Nothing was spent or noted yet.", "note"),
+    raise(each));
+}
+
+const look = (words, release) => (release ? el("span", {}, words, " ", button("look", () => go("look", release), { class: "text" })) : words);
+
+function raise(each) {
+  const epsilon = input("", { placeholder: each.epsilon ? number(each.epsilon.limit, 4) : each.limit }), delta = input(each.delta ? String(each.delta) : ""), note = input("");
+  const send = async () => {
+    await post(`/populations/${encodeURIComponent(each.name)}/raise`, { ...budget(epsilon, delta), note: note.value.trim() });
+    say("The new limit is in the ledger.");
+    window.dispatchEvent(new HashChangeEvent("hashchange"));
+  };
+  return el("details", {}, el("summary", {}, "Change the budget"), text("p", "A larger budget is a weaker promise to these people, for ever. It is never below what is spent.", "note"), el("div", { class: "three" }, field("Lifetime epsilon", epsilon), field("Delta", delta), field("Why", note)), el("p"), button("Set the new limit", send, { class: "danger" }));
+}
+
+// What was spent in all, over time, under the limit.
+function drawHistory(each) {
+  const node = document.querySelector(`[data-history="${CSS.escape(each.name)}"]`);
+  if (!node) return;
+  let sum = 0;
+  const at = [each.at], spent = [0];
+  for (const spend of each.spends) { sum += spend.cost_nano / 1e9; at.push(spend.at); spent.push(sum); }
+  const now = new Date().toISOString(), limit = each.limit_nano / 1e9;
+  chart(node, [
+    { x: [...at, now], y: [...spent, sum], mode: "lines", line: { shape: "hv", color: LINE_COLOURS[0], width: 2.5 }, fill: "tozeroy", fillcolor: "rgba(0,114,178,0.15)", name: "spent" },
+    { x: [each.at, now], y: [limit, limit], mode: "lines", line: { color: "#c04f00", dash: "dash" }, name: "limit" },
+  ], layout("", each.currency, { showlegend: true, xaxis: { type: "date" } })).catch(() => {});
+}

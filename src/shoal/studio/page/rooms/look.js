@@ -1,0 +1,42 @@
+// Look: what a release holds, drawn; for its owner beside what is true.
+
+import { get, openTicket, post, save } from "../api.js";
+import { go } from "../app.js";
+import { button, el, ownerOnly, say, select, text, when } from "../dom.js";
+
+const PICTURES = { density: "./look_density.js", histogram: "./look_histogram.js", synthetic: "./look_trips.js", trajectories: "./look_records.js" };
+
+export async function open(root, { what }) {
+  const releases = await get("/releases");
+  root.replaceChildren(text("h1", "Look"));
+  if (!releases.length) {
+    root.append(el("div", { class: "panel soft" }, text("p", "There is no release in this folder yet. Plan one and publish it.", "empty"), el("p", { class: "empty" }, button("To the plan room", () => go("plan"), { class: "main" }))));
+    return null;
+  }
+  const chosen = releases.find((each) => each.id === what) || releases[0];
+  const told = await get(`/releases/${chosen.id}`);
+  const pick = select(releases.map((each) => [each.id, `${each.name} (${each.kind}, ${when(each.at)})`]), chosen.id, { "aria-label": "Release", onchange: (event) => go("look", event.target.value) });
+  const picture = el("div");
+  root.append(
+    el("div", { class: "row" }, el("div", { class: "grow" }, pick), actions(chosen, told)),
+    el("p", { class: "sentence" }, `${told.manifest.unit} ${told.manifest.promise}`),
+    picture);
+  if (!PICTURES[chosen.kind]) { picture.append(el("div", { class: "panel soft" }, text("p", "There is no picture of this kind of release; its folder has the files.", "empty"))); return null; }
+  const { draw } = await import(PICTURES[chosen.kind]);
+  return draw(picture, chosen, told);
+}
+
+function actions(chosen, told) {
+  const at = `/releases/${chosen.id}`;
+  const publish = async () => { const { folder } = await post(`${at}/publish`, { name: chosen.name }); say(`A checked copy lies in ${folder}: hand that out.`); };
+  const verify = async () => {
+    const found = await post(`${at}/verify`);
+    say(found.ok ? "Checked as its recipient would: every hash and the guarantee hold." : `It is not what its manifest says: ${found.problems.join("; ")}`, found.ok ? "good" : "bad");
+  };
+  return el("div", { class: "row" },
+    button("Download", () => save(`${at}/open`, { what: "folder" })),
+    button("Check as recipient", verify),
+    told.public.length ? text("span", "published in public/", "tag done") : button("Copy to public/", publish),
+    told.report ? el("span", {}, button("Owner's report", () => openTicket(`${at}/open`, { what: "report" })), " ", ownerOnly()) : null,
+    button("Attack it", () => go("attack", chosen.id)));
+}

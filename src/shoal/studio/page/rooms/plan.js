@@ -1,0 +1,217 @@
+// Plan: what would be released, what it promises, what it spends, what error to expect; sliders move it all.
+
+import { get, post } from "../api.js";
+import { go } from "../app.js";
+import { LINE_COLOURS, chart, layout } from "../charts.js";
+import { budgetBar, button, choices, el, field, input, number, percent, say, select, slider, table, text, whole } from "../dom.js";
+
+const KINDS = [["density", "Density"], ["histogram", "Trips in rectangles"], ["synthetic", "Synthetic trips"], ["trajectories", "Records among k"]];
+const WHAT = {
+  density: "How many people were in each zone in each hour. Differentially private for all that a person did in the window.",
+  histogram: "One file that says how many distinct trips crossed any rectangle. Differentially private for all trips of a person.",
+  synthetic: "Trips that nobody made, moving like the real ones. Differentially private for all that a person did.",
+  trajectories: "Real records, in boxes of space and time that at least k people share. Not differential privacy: it protects against somebody who tracked a person for a time tau.",
+};
+const EPSILONS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10];
+const DELTAS = [0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4];
+const SLOTS = [15, 30, 60, 120, 180, 360, 720, 1440];
+const CELLS_M = [100, 200, 300, 420, 500, 750, 1000, 1500, 2000, 3000, 5000];
+const SIDES = [16, 32, 64, 128, 256, 512];
+const minutes = (value) => (value < 60 ? `${value} min` : value % 60 ? `${value} min` : `${value / 60} h`);
+
+export async function open(root, { state, what }) {
+  if (!state.sources.length) {
+    root.replaceChildren(text("h1", "Plan"), el("div", { class: "panel soft" }, text("p", "There is no source yet. Simulate a city or register files first.", "empty"), el("p", { class: "empty" }, button("To the data room", () => go("data"), { class: "main" }))));
+    return null;
+  }
+  const ledger = await get("/ledger"), made = await get("/releases");
+  const source = state.sources.find((each) => each.id === what) || state.sources.at(-1);
+  const plan = defaults(source, source.kinds[0], ledger, made, state);
+  const room = { root, state, ledger, made, plan, source, answer: el("div", { "aria-live": "polite" }), turn: 0, known: null };
+  draw(room);
+  return () => { room.turn = -1; };
+}
+
+// The form as it opens: the source's own defaults, a name that is free.
+function defaults(source, kind, ledger, made, state) {
+  const given = source.defaults[kind] || {};
+  const population = source.population || (ledger.populations.at(-1) || {}).name || "";
+  const base = `${(population || "city").replace(/[^A-Za-z0-9._-]/g, "-").replace(/^[^A-Za-z0-9]+/, "") || "city"}-${kind}`;
+  let n = 1;
+  while (made.some((each) => each.name === `${base}-${n}`)) n += 1;
+  return {
+    kind, source: source.id, population, name: `${base}-${n}`,
+    epsilon: kind === "trajectories" ? null : given.epsilon || 1,
+    delta: kind === "trajectories" ? null : kind === "histogram" ? 0 : given.delta ?? 1e-6,
+    method: null, start: source.window.start || null, end: source.window.end || null, time_zone: source.window.time_zone || null,
+    slot_minutes: kind === "density" ? 60 : null,
+    map: kind === "density" ? (source.space.zones ? "zones" : "squares") : null,
+    cell_m: kind === "synthetic" ? 420 : kind === "trajectories" ? 100 : null, h3: null,
+    users: kind === "density" ? source.users : null,
+    unit: ["histogram", "synthetic"].includes(kind) ? "user" : null,
+    k: kind === "trajectories" ? 2 : null, tau_minutes: kind === "trajectories" ? 30 : null, epoch_minutes: null,
+    cells: kind === "histogram" ? 128 : null, trips: null, box: null,
+  };
+}
+
+function draw(room) {
+  const { root, plan, source, state } = room;
+  const change = (name) => (value) => { plan[name] = value; ask(room); };
+  const redraw = () => draw(room);
+  const form = el("section", { class: "panel" },
+    field("Source", pickSource(room)),
+    el("div", { class: "field" }, el("label", { class: "field" }, "Kind of release"), choices(KINDS.filter(([kind]) => source.kinds.includes(kind)), plan.kind, (kind) => { room.plan = defaults(source, kind, room.ledger, room.made, state); draw(room); }, "Kind of release")),
+    text("p", WHAT[plan.kind], "note"),
+    field("Population", pickPopulation(room), "Whose budget is spent: all releases about the same people share one."),
+    plan.kind === "trajectories" ? null : field("Epsilon", slider(EPSILONS, plan.epsilon, (value) => String(value), change("epsilon"), "Epsilon"), "Smaller is more private, larger is more accurate."),
+    plan.kind === "trajectories" ? null : field("Delta", slider(DELTAS, plan.delta ?? 0, (value) => (value ? value.toExponential(0) : "none (pure)"), (value) => { plan.delta = value; if (plan.kind === "density") plan.method = value ? null : "efpa"; ask(room); }, "Delta"), "A small chance left out of the promise; without it, the noise is larger."),
+    ...ofKind(room, change, redraw),
+    el("div", { class: "two" }, field("Window from", dated(plan, "start", room)), field("to (not included)", dated(plan, "end", room))),
+    field("Time zone", dated(plan, "time_zone", room)),
+    field("Name of the release", dated(plan, "name", room), "A folder of this name appears under releases/."),
+    details(room, change));
+  root.replaceChildren(text("h1", "Plan"), text("p", "Nothing here reads a row of the data or spends anything: what you see follows from public numbers alone, until you publish.", "lead"), el("div", { class: "side" }, form, room.answer));
+  ask(room);
+}
+
+function dated(plan, name, room) {
+  return input(plan[name], { onchange: (event) => { plan[name] = event.target.value.trim() || null; ask(room); } });
+}
+
+function pickSource(room) {
+  return select(room.state.sources.map((each) => [each.id, each.name]), room.source.id, { onchange: (event) => go("plan", event.target.value) });
+}
+
+function pickPopulation(room) {
+  const names = room.ledger.populations.map((each) => each.name);
+  if (room.plan.population && !names.includes(room.plan.population)) names.push(room.plan.population);
+  if (!names.length) return el("span", {}, button("Create one in the ledger room", () => go("ledger"), { class: "text" }));
+  if (!room.plan.population) room.plan.population = names[0];
+  return select(names.map((name) => [name, name]), room.plan.population, { onchange: (event) => { room.plan.population = event.target.value; ask(room); } });
+}
+
+// Controls that only one kind has.
+function ofKind(room, change, redraw) {
+  const { plan, source } = room;
+  if (plan.kind === "density") {
+    const ways = [...(source.space.zones ? [["zones", "The source's zones"]] : []), ["squares", "Squares"], ["h3", "Hexagons (H3)"]];
+    return [
+      el("div", {}, el("label", { class: "field" }, "Zones"), choices(ways, plan.map, (value) => { plan.map = value; plan.cell_m = value === "squares" ? 1000 : null; plan.h3 = value === "h3" ? 8 : null; redraw(); }, "Zones")),
+      plan.map === "squares" ? field("Side of a square", slider(CELLS_M.slice(1), plan.cell_m, (value) => `${whole(value)} m`, change("cell_m"), "Side of a square")) : null,
+      plan.map === "h3" ? field("Resolution of hexagons", slider([5, 6, 7, 8, 9], plan.h3, (value) => `${value} (${["8.5", "3.2", "1.2", "0.46", "0.17"][value - 5]} km wide)`, change("h3"), "H3 resolution")) : null,
+      field("Length of a slot", slider(SLOTS, plan.slot_minutes, minutes, change("slot_minutes"), "Length of a slot")),
+    ];
+  }
+  if (plan.kind === "trajectories") return [
+    field("k", slider([2, 3, 4, 5, 8, 10], plan.k, String, change("k"), "k"), "So many records fit whatever was seen of a person."),
+    field("Tau", slider([10, 20, 30, 60, 120, 240], plan.tau_minutes, minutes, change("tau_minutes"), "Tau"), "How long the adversary tracked somebody."),
+  ];
+  const unit = el("div", {}, el("label", { class: "field" }, "What is protected"), choices([["user", "A user: all their trips"], ["trip", "One trip"]], plan.unit, (value) => { plan.unit = value; ask(room); }, "What is protected"));
+  const trips = field("Trips, about", input(plan.trips, { inputmode: "numeric", placeholder: "bought from the budget", onchange: (event) => { plan.trips = Number(event.target.value.replace(/[ ,]/g, "")) || null; ask(room); } }), "Only a number that you would tell anyone; left empty, a noisy one is bought.");
+  if (plan.kind === "histogram") return [unit, field("Cells a side", slider(SIDES, plan.cells, String, change("cells"), "Cells a side")), trips];
+  return [unit, field("Size of a cell", slider(CELLS_M, plan.cell_m, (value) => `${whole(value)} m`, change("cell_m"), "Size of a cell")), trips];
+}
+
+function details(room, change) {
+  const { plan, state } = room;
+  const pure = !plan.delta;
+  const methods = (state.methods[plan.kind] || []).filter((each) => each.pure === pure || plan.kind !== "density");
+  const box = input(plan.box ? plan.box.join(", ") : "", { placeholder: "around the zones or sites", onchange: (event) => {
+    const four = event.target.value.split(",").map(Number);
+    plan.box = event.target.value.trim() ? four : null;
+    ask(room);
+  } });
+  return el("details", {}, el("summary", {}, "More settings"),
+    methods.length ? field("Method", select([["", "the default"], ...methods.map((each) => [each.name, `${each.name}: ${each.words}`])], plan.method || "", { onchange: (event) => { plan.method = event.target.value || null; ask(room); } })) : null,
+    plan.kind === "density" ? field("People, about", input(plan.users, { inputmode: "numeric", onchange: (event) => { plan.users = Number(event.target.value.replace(/[ ,]/g, "")) || null; ask(room); } }), "Declared, never counted; gives the expected error.") : null,
+    field("Box", box, "west, south, east, north"),
+    field("Licence", dated(plan, "licence", room)),
+    field("Run id", dated(plan, "run_id", room), "Another id makes another release of the same plan, and spends again."));
+}
+
+// Ask the server; only the last answer counts, and a slider that moves fast asks once per pause.
+function ask(room) {
+  const mine = ++room.turn;
+  clearTimeout(room.timer);
+  room.timer = setTimeout(async () => {
+    let told = null, problem = null;
+    try { told = await post("/plan", clean(room.plan)); } catch (error) { problem = error; }
+    if (mine !== room.turn) return;
+    if (problem) room.answer.replaceChildren(el("section", { class: "panel" }, text("h2", "This plan cannot be made"), el("div", { class: "notice bad", role: "alert" }, el("strong", {}, problem.message), ` ${problem.remedy || ""}`)));
+    else answer(room, told);
+  }, 120);
+}
+
+export const clean = (plan) => Object.fromEntries(Object.entries(plan).filter(([, value]) => value !== null && value !== undefined && value !== "" && !(typeof value === "number" && Number.isNaN(value))));
+
+function answer(room, told) {
+  const { plan } = room;
+  const publish = button("Publish", async () => {
+    const run = await post("/runs", { plan: clean(plan) });
+    say("It runs. The budget is reserved before anything is counted.");
+    go("run", run.id);
+  }, { class: "main", disabled: told.obstacles.length > 0 });
+  const panel = el("section", { class: "panel" },
+    el("div", { class: "row apart" }, text("h2", "What this release promises"), publish),
+    el("p", { class: "sentence" }, `${told.unit || ""} ${told.promise}`),
+    told.obstacles.map((each) => el("div", { class: "notice bad" }, `It would stop: ${forPage(each)}`)),
+    !told.budget && told.obstacles.length && told.guarantee ? button("Create the population in the ledger room", () => go("ledger")) : null,
+    text("h2", "What it spends"), price(told), text("h2", "The error to expect"), expected(room, told),
+    told.notes.length ? el("div", {}, text("h2", "Good to know"), el("ul", {}, told.notes.map((each) => text("li", forPage(each))))) : null,
+    el("details", {}, el("summary", {}, "Everything that is public and shapes the release"), table(["parameter", "value"], flat(told.public || told.lattice || {}))));
+  room.answer.replaceChildren(panel);
+  drawExpected(room, told);
+}
+
+const forPage = (words) => words.replace(/--([a-z-]+)/g, (_, name) => name.replace(/-/g, " ")).replace(/`?shoal ledger create[^`.]*`?( makes one)?/, "create it in the ledger room");
+
+function price(told) {
+  if (!told.guarantee) return el("div", {}, text("p", "Nothing: it is not differential privacy, so there is no epsilon and no budget. The ledger lists the release. There is no composition: whoever holds two releases may combine them."));
+  const budget = told.budget;
+  if (!budget) return text("p", "The population is not in the ledger yet.", "note");
+  if (budget.cost_nano === null) return text("p", "This population takes pure releases only: set delta to none.", "note");
+  const of = (nano) => number(nano / 1e9, 4), after = budget.left_nano - budget.cost_nano;
+  return el("div", {}, budgetBar(budget.limit_nano, budget.limit_nano - budget.left_nano, budget.cost_nano),
+    el("p", {}, `This release takes ${budget.currency} = ${of(budget.cost_nano)} of the ${of(budget.left_nano)} that are left of ${of(budget.limit_nano)}; ${after >= 0 ? `${of(after)} remain, enough for ${Math.floor(after / budget.cost_nano)} more like it` : "that is too much"}.`),
+    el("details", {}, el("summary", {}, "In which parts"), table(["pays for", "rho", "epsilon, if pure"], told.spends.map((each) => [each.pays_for || each.name, number(each.rho), number(each.epsilon)]), [1, 2])));
+}
+
+function expected(room, told) {
+  if (told.expected_methods) {
+    const chosen = told.expected_methods.find((each) => each.method === told.public.method);
+    const error = chosen && chosen.error_share;
+    const words = error === null || error === undefined
+      ? "Say about how many people there are (more settings), and the error to expect is shown here."
+      : `A count is off by about ${percent(error, 0)} of the mean count (${number(chosen.error_people, 3)} people per zone and slot), by the method ${chosen.method}. Approximate: fitted on simulated cities, within a factor of ${number(chosen.off_by, 2)} there.`;
+    const rows = told.expected_methods.map((each) => Object.assign([each.method, each.pure ? "pure" : "", number(each.error_people, 3), percent(each.error_share, 0), each.words], { chosen: each.method === told.public.method }));
+    return el("div", {}, error ? el("p", { class: "big" }, percent(error, 0)) : null, text("p", words), el("div", { class: "chart", id: "expected" }), el("details", {}, el("summary", {}, "All methods at this price"), table(["method", "", "error", "of mean", ""], rows, [2, 3])));
+  }
+  if (told.expected_share) return el("div", {}, el("p", { class: "big" }, percent(told.expected_share.share)), text("p", `${told.expected_share.of}: measured on San Francisco cabs, promise per trip; other data lay within a factor of ${told.expected_share.off_by}.`));
+  if (!told.guarantee) return text("p", "Boxes grow with k and tau; the report of the run says by how much, and how much had to be left out.");
+  return text("p", "For one trip as the unit and a declared number of trips a measured figure is shown here. Per user it depends on how many trips people make, which is private: what moves with epsilon is the noise named below, and the owner's report measures the rest.");
+}
+
+// The error over epsilon, for the chosen method: what the slider would do. Ten dry runs, asked once per plan.
+async function drawExpected(room, told) {
+  const node = document.getElementById("expected");
+  if (!node || !told.expected_methods || !told.expected_methods.some((each) => each.error_share !== null)) { if (node) node.remove(); return; }
+  const mine = room.turn, { plan } = room;
+  const key = JSON.stringify({ ...clean(plan), epsilon: 0, name: "" });
+  if (!room.known || room.known.key !== key) {
+    const some = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
+    const answers = await Promise.all(some.map((epsilon) => post("/plan", { ...clean(plan), epsilon }).catch(() => null)));
+    if (mine !== room.turn) return;
+    room.known = { key, x: some, answers };
+  }
+  const methods = [...new Set(["best", "gaussian", told.public.method])];
+  const share = (answer, method) => ((answer && answer.expected_methods.find((each) => each.method === method)) || {}).error_share ?? null;
+  const traces = methods.map((method, i) => ({ x: room.known.x, y: room.known.answers.map((each) => share(each, method)), mode: "lines+markers", name: method, line: { color: LINE_COLOURS[i], dash: ["solid", "dot", "dash"][i] } }));
+  traces.push({ x: [plan.epsilon], y: [share(told, told.public.method)], mode: "markers", name: "now", marker: { size: 13, color: "#c04f00", symbol: "diamond" } });
+  await chart(node, traces, layout("epsilon", "error, share of the mean count", { showlegend: true, hovermode: "closest", xaxis: { type: "log", tickvals: room.known.x, ticktext: room.known.x.map(String) }, yaxis: { tickformat: ".0%" } }));
+}
+
+function flat(value, path = "") {
+  if (value === null || typeof value !== "object") return [[path.replace(/_/g, " "), String(value ?? "–")]];
+  if (Array.isArray(value)) return [[path.replace(/_/g, " "), value.slice(0, 8).join(", ") + (value.length > 8 ? ", …" : "")]];
+  return Object.entries(value).flatMap(([name, inner]) => flat(inner, path ? `${path} · ${name}` : name));
+}

@@ -1,0 +1,94 @@
+"""The server: 127.0.0.1 alone, a token of its own, bounded connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from shoal.errors import OutputError
+from shoal.studio.app import create_app
+from shoal.studio.context import Studio
+from shoal.studio.tokens import new_token
+from shoal.studio.workspace import Workspace
+
+LOOPBACK = "127.0.0.1"
+HEADER_SECONDS = 10.0
+MOST_CONNECTIONS = 100
+MOST_HEADER = 16 * 1024
+
+
+class BoundedProtocol(H11Protocol):
+    """A connection that does not send a whole head in time is closed."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._late = asyncio.get_event_loop().call_later(HEADER_SECONDS, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
+
+
+def serve(folder: Path, port: int, ready: Callable[[str], None], token: str | None = None) -> None:
+    """Serve the page of `folder` until interrupted; `ready` gets the address once it can be opened."""
+    work = Workspace.at(folder)
+    listening = _listen(port)
+    port = listening.getsockname()[1]
+    studio = Studio.at(work, token or new_token(), port)
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # nothing of a request is ever logged
+    config = uvicorn.Config(
+        create_app(studio),
+        http=BoundedProtocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=2,
+        limit_concurrency=MOST_CONNECTIONS,
+        h11_max_incomplete_event_size=MOST_HEADER,
+    )
+    server = _Announcing(config, lambda: ready(address(port, studio.token)))
+    try:
+        server.run(sockets=[listening])
+    finally:
+        studio.runs.close()
+
+
+def address(port: int, token: str) -> str:
+    """The token is in the fragment: a browser keeps that to itself and never sends it."""
+    return f"http://{LOOPBACK}:{port}/#token={token}"
+
+
+class _Announcing(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self.ready()
+
+
+def _listen(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((LOOPBACK, port))
+    except OSError as error:
+        listening.close()
+        raise OutputError(
+            "port-taken",
+            f"port {port} of {LOOPBACK} cannot be used ({error.strerror}).",
+            "Another page may run there. Pass another --port, or 0 for any that is free.",
+        ) from error
+    return listening
