@@ -12,9 +12,10 @@ else
 INSTALL = $(UV) pip install --quiet --python $(BIN)/python
 endif
 
-.PHONY: help demo test check lint types bench setup setup-dev lock clean
+.PHONY: help demo studio test check lint types bench setup setup-dev lock clean
 help:
 	@echo "make demo          the whole way on a simulated city, into demo/"
+	@echo "make studio        the local page on a simulated city, in studio-demo/"
 	@echo "make test          all tests"
 	@echo "make check         lint, types and all tests"
 	@echo "make bench         all benchmarks (bench-NAME for one, QUICK=1 for a small run)"
@@ -41,6 +42,9 @@ setup-dev: $(VENV)/.dev
 demo: setup
 	$(BIN)/shoal demo --out demo
 
+studio: setup
+	SHOAL_LEDGER=$(CURDIR)/studio-demo/ledger.sqlite $(BIN)/shoal studio --simulated --folder studio-demo
+
 test: setup-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
@@ -53,7 +57,7 @@ types: setup-dev
 
 check: lint types test
 
-bench: bench-engine bench-command bench-audit bench-density bench-density-cost bench-query bench-commute bench-attack-sfc bench-attack-scale bench-attack-recovery bench-attack-reconstruct bench-kmerge bench-trajectories bench-histogram bench-synthetic bench-scale
+bench: bench-engine bench-command bench-audit bench-density bench-density-cost bench-query bench-commute bench-attack-sfc bench-attack-scale bench-attack-recovery bench-attack-reconstruct bench-kmerge bench-trajectories bench-histogram bench-synthetic bench-scale bench-studio
 
 bench-%: setup-dev
 	$(BIN)/python -m benchmarks.$(subst -,_,$*) $(if $(QUICK),--quick,)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from shoal.events.trip_reader import read_trips
     from shoal.events.trips import TripRule
     from shoal.flows.density import run_density
+    from shoal.flows.evidence import gather_evidence, write_evidence
     from shoal.flows.histogram import run_histogram
     from shoal.flows.histogram_plan import HistogramPlan
     from shoal.flows.histogram_prepare import prepare_histogram
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from shoal.space.clock import Clock
     from shoal.space.sites import read_sites
     from shoal.space.zones import read_zones
+    from shoal.studio.serve import serve_studio
 
 __version__ = "0.1.0"
 
@@ -48,6 +50,7 @@ _ROOMS = {
     "TripRule": "events.trips",
     "check_release": "release.verify",
     "check_rows": "events.checks",
+    "gather_evidence": "flows.evidence",
     "k_merge": "anonymise.kmerge",
     "open_ledger": "privacy.ledger",
     "open_source": "events.source",
@@ -66,8 +69,10 @@ _ROOMS = {
     "run_histogram": "flows.histogram",
     "run_synthetic": "flows.synthetic",
     "run_trajectories": "flows.trajectories",
+    "serve_studio": "studio.serve",
     "simulate_city": "events.simulate",
     "verify_trajectories": "flows.trajectories_verify",
+    "write_evidence": "flows.evidence",
 }
 
 __all__ = [  # noqa: RUF022
@@ -91,6 +96,9 @@ __all__ = [  # noqa: RUF022
     "open_ledger",
     "publish",
     "check_release",
+    "gather_evidence",
+    "write_evidence",
+    "serve_studio",
     "open_source",
     "check_rows",
     "read_trips",

@@ -9,6 +9,7 @@ import click
 EXAMPLE = """\b
 Examples:
   shoal studio                          opens the page on this folder
+  shoal studio --simulated              with a simulated town to try it on
   shoal studio --folder project         only files in project/ can be read
   shoal studio --port 0 --no-open       any free port; open the printed address yourself
 """
@@ -28,15 +29,19 @@ Examples:
     show_default=True,
     help="Port on 127.0.0.1; 0 takes any that is free.",
 )
+@click.option("--simulated", is_flag=True, help="Make the simulated town first, and open the page on it.")
 @click.option("--no-open", is_flag=True, help="Only print the address; do not open a browser.")
-def studio(folder: Path, port: int, no_open: bool) -> None:
+def studio(folder: Path, port: int, simulated: bool, no_open: bool) -> None:
     """Open the local page: publish, look, attack and account by clicks.
 
     It listens on this machine alone. The printed address holds a token; who has it may do on the page what
     you may do here, so keep it to yourself. Ctrl-C ends the page and what runs on it. The ledger is the
     command's: SHOAL_LEDGER, or ledger.sqlite in your data folder.
     """
-    from shoal.studio.serve import serve
+    from shoal.studio.serve import serve_studio
+
+    if simulated:
+        _simulate(folder)
 
     def ready(address: str) -> None:
         click.echo(f"The page is open at\n\n  {address}\n")
@@ -46,5 +51,20 @@ def studio(folder: Path, port: int, no_open: bool) -> None:
 
             webbrowser.open(address)
 
-    serve(folder, port, ready)
+    serve_studio(folder, port, ready)
     click.echo("The page is closed.")
+
+
+def _simulate(folder: Path) -> None:
+    """The town of the page's first button, made or found."""
+    from shoal.cli.progress import Bars
+    from shoal.flows.simulated import CITIES, make_simulated
+    from shoal.privacy.ledger import open_ledger
+    from shoal.studio.sources import SourceShelf
+    from shoal.studio.workspace import Workspace
+
+    work, city = Workspace.at(folder), CITIES["town"]
+    click.echo(f"{city.users:,} simulated people go to {work.relative(work.city(city.name))}/")
+    with Bars() as bars:
+        settings = make_simulated(city, work.city(city.name), open_ledger(), bars)
+    SourceShelf(work).keep_simulated(city, work.city(city.name), settings)

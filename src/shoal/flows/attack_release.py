@@ -19,7 +19,7 @@ from shoal.flows.attack_output import write_findings
 from shoal.flows.attack_source import note_look
 from shoal.flows.progress import Progress
 
-BINS = 25
+BINS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,11 +88,24 @@ def _inference(asked: Asked, tell: Progress) -> dict[str, Any]:
         f"to {means['with raw counts']:.3f}, the release to {means['with the release']:.3f}."
     )
     return {
-        "sentence": sentence,
+        "sentence": f"{sentence} {_gap_words(*means.values())}",
         "summary": said,
         "spread": spread(series, "error about a person (0: all known, 1: all wrong)", "people"),
         "page": paths["html"].name,
     }
+
+
+def _gap_words(alone: float, raw: float, released: float) -> str:
+    """What the three means say about the release."""
+    if alone - raw < 0.01:
+        return "Counts add next to nothing to what this adversary knows."
+    kept = (released - raw) / (alone - raw)
+    if kept < 0.1:
+        return (
+            "So the release tells this adversary as much as raw counts do: how crowds move is its purpose. "
+            "What it hides is whether any one person is in them at all: see the membership adversary."
+        )
+    return f"So the release takes back {min(kept, 1):.0%} of what raw counts would have given."
 
 
 def _recovery(asked: Asked, tell: Progress) -> dict[str, Any]:
@@ -282,18 +295,18 @@ ADVERSARIES = {
     each.name: each
     for each in (
         Adversary(
-            name="inference",
-            goal="Where is each person, slot by slot?",
-            knows="each person's habits, from before the release",
-            kinds=("density",),
-            run=_inference,
-        ),
-        Adversary(
             name="membership",
             goal="Is a person in the counts at all?",
             knows="every visit of the person, and other people like them",
             kinds=("density",),
             run=_membership,
+        ),
+        Adversary(
+            name="inference",
+            goal="Where is each person, slot by slot?",
+            knows="each person's habits, from before the release",
+            kinds=("density",),
+            run=_inference,
         ),
         Adversary(
             name="recovery",

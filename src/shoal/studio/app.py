@@ -95,9 +95,7 @@ _FILES: dict[str, bytes] = {}
 def _page_files() -> dict[str, bytes]:
     """Every file of the page by its path, read once: no path of a request ever meets the file system."""
     if not _FILES:
-        from plotly.offline import get_plotlyjs
-
-        from shoal.release.report.page import module
+        from shoal.release.report.page import module, plotly_js
 
         root = resources.files("shoal.studio").joinpath("page")
         for folder in ("", "rooms/"):
@@ -106,7 +104,7 @@ def _page_files() -> dict[str, bytes]:
                     _FILES[f"{folder}{each.name}"] = each.read_bytes()
         for name in ("format.js", "map.js", "plot.js"):
             _FILES[f"report/{name}"] = module(name).encode()
-        _FILES["plotly.js"] = get_plotlyjs().encode()
+        _FILES["plotly.js"] = plotly_js().encode()
     return _FILES
 
 

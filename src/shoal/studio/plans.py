@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from shoal.flows.synthetic_prepare import prepare_synthetic
 from shoal.flows.trajectories import prepare_trajectories
 from shoal.flows.trajectories_plan import TrajectoryPlan
 from shoal.privacy.ledger import Ledger
-from shoal.studio.sources import SourceCard, SourceShelf
+from shoal.studio.sources import PATHS, SourceCard, SourceShelf
 from shoal.studio.workspace import Workspace
 
 PLANS = {
@@ -174,7 +175,8 @@ class Planner:
         return DRY_RUNS[form["kind"]](self.prepared(form, settings), ledger)
 
     def _opened(self, plan: DensityPlan, settings: dict[str, Any]) -> OpenedDensity:
-        parts = [settings["source"], settings["space"], settings["window"]]
+        files = [os.stat(settings["space"][name]).st_mtime_ns for name in PATHS if name in settings["space"]]
+        parts = [settings["source"], settings["space"], settings["window"], files]
         key = json.dumps(parts, sort_keys=True, default=list)
         with self._lock:
             if key in self._open:

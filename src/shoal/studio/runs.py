@@ -26,7 +26,6 @@ from shoal.studio.workspace import Workspace, read_json, write_json
 MOST_WAITING = 20
 MOST_SHOWN = 100
 KILL_AFTER_S = 15.0
-ENDED = frozenset(("done", "failed", "stopped"))
 
 
 @dataclass
@@ -85,7 +84,8 @@ class Runs:
             processes = [live.process for live in self._live.values() if live.process is not None]
         for process in processes:
             with contextlib.suppress(OSError):
-                process.terminate()
+                assert process.stdin is not None
+                process.stdin.close()  # its sign that the server is gone
         for process in processes:
             try:
                 process.wait(KILL_AFTER_S)
@@ -174,7 +174,7 @@ class Runs:
         process = live.process
         assert process is not None
         code = process.wait()
-        if process.stdin is not None:
+        if process.stdin is not None and not process.stdin.closed:
             process.stdin.close()
         if not (self.work.runs / live.id / "result.json").is_file():
             self._end(live.id, _died(code, live.cancelled))

@@ -36,9 +36,9 @@ class BoundedProtocol(H11Protocol):
             self.transport.close()
 
 
-def serve(folder: Path, port: int, ready: Callable[[str], None], token: str | None = None) -> None:
+def serve_studio(folder: Path, port: int, ready: Callable[[str], None], token: str | None = None) -> None:
     """Serve the page of `folder` until interrupted; `ready` gets the address once it can be opened."""
-    work = Workspace.at(folder)
+    work = Workspace.at(Path(folder))
     listening = _listen(port)
     port = listening.getsockname()[1]
     studio = Studio.at(work, token or new_token(), port)

@@ -28,6 +28,7 @@ class Told:
     def __init__(self, file: TextIO) -> None:
         self.file = file
         self.stopped = threading.Event()
+        self.orphaned = threading.Event()  # the server is gone
         self._stage: dict[str, Any] = {}
         self._told = 0.0
 
@@ -82,12 +83,12 @@ def _outcome(work: Any, asked: dict[str, Any], told: Told) -> dict[str, Any]:
 
         return {"status": "done", "result": do(asked["job"], work, told)}
     except KeyboardInterrupt:
-        return {"status": "stopped"}
+        return {"status": _stop_of(told)}
     except ShoalError as error:
         return {"status": "failed", "error": told_error(error)}
     except Exception as error:
-        if told.stopped.is_set():
-            return {"status": "stopped"}
+        if told.stopped.is_set():  # what a library made of it
+            return {"status": _stop_of(told)}
         if os.environ.get("SHOAL_DEBUG"):
             raise
         return {
@@ -98,6 +99,10 @@ def _outcome(work: Any, asked: dict[str, Any], told: Told) -> dict[str, Any]:
                 "remedy": "Start the page with SHOAL_DEBUG=1 to see where, and please report it.",
             },
         }
+
+
+def _stop_of(told: Told) -> str:
+    return "interrupted" if told.orphaned.is_set() else "stopped"
 
 
 def told_error(error: Any) -> dict[str, str]:
@@ -117,6 +122,7 @@ def _listen(told: Told) -> None:
 
     def watch() -> None:
         sys.stdin.buffer.read()  # returns when the server's end is closed
+        told.orphaned.set()
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, daemon=True).start()

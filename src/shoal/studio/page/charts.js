@@ -36,4 +36,4 @@ export function seriesTraces(look, zone, raw) {
   return traces;
 }
 
-export const slotAxis = (look) => ({ type: "category", range: [-0.5, look.slots - 0.5], tickvals: look.dayTicks.slots, ticktext: look.dayTicks.texts });
+export const slotAxis = (look) => ({ type: "category", range: [-0.5, look.slots - 0.5], tickvals: look.dayTicks.slots, ticktext: look.dayTicks.texts, tickangle: 0, tickfont: { size: 11 } });

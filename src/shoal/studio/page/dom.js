@@ -106,5 +106,6 @@ export function budgetBar(limit, spent, here = 0) {
 
 export const when = (iso) => (iso ? `${iso.slice(0, 16).replace("T", " ")} UTC` : "");
 export const number = (value, digits = 4) => (value === null || value === undefined ? "–" : Number(value).toLocaleString("en", { maximumSignificantDigits: digits }));
+export const tiny = (value) => (value && value < 0.001 ? Number(value).toExponential(0) : String(value));
 export const whole = (value) => (value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en"));
 export const percent = (share, digits = 1) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(digits)} %`);

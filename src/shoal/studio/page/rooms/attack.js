@@ -78,7 +78,13 @@ function drawSpread(node, spread) {
     const all = each.counts.reduce((sum, count) => sum + count, 0) || 1;
     return { x: middle, y: each.counts.map((count) => count / all), name: plotText(each.name), mode: "lines", line: { shape: "hvh", width: 2.5, color: ["#7a7a7a", "#c04f00", "#0063a6"][i] || LINE_COLOURS[i], dash: ["dot", "dash", "solid"][i] }, hovertemplate: `${plotText(each.name)}: %{y:.1%} of people<extra></extra>` };
   });
-  chart(node, traces, layout(spread.of, `share of ${spread.counted}`, { showlegend: true, xaxis: { range: [0, 1] }, yaxis: { tickformat: ".0%" } })).catch(() => {});
+  chart(node, traces, layout(spread.of, `share of ${spread.counted}`, { showlegend: true, xaxis: { range: [0, reach(spread)] }, yaxis: { tickformat: ".0%" } })).catch(() => {});
+}
+
+// As far as anybody is, to the next tenth: most errors lie close together.
+function reach(spread) {
+  const last = Math.max(...spread.series.map((each) => { const all = each.counts.reduce((sum, count) => sum + count, 0); let sum = 0; return each.counts.findIndex((count) => (sum += count) >= 0.999 * all); }));
+  return Math.min(1, Math.ceil(10 * spread.edges[last + 1] + 1e-9) / 10);
 }
 
 function drawCurves(node, curves) {

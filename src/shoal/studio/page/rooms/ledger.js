@@ -3,7 +3,7 @@
 import { get, openTicket, post, save } from "../api.js";
 import { go } from "../app.js";
 import { LINE_COLOURS, chart, layout } from "../charts.js";
-import { budgetBar, button, el, field, input, number, ownerOnly, percent, say, select, table, text, when } from "../dom.js";
+import { budgetBar, button, el, field, input, number, ownerOnly, percent, say, select, table, text, tiny, when } from "../dom.js";
 import { runInPlace } from "./run.js";
 
 const NOTED = { raise: "limit changed", listing: "released, not differentially private", disclosure: "seen by the owner only", tuned: "chosen by looking at private data" };
@@ -58,8 +58,8 @@ function evidence(releases, what, stop) {
 }
 
 function population(each) {
-  const limit = each.epsilon ? `epsilon ${number(each.epsilon.limit, 4)} at delta ${each.delta}` : `${each.currency} ${each.limit}`;
-  const spent = each.epsilon ? `${number(each.epsilon.spent, 3)} of ${number(each.epsilon.limit, 3)} in epsilon at delta ${each.delta}` : `${each.spent} of ${each.limit} in epsilon, pure`;
+  const limit = each.epsilon ? `epsilon ${number(each.epsilon.limit, 4)} at delta ${tiny(each.delta)}` : `${each.currency} ${each.limit}`;
+  const spent = each.epsilon ? `${number(each.epsilon.spent, 3)} of ${number(each.epsilon.limit, 3)} in epsilon at delta ${tiny(each.delta)}` : `${each.spent} of ${each.limit} in epsilon, pure`;
   const lines = [
     ...each.spends.map((spend) => ({ at: spend.at, cells: [when(spend.at), look(spend.what, spend.release), spend.cost, spend.status] })),
     ...each.notes.map((note) => ({ at: note.at, cells: [when(note.at), look(note.what, note.release), "", NOTED[note.kind] || note.kind] })),

@@ -43,7 +43,7 @@ function defaults(source, kind, ledger, made, state) {
     kind, source: source.id, population, name: `${base}-${n}`,
     epsilon: kind === "trajectories" ? null : given.epsilon || 1,
     delta: kind === "trajectories" ? null : kind === "histogram" ? 0 : given.delta ?? 1e-6,
-    method: null, start: source.window.start || null, end: source.window.end || null, time_zone: source.window.time_zone || null,
+    method: null, start: (source.window.start || "").replace("T00:00:00", "") || null, end: (source.window.end || "").replace("T00:00:00", "") || null, time_zone: source.window.time_zone || null,
     slot_minutes: kind === "density" ? 60 : null,
     map: kind === "density" ? (source.space.zones ? "zones" : "squares") : null,
     cell_m: kind === "synthetic" ? 420 : kind === "trajectories" ? 100 : null, h3: null,
