@@ -35,11 +35,9 @@ OFF_BY = 1.6
 def expected_rectangles(prepared: PreparedHistogram) -> dict[str, Any] | None:
     """Of a histogram by `boxes`, per trip, their number declared: the error as a share of all trips."""
     plan = prepared.plan
-    if plan.method != "boxes" or plan.trips is None:
+    if plan.method != "boxes" or plan.trips is None or plan.unit != "trip":
         return None
-    return _read(
-        RECTANGLES, plan.epsilon * plan.trips / plan.per_unit, "of all trips, for a random rectangle"
-    )
+    return _read(RECTANGLES, plan.epsilon * plan.trips, "of all trips, for a random rectangle")
 
 
 def expected_ranges(prepared: PreparedSynthetic) -> dict[str, Any] | None:

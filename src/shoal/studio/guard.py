@@ -25,6 +25,7 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 TOKEN_HEADER = "x-shoal-token"
 MOST_BODY = 256 * 1024
 MOST_ADDRESS = 4096
+MOST_HEADERS = 16 * 1024
 BODY_SECONDS = 10.0
 PUBLIC = ("/", "/favicon.ico")
 PUBLIC_FOLDER = "/page/"  # scripts and styles: the same for everybody, no data in them
@@ -114,6 +115,8 @@ class Guard:
 def _headers(scope: Message) -> dict[str, str]:
     """By name; one that is given twice is refused, for readers may differ on which one counts."""
     found: dict[str, str] = {}
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS:
+        raise Refused(431, "headers-too-large", "the headers are too long.")
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
         if key in found and key in ("host", "origin", "content-length", "content-type", TOKEN_HEADER):

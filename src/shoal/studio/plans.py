@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 from collections import OrderedDict
@@ -32,6 +33,9 @@ PLANS = {
 }
 MOST_SLOTS = 20_000
 MOST_DAYS = 400
+MOST_ZONES = 20_000
+METRES_PER_DEGREE = 111_320.0
+H3_LARGEST_M2 = 4.357e12  # of resolution 0; every step divides it by seven
 MOST_VALUES = 20_000_000  # zones times slots: what a page can be asked to plan
 KEPT_OPEN = 4
 
@@ -60,6 +64,8 @@ def settings_of(
     }
     said = {name: form[name] for name in SAID[kind] if form.get(name) not in (None, "")}
     settings = {**defaults, **said}
+    if kind == "density" and card.users is not None:
+        settings.setdefault("users", card.users)
     if "epsilon" in said and "delta" not in said and kind != "density":
         settings.pop("delta", None)  # the form's price is whole: no delta means pure
     name = form["name"]
@@ -112,7 +118,9 @@ def _space(form: Mapping[str, Any], card: SourceCard, shelf: SourceShelf) -> dic
         if form.get("map") in (None, "zones"):
             return known
         size = {"h3": form.get("h3")} if form["map"] == "h3" else {"cell_m": form.get("cell_m")}
-        return {**sites, **size, "box": tuple(box or box_of(card, shelf))}
+        box = tuple(box or box_of(card, shelf))
+        _check_cells(box, shelf.opened(card).planar, **size)
+        return {**sites, **size, "box": box}
     if kind == "trajectories":
         origin = form.get("origin") or given.get("origin") or box_of(card, shelf)[:2]
         cell_m = form.get("cell_m") or given.get("cell_m") or 100.0
@@ -124,6 +132,21 @@ def _space(form: Mapping[str, Any], card: SourceCard, shelf: SourceShelf) -> dic
         return {"box": box, "cell_m": form.get("cell_m") or given.get("cell_m") or 420.0}
     zones = {name: value for name, value in known.items() if name.startswith("zone")}
     return {**zones, "box": box, "cells": form.get("cells") or given.get("cells") or 128}
+
+
+def _check_cells(box: tuple, planar: bool, cell_m: float | None = None, h3: int | None = None) -> None:
+    """Refuse a grid that would take minutes to make, before it is made."""
+    west, south, east, north = box
+    metre = 1.0 if planar else METRES_PER_DEGREE
+    shrink = 1.0 if planar else max(math.cos(math.radians((south + north) / 2)), 0.0)
+    area = max((east - west) * shrink, 0.0) * max(north - south, 0.0) * metre**2
+    side = cell_m**2 if cell_m else H3_LARGEST_M2 / 7 ** (h3 or 0)
+    if area / side > MOST_ZONES:
+        raise PlanError(
+            "plan-size",
+            f"the grid would have some {area / side:,.0f} cells; on this page at most {MOST_ZONES:,}.",
+            "Choose larger cells or a smaller box, or use the command.",
+        )
 
 
 def box_of(card: SourceCard, shelf: SourceShelf) -> tuple[float, float, float, float]:

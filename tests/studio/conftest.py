@@ -1,0 +1,125 @@
+"""A live server on a folder of its own, and a small city for it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from shoal.events.simulate import preset_named
+from shoal.events.simulate.city import simulate_city
+from shoal.flows.city_plan import write_city_plan
+from shoal.flows.plan import read_plan
+from shoal.privacy.accounting import rho_for
+from shoal.privacy.ledger import open_ledger
+
+
+@pytest.fixture(autouse=True)
+def own_ledger(tmp_path, monkeypatch):
+    """No test looks at the ledger of whoever runs it."""
+    monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
+
+
+class Live:
+    """A server in a process of its own."""
+
+    def __init__(self, folder, environment):
+        self.folder, self.environment = folder, environment
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "shoal.cli.main",
+                "studio",
+                "--port",
+                "0",
+                "--no-open",
+                "--folder",
+                self.folder,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.environment,
+        )
+        said = ""
+        while (found := re.search(r"http://127\.0\.0\.1:(\d+)/#token=(\S+)", said)) is None:
+            line = self.process.stdout.readline()
+            assert line, f"the server ended: {said}"
+            said += line
+        self.address, self.port, self.token = found.group(0), int(found.group(1)), found.group(2)
+        self.client = httpx.Client(
+            base_url=f"http://127.0.0.1:{self.port}/api", headers={"x-shoal-token": self.token}, timeout=60
+        )
+
+    def get(self, path):
+        return self.client.get(path)
+
+    def post(self, path, body=None):
+        return self.client.post(path, json=body or {})
+
+    def ended(self, run, seconds=120):
+        """The run once it has ended."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            told = self.get(f"/runs/{run}").json()
+            if told["status"] not in ("waiting", "running"):
+                return told
+            time.sleep(0.1)
+        raise AssertionError(f"the run did not end: {told}")
+
+    def kill(self):
+        """kill -9: nothing is told to anybody."""
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(30)
+
+
+@pytest.fixture
+def live(tmp_path):
+    """A server on an empty folder."""
+    server = Live(tmp_path / "work", dict(os.environ))
+    yield server
+    server.stop()
+
+
+def small_city(folder, users=2000, weeks=2):
+    """Phone events of a few people for two weeks, zones and sites, and a population for them."""
+    preset = replace(preset_named("town"), users=users, weeks=weeks, zones=30, sites=40, what=("events",))
+    simulate_city(preset, folder, seed=1, parts=1)
+    if "town" not in open_ledger().state().populations:
+        open_ledger().create("town", currency="rho", limit_nano=rho_for(4.0, 1e-6), delta=1e-6)
+    return read_plan(write_city_plan(folder))
+
+
+SOURCE = {
+    "name": "Small town",
+    "paths": ["city/events/*.parquet"],
+    "zones": "city/zones.geojson",
+    "sites": "city/sites.csv",
+    "time_zone": "Europe/Paris",
+    "start": "2026-03-09",
+    "end": "2026-03-16",
+    "users": 2000,
+    "population": "town",
+}
+
+
+@pytest.fixture
+def town(live, tmp_path):
+    """The server with a small town registered; the source's id."""
+    small_city(tmp_path / "work" / "city")
+    live.source = live.post("/sources", SOURCE).json()["id"]
+    return live

@@ -1,0 +1,139 @@
+"""Hostile requests to a live server: every one is refused, and it goes on answering."""
+
+import os
+import socket
+import time
+
+import httpx
+import pytest
+
+
+def raw(port, text, seconds=5.0):
+    """The answer to bytes sent as they are; empty where the connection was only closed."""
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
+        connection.sendall(text)
+        answer = b""
+        try:
+            while part := connection.recv(65536):
+                answer += part
+        except TimeoutError:
+            return answer + b"(still open)"
+        except ConnectionResetError:
+            pass
+        return answer
+
+
+def request(live, path="/api/state", method="GET", more="", host=None, token=None, body=""):
+    host = f"127.0.0.1:{live.port}" if host is None else host
+    token = live.token if token is None else token
+    head = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nx-shoal-token: {token}\r\n"
+    head += f"{more}Connection: close\r\n\r\n"
+    return raw(live.port, (head + body).encode("latin-1"))
+
+
+def status(answer):
+    return int(answer.split(b" ")[1]) if answer.startswith(b"HTTP/") else 0
+
+
+def test_all_hostile_requests_are_refused(live, tmp_path):
+    (tmp_path / "secret.csv").write_text("user,time\n1,2\n")
+    (tmp_path / "work" / "link.csv").symlink_to(tmp_path / "secret.csv")
+    json_type = "Content-Type: application/json\r\n"
+    huge = f"{json_type}Content-Length: {10**9}\r\n"
+    refused = {
+        "another host": request(live, host="evil.example"),
+        "a host bound to us": request(live, host=f"evil.example:{live.port}"),
+        "no port": request(live, host="127.0.0.1"),
+        "another site": request(live, more="Origin: https://evil.example\r\n"),
+        "a sandboxed site": request(live, more="Origin: null\r\n"),
+        "cross-site": request(live, more="Sec-Fetch-Site: cross-site\r\n"),
+        "no token": request(live, token=""),
+        "a wrong token": request(live, token="A" * 43),
+        "a token in the query": request(live, path=f"/api/state?token={live.token}", token=""),
+        "two hosts": request(live, more="Host: evil.example\r\n"),
+        "preflight": request(live, method="OPTIONS", more="Origin: https://evil.example\r\n"),
+        "trace": request(live, method="TRACE"),
+        "a huge body": request(live, "/api/plan", "POST", huge),
+        "a form": request(
+            live, "/api/simulate", "POST", "Content-Type: text/plain\r\nContent-Length: 2\r\n", body="{}"
+        ),
+        "not JSON": request(live, "/api/simulate", "POST", f"{json_type}Content-Length: 1\r\n", body="{"),
+        "traversal in files": request(live, "/api/files?under=../.."),
+        "an absolute path": request(live, "/api/files?under=/etc"),
+        "a link out": request(live, "/api/files?under=link.csv"),
+        "traversal in the address": request(live, "/page/../../../../etc/passwd", token=""),
+        "encoded traversal": request(live, "/page/..%2f..%2fguard.py", token=""),
+        "a ticket nobody gave": request(live, "/open/" + "A" * 43, token=""),
+        "a long address": request(live, "/api/files?under=" + "a" * 9000),
+        "a long head": request(live, more=f"X-Long: {'a' * 70_000}\r\n"),
+        "an upgrade": request(live, more="Upgrade: websocket\r\nConnection: Upgrade\r\n", token=""),
+        "no HTTP": raw(live.port, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
+    }
+    statuses = {name: status(answer) for name, answer in refused.items()}
+    assert {name: code for name, code in statuses.items() if code and not 400 <= code < 500} == {}
+    assert [name for name, code in statuses.items() if code == 0] in ([], ["no HTTP"])
+    assert all(b"secret" not in answer and b"root:" not in answer for answer in refused.values())
+    assert live.get("/state").status_code == 200
+
+
+def test_sources_outside_the_folder_are_refused(live, tmp_path):
+    (tmp_path / "secret.csv").write_text("user,time,lon,lat\n1,2026-03-02T00:00Z,2,48\n")
+    (tmp_path / "work" / "link.csv").symlink_to(tmp_path / "secret.csv")
+    (tmp_path / "work" / "folder").mkdir()
+    (tmp_path / "work" / "folder" / "in.csv").symlink_to(tmp_path / "secret.csv")
+    (tmp_path / "work" / "ok.csv").write_text("user,time,lon,lat\n1,2026-03-02T00:00Z,2,48\n")
+    for path in ("../secret.csv", "link.csv", "/etc/passwd", "folder/*.csv", "folder"):
+        told = live.post("/sources", {"name": "a", "paths": [path]})
+        assert told.json()["code"] == "outside-folder", path
+    for path in ("../secret.csv", "link.csv", "/etc/passwd", "folder/in.csv"):
+        for public in ("zones", "sites"):
+            told = live.post("/sources", {"name": "a", "paths": ["ok.csv"], public: path})
+            assert told.json()["code"] == "outside-folder", path
+    assert live.get("/state").json()["sources"] == []
+
+
+def test_a_file_that_became_a_link_is_refused_when_it_is_used(town, tmp_path):
+    """The path is judged again by the run: what was registered may have been replaced."""
+    events = next((tmp_path / "work" / "city" / "events").glob("*.parquet"))
+    outside = tmp_path / "elsewhere.parquet"
+    events.rename(outside)
+    events.symlink_to(outside)
+    told = town.get(f"/sources/{town.source}")
+    assert told.status_code == 400
+    assert told.json()["code"] == "outside-folder"
+
+
+def test_a_slow_head_is_cut_off(live):
+    with socket.create_connection(("127.0.0.1", live.port), timeout=30) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1")
+        began = time.monotonic()
+        assert connection.recv(100) == b""
+        assert time.monotonic() - began < 20
+
+
+def test_the_server_listens_on_this_machine_alone(live):
+    mine = {each[4][0] for each in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    for address in mine - {"127.0.0.1"}:
+        if address.startswith("127."):
+            continue
+        with pytest.raises(OSError):
+            socket.create_connection((address, live.port), timeout=2).close()
+    assert httpx.get(f"http://127.0.0.1:{live.port}/").status_code == 200
+
+
+def test_a_second_server_on_the_port_is_refused_clearly(live, command, tmp_path):
+    code, _, err = command("studio", "--port", live.port, "--no-open", "--folder", tmp_path / "other")
+    assert code == 5
+    assert "port-taken" in err
+    assert "Traceback" not in err
+
+
+def test_nothing_of_a_request_is_logged(live):
+    live.client.get("/files", params={"under": "raw-value-12345"})
+    live.stop()
+    assert "raw-value-12345" not in live.process.stdout.read()
+    assert not any(
+        b"raw-value-12345" in path.read_bytes()
+        for folder, _, names in os.walk(live.folder)
+        for path in (live.folder.__class__(folder, name) for name in names)
+    )

@@ -1,0 +1,224 @@
+"""Releases through the server: the whole way, refused plans, cancel, and kill -9 in the middle."""
+
+import os
+import signal
+import time
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import httpx
+import pytest
+
+from shoal.privacy.ledger import open_ledger
+from shoal.release.verify import check_release
+
+
+def plan_of(of, **more):
+    return {
+        "kind": "density",
+        "source": of,
+        "population": "town",
+        "name": "week-1",
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        **more,
+    }
+
+
+def spends():
+    return open_ledger().state().population("town").spends
+
+
+def started(live, form, **more):
+    told = live.post("/runs", {"plan": form, **more})
+    assert told.status_code == 202, told.text
+    return told.json()["id"]
+
+
+def test_a_density_from_source_to_evidence(town, tmp_path):
+    plan = plan_of(town.source)
+    told = town.post("/plan", plan).json()
+    assert told["obstacles"] == []
+    assert told["budget"]["cost_nano"] > 0
+    assert next(each for each in told["expected_methods"] if each["method"] == "best")["error_share"] > 0
+    assert spends() == []
+
+    run = town.ended(started(town, plan))
+    assert run["status"] == "done", run
+    release = run["result"]["manifest_sha256"]
+    assert check_release(tmp_path / "work" / "releases" / "week-1").problems == ()
+    assert [each.status for each in spends()] == ["committed"]
+
+    look = town.get(f"/releases/{release}/density").json()
+    assert look["slots"] == 168
+    assert len(look["zones"]["ids"]) == 30
+    assert look["raw"]["mre"] > 0
+    assert town.get(f"/releases/{release}/density?raw=false").json()["raw"] is None
+    assert town.post(f"/releases/{release}/verify").json()["ok"]
+
+    attack = town.ended(town.post("/attacks", {"release": release, "adversary": "inference"}).json()["id"])
+    assert attack["status"] == "done", attack
+    names = [each["name"] for each in attack["result"]["spread"]["series"]]
+    assert names == ["prior knowledge alone", "with raw counts", "with the release"]
+
+    plain, annex = (
+        httpx.get(
+            f"http://127.0.0.1:{town.port}"
+            + town.post("/evidence", {"release": release, "annex": each}).json()["address"]
+        )
+        for each in (False, True)
+    )
+    assert "Owner's eyes only" in annex.text
+    assert attack["result"]["sentence"][:40] in annex.text
+    for word in ("Owner's eyes only", attack["result"]["sentence"][:40], "annex</h2>"):
+        assert word not in plain.text
+    assert release in plain.text
+    assert "sandbox" in plain.headers["content-security-policy"]
+
+    folder = town.post(f"/releases/{release}/open", {"what": "folder"}).json()["address"]
+    names = zipfile.ZipFile(BytesIO(httpx.get(f"http://127.0.0.1:{town.port}{folder}").content)).namelist()
+    assert "week-1/manifest.json" in names
+    assert not any("exact" in name or "report" in name for name in names)
+    assert town.post(f"/releases/{release}/publish", {"name": "week-1"}).json()["folder"] == "public/week-1"
+    again = town.post(f"/releases/{release}/publish", {"name": "week-1"})
+    assert again.status_code == 400
+    assert town.post("/ledger/verify").json()["ok"]
+
+
+def test_owner_files_of_a_run_are_readable_by_the_owner_alone(town, tmp_path):
+    assert town.ended(started(town, plan_of(town.source)))["status"] == "done"
+    owner = tmp_path / "work" / "owner" / "week-1"
+    assert owner.stat().st_mode & 0o077 == 0
+    listed = {path.name: path.stat().st_mode & 0o077 for path in owner.iterdir()}
+    assert {"report.html", "exact.parquet", "utility.json"} <= set(listed)
+    assert set(listed.values()) == {0}
+
+
+WRONG = [
+    ({"epsilon": 0}, 422, "epsilon"),
+    ({"epsilon": 100}, 400, "enough"),
+    ({"population": "nobody"}, 400, "population"),
+    ({"name": "../out"}, 422, "name"),
+    ({"source": "nothere"}, 404, "source"),
+    ({"start": "2026-03-20"}, 400, "window"),
+    ({"start": "yesterday"}, 400, "start"),
+    ({"start": "1970-01-01"}, 400, "400 days"),
+    ({"time_zone": "Mars/Base"}, 400, "time zone"),
+    ({"method": "magic"}, 400, "method"),
+    ({"kind": "histogram"}, 400, "histogram"),
+    ({"map": "squares", "cell_m": 10}, 400, "cells"),
+    ({"seed": 1}, 422, "seed"),
+    ({"out": "/tmp"}, 422, "out"),
+    ({"delta": "nan"}, 422, "delta"),
+]
+
+
+def test_a_wrong_plan_is_refused_with_what_to_do(town):
+    for changed, status, word in WRONG:
+        told = town.post("/runs", {"plan": plan_of(town.source, **changed)})
+        assert told.status_code == status, f"{changed}: {told.text}"
+        assert word in told.text, f"{changed}: {told.text}"
+        assert "--" not in told.json()["remedy"], told.text
+    assert spends() == []
+
+
+def test_the_same_name_is_refused_before_anything_is_spent(town):
+    assert town.ended(started(town, plan_of(town.source)))["status"] == "done"
+    told = town.post("/runs", {"plan": plan_of(town.source, epsilon=0.5)})
+    assert told.status_code == 400
+    assert "exists" in told.text
+    assert len(spends()) == 1
+
+
+def test_where_nobody_would_be_counted_the_owner_is_asked(town):
+    empty = plan_of(town.source, start="2027-03-01", end="2027-03-08")
+    run = town.ended(started(town, empty))
+    assert run["status"] == "failed"
+    assert run["error"]["code"] == "nobody-counted"
+    assert spends() == []
+    assert town.ended(started(town, empty, even_if_nobody=True))["status"] == "done"
+
+
+def test_cancel_before_the_reserve_costs_nothing_and_a_waiting_run_never_starts(town):
+    first = started(town, plan_of(town.source))
+    second = started(town, plan_of(town.source, name="week-2", run_id="2"))
+    assert town.get(f"/runs/{second}").json()["status"] == "waiting"
+    assert town.post(f"/runs/{second}/cancel").json()["status"] == "stopped"
+    town.post(f"/runs/{first}/cancel")
+    run = town.ended(first)
+    assert run["status"] in ("stopped", "done")
+    said = run["aftermath"]["words"] if run["status"] == "stopped" else ""
+    if run["status"] == "stopped":
+        assert ("counts as spent" in said) == bool(spends())
+    assert not (town.folder / "releases" / "week-2").exists()
+    assert town.post(f"/runs/{first}/cancel").status_code == 200  # asked twice: nothing happens
+
+
+def reserved(seconds=60):
+    """Wait until the ledger holds a reserve."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if spends():
+            return
+        time.sleep(0.005)
+    raise AssertionError("nothing was reserved")
+
+
+def worker_of(live, run):
+    """The process of a run."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if run.encode() in words:
+                return int(folder.name)
+    return None
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc to find the run's process")
+@pytest.mark.parametrize("whom", ["server", "both"])
+def test_killed_in_the_middle_the_ledger_and_the_page_agree(town, whom):
+    """kill -9 right after the reserve: spent, nothing half-written, and the page says so after a restart."""
+    run = started(town, plan_of(town.source))
+    reserved()
+    worker = worker_of(town, run)
+    if whom == "both" and worker:
+        os.kill(worker, signal.SIGKILL)
+    town.kill()
+    until = time.monotonic() + 30
+    while worker and Path(f"/proc/{worker}").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not worker or not Path(f"/proc/{worker}").exists(), "the run outlived its server"
+    status = [each.status for each in spends()]
+    assert len(status) == 1
+    folder = town.folder / "releases" / "week-1"
+    assert folder.exists() == (status == ["committed"])
+
+    town.start()
+    told = town.get("/runs").json()[0]
+    if status == ["committed"]:  # it was faster than the signal
+        assert told["status"] in ("done", "interrupted")
+        return
+    assert told["status"] == "interrupted"
+    assert "counts as spent" in told["aftermath"]["words"]
+    assert told["aftermath"]["spent"].startswith("rho = ")
+    assert town.post("/ledger/verify").json()["ok"]
+    again = town.ended(started(town, plan_of(town.source)))
+    assert again["status"] == "done"
+    assert len(spends()) == 2
+    hidden = [path.name for path in (town.folder / "releases").iterdir() if path.name.startswith(".")]
+    assert hidden == []  # what the dead run left was swept
+
+
+def test_events_are_streamed_until_the_run_ends(town):
+    run = started(town, plan_of(town.source))
+    told = []
+    with town.client.stream("GET", f"/runs/{run}/events") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        told = [line for line in stream.iter_lines() if line.startswith("data: ")]
+    assert '"status": "done"' in told[-1]
+    assert len(told) > 2
+    assert '"check rows"' in told[-1]
