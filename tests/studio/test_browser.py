@@ -177,7 +177,7 @@ def test_empty_rooms_say_what_to_do_and_no_room_is_wider_than_the_screen(live):
         page.goto(live.address)
         for name in ROOMS:
             room(page, name)
-            page.wait_for_function("!document.querySelector('.loading')")
+            page.wait_for_function("() => !document.querySelector('.loading')")
             assert len(page.inner_text("main")) > 60
             wide = page.evaluate(
                 "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -295,7 +295,7 @@ def test_rooms_fit_the_screen_once_they_are_full(town, size):
         page.goto(town.address)
         for name in ROOMS:
             room(page, name)
-            page.wait_for_function("!document.querySelector('.loading')")
+            page.wait_for_function("() => !document.querySelector('.loading')")
             page.wait_for_timeout(300)
             wide = page.evaluate(
                 "document.documentElement.scrollWidth - document.documentElement.clientWidth"

@@ -13,7 +13,7 @@ from shoal.privacy.ledger import Population
 from shoal.privacy.ledger.amounts import show_nano
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import BudgetForm, EvidenceForm, PopulationForm, VerifyForm
-from shoal.studio.look import attacks_of, release_named, releases
+from shoal.studio.look import attacks_of, releases
 
 router = APIRouter(tags=["ledger"])
 Here = Annotated[Studio, Depends(studio_of)]
@@ -69,7 +69,7 @@ def raise_limit(
 def evidence(form: EvidenceForm, studio: Here) -> dict[str, str]:
     """The evidence pack of a release as one page; an address that opens it for two minutes."""
     book = studio.ledger()
-    found = release_named(studio.work, book, form.release)
+    found = studio.release(form.release)
     owner = studio.work.owner(found.name)
     audit = owner / "audit.json"
     gathered = gather_evidence(

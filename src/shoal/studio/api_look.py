@@ -19,7 +19,6 @@ from shoal.studio.look import (
     owners_report,
     record_look,
     rectangle_answers,
-    release_named,
     releases,
     trips_look,
 )
@@ -39,7 +38,7 @@ def listed(studio: Here) -> list[dict[str, Any]]:
 @router.get("/releases/{release}")
 def one(release: One, studio: Here) -> dict[str, Any]:
     """Its manifest, and what the owner has beside it."""
-    found = release_named(studio.work, studio.ledger(), release)
+    found = studio.release(release)
     owner = studio.work.owner(found.name)
     report = owners_report(studio.work, found)
     return {
@@ -111,7 +110,7 @@ def record(release: One, record: Annotated[int, Path(ge=0, le=10**12)], studio: 
 @router.post("/releases/{release}/verify")
 def verify(release: One, studio: Here) -> dict[str, Any]:
     """Check the folder as its recipient would."""
-    found = release_named(studio.work, studio.ledger(), release)
+    found = studio.release(release)
     checked = check_release(found.path)
     return {"ok": not checked.problems, "problems": list(checked.problems), "sha256": checked.manifest_sha256}
 
@@ -119,7 +118,7 @@ def verify(release: One, studio: Here) -> dict[str, Any]:
 @router.post("/releases/{release}/publish")
 def publish(release: One, form: PublishForm, studio: Here) -> dict[str, Any]:
     """A checked copy in public/, and nothing else in it."""
-    found = release_named(studio.work, studio.ledger(), release)
+    found = studio.release(release)
     place = studio.work.public(form.name)
     place.parent.mkdir(exist_ok=True)
     publish_copy(studio.ledger(), found.path, place)
@@ -129,7 +128,7 @@ def publish(release: One, form: PublishForm, studio: Here) -> dict[str, Any]:
 @router.post("/releases/{release}/open")
 def open_file(release: One, form: OpenForm, studio: Here) -> dict[str, str]:
     """An address that opens the owner's report, an attack's page, or saves the folder, for two minutes."""
-    found = release_named(studio.work, studio.ledger(), release)
+    found = studio.release(release)
     if form.what == "folder":
         return {"address": f"/open/{studio.tickets.issue(found.path, f'{found.name}.zip')}"}
     path = owners_report(studio.work, found)
@@ -141,7 +140,7 @@ def open_file(release: One, form: OpenForm, studio: Here) -> dict[str, str]:
 
 
 def _of_kind(studio: Studio, release: str, kind: str) -> Found:
-    found = release_named(studio.work, studio.ledger(), release)
+    found = studio.release(release)
     if found.kind != kind:
         raise PlanError("kind-of-release", f"this is a {found.kind} release.", "Choose another picture.")
     return found

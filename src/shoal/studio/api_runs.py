@@ -16,7 +16,6 @@ from shoal.flows.attack_release import ADVERSARIES, adversary_named
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import AttackForm, AuditForm, Id, ReleaseForm
 from shoal.studio.jobs import read_plan_of
-from shoal.studio.look import release_named
 from shoal.studio.words import for_page
 
 router = APIRouter(tags=["runs"])
@@ -88,7 +87,7 @@ def adversaries() -> list[dict[str, Any]]:
 @router.post("/attacks", status_code=202)
 def attack(form: AttackForm, studio: Here) -> dict[str, Any]:
     """Run an adversary on raw data and on the release; found things go to the owner's folder."""
-    found = release_named(studio.work, studio.ledger(), form.release)
+    found = studio.release(form.release)
     adversary = adversary_named(form.adversary)
     if found.kind not in adversary.kinds:
         raise PlanError(
@@ -113,7 +112,7 @@ def attack(form: AttackForm, studio: Here) -> dict[str, Any]:
 @router.post("/audits", status_code=202)
 def audit(form: AuditForm, studio: Here) -> dict[str, Any]:
     """A quick audit of the release's mechanism, for the evidence pack."""
-    found = release_named(studio.work, studio.ledger(), form.release)
+    found = studio.release(form.release)
     manifest = found.manifest()
     mechanism = next((spend.get("mechanism") for spend in manifest["spends"]), None)
     if mechanism is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fastapi import Request
 
 from shoal.privacy.ledger import Ledger, open_ledger
+from shoal.studio.look import Found, release_named
 from shoal.studio.plans import Planner
 from shoal.studio.runs import Runs
 from shoal.studio.sources import SourceShelf
@@ -25,6 +26,7 @@ class Studio:
     shelf: SourceShelf
     planner: Planner
     tickets: Tickets = field(default_factory=Tickets)
+    _found: dict[str, Found] = field(default_factory=dict)
 
     @classmethod
     def at(cls, work: Workspace, token: str, port: int, runs: Runs | None = None) -> Studio:
@@ -34,6 +36,14 @@ class Studio:
     def ledger(self) -> Ledger:
         """Opened for each request, as the command does: another process may have written to it."""
         return open_ledger()
+
+    def release(self, name: str) -> Found:
+        """A release by the hash of its manifest. It is in the ledger for good, so it is looked up once."""
+        found = self._found.get(name)
+        if found is None or not found.is_there():
+            found = release_named(self.work, self.ledger(), name)
+            self._found[name] = found
+        return found
 
 
 def studio_of(request: Request) -> Studio:

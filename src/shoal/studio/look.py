@@ -60,6 +60,9 @@ class Found:
         """By its file; a release without a picture, such as answers to queries, is "other"."""
         return next((kind for kind, file in FILES.items() if (self.path / file).is_file()), "other")
 
+    def is_there(self) -> bool:
+        return (self.path / MANIFEST).is_file()
+
     def manifest(self) -> dict[str, Any]:
         try:
             return json.loads((self.path / MANIFEST).read_text("utf-8"))

@@ -45,10 +45,10 @@ def evidence_html(evidence: Evidence) -> str:
 def _about(evidence: Evidence) -> str:
     manifest = evidence.manifest
     rows = [
-        ["Created", text(manifest.created)],
-        ["Made by", text(" ".join(str(value) for value in manifest.package.values()))],
-        ["SHA-256 of the manifest", f"<code>{text(evidence.manifest_sha256)}</code>"],
-        ["Licence", text(manifest.licence)],
+        ["Created", manifest.created],
+        ["Made by", " ".join(str(value) for value in manifest.package.values())],
+        ["SHA-256 of the manifest", evidence.manifest_sha256],
+        ["Licence", manifest.licence],
         ["A choice was made by looking at private data", "yes" if manifest.tuned_on_private_data else "no"],
         ["Folder checked now, as its recipient", "every hash and the guarantee hold"],
     ]
@@ -56,15 +56,12 @@ def _about(evidence: Evidence) -> str:
 
 
 def _files(evidence: Evidence) -> str:
-    rows = [
-        [text(name), f"{entry.bytes:,}", f"<code>{text(entry.sha256)}</code>"]
-        for name, entry in evidence.manifest.files.items()
-    ]
+    rows = [[name, f"{entry.bytes:,}", entry.sha256] for name, entry in evidence.manifest.files.items()]
     return table(["File", "Bytes", "SHA-256"], rows)
 
 
 def _plan(manifest: Any) -> str:
-    rows = [[text(words(name)), text(value)] for name, value in flat(dict(manifest.public))]
+    rows = [[words(name), value] for name, value in flat(dict(manifest.public))]
     return table(["Public parameter", "Value"], rows)
 
 
@@ -75,11 +72,11 @@ def _spends(manifest: Any) -> str:
         )
     rows = [
         [
-            text(spend.get("name", "")),
-            text(spend.get("pays_for", "")),
-            text(spend.get("mechanism", "")),
-            text(spend.get("epsilon", "")),
-            text(spend.get("rho", "")),
+            str(spend.get("name", "")),
+            str(spend.get("pays_for", "")),
+            str(spend.get("mechanism", "")),
+            str(spend.get("epsilon", "")),
+            str(spend.get("rho", "")),
         ]
         for spend in manifest.spends
     ]
@@ -89,21 +86,21 @@ def _spends(manifest: Any) -> str:
 def _budget(evidence: Evidence) -> str:
     budget = evidence.budget
     names = (("Lifetime budget", "limit"), ("Spent by all releases", "spent"), ("Left", "left"))
-    rows = [[label, f"{text(budget['currency'])} = {text(budget[name])}"] for label, name in names]
-    return table(["", text(f"Population {budget['population']}")], rows)
+    rows = [[label, f"{budget['currency']!s} = {budget[name]!s}"] for label, name in names]
+    return table(["", f"Population {budget['population']}"], rows)
 
 
 def _rows(evidence: Evidence) -> str:
     rows = [
         [
-            text(row["at"][:16].replace("T", " ")),
-            f"<strong>{text(row['what'])} (this release)</strong>" if row["this"] else text(row["what"]),
-            text(row["cost"]),
-            text(row["status"]),
+            row["at"][:16].replace("T", " "),
+            f"{row['what']} (this release)" if row["this"] else row["what"],
+            row["cost"],
+            row["status"],
         ]
         for row in evidence.rows
     ]
-    return table(["When (UTC)", "What", text(evidence.budget["currency"]), "Status"], rows)
+    return table(["When (UTC)", "What", evidence.budget["currency"], "Status"], rows)
 
 
 def _chain(evidence: Evidence) -> str:
@@ -130,13 +127,13 @@ def _audit(evidence: Evidence) -> str:
         )
     rows = [
         [
-            text(each["mechanism"]),
+            str(each["mechanism"]),
             f"{each['claimed_epsilon']:.4g}",
             f"{each['lower_bound']:.3f}",
             f"{each['replay_held']} of {each['replay_pairs']}",
             "held" if each["noise_passed"] else "FAILED",
             f"{each['mutants_caught']} of {each['mutants_planted']}",
-            text("; ".join(each["problems"]) or "none"),
+            "; ".join(each["problems"]) or "none",
         ]
         for each in evidence.audit
     ]
