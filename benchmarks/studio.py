@@ -4,8 +4,8 @@
     python -m benchmarks.studio --docs    writes docs/results/studio.md
 
 A server on a folder of its own; Chromium without a GPU (software rendering, 1280 x 800), so the rate of
-redraws is that of the browser's own painting; our part is the milliseconds of our own code. `paths` is the map of the
-owner's report, which fills every zone's outline anew: the baseline for the same frames, in the same page.
+redraws is that of the browser's own painting; our part is the milliseconds of our code. `paths` is the map
+of the owner's report, which fills every outline anew: the baseline for the same frames, in the same page.
 """
 
 from __future__ import annotations
