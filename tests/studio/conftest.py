@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +14,6 @@ import pytest
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
-from shoal.flows.city_plan import write_city_plan
-from shoal.flows.plan import read_plan
 from shoal.privacy.accounting import rho_for
 from shoal.privacy.ledger import open_ledger
 
@@ -95,13 +94,13 @@ def live(tmp_path):
     server.stop()
 
 
-def small_city(folder, users=2000, weeks=2):
-    """Phone events of a few people for two weeks, zones and sites, and a population for them."""
-    preset = replace(preset_named("town"), users=users, weeks=weeks, zones=30, sites=40, what=("events",))
+@pytest.fixture(scope="session")
+def small_city(tmp_path_factory):
+    """Phone events of a few people for two weeks, zones and sites; made once, copied by who needs it."""
+    folder = tmp_path_factory.mktemp("small") / "city"
+    preset = replace(preset_named("town"), users=2000, weeks=2, zones=30, sites=40, what=("events",))
     simulate_city(preset, folder, seed=1, parts=1)
-    if "town" not in open_ledger().state().populations:
-        open_ledger().create("town", currency="rho", limit_nano=rho_for(4.0, 1e-6), delta=1e-6)
-    return read_plan(write_city_plan(folder))
+    return folder
 
 
 SOURCE = {
@@ -118,8 +117,9 @@ SOURCE = {
 
 
 @pytest.fixture
-def town(live, tmp_path):
-    """The server with a small town registered; the source's id."""
-    small_city(tmp_path / "work" / "city")
+def town(live, small_city):
+    """The server with a small town registered, and a population for it."""
+    shutil.copytree(small_city, live.folder / "city")
+    open_ledger().create("town", currency="rho", limit_nano=rho_for(4.0, 1e-6), delta=1e-6)
     live.source = live.post("/sources", SOURCE).json()["id"]
     return live
