@@ -47,12 +47,21 @@ def studio(folder: Path, port: int, simulated: bool, no_open: bool) -> None:
         click.echo(f"The page is open at\n\n  {address}\n")
         click.echo(f"folder  {folder.resolve()}\nCtrl-C ends it.")
         if not no_open:
-            import webbrowser
-
-            webbrowser.open(address)
+            _open(address, folder)
 
     serve_studio(folder, port, ready)
     click.echo("The page is closed.")
+
+
+def _open(address: str, folder: Path) -> None:
+    """The browser reads the address from a file of ours: its command line can be read by everybody here."""
+    import threading
+    import webbrowser
+
+    from shoal.studio.workspace import Workspace
+
+    page = Workspace(folder.resolve()).write_door(address)
+    threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
 
 
 def _simulate(folder: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import glob
 import io
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -123,11 +124,20 @@ def parquet_header(path: str) -> Header:
     return Header(names, {name: str(schema.field(name).type) for name in names})
 
 
+def one_file(path: str) -> str:
+    """A file's name for DuckDB, which takes *, ? and [ in it for a pattern and may read another file.
+
+    >>> one_file("calls[1].parquet")
+    'calls[[]1].parquet'
+    """
+    return re.sub(r"[*?[]", r"[\g<0>]", path)
+
+
 def duckdb_types(path: str) -> dict[str, str]:
     with duckdb.connect() as connection:
         try:
             relation = connection.execute(
-                "SELECT * FROM read_parquet(?, hive_partitioning = false) LIMIT 0", [path]
+                "SELECT * FROM read_parquet(?, hive_partitioning = false) LIMIT 0", [one_file(path)]
             )
             return {name: str(kind) for name, kind, *_ in relation.description or ()}
         except duckdb.Error as error:

@@ -6,6 +6,7 @@ checks run the same query, so that what is checked is what is read.
 
 from __future__ import annotations
 
+from shoal.events.files import one_file
 from shoal.events.schema import INTEGER_TYPES, EventSource, Shape
 from shoal.events.times import time_roles, timed_sql, zoned_time
 
@@ -193,7 +194,7 @@ def scaled(column: str, scale: float) -> str:
 
 
 def path_list(source: EventSource) -> str:
-    return "[" + ", ".join(literal(path) for path in source.paths) + "]"
+    return "[" + ", ".join(literal(one_file(path)) for path in source.paths) + "]"
 
 
 def quoted(name: str) -> str:

@@ -24,24 +24,26 @@ class Aftermath:
     released: bool
 
 
-def aftermath(ledger: Ledger, population: str, key: str, out: Path, since: str) -> Aftermath:
-    """Of the run under `key` that began at `since` (ISO, UTC)."""
+def aftermath(ledger: Ledger, population: str, reservation: str, out: Path) -> Aftermath:
+    """Of the run that reserved, or listed, under this id; it noted the id before it did."""
     owner = ledger.state().populations.get(population)
-    if owner is None:
-        return Aftermath(words="Nothing was reserved and nothing was spent.", spent="", released=False)
-    stored = owner.released.get(key)
-    if stored is not None:
-        if (Path(stored.path) / MANIFEST).is_file():
-            words = "The release was committed and is in its place."
-            return Aftermath(words=words, spent="", released=True)
-        words = "The release was committed and paid for, but not yet moved to its place. Run it again: free."
-        return Aftermath(words=words, spent="", released=False)
-    spends = [each for each in owner.spends if each.key == key and each.at >= since]
-    if not spends:
-        return Aftermath(words="Nothing was reserved and nothing was spent.", spent="", released=False)
-    cost = f"{owner.currency} = {show_nano(sum(each.cost_nano for each in spends))}"
-    words = (
-        f"The budget was reserved before it stopped: {cost} counts as spent, because noise may have been "
-        f"drawn. Nothing was published in {out.name}. Running it again spends again."
+    spend = next((each for each in owner.spends if each.reservation == reservation), None) if owner else None
+    stored = (
+        next((e for e in owner.released.values() if e.reservation == reservation), None) if owner else None
     )
+    if owner is None or (spend is None and stored is None):
+        return Aftermath(words="Nothing was reserved and nothing was spent.", spent="", released=False)
+    cost = "" if spend is None else f"{owner.currency} = {show_nano(spend.cost_nano)}"
+    if stored is None:
+        words = (
+            f"The budget was reserved before it stopped: {cost} counts as spent, because noise may have been "
+            f"drawn. It published nothing in {out.name}. Running it again spends again."
+        )
+        return Aftermath(words=words, spent=cost, released=False)
+    paid = f"{cost} was spent. " if cost else ""
+    if (Path(stored.path) / MANIFEST).is_file():
+        return Aftermath(
+            words=f"{paid}The release was recorded and is in its place.", spent=cost, released=True
+        )
+    words = f"{paid}The release was recorded, but not yet moved to its place. Run it again: that is free."
     return Aftermath(words=words, spent=cost, released=False)

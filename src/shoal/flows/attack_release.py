@@ -75,11 +75,10 @@ def _inference(asked: Asked, tell: Progress) -> dict[str, Any]:
     paths = write_inference(asked.out, result, title)
     said = summary(result)
     raw, released = ({o.inference: o for o in each.outcomes if o.prior} for each in result.attacked[:2])
-    strongest = min((how for how in raw if how != "prior"), key=lambda how: raw[how].divergence.mean())
     series = {
         "prior knowledge alone": raw["prior"].divergence,
-        "with raw counts": raw[strongest].divergence,
-        "with the release": released[strongest].divergence,
+        "with raw counts": _strongest(raw),
+        "with the release": _strongest(released),
     }
     means = {name: float(values.mean()) for name, values in series.items()}
     sentence = (
@@ -93,6 +92,12 @@ def _inference(asked: Asked, tell: Progress) -> dict[str, Any]:
         "spread": spread(series, "error about a person (0: all known, 1: all wrong)", "people"),
         "page": paths["html"].name,
     }
+
+
+def _strongest(outcomes: Mapping[str, Any]) -> np.ndarray:
+    """Errors per person of the inference that errs least on these counts: each set has its own best."""
+    tried = [outcome.divergence for how, outcome in outcomes.items() if how != "prior"]
+    return min(tried, key=lambda errors: errors.mean())
 
 
 def _gap_words(alone: float, raw: float, released: float) -> str:

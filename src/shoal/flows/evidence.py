@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import LedgerError, OutputError, SourceError
-from shoal.privacy.ledger import Ledger
+from shoal.privacy.accounting import epsilon_for
+from shoal.privacy.ledger import Ledger, Population
 from shoal.privacy.ledger.amounts import show_nano
 from shoal.release.manifest import Manifest
 from shoal.release.publish import sound_manifest
@@ -27,6 +28,7 @@ from shoal.release.verify import check_release
 class Evidence:
     """What the pack shows."""
 
+    name: str  # of the folder
     manifest: Manifest
     manifest_sha256: str
     budget: Mapping[str, Any]
@@ -60,6 +62,7 @@ def gather_evidence(
         )
     findings = ledger.verify()
     return Evidence(
+        name=Path(release).resolve().name,
         manifest=manifest,
         manifest_sha256=checked.manifest_sha256,
         budget={
@@ -68,6 +71,7 @@ def gather_evidence(
             "limit": show_nano(population.limit_nano),
             "spent": show_nano(population.spent_nano),
             "left": show_nano(population.left_nano),
+            "as_epsilon": _as_epsilon(population),
         },
         rows=_rows(population, recorded[-1]),
         ledger_rows=len(ledger.store.rows()),
@@ -82,6 +86,15 @@ def write_evidence(path: Path, evidence: Evidence) -> Path:
     """One HTML file that needs nothing else; readable by the owner alone, to be passed on by hand."""
     refuse_inside_release(path)
     return write_page(Path(path), evidence_html(evidence))
+
+
+def _as_epsilon(population: Population) -> str:
+    """What a rho means at the delta the owner reads it at."""
+    if population.currency != "rho" or not population.delta:
+        return ""
+    delta = float(population.delta)
+    spent = epsilon_for(population.spent_nano, delta) if population.spent_nano else 0.0
+    return f"{spent:.3f} of {epsilon_for(population.limit_nano, delta):.3f}, at delta {delta:g}"
 
 
 def _rows(population: Any, key: str) -> list[dict[str, Any]]:

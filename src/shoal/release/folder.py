@@ -8,8 +8,9 @@ between commit and rename is finished by the next run with the same key, for fre
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -235,6 +236,17 @@ def _sweep(ledger: Ledger, out: Path) -> None:
                 _place(stored)
         finally:
             staging.close()
+
+
+def sweep_folder(ledger: Ledger, folder: Path) -> None:
+    """Clear what dead runs left in a folder of releases; what a live process works on is left alone."""
+    if not folder.is_dir():
+        return
+    made = re.compile(r"\.(.+)\.staging-(?:publish-)?[0-9a-f]+")
+    names = {found.group(1) for path in folder.iterdir() if (found := made.fullmatch(path.name))}
+    for name in sorted(names):
+        with suppress(ShoalError):
+            _sweep(ledger, _absolute(folder / name))
 
 
 def _is_release(folder: Path, stored: AlreadyReleased) -> bool:

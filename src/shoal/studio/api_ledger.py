@@ -13,6 +13,7 @@ from shoal.privacy.ledger import Population
 from shoal.privacy.ledger.amounts import show_nano
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import BudgetForm, EvidenceForm, PopulationForm, VerifyForm
+from shoal.studio.jobs import audit_file
 from shoal.studio.look import attacks_of, releases
 
 router = APIRouter(tags=["ledger"])
@@ -55,6 +56,13 @@ def raise_limit(
     """Set a new lifetime budget, never below what is spent."""
     book = studio.ledger()
     owner = book.state().population(population)
+    if owner.delta and form.delta and form.delta != float(owner.delta):
+        raise PlanError(
+            "budget-delta",
+            f"the budget of this population is read at delta {owner.delta}; at another the same epsilon is "
+            "another budget.",
+            f"Give epsilon at delta {owner.delta}.",
+        )
     currency, limit = _limit(form)
     if currency != owner.currency:
         words = "pure epsilon: leave delta at 0" if owner.currency == "epsilon" else "epsilon at a delta"
@@ -71,7 +79,7 @@ def evidence(form: EvidenceForm, studio: Here) -> dict[str, str]:
     book = studio.ledger()
     found = studio.release(form.release)
     owner = studio.work.owner(found.name)
-    audit = owner / "audit.json"
+    audit = audit_file(owner, found.id)
     gathered = gather_evidence(
         found.path,
         book,

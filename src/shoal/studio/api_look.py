@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query
@@ -11,6 +12,7 @@ from shoal.release.publish import publish as publish_copy
 from shoal.release.verify import check_release
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import BoxesForm, OpenForm, PublishForm, ReleaseId
+from shoal.studio.jobs import audit_file
 from shoal.studio.look import (
     Found,
     attacks_of,
@@ -47,8 +49,8 @@ def one(release: One, studio: Here) -> dict[str, Any]:
         "report": report is not None,
         "utility": _utility(report),
         "attacks": [read_json(path) for path in attacks_of(studio.work, found)],
-        "audit": read_json(owner / "audit.json"),
-        "public": [path.name for path in (studio.work.root / "public").glob("*") if path.name == found.name],
+        "audit": read_json(audit_file(owner, found.id)),
+        "public": replace(found, path=studio.work.public(found.name)).is_there(),
     }
 
 

@@ -36,7 +36,7 @@ def release(form: ReleaseForm, studio: Here) -> dict[str, Any]:
     """Make a release: reserves budget and spends it. Refused here where it would be refused at once."""
     asked = form.plan.model_dump()
     told = studio.planner.dry_run(asked, studio.ledger())
-    if told["obstacles"]:
+    if told["obstacles"] and not form.again:
         raise PlanError("would-stop", f"the run would stop: {told['obstacles'][0]}", "Change the plan.")
     job = {"do": "release", "form": asked, "even_if_nobody": form.even_if_nobody}
     return _for_page(studio.runs.start(job, f"{form.plan.kind}: {form.plan.name}"))
@@ -56,7 +56,7 @@ def cancel(run: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
 @router.get("/runs/{run}/events", response_class=StreamingResponse)
 async def follow(run: Annotated[Id, Path()], request: Request, studio: Here) -> StreamingResponse:
     """How far it is, as server-sent events, until it ends."""
-    studio.runs.snapshot(run)  # an unknown name is said now
+    await asyncio.to_thread(studio.runs.snapshot, run)  # an unknown name is said now
     return StreamingResponse(_events(run, request, studio), media_type="text/event-stream")
 
 
@@ -124,6 +124,7 @@ def audit(form: AuditForm, studio: Here) -> dict[str, Any]:
         "epsilon": guarantee["epsilon"],
         "delta": guarantee["delta"],
         "name": found.name,
+        "manifest_sha256": found.id,
     }
     return _for_page(studio.runs.start(job, f"Audit {mechanism}"))
 

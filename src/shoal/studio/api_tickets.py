@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 from collections.abc import Iterator
 from typing import Annotated
@@ -27,7 +28,8 @@ def open_ticket(ticket: str, studio: Here) -> Response:
     if found is None or not found.path.exists() or not studio.work.holds(found.path):
         return HTMLResponse(GONE, status_code=404)
     if found.path.is_dir():
-        headers = {"content-disposition": f'attachment; filename="{found.save_as}"'}
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", found.save_as or "release.zip")
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
         return StreamingResponse(_zipped(str(found.path)), media_type="application/zip", headers=headers)
     if found.save_as is not None:
         return FileResponse(found.path, filename=found.save_as)

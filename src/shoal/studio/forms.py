@@ -96,6 +96,9 @@ class PlanForm(Form):
 class ReleaseForm(Form):
     plan: PlanForm
     even_if_nobody: bool = False
+    again: bool = (
+        False  # a run that was stopped: what it committed comes back for free, so nothing is refused yet
+    )
 
 
 class BoxesForm(Form):

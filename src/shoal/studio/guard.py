@@ -25,6 +25,7 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 TOKEN_HEADER = "x-shoal-token"
 MOST_BODY = 256 * 1024
 MOST_ADDRESS = 4096
+ONCE = ("host", "origin", "sec-fetch-site", "content-length", "content-type", TOKEN_HEADER)
 MOST_HEADERS = 16 * 1024
 BODY_SECONDS = 10.0
 PUBLIC = ("/", "/favicon.ico")
@@ -119,7 +120,7 @@ def _headers(scope: Message) -> dict[str, str]:
         raise Refused(431, "headers-too-large", "the headers are too long.")
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
-        if key in found and key in ("host", "origin", "content-length", "content-type", TOKEN_HEADER):
+        if key in found and key in ONCE:
             raise Refused(400, "header-twice", "a header was given twice.")
         found[key] = value.decode("latin-1")
     return found

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import PlanError
 from shoal.privacy.ledger import Ledger, open_ledger
+from shoal.privacy.ledger.book import new_reservation
 from shoal.studio.sources import SourceShelf, simulated_city
 from shoal.studio.workspace import Workspace, read_json, write_json
 
@@ -71,7 +72,7 @@ def _check(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
 def _release(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
     from shoal.studio.plans import Planner
 
-    form, ledger = job["form"], open_ledger()
+    form, ledger = job["form"], NotingLedger(open_ledger().store, told)
     planner = Planner(work, SourceShelf(work))
     settings = planner.settings(form)
     prepared = planner.prepared(form, settings)
@@ -123,10 +124,10 @@ def _attack(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
 
     release = Path(job["release"])
     owner = work.owner(release.name)
-    plan = read_plan_of(owner, job["key"])
     out = owner / "attacks" / job["adversary"]
+    told.stage("read the files' hashes")
     asked = Asked(
-        settings=plan["settings"],
+        settings=_same_data(read_plan_of(owner, job["key"])["form"], job["key"], work),
         release=release,
         owner=owner,
         out=out,
@@ -139,6 +140,38 @@ def _attack(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
     return found
 
 
+def _same_data(form: dict[str, Any], key: str, work: Workspace) -> dict[str, Any]:
+    """Settings of a release's plan, its paths judged again; refused where files are no longer the same."""
+    from shoal.studio.plans import Planner
+
+    planner = Planner(work, SourceShelf(work))
+    settings = planner.settings(form)
+    if planner.prepared(form, settings).key() != key:
+        raise PlanError(
+            "data-changed",
+            "the source or its public files changed since the release: an attack would compare other people.",
+            "Put the old files back, or release and attack anew.",
+        )
+    return settings
+
+
+class NotingLedger(Ledger):
+    """Notes the id of a reserve before it is made: whatever happens next, its run can be told by it."""
+
+    def __init__(self, store: Any, told: Told) -> None:
+        super().__init__(store)
+        self.told = told
+
+    def reserve(self, *given: Any, reservation: str | None = None, **named: Any) -> Any:
+        reservation = reservation or new_reservation()
+        self.told.note(reservation=reservation)
+        return super().reserve(*given, reservation=reservation, **named)
+
+    def list_release(self, *given: Any, reservation: str, **named: Any) -> Any:
+        self.told.note(reservation=reservation)
+        return super().list_release(*given, reservation=reservation, **named)
+
+
 def _audit(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
     """A quick audit of the mechanism of a release, at its price; kept for the evidence pack."""
     from shoal.audit.run import AuditPlan, audit_mechanism
@@ -146,9 +179,13 @@ def _audit(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
     epsilon, delta = job["epsilon"], job["delta"]
     plan = AuditPlan.quick(epsilon, delta or 1e-6)
     result = asdict(audit_mechanism(job["mechanism"], plan, told))
-    folder = work.owner(job["name"])
-    write_json(folder / "audit.json", [result])
+    write_json(audit_file(work.owner(job["name"]), job["manifest_sha256"]), [result])
     return {name: value for name, value in result.items() if name != "caught_by"}
+
+
+def audit_file(owner: Path, manifest_sha256: str) -> Path:
+    """Of one release: an audit is at its price."""
+    return owner / f"audit-{manifest_sha256[:16]}.json"
 
 
 def keep_plan(owner: Path, key: str, form: dict[str, Any], settings: dict[str, Any]) -> None:

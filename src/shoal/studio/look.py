@@ -25,6 +25,7 @@ from shoal.release.report.payload import day_ticks, slot_label, slot_word
 from shoal.release.report.shapes import drawn_zones
 from shoal.release.trajectory_files import RECORDS
 from shoal.release.trip_files import read_synthetic
+from shoal.release.verify import sha256_file
 from shoal.space.clock import Clock
 from shoal.space.sites import Sites
 from shoal.space.zones import Zones, read_zones
@@ -61,7 +62,11 @@ class Found:
         return next((kind for kind, file in FILES.items() if (self.path / file).is_file()), "other")
 
     def is_there(self) -> bool:
-        return (self.path / MANIFEST).is_file()
+        """Whether the folder still is this very release."""
+        try:
+            return sha256_file(self.path / MANIFEST) == self.id
+        except OSError:
+            return False
 
     def manifest(self) -> dict[str, Any]:
         try:
@@ -82,18 +87,12 @@ def releases(work: Workspace, ledger: Ledger) -> list[Found]:
         rows |= {n["key"]: (n["what"], n["at"]) for n in population.notes if n["kind"] == "listing"}
         for key, stored in population.released.items():
             path = Path(stored.path)
-            if work.holds(path) and (path / MANIFEST).is_file():
-                what, at = rows.get(key, ("", ""))
-                found.append(
-                    Found(
-                        id=stored.manifest_sha256,
-                        key=key,
-                        population=population.name,
-                        path=path,
-                        what=what,
-                        at=at,
-                    )
-                )
+            what, at = rows.get(key, ("", ""))
+            each = Found(
+                id=stored.manifest_sha256, key=key, population=population.name, path=path, what=what, at=at
+            )
+            if work.holds(path) and each.is_there():
+                found.append(each)
     return sorted(found, key=lambda each: each.at, reverse=True)
 
 
@@ -171,7 +170,7 @@ def density_look(found: Found, report: Path | None, raw: bool) -> dict[str, Any]
         "released": float32_base64(estimate.people),
         "low": float32_base64(estimate.low),
         "high": float32_base64(estimate.high),
-        "end": _end(estimate.people, exact),
+        "end": _end(estimate.people),
         "raw": None,
     }
     if exact is not None:
@@ -195,10 +194,9 @@ def density_look(found: Found, report: Path | None, raw: bool) -> dict[str, Any]
     return plain(told)
 
 
-def _end(released: np.ndarray, exact: np.ndarray | None) -> float:
-    """The value at the end of the colour scale: one for both maps."""
-    values = released if exact is None else np.concatenate([released.ravel(), exact.ravel()])
-    return float(np.quantile(values, 0.999)) or float(values.max()) or 1.0
+def _end(released: np.ndarray) -> float:
+    """The value at the end of the colour scale, one for both maps: of what was released, not of raw."""
+    return float(np.quantile(released, 0.999)) or float(released.max()) or 1.0
 
 
 def histogram_look(found: Found) -> dict[str, Any]:
@@ -214,7 +212,7 @@ def histogram_look(found: Found) -> dict[str, Any]:
             "cellM": histogram.grid.cell_m,
             "trips": histogram.trips,
             "faces": float32_base64(faces[::-1]),
-            "end": _end(faces, None),
+            "end": _end(faces),
         }
     )
 

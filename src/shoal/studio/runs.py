@@ -135,11 +135,11 @@ class Runs:
 
     def _aftermath(self, asked: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
         """Of a release: whether it spent, whether it published. Others spend nothing."""
-        if asked["job"]["do"] != "release" or "key" not in facts:
+        if asked["job"]["do"] != "release" or "reservation" not in facts:
             return {"words": "Nothing was reserved and nothing was spent.", "spent": "", "released": False}
         out = Path(facts["out"])
         try:
-            found = aftermath(open_ledger(), facts["population"], facts["key"], out, asked["asked_at"])
+            found = aftermath(open_ledger(), facts["population"], facts["reservation"], out)
         except LedgerError as error:
             return {"words": error.message, "spent": "", "released": False}
         return vars(found)

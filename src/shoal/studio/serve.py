@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from shoal.errors import OutputError
+from shoal.privacy.ledger import open_ledger
+from shoal.release.folder import sweep_folder
 from shoal.studio.app import create_app
 from shoal.studio.context import Studio
 from shoal.studio.tokens import new_token
@@ -25,14 +28,40 @@ MOST_HEADER = 16 * 1024
 
 
 class BoundedProtocol(H11Protocol):
-    """A connection that does not send a whole head in time is closed."""
+    """A connection that does not send a whole head in time is closed: the first one, and every later one."""
+
+    _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._late = asyncio.get_event_loop().call_later(HEADER_SECONDS, self._close_if_silent)
+        self._expect_head()
 
-    def _close_if_silent(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._head_came()
+        elif self._late is None:
+            self._expect_head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._head_came()  # from here the server's own limit on silence counts, until more data comes
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_came()
+        super().connection_lost(exc)
+
+    def _expect_head(self) -> None:
+        self._late = asyncio.get_event_loop().call_later(HEADER_SECONDS, self._close)
+
+    def _head_came(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _close(self) -> None:
+        self._late = None
+        if not self.transport.is_closing():
             self.transport.close()
 
 
@@ -40,6 +69,8 @@ def serve_studio(folder: Path, port: int, ready: Callable[[str], None], token: s
     """Serve the page of `folder` until interrupted; `ready` gets the address once it can be opened."""
     work = Workspace.at(Path(folder))
     listening = _listen(port)
+    lock = work.lock()
+    sweep_folder(open_ledger(), work.root / "releases")
     port = listening.getsockname()[1]
     studio = Studio.at(work, token or new_token(), port)
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # nothing of a request is ever logged
@@ -61,6 +92,7 @@ def serve_studio(folder: Path, port: int, ready: Callable[[str], None], token: s
         server.run(sockets=[listening])
     finally:
         studio.runs.close()
+        os.close(lock)
 
 
 def address(port: int, token: str) -> str:

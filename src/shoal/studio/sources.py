@@ -99,7 +99,8 @@ class SourceShelf:
     def source_settings(self, card: SourceCard) -> dict[str, Any]:
         """As a plan takes them, with paths checked and made whole."""
         said = {name: value for name, value in card.source.items() if value not in (None, {}, [], ())}
-        return {**said, "paths": tuple(self.work.pattern(path) for path in card.source["paths"])}
+        files = [file for path in card.source["paths"] for file in self.work.files(path)]
+        return {**said, "paths": tuple(dict.fromkeys(files))}
 
     def space_settings(self, card: SourceCard) -> dict[str, Any]:
         said = {name: value for name, value in card.space.items() if value not in (None, "")}

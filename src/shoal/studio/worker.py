@@ -85,6 +85,8 @@ def _outcome(work: Any, asked: dict[str, Any], told: Told) -> dict[str, Any]:
     except KeyboardInterrupt:
         return {"status": _stop_of(told)}
     except ShoalError as error:
+        if told.stopped.is_set():  # a flow wrapped the interrupt
+            return {"status": _stop_of(told)}
         return {"status": "failed", "error": told_error(error)}
     except Exception as error:
         if told.stopped.is_set():  # what a library made of it

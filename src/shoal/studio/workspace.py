@@ -10,16 +10,20 @@ ROOT/                 the allowed folder: sources, zones and sites are found her
 
 from __future__ import annotations
 
+import fcntl
+import fnmatch
+import glob
+import html
 import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shoal.errors import OutputError, PlanError, SourceError
+from shoal.events.files import expand, is_part
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_LISTED = 500
@@ -49,6 +53,20 @@ class Workspace:
             ) from error
         return work
 
+    def lock(self) -> int:
+        """One server per folder: another would take this one's runs for dead. Held until the process ends."""
+        handle = os.open(self.state / ".lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise OutputError(
+                "folder-busy",
+                f"another page is open on {self.root}.",
+                "Use that one, end it with Ctrl-C, or name another --folder.",
+            ) from None
+        return handle
+
     @property
     def state(self) -> Path:
         return self.root / "studio"
@@ -66,16 +84,23 @@ class Workspace:
         return self.root / "owner"
 
     def city(self, name: str) -> Path:
-        return self.root / "cities" / checked_name(name)
+        return self._place("cities", name)
 
     def release(self, name: str) -> Path:
-        return self.root / "releases" / checked_name(name)
+        return self._place("releases", name)
 
     def owner(self, name: str) -> Path:
-        return self.owner_folder / checked_name(name)
+        return self._place("owner", name)
 
     def public(self, name: str) -> Path:
-        return self.root / "public" / checked_name(name)
+        return self._place("public", name)
+
+    def _place(self, folder: str, name: str) -> Path:
+        """Where something of that name is written; a link there must not lead out either."""
+        path = self.root / folder / checked_name(name)
+        if not self.holds(path):
+            raise _outside()
+        return path
 
     def holds(self, path: Path) -> bool:
         """Whether a path, links resolved, lies in the folder."""
@@ -87,34 +112,56 @@ class Workspace:
     def inside(self, name: str) -> Path:
         """A path of the folder that exists; links are followed first, and must not lead out of it."""
         path = self._spelled(name)
-        if not self.holds(path):
+        beside = path.parent.glob(f"{glob.escape(path.stem)}.*") if path.suffix.lower() == ".shp" else ()
+        if not all(self.holds(each) and not self._own(each) for each in (path, *beside)):
             raise _outside()
-        if not path.exists():
+        if not _is_there(path):
             raise SourceError(
                 "no-such-file", "there is no such file or folder.", "Choose one that is listed."
             )
         return path.resolve()
 
-    def pattern(self, name: str) -> str:
-        """A file, a folder, or a pattern of files; every file it names lies in the folder."""
-        if not GLOB.search(name):
-            path = self.inside(name)
-            self._check_all(path.rglob("*") if path.is_dir() else [path])
-            return str(path)
+    def _own(self, path: Path) -> bool:
+        """The page's own state, which no request may name."""
+        return path.resolve().is_relative_to(self.state)
+
+    def files(self, name: str) -> list[str]:
+        """The files that a file, a folder or a pattern stands for, each inside the folder, links resolved.
+
+        Names come back, never a pattern: what was judged here is what is read.
+        """
+        path = self._spelled(name)
+        if _is_there(path) or not GLOB.search(name):
+            found = [Path(each) for each in expand(str(self.inside(name)))]
+        else:
+            found = self._fitting(name)
+        if not all(self.holds(each) and not self._own(each) for each in found):
+            raise _outside()
+        return [str(each.resolve()) for each in found]
+
+    def _fitting(self, name: str) -> list[Path]:
         parent, _, last = name.rpartition("/")
-        if GLOB.search(parent):
+        if GLOB.search(parent) or "**" in last:
             raise PlanError(
                 "pattern", "a pattern may stand in the last part of a path only.", "Write events/*.parquet."
             )
         folder = self.inside(parent or ".")
-        try:
-            found = list(folder.glob(last))
-        except (ValueError, NotImplementedError):
-            raise PlanError("pattern", "the pattern cannot be read.", "Write events/*.parquet.") from None
+        found = sorted(each for each in folder.iterdir() if fnmatch.fnmatchcase(each.name, last))
+        found = [each for each in found if is_part(each, folder)]
         if not found:
             raise SourceError("no-such-file", "no file fits the pattern.", "Choose one that is listed.")
-        self._check_all(found)
-        return str(folder / last)
+        return found
+
+    def write_door(self, address: str) -> Path:
+        """A page that leads to the address, readable by the owner alone; old ones lead nowhere any more."""
+        page = self.state / "open.html"
+        page.unlink(missing_ok=True)
+        handle = os.open(page, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(
+                f'<!doctype html><meta http-equiv="refresh" content="0; url={html.escape(address)}">\n'
+            )
+        return page
 
     def relative(self, path: str | Path) -> str:
         """As it is shown and asked for: from the folder on."""
@@ -144,10 +191,6 @@ class Workspace:
             raise _outside()
         return self.root / name
 
-    def _check_all(self, paths: Iterable[Path]) -> None:
-        if not all(self.holds(path) for path in paths):
-            raise _outside()
-
 
 def checked_name(name: str) -> str:
     """A name for a folder: letters, digits, dots and dashes, so that it can lead nowhere else."""
@@ -158,6 +201,13 @@ def checked_name(name: str) -> str:
             "Use town-week-1, say.",
         )
     return name
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long
+        return False
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -1,8 +1,10 @@
 """The page reads and writes inside one folder, however a path is spelled."""
 
+import os
+
 import pytest
 
-from shoal.errors import PlanError, ShoalError, SourceError
+from shoal.errors import OutputError, PlanError, ShoalError, SourceError
 from shoal.studio.workspace import Workspace, checked_name, read_json, write_json
 
 
@@ -31,7 +33,7 @@ def test_paths_that_lead_out_are_refused(work, name):
     with pytest.raises(PlanError, match="outside-folder"):
         work.inside(name)
     with pytest.raises(PlanError, match="outside-folder"):
-        work.pattern(name)
+        work.files(name)
 
 
 def test_links_are_followed_before_they_are_judged(work, tmp_path):
@@ -44,16 +46,54 @@ def test_links_are_followed_before_they_are_judged(work, tmp_path):
     assert work.inside("good.csv") == work.root / "events" / "a.csv"
 
 
-def test_every_file_of_a_pattern_or_folder_is_judged(work, tmp_path):
-    assert work.pattern("events/*.csv") == str(work.root / "events" / "*.csv")
+def test_every_file_of_a_pattern_or_folder_is_judged_and_named(work, tmp_path):
+    inside = str(work.root / "events" / "a.csv")
+    for name in ("events/*.csv", "events", "events/a.csv", "events/[a].csv"):
+        assert work.files(name) == [inside]
     (work.root / "events" / "b.csv").symlink_to(tmp_path / "secret.csv")
     for name in ("events/*.csv", "events/[b].csv", "events"):
         with pytest.raises(PlanError, match="outside-folder"):
-            work.pattern(name)
-    with pytest.raises(PlanError, match="last part"):
-        work.pattern("*/a.csv")
+            work.files(name)
+    for name in ("*/a.csv", "events/**", "**/a.csv"):
+        with pytest.raises(PlanError, match="last part"):
+            work.files(name)
     with pytest.raises(SourceError, match="no file fits"):
-        work.pattern("events/*.parquet")
+        work.files("events/*.parquet")
+
+
+def test_a_file_called_like_a_pattern_is_itself(work, tmp_path):
+    (work.root / "a1.csv").write_text("user\n1\n")
+    (work.root / "a[1].csv").symlink_to(tmp_path / "secret.csv")
+    with pytest.raises(PlanError, match="outside-folder"):
+        work.files("a[1].csv")
+
+
+def test_places_to_write_do_not_follow_links_out(work, tmp_path):
+    (work.root / "public").symlink_to(tmp_path)
+    with pytest.raises(PlanError, match="outside-folder"):
+        work.public("week-1")
+
+
+def test_the_pages_own_state_is_not_named_by_anybody(work):
+    for name in ("studio", "studio/runs"):
+        with pytest.raises(PlanError, match="outside-folder"):
+            work.listed(name)
+
+
+def test_one_page_per_folder(work):
+    handle = work.lock()
+    with pytest.raises(OutputError, match="folder-busy"):
+        work.lock()
+    os.close(handle)
+    os.close(work.lock())
+
+
+def test_a_shapefile_is_judged_with_what_lies_beside_it(work, tmp_path):
+    (work.root / "zones.shp").write_text("")
+    assert work.inside("zones.shp")
+    (work.root / "zones.dbf").symlink_to(tmp_path / "secret.csv")
+    with pytest.raises(PlanError, match="outside-folder"):
+        work.inside("zones.shp")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\\b", ".hidden", "a..b", "x" * 65, "a\n", "é"])

@@ -14,7 +14,22 @@ OWNER_ONLY = (
     '<p class="banner" role="alert"><strong>Owner\'s eyes only: the annex holds figures computed on raw data.'
     " Do not publish; export without the annex to pass it on.</strong></p>"
 )
-FOR_THE_FILE = "Nothing on these pages was computed on raw data."
+FOR_THE_FILE = (
+    "What comes from raw data is on these pages only as it was released: through the mechanism that the budget "
+    "paid for."
+)
+NOT_PRIVATE = (
+    "This release is not differentially private. The number of its records is the number of people in the data, "
+    "and its files were made from their records without noise."
+)
+DECLARED = (
+    "Everything that shaped the output. All of it was declared or paid for; none was read off the data."
+)
+DECLARED_HERE = "What shaped the output, as it was declared; `records` is how many people are in the data."
+AUDITED = (
+    "An audit runs the mechanism many times on the worst pair of neighbours. It bounds epsilon from below (wrong "
+    "with probability 1e-6), replays it on pairs of data sets, and checks that planted bugs are found."
+)
 
 
 def evidence_html(evidence: Evidence) -> str:
@@ -37,9 +52,19 @@ def evidence_html(evidence: Evidence) -> str:
             "chain": _chain(evidence),
             "audit": _audit(evidence),
             "annex": "" if evidence.attacks is None else _annex(evidence),
-            "scope": "" if evidence.attacks is not None else text(FOR_THE_FILE),
+            "scope": text(_scope(evidence)),
+            "declared": text(DECLARED if manifest.is_private else DECLARED_HERE),
+            "audited": text(AUDITED) if manifest.is_private else "",
+            "check": "Audit of the mechanism" if manifest.is_private else "Verification",
+            "folder": text(evidence.name),
         },
     )
+
+
+def _scope(evidence: Evidence) -> str:
+    if not evidence.manifest.is_private:
+        return NOT_PRIVATE
+    return "" if evidence.attacks is not None else FOR_THE_FILE
 
 
 def _about(evidence: Evidence) -> str:
@@ -86,7 +111,9 @@ def _spends(manifest: Any) -> str:
 def _budget(evidence: Evidence) -> str:
     budget = evidence.budget
     names = (("Lifetime budget", "limit"), ("Spent by all releases", "spent"), ("Left", "left"))
-    rows = [[label, f"{budget['currency']!s} = {budget[name]!s}"] for label, name in names]
+    rows = [[label, f"{budget['currency']} = {budget[name]}"] for label, name in names]
+    if budget.get("as_epsilon"):
+        rows.append(["Read as epsilon", budget["as_epsilon"]])
     return table(["", f"Population {budget['population']}"], rows)
 
 
@@ -116,8 +143,8 @@ def _chain(evidence: Evidence) -> str:
 def _audit(evidence: Evidence) -> str:
     if not evidence.manifest.is_private:
         return (
-            "<p>An audit bounds an epsilon from below; this release has none. Its own verifier checked every "
-            f"person and every start before it was written: "
+            "<p>There is no epsilon to audit. Before it was written, a verifier without shared code checked the "
+            "promise on the raw data for every person and every start; found to hold: "
             f"{text(dict(evidence.manifest.guarantee).get('verified', 'not said'))}.</p>"
         )
     if not evidence.audit:

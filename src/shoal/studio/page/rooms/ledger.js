@@ -77,7 +77,7 @@ function population(each) {
 const look = (words, release) => (release ? el("span", {}, words, " ", button("look", () => go("look", release), { class: "text" })) : words);
 
 function raise(each) {
-  const epsilon = input("", { placeholder: each.epsilon ? number(each.epsilon.limit, 4) : each.limit }), delta = input(each.delta ? String(each.delta) : ""), note = input("");
+  const epsilon = input("", { placeholder: each.epsilon ? number(each.epsilon.limit, 4) : each.limit }), delta = input(each.delta ? String(each.delta) : "", { disabled: each.delta !== null || each.currency === "epsilon" }), note = input("");
   const send = async () => {
     await post(`/populations/${encodeURIComponent(each.name)}/raise`, { ...budget(epsilon, delta), note: note.value.trim() });
     say("The new limit is in the ledger.");

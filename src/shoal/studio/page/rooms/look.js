@@ -36,7 +36,7 @@ function actions(chosen, told) {
   return el("div", { class: "row" },
     button("Download", () => save(`${at}/open`, { what: "folder" })),
     button("Check as recipient", verify),
-    told.public.length ? text("span", "published in public/", "tag done") : button("Copy to public/", publish),
+    told.public ? text("span", "published in public/", "tag done") : button("Copy to public/", publish),
     told.report ? el("span", {}, button("Owner's report", () => openTicket(`${at}/open`, { what: "report" })), " ", ownerOnly()) : null,
     button("Attack it", () => go("attack", chosen.id)));
 }

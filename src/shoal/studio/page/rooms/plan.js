@@ -36,7 +36,7 @@ export async function open(root, { state, what }) {
 function defaults(source, kind, ledger, made, state) {
   const given = source.defaults[kind] || {};
   const population = source.population || (ledger.populations.at(-1) || {}).name || "";
-  const base = `${(population || "city").replace(/[^A-Za-z0-9._-]/g, "-").replace(/^[^A-Za-z0-9]+/, "") || "city"}-${kind}`;
+  const base = `${(population || "city").replace(/[^A-Za-z0-9._-]/g, "-").replace(/^[^A-Za-z0-9]+/, "") || "city"}`.slice(0, 44) + `-${kind}`;
   let n = 1;
   while (made.some((each) => each.name === `${base}-${n}`)) n += 1;
   return {

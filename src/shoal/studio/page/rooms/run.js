@@ -64,7 +64,7 @@ export function showRun(panel, run, small = false) {
 const cancel = async (run) => { await post(`/runs/${run.id}/cancel`); say("Asked to stop."); };
 
 async function again(run, even_if_nobody) {
-  const started = await post("/runs", { plan: run.about.form, even_if_nobody });
+  const started = await post("/runs", { plan: run.about.form, even_if_nobody, again: true });
   go("run", started.id);
 }
 
