@@ -52,6 +52,7 @@ def browser(width=1280, height=800):
         opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         context = opened.new_context(viewport={"width": width, "height": height})
         context.set_default_timeout(60_000)
+        context.on("page", lambda page: page.on("dialog", lambda dialog: dialog.accept()))
         try:
             yield context
         finally:
@@ -223,7 +224,7 @@ def test_wrong_input_is_answered_in_words(town):
         page.fill("label:has-text('Name') input", "p")
         page.fill("label:has-text('Lifetime epsilon') input >> nth=0", "lots")
         button(page, "Create", "details")
-        said(page, "must be numbers")
+        said(page, "must be a number")
         page.click("summary:has-text('Change the budget')")
         page.fill("[data-population=town] label:has-text('Lifetime epsilon') input", "1e-7")
         button(page, "Set the new limit")

@@ -181,7 +181,10 @@ def _unicity(asked: Asked, tell: Progress) -> dict[str, Any]:
     told = unicity_told(source, found)
     columns = {name: [row[name] for row in told["rows"]] for name in told["rows"][0]}
     write_findings(asked.out, "unicity", told, columns)
-    bars = [{"name": f"{row['points']} points", "share": row["share"]} for row in told["rows"]]
+    bars = [
+        {"name": f"{row['points']} point{'s' * (row['points'] > 1)}", "share": row["share"]}
+        for row in told["rows"]
+    ]
     last = told["rows"][-1]
     share = "no share can be given" if last["share"] is None else f"{last['share']:.0%} of people are unique"
     sentence = (

@@ -17,6 +17,7 @@ from shoal.studio.forms import CityForm, Id, PlanForm, SourceForm
 from shoal.studio.look import source_map
 from shoal.studio.plans import box_of
 from shoal.studio.sources import SourceCard
+from shoal.studio.words import for_page
 
 router = APIRouter(tags=["data"])
 Here = Annotated[Studio, Depends(studio_of)]
@@ -116,7 +117,23 @@ def check(source: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
 def plan(form: PlanForm, studio: Here) -> dict[str, Any]:
     """What a release would promise, spend and leave, and the error to expect; no row is read."""
     told = studio.planner.dry_run(form.model_dump(), studio.ledger())
-    return plain({**told, "plan": None})
+    card = studio.shelf.find(form.source)
+    notes = [for_page(each) for each in told["notes"]]
+    obstacles = [for_page(each) for each in told["obstacles"]]
+    return plain(
+        {**told, "plan": None, "notes": notes, "obstacles": obstacles, "warnings": outside(form, card)}
+    )
+
+
+def outside(form: PlanForm, card: SourceCard) -> list[str]:
+    """Where the window is not the one that the source was declared for: counts there would be noise alone."""
+    declared, start, end = card.window, form.start or "", form.end or ""
+    if card.simulated or not declared.get("start") or not declared.get("end"):
+        return []
+    if (start or declared["start"]) >= declared["start"] and (end or declared["end"]) <= declared["end"]:
+        return []
+    said = f"{declared['start']} to {declared['end']}"
+    return [f"The source is declared for {said}; this window lies outside it, at least in part."]
 
 
 @router.get("/sources/{source}/box")

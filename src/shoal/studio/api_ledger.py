@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path
@@ -117,6 +118,7 @@ def _population(owner: Population, here: dict[tuple[str, str], str]) -> dict[str
             "cost_nano": each.cost_nano,
             "cost": show_nano(each.cost_nano),
             "status": each.status,
+            "name": FilePath(each.path).name if each.path else "",
             "release": here.get((owner.name, each.key)),
         }
         for each in owner.spends

@@ -37,7 +37,8 @@ def release(form: ReleaseForm, studio: Here) -> dict[str, Any]:
     asked = form.plan.model_dump()
     told = studio.planner.dry_run(asked, studio.ledger())
     if told["obstacles"] and not form.again:
-        raise PlanError("would-stop", f"the run would stop: {told['obstacles'][0]}", "Change the plan.")
+        obstacle = for_page(told["obstacles"][0])
+        raise PlanError("would-stop", f"the run would stop: {obstacle}", "Change the plan.")
     job = {"do": "release", "form": asked, "even_if_nobody": form.even_if_nobody}
     return _for_page(studio.runs.start(job, f"{form.plan.kind}: {form.plan.name}"))
 

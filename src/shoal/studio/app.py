@@ -30,6 +30,10 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         (422, "The form is not filled in as it must be."),
     )
 }
+FAULTS = {
+    "name": "must be letters, digits, dots, dashes or underscores, without spaces, a letter or digit first",
+    "head": "must be the 64 digits (0-9, a-f) of a head",
+}
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
@@ -120,7 +124,7 @@ def _say_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def misfilled(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        said = [f"{_field(each['loc'])}: {each['msg'].lower()}" for each in error.errors()[:3]]
+        said = [f"{_field(each['loc'])} {_fault(dict(each))}" for each in error.errors()[:3]]
         return problem(422, "form", f"{'; '.join(said)}.", "Correct it and try again.")
 
     @app.exception_handler(HTTPException)
@@ -131,6 +135,16 @@ def _say_errors(app: FastAPI) -> None:
 
 def problem(status: int, code: str, message: str, remedy: str) -> JSONResponse:
     return JSONResponse({"code": code, "message": message, "remedy": remedy}, status)
+
+
+def _fault(error: dict[str, Any]) -> str:
+    """What is wrong with a field, without the words of the library where they say nothing."""
+    kind, place = error["type"], error["loc"][-1]
+    if kind == "string_pattern_mismatch":
+        return FAULTS.get(str(place), "holds characters that are not allowed here")
+    if kind.endswith(("_parsing", "_type")) and kind.split("_")[0] in ("float", "int", "finite"):
+        return "must be a number"
+    return error["msg"][0].lower() + error["msg"][1:]
 
 
 def _field(place: tuple) -> str:

@@ -112,8 +112,9 @@ def owners_report(work: Workspace, found: Found) -> Path | None:
 
 
 def attacks_of(work: Workspace, found: Found) -> list[Path]:
-    """What adversaries found on this very release."""
-    listed = sorted((work.owner(found.name) / "attacks").glob("*/told.json"))
+    """What adversaries found on this very release, the latest first."""
+    listed = list((work.owner(found.name) / "attacks").glob("*/told.json"))
+    listed.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     return [path for path in listed if _told(path).get("manifest_sha256") == found.id]
 
 
@@ -171,6 +172,7 @@ def density_look(found: Found, report: Path | None, raw: bool) -> dict[str, Any]
         "low": float32_base64(estimate.low),
         "high": float32_base64(estimate.high),
         "end": _end(estimate.people),
+        "most": float(estimate.people.max()),
         "raw": None,
     }
     if exact is not None:
@@ -190,6 +192,7 @@ def density_look(found: Found, report: Path | None, raw: bool) -> dict[str, Any]
             "mreByHour": None if hours is None else hours.mean_relative_error,
             "mre": utility.mean_relative_error,
             "mae": utility.mean_absolute_error,
+            "share": utility.mean_absolute_error / max(float(exact.mean()), 1e-12),
         }
     return plain(told)
 

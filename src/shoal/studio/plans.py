@@ -17,6 +17,7 @@ from shoal.flows.histogram_plan import HistogramPlan
 from shoal.flows.histogram_prepare import prepare_histogram
 from shoal.flows.plan import DensityPlan
 from shoal.flows.prepare import OpenedDensity, open_density, prepare_density
+from shoal.flows.simulated import CITIES
 from shoal.flows.synthetic_plan import SyntheticPlan
 from shoal.flows.synthetic_prepare import prepare_synthetic
 from shoal.flows.trajectories import prepare_trajectories
@@ -59,6 +60,7 @@ def settings_of(
             f"this source cannot become a {kind} release: it is made for {', '.join(card.kinds)}.",
             "Choose another kind of release or another source.",
         )
+    _check_population(form["population"], card)
     defaults = {
         name: value for name, value in card.defaults.get(kind, {}).items() if name not in ("window", "space")
     }
@@ -84,6 +86,23 @@ def settings_of(
     if kind == "synthetic" and settings.get("method") == "commute":
         settings = {key: value for key, value in settings.items() if key not in ("trips_cap", "trips")}
     return settings
+
+
+def _check_population(population: str, card: SourceCard) -> None:
+    """People who exist never spend the budget of people who do not, nor the other way round."""
+    simulated = population in {city.population for city in CITIES.values()}
+    if simulated and not card.simulated:
+        raise PlanError(
+            "population-simulated",
+            f'"{population}" is the population of a simulated city; the people in this source exist.',
+            "Choose their own population, or create it in the ledger room.",
+        )
+    if card.simulated and population != card.population:
+        raise PlanError(
+            "population-real",
+            f'these records are simulated; they must not spend the budget of "{population}".',
+            f'Choose "{card.population}".',
+        )
 
 
 def _window(form: Mapping[str, Any], card: SourceCard) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,13 @@ class SourceShelf:
         if len(self.all()) >= MOST_SOURCES:
             raise PlanError("sources-full", f"at most {MOST_SOURCES} sources are kept.", "Remove one first.")
         opened = self.opened(card)
+        if opened.shape.has_sites and not card.space.get("sites"):
+            raise PlanError(
+                "sites-missing",
+                "these records name sites, so the list of sites with coordinates must be given.",
+                "Name the file of sites (columns site, lon, lat).",
+            )
+        _check_window(card.window)
         kinds = [*KINDS[opened.shape]]
         kept = SourceCard(**{**asdict(card), "id": new_name(), "kinds": kinds})
         _ = self.zones(kept), self.sites(kept)
@@ -129,6 +137,20 @@ class SourceShelf:
             return None
         said = {name: space.get(name) for name in ("site_id", "site_lon", "site_lat", "sites_crs")}
         return named_sites(space["sites"], **said)
+
+
+def _check_window(window: dict[str, str]) -> None:
+    """Dates that can be read, the first before the last; whether data lies there is not looked at."""
+    try:
+        start, end = (datetime.fromisoformat(window[name]) for name in ("start", "end") if name in window)
+    except ValueError:
+        if not {"start", "end"} & window.keys():
+            return
+        raise PlanError(
+            "window-dates", "the window needs both dates, written as 2026-03-02.", "Correct them."
+        ) from None
+    if start.replace(tzinfo=None) >= end.replace(tzinfo=None):
+        raise PlanError("window-dates", "the window ends before it begins.", "Swap the dates.")
 
 
 def simulated_city(name: str) -> SimulatedCity:

@@ -49,9 +49,7 @@ def for_page(text: str) -> str:
     """
 
     def named(found: re.Match) -> str:
-        field = FIELDS.get(found.group(1))
-        if field is None:
-            return found.group(0)
+        field = FIELDS.get(found.group(1)) or found.group(1).replace("-", " ")
         whole = found.group(0)
         if whole.lower().startswith(("pass", "choose")):
             verb = "Set" if whole[0].isupper() else "set"

@@ -15,20 +15,20 @@ OWNER_ONLY = (
     " Do not publish; export without the annex to pass it on.</strong></p>"
 )
 FOR_THE_FILE = (
-    "What comes from raw data is on these pages only as it was released: through the mechanism that the budget "
-    "paid for."
+    "What comes from raw data is on these pages only as it was released: through the mechanism that the "
+    "budget paid for."
 )
 NOT_PRIVATE = (
-    "This release is not differentially private. The number of its records is the number of people in the data, "
-    "and its files were made from their records without noise."
+    "This release is not differentially private. The number of its records is the number of people in the "
+    "data, and its files were made from their records without noise."
 )
 DECLARED = (
     "Everything that shaped the output. All of it was declared or paid for; none was read off the data."
 )
 DECLARED_HERE = "What shaped the output, as it was declared; `records` is how many people are in the data."
 AUDITED = (
-    "An audit runs the mechanism many times on the worst pair of neighbours. It bounds epsilon from below (wrong "
-    "with probability 1e-6), replays it on pairs of data sets, and checks that planted bugs are found."
+    "An audit runs the mechanism many times on the worst pair of neighbours. It bounds epsilon from below "
+    "(wrong with probability 1e-6), replays it on pairs of data sets, and checks that planted bugs are found."
 )
 
 
@@ -143,8 +143,8 @@ def _chain(evidence: Evidence) -> str:
 def _audit(evidence: Evidence) -> str:
     if not evidence.manifest.is_private:
         return (
-            "<p>There is no epsilon to audit. Before it was written, a verifier without shared code checked the "
-            "promise on the raw data for every person and every start; found to hold: "
+            "<p>There is no epsilon to audit. Before it was written, a verifier without shared code checked "
+            "the promise on the raw data for every person and every start; found to hold: "
             f"{text(dict(evidence.manifest.guarantee).get('verified', 'not said'))}.</p>"
         )
     if not evidence.audit:

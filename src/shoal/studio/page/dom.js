@@ -31,8 +31,7 @@ export function say(words, kind = "good", remedy = "") {
   const box = document.getElementById("notices");
   const note = el("div", { class: `notice ${kind}`, role: kind === "bad" ? "alert" : "status" }, el("div", {}, el("strong", {}, words), remedy ? ` ${remedy}` : ""));
   note.append(el("button", { class: "text", type: "button", onclick: () => note.remove() }, "Close"));
-  box.append(note);
-  while (box.children.length > 3) box.firstChild.remove();
+  box.replaceChildren(note);
   if (kind !== "bad") setTimeout(() => note.remove(), 8000);
   return note;
 }

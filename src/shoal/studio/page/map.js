@@ -10,7 +10,7 @@ export const PEOPLE = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#
 export const WORSE = ["#fff7bc", "#fee391", "#fec44f", "#fe9929", "#ec7014", "#cc4c02", "#993404", "#662506"];  // YlOrBr
 
 // 256 colours as bytes of pixels, and the place of a value among them. A square root shows small counts too.
-export function scaleOf(stops, end, root = true) {
+export function scaleOf(stops, end, root = true, most = end) {
   const table = colourTable(stops);
   const pixels = Uint32Array.from(table, (colour) => {
     const [r, g, b] = colour.match(/\d+/g).map(Number);
@@ -18,7 +18,7 @@ export function scaleOf(stops, end, root = true) {
   });
   const step = roundSteps(end, 6)[1], last = Math.ceil(end / step - 1e-9) * step;
   const place = (value) => { const share = Math.min(Math.max(value / last, 0), 1); return root ? Math.sqrt(share) : share; };
-  return { table, pixels, end: last, most: end * 1.0001 > last ? end : last, signed: false, place, at: (value) => pixels[(place(value) * 255 + 0.5) | 0] };
+  return { table, pixels, end: last, most, signed: false, place, at: (value) => pixels[(place(value) * 255 + 0.5) | 0] };
 }
 
 export { drawLegend };

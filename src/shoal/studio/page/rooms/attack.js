@@ -25,18 +25,18 @@ export async function open(root, { what }) {
   root.append(el("div", { class: "side" }, panel, el("div", {}, progress, results)));
   for (const found of told.attacks) results.append(outcome(chosen, found));
   if (!told.attacks.length) results.append(el("div", { class: "panel soft" }, text("p", fitting.length ? "No adversary was set on this release yet. Choose one." : "No adversary of ours attacks this kind of release; its promise is checked by the audit.", "empty")));
-  if (fitting.length) panel.append(form(chosen, fitting, progress, stop));
+  if (fitting.length) panel.append(form(chosen, fitting, progress, stop, (told.attacks[0] || {}).adversary));
   drawAll(results, told.attacks);
   return () => stop.abort();
 }
 
-function form(chosen, fitting, progress, stop) {
-  let adversary = fitting[0].name;
+function form(chosen, fitting, progress, stop, last) {
+  let adversary = (fitting.find((each) => each.name === last) || fitting[0]).name;
   const known = input("", { placeholder: "a week before the release" }), prior = select(PRIORS, "freq_roi");
   const more = el("div", {}, field("The adversary knows", prior), field("Watched since", known, "The data must reach back so far."));
   const list = el("div", { role: "radiogroup", "aria-label": "Adversary" });
   for (const each of fitting) {
-    const radio = el("input", { type: "radio", name: "adversary", value: each.name, checked: each === fitting[0], onchange: () => { adversary = each.name; more.hidden = adversary !== "inference"; } });
+    const radio = el("input", { type: "radio", name: "adversary", value: each.name, checked: each.name === adversary, onchange: () => { adversary = each.name; more.hidden = adversary !== "inference"; } });
     list.append(el("label", { class: "field" }, el("span", {}, radio, " ", each.goal), text("small", `${each.name}: knows ${each.knows}${each.slow ? `; ${each.slow}` : ""}`)));
   }
   more.hidden = adversary !== "inference";
@@ -76,7 +76,7 @@ function drawSpread(node, spread) {
   const middle = spread.edges.slice(1).map((edge, i) => (edge + spread.edges[i]) / 2);
   const traces = spread.series.map((each, i) => {
     const all = each.counts.reduce((sum, count) => sum + count, 0) || 1;
-    return { x: middle, y: each.counts.map((count) => count / all), name: plotText(each.name), mode: "lines", line: { shape: "hvh", width: 2.5, color: ["#7a7a7a", "#c04f00", "#0063a6"][i] || LINE_COLOURS[i], dash: ["dot", "dash", "solid"][i] }, hovertemplate: `${plotText(each.name)}: %{y:.1%} of people<extra></extra>` };
+    return { x: middle, y: each.counts.map((count) => count / all), name: plotText(each.name), mode: "lines", line: { shape: "hvh", width: [2.5, 6, 2.5][i] || 2.5, color: ["#7a7a7a", "rgba(192,79,0,0.45)", "#0063a6"][i] || LINE_COLOURS[i], dash: ["dot", "solid", "solid"][i] }, hovertemplate: `${plotText(each.name)}: %{y:.1%} of people<extra></extra>` };
   });
   chart(node, traces, layout(spread.of, `share of ${spread.counted}`, { showlegend: true, xaxis: { range: [0, reach(spread)] }, yaxis: { tickformat: ".0%" } })).catch(() => {});
 }

@@ -11,14 +11,14 @@ const KINDS = { density: "people per zone and hour", trajectories: "records hidd
 const ROLES = ["user", "time", "site", "lon", "lat", "x", "y", "trip"];
 
 export async function open(root, { state, what }) {
-  const stop = new AbortController();
+  const stop = new AbortController(), ledger = await get("/ledger");
   root.replaceChildren(
     text("h1", "Data"),
     text("p", "Everything starts with records of where people were. They stay on this machine, and nothing here reads more than the folder above.", "lead"),
     hero(state, stop),
   );
   const detail = el("div");
-  root.append(el("div", { class: "side" }, el("div", {}, sourceList(state, what), register()), detail));
+  root.append(el("div", { class: "side" }, el("div", {}, sourceList(state, what), register(ledger.populations.map((each) => each.name).filter((name) => !state.cities.some((city) => name === `simulated-${city.name}`)))), detail));
   const chosen = state.sources.find((each) => each.id === what) || state.sources.at(-1);
   if (chosen) await showSource(detail, chosen.id, stop);
   else detail.append(el("div", { class: "panel soft" }, text("p", "No source yet. Simulate a town above, or register your own files.", "empty")));
@@ -77,7 +77,7 @@ async function showSource(detail, id, stop) {
   await drawMap(mapBox, canvas, id);
 }
 
-const forget = (id) => button("Forget this source", async () => { await remove(`/sources/${id}`); go("data"); window.dispatchEvent(new HashChangeEvent("hashchange")); }, { class: "text" });
+const forget = (id) => button("Forget this source", async () => { if (!window.confirm("Forget this source? Its files stay.")) return; await remove(`/sources/${id}`); go("data"); window.dispatchEvent(new HashChangeEvent("hashchange")); }, { class: "text" });
 
 async function drawMap(box, canvas, id) {
   const told = await get(`/sources/${id}/map`).catch(() => null);
@@ -110,12 +110,12 @@ function showCheck(node, run) {
   if (found.reasons.length) node.append(table(["reason", "rows", "what it means"], found.reasons.map((each) => [each.reason, whole(each.rows), each.meaning + each.where]), [1]));
 }
 
-function register() {
+function register(populations) {
   const form = {
-    name: input("", { placeholder: "Phone events of March" }), paths: input("", { placeholder: "events/*.parquet" }),
-    zones: input("", { placeholder: "zones.geojson" }), sites: input("", { placeholder: "sites.csv" }),
-    time_zone: input("", { placeholder: "Europe/Paris" }), start: input("", { placeholder: "2026-03-02" }), end: input("", { placeholder: "2026-03-09" }),
-    users: input("", { placeholder: "200000", inputmode: "numeric" }), population: input("", { placeholder: "city-2026" }),
+    name: input("", { placeholder: "required; such as Phone events of March", required: true }), paths: input("", { placeholder: "required; such as events/*.parquet", required: true }),
+    zones: input("", { placeholder: "such as zones.geojson" }), sites: input("", { placeholder: "such as sites.csv" }),
+    time_zone: input("", { placeholder: "such as Europe/Paris" }), start: input("", { placeholder: "such as 2026-03-02" }), end: input("", { placeholder: "such as 2026-03-09" }),
+    users: input("", { placeholder: "such as 200000", inputmode: "numeric" }), population: select([["", "choose later"], ...populations.map((name) => [name, name])], ""),
   };
   const columns = Object.fromEntries(ROLES.map((role) => [role, input("", { placeholder: "as guessed" })]));
   const bad = select([["stop", "stop, and say where they are"], ["drop", "leave them out"]], "stop");
@@ -127,11 +127,12 @@ function register() {
     const lines = found.map((each) => el("li", {}, each.folder
       ? button(`${each.name}/`, () => list(each.path), { class: "text" })
       : button(each.name, () => { form[target].value = each.path; }, { class: "text" })));
+    if (under && target === "paths" && found.some((each) => !each.folder)) lines.unshift(el("li", {}, button(`Use this folder: ${under} (${found.filter((each) => !each.folder).length} files)`, () => { form.paths.value = under; }, { class: "text" })));
     if (under) lines.unshift(el("li", {}, button("up", () => list(under.includes("/") ? under.slice(0, under.lastIndexOf("/")) : ""), { class: "text" })));
     files.replaceChildren(el("ul", { class: "list" }, lines.length ? lines : text("li", "The folder is empty: put your files there.", "note")));
   };
   const send = async () => {
-    const said = (control) => control.value.trim() || null;
+    const said = (control) => (control.value || "").trim() || null;
     const asked = Object.fromEntries(Object.entries(form).map(([name, control]) => [name, said(control)]));
     const users = asked.users === null ? null : Number(asked.users.replace(/[ ,]/g, ""));
     if (users !== null && !Number.isInteger(users)) throw Object.assign(new Error("The number of people must be a whole number."), { remedy: "Write 200000, say: an order of magnitude." });
@@ -149,7 +150,7 @@ function register() {
     field("Sites (public)", form.sites, "Where records name antennas or stations: their coordinates"),
     field("Time zone", form.time_zone), el("div", { class: "two" }, field("Window from", form.start), field("to (not included)", form.end)),
     field("People, about", form.users, "An order of magnitude that you would tell anyone; never counted"),
-    field("Population", form.population, "Whose budget is spent; created in the ledger room"),
+    field("Population", form.population, "Whose budget is spent; a new one is created in the ledger room"),
     field("Bad rows", bad),
     el("details", {}, el("summary", {}, "Columns, where they are not guessed"), el("div", { class: "two" }, ROLES.map((role) => field(role, columns[role])))),
     el("p"), button("Register", send, { class: "main" }));

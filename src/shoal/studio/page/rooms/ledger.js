@@ -40,7 +40,7 @@ function create() {
 
 function budget(epsilon, delta) {
   const e = Number(epsilon.value), d = delta.value.trim() ? Number(delta.value) : null;
-  if (!(e > 0) || Number.isNaN(d)) throw Object.assign(new Error("Epsilon and delta must be numbers."), { remedy: "Write 4 and 1e-6, say." });
+  if (!(e > 0) || Number.isNaN(d)) throw Object.assign(new Error("Epsilon must be a number above 0, delta a number or empty."), { remedy: "Write 4 and 1e-6, say." });
   return { epsilon: e, delta: d };
 }
 
@@ -53,7 +53,7 @@ function evidence(releases, what, stop) {
     if (ended && ended.status === "done") say(ended.result.problems.length ? `The audit found: ${ended.result.problems.join("; ")}` : "The audit found nothing wrong; it is in the pack now.", ended.result.problems.length ? "bad" : "good");
   };
   return el("section", { class: "panel" }, text("h2", "Evidence pack"), text("p", "Manifest, plan, accounting and audit of a release as one page, to sign off or to file. Print it for a PDF.", "note"), field("Release", pick), el("p"),
-    el("div", { class: "row" }, button("Open", () => pack(false), { class: "main" }), button("Save", () => save("/evidence", { release: pick.value, annex: false }, "save")), button("Audit the mechanism first", audit)),
+    el("div", { class: "row" }, button("Audit the mechanism first (about a minute)", audit), button("Open", () => pack(false), { class: "main" }), button("Save", () => save("/evidence", { release: pick.value, annex: false }, "save"))),
     el("p", {}, button("Open with the attack annex", () => pack(true)), " ", ownerOnly()), progress);
 }
 
@@ -61,13 +61,13 @@ function population(each) {
   const limit = each.epsilon ? `epsilon ${number(each.epsilon.limit, 4)} at delta ${tiny(each.delta)}` : `${each.currency} ${each.limit}`;
   const spent = each.epsilon ? `${number(each.epsilon.spent, 3)} of ${number(each.epsilon.limit, 3)} in epsilon at delta ${tiny(each.delta)}` : `${each.spent} of ${each.limit} in epsilon, pure`;
   const lines = [
-    ...each.spends.map((spend) => ({ at: spend.at, cells: [when(spend.at), look(spend.what, spend.release), spend.cost, spend.status] })),
+    ...each.spends.map((spend) => ({ at: spend.at, cells: [when(spend.at), look(spend.name ? `${spend.name}: ${spend.what}` : spend.what, spend.release), spend.cost, spend.status] })),
     ...each.notes.map((note) => ({ at: note.at, cells: [when(note.at), look(note.what, note.release), "", NOTED[note.kind] || note.kind] })),
   ].sort((one, other) => (one.at < other.at ? 1 : -1));
   return el("section", { class: "panel", "data-population": each.name },
     el("div", { class: "row apart" }, text("h2", each.name), text("span", each.note, "note")),
     budgetBar(each.limit_nano, each.spent_nano),
-    el("p", {}, `${percent(each.spent_nano / each.limit_nano, 1)} of the lifetime budget (${limit}) is spent: ${spent}. ${each.currency} = ${each.left} left.`),
+    el("p", {}, `${percent(each.spent_nano / each.limit_nano, 1)} of the lifetime budget (${limit}) is spent: ${spent}. ${each.currency} = ${each.left} left.${each.epsilon ? " What adds up is rho; epsilon grows more slowly, about with its root." : ""}`),
     each.tuned ? el("div", { class: "notice bad" }, "A choice was made by looking at private data; every later manifest says so.") : null,
     each.spends.length ? el("div", { class: "chart", "data-history": each.name }) : null,
     lines.length ? table(["when", "what", each.currency, "status"], lines.map((line) => line.cells), [2]) : text("p", "Nothing was spent or noted yet.", "note"),

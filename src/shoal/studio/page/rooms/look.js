@@ -19,7 +19,7 @@ export async function open(root, { what }) {
   const picture = el("div");
   root.append(
     el("div", { class: "row" }, el("div", { class: "grow" }, pick), actions(chosen, told)),
-    el("p", { class: "sentence" }, `${told.manifest.unit} ${told.manifest.promise}`),
+    el("p", { class: "sentence" }, `${told.manifest.unit} ${told.manifest.promise}`, told.manifest.guarantee.epsilon ? "" : el("strong", {}, " This is not differential privacy: it does not add up with other releases, and protects against this one adversary.")),
     picture);
   if (!PICTURES[chosen.kind]) { picture.append(el("div", { class: "panel soft" }, text("p", "There is no picture of this kind of release; its folder has the files.", "empty"))); return null; }
   const { draw } = await import(PICTURES[chosen.kind]);
@@ -38,5 +38,5 @@ function actions(chosen, told) {
     button("Check as recipient", verify),
     told.public ? text("span", "published in public/", "tag done") : button("Copy to public/", publish),
     told.report ? el("span", {}, button("Owner's report", () => openTicket(`${at}/open`, { what: "report" })), " ", ownerOnly()) : null,
-    button("Attack it", () => go("attack", chosen.id)));
+    chosen.kind === "histogram" ? null : button("Attack it", () => go("attack", chosen.id)));
 }

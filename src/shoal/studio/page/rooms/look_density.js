@@ -35,12 +35,12 @@ function layOut(root, look, raw) {
     el("div", { class: "row panel soft" }, view.playing, view.speed.parentNode || el("span", {}, view.speed), el("div", { class: "grow row" }, el("span", { class: "grow field-line" }, view.slot)), view.label),
     el("div", { class: "two" },
       el("section", { class: "panel" }, el("div", { class: "row apart" }, text("h2", "One zone over time"), view.zone), view.facts, view.series),
-      raw ? el("section", { class: "panel" }, el("h2", {}, "Error by hour of the day ", ownerOnly()), text("p", `Mean relative error over all zones and slots ${percent(raw.mre)}; ${number(raw.mae, 3)} people on average.`, "note"), view.hours) : el("section", { class: "panel soft" }, text("p", "Raw counts are not in the owner's folder of this release, so it is not shown against them.", "empty"))));
+      raw ? el("section", { class: "panel" }, el("h2", {}, "Error by hour of the day ", ownerOnly()), text("p", `Off by ${number(raw.mae, 3)} people on average, ${percent(raw.share)} of the mean count: the figure that the plan room expects. Relative to each single count, small ones included, ${percent(raw.mre)}.`, "note"), view.hours) : el("section", { class: "panel soft" }, text("p", "Raw counts are not in the owner's folder of this release, so it is not shown against them.", "empty"))));
   return view;
 }
 
 function play(view, look, raw) {
-  const scale = scaleOf(PEOPLE, look.end), worse = raw ? scaleOf(WORSE, Math.max(0.05, ...quantiles(raw.mreByZone)), false) : null;
+  const scale = scaleOf(PEOPLE, look.end, true, look.most), worse = raw ? scaleOf(WORSE, Math.max(0.05, ...quantiles(raw.mreByZone)), false) : null;
   const left = new ZoneMap(view.released.canvas, look.zones), right = raw ? new ZoneMap(view.raw.canvas, look.zones) : null;
   let slot = Number(view.slot.value), frame = 0, last = 0;
   const colours = (map, values) => { for (let zone = 0, at = slot; zone < map.colours.length; zone++, at += look.slots) map.colours[zone] = scale.at(values[at]); };

@@ -14,7 +14,7 @@ export async function draw(root, release) {
   const sides = ["west", "south", "east", "north"].map((name, i) => input(number(look.box[i], 7), { "aria-label": name, inputmode: "decimal" }));
   root.replaceChildren(el("div", { class: "two" },
     el("section", { class: "panel" }, el("div", { class: "row apart" }, text("h2", "Distinct trips per cell"), text("span", `${whole(look.trips)} trips in all, as published`, "note")), el("div", { class: "map-box" }, canvas), legend, text("p", "Draw a rectangle on the map.", "note")),
-    el("section", { class: "panel" }, text("h2", "Trips in a rectangle"), text("p", "Answers come from the published file: asking is free, as often as you like.", "note"), el("div", { class: "row" }, sides.map((side) => el("div", { class: "grow" }, side))), el("p"), button("Ask", () => ask(sides.map((side) => Number(side.value.replace(/,/g, "")))), { class: "main" }), answers)));
+    el("section", { class: "panel" }, text("h2", "Trips in a rectangle"), text("p", "Answers come from the published file: asking is free, as often as you like.", "note"), el("div", { class: "row" }, sides.map((side) => el("label", { class: "grow note" }, side.getAttribute("aria-label"), side))), el("p"), button("Ask", () => ask(sides.map((side) => (side.value.trim() ? Number(side.value.replace(/,/g, "")) : NaN))), { class: "main" }), answers)));
   const image = picture(look, faces, scale), plane = new Plane(canvas, look.box, look.planar);
   let drawn = null, snapped = null, from = null;
   plane.paint = (context) => {
@@ -30,6 +30,7 @@ export async function draw(root, release) {
     }
   };
   async function ask(box) {
+    if (!box.every(Number.isFinite) || !(box[0] < box[2] && box[1] < box[3])) throw Object.assign(new Error("A rectangle has four numbers, west below east and south below north."), { remedy: "Draw it on the map, or correct the fields." });
     const began = performance.now();
     const [answer] = await post(`/releases/${release.id}/rectangles`, { boxes: [box] });
     globalThis.shoalQueryMs = performance.now() - began;

@@ -13,7 +13,7 @@ export async function draw(root, release) {
   const other = async (record) => { look = await get(`/releases/${release.id}/records/${record}`); wanted.value = String(record); show(); };
   root.replaceChildren(el("div", { class: "two" },
     el("section", { class: "panel" }, text("h2", "One record on the map"), el("div", { class: "map-box" }, canvas), text("p", "Boxes from dark (first) to yellow (last). The person was somewhere inside each, as were others.", "note")),
-    el("section", { class: "panel" }, el("div", { class: "row apart" }, text("h2", "In space and time"), el("span", { class: "row" }, text("span", `of ${whole(look.records)}`, "note"), wanted, button("Show", () => other(Math.max(1, Number(wanted.value) || 1))), button("Any", () => other(1 + Math.floor(Math.random() * look.records))))), facts, course)));
+    el("section", { class: "panel" }, el("div", { class: "row apart" }, text("h2", "In space and time"), el("span", { class: "row" }, text("span", `of ${whole(look.records)}`, "note"), wanted, button("Show", () => { const record = Number(wanted.value); if (!(Number.isInteger(record) && record > 0)) throw Object.assign(new Error("A record has a whole number above 0."), { remedy: `There are ${look.records}.` }); return other(record); }), button("Any", () => other(1 + Math.floor(Math.random() * look.records))))), facts, course)));
   const km = () => look.lattice.metres / 1000, colours = colourTable(PEOPLE);
   const edges = () => [look.extent.x[0] * km() * 1000, look.extent.y[0] * km() * 1000, (look.extent.x[1] + 1) * km() * 1000, (look.extent.y[1] + 1) * km() * 1000];
   const plane = new Plane(canvas, edges(), true);

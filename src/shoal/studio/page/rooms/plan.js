@@ -35,7 +35,7 @@ export async function open(root, { state, what }) {
 // The form as it opens: the source's own defaults, a name that is free.
 function defaults(source, kind, ledger, made, state) {
   const given = source.defaults[kind] || {};
-  const population = source.population || (ledger.populations.at(-1) || {}).name || "";
+  const population = source.population || "";
   const base = `${(population || "city").replace(/[^A-Za-z0-9._-]/g, "-").replace(/^[^A-Za-z0-9]+/, "") || "city"}`.slice(0, 44) + `-${kind}`;
   let n = 1;
   while (made.some((each) => each.name === `${base}-${n}`)) n += 1;
@@ -75,7 +75,7 @@ function draw(room) {
 }
 
 function dated(plan, name, room) {
-  return input(plan[name], { onchange: (event) => { plan[name] = event.target.value.trim() || null; ask(room); } });
+  return input(plan[name], { placeholder: room.source.window[name] || "", onchange: (event) => { plan[name] = event.target.value.trim() || null; ask(room); } });
 }
 
 function pickSource(room) {
@@ -83,11 +83,11 @@ function pickSource(room) {
 }
 
 function pickPopulation(room) {
-  const names = room.ledger.populations.map((each) => each.name);
+  const simulated = new Set(room.state.cities.map((each) => `simulated-${each.name}`));
+  const names = room.ledger.populations.map((each) => each.name).filter((name) => room.source.simulated ? name === room.source.population : !simulated.has(name));
   if (room.plan.population && !names.includes(room.plan.population)) names.push(room.plan.population);
-  if (!names.length) return el("span", {}, button("Create one in the ledger room", () => go("ledger"), { class: "text" }));
-  if (!room.plan.population) room.plan.population = names[0];
-  return select(names.map((name) => [name, name]), room.plan.population, { onchange: (event) => { room.plan.population = event.target.value; ask(room); } });
+  if (!names.length) return el("span", {}, button("These people have no budget yet: create a population", () => go("ledger"), { class: "text" }));
+  return select([...(room.plan.population ? [] : [["", "choose whose budget is spent"]]), ...names.map((name) => [name, name])], room.plan.population, { onchange: (event) => { room.plan.population = event.target.value; ask(room); } });
 }
 
 // Controls that only one kind has.
@@ -135,6 +135,7 @@ function ask(room) {
   clearTimeout(room.timer);
   room.timer = setTimeout(async () => {
     let told = null, problem = null;
+    if (!room.plan.population) { room.answer.replaceChildren(el("section", { class: "panel" }, el("div", { class: "notice" }, "Choose the population first: whose budget is spent."))); return; }
     try { told = await post("/plan", clean(room.plan)); } catch (error) { problem = error; }
     if (mine !== room.turn) return;
     if (problem) room.answer.replaceChildren(el("section", { class: "panel" }, text("h2", "This plan cannot be made"), el("div", { class: "notice bad", role: "alert" }, el("strong", {}, problem.message), ` ${problem.remedy || ""}`)));
@@ -147,6 +148,8 @@ export const clean = (plan) => Object.fromEntries(Object.entries(plan).filter(([
 function answer(room, told) {
   const { plan } = room;
   const publish = button("Publish", async () => {
+    const share = told.budget && told.budget.cost_nano ? `Spend ${percent(told.budget.cost_nano / told.budget.limit_nano)} of the lifetime budget of ${plan.population}, for good?` : `Publish records of ${plan.population}? Nothing is spent, and it cannot be taken back.`;
+    if (!room.source.simulated && !window.confirm(share)) return;
     const run = await post("/runs", { plan: clean(plan) });
     say("It runs. The budget is reserved before anything is counted.");
     go("run", run.id);
@@ -154,16 +157,15 @@ function answer(room, told) {
   const panel = el("section", { class: "panel" },
     el("div", { class: "row apart" }, text("h2", "What this release promises"), publish),
     el("p", { class: "sentence" }, `${told.unit || ""} ${told.promise}`),
-    told.obstacles.map((each) => el("div", { class: "notice bad" }, `It would stop: ${forPage(each)}`)),
+    told.warnings.map((each) => el("div", { class: "notice bad" }, each)),
+    told.obstacles.map((each) => el("div", { class: "notice bad" }, `It would stop: ${each}`)),
     !told.budget && told.obstacles.length && told.guarantee ? button("Create the population in the ledger room", () => go("ledger")) : null,
     text("h2", "What it spends"), price(told), text("h2", "The error to expect"), expected(room, told),
-    told.notes.length ? el("div", {}, text("h2", "Good to know"), el("ul", {}, told.notes.map((each) => text("li", forPage(each))))) : null,
+    told.notes.length ? el("div", {}, text("h2", "Good to know"), el("ul", {}, told.notes.map((each) => text("li", each)))) : null,
     el("details", {}, el("summary", {}, "Everything that is public and shapes the release"), table(["parameter", "value"], flat(told.public || told.lattice || {}))));
   room.answer.replaceChildren(panel);
   drawExpected(room, told);
 }
-
-const forPage = (words) => words.replace(/--([a-z-]+)/g, (_, name) => name.replace(/-/g, " ")).replace(/`?shoal ledger create[^`.]*`?( makes one)?/, "create it in the ledger room");
 
 function price(told) {
   if (!told.guarantee) return el("div", {}, text("p", "Nothing: it is not differential privacy, so there is no epsilon and no budget. The ledger lists the release. There is no composition: whoever holds two releases may combine them."));
@@ -182,7 +184,7 @@ function expected(room, told) {
     const error = chosen && chosen.error_share;
     const words = error === null || error === undefined
       ? "Say about how many people there are (more settings), and the error to expect is shown here."
-      : `A count is off by about ${percent(error, 0)} of the mean count (${number(chosen.error_people, 3)} people per zone and slot), by the method ${chosen.method}. Approximate: fitted on simulated cities, within a factor of ${number(chosen.off_by, 2)} there.`;
+      : `A count is off by about ${number(chosen.error_people, 2)} people, ${percent(error, 0)} of the mean count of ${number(chosen.error_people / error, 3)} people per zone and slot, by the method ${chosen.method}. Approximate: fitted on simulated cities, within a factor of ${number(chosen.off_by, 2)} there.`;
     const rows = told.expected_methods.map((each) => Object.assign([each.method, each.pure ? "pure" : "", number(each.error_people, 3), percent(each.error_share, 0), each.words], { chosen: each.method === told.public.method }));
     return el("div", {}, error ? el("p", { class: "big" }, percent(error, 0)) : null, text("p", words), el("div", { class: "chart", id: "expected" }), el("details", {}, el("summary", {}, "All methods at this price"), table(["method", "", "error", "of mean", ""], rows, [2, 3])));
   }
