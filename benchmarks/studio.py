@@ -246,8 +246,8 @@ def write_docs(rows: list[dict]) -> None:
 {time.strftime("%Y-%m-%d")}, {machine_class()}. `make bench-studio`: Chromium without a GPU (software
 rendering) at 1280 x 800, a release of a simulated city, released and raw maps side by side, playing at every
 frame. `paths` is the map of the owner's report, which fills every outline anew, on the same values and a
-canvas of about the same size. Our own time is until our calls returned; what the browser paints after them is in the
-redraws alone.
+canvas of about the same size. Our own time is until our calls returned; what the browser paints after them is
+in the redraws alone.
 
 {chr(10).join(lines)}
 

@@ -111,6 +111,17 @@ def test_a_slow_head_is_cut_off(live):
         assert time.monotonic() - began < 20
 
 
+def test_a_slow_second_head_is_cut_off_too(live):
+    with socket.create_connection(("127.0.0.1", live.port), timeout=30) as connection:
+        connection.sendall(f"GET /favicon.ico HTTP/1.1\r\nHost: 127.0.0.1:{live.port}\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 204")
+        connection.sendall(b"GET /favicon.ico HTTP/1.1\r\nHost: 127")
+        began, rest = time.monotonic(), b"x"
+        while rest:
+            rest = connection.recv(4096)
+        assert time.monotonic() - began < 20
+
+
 def test_the_server_listens_on_this_machine_alone(live):
     mine = {each[4][0] for each in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
     for address in mine - {"127.0.0.1"}:

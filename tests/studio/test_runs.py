@@ -8,6 +8,7 @@ from io import BytesIO
 from pathlib import Path
 
 import httpx
+import pyarrow.parquet as pq
 import pytest
 
 from shoal.privacy.ledger import open_ledger
@@ -84,6 +85,61 @@ def test_a_density_from_source_to_evidence(town, tmp_path):
     again = town.post(f"/releases/{release}/publish", {"name": "week-1"})
     assert again.status_code == 400
     assert town.post("/ledger/verify").json()["ok"]
+
+
+def test_an_attack_is_refused_once_the_data_is_another(town, tmp_path):
+    """Its sentence would compare other people with the release, and go into the annex under its name."""
+    run = town.ended(started(town, plan_of(town.source)))
+    release = run["result"]["manifest_sha256"]
+    events = next((town.folder / "city" / "events").glob("*.parquet"))
+    table = pq.read_table(events)
+    pq.write_table(table.slice(0, table.num_rows // 2), events)
+    attack = town.ended(town.post("/attacks", {"release": release, "adversary": "unicity"}).json()["id"])
+    assert attack["status"] == "failed"
+    assert attack["error"]["code"] == "data-changed"
+
+
+def test_real_people_and_simulated_ones_have_budgets_of_their_own(town):
+    open_ledger().create("simulated-town", currency="rho", limit_nano=10**9, delta=1e-6)
+    told = town.post("/plan", plan_of(town.source, population="simulated-town"))
+    assert told.status_code == 400
+    assert told.json()["code"] == "population-simulated"
+
+
+def test_a_window_outside_the_declared_one_is_warned_of(town):
+    assert town.post("/plan", plan_of(town.source)).json()["warnings"] == []
+    told = town.post("/plan", plan_of(town.source, start="2025-03-09", end="2025-03-16")).json()
+    assert "declared for 2026-03-09 to 2026-03-16" in told["warnings"][0]
+
+
+def test_a_budget_is_changed_at_its_own_delta_alone(town):
+    told = town.post("/populations/town/raise", {"epsilon": 4, "delta": 0.5})
+    assert told.status_code == 400
+    assert told.json()["code"] == "budget-delta"
+    assert (
+        town.post("/populations/town/raise", {"epsilon": 5, "delta": 1e-6}).json()["epsilon"]["limit"] > 4.9
+    )
+
+
+def test_one_server_per_folder(town, command):
+    """A second one would take the first one's runs for dead, and offer to spend again."""
+    code, _, err = command("studio", "--port", "0", "--no-open", "--folder", town.folder)
+    assert code == 5
+    assert "folder-busy" in err
+
+
+def test_sources_that_make_no_sense_are_refused_when_they_are_registered(town):
+    good = {"name": "a", "paths": ["city/events"], "sites": "city/sites.csv"}
+    for changed, word in (
+        ({"sites": None}, "sites"),
+        ({"start": "2 March", "end": "2026-03-09"}, "dates"),
+        ({"start": "2026-03-09", "end": "2026-03-02"}, "ends before"),
+        ({"start": "2026-03-09"}, "both dates"),
+    ):
+        told = town.post("/sources", {**good, **changed})
+        assert told.status_code == 400, changed
+        assert word in told.text
+    assert town.post("/sources", good).status_code == 201
 
 
 def test_owner_files_of_a_run_are_readable_by_the_owner_alone(town, tmp_path):
