@@ -1,7 +1,7 @@
 // The map of zones as pixels: which zone a pixel belongs to is found once per size, so that a frame is one pass over
 // typed arrays and one image, whatever the number of zones. No tiles, no WebGL: a locked-down office has neither.
 
-import { colourTable, fitCanvas, drawLegend, CANVAS_FONT } from "./report/map.js";
+import { colourTable, drawLegend, drawScaleBar, fitCanvas } from "./report/map.js";
 import { roundSteps, uint16s } from "./report/format.js";
 
 const NOBODY = 0xffffffff;  // white, as the bytes of a pixel
@@ -102,7 +102,7 @@ export class ZoneMap {
     context.strokeStyle = "rgba(255,255,255,0.6)";
     for (const path of this.outlines) context.stroke(path);
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    this.drawScaleBar(context);
+    drawScaleBar(context, this.zones.stepsPerKm * this.scale, this.width, this.height);
   }
 
   draw() {
@@ -130,26 +130,6 @@ export class ZoneMap {
     if (column < 0 || row < 0 || column >= this.canvas.width || row >= this.canvas.height) return -1;
     return this.owner[row * this.canvas.width + column];
   }
-
-  drawScaleBar(context) {
-    drawScaleBar(context, this.zones.stepsPerKm * this.scale, this.width, this.height);
-  }
-}
-
-export function drawScaleBar(context, pixelsPerKm, width, height) {
-  const km = roundSteps(110 / pixelsPerKm, 2)[1];
-  if (!Number.isFinite(km)) return;
-  const length = km * pixelsPerKm, x = width - 14 - length, y = height - 12;
-  context.fillStyle = "rgba(255,255,255,0.85)";
-  context.fillRect(x - 6, y - 20, length + 12, 28);
-  context.strokeStyle = context.fillStyle = "#1c2126";
-  context.lineWidth = 1.5;
-  context.beginPath();
-  context.moveTo(x, y - 4); context.lineTo(x, y + 2); context.lineTo(x + length, y + 2); context.lineTo(x + length, y - 4);
-  context.stroke();
-  context.font = CANVAS_FONT;
-  context.textAlign = "center";
-  context.fillText(km >= 1 ? `${km.toLocaleString("en")} km` : `${Math.round(km * 1000)} m`, x + length / 2, y - 6);
 }
 
 // A plane of the map's own coordinates (degrees or metres), north up, equal scales in both directions.

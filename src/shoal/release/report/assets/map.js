@@ -129,21 +129,8 @@ class ZoneMap {
   }
 
   drawScaleBar() {
-    const pixelsPerKm = this.zones.stepsPerKm * this.scale;
-    const km = roundSteps(110 / pixelsPerKm, 2)[1];
-    if (!Number.isFinite(km) || this.paths.every((_, zone) => !this.zones.rings[zone].length)) return;
-    const { context } = this;
-    const length = km * pixelsPerKm, x = this.width - 14 - length, y = this.height - 12;
-    context.fillStyle = "rgba(255,255,255,0.85)";
-    context.fillRect(x - 6, y - 20, length + 12, 28);
-    context.strokeStyle = context.fillStyle = "#1c2126";
-    context.lineWidth = 1.5;
-    context.beginPath();
-    context.moveTo(x, y - 4); context.lineTo(x, y + 2); context.lineTo(x + length, y + 2); context.lineTo(x + length, y - 4);
-    context.stroke();
-    context.font = CANVAS_FONT;
-    context.textAlign = "center";
-    context.fillText(km >= 1 ? `${km.toLocaleString("en")} km` : `${Math.round(km * 1000)} m`, x + length / 2, y - 6);
+    if (this.paths.every((_, zone) => !this.zones.rings[zone].length)) return;
+    drawScaleBar(this.context, this.zones.stepsPerKm * this.scale, this.width, this.height);
   }
 
   // The zone under a point of the page, or -1. Later zones are drawn on top, so they are asked first.
@@ -153,6 +140,23 @@ class ZoneMap {
       if (this.context.isPointInPath(this.paths[zone], x * ratio, y * ratio, "evenodd")) return zone;
     return -1;
   }
+}
+
+// A round number of kilometres in the lower right corner.
+function drawScaleBar(context, pixelsPerKm, width, height) {
+  const km = roundSteps(110 / pixelsPerKm, 2)[1];
+  if (!Number.isFinite(km)) return;
+  const length = km * pixelsPerKm, x = width - 14 - length, y = height - 12;
+  context.fillStyle = "rgba(255,255,255,0.85)";
+  context.fillRect(x - 6, y - 20, length + 12, 28);
+  context.strokeStyle = context.fillStyle = "#1c2126";
+  context.lineWidth = 1.5;
+  context.beginPath();
+  context.moveTo(x, y - 4); context.lineTo(x, y + 2); context.lineTo(x + length, y + 2); context.lineTo(x + length, y - 4);
+  context.stroke();
+  context.font = CANVAS_FONT;
+  context.textAlign = "center";
+  context.fillText(km >= 1 ? `${km.toLocaleString("en")} km` : `${Math.round(km * 1000)} m`, x + length / 2, y - 6);
 }
 
 function drawLegend(canvas, scale) {
