@@ -121,6 +121,19 @@ def test_a_budget_is_changed_at_its_own_delta_alone(town):
     )
 
 
+def test_records_of_sites_become_synthetic_events_and_points_become_trips_by_a_gap(town):
+    told = town.post("/plan", plan_of(town.source, kind="synthetic", unit="user", cell_m=420)).json()
+    assert told["obstacles"] == []
+    assert "commute" in str(told["public"])
+    rows = ["user,time,lon,lat", *(f"1,2026-03-09T0{i}:00:00Z,5.0{i},47.3" for i in range(9))]
+    (town.folder / "points.csv").write_text("\n".join(rows) + "\n")
+    form = {"name": "points", "paths": ["points.csv"], "start": "2026-03-09", "end": "2026-03-16"}
+    points = town.post("/sources", {**form, "time_zone": "Europe/Paris"}).json()["id"]
+    plan = plan_of(points, kind="histogram", epsilon=0.5, delta=0, box=[5.0, 47.0, 5.2, 47.5], cells=16)
+    assert "trip" in town.post("/plan", plan).json()["message"]
+    assert town.post("/plan", {**plan, "gap_minutes": 30}).json()["obstacles"] == []
+
+
 def test_one_server_per_folder(town, command):
     """A second one would take the first one's runs for dead, and offer to spend again."""
     code, _, err = command("studio", "--port", "0", "--no-open", "--folder", town.folder)

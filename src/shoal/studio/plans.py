@@ -39,6 +39,7 @@ METRES_PER_DEGREE = 111_320.0
 H3_LARGEST_M2 = 4.357e12  # of resolution 0; every step divides it by seven
 MOST_VALUES = 20_000_000  # zones times slots: what a page can be asked to plan
 KEPT_OPEN = 4
+OF_POINTS = ("trips_cap", "trips", "step_s", "trip_rule", "unit")
 
 # kind -> fields of the form that are settings of the plan itself
 SAID = {
@@ -83,8 +84,11 @@ def settings_of(
     gap = form.get("gap_minutes")
     if kind in ("histogram", "synthetic") and gap:
         settings["trip_rule"] = {"gap_minutes": gap}
-    if kind == "synthetic" and settings.get("method") == "commute":
-        settings = {key: value for key, value in settings.items() if key not in ("trips_cap", "trips")}
+    if (
+        kind == "synthetic" and "sites" in settings["space"]
+    ):  # records that name sites have a method of their own
+        settings = {name: value for name, value in settings.items() if name not in OF_POINTS}
+        settings["method"] = said.get("method", "commute")
     return settings
 
 

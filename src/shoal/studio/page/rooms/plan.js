@@ -124,6 +124,7 @@ function details(room, change) {
   return el("details", {}, el("summary", {}, "More settings"),
     methods.length ? field("Method", select([["", "the default"], ...methods.map((each) => [each.name, `${each.name}: ${each.words}`])], plan.method || "", { onchange: (event) => { plan.method = event.target.value || null; ask(room); } })) : null,
     plan.kind === "density" ? field("People, about", input(plan.users, { inputmode: "numeric", onchange: (event) => { plan.users = Number(event.target.value.replace(/[ ,]/g, "")) || null; ask(room); } }), "Declared, never counted; gives the expected error.") : null,
+    ["histogram", "synthetic"].includes(plan.kind) ? field("Gap that ends a trip, minutes", input(plan.gap_minutes, { inputmode: "decimal", onchange: (event) => { plan.gap_minutes = Number(event.target.value) || null; ask(room); } }), "Only where the source does not name its trips.") : null,
     field("Box", box, "west, south, east, north"),
     field("Licence", dated(plan, "licence", room)),
     field("Run id", dated(plan, "run_id", room), "Another id makes another release of the same plan, and spends again."));
