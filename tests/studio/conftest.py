@@ -27,14 +27,15 @@ def own_ledger(tmp_path, monkeypatch):
 class Live:
     """A server in a process of its own."""
 
-    def __init__(self, folder, environment):
-        self.folder, self.environment = folder, environment
+    def __init__(self, folder, environment, cwd=None):
+        self.folder, self.environment, self.cwd = folder, environment, cwd
         self.start()
 
     def start(self):
         self.process = subprocess.Popen(
             [
                 sys.executable,
+                "-P",
                 "-m",
                 "shoal.cli.main",
                 "studio",
@@ -48,6 +49,7 @@ class Live:
             stderr=subprocess.STDOUT,
             text=True,
             env=self.environment,
+            cwd=self.cwd,
         )
         said = ""
         while (found := re.search(r"http://127\.0\.0\.1:(\d+)/#token=(\S+)", said)) is None:
@@ -87,11 +89,23 @@ class Live:
 
 
 @pytest.fixture
-def live(tmp_path):
+def serve():
+    """Starts servers, and stops them at the end."""
+    started = []
+
+    def start(folder, cwd=None, **environment):
+        started.append(Live(folder, {**os.environ, **environment}, cwd))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture
+def live(tmp_path, serve):
     """A server on an empty folder."""
-    server = Live(tmp_path / "work", dict(os.environ))
-    yield server
-    server.stop()
+    return serve(tmp_path / "work")
 
 
 @pytest.fixture(scope="session")
@@ -114,6 +128,11 @@ SOURCE = {
     "users": 2000,
     "population": "town",
 }
+
+
+@pytest.fixture
+def town_form():
+    return dict(SOURCE)
 
 
 @pytest.fixture

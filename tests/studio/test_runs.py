@@ -1,6 +1,7 @@
 """Releases through the server: the whole way, refused plans, cancel, and kill -9 in the middle."""
 
 import os
+import shutil
 import signal
 import time
 import zipfile
@@ -132,6 +133,23 @@ def test_records_of_sites_become_synthetic_events_and_points_become_trips_by_a_g
     plan = plan_of(points, kind="histogram", epsilon=0.5, delta=0, box=[5.0, 47.0, 5.2, 47.5], cells=16)
     assert "trip" in town.post("/plan", plan).json()["message"]
     assert town.post("/plan", {**plan, "gap_minutes": 30}).json()["obstacles"] == []
+
+
+def test_files_of_the_folder_are_never_run(tmp_path, small_city, serve, town_form):
+    """A module beside the data is data; and a ledger named relative to where we are is one ledger for all."""
+    work = tmp_path / "work"
+    shutil.copytree(small_city, work / "city")
+    for name in ("shoal.py", "numpy.py", "json.py"):
+        (work / name).write_text("raise SystemExit('this file was run')\n")
+    server = serve(".", cwd=work, SHOAL_LEDGER="own.sqlite")
+    source = server.post("/sources", {**town_form, "population": None}).json()["id"]
+    assert server.ended(server.post(f"/sources/{source}/check").json()["id"])["status"] == "done"
+    made = server.post("/populations", {"population": "town", "epsilon": 4, "delta": 1e-6})
+    assert made.status_code == 201
+    assert server.ended(started(server, plan_of(source)))["status"] == "done"
+    spends = server.get("/ledger").json()["populations"][0]["spends"]
+    assert [each["status"] for each in spends] == ["committed"]
+    assert (work / "own.sqlite").is_file()
 
 
 def test_one_server_per_folder(town, command):

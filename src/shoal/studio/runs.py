@@ -160,11 +160,11 @@ class Runs:
                 return
             log = open(self.work.runs / live.id / "worker.log", "wb")  # noqa: SIM115
             live.process = subprocess.Popen(
-                [sys.executable, "-m", "shoal.studio.worker", str(self.work.root), live.id],
+                # -P: nothing in the folder we are in is ever taken for a module
+                [sys.executable, "-P", "-m", "shoal.studio.worker", str(self.work.root), live.id],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                cwd=self.work.root,
                 start_new_session=True,  # Ctrl-C at the server's terminal reaches the server alone
             )
             log.close()
