@@ -100,20 +100,32 @@ def test_an_attack_is_refused_once_the_data_is_another(town, tmp_path):
     assert attack["error"]["code"] == "data-changed"
 
 
-def test_real_people_and_simulated_ones_have_budgets_of_their_own(town):
+def test_what_makes_no_sense_is_refused_before_anything_is_spent(town, command):
+    """On one server: none of them changes what the others see, but for the last, which raises the budget."""
+    check_a_wrong_plan_is_refused_with_what_to_do(town)
+    check_real_people_and_simulated_ones_have_budgets_of_their_own(town)
+    check_a_window_outside_the_declared_one_is_warned_of(town)
+    check_sources_that_make_no_sense_are_refused_when_they_are_registered(town)
+    check_records_of_sites_become_synthetic_events_and_points_become_trips_by_a_gap(town)
+    check_one_server_per_folder(town, command)
+    check_a_budget_is_changed_at_its_own_delta_alone(town)
+    assert spends() == []
+
+
+def check_real_people_and_simulated_ones_have_budgets_of_their_own(town):
     open_ledger().create("simulated-town", currency="rho", limit_nano=10**9, delta=1e-6)
     told = town.post("/plan", plan_of(town.source, population="simulated-town"))
     assert told.status_code == 400
     assert told.json()["code"] == "population-simulated"
 
 
-def test_a_window_outside_the_declared_one_is_warned_of(town):
+def check_a_window_outside_the_declared_one_is_warned_of(town):
     assert town.post("/plan", plan_of(town.source)).json()["warnings"] == []
     told = town.post("/plan", plan_of(town.source, start="2025-03-09", end="2025-03-16")).json()
     assert "declared for 2026-03-09 to 2026-03-16" in told["warnings"][0]
 
 
-def test_a_budget_is_changed_at_its_own_delta_alone(town):
+def check_a_budget_is_changed_at_its_own_delta_alone(town):
     told = town.post("/populations/town/raise", {"epsilon": 4, "delta": 0.5})
     assert told.status_code == 400
     assert told.json()["code"] == "budget-delta"
@@ -122,7 +134,7 @@ def test_a_budget_is_changed_at_its_own_delta_alone(town):
     )
 
 
-def test_records_of_sites_become_synthetic_events_and_points_become_trips_by_a_gap(town):
+def check_records_of_sites_become_synthetic_events_and_points_become_trips_by_a_gap(town):
     told = town.post("/plan", plan_of(town.source, kind="synthetic", unit="user", cell_m=420)).json()
     assert told["obstacles"] == []
     assert "commute" in str(told["public"])
@@ -152,14 +164,14 @@ def test_files_of_the_folder_are_never_run(tmp_path, small_city, serve, town_for
     assert (work / "own.sqlite").is_file()
 
 
-def test_one_server_per_folder(town, command):
+def check_one_server_per_folder(town, command):
     """A second one would take the first one's runs for dead, and offer to spend again."""
     code, _, err = command("studio", "--port", "0", "--no-open", "--folder", town.folder)
     assert code == 5
     assert "folder-busy" in err
 
 
-def test_sources_that_make_no_sense_are_refused_when_they_are_registered(town):
+def check_sources_that_make_no_sense_are_refused_when_they_are_registered(town):
     good = {"name": "a", "paths": ["city/events"], "sites": "city/sites.csv"}
     for changed, word in (
         ({"sites": None}, "sites"),
@@ -201,7 +213,7 @@ WRONG = [
 ]
 
 
-def test_a_wrong_plan_is_refused_with_what_to_do(town):
+def check_a_wrong_plan_is_refused_with_what_to_do(town):
     for changed, status, word in WRONG:
         told = town.post("/runs", {"plan": plan_of(town.source, **changed)})
         assert told.status_code == status, f"{changed}: {told.text}"
