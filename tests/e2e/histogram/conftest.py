@@ -1,0 +1,150 @@
+"""A nearly exact stand-in for a method, a small map of trips, and how to run and ask a release of them."""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shoal.flows import histogram_methods
+from shoal.mechanisms.adders import LaplaceAdder
+from shoal.privacy.ledger import open_ledger
+from shoal.space.euler import Euler
+from shoal.space.rectangles import Rectangles
+from shoal.stages.histogram import NoisyHistogram
+
+SIDE = 8
+START = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris
+MINUTE = 60_000_000
+
+
+TRIPS = [
+    (1, [(50, 50), (350, 50)]),  # along the bottom row
+    (1, [(50, 150), (50, 750)]),  # up the first column
+    (2, [(750, 750), (450, 450)]),  # a diagonal
+    (3, [(250, 250)]),  # stays in a cell
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandIn:
+    """Noise on the exact trips of every cell and of every pair of neighbours: many answers, all paid for."""
+
+    adder: LaplaceAdder
+    sensitivity: int
+    scaled_up: bool
+    name: str = "histogram-stand-in"
+
+    @classmethod
+    def within(cls, budget, setting):
+        sensitivity = (1 + 3 * SIDE * SIDE - 2 * SIDE) * setting.per_unit + (setting.cap or 0)
+        adder = LaplaceAdder.within(budget.left, sensitivity)
+        return cls(adder=adder, sensitivity=sensitivity, scaled_up=setting.cap is not None)
+
+    def loss(self):
+        return self.adder.cost(self.sensitivity)
+
+    def spends(self):
+        return (("cells", self.loss()),)
+
+    def describe(self):
+        return {"name": self.name, "scale": self.adder.scale}
+
+    def __call__(self, trips, noise):
+        at = range(SIDE)
+        faces = Rectangles.of([(x, x + 1, y, y + 1) for y in at for x in at])
+        east = Rectangles.of([(x, x + 2, y, y + 1) for y in at for x in at[:-1]])
+        north = Rectangles.of([(x, x + 1, y, y + 2) for y in at[:-1] for x in at])
+        exact = [trips.distinct(each) for each in (faces, east, north)]
+        totals = [trips.count(), trips.all_trips()] if self.scaled_up else [trips.count()]
+        exact = np.concatenate([*exact, totals]).astype(np.int64)
+        noisy = self.adder.add(noise, "cells", exact).astype(float)
+        f, e, n, count = np.split(noisy, [SIDE**2, SIDE * (2 * SIDE - 1), 3 * SIDE**2 - 2 * SIDE])
+        f, e, n = f.reshape(SIDE, SIDE), e.reshape(SIDE, SIDE - 1), n.reshape(SIDE - 1, SIDE)
+        both = Euler(faces=f, east=f[:, 1:] + f[:, :-1] - e, north=f[1:] + f[:-1] - n)
+        every = float(count[1]) if self.scaled_up else None
+        return NoisyHistogram(euler=both, trips=float(count[0]), all_trips=every, violated_before=0.25)
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch):
+    class Method(histogram_methods.HistogramMethod):
+        def build(self, budget, setting):
+            return StandIn.within(budget, setting)
+
+    monkeypatch.setitem(histogram_methods.METHODS, "stand-in", Method("stand-in", "StandIn", "Stands in."))
+
+
+class Paths:
+    """Trips on a planar map of 8 x 8 cells of 100 m, written as points, and how to run a release of them."""
+
+    start, minute, trips = START, MINUTE, TRIPS
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.source = folder / "trips.parquet"
+        self.flags = {
+            "--box": "0,0,800,800",
+            "--cells": 8,
+            "--start": "2026-03-02",
+            "--end": "2026-03-03",
+            "--time-zone": "Europe/Paris",
+            "--population": "rich",
+            "--epsilon": 40000,
+            "--given": 50,
+            "--method": "stand-in",
+            "--out": folder / "release",
+            "--owner": folder / "owner",
+        }
+
+    def write(self, trips):
+        """trips: (user, [(x, y), ...]); one minute between points."""
+        rows = [
+            (user, number, START + i * MINUTE, float(x), float(y))
+            for number, (user, points) in enumerate(trips)
+            for i, (x, y) in enumerate(points)
+        ]
+        user, trip, time, x, y = (list(column) for column in zip(*rows, strict=True)) if rows else [[]] * 5
+        columns = {
+            "user": pa.array(user, pa.int64()),
+            "trip": pa.array(trip, pa.int64()),
+            "time": pa.array(time, pa.timestamp("us", "UTC")),
+            "x": pa.array(x, pa.float64()),
+            "y": pa.array(y, pa.float64()),
+        }
+        pq.write_table(pa.table(columns), self.source)
+
+    def lonlat(self):
+        """The same points as longitudes and latitudes."""
+        table = pq.read_table(self.source)
+        pq.write_table(table.rename_columns(["user", "trip", "time", "lon", "lat"]), self.source)
+
+    def arguments(self, *more):
+        named = [
+            str(part) for flag, value in self.flags.items() if value is not None for part in (flag, value)
+        ]
+        return ["histogram", "run", str(self.source), *named, *map(str, more)]
+
+    def released(self, command, *flags):
+        code, out, err = command(*self.arguments(*flags))
+        assert code == 0, err
+        return self.folder / "release", out, err
+
+    @staticmethod
+    def ask(command, release, *flags):
+        code, out, err = command("histogram", "query", release, *flags, "--json")
+        assert (code, err) == (0, "")
+        return {answer["name"]: answer for answer in json.loads(out)["answers"]}
+
+    @staticmethod
+    def spent(population="rich"):
+        return open_ledger().state().population(population).spent_nano
+
+
+@pytest.fixture
+def paths(tmp_path):
+    open_ledger().create("rich", currency="epsilon", limit_nano=10**18)
+    open_ledger().create("poor", currency="epsilon", limit_nano=10**9)
+    return Paths(tmp_path)
