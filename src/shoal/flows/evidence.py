@@ -50,11 +50,10 @@ def gather_evidence(
     """Check the folder, read the ledger; `audit` and `attacks` are files of JSON, attacks make the annex."""
     checked = check_release(release)
     manifest = sound_manifest(checked)
-    population = ledger.state().population(manifest.population)
-    recorded = [
-        key for key, each in population.released.items() if each.manifest_sha256 == checked.manifest_sha256
-    ]
-    if not recorded:
+    population = ledger.state().populations.get(manifest.population)
+    stored = {} if population is None else population.released
+    recorded = [key for key, each in stored.items() if each.manifest_sha256 == checked.manifest_sha256]
+    if population is None or not recorded:
         raise LedgerError(
             "not-committed",
             f"the ledger {ledger.store.where()} has no release with exactly this manifest.",
