@@ -12,12 +12,14 @@ else
 INSTALL = $(UV) pip install --quiet --python $(BIN)/python
 endif
 
-.PHONY: help demo studio test check lint types bench setup setup-dev lock clean
+.PHONY: help demo studio test test-all fuzz check lint types bench setup setup-dev lock clean
 help:
 	@echo "make demo          the whole way on a simulated city, into demo/"
 	@echo "make studio        the local page on a simulated city, in studio-demo/"
-	@echo "make test          all tests"
-	@echo "make check         lint, types and all tests"
+	@echo "make test          the tests that a commit can break"
+	@echo "make test-all      every test, the exhaustive ones included"
+	@echo "make fuzz          TARGET=csv N=2000 SEED=1: inputs of one target, on from where it stopped"
+	@echo "make check         lint, types and make test"
 	@echo "make bench         all benchmarks (bench-NAME for one, QUICK=1 for a small run)"
 	@echo "make lock          pin the dependencies anew (needs uv)"
 
@@ -46,7 +48,16 @@ studio: setup
 	SHOAL_LEDGER=$(CURDIR)/studio-demo/ledger.sqlite $(BIN)/shoal studio --simulated --folder studio-demo
 
 test: setup-dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not exhaustive"
+
+test-all: setup-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+TARGET ?= csv
+N      ?= 2000
+SEED   ?= 1
+fuzz: setup-dev
+	$(BIN)/python -m tests.fuzz.run $(TARGET) $(N) --seed $(SEED)
 
 lint: setup-dev
 	$(BIN)/ruff check .
@@ -57,7 +68,7 @@ types: setup-dev
 
 check: lint types test
 
-bench: bench-engine bench-command bench-audit bench-density bench-density-cost bench-query bench-commute bench-attack-sfc bench-attack-scale bench-attack-recovery bench-attack-reconstruct bench-kmerge bench-trajectories bench-histogram bench-synthetic bench-scale bench-studio
+bench: bench-engine bench-command bench-audit bench-density bench-density-cost bench-query bench-commute bench-attack-sfc bench-attack-scale bench-attack-recovery bench-attack-reconstruct bench-kmerge bench-trajectories bench-histogram bench-synthetic bench-scale bench-memory bench-studio
 
 bench-%: setup-dev
 	$(BIN)/python -m benchmarks.$(subst -,_,$*) $(if $(QUICK),--quick,)

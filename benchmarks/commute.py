@@ -99,7 +99,7 @@ def opened(users: int) -> World:
     """A simulated town in memory."""
     folder = simulated_city("town", users, CITY_SEED)
     card = json.loads((folder / "city.json").read_text("utf-8"))
-    source = open_source(**vars(SourcePlan(paths=(str(folder / card["sources"]["events"]["glob"]),))))
+    source = open_source(**SourcePlan(paths=(str(folder / card["sources"]["events"]["glob"]),)).reading())
     sites = read_sites(folder / "sites.csv")
     window = {name: card["window"][name][:19] for name in ("start", "end")}
     clock = Clock(**window, time_zone=card["time_zone"])

@@ -111,7 +111,7 @@ def _trip_rows(job: CostJob) -> Iterator[Row]:
     door = TripDoor(trips)
     door.distinct(given)
     yield clock.row(EXACT, trips.count)
-    setting = TripSetting(grid=grid, given=given)
+    setting = TripSetting(grid=grid, given=given, each_trip=True)
     for name, kind in ((DQAM, HistogramDqam), (BOXES_RELEASE, HistogramBoxes)):
         kind.within(Budget.of(EPSILON, None), setting)(door, OsNoise())
         yield clock.row(name, trips.count)

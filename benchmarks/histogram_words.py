@@ -84,8 +84,8 @@ PUBLISHED = """
 
 PriSH and DQAM with the noise the thesis prints, once per cell. They are no release: values sum to the exact
 number of trips, and the best number of rounds is picked on the true error: nothing bounds a trip's epsilon.
-"If fixed" is what epsilon would be with both public. They measure Euler answers, which are wrong themselves
-(next section). Not in any ratio above.
+"If fixed" is the epsilon of replacing one trip by another, with both public. They measure Euler
+answers, which are wrong themselves (next section). Not in any ratio above.
 
 {table}
 """

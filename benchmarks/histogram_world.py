@@ -121,7 +121,12 @@ class OpenWorld:
     def _setting(self, run: Run) -> TripSetting:
         w, declared = self.world, self.kept.count if run.trips == "declared" else None
         return TripSetting(
-            grid=self.kept.grid, given=self.given, per_unit=w.per_unit, cap=w.cap, trips=declared
+            grid=self.kept.grid,
+            given=self.given,
+            each_trip=w.unit == "trip",
+            per_unit=w.per_unit,
+            cap=w.cap,
+            trips=declared,
         )
 
     @cached_property

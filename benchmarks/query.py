@@ -75,7 +75,7 @@ def counted(city: str, users: int) -> World:
     """The bounded table of a simulated city."""
     folder = simulated_city(city, users)
     card = json.loads((folder / "city.json").read_text("utf-8"))
-    source = open_source(**vars(SourcePlan(paths=(str(folder / card["sources"]["events"]["glob"]),))))
+    source = open_source(**SourcePlan(paths=(str(folder / card["sources"]["events"]["glob"]),)).reading())
     space = SpacePlan(zones=str(folder / "zones.geojson"), sites=str(folder / "sites.csv"))
     geography = open_geography(space, has_sites=True, planar=False)
     window = {name: card["window"][name][:19] for name in ("start", "end")}

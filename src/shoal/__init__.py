@@ -3,6 +3,7 @@
 The names below are the public ones; each is imported from its room when it is first used.
 """
 
+import os as _os
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,10 @@ __all__ = [  # noqa: RUF022
     "ShoalError",
     "__version__",
 ]
+
+
+if not _os.access(_os.path.dirname(__file__), _os.W_OK):  # numba cannot cache compiled code beside the source
+    _import_module("shoal.scratch").compiled_cache()
 
 
 def __getattr__(name: str) -> Any:

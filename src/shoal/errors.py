@@ -10,6 +10,7 @@
     +-- GuaranteeError              exit 6   a promise was checked and does not hold
     +-- MissingExtra                exit 7   an optional dependency is not installed
     +-- EngineError                 exit 8   the cluster that should do the work did not
+    +-- ResourceError               exit 9   memory or disk of this machine
 
 An error says the rule, what was received, and the remedy, under a code:
 
@@ -24,6 +25,20 @@ from __future__ import annotations
 REPORT_IT = "Run again with SHOAL_DEBUG=1 to see where, and please report it (without private data)."
 
 
+def printable(text: str) -> str:
+    """Text that does nothing to a terminal: escape sequences, direction marks and the like are spelled out.
+
+    >>> printable("Gare\x1b[31m")
+    'Gare\\\\x1b[31m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each in "\n\xa0" else each.encode("unicode_escape").decode()
+        for each in text
+    )
+
+
 class ShoalError(Exception):
     """What went wrong and what to do about it; printed by the command without a traceback."""
 
@@ -31,9 +46,9 @@ class ShoalError(Exception):
 
     def __init__(self, code: str, message: str, remedy: str = "") -> None:
         self.code = code
-        self.message = message
-        self.remedy = remedy
-        super().__init__(f"{code}: {message}" + (f"\n{remedy}" if remedy else ""))
+        self.message = printable(message)
+        self.remedy = printable(remedy)
+        super().__init__(f"{code}: {self.message}" + (f"\n{self.remedy}" if remedy else ""))
 
     def __reduce__(self):
         return (type(self), (self.code, self.message, self.remedy))
@@ -73,3 +88,7 @@ class MissingExtra(ShoalError):
 
 class EngineError(ShoalError):
     exit_code = 8
+
+
+class ResourceError(ShoalError):
+    exit_code = 9

@@ -31,11 +31,6 @@ def open_quote(town):
     town.csv('user,time,site\n1,"2026-03-02T10:00:00Z,S0\n2,2026-03-02T10:00:00Z,S1\n')
 
 
-def naive_among_dropped(town):
-    mixed_zones(town)
-    town.flags["--on-bad-row"] = "drop"
-
-
 def far_away(town):
     (town.folder / "sites.csv").write_text(
         "site,lon,lat\nS0,20.0,10.0\nS1,20.1,10.0\nS2,20,10.1\nS3,20.1,10.1\n"
@@ -167,6 +162,26 @@ def bad_plan(text):
     return change
 
 
+def long_name_of_a_source(town):
+    town.source = town.folder / ("e" * 256 + ".parquet")
+
+
+def a_zone_that_moves_the_cursor(town):
+    zones = town.folder / "zones.geojson"
+    zones.write_text(zones.read_text().replace('"A"', '"A\\u001b[2J"'))
+
+
+def sites_that_are_damaged_gzip(town):
+    (town.folder / "sites.csv.gz").write_bytes(b"\x1f\x8b\x08\x00" + b"\xff" * 60)
+    town.flags["--sites"] = town.folder / "sites.csv.gz"
+
+
+def users_that_are_not_utf_8(town):
+    raw = pa.array([b"\xff\xfe"])
+    names = pa.Array.from_buffers(pa.string(), 1, raw.buffers())
+    town.events(user=names, time=[town.start], site=["S0"])
+
+
 # what is done to the town, the code the message begins with, the exit code, a word of the remedy
 CASES = [
     (no_column, "missing-column", 3, "--column"),
@@ -174,8 +189,7 @@ CASES = [
     (float_user, "user-type", 3, "text"),
     (empty_file, "empty-file", 3, ""),
     (truncated, "corrupt-parquet", 3, ""),
-    (open_quote, "csv-quotes", 3, "line 2"),
-    (naive_among_dropped, "mixed-time-zones", 3, "offset"),
+    (open_quote, "bad-row", 3, "line 2"),
     (far_away, "sites-away", 3, ""),
     (owner_inside, "plan-folders", 2, "--owner"),
     (set_flag(unit="trip"), "plan-unit", 2, "--column user="),
@@ -229,6 +243,19 @@ CASES = [
     (file_in_the_way, "unwritable-folder", 5, ""),
     (owner_in_the_way, "unwritable-folder", 5, ""),
     (damaged_ledger, "ledger-damaged", 4, ""),
+    (long_name_of_a_source, "plan-text", 2, "200 bytes"),
+    (set_flag(out="o" * 256), "plan-text", 2, "200 bytes"),
+    (set_flag(owner="o" * 256), "plan-text", 2, "200 bytes"),
+    (set_flag(delimiter="ab"), "delimiter", 2, "--delimiter"),
+    (set_flag(zones=None, cell_m="500", box="0,0,1," + "9" * 308), "box-range", 2, "four numbers"),
+    (set_flag(zones_crs="IAU_2015:30100"), "crs-kind", 3, "not on the Earth"),
+    (a_zone_that_moves_the_cursor, "id-text", 3, "plain text"),
+    (sites_that_are_damaged_gzip, "format-mismatch", 3, ""),
+    (users_that_are_not_utf_8, "corrupt-parquet", 3, "UTF"),
+    (bad_plan("epsilon = " + "9" * 4301), "plan-file", 2, "digits"),
+    (bad_plan("cap = " + "9" * 4000), "plan-range", 2, "cap"),
+    (bad_plan("[source]\npaths = 5"), "plan-type", 2, "source.paths"),
+    (bad_plan("[source]\ncolumns = 5"), "plan-type", 2, "columns"),
     (bad_plan("epsilon = = 1"), "plan-file", 2, "TOML"),
     (bad_plan("epsilom = 1"), "plan-name", 2, "epsilon"),
     (bad_plan("window = 3"), "plan-type", 2, ""),
@@ -240,7 +267,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("change", "code", "exit_code", "word"), CASES, ids=[c[0].__name__ for c in CASES])
+@pytest.mark.parametrize(
+    ("change", "code", "exit_code", "word"), CASES, ids=[c[0].__name__[:60] for c in CASES]
+)
 def test_one_clear_error(town, change, code, exit_code, word, command):
     change(town)
     ledger = town.folder / "ledger.sqlite"

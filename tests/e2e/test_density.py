@@ -241,7 +241,7 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
         "rho = 0.02435597:",
         "the course over the slots of all zones together",
         "efpag",
-        "for about 400 users",
+        "for 400 users, as declared",
         "visits per user and week (the mean that was counted in those cities;",
         "120 zones",
         "168 slots",

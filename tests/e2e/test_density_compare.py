@@ -113,7 +113,9 @@ def test_a_comparison_on_private_data_is_the_owners_and_marks_the_population(cit
     place = ["--out", tmp_path / "release", "--owner", tmp_path / "owner"]
     code, _, err = command("density", "run", "--plan", city / "density.toml", *place)
     assert (code, err) == (0, "")
-    assert json.loads((tmp_path / "release" / "manifest.json").read_text())["tuned_on_private_data"] is True
+    manifest = json.loads((tmp_path / "release" / "manifest.json").read_text())
+    assert manifest["tuned_on_private_data"] == "recorded"
+    assert "records a look at private data" in (tmp_path / "release" / "README.md").read_text()
 
 
 def test_private_figures_go_nowhere_else(city, tmp_path, ledger, command):

@@ -10,7 +10,6 @@ from shoal.flows.density import DensityBuild
 from shoal.flows.methods import METHODS
 from shoal.flows.plan import DensityPlan
 from shoal.flows.prepare import prepare_density
-from shoal.flows.progress import Silent
 from shoal.privacy.noise import SeededNoise
 from shoal.release.density_files import read_density
 from shoal.release.manifest import Manifest
@@ -88,7 +87,9 @@ def test_a_method_gives_something_valid(town, tmp_path, method, case):
     prepared = prepare_density(plan)
     folder = tmp_path / "built"
     folder.mkdir()
-    manifest = DensityBuild(prepared, DuckEngine(threads=1), Silent())(folder, SeededNoise(1))
+    build = DensityBuild(prepared, engine=DuckEngine(threads=1))
+    build.public(folder, build.manifest())
+    manifest = build(folder, SeededNoise(1))
     zones, slots = prepared.setting.zones, prepared.setting.slots
     made = read_density(folder, zones, slots)
     for values in (made.people, made.low, made.high):

@@ -25,6 +25,7 @@ from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.privacy.unit import Unit
 from shoal.release.folder import ReleaseRequest, release
 from shoal.release.manifest import Manifest
+from shoal.release.readme import recipient_readme
 from shoal.release.verify import check_release
 
 KILLS = 500
@@ -36,8 +37,7 @@ WATCHED = tuple(os.path.join("shoal", *room) + os.sep for room in (("privacy", "
 
 def build(folder: Path) -> Manifest:
     (folder / "density.csv").write_text("zone,people\n1,2\n")
-    (folder / "README.md").write_text("about it\n")
-    return Manifest(
+    manifest = Manifest(
         unit=Unit().sentence,
         promise=PROMISE.sentence,
         guarantee=PROMISE.to_manifest(),
@@ -47,6 +47,8 @@ def build(folder: Path) -> Manifest:
         input={},
         columns={},
     )
+    (folder / "README.md").write_text(recipient_readme(manifest, {}))
+    return manifest
 
 
 class Telling(Ledger):
@@ -148,21 +150,29 @@ def check_after_kill(folder: Path, told: bytes) -> str:
         assert path.stat().st_mode & 0o077 == 0
     if visible:
         return "in place"
-    return "committed" if stored else "reserved" if reserves else "nothing"
+    if stored:
+        return "committed"
+    if ledger.unfinished() & {spend.reservation for spend in population.spends}:
+        return "sealed"
+    return "reserved" if reserves else "nothing"
 
 
 def check_run_again(folder: Path, stage: str) -> None:
-    """The same command again finishes for free what was committed, and pays again for what was not."""
+    """The same command again finishes for free what was sealed, and pays again for what was not."""
     ledger = open_ledger(folder / "ledger.sqlite")
     before = ledger.state().population("town")
     answer = release(ledger, request(folder), build)
     after = ledger.state().population("town")
-    assert answer.reused == (stage in ("committed", "in place"))
+    assert answer.reused == (stage in ("sealed", "committed", "in place"))
     paid_now = 0 if answer.reused else LOSS.rho_nano
     assert after.spent_nano == before.spent_nano + paid_now
     assert check_release(folder / "out").manifest_sha256 == answer.manifest_sha256
     assert ledger.find("town", "week 1").manifest_sha256 == answer.manifest_sha256
-    assert sorted(path.name for path in folder.iterdir()) == ["ledger.sqlite", "out"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "ledger.sqlite",
+        "ledger.sqlite.head",
+        "out",
+    ]
     assert ledger.verify() == []
 
 
@@ -184,7 +194,7 @@ def test_kill_at_every_step(template: Path, place: Path) -> None:
         check_run_again(folder, stage)
         shutil.rmtree(folder)
     print(f"{KILLS} kills over {lines} lines: {stages}")
-    assert set(stages) == {"nothing", "reserved", "committed", "in place"}
+    assert set(stages) == {"nothing", "reserved", "sealed", "committed", "in place"}
 
 
 def test_kill_at_any_moment(template: Path, place: Path) -> None:

@@ -89,13 +89,24 @@ def test_the_release_says_what_it_is_and_has_no_epsilon(walks, command):
     assert manifest["licence"] == "CC BY 4.0"
     public = manifest["public"]
     assert (public["k"], public["tau_minutes"], public["epoch_minutes"]) == (2, 30, 30)
-    assert public["records"] == walks.users
+    assert "records" not in public  # it was counted, so it does not stand among what the owner declared
+    found = manifest["read_from_data"]
+    assert found["records"] == walks.users
+    single = found["share_with_single_record"]
+    assert 0 <= single["two_stretches_of_tau"] <= 1
+    assert 0 <= single["four_points"] <= 1
     assert public["lattice"]["start"] == "2026-03-01T23:00:00+00:00"
     assert (public["lattice"]["steps"], public["lattice"]["minutes"]) == (360, 1)
     readme = (walks.folder / "release" / "README.md").read_text()
     assert "not differentially private" in readme
     assert "No composition, no protection beyond the stated tracker." in readme
     assert "holds another release about the same people" in readme
+    assert f"by two separate stretches of 30 minutes, {single['two_stretches_of_tau']:.1%}" in readme
+    assert f"by four points at random times, {single['four_points']:.1%}" in readme
+    assert "Attribute disclosure is not prevented" in readme
+    assert "Membership is not hidden" in readme
+    figures = json.loads((walks.folder / "owner" / "utility.json").read_text())
+    assert round(figures["unicity"][3]["released"], 3) == single["four_points"]
     assert "noise" not in readme.replace("No noise was added", "")
     assert open_ledger().state().population("town").spent_nano == 0
 
@@ -124,16 +135,22 @@ def test_a_plan_gives_what_its_flags_give(walks, command, monkeypatch):
     told = json.loads(out)
     assert (code, err, told["reused"], told["verified"]) == (0, "", False, True)
     assert (told["verification"]["violations"], told["users"]) == (0, walks.users)
-    assert command("trajectories", "run", "--plan", "plan.toml", "--k", 3, "--out", "three")[0] == 0
+    assert command("trajectories", "run", "--plan", "plan.toml", "--k", 3, "--out", "three")[0] == 2
+    more = ("--k", 3, "--out", "three", "--compose-with", "release")
+    assert command("trajectories", "run", "--plan", "plan.toml", *more)[0] == 0
     assert json.loads((walks.folder / "three" / "manifest.json").read_text())["public"]["k"] == 3
+    walks.source = "samples.parquet"  # a source is named as it is written
     again = json.loads(command(*walks.arguments("--json"))[1])
     assert again["reused"]
 
 
 def test_the_same_run_again_is_reused_and_finds_its_own_key(walks, command):
     first = json.loads(command(*walks.arguments("--json"))[1])
+    composed = ("--compose-with", walks.folder / "release")
     key = (walks.folder / "owner" / "record_key.parquet").read_bytes()
-    other = json.loads(command(*walks.arguments("--k", 3, "--out", walks.folder / "three", "--json"))[1])
+    other = json.loads(
+        command(*walks.arguments("--k", 3, "--out", walks.folder / "three", *composed, "--json"))[1]
+    )
     assert not other["reused"]
     keys = sorted(path.name for path in (walks.folder / "owner").glob("record_key*"))
     assert len(keys) == 2  # both releases can still be verified
@@ -154,7 +171,14 @@ def test_another_run_id_draws_other_ids_and_the_same_boxes(walks, command):
     assert command(*walks.arguments())[0] == 0
     boxes = boxes_by_user(walks)
     ids = pq.read_table(walks.folder / "owner" / "record_key.parquet")
-    assert command(*walks.arguments("--run-id", "b", "--out", walks.folder / "b"))[0] == 0
+    assert (
+        command(
+            *walks.arguments(
+                "--run-id", "b", "--out", walks.folder / "b", "--compose-with", walks.folder / "release"
+            )
+        )[0]
+        == 0
+    )
     assert boxes_by_user(walks, "b") == boxes
     again = pq.read_table(walks.folder / "owner" / "record_key.parquet")
     assert again["user"].equals(ids["user"])

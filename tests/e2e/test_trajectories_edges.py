@@ -110,7 +110,8 @@ def test_unsorted_and_repeated_rows_are_fine_and_counted(walks, command):
     walks.lon, walks.lat = walks.lon[order], walks.lat[order]
     walks.write()
     walks.flags["--out"] = walks.folder / "twice"
-    told = json.loads(command(*walks.arguments("--json"))[1])
+    again = ("--run-id", "twice", "--compose-with", walks.folder / "release")
+    told = json.loads(command(*walks.arguments(*again, "--json"))[1])
     assert told["rows"] == 2 * first["rows"]
     assert told["repeated"] == first["repeated"] + first["rows"]
     assert released(walks, "twice") == boxes
@@ -150,7 +151,11 @@ def test_nobody_is_alike_and_all_is_suppressed(walks, command):
     assert (told["utility"]["boxes"], told["utility"]["suppressed_share"]) == (0, 1.0)
     assert told["utility"]["granularity"]["per_box"]["space_m"]["median"] is None
     json.loads((walks.folder / "owner" / "utility.json").read_text(), parse_constant=pytest.fail)
-    out = command(*walks.arguments("--run-id", "b", "--out", walks.folder / "b"))[1]
+    out = command(
+        *walks.arguments(
+            "--run-id", "b", "--out", walks.folder / "b", "--compose-with", walks.folder / "release"
+        )
+    )[1]
     assert "Nothing could be kept" in out
     assert "nan" not in out.lower()
 

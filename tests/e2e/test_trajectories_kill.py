@@ -86,7 +86,9 @@ def test_a_killed_run_goes_on(day_of_walks, command, starts, at, resumed):
     assert not list(walks.folder.glob(".release*"))
     assert command(*walks.verify_arguments("--windows", 0))[0] == 0
     continued = boxes(walks, "release")
-    other = walks.arguments("--run-id", "whole", "--out", walks.folder / "whole")
+    other = walks.arguments(
+        "--run-id", "whole", "--out", walks.folder / "whole", "--compose-with", walks.folder / "release"
+    )
     assert command(*other)[0] == 0
     assert starts == [resumed, 1]
     assert boxes(walks, "whole") == continued

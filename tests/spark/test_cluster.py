@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import importlib.util
 import json
 import os
@@ -22,6 +23,7 @@ from shoal.engine.visits import VisitKernel
 from shoal.events.placed import SiteEvents
 from shoal.events.source import open_source
 from shoal.privacy.ledger import open_ledger
+from shoal.scratch import Scratch
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spark" / "cluster.py"
 HOUR = 3_600_000_000
@@ -175,19 +177,49 @@ def read_page(page):
     return "".join(json.dumps(asked(f"/{name}/{part}")) for part in parts)
 
 
+def exposed(root, since):
+    """Files below `root`, written since then, that another account may read."""
+    for folder, names, files in os.walk(root):
+        names[:] = [name for name in names if os.lstat(os.path.join(folder, name)).st_mode & 0o011]
+        for name in files:
+            with contextlib.suppress(FileNotFoundError):
+                about = os.lstat(path := os.path.join(folder, name))
+                if about.st_mode & 0o044 and about.st_mtime >= since and about.st_uid == os.geteuid():
+                    yield path
+
+
+def check_nothing_is_exposed(temp, since):
+    """In the run's own temporary folder no file at all, and elsewhere none with a user's id."""
+    assert list(exposed(temp, since)) == []
+    for place in ("/tmp", "/var/tmp", "/dev/shm"):
+        for left in (*Path(place).glob("blockmgr-*"), *Path(place).glob("*spark*")):
+            for path in exposed(left, since):
+                with contextlib.suppress(FileNotFoundError):
+                    assert b"user-" not in Path(path).read_bytes(), path
+
+
 def test_a_lost_driver_leaves_the_reserve_spent_and_nothing_written(tmp_path, events):
-    """Killed while Spark sums: the ledger has the spend, no release and no draft that looks like one."""
-    data = events()
+    """Killed while Spark sums: the ledger has the spend, no release and no draft that looks like one.
+
+    Nothing that another account can read is left, now or before, and no module of the working directory ran.
+    """
+    data, since, temp = events(text_users=True), time.time(), tmp_path / "temp"
+    temp.mkdir()
+    temp.chmod(0o1777)
+    for module in ("numpy", "pyarrow", "pandas", "pyspark", "shoal"):
+        (tmp_path / f"{module}.py").write_text(
+            f"open({str(tmp_path / 'planted')!r}, 'w')\nraise ImportError\n"
+        )
     (tmp_path / "sites.csv").write_text(
         "site,lon,lat\n" + "".join(f"S{i},{2.3 + 0.01 * i},{48.8 + 0.005 * i}\n" for i in range(12))
     )
     ledger_path = tmp_path / "ledger.sqlite"
-    environment = {**os.environ, "SHOAL_LEDGER": str(ledger_path)}
+    environment = {**os.environ, "SHOAL_LEDGER": str(ledger_path), "TMPDIR": str(temp)}
     ledger = open_ledger(ledger_path)
     ledger.create("town", currency="rho", limit_nano=10**9)
     run = subprocess.Popen(
         [
-            sys.executable, "-m", "shoal.cli.main", "density", "run", str(data), "--sites", "sites.csv",
+            Path(sys.executable).with_name("shoal"), "density", "run", str(data), "--sites", "sites.csv",
             "--box", "2.2,48.7,2.5,48.9", "--cell-m", "2000", "--start", "2026-03-02", "--end", "2026-03-09",
             "--time-zone", "Europe/Paris", "--population", "town", "--epsilon", "1", "--method", "gaussian",
             "--out", "release", "--owner", "owner", "--engine", "spark", "--partitions", "200",
@@ -201,9 +233,20 @@ def test_a_lost_driver_leaves_the_reserve_spent_and_nothing_written(tmp_path, ev
     while not open_ledger(ledger_path).state().population("town").spends and time.monotonic() < end:
         assert run.poll() is None, run.stderr.read()
         time.sleep(0.05)
-    time.sleep(0.5)  # the sum has begun: 200 parts take longer
+    while not list(temp.glob("shoal-scratch-*/blockmgr-*/*/shuffle_*.data")) and time.monotonic() < end:
+        assert run.poll() is None, run.stderr.read()
+        time.sleep(0.05)
+    check_nothing_is_exposed(temp, since)
     os.killpg(run.pid, signal.SIGKILL)
     run.wait()
+    check_nothing_is_exposed(temp, since)
+    (left,) = temp.glob("shoal-scratch-*/blockmgr-*")
+    shuffled = [path.read_bytes() for path in left.rglob("shuffle_*.data")]
+    assert any(shuffled)
+    assert not any(b"user-" in content for content in shuffled), "files of the shuffle are not encrypted"
+    assert not (tmp_path / "planted").exists()
+    with Scratch(temp):  # as the next session makes it
+        assert not left.parent.exists()
     population = open_ledger(ledger_path).state().population("town")
     assert population.spent_nano > 0
     assert not population.released

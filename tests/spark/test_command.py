@@ -106,13 +106,16 @@ def test_a_published_release_is_not_paid_twice_by_the_other_engine(town, command
 
 
 def test_trajectories(tmp_path, monkeypatch, command, spark):
-    monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
     monkeypatch.chdir(tmp_path)
     assert command("simulate", "abi", "--users", "400", "--weeks", "1", "--out", "abi")[0] == 0
-    assert command("ledger", "create", "abi", "--epsilon", "4", "--delta", "1e-6")[0] == 0
     plan = ("--plan", "abi/trajectories.toml", "--end", "2026-03-03")
     shown = {}
-    for name, engine in (("here", ()), ("there", SPARK[:4])):
+    for name, engine in (
+        ("here", ()),
+        ("there", SPARK[:4]),
+    ):  # a ledger each: windows that overlap are refused
+        monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / f"{name}.sqlite"))
+        assert command("ledger", "create", "abi", "--epsilon", "4", "--delta", "1e-6")[0] == 0
         code, out, err = command(
             "trajectories", "run", *plan, "--out", name, "--owner", f"{name}-owner", "--run-id", name,
             *engine, "--json",

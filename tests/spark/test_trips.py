@@ -65,6 +65,14 @@ def test_sums_over_grid_trips(held, partitions, each_trip):
         np.testing.assert_array_equal(ask(one), ask(other), err_msg=name)
 
 
+def test_a_unit_has_as_many_cells_on_spark_as_here(held):
+    whole, _ = held(TripBound(grid=GRID, per_unit=2, run_key=bytes(16)), 3)
+    here, there = held(TripBound(grid=GRID, per_unit=2, run_key=bytes(16), most_cells=12), 3)
+    one, other = (each.door().euler_counts(False) for each in (here, there))
+    np.testing.assert_array_equal(one, other)
+    assert one[0].sum() < whole.door().euler_counts(False)[0].sum()
+
+
 def test_bins_travel_to_the_trips(held):
     here, there = held(TripBound(grid=GRID, per_unit=2, run_key=bytes(16)), 3)
     cuts = np.array([5.0, 10.0])

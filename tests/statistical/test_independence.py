@@ -75,3 +75,14 @@ def test_dependence_would_be_seen(bug):
     else:
         noise[:, SLOTS // 2 :] = noise[:, : SLOTS // 2]
     assert any(abs(deviation) > DEVIATIONS for _, _, deviation in correlations(noise))
+
+
+@pytest.mark.parametrize(("kind", "deviation"), [("gaussian", 1.0), ("laplace", 2**0.5)])
+def test_many_draws_at_the_scales_of_releases(kind, deviation):
+    """As a release draws them: 2^20 units a visit, several chunks, several processes."""
+    scale, count = 5e6, 50_000
+    noise = getattr(OsNoise(processes=2), kind)("counts", np.zeros(count, np.int64), scale)
+    assert abs(noise.std() / (scale * deviation) - 1) < 0.04  # five deviations of the estimate, or more
+    parts = noise.reshape(-1, 5_000).astype(float)
+    across = np.corrcoef(parts) - np.eye(len(parts))
+    assert np.abs(across).max() < 6 / 5_000**0.5

@@ -1,8 +1,15 @@
 """Hostile requests to a live server: every one is refused, and it goes on answering."""
 
+import contextlib
 import os
+import re
+import signal
 import socket
+import subprocess
+import sys
+import threading
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -117,6 +124,132 @@ def test_a_slow_head_is_cut_off_the_first_and_every_later_one(live):
         while later.recv(4096):
             pass
         assert time.monotonic() - began < 25
+
+
+WAITING = {
+    "idle": "",
+    "half a head": "GET /favicon.ico HTTP/1.1\r\nHost: 127",
+    "kept alive": "GET /favicon.ico HTTP/1.1\r\nHost: {host}\r\n\r\n",
+    "no body": "GET / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n",
+    "answer not read": "GET /page/plotly.js HTTP/1.1\r\nHost: {host}\r\n\r\n",
+}
+
+
+def test_connections_that_wait_for_their_client_keep_nobody_out(live):
+    for name, sent in WAITING.items():
+        began = time.monotonic()
+        with contextlib.ExitStack() as stack:
+            for _ in range(150):
+                each = stack.enter_context(socket.create_connection(("127.0.0.1", live.port), timeout=5))
+                with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+                    each.sendall(sent.format(host=f"127.0.0.1:{live.port}").encode())
+            assert status(request(live)) == 200, name
+            assert status(request(live, "/", token="")) == 200, name
+        assert time.monotonic() - began < 8, f"{name}: served only after the others had timed out"
+
+
+BUSY = """
+import sys, threading, time
+import shoal.studio.workspace as workspace
+
+def never(self, under):
+    print("reading", flush=True)
+    time.sleep(300)
+
+workspace.Workspace.listed = never
+from shoal.cli.main import main
+sys.argv[0] = "shoal"
+main()
+"""
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_the_page_ends_while_a_read_is_in_progress(tmp_path, sign):
+    server = subprocess.Popen(
+        [sys.executable, "-c", BUSY, "studio", "--port", "0", "--no-open", "--folder", tmp_path / "work"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        while (found := re.search(r"127\.0\.0\.1:(\d+)/#token=(\S+)", server.stdout.readline())) is None:
+            assert server.poll() is None
+        port, token = int(found[1]), found[2]
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            head = f"GET /api/files HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nx-shoal-token: {token}\r\n\r\n"
+            connection.sendall(head.encode())
+            while server.stdout.readline() != "reading\n":
+                assert server.poll() is None
+            server.send_signal(sign)
+            out, _ = server.communicate(timeout=15)
+        assert server.returncode == 128 + sign
+        assert "The page is closed." in out
+        assert "Traceback" not in out
+    finally:
+        server.kill()
+
+
+ENDLESS = """
+import signal, sys, time
+if "shoal.studio.reading" in sys.orig_argv:
+    import os, shoal.studio.sources as sources
+
+    def never(self, card):
+        with open({mark!r}, "w") as file:
+            file.write(str(os.getpid()))
+        time.sleep(300)
+
+    sources.SourceShelf.opened = never
+    real = signal.alarm
+    signal.alarm = lambda seconds: real(min(seconds, {most}))
+"""
+
+
+def reading_forever(serve, tmp_path, most=300):
+    """A server with a request that its reading process never answers, and that process."""
+    (tmp_path / "patch").mkdir()
+    mark = tmp_path / "reader"
+    (tmp_path / "patch" / "sitecustomize.py").write_text(ENDLESS.format(mark=str(mark), most=most))
+    server = serve(tmp_path / "work", PYTHONPATH=str(tmp_path / "patch"))
+    (server.folder / "ok.csv").write_text("user,time,lon,lat\n1,2026-03-02T00:00Z,2,48\n")
+    asking = threading.Thread(target=lambda: _ignore(server), daemon=True)
+    asking.start()
+    end = time.monotonic() + 60
+    while not (mark.exists() and mark.read_text()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return server, int(mark.read_text())
+
+
+def _ignore(server):
+    with contextlib.suppress(httpx.HTTPError):
+        server.post("/sources", {"name": "a", "paths": ["ok.csv"]})
+
+
+def gone(process, seconds):
+    """Whether a process ended in time; one that waits to be collected has ended."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_an_endless_read_ends_with_the_page(serve, tmp_path):
+    server, reader = reading_forever(serve, tmp_path)
+    assert server.get("/state").status_code == 200, "the page goes on answering"
+    began = time.monotonic()
+    server.stop()
+    assert time.monotonic() - began < 15
+    assert gone(reader, 5)
+
+
+def test_an_endless_read_ends_after_the_server_was_killed(serve, tmp_path):
+    server, reader = reading_forever(serve, tmp_path, most=2)
+    server.kill()
+    assert gone(reader, 10)
 
 
 def test_the_server_listens_on_this_machine_alone(live):

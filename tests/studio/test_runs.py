@@ -12,6 +12,8 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
+from shoal.flows import histogram_methods, synthetic_methods
+from shoal.flows.histogram_plan import MapPlan
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import check_release
 
@@ -107,6 +109,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_spent(town, command):
     check_a_window_outside_the_declared_one_is_warned_of(town)
     check_sources_that_make_no_sense_are_refused_when_they_are_registered(town)
     check_records_of_sites_become_synthetic_events_and_points_become_trips_by_a_gap(town)
+    check_every_kind_offers_its_methods_and_starts_with_the_defaults_of_its_plan(town)
     check_one_server_per_folder(town, command)
     check_a_budget_is_changed_at_its_own_delta_alone(town)
     assert spends() == []
@@ -134,17 +137,37 @@ def check_a_budget_is_changed_at_its_own_delta_alone(town):
     )
 
 
+def register_points(town):
+    rows = ["user,time,lon,lat", *(f"1,2026-03-09T0{i}:00:00Z,5.0{i},47.3" for i in range(9))]
+    (town.folder / "points.csv").write_text("\n".join(rows) + "\n")
+    form = {"name": "points", "paths": ["points.csv"], "start": "2026-03-09", "end": "2026-03-16"}
+    return town.post("/sources", {**form, "time_zone": "Europe/Paris"}).json()["id"]
+
+
 def check_records_of_sites_become_synthetic_events_and_points_become_trips_by_a_gap(town):
     told = town.post("/plan", plan_of(town.source, kind="synthetic", unit="user", cell_m=420)).json()
     assert told["obstacles"] == []
     assert "commute" in str(told["public"])
-    rows = ["user,time,lon,lat", *(f"1,2026-03-09T0{i}:00:00Z,5.0{i},47.3" for i in range(9))]
-    (town.folder / "points.csv").write_text("\n".join(rows) + "\n")
-    form = {"name": "points", "paths": ["points.csv"], "start": "2026-03-09", "end": "2026-03-16"}
-    points = town.post("/sources", {**form, "time_zone": "Europe/Paris"}).json()["id"]
-    plan = plan_of(points, kind="histogram", epsilon=0.5, delta=0, box=[5.0, 47.0, 5.2, 47.5], cells=16)
+    plan = plan_of(
+        register_points(town), kind="histogram", epsilon=0.5, delta=0, box=[5.0, 47.0, 5.2, 47.5], cells=16
+    )
     assert "trip" in town.post("/plan", plan).json()["message"]
     assert town.post("/plan", {**plan, "gap_minutes": 30}).json()["obstacles"] == []
+
+
+def check_every_kind_offers_its_methods_and_starts_with_the_defaults_of_its_plan(town):
+    state = town.get("/state").json()
+    names = {kind: [each["name"] for each in methods] for kind, methods in state["methods"].items()}
+    assert names["histogram"] == list(histogram_methods.METHODS)
+    assert names["synthetic"] == list(synthetic_methods.METHODS)
+    assert {"best", "laplace"} <= set(names["density"])
+    assert state["defaults"]["histogram"]["cells"] == MapPlan.cells
+    plan = plan_of(
+        register_points(town), kind="histogram", epsilon=0.5, delta=0, box=[5, 47, 5.2, 47.5], gap_minutes=30
+    )
+    assert town.post("/plan", plan).json()["public"]["grid"]["columns"] == MapPlan.cells
+    told = town.post("/plan", {**plan, "method": "dawa"}).json()
+    assert told["public"]["method"] == "dawa"
 
 
 def test_files_of_the_folder_are_never_run(tmp_path, small_city, serve, town_form):

@@ -1,24 +1,32 @@
 """Planted bugs in the ledger, and a model that must catch each of them.
 
-The model walks every short sequence of operations and compares each answer of the ledger with four plain
-integers. The true ledger must agree everywhere; a mutant counts as caught at its first wrong answer.
+The model walks every short sequence of operations, each more than a year after the one before, in both
+currencies, and compares each answer of the ledger with a few plain integers and with the sum of the costs in
+the rows as they are stored. The true ledger must agree everywhere; a mutant counts as caught at its first
+wrong answer.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from itertools import product
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count, product
 
 from shoal.errors import LedgerError
 from shoal.privacy.accounting import Loss
-from shoal.privacy.ledger import Ledger, Reservation, StoredRow
+from shoal.privacy.ledger import Ledger, Reservation, StoredRow, book
 from shoal.privacy.ledger.chain import GENESIS, link
 from shoal.privacy.ledger.protocol import Decide, Finding
 
 RHO, PURE = Loss(6), Loss.pure(100_001)  # epsilon^2 / 2 = 5.0001, so the pure one costs 6 as well
-LIMIT = 11
-STEPS = ("reserve a", "reserve pure b", "reserve twice at once", "commit", "raise by 6")
+COSTS = {"rho": 6, "epsilon": 100_001}  # of each of the two in a currency, where it can be paid at all
+YEAR = timedelta(days=365)
+STEPS = ("reserve a", "reserve pure b", "reserve twice at once", "commit", "raise")
+# Each pair of these steps is walked between a release and a further one.
+RECORDS = ("reserve c that replaces", "list that replaces", "supersede", "disclose", "look")
+FURTHER = (*STEPS, *RECORDS, "lower")
 
 
 class MemoryStore:
@@ -32,7 +40,10 @@ class MemoryStore:
     def where(self) -> str:
         return "in memory"
 
-    def rows(self) -> list[StoredRow]:
+    def file(self) -> None:
+        return None
+
+    def rows(self, *, unchecked: bool = False) -> list[StoredRow]:
         return list(self.kept)
 
     def problems(self) -> list[Finding]:
@@ -80,6 +91,13 @@ class DoubleSpend(Unchecked):
         return None
 
 
+class ForgetsAfterAYear(Unchecked):
+    def _check_fits(self, owner, cost):
+        since = (book.datetime.now(UTC) - YEAR).isoformat()
+        if cost > owner.limit_nano - sum(spend.cost_nano for spend in owner.spends if spend.at >= since):
+            super()._check_fits(owner, cost)
+
+
 class FloatCost(Ledger):
     def _cost(self, loss, currency):
         pure = loss.pure_epsilon_nano
@@ -88,6 +106,7 @@ class FloatCost(Ledger):
 
 MUTANTS: dict[str, Callable[[], Ledger]] = {
     "refund after exposure": lambda: RefundAfterExposure(MemoryStore()),
+    "spends older than a year not counted": lambda: ForgetsAfterAYear(MemoryStore()),
     "double spend": lambda: DoubleSpend(MemoryStore()),
     "check outside the transaction": lambda: Ledger(CheckOutsideTransaction()),
     "float cost rounded down": lambda: FloatCost(MemoryStore()),
@@ -102,45 +121,103 @@ def ledger_mutants() -> list[tuple[str, bool]]:
 
 
 def agrees(make: Callable[[], Ledger], length: int = 4) -> bool:
-    """Whether the ledger answers like the model over every sequence of `length` steps."""
+    """Whether the ledger answers like the model over every sequence of `length` steps, and of records."""
+    begin, end = ("reserve a", "commit"), ("commit", "reserve pure b", "raise", "commit")
+    walks = [("rho", steps) for steps in product(STEPS, repeat=length)]
+    walks += [(each, (*begin, *two, *end)) for each in COSTS for two in product(FURTHER, repeat=2)]
     try:
-        return all(_walk(make(), steps) for steps in product(STEPS, repeat=length))
+        with years_apart():
+            return all(_walk(make(), currency, steps) for currency, steps in walks)
     except LedgerError:  # it refuses where the model goes on
         return False
 
 
-def _walk(ledger: Ledger, steps: tuple[str, ...]) -> bool:
-    ledger.create("town", currency="rho", limit_nano=LIMIT)
-    spent, limit, held, released = 0, LIMIT, [], set()
-    for step in steps:
-        if step == "raise by 6":
-            limit += 6
-            ledger.raise_limit("town", limit)
-        elif step == "commit":
-            expected = bool(held) and held[-1][0] not in released
-            if bool(held) and _commits(ledger, held[-1][1]) != expected:
+@contextmanager
+def years_apart() -> Iterator[None]:
+    """Every row that a ledger writes is dated more than a year after the one before, and all lie far back."""
+    days = count(step=400)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(1980, 1, 1, tzinfo=tz) + timedelta(days=next(days) % 15_000)
+
+    before, book.datetime = book.datetime, Clock  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        book.datetime = before  # type: ignore[misc]
+
+
+def _walk(ledger: Ledger, currency: str, steps: tuple[str, ...]) -> bool:
+    cost = COSTS[currency]
+    limit, spent = 2 * cost - 1, 0
+    ledger.create("town", currency=currency, limit_nano=limit)
+    held: list[tuple[str, Reservation, str | None]] = []  # key, reserve, the release that it replaces
+    released: dict[str, str] = {}  # key to manifest hash
+    replaced: set[str | None] = set()
+    for number, step in enumerate(steps):
+        first = next(iter(released.values()), None) if "replaces" in step else None
+        if step in ("raise", "lower"):
+            wanted = limit + cost if step == "raise" else limit - 1
+            fits = _accepts(getattr(ledger, f"{step}_limit"), "town", wanted)
+            if fits != (wanted >= spent):
                 return False
-            released |= {held[-1][0]} if held else set()
-        else:
-            loss, key = (PURE, "b") if step == "reserve pure b" else (RHO, "a")
-            wanted = 2 if step == "reserve twice at once" else 1
-            fitting = 0 if key in released else min(wanted, (limit - spent) // 6)
-            admitted = _reserve(ledger, loss, key, twice=wanted == 2)
+            limit = wanted if fits else limit
+        elif step == "commit":
+            for key, reservation, old in held[-1:]:
+                manifest = f"{number:064x}"
+                if _accepts(ledger.commit, reservation, manifest, "/release") != (key not in released):
+                    return False
+                replaced |= {old} if key not in released else set()
+                released.setdefault(key, manifest)
+        elif step.startswith("reserve"):
+            loss, key = (PURE, "b") if step == "reserve pure b" else (RHO, "c" if first else "a")
+            loss, times = PURE if currency == "epsilon" else loss, 2 if "twice" in step else 1
+            refused = key in released or (first in replaced and first is not None)
+            fitting = 0 if refused else min(times, (limit - spent) // cost)
+            admitted = _reserve(ledger, loss, key, twice=times == 2, supersedes=first)
             if len(admitted) != fitting:
                 return False
-            spent += 6 * fitting
-            held += [(key, each) for each in admitted]
-        if ledger.state().population("town").spent_nano != spent:
+            spent += cost * fitting
+            held += [(key, each, first) for each in admitted]
+        else:
+            _record(ledger, step, number, released, replaced)
+        if not ledger.state().population("town").spent_nano == raw_spent(ledger, "town") == spent:
             return False
     return not ledger.verify()
 
 
-def _reserve(ledger: Ledger, loss: Loss, key: str, *, twice: bool) -> list[Reservation]:
+def raw_spent(ledger: Ledger, population: str) -> int:
+    """The sum of the costs of all reserves of a population, in the rows as they are stored."""
+    rows = [json.loads(row.content) for row in ledger.store.rows()]
+    return sum(
+        row["cost_nano"] for row in rows if row["kind"] == "reserve" and row["population"] == population
+    )
+
+
+def _record(ledger: Ledger, step: str, number: int, released: dict[str, str], replaced: set) -> None:
+    """Something that costs nothing; what it replaces cannot be replaced again."""
+    made, manifest = list(released.values()), f"{number:064x}"
+    if step == "supersede" and len(made) > 1 and _accepts(ledger.supersede, "town", made[0], made[-1]):
+        replaced.add(made[0])
+    elif step == "list that replaces" and made and made[0] not in replaced:
+        key, what = f"listed {number}", ("trajectories", manifest, "/listed")
+        ledger.list_release("town", key, *what, reservation="0", supersedes=made[0])
+        released[key] = manifest
+        replaced.add(made[0])
+    elif step in ("disclose", "look"):
+        getattr(ledger, step)("town", "an exact table")
+
+
+def _reserve(
+    ledger: Ledger, loss: Loss, key: str, *, twice: bool, supersedes: str | None
+) -> list[Reservation]:
     admitted: list[Reservation] = []
 
     def once() -> None:
         try:
-            answer = ledger.reserve("town", loss, key, "a release")
+            answer = ledger.reserve("town", loss, key, "a release", supersedes=supersedes)
         except LedgerError:
             return
         admitted.extend([answer] if isinstance(answer, Reservation) else [])
@@ -151,9 +228,9 @@ def _reserve(ledger: Ledger, loss: Loss, key: str, *, twice: bool) -> list[Reser
     return admitted
 
 
-def _commits(ledger: Ledger, reservation: Reservation) -> bool:
+def _accepts(step: Callable[..., object], *arguments: object) -> bool:
     try:
-        ledger.commit(reservation, "0" * 64, "/release")
+        step(*arguments)
     except LedgerError:
         return False
     return True

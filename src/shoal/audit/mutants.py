@@ -34,11 +34,12 @@ from shoal.audit.pipelines import (
     VisitsPipeline,
     pipeline_of,
 )
+from shoal.audit.planted_bounds import path_bound_bugs, trip_bound_bugs
 from shoal.audit.planted_calls import call_bugs, ell_bugs, scaled_bugs, spend_bugs
+from shoal.audit.planted_commutes import commute_bugs
 from shoal.audit.planted_counts import count_bugs, median_bugs, people_bugs
 from shoal.audit.planted_histograms import histogram_bugs
 from shoal.audit.planted_noise import sampler_bugs
-from shoal.audit.planted_path_bound import commute_bugs, path_bound_bugs
 from shoal.audit.planted_paths import generator_bugs, path_call_bugs, path_door_bugs, path_output_bugs
 from shoal.audit.planted_query import query_bugs, query_call_bugs
 from shoal.audit.planted_scheme import pure_scheme_bugs, scheme_bugs
@@ -50,7 +51,6 @@ from shoal.audit.planted_steps import (
     table_bugs,
     zone_bugs,
 )
-from shoal.audit.planted_trip_bound import trip_bound_bugs
 from shoal.audit.planted_trips import (
     per_unit_bugs,
     trip_call_bugs,

@@ -16,13 +16,16 @@ import numpy as np
 from scipy.stats import chi2, rankdata
 
 from shoal.audit.spend_runs import Query
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import PARALLEL_FROM, Noise, OsNoise
 
 DEVIATIONS = 6.0
 ZONES, CALLS = 4, 2
 SLOTS = 10_000  # with the zones as many draws as make the noise module use a second process
+SINGLES = 40
 SLACK = 20  # repeats more than the normal limit, since small numbers of them are not normal
 FAMILIES = {"laplace": "discrete laplace", "gaussian": "discrete gaussian"}
+PART = 15_000  # draws of one process that are looked at
+SCALES = (("laplace", 1.45), ("laplace", 2.6), ("gaussian", 0.7), ("gaussian", 1.45), ("gaussian", 1.45e6))
 MODULI = (3, 5, 7, 11, 13, 256)
 
 
@@ -33,6 +36,7 @@ class Drawn:
     units: np.ndarray
     family: str
     scale: float
+    singles: tuple[int, ...] = ()  # the same number, asked for again and again
 
 
 def draw_noise(queries: list[Query], noise: Noise, *, slots: int = SLOTS) -> list[Drawn]:
@@ -44,6 +48,10 @@ def draw_noise(queries: list[Query], noise: Noise, *, slots: int = SLOTS) -> lis
             np.stack([getattr(noise, query.kind)(name, empty, query.scale) for _ in range(CALLS)]),
             FAMILIES[query.kind],
             query.scale,
+            tuple(
+                int(getattr(noise, query.kind)(name, np.zeros(1, np.int64), query.scale)[0])
+                for _ in range(SINGLES)
+            ),
         )
         for name, query in asked.items()
     ]
@@ -52,9 +60,30 @@ def draw_noise(queries: list[Query], noise: Noise, *, slots: int = SLOTS) -> lis
 def noise_faults(drawn: Drawn) -> Iterator[str]:
     """Everything that true noise would not show."""
     fine = drawn.scale >= 32  # below it values come again, and remainders differ, as they should
+    # At a scale of 1 all of them are equal with probability 2e-13.
+    if len(drawn.singles) > 1 and drawn.scale >= 1 and len(set(drawn.singles)) == 1:
+        yield "a single number has the same noise whenever it is asked for"
     yield from correlations(drawn)
     yield from residues(drawn) if fine else ()
     yield from repeats(drawn) if fine else ()
+
+
+def scale_faults() -> list[str]:
+    """Scales that this process and its children draw at, against those asked for, from the size of the noise.
+
+    Large draws are shared among processes; the first come from this one, the last from its child.
+    """
+    noise, faults = OsNoise(processes=2), []
+    for kind, scale in SCALES:
+        drawn = getattr(noise, kind)("scale", np.zeros(PARALLEL_FROM, np.int64), scale)
+        for whose, part in (("this process", drawn[:PART]), ("a child process", drawn[-PART:])):
+            if kind == "laplace":  # mean size of discrete Laplace noise
+                size, expected = np.abs(part), 1 / np.sinh(1 / scale)
+            else:  # variance: that of the continuous law, but for 1e-4 at these scales
+                size, expected = np.square(part.astype(np.float64)), scale**2
+            if abs(size.mean() - expected) > DEVIATIONS * size.std() / np.sqrt(size.size):
+                faults.append(f"{kind} noise of {whose} is not of scale {scale:g}")
+    return faults
 
 
 def repeats(drawn: Drawn) -> Iterator[str]:

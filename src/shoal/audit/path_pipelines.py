@@ -17,14 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.audit.doors import WholeTable
-from shoal.audit.pipeline import Pipeline, World
-from shoal.audit.tables import HOUR_US, START_US, read_table
-from shoal.audit.trip_pipelines import BATCH_ROWS, CELLS, OUTSIDE, SIDE
+from shoal.audit.pipeline import Events, Pipeline, Step, World
+from shoal.audit.tables import HOUR_US, START_US
+from shoal.audit.trip_pipelines import CELLS, RULE, SIDE, freeze, placed, row_of
 from shoal.engine.commute import CommuteKernel, sum_commutes
 from shoal.engine.path_door import PathDoor
 from shoal.engine.path_trips import PathBound, encode_paths
-from shoal.events.trip_order import in_order
-from shoal.events.trip_reader import number_trips, starts, whole_users
 from shoal.events.trips import TripRule
 from shoal.space.path_setting import PathSetting
 from shoal.space.setting import Setting
@@ -33,7 +31,6 @@ from shoal.stages.noisy import DensityEstimate
 from shoal.stages.paths import ExactPaths
 from shoal.stages.synthetic import MovementModel, SyntheticPaths
 
-RULE = TripRule(gap_minutes=30.0)
 ONE_TRIP = TripRule(gap_minutes=600.0)  # no gap within a slot is as long
 PLACES = (*CELLS[:7], CELLS[2])  # two sites in one cell: from one to the other is a stay
 STEP_US = 60_000_000
@@ -67,22 +64,14 @@ class CountedPaths:
 
     def freeze(self) -> None:
         """Nobody changes what several mechanisms share."""
-        for part in vars(self.paths).values():
-            if isinstance(part, np.ndarray):
-                part.setflags(write=False)
+        freeze(self.paths)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PathWorld(World):
     """Sites are cells; `ell` trips of a user are kept, `cap` counted."""
 
-    def count(
-        self,
-        kernel: Callable[..., Any],
-        bound: Callable[..., Any],
-        events: list[pa.RecordBatch],
-        run_key: bytes,
-    ) -> CountedPaths:
+    def count(self, kernel: Step, bound: Step, events: Events, run_key: bytes) -> CountedPaths:
         setting = self.size.paths()
         made = kernel(
             grid=setting.grid,
@@ -103,13 +92,9 @@ def points(events: list[pa.RecordBatch], world: World) -> Iterator[pa.RecordBatc
     time_us = table["time_us"].to_numpy()
     table = table.filter(pa.array((time_us >= world.edges_us[0]) & (time_us < world.edges_us[-1])))
     table = table.sort_by("user")
-    site = table["site"].to_numpy()
-    place = (np.array([*PLACES, OUTSIDE])[site] + 0.5) * world.size.cells / SIDE  # site -1 is the last
-    time_us = _stretched(table["time_us"].to_numpy()) + np.maximum(site, 0) * STEP_US
-    placed = pa.table({"user": table["user"], "time_us": time_us, "x": place[:, 0], "y": place[:, 1]})
-    rule = ONE_TRIP if world.size.each_trip else RULE
-    for users in whole_users(iter(placed.combine_chunks().to_batches(max_chunksize=BATCH_ROWS))):
-        yield number_trips(in_order(users, starts(users["user"])), rule, planar=True)
+    steps = np.maximum(table["site"].to_numpy(), 0)
+    time_us = _stretched(table["time_us"].to_numpy()) + steps * STEP_US
+    yield from placed(table, time_us, PLACES, world.size.cells, ONE_TRIP if world.size.each_trip else RULE)
 
 
 def _stretched(time_us: np.ndarray) -> np.ndarray:
@@ -118,12 +103,6 @@ def _stretched(time_us: np.ndarray) -> np.ndarray:
     begin = START_US + slot * HOUR_US
     away = time_us - begin
     return begin + np.where(np.abs(away) <= NEAR_US, away * STEP_US, away)
-
-
-def row_of(parts: list[np.ndarray]) -> DensityEstimate:
-    """Numbers in a row."""
-    row = np.concatenate([np.ravel(part).astype(np.float64) for part in parts])[None, :]
-    return DensityEstimate(people=row, low=row, high=row)
 
 
 def path_numbers(trips: SyntheticPaths) -> list[np.ndarray]:
@@ -137,11 +116,7 @@ def model_row(model: MovementModel, drawn: SyntheticPaths) -> DensityEstimate:
     return row_of([*(numbers[name] for name in names), *path_numbers(drawn)])
 
 
-def _door(counted: CountedPaths, _setting: PathSetting) -> PathDoor:
-    return counted.door
-
-
-def _estimate(model: MovementModel, _bounded: CountedPaths, _setting: Setting) -> DensityEstimate:
+def _estimate(model: MovementModel, *_: Any) -> DensityEstimate:
     return model_row(model, model.generate(SAMPLE, SEED))
 
 
@@ -151,7 +126,7 @@ class PathPipeline(Pipeline):
 
     kernel: Callable[..., Any] = PathBound
     bound: Callable[..., ExactPaths] = encode_paths
-    spread: Callable[[CountedPaths, PathSetting], Any] = _door
+    spread: Callable[[CountedPaths, PathSetting], Any] = lambda counted, _: counted.door
     estimate: Callable[..., DensityEstimate] = _estimate
 
     worlds = PathWorld
@@ -159,11 +134,12 @@ class PathPipeline(Pipeline):
     def exact(self, counted: CountedPaths) -> Any:
         return self.spread(counted, self.mechanism.setting)
 
-    def told(self, released: bytes) -> np.ndarray:
+    @property
+    def seen(self) -> slice:
         """Trips that start in the cell of the first site."""
         column, row = np.array(PLACES[0]) * self.world.size.cells // SIDE
         at = row * self.world.size.cells + column
-        return read_table(released, "high")[at : at + 1]
+        return slice(at, at + 1)
 
 
 # --- site events ------------------------------------------------------------------------------------------
@@ -205,13 +181,7 @@ class CountedCommutes:
 class CommuteWorld(World):
     """Sites on a plane."""
 
-    def count(
-        self,
-        kernel: Callable[..., Any],
-        bound: Callable[..., Any],
-        events: list[pa.RecordBatch],
-        run_key: bytes,
-    ) -> CountedCommutes:
+    def count(self, kernel: Step, bound: Step, events: Events, run_key: bytes) -> CountedCommutes:
         setting = self.size.commutes
 
         def summed(norm: int) -> ExactCommutes:
@@ -242,6 +212,6 @@ class CommutePipeline(Pipeline):
     def exact(self, counted: CountedCommutes) -> Any:
         return self.spread(counted, self.mechanism.norm)
 
-    def told(self, released: bytes) -> np.ndarray:
-        """The number of users."""
-        return read_table(released, "high")[:1]
+    @property
+    def seen(self) -> slice:
+        return slice(1)  # the number of users

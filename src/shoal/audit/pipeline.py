@@ -29,6 +29,10 @@ from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.noisy import DensityEstimate
 
+Step = Callable[..., Any]
+Events = list[pa.RecordBatch]
+SPILL_MIB = 170 / 2**20  # every third batch of four rows: a user has rows on disk and in memory
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class World:
@@ -36,6 +40,11 @@ class World:
 
     size: AuditSize
     edges_us: np.ndarray
+    spills: bool = False  # all but the last rows of a table wait on disk, also for the sums of clipped users
+
+    @property
+    def engine(self) -> DuckEngine:
+        return DuckEngine(threads=1, spill_mib=SPILL_MIB) if self.spills else DuckEngine(threads=1)
 
     @property
     def setting(self) -> Setting:
@@ -65,25 +74,19 @@ class World:
     def slots(self) -> int:
         return self.edges_us.size - 1
 
-    def count(
-        self,
-        kernel: Callable[..., Any],
-        bound: Callable[..., Any],
-        events: list[pa.RecordBatch],
-        run_key: bytes,
-    ) -> Any:
+    def count(self, kernel: Step, bound: Step, events: Events, run_key: bytes) -> Any:
         """What there is before the noise, from a table of events."""
         made = kernel(edges_us=self.edges_us, sites=self.sites, ell=self.ell, cap=self.cap, run_key=run_key)
-        return Counted(bound(DuckEngine(threads=1), events, made), events, run_key, self)
+        return Counted(bound(self.engine, events, made), events, run_key, self)
 
 
 @cache
 def small_world(size: AuditSize, uneven: bool = False, kind: type[World] = World) -> World:
-    """The world of a size; `uneven`: with a longer slot, as at a change of the clocks."""
+    """The world of a size. `uneven`: a longer slot, as at a change of the clocks; an engine that spills."""
     edges = START_US + HOUR_US * np.arange(size.slots + 1, dtype=np.int64)
     if uneven:
         edges[size.slots // 2 :] += HOUR_US
-    return kind(size=size, edges_us=edges)
+    return kind(size=size, edges_us=edges, spills=uneven)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +110,7 @@ class Counted:
 
     def behind(self, door: type[Door]) -> Door:
         return door(
-            engine=WholeTable(),
+            engine=self.world.engine if self.world.spills else WholeTable(),
             events=lambda: self.events,
             edges_us=self.world.edges_us,
             places=self.world.sites,
@@ -159,7 +162,12 @@ class Pipeline:
 
         The upper ends of the intervals: unlike the people they are not tied to the slot's total.
         """
-        return read_table(released, "high")[: self.world.ell]
+        return read_table(released, "high")[self.seen]
+
+    @property
+    def seen(self) -> slice:
+        """Which of the released numbers: cells of the user's visits."""
+        return slice(self.world.ell)
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         """Named parts of the claim."""

@@ -156,8 +156,11 @@ PIPELINES: dict[str, type[Pipeline]] = {
 def pipeline_of(
     name: str, epsilon: float, delta: float | None, *, uneven: bool = False, size: AuditSize | None = None
 ) -> Pipeline:
-    """The correct pipeline of a registered mechanism, at its audit size unless said otherwise."""
+    """The correct pipeline of a registered mechanism, at its audit size unless said otherwise.
+
+    `uneven`: slots of different length, no site wholly in one zone, and an engine that spills.
+    """
     entry: Entry = entry_of(name)
-    size = size or entry.size
+    size = size or (entry.size.split if uneven else entry.size)
     kind: Any = PIPELINES[name]
     return kind(mechanism=entry.build(epsilon, delta, size), world=small_world(size, uneven, kind.worlds))

@@ -13,12 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from shoal.audit.bugs import Bug, Shown, step_bug
-from shoal.audit.pairs import crowd_pair
+from shoal.audit.bugs import Bug, Rule, crowd_of, drop, round_to, spread_bug, step_bug, suppress
 from shoal.audit.pipeline import Pipeline
 from shoal.engine.density import bound_visits
 from shoal.engine.visits import VisitKernel
-from shoal.privacy.noise import SeededNoise
 from shoal.space.setting import Setting
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.noisy import DensityEstimate
@@ -27,8 +25,8 @@ from shoal.stages.noisy import DensityEstimate
 def count_bugs(true: Pipeline) -> list[Bug]:
     """Bugs in bounded counts and their table."""
 
-    def from_crowd(name: str, plant: Callable[[Pipeline], Pipeline], users: int) -> Bug:
-        return Bug(name=name, plant=plant, shown=_crowd(users, true))
+    def from_crowd(name: str, rule: Rule, users: int) -> Bug:
+        return Bug(name=name, plant=changed(rule), shown=crowd_of(users, true))
 
     bugs = [
         *(from_crowd(f"raw counts below {k} suppressed", suppress(k), k - 1) for k in (5, 10, 20)),
@@ -43,50 +41,30 @@ def count_bugs(true: Pipeline) -> list[Bug]:
 
 def median_bugs(true: Pipeline) -> list[Bug]:
     """Where half of the cells can be full, and a user is not in all of them."""
-    clip = Bug(name="counts clipped at their median", plant=_clip_at_median)
+    clip = spread_bug("counts clipped at their median", _clip_at_median)
     return [clip] if true.world.ell < true.world.slots else []
 
 
 def people_bugs(true: Pipeline) -> list[Bug]:
-    return [Bug(name="output blank from 30 users on", plant=blank_from(30), shown=_crowd(29, true))]
+    return [Bug(name="output blank from 30 users on", plant=blank_from(30), shown=crowd_of(29, true))]
 
 
-def _crowd(users: int, true: Pipeline) -> Shown:
-    return Shown(crowd_pair(users, true.world.ell), lambda: SeededNoise(7))
+def changed(rule: Rule) -> Callable[[Pipeline], Pipeline]:
+    """A rule on the bounded counts, before they are spread over zones."""
 
-
-def suppress(least: int) -> Callable[[Pipeline], Pipeline]:
-    """Small raw counts become zero: the habit of statistical offices, without their noise."""
-    return _changed(lambda counts: np.where(counts < least, 0, counts))
-
-
-def drop(most: int) -> Callable[[Pipeline], Pipeline]:
-    return _changed(lambda counts: np.where(counts > most, 0, counts))
-
-
-def round_to(step: int) -> Callable[[Pipeline], Pipeline]:
-    return _changed(lambda counts: np.rint(counts / step).astype(np.int64) * step)
-
-
-def _changed(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Pipeline], Pipeline]:
     def plant(true: Pipeline) -> Pipeline:
         def spread(bounded: BoundedVisits, public: Any) -> Any:
-            return true.spread(replace(bounded, counts=change(bounded.counts)), public)
+            return true.spread(replace(bounded, counts=rule(bounded.counts)), public)
 
         return replace(true, spread=spread)
 
     return plant
 
 
-def _clip_at_median(true: Pipeline) -> Pipeline:
+def _clip_at_median(exact: Any) -> Any:
     """One user may move the median, and with it half of the cells."""
-
-    def spread(bounded: BoundedVisits, public: Any) -> Any:
-        exact = true.spread(bounded, public)
-        median = np.sort(exact.units, axis=None)[(exact.units.size - 1) // 2]
-        return replace(exact, units=np.minimum(exact.units, median))
-
-    return replace(true, spread=spread)
+    median = np.sort(exact.units, axis=None)[(exact.units.size - 1) // 2]
+    return replace(exact, units=np.minimum(exact.units, median))
 
 
 def blank_from(users: int) -> Callable[[Pipeline], Pipeline]:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from shoal.audit.bugs import Bug, Shown, method_bug, noise_bug, recast
+from shoal.audit.bugs import Bug, Shown, crowd_of, method_bug, noise_bug, parameter_bug, recast, spread_bug
 from shoal.audit.pairs import NEW, Pair, at, crowd_pair
 from shoal.audit.pipeline import Pipeline
-from shoal.audit.planted_calls import Bare, Between, Scaled
+from shoal.audit.planted_calls import Between, Draw, bare, scaled_bug
 from shoal.audit.planted_trips import (
     EulerAnswers,
     TwoBins,
     WholeTripPerCell,
     back_and_forth,
-    crowd_of,
-    door_bug,
 )
 from shoal.audit.replay import ArbitraryNoise
 from shoal.audit.spend_runs import KeepsEverything
@@ -56,7 +53,7 @@ def histogram_bugs(true: Pipeline) -> list[Bug]:
 
 def _share_bugs(true: Pipeline) -> list[Bug]:
     """Where trips are shared over their cells."""
-    return [door_bug("a trip counts in full in every cell", WholeTripPerCell, back_and_forth(true))]
+    return [spread_bug("a trip counts in full in every cell", WholeTripPerCell, back_and_forth(true))]
 
 
 # --- rounds of rectangles: PriSH, DQAM, MWEM --------------------------------------------------------------
@@ -65,22 +62,18 @@ def _share_bugs(true: Pipeline) -> list[Bug]:
 def _round_bugs(true: Pipeline) -> list[Bug]:
     rounds = true.mechanism.rounds.count
     bugs = [
-        _less("rounds charged as if they were of different trips", 1 / rounds, "answers"),
-        _less("choices charged once for all rounds", 1 / rounds, "select"),
-        noise_bug("rectangle by the exact argmax", lambda noise, _: Bare(noise, "select")),
-        Bug(name="one round more than is paid for", plant=_one_round_more, shown=_stay_in(true)),
+        scaled_bug("rounds charged as if they were of different trips", 1 / rounds, "answers"),
+        scaled_bug("choices charged once for all rounds", 1 / rounds, "select"),
+        noise_bug("rectangle by the exact argmax", partial(bare, only="select")),
+        parameter_bug("one round more than is paid for", _one_round_more, _stay_in(true)),
     ]
     if true.mechanism.name == "histogram-mwem":
         return bugs
     return [
         *bugs,
-        door_bug("Euler answer measured with sensitivity 1", EulerAnswers, back_and_forth(true)),
+        spread_bug("Euler answer measured with sensitivity 1", EulerAnswers, back_and_forth(true)),
         Bug(name="best T picked on the true error", plant=_best_rounds),
     ]
-
-
-def _less(name: str, part: float, only: str) -> Bug:
-    return noise_bug(name, lambda noise, _: Scaled(noise, part, only))
 
 
 class _Nested(KeepsEverything):
@@ -89,8 +82,10 @@ class _Nested(KeepsEverything):
     def __init__(self) -> None:
         self._left = [5, 2, 0]
 
-    def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
-        return min(self._left.pop(0) if self._left else 0, scores.size - 1)
+    def answer(self, kind: str, name: str, exact: np.ndarray, scale: float) -> Any:
+        if kind != "choose":
+            return super().answer(kind, name, exact, scale)
+        return min(self._left.pop(0) if self._left else 0, exact.size - 1)
 
 
 def _stay_in(true: Pipeline) -> Shown:
@@ -98,14 +93,8 @@ def _stay_in(true: Pipeline) -> Shown:
     return Shown(Pair("a stay in rectangles within each other", (), stays), _Nested)
 
 
-def _one_round_more(true: Pipeline) -> Pipeline:
-    kind: Any = type(true.mechanism)
-
-    def call(self: Any, exact: TripDoor, noise: Noise) -> NoisyHistogram:
-        more = replace(self.rounds, count=self.rounds.count + 1)
-        return kind.__call__(replace(self, rounds=more), exact, noise)
-
-    return replace(true, mechanism=recast(true.mechanism, {"__call__": call}))
+def _one_round_more(mechanism: Any, _exact: TripDoor) -> Any:
+    return replace(mechanism, rounds=replace(mechanism.rounds, count=mechanism.rounds.count + 1))
 
 
 def _best_rounds(true: Pipeline) -> Pipeline:
@@ -148,7 +137,7 @@ class _LastLevelCharged(NoisyCosts):
 
 def _cost_bugs(true: Pipeline) -> list[Bug]:
     levels = len(true.mechanism.costs.adders)
-    exact = noise_bug("partition by the exact costs", lambda noise, _: Bare(noise, "costs"))
+    exact = noise_bug("partition by the exact costs", partial(bare, only="costs"))
     shown = _split_crowd(true) if isinstance(true.mechanism, HistogramDqam) else None
     of = "quadtree" if isinstance(true.mechanism, HistogramDqam) else "intervals"
     bugs = [replace(exact, shown=shown)]
@@ -182,7 +171,7 @@ def _boxes_bugs(true: Pipeline) -> list[Bug]:
     """Histograms, their bins, and (where trips are many) rectangles."""
     crowd = crowd_of(64, true)
     bugs = [
-        door_bug("a trip counts in two bins", TwoBins),
+        spread_bug("a trip counts in two bins", TwoBins),
         method_bug("histograms charged as if they were of different trips", crowd, _nano=_all_of_it),
         method_bug("bins of the second stage from exact trips", crowd, _counts=_counts_on_exact_bins),
     ]
@@ -191,12 +180,18 @@ def _boxes_bugs(true: Pipeline) -> list[Bug]:
     wanted = true.mechanism.setting.given.count
     return [
         *bugs,
-        door_bug("Euler answer measured with sensitivity 1", EulerAnswers, back_and_forth(true)),
+        spread_bug("Euler answer measured with sensitivity 1", EulerAnswers, back_and_forth(true)),
         noise_bug(
             "rounds of rectangles charged as if they were of different trips",
-            lambda noise, _: _ThinRectangles(noise, 1 / wanted),
+            partial(
+                Between,
+                only="boxes",
+                add=lambda draw, exact, scale: draw(exact, scale / wanted if exact.size == 1 else scale),
+            ),
         ),
-        noise_bug("answers of rectangles without noise", lambda noise, _: _BareRectangles(noise)),
+        noise_bug(
+            "answers of rectangles without noise", partial(Between, only="boxes", add=_bare_rectangles)
+        ),
         method_bug("rectangles measured twice for one price", _rectangles=_twice),
     ]
 
@@ -219,20 +214,6 @@ def _twice(self: Any, row: Any, model: BoxModel, trips: TripDoor, noise: Noise) 
     return HistogramBoxes._rectangles(self, row, once, trips, noise)
 
 
-class _ThinRectangles(Between):
-    """A part of the scale for single values, which rectangles are."""
-
-    def __init__(self, inner: Noise, part: float) -> None:
-        super().__init__(inner, "boxes")
-        self.part = part
-
-    def add(self, draw: Callable, exact: np.ndarray, scale: float) -> np.ndarray:
-        return draw(exact, scale * self.part if exact.size == 1 else scale)
-
-
-class _BareRectangles(Between):
-    def __init__(self, inner: Noise) -> None:
-        super().__init__(inner, "boxes")
-
-    def add(self, draw: Callable, exact: np.ndarray, scale: float) -> np.ndarray:
-        return exact if exact.size == 1 else draw(exact, scale)
+def _bare_rectangles(draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
+    """Rectangles are asked for one by one."""
+    return exact if exact.size == 1 else draw(exact, scale)

@@ -7,75 +7,39 @@ tell these.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from shoal.privacy.noise import Noise, SeededNoise
 
-
-class _OtherScale(SeededNoise):
-    """Draws at a part of the scale it was asked for."""
-
-    part = 1.0
-
-    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
-        return super().laplace(name, exact, scale * self.part)
-
-    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
-        return super().gaussian(name, exact, sigma * self.part)
+Draw = Callable[[np.ndarray, float], np.ndarray]  # (exact, scale) -> noisy
+Change = Callable[[Draw, np.ndarray, float], np.ndarray]
 
 
-class FourFifths(_OtherScale):
-    part = 0.8
+class Broken(SeededNoise):
+    """A sampler whose draws are changed, whichever of the two laws they are of."""
 
-
-class Half(_OtherScale):
-    part = 0.5
-
-
-class OneSided(SeededNoise):
-    """Adds the size of the noise, never subtracts: a count is then never below the truth."""
+    def __init__(self, seed: int, *, change: Change) -> None:
+        super().__init__(seed)
+        self.change = change
 
     def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
-        return exact + np.abs(super().laplace(name, exact, scale) - exact)
+        draw = super().laplace
+        return self.change(lambda e, s: draw(name, e, s), exact, scale)
 
     def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
-        return exact + np.abs(super().gaussian(name, exact, sigma) - exact)
+        draw = super().gaussian
+        return self.change(lambda e, s: draw(name, e, s), exact, sigma)
 
 
-class CutTails(SeededNoise):
-    """Noise cut off at one scale: what lies beyond is impossible, which tells the neighbours apart."""
-
-    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
-        return exact + np.clip(super().laplace(name, exact, scale) - exact, -int(scale), int(scale))
-
-    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
-        return exact + np.clip(super().gaussian(name, exact, sigma) - exact, -int(sigma), int(sigma))
+def _of_scale(part: float) -> Change:
+    return lambda draw, exact, scale: draw(exact, scale * part)
 
 
-class _OtherNoise(SeededNoise):
-    """True noise of the right scale, changed as a whole by `change`."""
-
-    def change(self, noise: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
-
-    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
-        return exact + self.change(super().laplace(name, np.zeros_like(exact), scale))
-
-    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
-        return exact + self.change(super().gaussian(name, np.zeros_like(exact), sigma))
-
-
-class OneForAllZones(_OtherNoise):
-    """Zones of a slot differ by their exact counts then, without noise."""
-
-    def change(self, noise: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(noise[:1], noise.shape)
-
-
-class EverySecondZoneAgain(_OtherNoise):
-    def change(self, noise: np.ndarray) -> np.ndarray:
-        return noise[np.arange(len(noise)) // 2 * 2]
+def _changed(change: Callable[[np.ndarray, float], np.ndarray]) -> Change:
+    """True noise of the right scale, changed as a whole; `change(noise, scale)`."""
+    return lambda draw, exact, scale: exact + change(draw(np.zeros_like(exact), scale), scale)
 
 
 class SameAtEveryCall(SeededNoise):
@@ -88,30 +52,27 @@ class SameAtEveryCall(SeededNoise):
         return SeededNoise(5).gaussian(name, exact, sigma)
 
 
-class CoarseLattice(_OtherNoise):
-    """Noise in steps of 2^14: the low bits of the exact count come out as they are."""
-
-    def change(self, noise: np.ndarray) -> np.ndarray:
-        return np.rint(noise / 2**14).astype(np.int64) * 2**14
-
-
-class EvenOnly(_OtherNoise):
-    """One bit of each count comes out as it is."""
-
-    def change(self, noise: np.ndarray) -> np.ndarray:
-        return noise // 2 * 2
+CHANGES: dict[str, Change] = {
+    "draws at 0.8 of the scale": _of_scale(0.8),
+    "draws at half the scale": _of_scale(0.5),
+    # A count is then never below the truth.
+    "adds noise on one side only": _changed(lambda noise, _: np.abs(noise)),
+    # What lies beyond one scale is impossible, which tells the neighbours apart.
+    "cuts the tails": _changed(lambda noise, scale: np.clip(noise, -int(scale), int(scale))),
+    # Zones of a slot differ by their exact counts then, without noise.
+    "draws once for all zones of a slot": _changed(lambda noise, _: np.broadcast_to(noise[:1], noise.shape)),
+    "uses noise again in every second zone": _changed(lambda noise, _: noise[np.arange(len(noise)) // 2 * 2]),
+    # The low bits of the exact count come out as they are.
+    "rounds noise to 2^14 lattice steps": _changed(
+        lambda noise, _: np.rint(noise / 2**14).astype(np.int64) * 2**14
+    ),
+    "draws even numbers only": _changed(lambda noise, _: noise // 2 * 2),
+}
 
 
 def sampler_bugs() -> list[tuple[str, Callable[[int], Noise]]]:
     """Name of the bug, and the broken noise from a seed."""
     return [
-        ("sampler draws at 0.8 of the scale", FourFifths),
-        ("sampler draws at half the scale", Half),
-        ("sampler adds noise on one side only", OneSided),
-        ("sampler cuts the tails", CutTails),
-        ("sampler draws once for all zones of a slot", OneForAllZones),
-        ("sampler uses noise again in every second zone", EverySecondZoneAgain),
+        *((f"sampler {name}", partial(Broken, change=change)) for name, change in CHANGES.items()),
         ("sampler draws the same at every call", SameAtEveryCall),
-        ("sampler rounds noise to 2^14 lattice steps", CoarseLattice),
-        ("sampler draws even numbers only", EvenOnly),
     ]

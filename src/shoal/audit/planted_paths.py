@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from shoal.audit.bugs import Bug, Shown, call_bug, method_bug, noise_bug, recast, step_bug
-from shoal.audit.pairs import CROWDS, NEW, Pair, at, crowd_pair
+from shoal.audit.bugs import (
+    Bug,
+    OtherDoor,
+    Shown,
+    call_bug,
+    crowd_of,
+    drop,
+    method_bug,
+    noise_bug,
+    recast,
+    spread_bug,
+    step_bug,
+    suppress,
+)
+from shoal.audit.pairs import CROWDS, NEW, Pair, at
 from shoal.audit.path_pipelines import SAMPLE, SEED, CountedPaths, model_row
 from shoal.audit.pipeline import Pipeline
-from shoal.audit.planted_calls import Between, Scaled, Twice, call_bugs, spend_bugs
+from shoal.audit.planted_calls import Between, Draw, call_bugs, mean_of_two, scaled_bug, spend_bugs
 from shoal.audit.spend_runs import KeepsEverything
 from shoal.engine.path_door import PathDoor
 from shoal.mechanisms.synthetic_bridges import SyntheticBridges
 from shoal.postprocess.bridge_places import MOST_REGIONS, blocks_of, regions
-from shoal.privacy.noise import Noise, SeededNoise
+from shoal.privacy.noise import Noise
 from shoal.space.path_tables import PathTable, Places
 from shoal.space.setting import Setting
 from shoal.stages.noisy import DensityEstimate
@@ -34,24 +48,18 @@ def path_call_bugs(true: Pipeline) -> list[Bug]:
     for bug in call_bugs(true):
         big = bug.name == "half the noise above 50 visits"
         bugs.append(replace(bug, shown=crowd_of(BIG, true)) if big else bug)
-    again = noise_bug("a table measured twice for one price", lambda noise, _: _FirstTwice(noise))
+    again = noise_bug("a table measured twice for one price", lambda noise: Between(noise, add=_FirstTwice()))
     return [*bugs, again, *spend_bugs(true)]
 
 
-class _FirstTwice(Twice):
+class _FirstTwice:
     """The largest table yet is asked for again."""
 
-    def __init__(self, inner: Noise) -> None:
-        super().__init__(inner)
-        self.size = 1
+    size = 1
 
-    def add(self, draw: Callable, exact: np.ndarray, scale: float) -> np.ndarray:
+    def __call__(self, draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
         larger, self.size = exact.size > self.size, max(exact.size, self.size)
-        return super().add(draw, exact, scale) if larger else draw(exact, scale)
-
-
-def crowd_of(units: int, true: Pipeline) -> Shown:
-    return Shown(crowd_pair(units, true.world.ell), lambda: SeededNoise(7))
+        return mean_of_two(draw, exact, scale) if larger else draw(exact, scale)
 
 
 def _everywhere(true: Pipeline) -> Shown:
@@ -63,32 +71,7 @@ def _everywhere(true: Pipeline) -> Shown:
 # --- the door ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class OtherPathDoor:
-    """The door of the package, with its tables changed."""
-
-    inner: PathDoor
-
-    @property
-    def grid(self) -> Any:
-        return self.inner.grid
-
-    @property
-    def each_trip(self) -> bool:
-        return self.inner.each_trip
-
-    @property
-    def cap(self) -> int:
-        return self.inner.cap
-
-    def all_trips(self) -> int:
-        return self.inner.all_trips()
-
-    def table(self, table: PathTable, norm: int) -> np.ndarray:
-        return self.inner.table(table, norm)
-
-
-class NotNormalised(OtherPathDoor):
+class NotNormalised(OtherDoor):
     """Every entry counts in full."""
 
     def table(self, table: PathTable, norm: int) -> np.ndarray:
@@ -96,7 +79,7 @@ class NotNormalised(OtherPathDoor):
         return np.bincount(entries.index, entries.weight, table.size).astype(np.int64) * LATTICE
 
 
-class PerTrip(OtherPathDoor):
+class PerTrip(OtherDoor):
     """Every trip of a user is scaled by itself."""
 
     def table(self, table: PathTable, norm: int) -> np.ndarray:
@@ -104,14 +87,14 @@ class PerTrip(OtherPathDoor):
         return PathDoor(replace(paths, unit=np.arange(paths.count))).table(table, norm)
 
 
-class OtherNorm(OtherPathDoor):
+class OtherNorm(OtherDoor):
     """Scaled in norm 2 where the noise is for norm 1."""
 
     def table(self, table: PathTable, norm: int) -> np.ndarray:
         return self.inner.table(table, 3 - norm)
 
 
-class ToLargest(OtherPathDoor):
+class ToLargest(OtherDoor):
     """Scaled so that the largest place of a unit is one."""
 
     def table(self, table: PathTable, norm: int) -> np.ndarray:
@@ -121,7 +104,7 @@ class ToLargest(OtherPathDoor):
         return out
 
 
-class RoundedUp(OtherPathDoor):
+class RoundedUp(OtherDoor):
     """Scaled as it should be, and each place rounded up."""
 
     def table(self, table: PathTable, norm: int) -> np.ndarray:
@@ -142,11 +125,8 @@ def _places_of_units(door: PathDoor, table: PathTable) -> list[np.ndarray]:
     ]
 
 
-@dataclass(frozen=True, eq=False)
-class _Changed(OtherPathDoor):
+class _Changed(OtherDoor):
     """Every sum changed by a rule on whole units."""
-
-    rule: Callable[[np.ndarray], np.ndarray]
 
     def all_trips(self) -> int:
         return int(self.rule(np.array([self.inner.all_trips()]))[0])
@@ -155,50 +135,34 @@ class _Changed(OtherPathDoor):
         return np.rint(self.rule(self.inner.table(table, norm) / LATTICE) * LATTICE).astype(np.int64)
 
 
-def door_bug(name: str, kind: Callable[[PathDoor], Any], shown: Shown | None = None) -> Bug:
-    def plant(true: Pipeline) -> Pipeline:
-        return replace(true, spread=lambda counted, setting: kind(true.spread(counted, setting)))
-
-    return Bug(name=name, plant=plant, shown=shown)
-
-
 def path_door_bugs(true: Pipeline) -> list[Bug]:
     """How a unit is scaled, and rules on exact sums."""
     far = _everywhere(true)
     one = "trip" if true.world.size.each_trip else "user"
     bugs = [
-        door_bug(f"a {one} not normalised", NotNormalised, far),
-        door_bug("scaled to the largest place", ToLargest, far),
-        door_bug("shares rounded up", RoundedUp, far),
+        spread_bug(f"a {one} not normalised", NotNormalised, far),
+        spread_bug("scaled to the largest place", ToLargest, far),
+        spread_bug("shares rounded up", RoundedUp, far),
     ]
     if true.mechanism.loss().pure_epsilon_nano is not None:  # norm 1 is safe where norm 2 is meant
-        bugs.append(door_bug("norm 2 under Laplace noise", OtherNorm, far))
+        bugs.append(spread_bug("norm 2 under Laplace noise", OtherNorm, far))
     if true.world.ell > 1:
-        bugs.append(door_bug("a user scaled trip by trip", PerTrip, far))
-    for k in (5, 10, 20):
-        bugs.append(door_bug(f"sums below {k} suppressed", _rule(_suppress(k)), crowd_of(k - 1, true)))
-    for k in (7, 12, 15):
-        bugs.append(door_bug(f"sums above {k} dropped as outliers", _rule(_drop(k)), crowd_of(k, true)))
-    return bugs
-
-
-def _suppress(least: int) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda sums: np.where(sums < least - 0.5, 0, sums)
-
-
-def _drop(most: int) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda sums: np.where(sums > most + 0.5, 0, sums)
-
-
-def _rule(rule: Callable[[np.ndarray], np.ndarray]) -> Callable[[PathDoor], Any]:
-    return lambda door: _Changed(door, rule)
+        bugs.append(spread_bug("a user scaled trip by trip", PerTrip, far))
+    rules = [
+        *((f"sums below {k} suppressed", suppress(k - 0.5), k - 1) for k in (5, 10, 20)),
+        *((f"sums above {k} dropped as outliers", drop(k + 0.5), k) for k in (7, 12, 15)),
+    ]
+    return [
+        *bugs,
+        *(spread_bug(name, partial(_Changed, rule=rule), crowd_of(k, true)) for name, rule, k in rules),
+    ]
 
 
 # --- what is generated ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuresAgain:
+class _MeasuresAgain:
     """Measures anew, with the whole budget, for every trip that it draws."""
 
     model: Any
@@ -212,10 +176,9 @@ class MeasuresAgain:
         return drawn[-1]
 
 
-def fresh_budget() -> Bug:
+def fresh_budget(name: str) -> Bug:
     return call_bug(
-        "fresh epsilon per generated trip",
-        lambda true, exact, noise: MeasuresAgain(true(exact, noise), lambda: true(exact, noise)),
+        name, lambda true, exact, noise: _MeasuresAgain(true(exact, noise), lambda: true(exact, noise))
     )
 
 
@@ -258,7 +221,7 @@ def _as_many(model: Any, bounded: CountedPaths) -> SyntheticPaths:
 
 def path_output_bugs(_true: Pipeline) -> list[Bug]:
     return [
-        fresh_budget(),
+        fresh_budget("fresh epsilon per generated trip"),
         _drawn_bug("start hours copied from real trips", _real_hours),
         _drawn_bug("a real trip among the generated ones", _real_trip),
         _drawn_bug("generated trips seeded by real ones", _real_seed),
@@ -277,30 +240,15 @@ def generator_bugs(true: Pipeline) -> list[Bug]:
     if not levels:
         return []
     return [
-        noise_bug("contexts that nobody has do not go on", lambda noise, _: _OnlyReal(noise, levels)),
-        noise_bug("levels charged as if of different trips", lambda noise, _: _Thin(noise, levels)),
+        noise_bug("contexts that nobody has do not go on", partial(Between, only=levels, add=_only_real)),
+        scaled_bug("levels charged as if of different trips", 1 / len(levels), levels),
     ]
 
 
-class _OnlyReal(Between):
+def _only_real(draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
     """Noise everywhere, but only what is there can pass."""
-
-    def __init__(self, inner: Noise, names: list[str]) -> None:
-        super().__init__(inner)
-        self.names = names
-
-    def _turn(self, draw: Callable, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
-        noisy = draw(name, exact, scale)
-        return np.where(exact == 0, np.minimum(noisy, 0), noisy) if name in self.names else noisy
-
-
-class _Thin(Between):
-    def __init__(self, inner: Noise, names: list[str]) -> None:
-        super().__init__(inner)
-        self.names = names
-
-    def _turn(self, draw: Callable, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
-        return draw(name, exact, scale / len(self.names) if name in self.names else scale)
+    noisy = draw(exact, scale)
+    return np.where(exact == 0, np.minimum(noisy, 0), noisy)
 
 
 def _bridge_bugs(true: Pipeline) -> list[Bug]:
@@ -308,7 +256,7 @@ def _bridge_bugs(true: Pipeline) -> list[Bug]:
     bugs = [
         method_bug("shares add up to more than 1", _noise=_more_than_its_share),
         method_bug("regions from exact starts and ends", _regions=_exact_regions),
-        noise_bug("tables charged as if of different trips", lambda noise, _: Scaled(noise, 0.2, "tables")),
+        scaled_bug("tables charged as if of different trips", 0.2, "tables"),
     ]
     if "corners" in true.mechanism.noises(float(CROWDS[-1])):  # a crowd of the audit comes over the rule
         rule = Bug(name="exact n in the second-order rule", plant=_exact_rule, shown=_at_the_rule(true))
@@ -345,4 +293,4 @@ def _at_the_rule(true: Pipeline) -> Shown:
     """As many trips as the rule asks for, less one."""
     mechanism = true.mechanism
     many = next(n for n in CROWDS if "corners" in mechanism.noises(float(n)))
-    return Shown(crowd_pair(many - 1, true.world.ell), lambda: SeededNoise(7))
+    return crowd_of(many - 1, true)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from shoal.audit.bugs import Bug, call_bug, noise_bug, recast
+from shoal.audit.bugs import Bug, call_bug, noise_bug, parameter_bug
 from shoal.audit.pipeline import Pipeline
-from shoal.audit.planted_calls import Scaled, call_bugs
+from shoal.audit.planted_calls import Between, Draw, call_bugs, scaled_bug
 from shoal.mechanisms.query_weights import QueryWeights
 from shoal.privacy.noise import Noise
 from shoal.stages.answers import NoisyAnswers
@@ -26,8 +26,8 @@ def query_call_bugs(true: Pipeline) -> list[Bug]:
 def query_bugs(true: Pipeline) -> list[Bug]:
     ell = min(true.world.ell, true.world.slots)
     bugs = [
-        noise_bug("sensitivity for ell - 1 visits", lambda noise, _: Scaled(noise, (ell - 1) / ell)),
-        noise_bug("sqrt(ell) where ell is needed", lambda noise, _: Scaled(noise, 1 / math.sqrt(ell))),
+        scaled_bug("sensitivity for ell - 1 visits", (ell - 1) / ell),
+        scaled_bug("sqrt(ell) where ell is needed", 1 / math.sqrt(ell)),
         call_bug("answers mixed with the exact ones", _mixed),
         call_bug("interval as wide as the largest exact count", _wide),
     ]
@@ -35,10 +35,10 @@ def query_bugs(true: Pipeline) -> list[Bug]:
         return bugs
     return [
         *bugs,
-        Bug(name="two updates more than are paid for", plant=_more_updates),
-        Bug(name="prior from the data", plant=_prior_from_counts),
+        parameter_bug("two updates more than are paid for", lambda m, _: replace(m, updates=m.updates + 2)),
+        parameter_bug("prior from the data", lambda m, exact: replace(m, prior=1.0 + exact.units)),
         call_bug("unsurprising questions answered exactly", _exact_where_unbought),
-        noise_bug("every question tested at a threshold of its own", lambda noise, _: OneByOne(noise)),
+        noise_bug("every question tested at a threshold of its own", partial(Between, above=_one_by_one)),
     ]
 
 
@@ -59,32 +59,9 @@ def _exact_where_unbought(true, exact: ExactCounts, noise: Noise) -> NoisyAnswer
     return replace(noisy, values=np.where(learned, float(exact.units.sum()), noisy.values))
 
 
-def _more_updates(true: Pipeline) -> Pipeline:
-    kind: Any = type(true.mechanism)
-
-    def call(self, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
-        return kind.__call__(replace(self, updates=self.updates + 2), exact, noise)
-
-    return replace(true, mechanism=recast(true.mechanism, {"__call__": call}))
-
-
-def _prior_from_counts(true: Pipeline) -> Pipeline:
-    kind: Any = type(true.mechanism)
-
-    def call(self, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
-        return kind.__call__(replace(self, prior=1.0 + exact.units), exact, noise)
-
-    return replace(true, mechanism=recast(true.mechanism, {"__call__": call}))
-
-
-class OneByOne(Scaled):
+def _one_by_one(draw: Draw, margins: np.ndarray, scale: float) -> int:
     """A fresh test for every question, charged as one: no longer the sparse vector technique."""
-
-    def __init__(self, inner: Noise) -> None:
-        super().__init__(inner, 1.0)
-
-    def test(self, name: str, margins: np.ndarray, scale: float) -> int:
-        for number in range(margins.size):
-            if super().test(name, margins[number : number + 1], scale) == 0:
-                return number
-        return int(margins.size)
+    for number in range(margins.size):
+        if draw(margins[number : number + 1], scale) == 0:
+            return number
+    return int(margins.size)

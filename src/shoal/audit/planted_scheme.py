@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import scipy.sparse
 from shoal.audit.bugs import Bug, Shown, method_bug, noise_bug, recast
 from shoal.audit.pairs import NEW, Pair, at
 from shoal.audit.pipeline import Pipeline, small_world
-from shoal.audit.planted_calls import Bare, Scaled
+from shoal.audit.planted_calls import bare, scaled_bug
 from shoal.audit.replay import ArbitraryNoise
 from shoal.engine.density import cover_counts
 from shoal.mechanisms.audit_size import COVERED, AuditSize
@@ -37,20 +38,20 @@ def scheme_bugs(true: Pipeline) -> list[Bug]:
     pure = mechanism.loss().pure_epsilon_nano is not None
     fewer = (ell - 1) / ell if pure else math.sqrt((ell - 1) / ell)
     bugs = [
-        _less("coefficients: sensitivity for ell - 1 visits", fewer, "coefficients"),
-        _less("k chosen at a third of the scale", 1 / 3, "select"),
-        noise_bug("k from the exact argmax", lambda noise, _: Bare(noise, "select")),
+        scaled_bug("coefficients: sensitivity for ell - 1 visits", fewer, "coefficients"),
+        scaled_bug("k chosen at a third of the scale", 1 / 3, "select"),
+        noise_bug("k from the exact argmax", partial(bare, only="select")),
         Bug(name="clusters from the exact totals", plant=_exact_clusters),
         Bug(name="overlaps of chosen cells subtracted as in the paper", plant=_other_cells(_subtracted)),
         Bug(name="overlaps of chosen cells counted in both", plant=_other_cells(_in_both)),
     ]
     if spends["totals"] == _of_series(mechanism):
         part = 1 / math.sqrt(ell)
-        bugs.append(_less("totals charged with sqrt(ell)", part, "totals"))
+        bugs.append(scaled_bug("totals charged with sqrt(ell)", part, "totals"))
     if "visits" in spends:
         bugs += [
-            _less("K noised for M - 1 visits", (cap - 1) / cap, "visits"),
-            _less("K noised for one visit", 1 / cap, "visits"),
+            scaled_bug("K noised for M - 1 visits", (cap - 1) / cap, "visits"),
+            scaled_bug("K noised for one visit", 1 / cap, "visits"),
             Bug(name="totals scaled by the exact number of users", plant=_exact_users),
         ]
     return bugs
@@ -64,16 +65,12 @@ def pure_scheme_bugs(true: Pipeline) -> list[Bug]:
     once = math.sqrt(ell) / min(ell, math.sqrt(cells * ell))
     one_each = Pair("a visit to each cell", (), tuple((NEW, at(s), _OWN_SITES[s]) for s in range(ell)))
     apart = Shown(one_each, lambda: ArbitraryNoise(APART))
-    charged_once = _less("choice of k charged once for all clusters", once, "select")
+    charged_once = scaled_bug("choice of k charged once for all clusters", once, "select")
     return [
         replace(charged_once, shown=apart),
         method_bug("coefficients scaled by sqrt(k ell) in every cluster", shown=apart, reach=_root_reach),
         Bug(name="bounds of visits and of clusters mixed", plant=_mixed, shown=_MIXED_SHOWN),
     ]
-
-
-def _less(name: str, part: float, only: str) -> Bug:
-    return noise_bug(name, lambda noise, _: Scaled(noise, part, only))
 
 
 def _of_series(mechanism: Any) -> Any:

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.audit.bugs import Bug, Shown, step_bug
-from shoal.audit.pairs import NEW, Pair, at
+from shoal.audit.bugs import Bug, light_among_heavy, spread_bug, step_bug
 from shoal.audit.pipeline import Pipeline
-from shoal.audit.spend_runs import KeepsEverything
 from shoal.audit.tables import table_bytes
 from shoal.engine.density import bound_visits
 from shoal.engine.grouping import UserOrder
@@ -94,24 +92,15 @@ def _shared_places(engine: Any, events: list[pa.RecordBatch], kernel: VisitKerne
     return replace(bounded, counts=counts)
 
 
-def _double(true: Pipeline) -> Pipeline:
+def _double(exact: Any) -> Any:
     """A visit counted in full in two zones, declared as one."""
-
-    def spread(bounded: BoundedVisits, public: Any) -> Any:
-        exact = true.spread(bounded, public)
-        return replace(exact, units=exact.units + np.roll(exact.units, 1, axis=0))
-
-    return replace(true, spread=spread)
+    return replace(exact, units=exact.units + np.roll(exact.units, 1, axis=0))
 
 
-def _honest_double(true: Pipeline) -> Pipeline:
+def _honest_double(exact: Any) -> Any:
     """The same, declared as it is: the mechanism was built for less and must refuse."""
-
-    def spread(bounded: BoundedVisits, public: Any) -> Any:
-        exact = _double(true).spread(bounded, public)
-        return replace(exact, column_l1=2 * exact.column_l1, column_l2_squared=4 * exact.column_l2_squared)
-
-    return replace(true, spread=spread)
+    more = {"column_l1": 2 * exact.column_l1, "column_l2_squared": 4 * exact.column_l2_squared}
+    return replace(_double(exact), **more)
 
 
 def _after(change: Callable[[DensityEstimate, BoundedVisits], np.ndarray]) -> Callable[[Pipeline], Pipeline]:
@@ -171,14 +160,11 @@ def _write_sorted(estimate: DensityEstimate, bounded: BoundedVisits) -> bytes:
 
 def bound_bugs(true: Pipeline) -> list[Bug]:
     """In the kernel and the bound of each user."""
-    ell, slots = true.world.ell, true.world.slots
-    heavy = tuple((user, at(slot), 0) for user in range(2 * slots) for slot in range(ell))
-    light = Shown(Pair("one light user among many heavy ones", heavy, ((NEW, at(0), 0),)), KeepsEverything)
     bugs = [
         step_bug("kernel counts a user twice in a slot", kernel=TwiceInASlot),
         step_bug("kernel counts events, unchecked", kernel=CountsEveryEvent, bound=_bound_unchecked),
         step_bug("uncapped visits taken for bounded ones", bound=_bound_all_visits),
-        replace(step_bug("ell from the data", bound=_ell_from_mean), shown=light),
+        step_bug("ell from the data", light_among_heavy(true), bound=_ell_from_mean),
     ]
     if true.world.ell < true.world.slots:
         bugs += [
@@ -189,11 +175,11 @@ def bound_bugs(true: Pipeline) -> list[Bug]:
 
 
 def zone_bugs(true: Pipeline) -> list[Bug]:
-    return [Bug(name="a visit counts in two zones", plant=_double)]
+    return [spread_bug("a visit counts in two zones", _double)]
 
 
 def declared_bugs(true: Pipeline) -> list[Bug]:
-    return [Bug(name="a visit counts in two zones, as declared", plant=_honest_double)]
+    return [spread_bug("a visit counts in two zones, as declared", _honest_double)]
 
 
 def cap_bugs(true: Pipeline) -> list[Bug]:

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from shoal.audit.bugs import Bug, Shown, call_bug, noise_bug, recast, step_bug
-from shoal.audit.pairs import NEW, Pair, at, crowd_pair
+from shoal.audit.bugs import (
+    Bug,
+    OtherDoor,
+    Shown,
+    call_bug,
+    crowd_of,
+    drop,
+    noise_bug,
+    recast,
+    round_to,
+    spread_bug,
+    step_bug,
+    suppress,
+)
+from shoal.audit.pairs import NEW, Pair, at
 from shoal.audit.pipeline import Pipeline
-from shoal.audit.planted_calls import Between, Scaled, call_bugs, spend_bugs
+from shoal.audit.planted_calls import Between, Draw, call_bugs, scaled_bug, spend_bugs
 from shoal.audit.spend_runs import KeepsEverything
 from shoal.audit.tables import table_bytes
 from shoal.audit.trip_pipelines import CountedTrips
 from shoal.engine.euler import exact_euler
 from shoal.engine.trip_door import TripDoor
-from shoal.privacy.noise import Noise, SeededNoise
+from shoal.privacy.noise import Noise
 from shoal.space.rectangles import Rectangles
 from shoal.stages.histogram import NoisyHistogram
 from shoal.stages.trips import BinsLike
@@ -36,7 +50,8 @@ def trip_call_bugs(true: Pipeline) -> list[Bug]:
     if true.mechanism.name in ONE_BY_ONE:
         left_out.add("one draw for all values")  # is right there
     crowd = crowd_of(BIG // true.world.ell, true)
-    thin = noise_bug("half the noise above 50 trips", lambda noise, _: _ThinWhenBig(noise))
+    numbers = ("trips", "all_trips")
+    thin = noise_bug("half the noise above 50 trips", partial(Between, only=numbers, add=_thin_when_big))
     bugs = [bug for bug in call_bugs(true) if bug.name not in left_out]
     if true.mechanism.name == "histogram-dqam":  # what is wrong in a region shows where there are several
         bugs = [replace(bug, shown=back_and_forth(true, SplitsEverywhere)) for bug in bugs]
@@ -55,10 +70,8 @@ def trip_spend_bugs(true: Pipeline) -> list[Bug]:
     return [bug for bug in spend_bugs(true) if bug.name not in hidden]
 
 
-class _ThinWhenBig(Between):
-    def _turn(self, draw: Callable, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
-        big = name in ("trips", "all_trips") and exact.max() > BIG
-        return draw(name, exact, scale / 2 if big else scale)
+def _thin_when_big(draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
+    return draw(exact, scale / 2 if exact.max() > BIG else scale)
 
 
 class SplitsEverywhere(KeepsEverything):
@@ -67,14 +80,11 @@ class SplitsEverywhere(KeepsEverything):
     def __init__(self) -> None:
         self._cost = 2**50
 
-    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
+    def values(self, name: str, exact: np.ndarray) -> np.ndarray:
         if name == "costs":
             self._cost //= 4
             return np.full(exact.shape, self._cost, np.int64)
         return np.full(exact.shape, SEEN.get(name, 0), np.int64)
-
-    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
-        return self.laplace(name, exact, sigma)
 
 
 def per_unit_bugs(true: Pipeline) -> list[Bug]:
@@ -82,62 +92,17 @@ def per_unit_bugs(true: Pipeline) -> list[Bug]:
     m = true.world.ell
     if m == 1:
         return []
-    root = math.sqrt(1 / m)
     return [
-        noise_bug("second trip of a user not counted in the sensitivity", lambda n, _: Scaled(n, 1 / m)),
-        noise_bug("sqrt(m) where m is needed", lambda noise, _: Scaled(noise, root)),
+        scaled_bug("second trip of a user not counted in the sensitivity", 1 / m),
+        scaled_bug("sqrt(m) where m is needed", math.sqrt(1 / m)),
     ]
 
 
 # --- the door ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class OtherDoor:
-    """The door of the package, with one of its sums changed."""
-
-    inner: TripDoor
-
-    @property
-    def grid(self) -> Any:
-        return self.inner.grid
-
-    @property
-    def per_unit(self) -> int:
-        return self.inner.per_unit
-
-    @property
-    def cap(self) -> int:
-        return self.inner.cap
-
-    def count(self) -> int:
-        return self.inner.count()
-
-    def all_trips(self) -> int:
-        return self.inner.all_trips()
-
-    def distinct(self, rectangles: Rectangles) -> np.ndarray:
-        return self.inner.distinct(rectangles)
-
-    def shared_faces(self, lattice: int) -> np.ndarray:
-        return self.inner.shared_faces(lattice)
-
-    def binned(self, bins: BinsLike) -> np.ndarray:
-        return self.inner.binned(bins)
-
-
-def door_bug(name: str, kind: Callable[[TripDoor], Any], shown: Shown | None = None) -> Bug:
-    def plant(true: Pipeline) -> Pipeline:
-        return replace(true, spread=lambda counted, setting: kind(true.spread(counted, setting)))
-
-    return Bug(name=name, plant=plant, shown=shown)
-
-
-@dataclass(frozen=True, eq=False)
 class _Changed(OtherDoor):
     """Every number of trips changed by a rule; shares of trips by the same rule on whole trips."""
-
-    rule: Callable[[np.ndarray], np.ndarray]
 
     def count(self) -> int:
         return int(self.rule(np.array([self.inner.count()]))[0])
@@ -185,41 +150,18 @@ class AllTripsKept(OtherDoor):
 def trip_count_bugs(true: Pipeline) -> list[Bug]:
     """Rules on raw numbers of trips."""
     m = true.world.ell
-    bugs = []
-    for least in (5, 10, 20):
-        rule = _suppress(least)
-        shown = crowd_of((least - 1) // m, true)
-        bugs.append(door_bug(f"raw counts below {least} suppressed", _rule(rule), shown))
-    for most in (7, 12, 15):
-        bugs.append(
-            door_bug(
-                f"counts above {most} dropped as outliers", _rule(_drop(most)), crowd_of(most // m, true)
-            )
-        )
-    bugs.append(door_bug("raw counts rounded to 10", _rule(_round), crowd_of(5 // m, true)))
+    rules = [
+        *((f"raw counts below {k} suppressed", suppress(k), k - 1) for k in (5, 10, 20)),
+        *((f"counts above {k} dropped as outliers", drop(k), k) for k in (7, 12, 15)),
+        ("raw counts rounded to 10", round_to(10), 5),
+    ]
+    bugs = [
+        spread_bug(name, partial(_Changed, rule=rule), crowd_of(trips // m, true))
+        for name, rule, trips in rules
+    ]
     if "trips" in dict(true.spends()):
-        bugs.append(door_bug("all trips measured as kept ones", AllTripsKept))
+        bugs.append(spread_bug("all trips measured as kept ones", AllTripsKept))
     return bugs
-
-
-def _suppress(least: int) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda counts: np.where(counts < least, 0, counts)
-
-
-def _drop(most: int) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda counts: np.where(counts > most, 0, counts)
-
-
-def _round(counts: np.ndarray) -> np.ndarray:
-    return (counts + 5) // 10 * 10
-
-
-def _rule(rule: Callable[[np.ndarray], np.ndarray]) -> Callable[[TripDoor], Any]:
-    return lambda door: _Changed(door, rule)
-
-
-def crowd_of(users: int, true: Pipeline) -> Shown:
-    return Shown(crowd_pair(users, true.world.ell), lambda: SeededNoise(7))
 
 
 def back_and_forth(true: Pipeline, source: Callable[[], Noise] = KeepsEverything) -> Shown:

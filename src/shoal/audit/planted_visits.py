@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.audit.bugs import Bug, Shown, method_bug
+from shoal.audit.bugs import Bug, Shown, method_bug, spread_bug
 from shoal.audit.doors import Door
 from shoal.audit.pairs import NEW, Pair, at, crowd_pair
 from shoal.audit.pipeline import Pipeline
-from shoal.audit.planted_calls import Bare
+from shoal.audit.planted_calls import bare
 from shoal.audit.replay import ArbitraryNoise
 from shoal.audit.spend_runs import KeepsEverything
 from shoal.engine.clipped import Measure, user_weights
@@ -44,10 +44,10 @@ def door_bugs(true: Pipeline) -> list[Bug]:
     }
     return [
         *(
-            _door_bug(name, lambda door, change=change: _measuring(door, change))
+            spread_bug(name, lambda door, change=change: _measuring(door, change))
             for name, change in measures.items()
         ),
-        *(_door_bug(name, change) for name, change in doors.items()),
+        *(spread_bug(name, change) for name, change in doors.items()),
     ]
 
 
@@ -62,13 +62,6 @@ def best_bugs(true: Pipeline) -> list[Bug]:
         method_bug("profile from the exact city", shown=learned, _measure=_exact_city),
         method_bug("zones weighted by the exact crowd", shown=crossing, _measure=_exact_zone_weights),
     ]
-
-
-def _door_bug(name: str, change: Callable[[Door], Any]) -> Bug:
-    def plant(true: Pipeline) -> Pipeline:
-        return replace(true, spread=lambda counted, setting: change(counted.visits))
-
-    return Bug(name=name, plant=plant)
 
 
 def _norm_of_visits(true: Measure) -> Measure:
@@ -177,7 +170,7 @@ def _exact_rows(self: DensityBest, visits: Any, noise: Any) -> Any:
 def _keep_exact(self: DensityBest, visits: Any, noise: Any, *steps: Any) -> list[NoisyMeasurement]:
     noisy = DensityBest._measure(self, visits, noise, *steps)
     if steps[0][0] == "regions":
-        exact = DensityBest._measure(self, visits, Bare(noise), *steps)[0]
+        exact = DensityBest._measure(self, visits, bare(noise), *steps)[0]
         object.__setattr__(self, "exact_regions", exact)
     return noisy
 
@@ -192,7 +185,7 @@ def _exact_city(self: DensityBest, visits: Any, noise: Any, *steps: Any) -> list
     """Noise is drawn for the city's slots, and not used."""
     noisy = DensityBest._measure(self, visits, noise, *steps)
     if steps[-1][0] == "city":
-        noisy[-1] = DensityBest._measure(self, visits, Bare(noise), *steps)[-1]
+        noisy[-1] = DensityBest._measure(self, visits, bare(noise), *steps)[-1]
     return noisy
 
 

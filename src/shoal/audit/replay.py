@@ -16,8 +16,10 @@ Replay trusts the primitives; that they draw what they say is for the lower boun
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.noise import Noise
 
 Parts = Mapping[str, Loss]
+PICKS = ("choose", "above")  # answered by an index
 Run = Callable[[Noise], bytes]  # a whole pipeline on one data set, to released bytes
 
 
@@ -58,35 +61,50 @@ class Verdict:
         return not self.problems
 
 
-class RecordingNoise:
-    """Passes every call on and keeps the answers."""
+class Answers:
+    """A noise that nobody may publish: every primitive goes through `answer`, whatever its kind."""
 
     publishable = False
-
-    def __init__(self, inner: Noise, run_key: bytes) -> None:
-        self._inner = inner
-        self._run_key = run_key
-        self.calls: list[Call] = []
+    key = bytes(16)
 
     def run_key(self) -> bytes:
-        return self._run_key
+        return self.key
 
     def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
-        return self._keep("laplace", name, exact, scale, self._inner.laplace(name, exact, scale))
+        return self.answer("laplace", name, exact, scale)
 
     def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
-        return self._keep("gaussian", name, exact, sigma, self._inner.gaussian(name, exact, sigma))
+        return self.answer("gaussian", name, exact, sigma)
 
     def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
-        return self._keep("choose", name, scores, scale, self._inner.choose(name, scores, scale))
+        return self.answer("choose", name, scores, scale)
 
     def first_above(self, name: str, margins: np.ndarray, scale: float) -> int:
-        return self._keep("above", name, margins, scale, first_above(self._inner, name, margins, scale))
+        return self.answer("above", name, margins, scale)
 
-    def _keep(self, kind: str, name: str, exact: np.ndarray, scale: float, answer):
+    def answer(self, kind: str, name: str, exact: np.ndarray, scale: float) -> Any:
+        """An array like `exact`; the index of a choice or test where `kind` is in PICKS."""
+        raise NotImplementedError
+
+
+def ask(noise: Noise, kind: str, name: str, exact: np.ndarray, scale: float) -> Any:
+    """The answer of another noise to the same call."""
+    if kind == "above":
+        return first_above(noise, name, exact, scale)
+    return getattr(noise, kind)(name, exact, scale)
+
+
+class RecordingNoise(Answers):
+    """Passes every call on and keeps the answers."""
+
+    def __init__(self, inner: Noise, run_key: bytes) -> None:
+        self._inner, self.key = inner, run_key
+        self.calls: list[Call] = []
+
+    def answer(self, kind: str, name: str, exact: np.ndarray, scale: float) -> Any:
+        answer = ask(self._inner, kind, name, exact, scale)
         # Copies: the caller may change its arrays afterwards.
-        kept = answer.copy() if isinstance(answer, np.ndarray) else answer
-        self.calls.append(Call(kind, name, exact.copy(), float(scale), kept))
+        self.calls.append(Call(kind, name, exact.copy(), float(scale), copy(answer)))
         return answer
 
 
@@ -94,42 +112,23 @@ class CallsDiffer(BaseException):
     """The neighbour asked for something else: no code under test may catch this."""
 
 
-class ReplayNoise:
+class ReplayNoise(Answers):
     """Hands out recorded answers and keeps the queries of the neighbour."""
 
-    publishable = False
-
     def __init__(self, recorded: list[Call], run_key: bytes) -> None:
-        self._recorded = recorded
-        self._run_key = run_key
+        self._recorded, self.key = recorded, run_key
         self.calls: list[Call] = []
 
-    def run_key(self) -> bytes:
-        return self._run_key
-
-    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
-        return self._answer("laplace", name, exact, scale)  # type: ignore[return-value]
-
-    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
-        return self._answer("gaussian", name, exact, sigma)  # type: ignore[return-value]
-
-    def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
-        return self._answer("choose", name, scores, scale)  # type: ignore[return-value]
-
-    def first_above(self, name: str, margins: np.ndarray, scale: float) -> int:
-        return self._answer("above", name, margins, scale)  # type: ignore[return-value]
-
-    def _answer(self, kind: str, name: str, exact: np.ndarray, scale: float) -> np.ndarray | int:
+    def answer(self, kind: str, name: str, exact: np.ndarray, scale: float) -> Any:
         position = len(self.calls)
         if position >= len(self._recorded):
             raise CallsDiffer(f"call {position + 1} ({kind} {name}) was not made on the neighbour")
         recorded = self._recorded[position]
-        answer = recorded.answer.copy() if isinstance(recorded.answer, np.ndarray) else recorded.answer
-        call = Call(kind, name, exact.copy(), float(scale), answer)
+        call = Call(kind, name, exact.copy(), float(scale), copy(recorded.answer))
         if call.signature != recorded.signature:
             raise CallsDiffer(f"call {position + 1} is {call.signature}, was {recorded.signature}")
         self.calls.append(call)
-        return answer
+        return call.answer
 
 
 @dataclass
@@ -185,7 +184,7 @@ def transcript_loss(first: list[Call], second: list[Call]) -> tuple[Fraction, Fr
     """Exact loss of the calls both runs made: rho, and pure epsilon while every part is pure."""
     rho, pure = Fraction(0), Fraction(0)
     for one, other in zip(first, second, strict=False):
-        change = [int(b) - int(a) for a, b in zip(one.exact.ravel(), other.exact.ravel(), strict=True)]
+        change = _changes(one.exact.ravel(), other.exact.ravel())
         scale = Fraction(one.scale)
         if one.kind == "gaussian":
             rho += Fraction(sum(c * c for c in change)) / (2 * scale**2)
@@ -202,6 +201,13 @@ def transcript_loss(first: list[Call], second: list[Call]) -> tuple[Fraction, Fr
             rho += epsilon**2 / 8
         pure = None if pure is None else pure + epsilon
     return rho, pure
+
+
+def _changes(one: np.ndarray, other: np.ndarray) -> list[int]:
+    """The changes of cells that differ, exactly; and one 0 where some do not, which a choice can see."""
+    differs = one != other
+    changes = [int(b) - int(a) for a, b in zip(one[differs], other[differs], strict=True)]
+    return changes if differs.all() else [*changes, 0]
 
 
 def over_claim(rho: Fraction, pure: Fraction | None, claim: Loss) -> list[str]:
@@ -230,30 +236,17 @@ def over_parts(first: list[Call], second: list[Call], parts: Parts) -> list[str]
     return problems
 
 
-class ArbitraryNoise:
+class ArbitraryNoise(Answers):
     """Answers that have nothing to do with the query, from a cycle of extremes: any transcript may occur."""
-
-    publishable = False
 
     def __init__(self, offset: int = 0) -> None:
         self._turn = offset
 
-    def run_key(self) -> bytes:
-        return bytes(16)
-
-    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
-        return self._anything(exact)
-
-    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
-        return self._anything(exact)
-
-    def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
+    def answer(self, kind: str, name: str, exact: np.ndarray, scale: float) -> Any:
+        if kind not in PICKS:
+            return self._anything(exact)
         self._turn += 1
-        return self._turn % scores.size
-
-    def first_above(self, name: str, margins: np.ndarray, scale: float) -> int:
-        self._turn += 1
-        return self._turn % (margins.size + 1)
+        return self._turn % (exact.size + (kind == "above"))
 
     def _anything(self, exact: np.ndarray) -> np.ndarray:
         cells = np.arange(exact.size, dtype=np.int64).reshape(exact.shape)

@@ -8,9 +8,11 @@ from typing import Protocol
 import numpy as np
 
 from shoal.audit.check import KEYS, audit_pairs, counted_once, findings, replay_pair
+from shoal.audit.composition import QUICK, SIZES, composed
+from shoal.audit.ledger_mutants import MemoryStore, agrees
 from shoal.audit.lower_bound import Bounds, bounds
 from shoal.audit.mutants import catch, more_than_asked, planted
-from shoal.audit.noise_faults import SLOTS, draw_noise, noise_faults
+from shoal.audit.noise_faults import SLOTS, draw_noise, noise_faults, scale_faults
 from shoal.audit.pipeline import Pipeline
 from shoal.audit.pipelines import pipeline_of
 from shoal.audit.spend_runs import PICKS, Query, Runs, queries_of, run_spends, worst_shown
@@ -18,6 +20,7 @@ from shoal.audit.whole import sample_whole
 from shoal.errors import PlanError
 from shoal.mechanisms.registry import Entry, entry_of
 from shoal.privacy.accounting import Loss, check_delta, check_epsilon, compose
+from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import OsNoise
 
 DRAWS = 400_000  # of all spends of a mechanism, where it need not come within a tenth of the claim
@@ -45,6 +48,7 @@ class AuditPlan:
     extra_pairs: int = 20  # random pairs beside those with a name
     noise_slots: int = SLOTS  # looked at for repeats, correlation and remainders
     fewer_transcripts: bool = False
+    widths: tuple[int, ...] = SIZES  # of maps, for the composition without data
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -66,6 +70,7 @@ class AuditPlan:
             extra_pairs=5,
             noise_slots=SLOTS // 6,
             fewer_transcripts=True,
+            widths=QUICK,
         )
 
 
@@ -101,12 +106,16 @@ class AuditResult:
     replay_held: int
     replay_passed: bool
     noise_passed: bool
+    composed_sizes: int  # map sizes at which the composition was compared with the claim
+    composed_most: float  # largest share of the claim that was asked for at any of them
     caught_by: dict[str, str | None]
     problems: tuple[str, ...]
 
 
-def audit_mechanism(name: str, plan: AuditPlan, progress: Progress | None = None) -> AuditResult:
-    """Run every check on one mechanism at its audit size."""
+def audit_mechanism(
+    name: str, plan: AuditPlan, progress: Progress | None = None, *, bugs: bool = True
+) -> AuditResult:
+    """Run every check on one mechanism at its audit size; without `bugs` none are planted."""
     tell = progress or Silent()
     entry = entry_of(name)
     delta = None if entry.pure else plan.delta
@@ -117,9 +126,11 @@ def audit_mechanism(name: str, plan: AuditPlan, progress: Progress | None = None
     pairs, held, leaks = _replay(name, plan, pipeline, tight, tell)
     queries = queries_of(tight, entry)
     faults = _noise(name, plan, queries, tell)
+    tell.stage(f"{name}: composition")
+    sizes = composed(name, plan.epsilon, delta, plan.widths)
     spends, found, mu_claim = _lower_bounds(name, plan, delta, tight, queries, tell)
     whole = _whole(name, plan, delta, pipeline, tell)
-    caught_by = _plant_bugs(name, tell)
+    caught_by = _plant_bugs(name, tell) if bugs else {}
     return AuditResult(
         mechanism=name,
         claimed_epsilon=claim.epsilon(plan.delta),
@@ -137,11 +148,14 @@ def audit_mechanism(name: str, plan: AuditPlan, progress: Progress | None = None
         replay_held=held,
         replay_passed=not leaks,
         noise_passed=not faults,
+        composed_sizes=sizes.sizes,
+        composed_most=sizes.most,
         caught_by=caught_by,
         problems=(
             *_asked(claim, pipeline, plan.epsilon, delta),
             *leaks,
             *faults,
+            *(f"composition: {problem}" for problem in sizes.problems),
             *_above(found.epsilon, claim.epsilon(plan.delta), "epsilon"),
             *_above(whole.epsilon, claim.epsilon(plan.delta), "epsilon of the whole pipeline"),
             *_above(found.mu, mu_claim, "mu"),
@@ -149,6 +163,12 @@ def audit_mechanism(name: str, plan: AuditPlan, progress: Progress | None = None
             *(f"planted bug not caught: {bug}" for bug, how in caught_by.items() if how is None),
         ),
     )
+
+
+def audit_shared() -> list[str]:
+    """What is wrong with the parts that all mechanisms share: noise of child processes, and the ledger."""
+    agreed = agrees(lambda: Ledger(MemoryStore()))
+    return scale_faults() + ([] if agreed else ["the ledger does not agree with its model"])
 
 
 def _asked(claim: Loss, pipeline: Pipeline, epsilon: float, delta: float | None) -> list[str]:
@@ -172,7 +192,7 @@ def _replay(
     claim = pipeline.mechanism.loss()
     leaks = [
         *findings(pipeline, pairs, claim, quick=plan.fewer_transcripts),
-        *findings(uneven, pairs[:5], claim, quick=True),
+        *findings(uneven, audit_pairs(uneven, 0)[:7], uneven.mechanism.loss(), quick=True),
     ]
     problems = [f"replay of {leak.pair} ({leak.transcript}): {leak.problem}" for leak in leaks]
     worst, source, swap = worst_shown(entry_of(name))

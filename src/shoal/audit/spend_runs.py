@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
@@ -20,11 +21,10 @@ from scipy.special import log_softmax
 from shoal.audit.above_chances import above_chances
 from shoal.audit.pairs import Pair, lone_pair
 from shoal.audit.pipeline import Pipeline
-from shoal.audit.replay import Call, RecordingNoise, ReplayNoise
+from shoal.audit.replay import PICKS, Answers, Call, RecordingNoise, ReplayNoise, ask
 from shoal.audit.tables import event_table
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.registry import Entry
-from shoal.privacy.above import first_above
 from shoal.privacy.noise import Noise
 
 CHUNK_DRAWS = 400_000  # noise per call: enough to be worth a second process, small enough for progress
@@ -32,7 +32,6 @@ NEGLIGIBLE = 1e-6  # of the largest change: cells that tell nothing are not draw
 FINE = 4.0  # steps: from here a discrete Gaussian's mu is within a hundredth of the continuous one's
 KEY = bytes(16)
 MANY = 2**20  # users, whose values answers are made of where the worst user is followed
-PICKS = ("choose", "above")  # answered by an index, drawn one by one
 
 Advance = Callable[[int], None]
 Sides = tuple[np.ndarray, np.ndarray]  # statistics [runs, numbers] with the user, and without
@@ -63,12 +62,10 @@ class Query:
     def draw(self, noise: Noise, with_user: bool, runs: int) -> np.ndarray:
         """Answers [runs, cells], less the query without the user; of a choice or test [runs, 1] indices."""
         exact = self.after if with_user else self.before
-        if self.kind == "choose":
-            return np.array([[noise.choose(self.name, exact, self.scale)] for _ in range(runs)])
-        if self.kind == "above":
-            return np.array([[first_above(noise, self.name, exact, self.scale)] for _ in range(runs)])
-        asked = np.repeat(exact[None, :], runs, axis=0)
-        return getattr(noise, self.kind)(self.name, asked, self.scale) - self.before
+        call = noise, self.kind, self.name
+        if self.kind in PICKS:
+            return np.array([[ask(*call, exact, self.scale)] for _ in range(runs)])
+        return ask(*call, np.repeat(exact[None, :], runs, axis=0), self.scale) - self.before
 
     def log_ratio(self, answers: np.ndarray) -> np.ndarray:
         """log P(answer with the user) / P(answer without), [runs]."""
@@ -93,34 +90,22 @@ class Query:
         return np.column_stack([ratio, moved.sum(axis=1), moved.min(axis=1), moved.max(axis=1)])
 
 
-class KeepsEverything:
+class KeepsEverything(Answers):
     """Answers of zero, and of choices the last one: all coefficients are kept."""
 
-    publishable = False
+    def answer(self, kind: str, name: str, exact: np.ndarray, scale: float) -> Any:
+        if kind in PICKS:
+            return exact.size - 1 if kind == "choose" else 0
+        return self.values(name, exact)
 
-    def run_key(self) -> bytes:
-        return KEY
-
-    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
+    def values(self, name: str, exact: np.ndarray) -> np.ndarray:
         return np.zeros_like(exact)
-
-    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
-        return np.zeros_like(exact)
-
-    def choose(self, name: str, scores: np.ndarray, scale: float) -> int:
-        return scores.size - 1
-
-    def first_above(self, name: str, margins: np.ndarray, scale: float) -> int:
-        return 0
 
 
 class Follows(KeepsEverything):
     """Answers as if very many did what is asked about: what only large values lead to is asked as well."""
 
-    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
-        return exact * MANY
-
-    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
+    def values(self, name: str, exact: np.ndarray) -> np.ndarray:
         return exact * MANY
 
 

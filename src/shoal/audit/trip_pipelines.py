@@ -6,7 +6,7 @@ half an hour without being seen ends a trip. Users who go from site to site and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.audit.pipeline import Pipeline, World
-from shoal.audit.tables import read_table
+from shoal.audit.pipeline import Events, Pipeline, Step, World
 from shoal.engine.euler import exact_euler
 from shoal.engine.grid_trips import TripBound, bound_trips
 from shoal.engine.trip_door import TripDoor
 from shoal.events.trip_order import in_order
 from shoal.events.trip_reader import number_trips, starts, whole_users
 from shoal.events.trips import TripRule
-from shoal.space.setting import Setting
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.histogram import NoisyHistogram
 from shoal.stages.noisy import DensityEstimate
@@ -35,6 +33,13 @@ CELLS = ((0, 1), (4, 4), (1, 6), (7, 7), (3, 2), (6, 1), (0, 4), (0, 7))
 SIDE = 8
 OUTSIDE = (-5, -5)
 BATCH_ROWS = 64
+
+
+def freeze(stage: Any) -> None:
+    """Arrays of a stage that nobody may change."""
+    for part in vars(stage).values():
+        if isinstance(part, np.ndarray):
+            part.setflags(write=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +70,7 @@ class CountedTrips:
 
     def freeze(self) -> None:
         """Nobody changes what several mechanisms share."""
-        for part in (self.trips.first, self.trips.cells, self.trips.unit):
-            part.setflags(write=False)
+        freeze(self.trips)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,29 +81,32 @@ class TripWorld(World):
     def trips(self) -> TripSetting:
         return self.size.trips()
 
-    def count(
-        self,
-        kernel: Callable[..., Any],
-        bound: Callable[..., Any],
-        events: list[pa.RecordBatch],
-        run_key: bytes,
-    ) -> CountedTrips:
+    def count(self, kernel: Step, bound: Step, events: Events, run_key: bytes) -> CountedTrips:
         made = kernel(grid=self.trips.grid, per_unit=self.ell, cap=self.cap, run_key=run_key)
         return CountedTrips(bound(list(points(events, self.size.cells)), made))
 
 
 def points(events: list[pa.RecordBatch], cells: int = SIDE) -> Iterator[pa.RecordBatch]:
     """User-complete batches of user, trip, x, y, as the reader of trips makes them from a source."""
-    if not events:
-        return
-    table = pa.Table.from_batches(events).sort_by("user")
-    site = table["site"].to_numpy()
-    place = (np.array([*CELLS, OUTSIDE])[site] + 0.5) * cells / SIDE  # site -1 is the last
-    placed = pa.table(
-        {"user": table["user"], "time_us": table["time_us"], "x": place[:, 0], "y": place[:, 1]}
-    ).combine_chunks()
-    for users in whole_users(iter(placed.to_batches(max_chunksize=BATCH_ROWS))):
-        yield number_trips(in_order(users, starts(users["user"])), RULE, planar=True)
+    if events:
+        table = pa.Table.from_batches(events).sort_by("user")
+        yield from placed(table, table["time_us"], CELLS, cells, RULE)
+
+
+def placed(
+    table: pa.Table, time_us: Any, places: Sequence[tuple[int, int]], cells: int, rule: TripRule
+) -> Iterator[pa.RecordBatch]:
+    """Rows sorted by user, with their sites as points of a grid of `cells` a side, cut into trips."""
+    xy = (np.array([*places, OUTSIDE])[table["site"].to_numpy()] + 0.5) * cells / SIDE  # site -1 is the last
+    points = pa.table({"user": table["user"], "time_us": time_us, "x": xy[:, 0], "y": xy[:, 1]})
+    for users in whole_users(iter(points.combine_chunks().to_batches(max_chunksize=BATCH_ROWS))):
+        yield number_trips(in_order(users, starts(users["user"])), rule, planar=True)
+
+
+def row_of(parts: list[np.ndarray]) -> DensityEstimate:
+    """Numbers in a row."""
+    row = np.concatenate([np.ravel(part).astype(np.float64) for part in parts])[None, :]
+    return DensityEstimate(people=row, low=row, high=row)
 
 
 def model_row(noisy: NoisyHistogram) -> DensityEstimate:
@@ -111,16 +118,7 @@ def model_row(noisy: NoisyHistogram) -> DensityEstimate:
             if part
             else []
         )
-    row = np.concatenate(numbers).astype(np.float64)[None, :]
-    return DensityEstimate(people=row, low=row, high=row)
-
-
-def _door(counted: CountedTrips, _setting: TripSetting) -> TripDoor:
-    return counted.door
-
-
-def _estimate(noisy: NoisyHistogram, _bounded: CountedTrips, _setting: Setting) -> DensityEstimate:
-    return model_row(noisy)
+    return row_of(numbers)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,14 +127,14 @@ class TripPipeline(Pipeline):
 
     kernel: Callable[..., Any] = TripBound
     bound: Callable[..., GridTrips] = bound_trips
-    spread: Callable[[CountedTrips, TripSetting], Any] = _door
-    estimate: Callable[..., DensityEstimate] = _estimate
+    spread: Callable[[CountedTrips, TripSetting], Any] = lambda counted, _: counted.door
+    estimate: Callable[..., DensityEstimate] = lambda noisy, *_: model_row(noisy)
 
     worlds = TripWorld
 
     def exact(self, counted: CountedTrips) -> Any:
         return self.spread(counted, self.mechanism.setting)
 
-    def told(self, released: bytes) -> np.ndarray:
-        """The numbers of trips."""
-        return read_table(released, "high")[:2]
+    @property
+    def seen(self) -> slice:
+        return slice(2)  # the numbers of trips

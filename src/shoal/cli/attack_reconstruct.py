@@ -78,12 +78,14 @@ def reconstruct(
     from shoal.flows.attack_log_check import check_findings, people_seen_at
     from shoal.flows.attack_output import write_findings
     from shoal.flows.attack_reconstruct import attack_log, read_query_log
-    from shoal.flows.attack_source import open_attack_source
+    from shoal.flows.attack_source import note_look, open_attack_source
     from shoal.flows.plan import read_plan
 
     with Bars(quiet=as_json) as bars:
         bars.stage("read the log")
         read = read_query_log(str(log))
+        if plan:
+            note_look(read_plan(plan), "reconstruction", out)
         source = open_attack_source(read_plan(plan), progress=bars) if plan else None
         seen_at = people_seen_at(source, read) if source else None
         bars.stage("attack")

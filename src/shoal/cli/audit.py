@@ -7,6 +7,9 @@ from dataclasses import asdict
 
 import click
 
+PAIRS, QUICK_PAIRS = 36, 6  # neighbouring tables per method of --end-to-end
+MOST_SHOWN = 20
+
 
 @click.command(epilog="Example:  shoal audit --quick --mechanism synthetic-bridges")
 @click.option("--mechanism", "names", multiple=True, help="Only this one; may be repeated.  [default: all]")
@@ -16,6 +19,20 @@ import click
     "--runs", type=int, help="Runs per side.  [default: by mechanism; plain counts to a tenth of the claim]"
 )
 @click.option("--quick", is_flag=True, help="Fewer runs: still fails on what is broken, but is not tight.")
+@click.option(
+    "--planted",
+    metavar="[NAME|FILE]",
+    is_flag=False,
+    flag_value="all",
+    help="Plant bugs in a copy of the package and print what catches each: all, by name, or from a file.",
+)
+@click.option("--at-once", is_flag=True, help="Plant the bugs of --planted together.")
+@click.option(
+    "--end-to-end",
+    is_flag=True,
+    help="Replay whole runs instead, from files to release folders, per kind and method.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the worlds of --end-to-end.")
 @click.option("--jobs", type=int, help="Mechanisms audited at a time.  [default: one per core]")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, one object per mechanism.")
 def audit(
@@ -24,8 +41,12 @@ def audit(
     delta: float,
     runs: int | None,
     quick: bool,
+    end_to_end: bool,
+    seed: int,
     jobs: int | None,
     as_json: bool,
+    planted: str | None,
+    at_once: bool,
 ) -> None:
     """Try to prove our own mechanisms wrong.
 
@@ -36,15 +57,27 @@ def audit(
       run        many times on its worst user, for lower bounds on epsilon and mu: every spend, and all
       broken     on purpose, in many ways, each of which must be caught
 
+    With --end-to-end, neighbouring tables go as files through the run of each kind of release: with the same
+    noisy answers every byte of the folder must be the same, and the exact loss within what the ledger was
+    charged. --mechanism then takes a kind or a method of one: density, density-gaussian.
+
     Exits with 6 if a claim is above what was asked for, a bound is above its claim, a replay fails,
     the noise is at fault or a planted bug survives.
     """
+    if planted is not None:
+        from shoal.cli.audit_planted import show_planted
+
+        show_planted(planted, at_once, as_json)
+        return
     from shoal.audit.many import audit_many
-    from shoal.audit.run import AuditPlan
+    from shoal.audit.run import AuditPlan, audit_shared
     from shoal.cli.progress import Bars
     from shoal.errors import GuaranteeError
     from shoal.mechanisms.registry import REGISTRY, entry_of
 
+    if end_to_end:
+        _end_to_end(names, QUICK_PAIRS if quick else PAIRS, seed, jobs, as_json)
+        return
     for name in names:
         entry_of(name)
     if quick:
@@ -58,8 +91,33 @@ def audit(
     else:
         _print_table(results)
     problems = [f"{result.mechanism}: {problem}" for result in results for problem in result.problems]
+    problems += [] if names else audit_shared()
     if problems:
         raise GuaranteeError("audit-failed", "a promise does not hold.\n" + "\n".join(problems))
+
+
+def _end_to_end(names: tuple[str, ...], pairs: int, seed: int, jobs: int | None, as_json: bool) -> None:
+    """Replays whole runs and prints, per method, the largest share of its claim that a pair reached."""
+    from shoal.audit.end_to_end import examine_many
+    from shoal.cli.progress import Bars
+    from shoal.errors import GuaranteeError
+
+    with Bars() as bars:
+        results = examine_many(names, pairs=pairs, seed=seed, progress=bars, jobs=jobs)
+    if as_json:
+        click.echo(json.dumps([asdict(result) for result in results], indent=2))
+    else:
+        click.echo(f"{'kind':<12}{'method':<12}{'pairs':>6}{'share of claim':>16}{'problems':>10}")
+        for each in results:
+            share = f"{each.share:.3f}" if each.pairs else "-"
+            click.echo(f"{each.kind:<12}{each.method:<12}{each.pairs:>6}{share:>16}{len(each.findings):>10}")
+    problems = [str(found) for result in results for found in result.findings]
+    if problems:
+        more = [f"and {len(problems) - MOST_SHOWN} more"] if len(problems) > MOST_SHOWN else []
+        shown = "\n".join([*problems[:MOST_SHOWN], *more])
+        raise GuaranteeError("audit-failed", f"a promise does not hold end to end.\n{shown}")
+    if not as_json:
+        click.echo("All runs held: only the noise keeps neighbours apart.")
 
 
 def _print_table(results: list) -> None:

@@ -37,7 +37,7 @@ def demo(out: Path, users: int, seed: int, as_json: bool) -> None:
     if as_json:
         shown = {
             "release": str(made.result.release),
-            "report": str(made.result.report),
+            "report": str(made.report),
             "reused": made.result.reused,
             "guarantee": guarantee.to_manifest(),
             "utility": made.utility,
@@ -55,7 +55,7 @@ def demo(out: Path, users: int, seed: int, as_json: bool) -> None:
         f"""
 release  {release}
          what a recipient gets; check it as one: {shoal} verify {release}
-report   {near(made.result.report)}
+report   {near(made.report)}
          for the owner alone, with raw figures: open it in a browser
 ledger   SHOAL_LEDGER={ledger} {shoal} ledger show {made.prepared.plan.population}
 again    SHOAL_LEDGER={ledger} {shoal} density run --plan {plan} --epsilon 2 --out {again}

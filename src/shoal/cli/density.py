@@ -9,7 +9,7 @@ import click
 from shoal.cli.density_compare import compare
 from shoal.cli.density_options import MAP_OPTIONS, METHOD_OPTIONS, as_settings, with_options
 from shoal.cli.density_year import year
-from shoal.cli.engine_options import EngineChoice, engine_options
+from shoal.cli.engine_options import THREADS, EngineChoice, engine_options
 from shoal.cli.progress import bars_for
 from shoal.cli.source_options import source_options
 from shoal.events.schema import SourcePlan
@@ -30,7 +30,7 @@ Examples:
   shoal density run --plan town/density.toml --dry-run
   shoal density run --plan town/density.toml --epsilon 0.5 --out release-0.5
 \b
-  shoal density run events/*.parquet --zones zones.geojson --sites sites.csv
+  shoal density run 'events/*.parquet' --zones zones.geojson --sites sites.csv
       --start 2026-03-02 --end 2026-03-09 --time-zone Europe/Paris
       --population paris-2026 --epsilon 1 --delta 1e-6 --out release --owner owner
 """
@@ -38,13 +38,13 @@ Examples:
 
 @density.command("run", epilog=EXAMPLE)
 @click.option("--plan", type=click.Path(), help="A TOML plan; flags win over it.")
-@source_options(required=False)
+@source_options(required=False, names_run=True)
 @click.option("--population", help="Whose budget is spent; see `shoal ledger create`.")
 @click.option("--epsilon", type=float, help="Privacy loss of the release: smaller is more private.")
 @click.option(
     "--delta",
     type=float,
-    help="Small chance left out of the promise.  [default: 1e-6; pure methods: none]",
+    help="Probability mass that the epsilon bound may miss.  [default: 1e-6; pure methods: none]",
 )
 @click.option("--rho", type=float, help="The price itself instead of --epsilon; see `shoal density year`.")
 @click.option(
@@ -62,9 +62,12 @@ Examples:
 @click.option("--out", help="Folder of the release; must not exist.  [default: release]")
 @click.option("--owner", help="Folder for the owner's report.  [default: owner]")
 @click.option("--run-id", help="Another id makes another release of the same plan, and spends again.")
+@click.option(
+    "--supersedes", metavar="SHA256", help="Manifest hash of an earlier release that this one replaces."
+)
 @click.option("--licence", help="Licence of the release, one line.")
 @click.option("--seed", type=int, help="For tests only: repeatable noise, never publishable.")
-@click.option("--threads", type=int, default=0, help="Threads of the engine.  [default: one per core]")
+@THREADS
 @engine_options
 @click.option(
     "--dry-run", is_flag=True, help="Print the plan, what is spent and the expected error; read no rows."

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from shoal.cli.density_options import MAP_OPTIONS, METHOD_OPTIONS, as_settings, with_options
+from shoal.cli.engine_options import THREADS
 from shoal.cli.lists import names, numbers
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
@@ -60,7 +61,7 @@ CITIES = ("town", "paris", "rough")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of a simulated comparison.  [default: comparison]"
 )
-@click.option("--threads", type=int, default=0, help="Threads of the engine.  [default: one per core]")
+@THREADS
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def compare(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     """Run several methods at several epsilons and show their error against the true counts.
@@ -126,8 +127,8 @@ def _simulated(settings: dict[str, Any], own: dict[str, Any], engine, bars):
 
 def _private(settings: dict[str, Any], own: dict[str, Any], engine, bars):
     from shoal.errors import PlanError
-    from shoal.flows.compare_report import comparison_folder
     from shoal.flows.compare_worlds import private_world
+    from shoal.flows.owner_folder import open_owner_folder
     from shoal.flows.plan import DensityPlan
     from shoal.flows.prepare import prepare_density
     from shoal.privacy.ledger import open_ledger
@@ -140,6 +141,6 @@ def _private(settings: dict[str, Any], own: dict[str, Any], engine, bars):
         )
     settings = {**settings, "method": "gaussian", "epsilon": 1.0, "rho": None}
     prepared = prepare_density(DensityPlan.from_settings(settings))
-    folder = comparison_folder(Path(prepared.plan.owner))
+    folder = open_owner_folder(Path(prepared.plan.owner))
     where = str(folder / "compare.html")
     return private_world(prepared, open_ledger(), where, engine=engine, progress=bars), folder

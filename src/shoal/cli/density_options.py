@@ -82,7 +82,8 @@ METHOD_OPTIONS = (
     click.option(
         "--users",
         type=int,
-        help="Order of magnitude of the population, as you would tell anyone; saves `best` from buying it.",
+        help="Declared order of magnitude of the population, kept to two digits and published; `best` then "
+        "does not measure it. Never a count from the data.",
     ),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -10,9 +11,9 @@ import click
 from shoal.cli.result_words import print_made, result_json
 
 if TYPE_CHECKING:
-    from shoal.flows.density import DensityResult
     from shoal.flows.expected import ExpectedError
     from shoal.flows.prepare import PreparedDensity
+    from shoal.flows.run import RunResult
     from shoal.privacy.accounting import Loss
     from shoal.privacy.ledger import Ledger, Population
 
@@ -35,7 +36,7 @@ def print_dry_run(prepared: PreparedDensity, ledger: Ledger, as_json: bool) -> N
     _print_end(prepared, population)
 
 
-def print_result(prepared: PreparedDensity, result: DensityResult, ledger: Ledger, as_json: bool) -> None:
+def print_result(prepared: PreparedDensity, result: RunResult, ledger: Ledger, as_json: bool) -> None:
     """Where things are, what was promised, what was spent and what is left."""
     population = ledger.state().population(prepared.plan.population)
     if as_json:
@@ -65,16 +66,18 @@ def _print_end(prepared: PreparedDensity, population: Population | None) -> None
     from rich.console import Console
     from rich.markup import escape
 
-    from shoal.flows.dry_run import density_obstacles
+    from shoal.flows.dry_run import run_obstacles
 
     console = Console()
-    for obstacle in density_obstacles(prepared, population):
+    for obstacle in run_obstacles(prepared, population):
         console.print(f"\n[red]The run would stop:[/red] {escape(obstacle)}", soft_wrap=True)
     promise = f"{prepared.guarantee.unit.sentence} {prepared.guarantee.sentence}"
     console.print(f"\n{escape(promise)}", soft_wrap=True)
 
 
 def _public(prepared: PreparedDensity) -> list[tuple[str, str]]:
+    from shoal.release.resources import need_summary
+
     plan, source, clock, geography = prepared.plan, prepared.source, prepared.clock, prepared.geography
     sites = "" if geography.sites is None else f", {geography.sites.count:,} sites"
     columns = ", ".join(f"{role}={name}" for role, name in source.columns.items())
@@ -89,6 +92,7 @@ def _public(prepared: PreparedDensity) -> list[tuple[str, str]]:
         *(("  note", words) for words in prepared.notes()),
         ("method", f"{prepared.method.name}: {prepared.method.words}"),
         ("written to", f"{plan.out}, and for the owner {plan.owner}"),
+        ("resources", need_summary(prepared.needs(), Path(plan.out))),
     ]
 
 
@@ -125,6 +129,7 @@ def _price(prepared: PreparedDensity, population: Population | None) -> list[tup
         charged = ""
     left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
     budget = f"{charged}{population.currency} = {left} left of {limit}"
+    budget = ". ".join([budget, *filter(None, [population.mixture])])
     return [*lines, (f'budget of "{prepared.plan.population}"', budget)]
 
 

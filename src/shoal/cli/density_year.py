@@ -50,7 +50,7 @@ def year(plan: str | None, write: Path | None, as_json: bool, start, **flags: An
 
     base = read_plan(plan) if plan else {}
     name = flags["population"] or base.get("population")
-    population = open_ledger().state().populations.get(name) if name else None
+    population = open_ledger().state().find(name) if name else None
     made = _year(flags, name, population)
     weeks = windows(start.date(), made.releases, flags["weeks_each"]) if start else []
     paths = write_week_plans(write, _settings(base, made, weeks)) if write else []

@@ -16,6 +16,20 @@ from shoal.errors import PlanError
 if TYPE_CHECKING:
     from shoal.engine.spark.engine import SparkEngine
 
+
+def _not_negative(context: click.Context, parameter: click.Parameter, value: int) -> int:
+    if value < 0:
+        raise click.BadParameter("0 (one per core) or more.")
+    return value
+
+
+THREADS = click.option(
+    "--threads",
+    type=int,
+    default=0,
+    callback=_not_negative,
+    help="Threads of the engine.  [default: one per core]",
+)
 OPTIONS = (
     click.option(
         "--engine",

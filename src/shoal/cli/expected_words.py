@@ -16,7 +16,7 @@ def print_expected(users: int | None, setting: Setting, chosen: str, methods: li
 
     console = Console(highlight=False)
     title = "Methods at this epsilon"
-    title += "" if users is None else f", for about {users:,} users"
+    title += "" if users is None else f", for {users:,} users, as declared"
     console.print(f"\n[bold]{title}[/bold]")
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", no_wrap=True)

@@ -34,7 +34,7 @@ Examples:
   shoal histogram run --plan town/histogram.toml
   shoal histogram query town/histogram --box 5.02,47.31,5.05,47.33
 \b
-  shoal histogram run cabs/*.parquet --trip-flag --column flag=occupied
+  shoal histogram run 'cabs/*.parquet' --trip-flag --column flag=occupied
       --box -122.52,37.70,-122.36,37.83 --cells 256 --unit trip
       --start 2008-05-17 --end 2008-06-11 --time-zone America/Los_Angeles
       --population cabs --epsilon 0.1 --out release --owner owner
@@ -54,7 +54,8 @@ TRIP_BOUNDS = (
     click.option(
         "--trips",
         type=int,
-        help="Number of kept trips, as you would publish it: answers are scaled to it. Else it is bought.",
+        help="Declared number of kept trips, kept to two digits and published; answers are scaled to it. "
+        "Never a count from the data; without it the number is measured with noise.",
     ),
     JUMP,
 )
@@ -71,7 +72,7 @@ METHOD_OPTIONS = (
 
 @click.command(epilog=EXAMPLE)
 @PLAN
-@source_options(required=False)
+@source_options(required=False, names_run=True)
 @trip_options
 @with_options(PRICE_OPTIONS)
 @with_options(TRIP_BOUNDS)

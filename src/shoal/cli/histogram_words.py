@@ -9,7 +9,7 @@ from shoal.cli.result_words import near
 
 if TYPE_CHECKING:
     from shoal.flows.histogram_prepare import PreparedHistogram
-    from shoal.flows.trip_release import TripResult
+    from shoal.flows.run import RunResult
     from shoal.privacy.ledger import Ledger
 
 
@@ -33,7 +33,7 @@ def _rows(prepared: PreparedHistogram) -> list[tuple[str, str]]:
     ]
 
 
-def print_result(prepared: PreparedHistogram, result: TripResult, ledger: Ledger, as_json: bool) -> None:
+def print_result(prepared: PreparedHistogram, result: RunResult, ledger: Ledger, as_json: bool) -> None:
     """Where things are, what was promised, what was spent and what is left."""
     then = f"Ask it:  shoal histogram query {near(result.release)} --box WEST,SOUTH,EAST,NORTH   (free)"
     trip_words.print_result(prepared, result, ledger, as_json, then)

@@ -17,6 +17,11 @@ Examples:
   shoal inspect demo/release
 """
 
+_NOT_RECORDED = (
+    "These are exact numbers of private data, for the owner's eyes only. No ledger records this look; pass "
+    "--population NAME to record it."
+)
+
 
 @click.command(epilog=EXAMPLE)
 @source_options()
@@ -28,6 +33,7 @@ Examples:
 @click.option("--site-lon", help="Column with the sites' longitudes (or x, with --sites-crs).")
 @click.option("--site-lat", help="Column with the sites' latitudes (or y, with --sites-crs).")
 @click.option("--sites-crs", help="Coordinate system of the sites where the file does not say.")
+@click.option("--population", help="Population in whose ledger the look at its exact numbers is recorded.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def inspect(
@@ -35,12 +41,14 @@ def inspect(
     source_options: SourcePlan,
     trip_rule,
     sites_file: str | None,
+    population: str | None,
     as_json: bool,
     **sites_as: str | None,
 ) -> None:
     """Show schema and validity of SOURCE (events), or guarantee and contents of a release folder.
 
-    For a source this is the owner's own look at raw data: nothing is spent and nothing may be published.
+    For a source this is the owner's own look at raw data: nothing is spent and nothing may be published. With
+    --population the ledger records it, and later manifests of the population say that there was a look.
     """
     paths = source_options.paths
     if len(paths) == 1 and (Path(paths[0]) / "manifest.json").is_file():
@@ -55,4 +63,10 @@ def inspect(
         from shoal.space.sites import named_sites
 
         sites = named_sites(sites_file, **sites_as).ids
+    if population is not None:
+        from shoal.privacy.ledger import open_ledger
+
+        open_ledger().look(population, "inspection: exact numbers of rows and users")  # before it is seen
+    else:
+        click.echo(_NOT_RECORDED, err=as_json)
     print_source(source_from_options(source_options), sites, json=as_json, trip_rule=trip_rule)

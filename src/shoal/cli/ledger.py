@@ -57,7 +57,20 @@ def create(name: str, note: str, as_json: bool, **asked: Any) -> None:
 @_amounts
 @_JSON
 def raise_(name: str, note: str, as_json: bool, **asked: Any) -> None:
-    """Set a new lifetime budget for population NAME, never below what is spent."""
+    """Set a larger lifetime budget for population NAME."""
+    _set_limit("raise_limit", name, note, as_json, asked)
+
+
+@ledger.command(epilog="Example:  shoal ledger lower paris-2026 --epsilon 3 --delta 1e-6")
+@click.argument("name")
+@_amounts
+@_JSON
+def lower(name: str, note: str, as_json: bool, **asked: Any) -> None:
+    """Set a smaller lifetime budget for population NAME, never below what is spent."""
+    _set_limit("lower_limit", name, note, as_json, asked)
+
+
+def _set_limit(method: str, name: str, note: str, as_json: bool, asked: dict[str, Any]) -> None:
     from shoal.errors import PlanError
     from shoal.privacy.ledger import open_ledger
 
@@ -72,8 +85,53 @@ def raise_(name: str, note: str, as_json: bool, **asked: Any) -> None:
             f'the population "{name}" is counted in {population.currency}; the new limit is in {currency}.',
             "Pass --pure-epsilon." if population.currency == "epsilon" else "Pass --rho or --epsilon.",
         )
-    book.raise_limit(name, limit_nano, note=note)
+    getattr(book, method)(name, limit_nano, note=note)
     _print_one(book.state().population(name), as_json)
+
+
+@ledger.command(epilog="Example:  shoal ledger supersede paris-2026 release-old release-new")
+@click.argument("name")
+@click.argument("old")
+@click.argument("new")
+@click.option("--note", default="", help="A line to remember it by.")
+@_JSON
+def supersede(name: str, old: str, new: str, note: str, as_json: bool) -> None:
+    """Record that release NEW of population NAME replaces release OLD.
+
+    A release is named by its folder or by the first 8 or more digits of its manifest's SHA-256. Nothing is
+    withdrawn and nothing is given back: what OLD has shown and spent stays.
+    """
+    from shoal.privacy.ledger import open_ledger
+
+    book = open_ledger()
+    population = book.state().population(name)
+    hashes = [_manifest_hash(population, each) for each in (old, new)]
+    book.supersede(name, *hashes, note=note)
+    if as_json:
+        _print_one(book.state().population(name), as_json)
+    else:
+        click.echo(f"Recorded: {hashes[1][:16]}... replaces {hashes[0][:16]}...")
+
+
+def _manifest_hash(population: Population, release: str) -> str:
+    """The manifest hash of a release, given as its folder or as the beginning of that hash."""
+    from pathlib import Path
+
+    from shoal.errors import LedgerError
+    from shoal.release.manifest import MANIFEST
+    from shoal.release.verify import sha256_file
+
+    manifest = Path(release) / MANIFEST
+    given = sha256_file(manifest) if manifest.is_file() else release
+    known = {each.manifest_sha256 for each in population.released.values()}
+    found = [each for each in known if len(given) >= 8 and each.startswith(given)]
+    if len(found) != 1:
+        raise LedgerError(
+            "unknown-release",
+            f'{release} is not one release of the population "{population.name}".',
+            "Name its folder, or the manifest hash that `shoal ledger show NAME --json` lists.",
+        )
+    return found[0]
 
 
 @ledger.command(epilog='Example:  shoal ledger tuned paris-2026 "ell 8, after a look at the counts"')
@@ -197,6 +255,8 @@ def _described(population: Population, *, rows: bool) -> dict[str, Any]:
         "spent_nano": population.spent_nano,
         "left_nano": population.left_nano,
         "delta": float(population.delta) if population.delta else None,
+        "units": population.units,
+        "warning": population.mixture or None,
         "tuned_on_private_data": population.tuned,
         "note": population.note,
         "created": population.at,
@@ -206,7 +266,12 @@ def _described(population: Population, *, rows: bool) -> dict[str, Any]:
         answer["epsilon_limit"] = epsilon_for(population.limit_nano, delta)
         answer["epsilon_spent"] = epsilon_for(population.spent_nano, delta)
     if rows:
-        names = ("seq", "at", "what", "key", "cost_nano", "status", "path")
+        names = ("seq", "at", "what", "key", "unit", "law", "cost_nano", "status", "path", "source_digest")
         answer["spends"] = [{name: getattr(spend, name) for name in names} for spend in population.spends]
+        answer["releases"] = [
+            {"path": each.path, "manifest_sha256": (digest := each.manifest_sha256)}
+            | {"superseded_by": population.superseded.get(digest)}
+            for each in population.released.values()
+        ]
         answer["notes"] = [dict(note) for note in population.notes]
     return answer

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from shoal.privacy.accounting import epsilon_for
-from shoal.privacy.ledger import Population
+from shoal.privacy.ledger import Population, Spend
 from shoal.privacy.ledger.amounts import show_nano
 
 _BAR = 10
@@ -29,6 +29,9 @@ def print_populations(populations: Iterable[Population]) -> None:
         spent = f"{each.currency} {_short(each.spent_nano, up=True)} of {_short(each.limit_nano)}"
         table.add_row(escape(each.name), _bar(each), spent, _short(each.left_nano), _epsilon(each))
     Console().print(table)
+    for each in populations:
+        if each.mixture:
+            print(f"{each.name}: {each.mixture}")
 
 
 def print_rows(population: Population) -> None:
@@ -39,15 +42,23 @@ def print_rows(population: Population) -> None:
     table.add_column(population.currency, no_wrap=True)
     table.add_column("status", max_width=14)
     lines = [
-        (each.at, each.what, each.path, show_nano(each.cost_nano), each.status) for each in population.spends
+        (each.at, each.what, each.path, show_nano(each.cost_nano), _status(population, each))
+        for each in population.spends
     ]
     for note in population.notes:
         what = note.get("what") or note.get("note", "")
+        if note["kind"] == "supersede":
+            what = f"{note['new_sha256'][:16]} replaces {note['old_sha256'][:16]}. {what}".strip()
         lines.append((note["at"], what, note.get("path", ""), *_NOTED[note["kind"]]))
     for at, what, path, cost, status in sorted(lines):
         where = f"\n{escape(_near(path))}" if path else ""
         table.add_row(at[:16].replace("T", " "), escape(what) + where, cost, status)
     Console().print(table)
+
+
+def _status(population: Population, spend: Spend) -> str:
+    replaced = spend.released is not None and spend.released.manifest_sha256 in population.superseded
+    return f"{spend.status}, superseded" if replaced else spend.status
 
 
 def _near(path: str) -> str:
@@ -81,6 +92,8 @@ def _epsilon(population: Population) -> str:
 
 _NOTED = {
     "raise": ("", "limit changed"),
+    "lower": ("", "limit lowered"),
+    "supersede": ("", "release superseded"),
     "listing": ("", "released, not differentially private"),
     "disclosure": ("", "seen by the owner only"),
     "tuned": ("", "chosen by looking at private data"),

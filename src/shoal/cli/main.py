@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    sys.path.pop(0)  # python -m puts the working directory first, and it may hold anything
+
+import difflib
 
 import click
 
 from shoal import __version__
 from shoal.cli import interrupts
 from shoal.cli.lazy import LazyGroup
-from shoal.errors import REPORT_IT, ShoalError
+from shoal.errors import REPORT_IT, ResourceError, ShoalError
+from shoal.scratch import sweep
 
 STOPPED = (
     "stopped. What was reserved before counts as spent, and `shoal ledger show` lists it; a release that was "
@@ -73,7 +78,7 @@ def shoal() -> None:
       shoal synthesize run --help         release synthetic trips
 
     Exit codes: 0 done; 2 plan or usage; 3 input; 4 ledger; 5 output; 6 a promise does not hold;
-    7 something to install; 1 anything else, also a claim that
+    7 something to install; 8 the cluster; 9 memory or disk; 1 anything else, also a claim that
     `trajectories verify` refuted.
     """
 
@@ -81,12 +86,14 @@ def shoal() -> None:
 def main() -> None:
     """Run the command; an error is one message on standard error and an exit code, never a traceback."""
     interrupts.listen()
+    os.environ["PYTHONSAFEPATH"] = "1"  # nor do processes that we start import from the working directory
+    sweep()
     try:
         code = shoal.main(standalone_mode=False)
         if isinstance(code, int) and code:  # a command that said context.exit(code): click hands it back
             sys.exit(code)
-    except (click.Abort, KeyboardInterrupt):
-        _fail(STOPPED, 130)
+    except (click.Abort, KeyboardInterrupt) as stop:
+        _fail("\n".join([STOPPED, *_notes(stop)]), interrupts.exit_code())
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -94,12 +101,19 @@ def main() -> None:
         _fail(str(error), error.exit_code)
     except BrokenPipeError:
         os._exit(141)  # the reader of our output went away
+    except MemoryError:
+        _fail("out-of-memory: this machine has not enough memory for it.", ResourceError.exit_code)
     except Exception as error:
         if interrupts.pressed():  # what a library made of it
-            _fail(STOPPED, 130)
+            _fail(STOPPED, interrupts.exit_code())
         if os.environ.get("SHOAL_DEBUG"):
             raise
         _fail(f"internal-error: shoal met a {type(error).__name__} it did not expect.\n{REPORT_IT}", 1)
+
+
+def _notes(stop: BaseException) -> list[str]:
+    """What was reserved when it was stopped; click wraps an interrupt."""
+    return [*getattr(stop, "__notes__", []), *getattr(stop.__context__, "__notes__", [])]
 
 
 def _fail(message: str, code: int) -> None:

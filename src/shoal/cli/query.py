@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from shoal.cli.density_options import box
-from shoal.cli.engine_options import EngineChoice, engine_options
+from shoal.cli.engine_options import THREADS, EngineChoice, engine_options
 from shoal.cli.progress import bars_for
 
 EXAMPLE = """\b
@@ -40,7 +40,9 @@ A line of queries.jsonl, zones by id or box, slots by time or number, all where 
 @click.option("--population", help="Whose budget is spent.  [default: that of the plan]")
 @click.option("--epsilon", type=float, help="Privacy loss of all queries of this command together.")
 @click.option(
-    "--delta", type=float, help="Small chance left out of the promise.  [default: 1e-6; laplace: none]"
+    "--delta",
+    type=float,
+    help="Probability mass that the epsilon bound may miss.  [default: 1e-6; laplace: none]",
 )
 @click.option("--rho", type=float, help="The price itself instead of --epsilon.")
 @click.option(
@@ -55,7 +57,10 @@ A line of queries.jsonl, zones by id or box, slots by time or number, all where 
     "--out", help="Folder of the answers; must not exist.  [default: query-..., named after the run]"
 )
 @click.option("--run-id", help="Another id asks the same again, and spends again.")
-@click.option("--threads", type=int, default=0, help="Threads of the engine.  [default: one per core]")
+@click.option(
+    "--supersedes", metavar="SHA256", help="Manifest hash of an earlier release that this one replaces."
+)
+@THREADS
 @click.option(
     "--dry-run", is_flag=True, help="Print what it would cost and the expected error; read no rows."
 )

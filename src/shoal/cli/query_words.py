@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from shoal.cli.result_words import near
+from shoal.cli.result_words import near, print_changed
 
 if TYPE_CHECKING:
     from shoal.flows.query import QueryResult
@@ -22,11 +22,20 @@ NOT_A_RELEASE = "This asked the events, not a published release: reading one of 
 def print_dry_run(prepared: PreparedQuery, ledger: Ledger, as_json: bool) -> None:
     """What the run would cost and how large its noise is, from public things and the ledger alone."""
     from shoal.flows.density_manifest import spends_of
+    from shoal.flows.dry_run import obstacles
     from shoal.flows.query_expected import expected_answers
+    from shoal.release.resources import need_summary
 
-    population = ledger.state().populations.get(prepared.plan.place.population)
+    population = ledger.state().find(prepared.plan.place.population)
     expected = expected_answers(prepared.mechanism)
-    obstacles = _obstacles(prepared, population)
+    stops = obstacles(
+        population,
+        name=prepared.plan.place.population,
+        unit=prepared.plan.place.unit,
+        loss=prepared.mechanism.loss(),
+        out=prepared.out,
+        needs=prepared.needs(),
+    )
     if as_json:
         shown = {
             "queries": [
@@ -37,7 +46,8 @@ def print_dry_run(prepared: PreparedQuery, ledger: Ledger, as_json: bool) -> Non
             "guarantee": prepared.guarantee.to_manifest(),
             "spends": spends_of(prepared.mechanism),
             "notes": prepared.notes(),
-            "obstacles": obstacles,
+            "resources": prepared.needs().to_plain(Path(prepared.out)),
+            "obstacles": stops,
         }
         click.echo(json.dumps(shown, indent=2))
         return
@@ -50,7 +60,8 @@ def print_dry_run(prepared: PreparedQuery, ledger: Ledger, as_json: bool) -> Non
     for words in prepared.notes():
         click.echo(f"note     {words}")
     click.echo(f"spends   {_price(prepared, population)}")
-    for obstacle in obstacles:
+    click.echo(f"needs    {need_summary(prepared.needs(), Path(prepared.out))}")
+    for obstacle in stops:
         click.echo(f"The run would stop: {obstacle}")
     click.echo(f"{prepared.guarantee.unit.sentence} {prepared.guarantee.sentence}")
 
@@ -62,6 +73,7 @@ def print_answers(prepared: PreparedQuery, result: QueryResult, ledger: Ledger, 
         shown = {
             "folder": str(result.folder),
             "reused": result.reused,
+            "source_changed": result.source_changed,
             "answers": result.answers,
             "guarantee": prepared.guarantee.to_manifest(),
             "budget_left_nano": population.left_nano,
@@ -73,6 +85,7 @@ def print_answers(prepared: PreparedQuery, result: QueryResult, ledger: Ledger, 
         click.echo("This was asked before: here are the stored answers, and nothing was spent.")
         if prepared.plan.out and result.folder != Path(prepared.plan.out).resolve():
             click.echo(f"{prepared.plan.out} was not written; --run-id NAME asks anew, and spends.")
+    print_changed(result)
     rows = [
         (
             row["query"],
@@ -128,23 +141,5 @@ def _left(population: Population) -> str:
     from shoal.privacy.ledger.amounts import show_nano
 
     left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
-    return f'"{population.name}" has {population.currency} = {left} left of {limit}'
-
-
-def _obstacles(prepared: PreparedQuery, population: Population | None) -> list[str]:
-    """What would stop the run before it spends anything."""
-    import os
-
-    from shoal.privacy.ledger.amounts import cost_nano
-
-    name, loss = prepared.plan.place.population, prepared.mechanism.loss()
-    found = []
-    if population is None:
-        found.append(f'the ledger has no population "{name}": shoal ledger create {name} ...')
-    elif population.currency == "epsilon" and loss.pure_epsilon_nano is None:
-        found.append(f'"{name}" takes pure releases only: use --mechanism laplace.')
-    elif cost_nano(loss, population.currency) > population.left_nano:
-        found.append(f'the budget left of "{name}" is not enough for this.')
-    if os.path.lexists(prepared.out):
-        found.append(f"{prepared.out} exists (unless it holds these very answers, which come back for free).")
-    return found
+    has = f'"{population.name}" has {population.currency} = {left} left of {limit}'
+    return ". ".join([has, *filter(None, [population.mixture])])

@@ -16,8 +16,9 @@ def result_json(prepared: Any, result: Any, population: Population, **more: str)
     """The same for programs."""
     return {
         "release": str(result.release),
-        "report": str(result.report),
+        "report": None if result.report is None else str(result.report),
         "reused": result.reused,
+        "source_changed": result.source_changed,
         "publishable": result.publishable,
         "notes": prepared.notes(),
         **more,
@@ -35,15 +36,34 @@ def print_made(prepared: Any, result: Any, population: Population, unit_sentence
             click.echo(
                 f"{prepared.plan.out} was not written; --run-id NAME makes another release, and spends."
             )
+    print_changed(result)
     click.echo(f"release  {near(result.release)}")
-    click.echo(f"report   {near(result.report)}   (owner's eyes only: it shows raw figures)")
+    if result.report is not None:
+        click.echo(f"report   {near(result.report)}   (owner's eyes only: it shows raw figures)")
     if not result.publishable:
-        click.echo("Seeded: repeatable, so it protects nobody and is not for publication. Nothing was spent.")
+        click.echo(
+            "Seeded: repeatable, so it protects nobody and is not for publication. Nothing was spent; "
+            "--out was not used. The ledger records it, and later manifests of this population say so."
+        )
         return
     if result.rows is not None:
         click.echo(f"rows     {result.rows:,} read, {result.bad_rows:,} dropped as bad   (owner's eyes only)")
     click.echo(f"budget   {spent(prepared, population, result.reused)}")
     click.echo(f"{unit_sentence}\n{prepared.guarantee.sentence}")
+
+
+def print_changed(result: Any) -> None:
+    """For the owner alone; whether a run is free must not depend on the data, so the release stands."""
+    if result.source_changed:
+        from shoal.release.manifest import MANIFEST
+        from shoal.release.verify import sha256_file
+
+        folder = getattr(result, "release", None) or result.folder
+        click.echo(
+            "The files changed since this release was made (for your eyes only). It is returned as it is, "
+            "and no report is drawn anew. For a new release of the new files, which spends, add: "
+            f"--run-id NAME --out FOLDER --supersedes {sha256_file(folder / MANIFEST)}"
+        )
 
 
 def near(path: Path) -> str:
@@ -58,4 +78,5 @@ def spent(prepared: Any, population: Population, reused: bool) -> str:
     cost = cost_nano(prepared.mechanism.loss(), population.currency)
     left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
     amount = "nothing" if reused else f"{population.currency} = {show_nano(cost)}"
-    return f'{amount} spent; "{population.name}" has {population.currency} = {left} left of {limit}'
+    has = f'"{population.name}" has {population.currency} = {left} left of {limit}'
+    return ". ".join([f"{amount} spent; {has}", *filter(None, [population.mixture])])

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from shoal.events.trips import TripRule
 
 
-def source_options(required: bool = True) -> Callable:
-    """Decorator: SOURCE... and its options reach the command as one `source_options: SourcePlan`."""
+def source_options(required: bool = True, *, names_run: bool = False) -> Callable:
+    """Decorator: SOURCE... and its options reach the command as one `source_options: SourcePlan`.
+
+    `names_run`: the source as it is written enters the key of a run.
+    """
 
     def decorate(command: Callable) -> Callable:
         @wraps(command)
@@ -31,6 +34,8 @@ def source_options(required: bool = True) -> Callable:
             said = SourcePlan(paths=source, columns=parse_columns(column), **named)
             if columns is not None:
                 said = merged(read_columns_file(columns), said)
+            if names_run:
+                _check_named(said)
             return command(*args, source_options=said, **kwargs)
 
         decorated = click.argument("source", nargs=-1, required=required)(wrapper)
@@ -39,6 +44,16 @@ def source_options(required: bool = True) -> Callable:
         return decorated
 
     return decorate
+
+
+def _check_named(source: SourcePlan) -> None:
+    """Refuse a list of files that the shell may have made from a pattern: which files match is private."""
+    if len(source.paths) > 1 and not source.source_name:
+        raise PlanError(
+            "source-unnamed",
+            f"{len(source.paths)} paths were given; the key of the run would depend on which files exist.",
+            "Quote the pattern ('events/*.parquet'), pass the folder, or name the source with --source-name.",
+        )
 
 
 OPTIONS = (
@@ -59,6 +74,11 @@ OPTIONS = (
     ),
     click.option("--point-seconds", type=float, metavar="SECONDS", help="Step between points of trip lists."),
     click.option("--delimiter", metavar="CHAR", help="Delimiter of CSV files."),
+    click.option(
+        "--source-name",
+        metavar="NAME",
+        help="Public name of the source in the key of the run, such as calls-2026-03.  [default: the paths]",
+    ),
     click.option(
         "--on-bad-row", type=click.Choice(["stop", "drop"]), help="Stop at bad rows (default) or drop."
     ),
@@ -84,7 +104,7 @@ def source_from_options(said: SourcePlan) -> EventSource:
     """Open the source that was described."""
     from shoal.events.source import open_source
 
-    return open_source(**vars(said))
+    return open_source(**said.reading())
 
 
 def parse_columns(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -49,8 +49,27 @@ def studio(folder: Path, port: int, simulated: bool, no_open: bool) -> None:
         if not no_open:
             _open(address, folder)
 
-    serve_studio(folder, port, ready)
-    click.echo("The page is closed.")
+    try:
+        serve_studio(folder, port, ready)
+    finally:
+        click.echo("The page is closed.")
+        _end_threads()
+
+
+def _end_threads() -> None:
+    """Leave at once where a request is still being answered: Python would wait for its thread."""
+    import os
+    import sys
+    import threading
+
+    from shoal.cli import interrupts
+    from shoal.scratch import remove_all
+
+    if all(each.daemon or each is threading.main_thread() for each in threading.enumerate()):
+        return
+    remove_all()
+    sys.stdout.flush()
+    os._exit(interrupts.exit_code() if interrupts.pressed() else 1)
 
 
 def _open(address: str, folder: Path) -> None:

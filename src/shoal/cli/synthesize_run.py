@@ -33,12 +33,12 @@ Examples:
   shoal synthesize run --plan town/synthetic.toml
   shoal inspect town/synthetic
 \b
-  shoal synthesize run cabs/*.parquet --trip-flag --column flag=occupied
+  shoal synthesize run 'cabs/*.parquet' --trip-flag --column flag=occupied
       --box -122.52,37.70,-122.36,37.83 --cell-m 420 --step-s 60 --unit trip
       --start 2008-05-17 --end 2008-06-11 --time-zone America/Los_Angeles
       --population cabs --epsilon 0.5 --count 100000 --out release --owner owner
 \b
-  shoal synthesize run town/events/*.parquet --method commute --sites town/sites.csv
+  shoal synthesize run 'town/events/*.parquet' --method commute --sites town/sites.csv
       --start 2026-03-02 --end 2026-03-09 --time-zone Europe/Paris
       --population town --epsilon 1 --out release --owner owner
 """
@@ -56,7 +56,12 @@ TRIP_BOUNDS = (
     UNIT,
     click.option("--trips-cap", type=int, help="Trips of a user in the number of trips.  [default: 20]"),
     click.option("--trips-per-user", type=int, help="Trips that are read of a user.  [default: 10000]"),
-    click.option("--trips", type=int, help="Number of trips, as you would publish it. Else it is bought."),
+    click.option(
+        "--trips",
+        type=int,
+        help="Declared number of trips, kept to two digits and published. Never a count from the data; "
+        "without it the number is measured with noise.",
+    ),
     JUMP,
 )
 
@@ -66,7 +71,11 @@ def _formats(context: click.Context, parameter: click.Parameter, values: tuple[s
 
 
 OUTPUT_OPTIONS = (
-    click.option("--count", type=int, help="Synthetic trips to write.  [default: the number of trips]"),
+    click.option(
+        "--count",
+        type=int,
+        help="Synthetic trips to write; never a count from the data.  [default: the number of trips]",
+    ),
     click.option(
         "--method",
         metavar="NAME",
@@ -84,7 +93,7 @@ OUTPUT_OPTIONS = (
 
 @click.command(epilog=EXAMPLE)
 @PLAN
-@source_options(required=False)
+@source_options(required=False, names_run=True)
 @trip_options
 @with_options(PRICE_OPTIONS)
 @with_options(TRIP_BOUNDS)

@@ -12,8 +12,8 @@ from shoal.cli.result_words import near
 
 if TYPE_CHECKING:
     from shoal.flows.commute_prepare import PreparedCommute
+    from shoal.flows.run import RunResult
     from shoal.flows.synthetic_prepare import PreparedSynthetic
-    from shoal.flows.trip_release import TripResult
     from shoal.privacy.ledger import Ledger
 
 
@@ -55,8 +55,10 @@ def _site_rows(prepared: PreparedCommute) -> list[tuple[str, str]]:
     ]
 
 
-def _say_slow(result: TripResult) -> None:
+def _say_slow(result: RunResult) -> None:
     """Whether the step of time is shorter than the source can tell."""
+    if result.report is None:
+        return
     figures = result.report.parent / "utility.json"
     known = json.loads(figures.read_text("utf-8")) if figures.exists() else {}
     share = known.get("steps_longer_than_step_s_share")
@@ -68,7 +70,7 @@ def _say_slow(result: TripResult) -> None:
 
 
 def print_result(
-    prepared: PreparedSynthetic | PreparedCommute, result: TripResult, ledger: Ledger, as_json: bool
+    prepared: PreparedSynthetic | PreparedCommute, result: RunResult, ledger: Ledger, as_json: bool
 ) -> None:
     """Where things are, what was promised, what was spent and what is left."""
     then = f"Read it:  {near(result.release / 'README.md')} tells how."

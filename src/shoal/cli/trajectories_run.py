@@ -21,7 +21,7 @@ Examples:
   shoal trajectories run --plan abi/trajectories.toml --dry-run
   shoal trajectories run --plan abi/trajectories.toml --k 3
 \b
-  shoal trajectories run samples/*.parquet --start 2026-03-02 --end 2026-03-09
+  shoal trajectories run 'samples/*.parquet' --start 2026-03-02 --end 2026-03-09
       --time-zone Africa/Abidjan --origin -4.4,5.0 --population abi
       --k 2 --tau-minutes 30 --epoch-minutes 30 --out release --owner owner
 """
@@ -69,7 +69,7 @@ def plan_options(command: Any) -> Any:
 
 @click.command(epilog=EXAMPLE)
 @click.option("--plan", type=click.Path(), help="A TOML plan; flags win over it.")
-@source_options(required=False)
+@source_options(required=False, names_run=True)
 @click.option(
     "--population", help="Whose records; see `shoal ledger create`. Nothing is spent, it is listed."
 )
@@ -85,6 +85,16 @@ def plan_options(command: Any) -> Any:
 @click.option("--out", help="Folder of the release; must not exist.  [default: release]")
 @click.option("--owner", help="Folder for record key and report.  [default: owner]")
 @click.option("--run-id", help="Another id makes another release of the same plan.")
+@click.option(
+    "--supersedes", metavar="SHA256", help="Manifest hash of an earlier release that this one replaces."
+)
+@click.option(
+    "--compose-with",
+    multiple=True,
+    metavar="RELEASE",
+    help="Folder of an earlier release of the same people whose window overlaps (or the SHA-256 of its "
+    "manifest); repeatable. The promise is then replaced by the measured result of linking them.",
+)
 @click.option("--licence", help="Licence of the release, one line.")
 @click.option("--keep-unsafe", is_flag=True, default=None, help="Write what the verifier refuted, marked so.")
 @engine_options

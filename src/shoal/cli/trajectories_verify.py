@@ -52,7 +52,7 @@ def verify(
     """
     from shoal.flows.trajectories_verify import verify_trajectories
 
-    settings = dict(vars(source_options))
+    settings = source_options.reading()
     paths = settings.pop("paths")
     with Bars(quiet=as_json) as bars:
         verdict = verify_trajectories(
@@ -70,9 +70,17 @@ def verify(
     if as_json:
         click.echo(json.dumps(verdict.to_plain(), indent=2))
     else:
-        for line in in_words(verdict):
+        for line in (*in_words(verdict), *_replaced(release)):
             click.echo(line)
     context.exit(0 if verdict.passed else 1)
+
+
+def _replaced(release: Path) -> list[str]:
+    """The promise of a release that was composed with others, which a verdict on it alone does not keep."""
+    from shoal.release.manifest import MANIFEST
+
+    promise = str(json.loads((release / MANIFEST).read_text("utf-8")).get("promise", ""))
+    return [f"This is about the release taken alone. {promise}"] if promise.startswith("Nothing is") else []
 
 
 def in_words(verdict: TrajectoryVerdict) -> list[str]:

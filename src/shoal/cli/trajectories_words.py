@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from shoal.cli.result_words import print_changed
+
 if TYPE_CHECKING:
     from shoal.flows.trajectories import PreparedTrajectories, TrajectoryResult
 
@@ -14,15 +16,17 @@ if TYPE_CHECKING:
 def print_dry_run(prepared: PreparedTrajectories, as_json: bool) -> None:
     """The plan as it was understood; no row was read."""
     from shoal.flows.dry_run import trajectories_dry_run
+    from shoal.privacy.ledger import open_ledger
 
+    summary = trajectories_dry_run(prepared, open_ledger())
     plan, lattice = prepared.plan, prepared.opened.lattice
-    tau, epoch = plan.minutes()
+    _, epoch = plan.minutes()
     if as_json:
-        click.echo(json.dumps(trajectories_dry_run(prepared), indent=2))
+        click.echo(json.dumps(summary, indent=2))
         return
     rows = [
         ("population", plan.population),
-        ("promise", f"{plan.k} records fit whatever was seen of a {plan.unit} in any {tau} minutes"),
+        ("promise", summary["promise"].removesuffix(".")),
         ("epoch", f"{epoch} minutes"),
         ("window", f"{plan.window.start} to {plan.window.end}, {plan.window.time_zone}"),
         (
@@ -38,6 +42,8 @@ def print_dry_run(prepared: PreparedTrajectories, as_json: bool) -> None:
         click.echo(f"{name:<11}{value}")
     for words in prepared.notes():
         click.echo(f"{'note':<11}{words}")
+    for words in summary["obstacles"]:
+        click.echo(f"{'obstacle':<11}{words}")
     click.echo("Dry run: no row was read and nothing was written.")
 
 
@@ -48,6 +54,7 @@ def print_result(prepared: PreparedTrajectories, result: TrajectoryResult, as_js
         told = {name: None if path is None else str(path) for name, path in paths.items()}
         figures = {**result.figures, "verification": result.figures.get("verified")}
         told |= {**figures, "reused": result.reused, "verified": result.verified}
+        told["source_changed"] = result.source_changed
         click.echo(json.dumps(told, indent=2, allow_nan=False))
         return
     if result.reused:
@@ -57,6 +64,7 @@ def print_result(prepared: PreparedTrajectories, result: TrajectoryResult, as_js
     else:
         for line in in_words(prepared, result):
             click.echo(line)
+    print_changed(result)
     click.echo(f"release  {result.release}")
     if result.record_key is not None:
         click.echo(f"key      {result.record_key}  (whose record is whose: keep it to yourself)")
@@ -71,7 +79,11 @@ def in_words(prepared: PreparedTrajectories, result: TrajectoryResult) -> list[s
     utility, verified = figures["utility"], figures["verified"]
     space, time = (utility["granularity"]["per_box"][name] for name in ("space_m", "time_min"))
     head = "VERIFIED" if result.verified else "UNSAFE, NOT FOR PUBLICATION"
+    linked = _linked(figures["read_from_data"], plan.k)
+    if figures["read_from_data"].get("with_overlapping_releases"):
+        head += ", this release taken alone"
     return [
+        *linked,
         f"{head}: k = {plan.k}, tau = {tau} minutes, {verified['pairs_checked']:,} pairs of user and start "
         f"checked, {verified['violations']:,} violations.",
         f"{figures['users']:,} records, {utility['samples']:,} samples in {utility['boxes']:,} boxes; "
@@ -83,6 +95,25 @@ def in_words(prepared: PreparedTrajectories, result: TrajectoryResult) -> list[s
         "No composition, no protection beyond the stated tracker.",
         "",
     ]
+
+
+def _linked(found: dict[str, Any], k: int) -> list[str]:
+    """What linking with earlier releases about the same people gives."""
+    lines = []
+    for each in found.get("earlier_releases", ()):
+        share, window = each["records_linked_share"], each["window"]
+        linked = "not measured" if share is None else f"{share:.1%} of the records linked to the right ones"
+        when = "unknown window" if window is None else f"{window['start'][:10]} to {window['end'][:10]}"
+        lines.append(f"Earlier release {each['manifest_sha256'][:12]} ({when}): {linked}.")
+    both = found.get("with_overlapping_releases")
+    if both and both["fewer_than_k_share"] is not None:
+        lines.append(
+            f"With the releases that overlap, fewer than {k} linked records fit in "
+            f"{both['fewer_than_k_share']:.1%} of windows; in {both['own_record_alone_share']:.1%} only the "
+            "person's own. The promise of k is replaced by these figures. For a recipient of both, "
+            "the promise of the earlier releases fails as well."
+        )
+    return lines
 
 
 def _spans(space: dict[str, float | None], time: dict[str, float | None]) -> list[str]:

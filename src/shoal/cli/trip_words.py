@@ -14,7 +14,7 @@ from shoal.cli.result_words import print_made, result_json
 
 if TYPE_CHECKING:
     from shoal.events.schema import SourcePlan
-    from shoal.flows.trip_release import TripResult
+    from shoal.flows.run import RunResult
     from shoal.privacy.ledger import Ledger
 
 WINDOW = ("start", "end")
@@ -26,7 +26,7 @@ PRICE_OPTIONS = (
     click.option(
         "--delta",
         type=float,
-        help="Small chance left out of the promise: noise is then Gaussian.  [default: none]",
+        help="Probability mass that the epsilon bound may miss; the noise is then Gaussian.  [default: none]",
     ),
 )
 WINDOW_OPTIONS = (
@@ -34,12 +34,17 @@ WINDOW_OPTIONS = (
     click.option("--start", help="First day (or local time) of the window."),
     click.option("--end", help="Day (or local time) after the window."),
 )
-UNIT = click.option("--unit", help="What the promise covers: user, or trip.  [default: user]")
+UNIT = click.option(
+    "--unit", help="What the promise covers: user, or one trip of one user: trip.  [default: user]"
+)
 JUMP = click.option("--jump-m", type=float, help="A longer step between two points cuts the trip.")
 OUT_OPTIONS = (
     click.option("--out", help="Folder of the release; must not exist.  [default: release]"),
     click.option("--owner", help="Folder for the owner's report.  [default: owner]"),
     click.option("--run-id", help="Another id makes another release of the same plan, and spends again."),
+    click.option(
+        "--supersedes", metavar="SHA256", help="Manifest hash of an earlier release that this one replaces."
+    ),
     click.option("--licence", help="Licence of the release, one line."),
     click.option("--seed", type=int, help="For tests only: repeatable noise, never publishable."),
 )
@@ -78,6 +83,8 @@ def print_dry_run(
     prepared: Any, told: dict[str, Any], as_json: bool, *, rows: Callable[[Any], list[tuple[str, str]]]
 ) -> None:
     """Everything the run would do; `told` is its dry run."""
+    from shoal.release.resources import need_summary
+
     if as_json:
         click.echo(json.dumps(told, indent=2))
         return
@@ -90,6 +97,7 @@ def print_dry_run(
     expected = told.get("expected_share")
     if expected:
         click.echo(f"{'error':<11}about {expected['share']:.1%} {expected['of']}; measured on cabs, per trip")
+    click.echo(f"{'resources':<11}{need_summary(prepared.needs(), Path(prepared.plan.out))}")
     for words in prepared.notes():
         click.echo(f"{'note':<11}{words}")
     for obstacle in told["obstacles"]:
@@ -121,7 +129,7 @@ def folder_rows(prepared: Any) -> list[tuple[str, str]]:
     ]
 
 
-def print_result(prepared: Any, result: TripResult, ledger: Ledger, as_json: bool, then: str) -> None:
+def print_result(prepared: Any, result: RunResult, ledger: Ledger, as_json: bool, then: str) -> None:
     """Where things are, what was promised, what was spent and what is left; `then`: what can be done now."""
     population = ledger.state().population(prepared.plan.population)
     if as_json:

@@ -10,6 +10,8 @@ the coefficients (so their text and the variance it gives; line 4 of algorithm 4
 What the claims miss, and what is true instead (c the largest L1 norm of a visit over the cells, 1 if sound):
   N            divides the totals as it is. Totals are multiples of K-hat / N: whoever knows all others can
                tell N from N + 1, so nothing bounds a user's epsilon, however small the noise would make it.
+               With N public, neighbours replace one user: the one-visit histogram moves by 2 in L1, the
+               clusters by twice as much in L1 and about twice in squared L2; K moves by as much as before.
   choice of k  charged once, run once per cluster. Only sum d_E^2 <= ell c^2 is known of the clusters' moves
                d_E: zCDP (epsilon/2)^2 c^2 / 32 for all together; in pure epsilon sqrt(ell) c times the claim.
   Gaussian     rho = ell c^2 / (2 sigma^2) for all clusters together; sigma by a constant for epsilon <= 1.
@@ -23,6 +25,7 @@ No interval comes with these numbers.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -119,23 +122,22 @@ class PublishedEfpag:
         return math.inf
 
     def epsilon_but_for_n(self) -> float:
-        """What a user's epsilon at delta would be if N were public: totals and K pure, the rest in zCDP."""
-        series = self._select_rho() + self._coefficients_rho()
-        return _epsilon(self.epsilon / 2, series, self.delta)
+        """Epsilon at delta of replacing a user, if N were public: totals and K pure, the rest in zCDP."""
+        return _epsilon([self.epsilon / 2, self.epsilon / 4], self._series_rho(replaced=True), self.delta)
 
     def true_guarantee(self) -> str:
         return (
             f"No guarantee as published, which claims ({self.epsilon:g}, {self.delta:g}): the exact number "
-            "of users can be read off the totals. If that number were public, a user would have epsilon "
-            f"{self.epsilon_but_for_n():.3g} at the same delta: one visit moves the cells of the cover by "
+            "of users can be read off the totals. If that number were public, replacing one user's records "
+            f"would have epsilon {self.epsilon_but_for_n():.3g} at the same delta: it moves twice as many "
+            f"visits as the noise is for, one visit moves the cells of the cover by "
             f"{self.cells.column_l1:.2f} instead of 1, and the choice of k is paid for across all clusters."
         )
 
-    def _select_rho(self) -> float:
-        return (self.epsilon / 2) ** 2 * self.cells.column_l1**2 / 32
-
-    def _coefficients_rho(self) -> float:
-        return (self.shift * self.cells.column_l1) ** 2 / (2 * self.sigma**2)
+    def _series_rho(self, *, replaced: bool) -> float:
+        """Choice of k and coefficients of all clusters, one user added or removed, or replaced."""
+        moved = self.cells.replaced_l2_squared if replaced else self.cells.column_l1**2
+        return (self.epsilon / 2) ** 2 * moved / 32 + self.shift**2 * moved / (2 * self.sigma**2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,15 +161,17 @@ class PublishedEfpa(PublishedEfpag):
         return 2 * math.sqrt(k) * self.shift / (self.epsilon / 2)
 
     def epsilon_but_for_n(self) -> float:
-        """Pure: half for totals; choice and coefficients each cost sqrt(ell) c times their quarter."""
-        return self.epsilon / 2 + 2 * self.epsilon / 4 * self.shift * self.cells.column_l1
+        """Pure: 2 quarters for totals, 1 for K, 2 sqrt(ell) c each for choice and coefficients."""
+        quarter = self.epsilon / 4
+        return 2 * quarter + quarter + 2 * 2 * quarter * self.shift * self.cells.column_l1
 
     def true_guarantee(self) -> str:
         return (
             f"No guarantee as published, which claims epsilon {self.epsilon:g}: the exact number of users "
-            "can be read off the totals. If that number were public, a user spread over many clusters would "
-            f"have epsilon {self.epsilon_but_for_n():.3g}: the noise covers one cluster only, and one visit "
-            f"moves the cells of the cover by {self.cells.column_l1:.2f} instead of 1."
+            "can be read off the totals. If that number were public, replacing one user spread over many "
+            f"clusters would have epsilon {self.epsilon_but_for_n():.3g}: it moves twice as many visits as "
+            "the noise is for, the noise covers one cluster only, and one visit moves the cells of the cover "
+            f"by {self.cells.column_l1:.2f} instead of 1."
         )
 
 
@@ -193,7 +197,7 @@ class PublishedLater(PublishedEfpag):
     def user_epsilon(self) -> float:
         """Totals move by ell in L2, which costs ell times what is claimed; no N is used."""
         totals = self.shift**4 / (2 * self.sigma**2)
-        return _epsilon(0.0, totals + self._select_rho() + self._coefficients_rho(), self.delta)
+        return _epsilon([], totals + self._series_rho(replaced=False), self.delta)
 
     def epsilon_but_for_n(self) -> float:
         return self.user_epsilon()
@@ -213,12 +217,11 @@ def _shapes(series: np.ndarray) -> np.ndarray:
     return np.divide(series, sums, out=np.full(series.shape, 1.0 / series.shape[1]), where=sums > 0)
 
 
-def _epsilon(pure: float, rho: float, delta: float) -> float:
-    """A pure part and a zCDP part together: the better of adding epsilons and of adding rhos."""
+def _epsilon(pure: Sequence[float], rho: float, delta: float) -> float:
+    """Pure parts and a zCDP part together: the better of adding epsilons and of adding rhos."""
     rho_nano = ceil_nano(Fraction(rho))
-    # The pure part is two halves; each is (pure / 2)^2 / 2 in zCDP.
-    in_rho = 2 * Loss.pure(ceil_nano(Fraction(pure) / 2)).rho_nano
-    return min(pure + epsilon_for(rho_nano, delta), epsilon_for(rho_nano + in_rho, delta))
+    in_rho = sum(Loss.pure(ceil_nano(Fraction(part))).rho_nano for part in pure)
+    return min(sum(pure) + epsilon_for(rho_nano, delta), epsilon_for(rho_nano + in_rho, delta))
 
 
 def _laplace(exact: np.ndarray, scale: float, name: str, noise: Noise) -> np.ndarray:

@@ -33,6 +33,16 @@ class PublishedCells:
         """The most one visit moves the cells by in L1, and so all clusters of cells together."""
         return float(np.asarray(abs(self.to_cells).sum(axis=0)).max(initial=0.0))
 
+    @property
+    def replaced_l2_squared(self) -> float:
+        """The most that one visit replaced by another moves clusters of cells by, in squared L2.
+
+        A change whose positive and negative parts sum to P and N moves the clusters by at most P^2 + N^2.
+        """
+        size, net = (np.asarray(each.sum(axis=0)).ravel() for each in (abs(self.to_cells), self.to_cells))
+        up, down = (size + net) / 2, (size - net) / 2
+        return float(((up[:, None] + down) ** 2 + (down[:, None] + up) ** 2).max(initial=0.0))
+
 
 def subtracted_cells(setting: Setting) -> PublishedCells:
     """Chosen zones first, then chosen sites less the chosen zones' share."""

@@ -10,11 +10,12 @@ are of trips shared over their cells, as costs are.
 
 What the claims miss, and what is true instead, for one trip (more for a user with several):
   n            all values sum to the exact number of trips: whoever knows all others can tell n from n + 1,
-               so nothing bounds a trip's epsilon.
+               so nothing bounds a trip's epsilon. With n public, neighbours replace one trip by another.
   rounds       the number with the least true error of six is reported: not private, whatever it costs.
   Euler        an answer is charged as if a trip moved it by 1. It moves it by pieces - loops: up to one per
-               border cell of the rectangle, or down by (w - 1) (h - 1) - 1 in a w x h one. Choices and
-               answers cost that many times what is claimed (`reach`).
+               border cell of the rectangle, or down by (w - 1) (h - 1) - 1 in a w x h one; a trip replaced
+               by another moves it by both together. Choices and answers cost that many times what is
+               claimed (`reach`).
   quadtree     one level is charged. The leaves show every split above them: each block's cost is looked at
                as a parent on all levels and as a child on all but the last, where it is 0.
                Densities, of shared trips, are shares of n with noise for 1: they cost less than claimed,
@@ -98,15 +99,15 @@ class PublishedPrish:
         return math.inf
 
     def epsilon_if_fixed(self) -> float:
-        """What a trip's epsilon would be if n were public and the number of rounds fixed before."""
+        """Epsilon of replacing a trip, if n were public and the number of rounds fixed before."""
         return self.epsilon * reach(self.setting)
 
     def true_guarantee(self) -> str:
         return (
             f"No guarantee as published, which claims epsilon {self.epsilon:g}: the values sum to the exact "
-            "number of trips, and the number of rounds is picked on the true error. With both public, a "
-            f"trip would have an epsilon of up to {self.epsilon_if_fixed():.3g}: one that comes back or goes "
-            f"in loops moves an Euler answer by up to {reach(self.setting)}, not by 1."
+            "number of trips, and the number of rounds is picked on the true error. With both public, "
+            f"replacing a trip would have an epsilon of up to {self.epsilon_if_fixed():.3g}: trips that come "
+            f"back or go in loops move an Euler answer by up to {reach(self.setting)}, not by 1."
         )
 
 
@@ -152,33 +153,33 @@ class PublishedDqam(PublishedPrish):
         return self.epsilon / 4
 
     def epsilon_if_fixed(self) -> float:
-        """Depth levels as parents, one less as children; densities; choices and answers `reach` times."""
+        """Twice depth levels as parents and one less as children; densities; `reach` choices and answers."""
         depth = depth_of((self.setting.grid.rows, self.setting.grid.columns))
-        return self.quarter * (max(2 * depth - 1, 0) + 1 + 2 * reach(self.setting))
+        return self.quarter * (2 * max(2 * depth - 1, 0) + 1 + 2 * reach(self.setting))
 
     def true_guarantee(self) -> str:
         depth = depth_of((self.setting.grid.rows, self.setting.grid.columns))
         return (
             f"No guarantee as published, which claims epsilon {self.epsilon:g}: the values sum to the exact "
-            "number of trips, and the number of rounds is picked on the true error. With both public, a "
-            f"trip would have an epsilon of up to {self.epsilon_if_fixed():.3g}: one that comes back or goes "
-            f"in loops moves an Euler answer by up to {reach(self.setting)}, not by 1, and {depth} levels of "
-            "the quadtree are decided where one is paid for."
+            "number of trips, and the number of rounds is picked on the true error. With both public, "
+            f"replacing a trip would have an epsilon of up to {self.epsilon_if_fixed():.3g}: trips that come "
+            f"back or go in loops move an Euler answer by up to {reach(self.setting)}, not by 1, and {depth} "
+            "levels of the quadtree are decided where one is paid for."
         )
 
 
 def reach(setting: TripSetting) -> int:
-    """What one trip can change any Euler answer to the given rectangles by: pieces - loops of its path.
+    """What a trip replaced by another can change any Euler answer to the given rectangles by.
 
-    A piece that is not the only one enters through a cell at the rectangle's border. A path that crosses
-    all w (h - 1) + (w - 1) h inner edges has 1 - (w - 1) (h - 1) for an answer.
+    A trip's answer is pieces - loops of its path. A piece that is not the only one enters through a cell at
+    the rectangle's border. A path that crosses all w (h - 1) + (w - 1) h inner edges has 1 - (w - 1) (h - 1).
     """
     given, grid = setting.given, setting.grid
     width, height = given.x1 - given.x0, given.y1 - given.y0
     border = width * height - np.maximum(width - 2, 0) * np.maximum(height - 2, 0)
     pieces = np.where((width == grid.columns) & (height == grid.rows), 1, border)
     loops = (width - 1) * (height - 1) - 1
-    return int(np.maximum(pieces, loops).max(initial=1))
+    return int((pieces + np.maximum(loops, 0)).max(initial=1))
 
 
 def equal_model(exact: PublishedInput) -> TripModel:

@@ -1,15 +1,12 @@
 """Rows on their way from file order to user order: kept in buckets of users, spilled to disk when many.
 
 All rows of a user fall into one bucket. Memory is bounded by `spill_bytes` plus one bucket per thread.
-The spill folder is private (0700), lives in the system's temporary folder and is removed at the end.
+The spill folder is private and lives in the system's temporary folder (shoal/scratch.py).
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +15,7 @@ from numba import njit, uint64
 from shoal.engine.grouping import counting_sort, digest_users
 from shoal.engine.prf import split_key
 from shoal.errors import OutputError
+from shoal.scratch import Scratch
 
 BUCKETS = 64
 BUCKET_PURPOSE = 4
@@ -69,7 +67,7 @@ class UserBuckets:
         self._run_key = run_key
         self._spill_bytes = spill_bytes
         self._parent = folder
-        self._folder: Path | None = None
+        self._scratch: Scratch | None = None
         self._writers: dict[int, tuple[pa.OSFile, pa.RecordBatchFileWriter]] = {}
         self._pending: list[list[pa.RecordBatch]] = [[] for _ in range(BUCKETS)]
         self._pending_bytes = 0
@@ -80,8 +78,8 @@ class UserBuckets:
 
     def __exit__(self, *exc: object) -> None:
         self._close_writers()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._scratch is not None:
+            self._scratch.remove()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Sort the rows of a batch into their buckets."""
@@ -112,13 +110,13 @@ class UserBuckets:
 
     def _spill(self, schema: pa.Schema) -> None:
         try:
-            if self._folder is None:
-                self._folder = Path(tempfile.mkdtemp(prefix="shoal-", dir=self._parent))
+            if self._scratch is None:
+                self._scratch = Scratch(self._parent)
             for b, batches in enumerate(self._pending):
                 if not batches:
                     continue
                 if b not in self._writers:
-                    sink = pa.OSFile(str(self._folder / f"{b}.arrow"), "wb")
+                    sink = pa.OSFile(str(self._scratch.path / f"{b}.arrow"), "wb")
                     self._writers[b] = (sink, pa.ipc.new_file(sink, schema))
                 for batch in batches:
                     self._writers[b][1].write_batch(batch)
@@ -132,7 +130,7 @@ class UserBuckets:
         self._pending_bytes = 0
 
     def _spilled(self, bucket: int) -> Iterator[pa.RecordBatch]:
-        if self._folder is None or not (path := self._folder / f"{bucket}.arrow").exists():
+        if self._scratch is None or not (path := self._scratch.path / f"{bucket}.arrow").exists():
             return
         with pa.memory_map(str(path)) as source:
             reader = pa.ipc.open_file(source)

@@ -15,6 +15,7 @@ from shoal.engine.buckets import UserBuckets
 from shoal.engine.cap import cut_users
 from shoal.engine.protocol import Cut, Encoder, PointBatches, Progress, Sums, UserKernel, Watch, add_sums
 from shoal.engine.trip_pieces import in_threads
+from shoal.errors import PlanError
 
 MEBIBYTE = 2**20
 ROWS_PER_CALL = 400_000  # of the kernel: fewer would cost more in sums than in rows
@@ -30,15 +31,22 @@ class DuckEngine:
 
     name: str = "duckdb"
     threads: int = 0  # 0: one per core
-    spill_mib: int = 768
+    spill_mib: float = 768
     temp_folder: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.threads < 0:
+            rule = f"threads must be 0 (one per core) or more; got {self.threads}."
+            raise PlanError("engine-threads", rule, "Pass --threads 4, say.")
 
     def sum_users(
         self, events: Iterable[pa.RecordBatch], kernel: UserKernel, progress: Progress | None = None
     ) -> Sums:
         tell = progress or (lambda what, rows: None)
         run_key = kernel.run_key
-        with UserBuckets(run_key, spill_bytes=self.spill_mib * MEBIBYTE, folder=self.temp_folder) as buckets:
+        with UserBuckets(
+            run_key, spill_bytes=int(self.spill_mib * MEBIBYTE), folder=self.temp_folder
+        ) as buckets:
             for batch in events:
                 buckets.add(batch)
                 tell("read", batch.num_rows)

@@ -1,4 +1,7 @@
-"""Points of trips to paths on a grid: pieces bounded per unit (trip_pieces), traced; all in memory."""
+"""Points of trips to paths on a grid: pieces bounded per unit (trip_pieces), traced; all in memory.
+
+Beyond `most_cells` cells of a unit its paths are cut off, trip by trip; a trip keeps its first cell.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from shoal.engine.traverse import trace
+from shoal.engine.traverse import crossed, trace
 from shoal.engine.trip_door import TripDoor
-from shoal.engine.trip_pieces import Owners, PieceBound, Progress, in_threads, joined_first
+from shoal.engine.trip_pieces import Owners, PieceBound, Progress, cut_beyond, in_threads, joined_first
 from shoal.errors import PlanError
 from shoal.stages.trips import GridTrips
 
@@ -31,7 +34,10 @@ class TripBound(PieceBound):
     def __call__(self, batch: pa.RecordBatch) -> Traced:
         """Paths of one batch of user-complete points: user, trip, x, y, sorted by user, trip and time."""
         pieces = self.pieces(batch)
-        return Traced(pieces.owners, *trace(pieces.u, pieces.v, pieces.first, self.grid.columns))
+        size = crossed(pieces.u, pieces.v, pieces.first)
+        cut_beyond(pieces.owners.unit, self.most_cells, size)
+        first = np.cumsum(size)
+        return Traced(pieces.owners, first, trace(pieces.u, pieces.v, pieces.first, first, self.grid.columns))
 
     def join(self, parts: Sequence[Traced]) -> GridTrips:
         """Paths of many batches as one stage; every unit comes in one of them."""
@@ -45,6 +51,7 @@ class TripBound(PieceBound):
             per_unit=self.per_unit,
             all_trips=owners.all_trips,
             cap=self.counted,
+            each_trip=self.each_trip,
         )
 
     def door(self, stage: GridTrips) -> TripDoor:

@@ -45,6 +45,10 @@ class PathDoor:
         return self.paths.grid
 
     @property
+    def step_s(self) -> float:
+        return self.paths.step_s
+
+    @property
     def cap(self) -> int:
         return self.paths.cap
 

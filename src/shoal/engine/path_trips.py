@@ -21,13 +21,12 @@ import pyarrow as pa
 from numba import njit
 
 from shoal.engine.path_door import PathDoor
-from shoal.engine.trip_pieces import Owners, PieceBound, Progress, in_threads, joined_first
+from shoal.engine.trip_pieces import Owners, PieceBound, Progress, cut_beyond, in_threads, joined_first
 from shoal.errors import PlanError
 from shoal.space.cells import STEPS
 from shoal.stages.paths import ExactPaths
 
 MOST_TICKS = 2**31 - 1
-MOST_VISITS = 10_000_000  # of a unit: what is filled in between far points must not exhaust the memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +48,7 @@ class PathBound(PieceBound):
         step_us = round(self.step_s * 1_000_000)
         size = np.zeros(pieces.first.size, np.int64)
         _count(column, row, time_us, pieces.first, step_us, size)
-        _cut_beyond(pieces.owners.unit, MOST_VISITS, size)
+        cut_beyond(pieces.owners.unit, self.most_cells, size)
         first = np.cumsum(size)
         cells, tick, stay = (np.empty(int(first[-1]), np.int32) for _ in range(3))
         _fill(column, row, time_us, pieces.first, step_us, self.grid.columns, first, cells, tick, stay)
@@ -120,17 +119,6 @@ def _count(column, row, time_us, points, step_us, size):
             visits += max(abs(column[p] - column[at]), abs(row[p] - row[at]))
             at, last = p, now
         size[i + 1] = visits
-
-
-@njit(cache=True, nogil=True)
-def _cut_beyond(unit, most, size):
-    """Visits of piece i in size[i + 1], at most `most` of a unit but for the first of every piece."""
-    left = most
-    for i in range(unit.size):
-        if i == 0 or unit[i] != unit[i - 1]:
-            left = most
-        size[i + 1] = max(min(size[i + 1], left), 1)
-        left = max(left - size[i + 1], 0)
 
 
 @njit(cache=True, nogil=True)

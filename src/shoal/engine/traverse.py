@@ -12,14 +12,18 @@ from numba import njit
 from shoal.space.cells import STEPS
 
 
-def trace(u: np.ndarray, v: np.ndarray, start: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Paths of trips whose points u, v (whole steps) begin at `start`: first [trips + 1] and cells."""
-    first = np.zeros(start.size, np.int64)
-    _count(u, v, start, first)
-    np.cumsum(first, out=first)
+def crossed(u: np.ndarray, v: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """int64 [trips + 1]: cells of trip i, whose points u, v (whole steps) begin at start[i], at i + 1."""
+    size = np.zeros(start.size, np.int64)
+    _count(u, v, start, size)
+    return size
+
+
+def trace(u: np.ndarray, v: np.ndarray, start: np.ndarray, first: np.ndarray, columns: int) -> np.ndarray:
+    """Cells of all trips, those of trip i at first[i] to first[i + 1]; a path that is longer is cut off."""
     cells = np.empty(int(first[-1]), np.int32)
     _fill(u, v, start, first, cells, columns)
-    return first, cells
+    return cells
 
 
 @njit(cache=True, nogil=True)
@@ -40,12 +44,14 @@ def _fill(u, v, start, first, cells, columns):
         x, y = u[p] // STEPS, v[p] // STEPS
         cells[at] = y * columns + x
         for p in range(start[i] + 1, start[i + 1]):
-            at = _line(u[p - 1], v[p - 1], u[p], v[p], cells, at, columns)
+            if at + 1 == first[i + 1]:
+                break
+            at = _line(u[p - 1], v[p - 1], u[p], v[p], cells, at, first[i + 1], columns)
 
 
 @njit(cache=True, nogil=True)
-def _line(u0, v0, u1, v1, cells, at, columns):
-    """Append the cells after the first of one straight step; returns the index of the last."""
+def _line(u0, v0, u1, v1, cells, at, end, columns):
+    """Append the cells after the first of one straight step, up to `end`; returns the index of the last."""
     x, y = u0 // STEPS, v0 // STEPS
     left_x, left_y = abs(u1 // STEPS - x), abs(v1 // STEPS - y)
     du, dv = abs(u1 - u0), abs(v1 - v0)
@@ -53,7 +59,7 @@ def _line(u0, v0, u1, v1, cells, at, columns):
     # Way to the next border, in steps. How many borders are crossed is settled by the cells of both ends.
     to_x = (x + 1) * STEPS - u0 if step_x > 0 else u0 - x * STEPS
     to_y = (y + 1) * STEPS - v0 if step_y > 0 else v0 - y * STEPS
-    while left_x + left_y > 0:
+    while left_x + left_y > 0 and at + 1 < end:
         # The border of x is met first iff to_x / du <= to_y / dv; a corner counts as x.
         if left_y == 0 or (left_x > 0 and to_x * dv <= to_y * du):
             x += step_x

@@ -35,6 +35,10 @@ class TripDoor:
     def cap(self) -> int:
         return self.trips.cap
 
+    @property
+    def each_trip(self) -> bool:
+        return self.trips.each_trip
+
     def count(self) -> int:
         return self.trips.count
 

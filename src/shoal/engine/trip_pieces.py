@@ -26,6 +26,9 @@ from shoal.space.cells import STEPS, CellGrid
 
 KEEP_PURPOSE = 7
 TRIP_PURPOSE = 8
+# Cells of a unit, filled-in ones included: points far apart must not exhaust the memory. What is kept of a
+# unit depends on that unit alone, so the bound on what a unit changes holds as without it.
+MOST_CELLS = 10_000_000
 Progress = Callable[[str, int], None]
 Made = TypeVar("Made")
 Stage = TypeVar("Stage", bound=Any)
@@ -40,6 +43,7 @@ class PieceBound:
     cap: int | None = None  # in the number of all trips; None: per_unit
     each_trip: bool = False  # the unit is a trip, before it is cut: its longest piece is kept
     jump_m: float | None = None
+    most_cells: int = MOST_CELLS
     run_key: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
@@ -178,6 +182,17 @@ def in_threads(
                 yield rows, future.result()
         for rows, future in waiting:
             yield rows, future.result()
+
+
+@njit(cache=True, nogil=True)
+def cut_beyond(unit, most, size):
+    """Cells of piece i in size[i + 1], at most `most` of a unit but for the first of every piece."""
+    left = most
+    for i in range(unit.size):
+        if i == 0 or unit[i] != unit[i - 1]:
+            left = most
+        size[i + 1] = max(min(size[i + 1], left), 1)
+        left = max(left - size[i + 1], 0)
 
 
 @njit(cache=True, nogil=True)

@@ -6,15 +6,15 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import duckdb
 
 from shoal.errors import SourceError
 from shoal.events.connection import limited_connection, prepared
+from shoal.events.files import first_line
 from shoal.events.foreign import ForeignSource
-from shoal.events.lines import find_lines
-from shoal.events.normalise import COUNT_REJECTS, DROP_REJECTS, REASONS, events_sql
+from shoal.events.normalise import REASONS, events_sql
 from shoal.events.schema import EventSource
 from shoal.events.times import NAIVE, OFFSET, is_text, time_roles
 
@@ -55,8 +55,8 @@ class RowReport:
     def good(self) -> int:
         return self.rows - self.bad
 
-    def raise_if_unusable(self) -> None:
-        """Faults of the source as a whole, which no row can be dropped for: clocks that are not said."""
+    def raise_if_bad(self) -> None:
+        """One error that says what is wrong and where, if anything is."""
         if self.offset_times and self.naive_times:
             raise SourceError(
                 "mixed-time-zones",
@@ -69,10 +69,6 @@ class RowReport:
                 f"{self.naive_times} times have no time zone{self.where('naive-time')}.",
                 "Say which clock they show: --time-zone Europe/Paris, or --time-zone UTC.",
             )
-
-    def raise_if_bad(self) -> None:
-        """One error that says what is wrong and where, if anything is."""
-        self.raise_if_unusable()
         if self.bad:
             counts = "; ".join(
                 f"{count} {reason} ({self.meaning(reason)}){self.where(reason)}"
@@ -118,20 +114,23 @@ def check_rows(
         return source.row_report(sites=sites, with_flag=with_flag, progress=progress)
     found = FoundRows()
     try:
-        with limited_connection() as connection, prepared(source, sites, connection) as (cursor, site_type):
+        with (
+            limited_connection() as connection,
+            prepared(source, sites, connection) as (
+                cursor,
+                site_type,
+                share,
+            ),
+        ):
             query = counts_sql(source, site_type, limit, with_flag)
-            with reporting(cursor, progress):
+            with reporting(share, progress):
                 for row in cursor.execute(query).fetchall():
                     found.add(*row)
-            if source.format == "csv":
-                find_rejects(cursor, found)
             reasons = {
                 name: found.counts[name] for name in CODE_NAMES if found.counts[name] and name != "good"
             }
-            if source.format == "csv" and reasons:
-                find_examples(cursor, source, site_type, found, limit, with_flag)
-            unread = find_unread(cursor, source, site_type, found) if "bad-time" in reasons else None
-    except duckdb.Error as error:
+            unread = find_unread(cursor, source, site_type) if "bad-time" in reasons else None
+    except (duckdb.Error, UnicodeError, MemoryError) as error:
         raise unreadable(source, error) from None
     return RowReport(
         rows=found.counts.total(),
@@ -167,64 +166,25 @@ class FoundRows:
 
 def counts_sql(source: EventSource, site_type: str | None, limit: int, with_flag: bool) -> str:
     """Rows, time styles and first row numbers per file and reason."""
-    events = events_sql(source, site_type=site_type, rows=True, flag=with_flag, rejects=COUNT_REJECTS)
+    events = events_sql(source, site_type=site_type, rows=True, flag=with_flag)
     styled = [f"{role}_style" for role in time_roles(source) if is_text(role, source)]
     broken = CODE_NAMES.index("unparsable-row")
     totals = [
         " + ".join(f"count(*) FILTER ({name} = {style} AND reason <> {broken})" for name in styled) or "0"
         for style in (OFFSET, NAIVE)
     ]
-    # Row numbers of CSV records are known only to a pass in order: see find_examples.
-    numbers = f"min(row, {int(limit)}) FILTER (reason <> 0)" if source.format == "parquet" else "NULL"
+    numbers = f"min(row, {int(limit)}) FILTER (reason <> 0)"
     return (
         f"SELECT file, reason, count(*), {', '.join(totals)}, {numbers} FROM ({events}) GROUP BY file, reason"
     )
 
 
-def find_rejects(cursor: duckdb.DuckDBPyConnection, found: FoundRows) -> None:
-    """Lines that DuckDB could not take apart."""
-    query = (
-        "SELECT file_path, count(DISTINCT line) FROM reject_errors JOIN reject_scans USING (scan_id, file_id)"
-        " GROUP BY file_path"
-    )
-    for file, count in cursor.execute(query).fetchall():
-        found.add(file, CODE_NAMES.index("unparsable-row"), count, 0, 0, None)
-
-
-def find_examples(
-    cursor, source: EventSource, site_type, found: FoundRows, limit: int, with_flag: bool
-) -> None:
-    """Line numbers of the first bad rows of a CSV source, file by file until there are enough."""
-    cursor.execute("SET preserve_insertion_order = true")  # row_number() counts in file order
-    used = [source.names.index(name) for name in source.columns.values()]
-    for file in source.paths:
-        short = [name for name in found.by_file.get(file, ()) if len(found.examples.get(name, ())) < limit]
-        if not short:
-            continue
-        one = replace(source, paths=(file,))
-        events = events_sql(one, site_type=site_type, rows=True, flag=with_flag, rejects=DROP_REJECTS)
-        query = f"SELECT reason, min(row, {int(limit)}) FROM ({events}) WHERE reason <> 0 GROUP BY reason"
-        numbers = {CODE_NAMES[code]: rows for code, rows in cursor.execute(query).fetchall()}
-        wanted = {row for rows in numbers.values() for row in rows}
-        unparsable = min(limit, found.by_file[file]["unparsable-row"])
-        lines, broken = find_lines(file, source.delimiter, len(source.names), used, wanted, unparsable)
-        for name, rows in numbers.items():
-            found.examples.setdefault(name, []).extend((file, lines[row]) for row in rows if row in lines)
-        found.examples.setdefault("unparsable-row", []).extend((file, line) for line in broken)
-
-
-def find_unread(cursor, source: EventSource, site_type, found: FoundRows) -> str | None:
+def find_unread(cursor, source: EventSource, site_type) -> str | None:
     """The first time that could not be read, as it is written; None where all of them are missing."""
-    cursor.execute("SET preserve_insertion_order = true")
-    for file in (path for path in source.paths if found.by_file.get(path, {}).get("bad-time")):
-        one = replace(source, paths=(file,))
-        events = events_sql(one, site_type=site_type, rows=True, rejects=DROP_REJECTS, unread=True)
-        bad = CODE_NAMES.index("bad-time")
-        query = f"SELECT arg_min(unread_time, row) FROM ({events}) WHERE reason = {bad}"
-        (value,) = cursor.execute(query).fetchall()[0]
-        if value is not None:
-            return value
-    return None
+    events = events_sql(source, site_type=site_type, rows=True, unread=True)
+    bad = f"reason = {CODE_NAMES.index('bad-time')} AND unread_time IS NOT NULL"
+    query = f"SELECT arg_min(unread_time, {{'file': file, 'row': row}}) FROM ({events}) WHERE {bad}"
+    return cursor.execute(query).fetchall()[0][0]
 
 
 def printable(text: str, most: int = 40) -> str:
@@ -238,7 +198,7 @@ def printable(text: str, most: int = 40) -> str:
 
 
 @contextmanager
-def reporting(cursor, progress: Callable[[float], None] | None) -> Iterator[None]:
+def reporting(share: Callable[[], float], progress: Callable[[float], None] | None) -> Iterator[None]:
     """Calls `progress` a few times a second while a query runs."""
     if progress is None:
         yield
@@ -247,7 +207,7 @@ def reporting(cursor, progress: Callable[[float], None] | None) -> Iterator[None
 
     def watch() -> None:
         while not done.wait(0.2):
-            progress(min(max(cursor.query_progress() / 100, 0.0), 1.0))
+            progress(share())
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -267,6 +227,6 @@ def unreadable(source: EventSource, error: Exception) -> SourceError:
         )
     return SourceError(
         "corrupt-parquet" if source.format == "parquet" else "unreadable-csv",
-        f"a file of the source cannot be read ({str(error).splitlines()[0][:200]}).",
+        f"a file of the source cannot be read ({first_line(error)}).",
         "Copy or write it again; a truncated copy is the usual cause.",
     )

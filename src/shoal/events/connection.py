@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
+from typing import NamedTuple
 
 import duckdb
 
 from shoal.errors import PlanError
-from shoal.events.normalise import literal
-from shoal.events.quotes import check_quotes
+from shoal.events.files import check_texts, locked_connection
+from shoal.events.lines import CsvLines, ParquetRows
+from shoal.events.normalise import CSV_LINES, literal, relation_of
 from shoal.events.schema import EventSource
 from shoal.events.times import ZONE_TABLE, needs_zone, time_roles
 from shoal.events.zones import zone_days
+from shoal.scratch import Scratch
 
 MEMORY_LIMIT = "1GB"
 _numbers = count()
@@ -23,37 +26,61 @@ _numbers = count()
 @contextmanager
 def limited_connection(memory_limit: str = MEMORY_LIMIT, threads: int | None = None) -> Iterator:
     """A connection of its own; what it spills is deleted at the end."""
-    with tempfile.TemporaryDirectory(prefix="shoal-") as folder, duckdb.connect() as connection:
-        connection.execute(f"SET memory_limit = {literal(memory_limit)}")
-        connection.execute(f"SET temp_directory = {literal(folder)}")
-        connection.execute("SET preserve_insertion_order = false")
+    with Scratch() as folder:
+        settings: dict[str, str | int] = {"memory_limit": memory_limit, "temp_directory": str(folder)}
+        settings["preserve_insertion_order"] = "false"
         if threads is not None:
-            connection.execute(f"SET threads = {int(threads)}")
-        yield connection
+            settings["threads"] = int(threads)
+        with locked_connection(**settings) as connection:
+            yield connection
+
+
+class Prepared(NamedTuple):
+    """A cursor, the name of the ENUM of sites in it, and the share of the files that was read (0 to 1)."""
+
+    cursor: duckdb.DuckDBPyConnection
+    site_type: str | None
+    share: Callable[[], float]
 
 
 @contextmanager
 def prepared(
     source: EventSource, sites: Sequence[str] | None, connection: duckdb.DuckDBPyConnection
-) -> Iterator[tuple[duckdb.DuckDBPyConnection, str | None]]:
-    """A cursor on the connection that knows the sites (as an ENUM type) and the zone's days."""
-    if source.format == "csv" and source.relation is None:
-        check_quotes(source.paths, source.delimiter)
+) -> Iterator[Prepared]:
+    """A cursor on the connection that knows the sites (as an ENUM type), the zone's days and CSV lines."""
+    lines = site_type = None
+    if source.format == "parquet" and source.relation in (None, CSV_LINES):
+        texts = tuple(source.columns[role] for role, kind in source.types.items() if "VARCHAR" in kind)
+        for path in source.paths if texts else ():
+            check_texts(path, texts, os.stat(path).st_mtime_ns)
+    if relation_of(source) == CSV_LINES:
+        lines = CsvLines(source) if source.format == "csv" else ParquetRows(source)
     with connection.cursor() as cursor:
-        # Text with an offset is read in UTC; the setting belongs to this cursor alone.
-        cursor.execute("SET TimeZone = 'UTC'")
+        if cursor.execute("SELECT current_setting('TimeZone')").fetchall() != [("UTC",)]:
+            cursor.execute("SET TimeZone = 'UTC'")  # a connection of the caller's; this cursor alone
         if source.time_zone and any(needs_zone(role, source) for role in time_roles(source)):
             cursor.register(ZONE_TABLE, zone_days(source.time_zone))
-        if sites is None or not source.shape.has_sites:
-            yield cursor, None
-            return
-        check_sites(sites)
-        name = f"shoal_sites_{next(_numbers)}"
-        cursor.execute(f"CREATE TYPE {name} AS ENUM ({', '.join(literal(site) for site in sites)})")
+        if lines is not None:
+            cursor.register(CSV_LINES, lines)
+        if sites is not None and source.shape.has_sites:
+            check_sites(sites)
+            site_type = f"shoal_sites_{next(_numbers)}"
+            listed = ", ".join(literal(site) for site in sites)
+            cursor.execute(f"CREATE TYPE {site_type} AS ENUM ({listed})")
         try:
-            yield cursor, name
+            yield Prepared(cursor, site_type, lambda: _share(cursor, lines))
+        except Exception:
+            if lines is not None and lines.error is not None:
+                raise lines.error from None
+            raise
         finally:
-            cursor.execute(f"DROP TYPE IF EXISTS {name}")
+            if site_type is not None:
+                cursor.execute(f"DROP TYPE IF EXISTS {site_type}")
+
+
+def _share(cursor: duckdb.DuckDBPyConnection, lines: CsvLines | None) -> float:
+    done = cursor.query_progress() / 100 if lines is None else lines.share
+    return min(max(done, 0.0), 1.0)
 
 
 def check_sites(sites: Sequence[str]) -> None:

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import csv
 import glob
-import io
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from shoal.errors import SourceError
+from shoal.errors import PlanError, SourceError, printable
 from shoal.events.schema import Format, elsewhere
 
 PARQUET_ENDINGS = (".parquet", ".pq")
 CSV_ENDINGS = tuple(kind + packed for kind in (".csv", ".tsv", ".txt") for packed in ("", ".gz", ".zst"))
 ENDINGS = PARQUET_ENDINGS + CSV_ENDINGS
+CHUNK = 1 << 22
+MOST_MS = (1 << 63) // 1000 - 1  # milliseconds that fit into microseconds of 64 bits
+MAX_LINE = 1 << 21  # bytes; a longer line is a bad row
+FREE_BYTES = 1 << 26  # up to here a file may be packed as tightly as it likes
+MOST_UNPACKED = 200  # times the packed bytes; tables of events reach about 30
+LONGEST_TEXT = 1 << 16  # bytes of a value in Parquet, of any column that is read
+DAMAGE = (pa.ArrowException, OSError, ValueError, LookupError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,8 @@ def listed_endings() -> str:
 
 
 def check_readable(path: str) -> None:
+    if printable(path) != path:
+        raise SourceError("file-name", f'the name "{path}" has control characters in it.', "Rename the file.")
     if not os.access(path, os.R_OK):
         raise SourceError("unreadable-file", f'no permission to read "{path}".', "Change its permissions.")
     if os.path.getsize(path) == 0:
@@ -101,6 +111,7 @@ def check_readable(path: str) -> None:
 
 def read_header(files: Sequence[str], file_format: Format, delimiter: str | None) -> Header:
     """Names and types shared by all files; their rows are not read."""
+    check_delimiter(delimiter)
     headers = [
         parquet_header(path) if file_format == "parquet" else csv_header(path, delimiter) for path in files
     ]
@@ -117,11 +128,72 @@ def read_header(files: Sequence[str], file_format: Format, delimiter: str | None
 def parquet_header(path: str) -> Header:
     try:
         schema = pq.read_metadata(path).schema.to_arrow_schema()
-    except (pa.ArrowException, OSError) as error:
+    except DAMAGE as error:
         raise corrupt_parquet(path, error) from None
     check_names(path, schema.names)
     names = tuple(sorted(schema.names))  # parts may order columns differently: they are read by name
     return Header(names, {name: str(schema.field(name).type) for name in names})
+
+
+def chunks(
+    about: pq.FileMetaData, names: Collection[str]
+) -> Iterator[tuple[int, str, pq.ColumnChunkMetaData]]:
+    """Row group, path of the column and description of every stored piece of these columns."""
+    for at in range(about.num_columns):
+        path = about.schema.column(at).path
+        if path in names or path.split(".")[0] in names:  # of lists: time.list.element
+            for group in range(about.num_row_groups):
+                yield group, path, about.row_group(group).column(at)
+
+
+@lru_cache(maxsize=1 << 16)
+def check_texts(path: str, names: tuple[str, ...], _changed_ns: int) -> None:
+    """Refuse long texts: DuckDB copies a value of a dictionary into each of the 2,048 rows read at a time."""
+    try:
+        about = pq.read_metadata(path)
+        found = list(chunks(about, names))
+        with pq.ParquetFile(
+            path, metadata=about, read_dictionary=[name for _, name, _ in found], buffer_size=LONGEST_TEXT
+        ) as file:
+            for group, name, chunk in found:
+                size, packed = chunk.total_uncompressed_size, chunk.total_compressed_size
+                long = size > LONGEST_TEXT * max(chunk.num_values, 1)
+                long |= size > max(FREE_BYTES, MOST_UNPACKED * packed)
+                if long or (chunk.has_dictionary_page and longest_entry(file, group, name) > LONGEST_TEXT):
+                    raise SourceError(
+                        "oversized-value",
+                        f'"{path}" has values of more than {LONGEST_TEXT} bytes in column "{name}", or packs '
+                        f"them to less than 1/{MOST_UNPACKED} of their size.",
+                        "No id or time is that long: choose another column (--column) or repair the file.",
+                    )
+    except DAMAGE as error:
+        raise corrupt_parquet(path, error) from None
+
+
+def longest_entry(file: pq.ParquetFile, group: int, name: str) -> int:
+    """Bytes of the longest value in the dictionary of a column, which one row is enough to read."""
+    for batch in file.iter_batches(1, row_groups=[group], columns=[name], use_threads=False):
+        column = batch.column(0)
+        while pa.types.is_nested(column.type):
+            column = column.values
+        lengths = pc.call_function("binary_length", [getattr(column, "dictionary", column)])
+        return pc.call_function("max", [lengths]).as_py() or 0
+    return 0
+
+
+def has_extreme_times(path: str, names: Collection[str]) -> bool:
+    """Whether the footer admits times in milliseconds that do not fit into microseconds."""
+    try:
+        about = pq.read_metadata(path)
+        kinds = {about.schema.column(at).path: about.schema.column(at) for at in range(about.num_columns)}
+        in_ms = [name for name in names if name in kinds and "milliseconds" in str(kinds[name].logical_type)]
+        bounds = (chunk.statistics for _, _, chunk in chunks(about, in_ms))
+        return any(
+            each is None or not each.has_min_max or max(-each.min_raw, each.max_raw) > MOST_MS
+            for each in bounds
+        )
+    except DAMAGE as error:
+        raise corrupt_parquet(path, error) from None
 
 
 def one_file(path: str) -> str:
@@ -133,21 +205,37 @@ def one_file(path: str) -> str:
     return re.sub(r"[*?[]", r"[\g<0>]", path)
 
 
+def locked_connection(**settings: str | int) -> duckdb.DuckDBPyConnection:
+    """A DuckDB connection that loads no extension and whose settings cannot be changed any more."""
+    connection = duckdb.connect(
+        config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    )
+    # Text with an offset is read in UTC.
+    for name, value in {"TimeZone": "UTC", **settings, "lock_configuration": "true"}.items():
+        text = str(value).replace("'", "''")
+        connection.execute(f"SET GLOBAL {name} = '{text}'")
+    return connection
+
+
 def duckdb_types(path: str) -> dict[str, str]:
-    with duckdb.connect() as connection:
+    with locked_connection() as connection:
         try:
             relation = connection.execute(
                 "SELECT * FROM read_parquet(?, hive_partitioning = false) LIMIT 0", [one_file(path)]
             )
             return {name: str(kind) for name, kind, *_ in relation.description or ()}
-        except duckdb.Error as error:
+        except (duckdb.Error, UnicodeError, MemoryError) as error:
             raise corrupt_parquet(path, error) from None
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 def corrupt_parquet(path: str, error: Exception) -> SourceError:
     return SourceError(
         "corrupt-parquet",
-        f'"{path}" is not a whole Parquet file ({str(error).splitlines()[0][:120]}).',
+        f'"{path}" is not a whole Parquet file ({first_line(error)}).',
         "Copy or write it again; a truncated copy is the usual cause.",
     )
 
@@ -155,18 +243,29 @@ def corrupt_parquet(path: str, error: Exception) -> SourceError:
 def csv_header(path: str, delimiter: str | None) -> Header:
     """The names in the first line."""
     try:
-        with open_text(path, errors="surrogateescape") as lines:
-            first = lines.readline()
-            first.encode()  # bytes that are not UTF-8 further down are a matter of rows
-    except (UnicodeError, pa.ArrowException, OSError, EOFError) as error:
+        content = next(whole_lines(unpacked(path)), b"")
+    except (pa.ArrowException, OSError) as error:
+        raise corrupt_csv(path, error) from None
+    line = content.split(b"\n", 1)[0].removesuffix(b"\r").removeprefix(b"\xef\xbb\xbf")
+    return header_line(path, line, delimiter)
+
+
+def header_line(path: str, line: bytes, delimiter: str | None) -> Header:
+    """Names in the bytes of a header line; the delimiter, if not given, is its most frequent of , ; tab |."""
+    try:
+        text = line[: MAX_LINE + 1].decode()
+    except UnicodeDecodeError as error:
         raise SourceError(
             "unreadable-csv",
             f'the header of "{path}" cannot be read ({str(error)[:120]}).',
             "CSV must be UTF-8 text, plain or packed as .gz or .zst.",
         ) from None
-    delimiter = delimiter or max(",;\t|", key=first.count)
-    names = next(csv.reader([first.rstrip("\r\n")], delimiter=delimiter), [])
-    if not names or not all(name.strip() for name in names):
+    delimiter = delimiter or max(",;\t|", key=text.count)
+    try:
+        names = next(csv.reader([text], delimiter=delimiter, strict=True), [])
+    except csv.Error:  # open quotes, a carriage return
+        names = []
+    if len(line) > MAX_LINE or not names or not all(name.strip() for name in names):
         raise SourceError(
             "bad-header",
             f'the first line of "{path}" must name every column.',
@@ -176,20 +275,67 @@ def csv_header(path: str, delimiter: str | None) -> Header:
     return Header(tuple(names), dict.fromkeys(names, "VARCHAR"), delimiter)
 
 
-def open_packed(path: str) -> Any:
+def check_delimiter(delimiter: str | None) -> None:
+    if (delimiter is not None and not re.fullmatch("[\t -~]", delimiter)) or delimiter == '"':
+        raise PlanError(
+            "delimiter",
+            f"the delimiter must be one ASCII character other than a quote; got {delimiter!r}.",
+            "Pass --delimiter ';', say, or leave it out: it is then read from the header line.",
+        )
+
+
+def unpacked(path: str, tell: Callable[[float], None] | None = None) -> Iterator[bytes]:
+    """The bytes of a file in pieces, unpacked by its ending; `tell` is called with the share read so far."""
     lowered = path.lower()
-    packed = "gzip" if lowered.endswith(".gz") else "zstd" if lowered.endswith(".zst") else None
-    return pa.input_stream(path, compression=packed)
+    codec = "gzip" if lowered.endswith(".gz") else "zstd" if lowered.endswith(".zst") else None
+    size, total = os.path.getsize(path), 0
+    with pa.OSFile(path) as raw:
+        stream = raw if codec is None else pa.CompressedInputStream(raw, codec)
+        while piece := stream.read(CHUNK):
+            total += len(piece)
+            if codec is not None and total > max(FREE_BYTES, MOST_UNPACKED * raw.tell()):
+                raise SourceError(
+                    "packed-too-tightly",
+                    f'"{path}" unpacks to more than {MOST_UNPACKED} times its size.',
+                    "No table of events does; unpack the file and look at it.",
+                )
+            if tell is not None:
+                tell(raw.tell() / max(size, 1))
+            yield piece
 
 
-def open_text(path: str, errors: str = "strict") -> io.TextIOWrapper:
-    """A CSV file as text, unpacked by its ending; a byte-order mark is skipped."""
-    return io.TextIOWrapper(open_packed(path), encoding="utf-8-sig", errors=errors, newline="")
+def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Pieces cut after line feeds; of a line above MAX_LINE enough is kept to see that it is too long."""
+    rest = b""
+    for piece in pieces:
+        cut = piece.rfind(b"\n") + 1
+        if cut:
+            yield rest + piece[:cut]
+            rest = piece[cut:]
+        else:
+            rest = (rest + piece)[: MAX_LINE + 8]
+    if rest:
+        yield rest
+
+
+def corrupt_csv(path: str, error: Exception) -> SourceError:
+    return SourceError(
+        "corrupt-packed-file" if path.lower().endswith((".gz", ".zst")) else "unreadable-csv",
+        f'"{path}" cannot be read to its end ({str(error)[:120]}).',
+        "Copy or write it again; a truncated copy is the usual cause.",
+    )
 
 
 def check_names(path: str, names: Sequence[str]) -> None:
     # DuckDB compares names without case, so "User" and "user" are duplicates too.
     twice = [name for name, count in Counter(name.casefold() for name in names).items() if count > 1]
+    odd = [name for name in names if printable(name) != name]
+    if odd:
+        raise SourceError(
+            "column-name",
+            f'"{path}" has a column name with control characters: "{odd[0][:80]}".',
+            "Rename the column.",
+        )
     if twice:
         raise SourceError(
             "duplicate-column", f'"{path}" has two columns called "{twice[0]}".', "Rename one of them."

@@ -10,12 +10,15 @@ from shoal.events.files import one_file
 from shoal.events.schema import INTEGER_TYPES, EventSource, Shape
 from shoal.events.times import time_roles, timed_sql, zoned_time
 
+MAX_ID = 256  # bytes; a batch of a million rows must fit into memory
 # A row's reason is the first that applies, by its place in this list.
 REASONS: dict[str, str] = {
     "good": "",
-    "unparsable-row": "the line has too few or too many fields, open quotes, or bytes that are not UTF-8",
+    "unparsable-row": "the line has too few or too many fields, open quotes, a lone carriage return, or bytes"
+    " that are not UTF-8",
     "null-user": "the user is missing",
     "null-trip": "the trip is missing",
+    "long-id": f"the user, trip or site has more than {MAX_ID} bytes",
     "list-length-mismatch": "the lists of one trip are empty, missing or of different lengths",
     "bad-time": "the time is missing or cannot be read",
     "no-time-unit": "the time is a number, and its unit was not told (--time-unit)",
@@ -28,10 +31,8 @@ REASONS: dict[str, str] = {
     "null-flag": "the flag is missing or neither true nor false",
     "end-before-start": "the trip ends before it starts",
 }
-# How CSV lines that cannot be taken apart are left out. Not `ignore_errors` alone: in DuckDB 2.0 that loses
-# the good rows after a badly quoted one; and not `parallel = false`: an unfinished last line goes unreported.
-COUNT_REJECTS = ", store_rejects = true"
-DROP_REJECTS = ", store_rejects = true, rejects_limit = 1"
+ID_ROLES = ("user", "trip", "site", "start_site", "end_site")
+CSV_LINES = "shoal_csv_lines"  # the relation of files that DuckDB does not read itself: see lines.py
 CODES = {name: code for code, name in enumerate(REASONS)}
 
 
@@ -41,7 +42,6 @@ def events_sql(
     site_type: str | None,
     rows: bool = False,
     flag: bool = False,
-    rejects: str = "",
     unread: bool = False,
 ) -> str:
     """Normalised events with `reason` (a code) and `style` (how a text time is written, or null).
@@ -49,7 +49,7 @@ def events_sql(
     `site_type` names the ENUM of public sites; without it sites stay text. `rows` adds `file` and `row`,
     `unread` the first time of a row that could not be read, as it is written.
     """
-    parts = [f"read_rows AS ({rows_sql(source, rows, flag, rejects)})"]
+    parts = [f"read_rows AS ({rows_sql(source, rows, flag)})"]
     if source.shape is Shape.TRIP_LIST:
         parts.append(f"apart AS ({apart_sql(source)})")
     parts.append(f"timed AS ({timed_sql(source, parts[-1].split(' ', 1)[0])})")
@@ -57,30 +57,26 @@ def events_sql(
     return "WITH " + ",\n".join(parts) + "\nSELECT * FROM judged"
 
 
-def rows_sql(source: EventSource, rows: bool, flag: bool, rejects: str) -> str:
+def rows_sql(source: EventSource, rows: bool, flag: bool) -> str:
     """The columns that play a role, renamed `r_<role>`."""
-    if source.relation is not None:  # columns are named by role there, and lines were taken apart before
+    relation = relation_of(source)
+    if relation is not None:  # columns are named by role there, and lines were taken apart before
         named = [f"r_{role}" for role in source.columns if role != "flag" or flag]
         named += ["unparsable", *(["file", "row"] if rows else [])]
-        return f"SELECT {', '.join(named)} FROM {source.relation}"
+        return f"SELECT {', '.join(named)} FROM {relation}"
     picked = [
         f"{quoted(name)} AS r_{role}" for role, name in source.columns.items() if role != "flag" or flag
     ]
-    if source.format == "parquet":
-        if rows:
-            picked += ["filename AS file", "file_row_number + 1 AS row"]
-        options = ", filename = true, file_row_number = true" if rows else ""
-        files = f"read_parquet({path_list(source)}, hive_partitioning = false{options})"
-    else:
-        if rows:
-            picked += ["filename AS file", "row_number() OVER () AS row"]
-        names = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in source.names)
-        options = (
-            f"auto_detect = false, header = true, delim = {literal(source.delimiter)}, quote = '\"',"
-            f" escape = '\"', nullstr = '', columns = {{{names}}}, hive_partitioning = false{rejects}"
-        )
-        files = f"read_csv({path_list(source)}, {options}{', filename = true' if rows else ''})"
+    if rows:
+        picked += ["filename AS file", "file_row_number + 1 AS row"]
+    options = ", filename = true, file_row_number = true" if rows else ""
+    files = f"read_parquet({path_list(source)}, hive_partitioning = false{options})"
     return f"SELECT {', '.join(picked)} FROM {files}"
+
+
+def relation_of(source: EventSource) -> str | None:
+    """The relation that rows come from, None where DuckDB reads the files."""
+    return source.relation or (CSV_LINES if source.format == "csv" else None)
 
 
 def apart_sql(source: EventSource) -> str:
@@ -115,11 +111,15 @@ def judged_sql(source: EventSource, site_type: str | None, rows: bool, flag: boo
     columns, reasons, joins = [user_sql(source)], ["WHEN r_user IS NULL THEN {null-user}"], []
     if not source.user_is_integer:
         reasons[0] = "WHEN r_user IS NULL OR r_user::VARCHAR = '' THEN {null-user}"
-    if source.relation is not None:
+    if relation_of(source) is not None:
         reasons.insert(0, "WHEN unparsable THEN {unparsable-row}")
     if source.shape.has_trips:
         columns.append(f"{label_sql('r_trip', source.types['trip'])} AS trip")
         reasons.append("WHEN r_trip IS NULL THEN {null-trip}")
+    ids = [each for each in ID_ROLES if source.types.get(each) == "VARCHAR"]
+    if ids:
+        long = " OR ".join(f"strlen(r_{role}) > {MAX_ID}" for role in ids)
+        reasons.append(f"WHEN {long} THEN {{long-id}}")
     if source.shape is Shape.TRIP_LIST:
         reasons.append("WHEN misfit THEN {list-length-mismatch}")
     for role in time_roles(source):
@@ -161,14 +161,16 @@ def user_sql(source: EventSource) -> str:
 
 
 def label_sql(column: str, kind: str) -> str:
-    """Integers as BIGINT, all else as text."""
-    return f"{column}::BIGINT" if kind in INTEGER_TYPES else f"{column}::VARCHAR"
+    """Integers as BIGINT, all else as text, cut so that no batch holds more than MAX_ID bytes of it."""
+    if kind in INTEGER_TYPES:
+        return f"{column}::BIGINT"
+    return f"CASE WHEN strlen({column}::VARCHAR) <= {MAX_ID} THEN {column}::VARCHAR END"
 
 
 def site_sql(column: str, site_type: str | None) -> str:
     """The index of a site in the public list, or its name when there is no list; null when unknown."""
     if site_type is None:
-        return f"nullif({column}::VARCHAR, '')"
+        return f"CASE WHEN strlen({column}::VARCHAR) BETWEEN 1 AND {MAX_ID} THEN {column}::VARCHAR END"
     return f"enum_code(TRY_CAST({column}::VARCHAR AS {site_type}))::INTEGER"
 
 

@@ -14,7 +14,7 @@ from shoal.errors import ShoalError, SourceError
 from shoal.events.checks import check_rows, unreadable
 from shoal.events.connection import limited_connection, prepared
 from shoal.events.foreign import ForeignSource
-from shoal.events.normalise import CODES, DROP_REJECTS, events_sql
+from shoal.events.normalise import events_sql
 from shoal.events.schema import EventSource, Shape
 from shoal.events.times import NAIVE, OFFSET, is_text, time_roles
 
@@ -52,7 +52,7 @@ def stream(
     seen: set[int] = set()
     with ExitStack() as stack:
         base = connection if connection is not None else stack.enter_context(limited_connection())
-        cursor, site_type = stack.enter_context(prepared(source, sites, base))
+        cursor, site_type, _ = stack.enter_context(prepared(source, sites, base))
         query = scan_sql(source, site_type, window_us, with_flag) + order
         try:
             for batch in cursor.sql(query).to_arrow_reader(rows_per_batch):
@@ -60,8 +60,14 @@ def stream(
                     raise row_error(source, sites, with_flag)
                 if batch.num_rows:
                     yield without_marks(batch)
-        except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow wraps errors in mid-stream
-            # A CSV line that cannot be taken apart stops DuckDB: the check knows its number.
+        except (
+            duckdb.Error,
+            pa.ArrowException,
+            OSError,
+            UnicodeError,
+            MemoryError,
+        ) as error:
+            # Arrow wraps errors in mid-stream.
             raise row_error(source, sites, with_flag, unreadable(source, error)) from None
 
 
@@ -69,8 +75,7 @@ def scan_sql(
     source: EventSource, site_type: str | None, window_us: tuple[int, int] | None, with_flag: bool
 ) -> str:
     """Good events in the window; with "stop" the bad ones too, for the caller to refuse."""
-    drop = source.on_bad_row == "drop"
-    events = events_sql(source, site_type=site_type, flag=with_flag, rejects=DROP_REJECTS if drop else "")
+    events = events_sql(source, site_type=site_type, flag=with_flag)
     styles = [f"{role}_style" for role in time_roles(source) if is_text(role, source)]
     picked = ['"user"', *(["trip"] if source.shape.has_trips else []), "time_us"]
     picked += ["site"] if source.shape.has_sites else ["x", "y"]
@@ -79,12 +84,11 @@ def scan_sql(
         picked[1] = "unnest([start_time_us, end_time_us]) AS time_us"
         picked[2] = "unnest([start_site, end_site]) AS site"
     query = f"SELECT {', '.join(picked)} FROM ({events})"
-    # Times without a zone are a fault of the source and not of a row: they are never dropped in silence.
-    refused = f"reason = {CODES['naive-time']}" if drop else "reason <> 0"
     inside = (
         "" if window_us is None else f" AND time_us >= {int(window_us[0])} AND time_us < {int(window_us[1])}"
     )
-    return f"SELECT * FROM ({query}) WHERE {refused} OR (reason = 0{inside})"
+    refused = "" if source.on_bad_row == "drop" else "reason <> 0 OR "
+    return f"SELECT * FROM ({query}) WHERE {refused}(reason = 0{inside})"
 
 
 def without_marks(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -95,8 +99,8 @@ def without_marks(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def is_clean(batch: pa.RecordBatch, source: EventSource, seen: set[int]) -> bool:
-    """No row is refused, and all text times so far are written in one way."""
-    if not batch.num_rows:
+    """No row is refused, and all text times so far are written in one way; with "drop" rows stand alone."""
+    if not batch.num_rows or source.on_bad_row == "drop":
         return True
     for name in batch.schema.names:
         if name.endswith("_style"):

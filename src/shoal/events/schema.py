@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal
@@ -55,6 +56,11 @@ class SourcePlan:
     point_seconds: float | None = None
     on_bad_row: OnBadRow | None = None  # stop, unless said
     delimiter: str | None = None
+    source_name: str | None = None  # names the source in the key of a run; None: the paths as written
+
+    def reading(self) -> dict[str, Any]:
+        """What opening the source takes: all but its name."""
+        return {name: value for name, value in vars(self).items() if name != "source_name"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +116,11 @@ def elsewhere(path: str) -> bool:
     (True, True, False)
     """
     return path.startswith(TABLE) or ":/" in path
+
+
+def written(paths: Iterable[str]) -> str:
+    """Paths, patterns or tables as one text, spelt one way."""
+    return "\n".join(path if elsewhere(path) else os.path.normpath(path) for path in paths)
 
 
 def required_roles(shape: Shape, planar: bool) -> tuple[str, ...]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from shoal.errors import PlanError, SourceError
 from shoal.events.columns import choose_columns, plain_name
-from shoal.events.files import Header, find_files, read_header
+from shoal.events.files import Header, find_files, has_extreme_times, read_header
+from shoal.events.normalise import CSV_LINES
 from shoal.events.schema import (
     FLOAT_TYPES,
     INTEGER_TYPES,
@@ -21,7 +23,7 @@ from shoal.events.schema import (
     Shape,
     TimeUnit,
 )
-from shoal.events.times import check_format, names_offset
+from shoal.events.times import check_format, names_offset, time_roles
 from shoal.events.zones import checked_zone
 
 
@@ -54,7 +56,12 @@ def open_source(
     }
     check_settings(shape, time_zone, time_unit, coordinate_scale, point_seconds, on_bad_row)
     files, file_format = find_files(paths)
-    return describe_source(files, file_format, read_header(files, file_format, delimiter), **said)
+    source = describe_source(files, file_format, read_header(files, file_format, delimiter), **said)
+    times = [source.columns[role] for role in time_roles(source) if "TIMESTAMP" in source.types[role]]
+    known = file_format == "parquet" and "UUID" not in source.types.values()  # which Arrow shows as bytes
+    if times and known and any(has_extreme_times(path, times) for path in files):
+        return replace(source, relation=CSV_LINES)
+    return source
 
 
 def describe_source(

@@ -10,7 +10,7 @@ import duckdb
 
 from shoal.events.checks import unreadable
 from shoal.events.connection import limited_connection, prepared
-from shoal.events.normalise import DROP_REJECTS, events_sql
+from shoal.events.normalise import events_sql
 from shoal.events.schema import EventSource, Shape
 
 
@@ -35,8 +35,8 @@ def summarise(source: EventSource, *, sites: Sequence[str] | None = None) -> Sou
     first, last = (
         ("start_time_us", "end_time_us") if source.shape is Shape.TRANSIT else ("time_us", "time_us")
     )
-    with limited_connection() as connection, prepared(source, sites, connection) as (cursor, site_type):
-        events = events_sql(source, site_type=site_type, rejects=DROP_REJECTS)
+    with limited_connection() as connection, prepared(source, sites, connection) as (cursor, site_type, _):
+        events = events_sql(source, site_type=site_type)
         ends = [f"min({first})", f"max({last})"]
         if not source.shape.has_sites:
             ends += ["min(x)", "max(x)", "min(y)", "max(y)"]

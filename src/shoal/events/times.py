@@ -5,6 +5,7 @@ from __future__ import annotations
 import duckdb
 
 from shoal.errors import PlanError
+from shoal.events.files import locked_connection
 from shoal.events.schema import (
     FIRST_US,
     FLOAT_TYPES,
@@ -134,8 +135,7 @@ def check_format(time_format: str) -> None:
     text = format_literal(time_format)
     query = f"SELECT epoch_us(try_strptime(strftime({wanted}, {text}), {text})), epoch_us({wanted})"
     try:
-        with duckdb.connect() as connection:
-            connection.execute("SET TimeZone = 'UTC'")
+        with locked_connection() as connection:
             found, exact = connection.execute(query).fetchall()[0]
     except duckdb.Error as error:
         reason = str(error).splitlines()[0].removeprefix("Invalid Input Error: ")[:120]

@@ -26,7 +26,7 @@ class Aftermath:
 
 def aftermath(ledger: Ledger, population: str, reservation: str, out: Path) -> Aftermath:
     """Of the run that reserved, or listed, under this id; it noted the id before it did."""
-    owner = ledger.state().populations.get(population)
+    owner = ledger.state().find(population)
     spend = next((each for each in owner.spends if each.reservation == reservation), None) if owner else None
     stored = (
         next((e for e in owner.released.values() if e.reservation == reservation), None) if owner else None
@@ -34,6 +34,12 @@ def aftermath(ledger: Ledger, population: str, reservation: str, out: Path) -> A
     if owner is None or (spend is None and stored is None):
         return Aftermath(words="Nothing was reserved and nothing was spent.", spent="", released=False)
     cost = "" if spend is None else f"{owner.currency} = {show_nano(spend.cost_nano)}"
+    if stored is None and reservation in ledger.unfinished():
+        words = (
+            f"{cost} was spent. The release is complete, but its commit failed. Run it again: that commits "
+            "it and is free."
+        )
+        return Aftermath(words=words, spent=cost, released=False)
     if stored is None:
         words = (
             f"The budget was reserved before it stopped: {cost} counts as spent, because noise may have been "

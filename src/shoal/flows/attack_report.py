@@ -14,8 +14,9 @@ from shoal.attacks.framework import Outcome
 from shoal.attacks.gains import privacy_gain
 from shoal.errors import OutputError
 from shoal.flows.attack_inference import Attacked, InferenceResult, result_rows
-from shoal.flows.attack_output import private_file
+from shoal.flows.owner_folder import open_owner_folder
 from shoal.release.manifest import MANIFEST
+from shoal.release.private import private_file
 from shoal.release.report.attack import AttackCurve, AttackReportInputs, GainBox, write_attack_report
 from shoal.release.staging import refuse_inside_release, unwritable
 
@@ -42,16 +43,16 @@ def write_inference(folder: Path, result: InferenceResult, title: str) -> dict[s
             f"{folder} is a release; what an attack finds must never lie in one.",
             "Choose another folder with --out.",
         )
+    folder = open_owner_folder(folder)
     paths = {name: folder / f"inference.{name}" for name in ("html", "json", "parquet")}
     rows = result_rows(result)
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_attack_report(paths["html"], _inputs(result, rows, title))
         told = {"summary": summary(result), "users": result.users, "places": result.places, "rows": rows}
-        for path in (paths["json"], paths["parquet"]):
-            private_file(path)
-        paths["json"].write_text(json.dumps(told, indent=2), "utf-8")
-        pq.write_table(per_user(result), paths["parquet"], compression="zstd")
+        with private_file(paths["json"], text=True) as file:
+            file.write(json.dumps(told, indent=2))
+        with private_file(paths["parquet"]) as file:
+            pq.write_table(per_user(result), file, compression="zstd")
     except OSError as error:
         raise unwritable(folder, error) from error
     return paths

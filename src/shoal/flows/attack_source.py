@@ -14,7 +14,7 @@ from shoal.errors import LedgerError, PlanError, SourceError
 from shoal.events.checks import check_rows
 from shoal.events.placed import PlacedEvents
 from shoal.events.schema import SourcePlan
-from shoal.events.source import open_source
+from shoal.flows.opened import opened_source
 from shoal.flows.plan import WindowPlan, part_of
 from shoal.flows.progress import Progress, Silent
 from shoal.privacy.ledger import open_ledger
@@ -48,14 +48,13 @@ def open_attack_source(
             )
     tell = progress or Silent()
     clock = clock or Clock(**asdict(part_of(WindowPlan, settings["window"], "window")))
-    source = open_source(**vars(part_of(SourcePlan, settings["source"], "source")))
+    source = opened_source(part_of(SourcePlan, settings["source"], "source"))
     space = part_of(SpacePlan, settings["space"], "space")
     geography = open_geography(space, has_sites=source.shape.has_sites, planar=source.planar)
     tell.stage("check rows")
     report = check_rows(source, sites=geography.site_ids)
     if source.on_bad_row == "stop":
         report.raise_if_bad()
-    report.raise_if_unusable()
     setting = setting_of(geography, clock)
     window = (int(clock.edges_us[0]), int(clock.edges_us[-1]))
     placed = PlacedEvents(source=source, geography=geography, window_us=window)
@@ -73,7 +72,7 @@ def note_look(settings: Mapping[str, Any], attack: str, where: object) -> None:
         ledger.state().population(population)
     except LedgerError:
         return
-    ledger.disclose(population, f"{attack} attack on raw events", str(where))
+    ledger.look(population, f"{attack} attack on raw events", str(where))
 
 
 def visits_of(placed: Any, setting: Setting, progress: Progress | None = None) -> KnownVisits:

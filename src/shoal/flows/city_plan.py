@@ -10,6 +10,7 @@ from pathlib import Path
 from shoal.flows.histogram_methods import DEFAULT_METHOD as DEFAULT_HISTOGRAM
 from shoal.flows.plan import DEFAULT_METHOD
 from shoal.flows.synthetic_methods import DEFAULT_METHOD as DEFAULT_SYNTHETIC
+from shoal.privacy.unit import declared_size
 from shoal.space.zones import read_zones
 
 PLAN_FILE = "density.toml"
@@ -32,7 +33,7 @@ epsilon = 1.0
 delta = 1e-6
 method = "{DEFAULT_METHOD}"
 ell = 30                # visits kept per user
-users = {card["users"]}  # how many there are, about; declared, never counted
+users = {declared_size(card["users"])}  # declared: an order of magnitude, never counted
 out = "{out}"
 owner = "{owner}"
 

@@ -9,15 +9,17 @@ from shoal.engine.protocol import MOST_EVENTS
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.flows.density_manifest import READING
+from shoal.flows.needs import commute_needs
+from shoal.flows.opened import unit_of
 from shoal.flows.prepare import check_spends
 from shoal.flows.synthetic_commute import FILES
 from shoal.flows.synthetic_methods import SITES_PAY_FOR, SyntheticMethod, synthetic_method
-from shoal.flows.synthetic_plan import SyntheticPlan
+from shoal.flows.synthetic_plan import MOST_UNASKED, SyntheticPlan
 from shoal.flows.trip_prepare import PreparedTrips, spends_of, trip_manifest, window_us
 from shoal.mechanisms.synthetic_commute import SyntheticCommute
 from shoal.privacy.guarantee import Guarantee
-from shoal.privacy.unit import Unit
 from shoal.release.manifest import Manifest
+from shoal.release.resources import Needs
 from shoal.space.commute_setting import CommuteSetting, commute_setting
 from shoal.space.sites import Sites
 
@@ -48,7 +50,7 @@ def prepare_commute(plan: SyntheticPlan, source: EventSource) -> PreparedCommute
     method, budget = synthetic_method(plan.method), plan.budget()
     mechanism = method.build(budget, setting)
     check_spends(mechanism, budget)
-    unit = Unit(plan.unit, source.columns["user"])
+    unit = unit_of(plan.unit, plan.source, source)
     return PreparedCommute(
         plan=plan,
         source=source,
@@ -81,14 +83,17 @@ class PreparedCommute(PreparedTrips):
         """The release in a line, for the ledger."""
         return self.line("synthetic site events", f"{self.sites.count} sites")
 
+    def needs(self) -> Needs:
+        """Memory and disk, from the sites, the slots and the number of synthetic people, where it is set."""
+        return commute_needs(self.sites.count, self.setting.clock.slots, self.plan.count or MOST_UNASKED)
+
     def notes(self) -> list[str]:
         """What the owner should know of the settings before the run; none of it stops it."""
         noise = self.mechanism.adders["users"].deviation / 2**20
         return [f"the number of {self.plan.unit}s is bought: its noise is about {noise:,.1f}."]
 
-    def key(self) -> str:
-        """Names the run: the same question about the same bytes is the same release, however it is asked."""
-        return self.key_of("synthetic", ASKED)
+    def asked(self) -> tuple[Any, ...]:
+        return "synthetic", ASKED
 
     def public(self) -> dict[str, Any]:
         """Every parameter that shapes the output, all of them configured."""

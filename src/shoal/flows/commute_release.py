@@ -2,48 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.engine.protocol import TripEngine
 from shoal.events.placed import SiteEvents
 from shoal.flows.commute_prepare import HOW_TO_READ, PreparedCommute
 from shoal.flows.opened import any_row, events_of_some
 from shoal.flows.owner_report import report_of
-from shoal.flows.progress import Progress
 from shoal.flows.synthetic_commute import FILES, commute_utility, exact_commutes, real_events, write_events
 from shoal.flows.synthetic_owner import events_report
+from shoal.flows.synthetic_plan import MOST_UNASKED
 from shoal.flows.trip_release import TripBuild
 from shoal.privacy.ledger import Ledger
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Noise, SeededNoise
 from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
 from shoal.release.readme import recipient_readme
 from shoal.stages.commutes import SyntheticEvents
 
 NAMES = {"read": "read events", "count": "count commutes"}
-MOST_UNASKED = 2_000_000  # people where their number is bought, which at a small budget is anything
+REHEARSED = 1_000  # people drawn before the reserve
 
 
 class CommuteBuild(TripBuild):
     """Raw records of sites in, files of synthetic events out."""
 
     prepared: PreparedCommute
-    seeded_look = "seeded synthetic events of private data"
 
-    def __init__(
-        self,
-        prepared: PreparedCommute,
-        progress: Progress,
-        confirm: Callable[[str], bool] | None = None,
-        engine: TripEngine | None = None,
-    ) -> None:
-        super().__init__(prepared, progress, confirm, engine)
-        self.sites = prepared.sites.ids
+    @property
+    def sites(self) -> Sequence[str]:
+        return self.prepared.sites.ids
 
     def manifest(self) -> Manifest:
         return self.prepared.manifest()
@@ -57,9 +49,15 @@ class CommuteBuild(TripBuild):
         return SiteEvents(source=prepared.source, sites=prepared.sites.ids, window_us=prepared.window_us)
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
+        return self.noisy(folder, self.events(), noise, self.prepared.plan.count)
+
+    def noisy(
+        self, folder: Path, events: Iterable[pa.RecordBatch], noise: Noise, count: int | None
+    ) -> Manifest:
+        """Count, add noise, draw people, write."""
         prepared = self.prepared
         exact = exact_commutes(
-            self.events(),
+            events,
             prepared.setting,
             noise.run_key(),
             self.engine,
@@ -69,15 +67,22 @@ class CommuteBuild(TripBuild):
         self.tell.stage("draw noise")
         model = prepared.mechanism(exact, noise)
         self.tell.stage("draw people")
-        people = prepared.plan.count or int(min(max(round(model.users), 1), MOST_UNASKED))
+        people = count or int(min(max(round(model.users), 1), MOST_UNASKED))
         seed = int(np.frombuffer(noise.run_key(), np.uint64)[0])  # not for privacy: the model is paid for
         drawn = model.generate(people, seed)
         self.tell.stage("write the release")
         write_events(folder, drawn, prepared.sites)
-        manifest = prepared.manifest(model.users, people, reproducible=not noise.publishable)
-        text = recipient_readme(manifest, FILES, HOW_TO_READ)
-        (folder / "README.md").write_text(text, "utf-8")
-        return manifest
+        return prepared.manifest(model.users, people, reproducible=not noise.publishable)
+
+    def public(self, folder: Path, manifest: Manifest) -> None:
+        (folder / "README.md").write_text(recipient_readme(manifest, FILES, HOW_TO_READ), "utf-8")
+
+    def try_without_data(self, folder: Path) -> None:
+        self.noisy(folder, (), SeededNoise(0), REHEARSED)
+
+    @property
+    def times_rehearsed(self) -> float:
+        return (self.prepared.plan.count or REHEARSED) / REHEARSED
 
     def _progress(self) -> Callable[[str, int], None]:
         now = ""
@@ -91,10 +96,10 @@ class CommuteBuild(TripBuild):
 
         return advance
 
-    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path:
+    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path | None:
         """The owner's page: real records against the published ones."""
         path = owner / "report.html"
-        if made.reused and (drawn := report_of(made, path)):
+        if made.reused and ((drawn := report_of(made, path)) or made.source_changed):
             return drawn
         self.tell.stage("compare with real")
         events = self.events()

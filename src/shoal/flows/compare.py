@@ -28,7 +28,7 @@ from shoal.metrics.emd import MAX_ZONES, emd_m
 from shoal.postprocess.rounding import round_density
 from shoal.privacy.accounting import check_delta, check_epsilon
 from shoal.privacy.budget import Budget
-from shoal.privacy.guarantee import promise
+from shoal.privacy.guarantee import bound_sentence
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.space.setting import Setting
 from shoal.stages.noisy import DensityEstimate
@@ -192,7 +192,7 @@ def guarantee_words(method: Method, mechanism: Any, plan: ComparePlan) -> str:
     if method.kind != "release":
         return mechanism.true_guarantee()
     delta = 0.0 if method.pure else plan.delta
-    return promise(1.0, delta, "user").replace("e^1", "e^epsilon")
+    return bound_sentence("e^epsilon", delta, "user")
 
 
 def _plain(value: float) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -11,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from shoal.errors import OutputError
 from shoal.flows.compare import ComparePlan, Comparison
 from shoal.flows.compare_worlds import World
 from shoal.flows.methods import any_method
+from shoal.flows.owner_folder import open_owner_folder
 from shoal.metrics.density import relative_errors
-from shoal.release.manifest import MANIFEST
+from shoal.release.private import private_file
 from shoal.release.report.compare import (
     ComparedMethod,
     ComparedSlots,
@@ -72,32 +71,16 @@ def comparison_json(world: World, plan: ComparePlan, found: Comparison) -> dict[
 
 def write_comparison(folder: Path, world: World, plan: ComparePlan, found: Comparison) -> tuple[Path, Path]:
     """compare.html and compare.json in `folder`, readable by the owner alone; earlier ones are replaced."""
-    folder = comparison_folder(folder)
+    folder = open_owner_folder(folder)
     page, figures = folder / "compare.html", folder / "compare.json"
     told = comparison_json(world, plan, found)
     try:
         write_compare_report(page, _inputs(world, plan, found))
-        with open(os.open(figures, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
+        with private_file(figures, text=True) as file:
             json.dump(told, file, indent=2)
     except OSError as error:
         raise unwritable(folder, error) from error
     return page, figures
-
-
-def comparison_folder(folder: Path) -> Path:
-    """The folder, made where it is missing; never a release, which raw figures must stay out of."""
-    folder = Path(folder).resolve()
-    if any((each / MANIFEST).is_file() for each in (folder, *folder.parents)):
-        raise OutputError(
-            "owner-in-release",
-            f"the folder {folder} lies in a release; comparisons must stay out of it.",
-            "Choose another folder.",
-        )
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise unwritable(folder, error) from error
-    return folder
 
 
 def _inputs(world: World, plan: ComparePlan, found: Comparison) -> CompareReportInputs:

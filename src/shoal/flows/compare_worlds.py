@@ -27,7 +27,7 @@ MOST_USERS = 200_000  # where the owner declares none: larger cities take minute
 OWN_GROUND = "paris"  # whose people are put on given zones
 NOT_PRIVATE = (
     "These figures were computed on private data. Choosing a method or a parameter by them is not covered by "
-    "any promise: later manifests of this population say tuned_on_private_data: true."
+    "any promise: later manifests of this population say tuned_on_private_data: recorded."
 )
 
 
@@ -103,11 +103,10 @@ def private_world(
 ) -> World:
     """The owner's own events; the ledger lists the look and the choice before anything is counted."""
     population = prepared.plan.population
-    making = DensityBuild(prepared, engine or DuckEngine(), progress or Silent())
+    making = DensityBuild(prepared, progress, engine=engine)
     ledger.state().population(population)
     making.check()
-    ledger.disclose(population, "comparison of density methods with exact counts", where)
-    ledger.remember_tuning(population, "density methods compared on private data")
+    ledger.look(population, "comparison of density methods with exact counts", where)
     zones, clock = prepared.geography.zones, prepared.clock
     return World(
         counting=making.counts_under(OsNoise().run_key()),

@@ -10,11 +10,12 @@ from pathlib import Path
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import city_identity, holds_city, simulate_city
 from shoal.flows.city_plan import write_city_plan
-from shoal.flows.density import DensityResult, run_density
+from shoal.flows.density import run_density
 from shoal.flows.owner_report import utility_file
 from shoal.flows.plan import DensityPlan, read_plan
 from shoal.flows.prepare import PreparedDensity, prepare_density
 from shoal.flows.progress import Progress
+from shoal.flows.run import RunResult
 from shoal.privacy.accounting import rho_for
 from shoal.privacy.ledger import Ledger, open_ledger
 
@@ -28,7 +29,8 @@ class Demo:
     city: Path
     ledger: Path
     prepared: PreparedDensity
-    result: DensityResult
+    result: RunResult
+    report: Path
     utility: dict
 
 
@@ -46,14 +48,24 @@ def run_demo(folder: Path, *, users: int, seed: int, progress: Progress) -> Demo
     plan = DensityPlan.from_settings(read_plan(plan_file))
     prepared = _unreleased_or_present(prepare_density(plan), book)
     result = run_density(prepared, book, progress=progress)
+    assert result.report is not None  # the city is the one that the release was made from
     utility = json.loads(utility_file(result.report).read_text("utf-8"))
-    return Demo(city=city, ledger=folder / "ledger.sqlite", prepared=prepared, result=result, utility=utility)
+    return Demo(
+        city=city,
+        ledger=folder / "ledger.sqlite",
+        prepared=prepared,
+        result=result,
+        report=result.report,
+        utility=utility,
+    )
 
 
 def _unreleased_or_present(prepared: PreparedDensity, book: Ledger) -> PreparedDensity:
-    """Where somebody deleted the demo's release, make another one under a new run id; it spends again."""
-    attempt = 1
-    while (stored := book.find(POPULATION, prepared.key())) and not Path(stored.path).exists():
+    """Where the demo's release or its city is gone, make another one under a new run id; it spends again."""
+    attempt, digest = 1, prepared.source_digest()
+    while (stored := book.find(POPULATION, prepared.key())) and not (
+        Path(stored.path).exists() and stored.source_digest == digest
+    ):
         attempt += 1
         prepared = replace(prepared, plan=replace(prepared.plan, run_id=str(attempt)))
     return prepared

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.errors import LedgerError
+from shoal.errors import LedgerError, PlanError
 from shoal.privacy.ledger import Ledger, Population
 from shoal.privacy.ledger.amounts import cost_nano, show_nano
+from shoal.release.resources import Needs, need_problems
 
 if TYPE_CHECKING:
     from shoal.flows.commute_prepare import PreparedCommute
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def population_of(prepared: Any, ledger: Ledger) -> Population | None:
-    return ledger.state().populations.get(prepared.plan.population)
+    return ledger.state().find(prepared.plan.population)
 
 
 def price_of(loss: Loss, population: Population | None) -> dict[str, Any] | None:
@@ -42,6 +44,12 @@ def price_of(loss: Loss, population: Population | None) -> dict[str, Any] | None
         "left_nano": population.left_nano,
         "cost_nano": cost,
     }
+
+
+def other_unit(population: Population, unit: str) -> list[str]:
+    """Said where the population's spends are counted per another unit, which the ledger refuses."""
+    others = [each for each in population.units if each != unit]
+    return [f'"{population.name}" is counted per {others[0]}, this release per {unit}.'] if others else []
 
 
 def expected_noise(prepared: PreparedDensity) -> ExpectedError | None:
@@ -69,26 +77,58 @@ def density_dry_run(prepared: PreparedDensity, ledger: Ledger) -> dict[str, Any]
         "expected_error": error and asdict(error),
         "expected_methods": [asdict(each) for each in expected_methods(prepared.plan, prepared.setting)],
         "budget": price_of(prepared.mechanism.loss(), population),
-        "obstacles": density_obstacles(prepared, population),
+        "resources": prepared.needs().to_plain(Path(prepared.plan.out)),
+        "obstacles": run_obstacles(prepared, population),
     }
 
 
-def density_obstacles(prepared: PreparedDensity, population: Population | None) -> list[str]:
-    """What would stop the run before it spends anything."""
-    loss, plan = prepared.mechanism.loss(), prepared.plan
-    found = []
+def run_obstacles(prepared: Any, population: Population | None) -> list[str]:
+    """What would stop a run before it spends anything; a seeded one spends nothing."""
+    plan = prepared.plan
+    return obstacles(
+        population,
+        name=plan.population,
+        unit=plan.unit,
+        loss=prepared.mechanism.loss(),
+        out=plan.out,
+        needs=prepared.needs(),
+        seeded=plan.seed is not None,
+    )
+
+
+def obstacles(
+    population: Population | None,
+    *,
+    name: str,
+    unit: str,
+    loss: Loss | None,
+    out: str,
+    needs: Needs | None = None,
+    seeded: bool = False,
+) -> list[str]:
+    """One sentence for each thing that would stop a release; `loss` None: nothing is spent.
+
+    Args:
+        population: What the ledger knows under `name`.
+        seeded: Nothing is spent, and the files go to the owner's folder.
+    """
+    listed = []
     if population is None:
-        found.append(
-            f'the ledger has no population "{plan.population}": shoal ledger create {plan.population} ...'
-        )
-    else:
+        listed.append(f'the ledger has no population "{name}": shoal ledger create {name} ...')
+    elif loss is not None and not seeded:
         if population.currency == "epsilon" and loss.pure_epsilon_nano is None:
-            found.append(f'"{plan.population}" takes pure releases only: use --method laplace.')
-        elif cost_nano(loss, population.currency) > population.left_nano:
-            found.append(f'the budget left of "{plan.population}" is not enough for this release.')
-    if plan.seed is None and os.path.lexists(plan.out):
-        found.append(f"{plan.out} exists (unless it is this very release, which is returned for free).")
-    return found
+            listed.append(
+                f'"{name}" takes pure releases only: leave out --delta, or use a method with Laplace noise.'
+            )
+        elif (cost := cost_nano(loss, population.currency)) > population.left_nano:
+            needed, left = (
+                f"{population.currency} = {show_nano(amount)}" for amount in (cost, population.left_nano)
+            )
+            listed.append(f'the budget of "{name}" is not enough: it needs {needed}; {left} is left.')
+        listed += other_unit(population, unit)
+    if not seeded and os.path.lexists(out):
+        listed.append(f"{out} exists (unless it is this very release, which is returned for free).")
+    return listed + (need_problems(needs, Path(out)) if needs else [])
 
 
 def histogram_dry_run(prepared: PreparedHistogram, ledger: Ledger) -> dict[str, Any]:
@@ -128,46 +168,39 @@ def _trips_dry_run(
         "spends": spends,
         "notes": prepared.notes(),
         "budget": price_of(prepared.mechanism.loss(), population),
-        "obstacles": trip_obstacles(prepared, population),
+        "resources": prepared.needs().to_plain(Path(prepared.plan.out)),
+        "obstacles": run_obstacles(prepared, population),
     }
 
 
-def trip_obstacles(prepared: Any, population: Population | None) -> list[str]:
-    """What would stop a run on trips before it spends anything."""
-    plan = prepared.plan
-    found = []
-    if population is None:
-        found.append(f'there is no population "{plan.population}"; `shoal ledger create` makes one.')
-    elif plan.seed is None:
-        cost = cost_nano(prepared.mechanism.loss(), population.currency)
-        if cost > population.left_nano:
-            left = f"{population.currency} = {show_nano(population.left_nano)}"
-            found.append(f"it needs {population.currency} = {show_nano(cost)}; {left} is left.")
-    if plan.seed is None and os.path.lexists(plan.out):
-        found.append(f"{plan.out} is there already; choose another --out.")
-    return found
-
-
-def trajectories_dry_run(prepared: PreparedTrajectories, ledger: Ledger | None = None) -> dict[str, Any]:
+def trajectories_dry_run(prepared: PreparedTrajectories, ledger: Ledger) -> dict[str, Any]:
     """Of records: no price, for nothing is spent and no epsilon is promised."""
+    from shoal.flows.trajectories_compose import check_named, earlier_releases
+
     plan, (tau, epoch) = prepared.plan, prepared.plan.minutes()
-    told: dict[str, Any] = {
+    population = population_of(prepared, ledger)
+    stops = obstacles(population, name=plan.population, unit=plan.unit, loss=None, out=plan.out)
+    earlier = [] if population is None else earlier_releases(ledger, prepared, Path(plan.owner))
+    try:
+        check_named(earlier, plan.population)
+    except PlanError as error:
+        stops.append(f"{error.message} Name them with --compose-with, or choose another window.")
+    overlapping = [each for each in earlier if each.overlaps]
+    promise = f"{plan.k} records fit whatever was seen of a {plan.unit} in any {tau} minutes."
+    if overlapping:
+        promise = "None of k records: the measured result of linking with earlier releases takes its place."
+    return {
         "dry_run": True,
         "k": plan.k,
         "tau_minutes": tau,
         "epoch_minutes": epoch,
         "lattice": prepared.opened.lattice.to_manifest(),
         "notes": prepared.notes(),
+        "promise": promise,
+        "spends": [],
+        "obstacles": stops,
+        "to_compose": [each.sha256 for each in overlapping if each.named is None],
     }
-    if ledger is None:
-        return told
-    state, obstacles = ledger.state(), []
-    if plan.population not in state.populations:
-        obstacles.append(f'there is no population "{plan.population}"; `shoal ledger create` makes one.')
-    if os.path.lexists(plan.out):
-        obstacles.append(f"{plan.out} is there already; choose another --out.")
-    promise = f"{plan.k} records fit whatever was seen of a {plan.unit} in any {tau} minutes."
-    return {**told, "promise": promise, "spends": [], "obstacles": obstacles}
 
 
 DRY_RUNS: dict[str, Callable[..., dict[str, Any]]] = {

@@ -50,7 +50,7 @@ def gather_evidence(
     """Check the folder, read the ledger; `audit` and `attacks` are files of JSON, attacks make the annex."""
     checked = check_release(release)
     manifest = sound_manifest(checked)
-    population = ledger.state().populations.get(manifest.population)
+    population = ledger.state().find(manifest.population)
     stored = {} if population is None else population.released
     recorded = [key for key, each in stored.items() if each.manifest_sha256 == checked.manifest_sha256]
     if population is None or not recorded:
@@ -71,6 +71,7 @@ def gather_evidence(
             "spent": show_nano(population.spent_nano),
             "left": show_nano(population.left_nano),
             "as_epsilon": _as_epsilon(population),
+            "mixture": population.mixture,
         },
         rows=_rows(population, recorded[-1]),
         ledger_rows=len(ledger.store.rows()),
@@ -118,7 +119,10 @@ def _rows(population: Any, key: str) -> list[dict[str, Any]]:
         for note in population.notes
         if note["kind"] == "listing"
     ]
-    return sorted([*spends, *listed], key=lambda row: row["at"])
+    rows = sorted([*spends, *listed], key=lambda row: row["at"])
+    return [
+        {**row, "at": row["at"][:10]} for row in rows
+    ]  # the day: the minute would show when data was read
 
 
 def _fitting(audits: list, manifest: Manifest) -> list[Mapping[str, Any]]:

@@ -20,16 +20,17 @@ from shoal.engine.trip_watch import share
 from shoal.flows.histogram_manifest import files, histogram_manifest, how_to_read
 from shoal.flows.histogram_owner import OwnersTrips, owner_report
 from shoal.flows.histogram_prepare import PreparedHistogram
-from shoal.flows.owner_folder import drawing_report, open_owner_folder
 from shoal.flows.owner_report import report_of
-from shoal.flows.progress import Progress, Silent
-from shoal.flows.trip_release import ALL_TRIPS, TripBuild, TripResult
+from shoal.flows.progress import Progress
+from shoal.flows.run import RunResult, run
+from shoal.flows.trip_release import ALL_TRIPS, TripBuild
 from shoal.privacy.ledger import Ledger
-from shoal.privacy.noise import Noise, OsNoise
+from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.folder import Committed
-from shoal.release.histogram_files import write_histogram
+from shoal.release.histogram_files import write_histogram, write_public
 from shoal.release.manifest import Manifest
 from shoal.release.readme import recipient_readme
+from shoal.stages.trips import UserTrips
 
 
 def run_histogram(
@@ -40,18 +41,15 @@ def run_histogram(
     engine: TripEngine | None = None,
     progress: Progress | None = None,
     confirm: Callable[[str], bool] | None = None,
-) -> TripResult:
+) -> RunResult:
     """Check, reserve, trace, add noise, write, commit, report.
 
     `compare` runs the other methods on the same trips for the owner's report. `confirm` is asked before
     anything is spent where no point at all would be counted; by default the run goes on.
     """
-    owner = open_owner_folder(Path(prepared.plan.owner))
-    making = HistogramBuild(prepared, progress or Silent(), confirm, engine)
-    made = making.made(ledger, owner)
-    with drawing_report(made.path):
-        report = making.report(owner, made, ledger, compare)
-    return making.result(made, report)
+    making = HistogramBuild(prepared, progress, confirm, engine)
+    making.compare = compare
+    return run(making, ledger)
 
 
 class HistogramBuild(TripBuild):
@@ -59,27 +57,42 @@ class HistogramBuild(TripBuild):
 
     prepared: PreparedHistogram
     kept: Held | None = None
-    seeded_look = "a seeded histogram on private data"
+    compare: bool = False  # other methods in the owner's report
 
     def manifest(self) -> Manifest:
         return histogram_manifest(self.prepared)
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
+        setting = self.prepared.setting
+        self.kept = self.trips(noise.run_key(), setting.per_unit, setting.cap)
+        return self.noisy(folder, self.kept.door(), noise)
+
+    def noisy(self, folder: Path, door: UserTrips, noise: Noise) -> Manifest:
+        """Add noise, write."""
         prepared = self.prepared
-        self.kept = self.trips(noise.run_key(), prepared.setting.per_unit, prepared.setting.cap)
         self.tell.stage("draw noise")
-        noisy = prepared.mechanism(self.kept.door(), noise)
+        noisy = prepared.mechanism(door, noise)
         self.tell.stage("write the release")
-        write_histogram(folder, noisy, prepared.grid, prepared.zones)
-        manifest = histogram_manifest(prepared, noisy, reproducible=not noise.publishable)
+        write_histogram(folder, noisy, prepared.grid)
+        return histogram_manifest(prepared, noisy, reproducible=not noise.publishable)
+
+    def public(self, folder: Path, manifest: Manifest) -> None:
+        prepared = self.prepared
+        write_public(folder, prepared.zones)
         text = recipient_readme(manifest, files(prepared), how_to_read(prepared))
         (folder / "README.md").write_text(text, "utf-8")
-        return manifest
+
+    def try_without_data(self, folder: Path) -> None:
+        bound = self.bound(bytes(16), self.prepared.setting.per_unit, self.prepared.setting.cap)
+        self.noisy(folder, bound.door(bound.join([])), SeededNoise(0))
 
     def trips(self, run_key: bytes, per_unit: int, cap: int | None) -> Held:
         """Paths of the source's trips, at most `per_unit` of a unit."""
+        return self.hold(self.bound(run_key, per_unit, cap), "trace trips")
+
+    def bound(self, run_key: bytes, per_unit: int, cap: int | None) -> TripBound:
         prepared, plan = self.prepared, self.prepared.plan
-        bound = TripBound(
+        return TripBound(
             grid=prepared.grid,
             per_unit=per_unit,
             cap=cap,
@@ -87,17 +100,18 @@ class HistogramBuild(TripBuild):
             jump_m=plan.jump_m,
             run_key=run_key,
         )
-        return self.hold(bound, "trace trips")
 
-    def report(self, owner: Path, made: Committed, ledger: Ledger, compare: bool) -> Path:
+    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path | None:
         """The owner's page, on all trips; reads them again, without a bound."""
         path = owner / "report.html"
-        if made.reused and not compare and (drawn := report_of(made, path)):
+        if made.reused and not self.compare and (drawn := report_of(made, path)):
             return drawn
+        if made.source_changed:
+            return None
         key = OsNoise().run_key()
         setting = self.prepared.setting
         kept = self.kept or self.trips(key, setting.per_unit, setting.cap)
         every = kept if self.prepared.each_trip else self.trips(key, ALL_TRIPS, None)
         outside = share(kept.watched, "outside", "points")
         seen = OwnersTrips(kept=kept.door(), every=every.door(), outside_share=outside)
-        return owner_report(path, self.prepared, made, seen, ledger, compare=compare, progress=self.tell)
+        return owner_report(path, self.prepared, made, seen, ledger, compare=self.compare, progress=self.tell)

@@ -53,8 +53,7 @@ def compare_histograms(
 ) -> list[ComparedHistogram]:
     """Every method at the plan's epsilon on the kept trips; the ledger lists the look first."""
     population = prepared.plan.population
-    ledger.disclose(population, "comparison of histogram methods with exact counts", where)
-    ledger.remember_tuning(population, "histogram methods compared on private data")
+    ledger.look(population, "comparison of histogram methods with exact counts", where)
     progress.stage("compare methods", len(METHODS) + len(PUBLISHED))
     found = []
     for name, words, sound, draw in (*_methods(prepared, kept), *_published(prepared, kept)):

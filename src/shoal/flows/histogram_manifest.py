@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shoal.engine.protocol import MOST_EVENTS
+from shoal.engine.trip_pieces import MOST_CELLS
 from shoal.flows.density_manifest import READING
 from shoal.flows.histogram_methods import PAYS_FOR, HistogramMechanism
-from shoal.flows.histogram_prepare import given_digest
 from shoal.flows.trip_prepare import cut_words, rule_of, trip_manifest
 from shoal.flows.trip_prepare import spends_of as priced
 from shoal.release.histogram_files import DECIMALS, files_of
 from shoal.release.manifest import Manifest
+from shoal.space.rectangles import rectangles_digest
 from shoal.stages.histogram import NoisyHistogram
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def public_parameters(prepared: PreparedHistogram) -> dict[str, Any]:
         "trip_rule": rule_of(plan.trip_rule) or "named by the source",
         "points_outside_the_box": cut_words(prepared.each_trip),
         "points_per_unit_cap": None if prepared.each_trip else MOST_EVENTS,
+        "cells_per_unit_cap": MOST_CELLS,
         "jump_m": plan.jump_m,
         "trips_per_unit": setting.per_unit,
         "trips_cap": setting.cap,
@@ -69,12 +71,13 @@ def public_parameters(prepared: PreparedHistogram) -> dict[str, Any]:
             "rectangles": setting.given.count,
             "from": "random" if random else "a file of the owner",
             "seed": plan.given_seed if random else None,
-            "sha256": given_digest(setting.given),
+            "sha256": rectangles_digest(setting.given),
         },
         "method": plan.method,
         "mechanism": prepared.mechanism.describe(),
         "decimals": DECIMALS,
-        "zones": None if zones is None else {"count": zones.count, "sha256": zones.digest()},
+        # of the coordinates that are published: zones.geojson is longitude and latitude
+        "zones": None if zones is None else {"count": zones.count, "sha256": zones.published().digest()},
         "reading": {name: getattr(prepared.source, name) for name in READING},
     }
 

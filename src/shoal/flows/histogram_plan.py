@@ -9,18 +9,17 @@ from typing import Any
 from shoal.events.schema import SourcePlan
 from shoal.events.trips import TripRule
 from shoal.flows.histogram_methods import DEFAULT_METHOD, histogram_method
+from shoal.flows.plan import check_common, check_whole
 from shoal.flows.trajectories_plan import StretchPlan
 from shoal.flows.trip_plan import (
     MOST_PER_USER,
     TRIP,
     TripPlan,
     check_above_0,
-    check_folders,
     check_planar,
     check_price,
     check_trips,
     check_unit,
-    check_whole,
     four_numbers,
     parts_from,
     sides_of,
@@ -93,6 +92,7 @@ class HistogramPlan(TripPlan):
     out: str = "release"
     owner: str = "owner"
     run_id: str = ""
+    supersedes: str = ""
     licence: str = ""
     seed: int | None = None  # tests and experiments only; not publishable
 
@@ -103,9 +103,9 @@ class HistogramPlan(TripPlan):
         if self.unit != TRIP:
             self._check_bounds()
         check_whole("given", self.given, 1, MOST_GIVEN, f"Pass --given {GIVEN}, say.")
-        check_trips(self.trips)
+        check_trips(self)
         check_above_0(self, "jump_m", "mean_cells")
-        check_folders(self)
+        check_common(self)
 
     def _check_bounds(self) -> None:
         remedy = f"Pass --trips-per-user {TRIPS_PER_USER}, say."

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -13,14 +13,16 @@ from shoal.events.schema import EventSource
 from shoal.events.trip_reader import check_rule
 from shoal.flows.histogram_methods import HistogramMechanism, HistogramMethod, histogram_method
 from shoal.flows.histogram_plan import HistogramPlan
-from shoal.flows.opened import opened_source
+from shoal.flows.needs import histogram_needs
+from shoal.flows.opened import opened_source, unit_of
 from shoal.flows.prepare import check_spends
+from shoal.flows.trip_plan import TRIP
 from shoal.flows.trip_prepare import PreparedTrips, window_us
 from shoal.privacy.guarantee import Guarantee
-from shoal.privacy.unit import Unit
+from shoal.release.resources import Needs
 from shoal.space.cells import CellGrid
 from shoal.space.map_boxes import read_boxes, snap
-from shoal.space.rectangles import Rectangles, random_rectangles
+from shoal.space.rectangles import Rectangles, random_rectangles, rectangles_digest
 from shoal.space.trip_setting import TripSetting
 from shoal.space.zones import Zones
 
@@ -39,6 +41,7 @@ def prepare_histogram(plan: HistogramPlan, engine: Engine | None = None) -> Prep
     setting = TripSetting(
         grid=grid,
         given=_given(plan, grid),
+        each_trip=plan.unit == TRIP,
         per_unit=plan.per_unit,
         cap=plan.trips_cap,
         trips=plan.trips,
@@ -47,7 +50,7 @@ def prepare_histogram(plan: HistogramPlan, engine: Engine | None = None) -> Prep
     method, budget = histogram_method(plan.method), plan.budget()
     mechanism = method.build(budget, setting)
     check_spends(mechanism, budget)  # pyright: ignore[reportArgumentType]
-    unit = Unit(plan.unit, source.columns["user"])
+    unit = unit_of(plan.unit, plan.source, source)
     return PreparedHistogram(
         plan=plan,
         source=source,
@@ -80,6 +83,10 @@ class PreparedHistogram(PreparedTrips):
     def what(self) -> str:
         """The release in a line, for the ledger."""
         return self.line("histogram", f"{self.grid.columns} x {self.grid.rows} cells")
+
+    def needs(self) -> Needs:
+        """Memory and disk, from the cells of the map and the rectangles that are served."""
+        return histogram_needs(self.grid.columns * self.grid.rows, self.setting.given.count)
 
     def notes(self) -> list[str]:
         """What the owner should know of the settings before the run; none of it stops it."""
@@ -115,16 +122,9 @@ class PreparedHistogram(PreparedTrips):
             if adder is not None
         ]
 
-    def key(self) -> str:
-        """Names the run: the same question about the same bytes is the same release, however it is asked."""
+    def asked(self) -> tuple[Any, ...]:
         zones = self.zones and self.zones.digest()
-        return self.key_of("histogram", ASKED, self.plan.per_unit, given_digest(self.setting.given), zones)
-
-
-def given_digest(given: Rectangles) -> str:
-    """SHA-256 of the rectangles to serve: little-endian x0, x1, y0, y1."""
-    sides = np.stack([given.x0, given.x1, given.y0, given.y1]).astype("<i4")
-    return hashlib.sha256(sides.tobytes()).hexdigest()
+        return "histogram", ASKED, self.plan.per_unit, rectangles_digest(self.setting.given), zones
 
 
 def _given(plan: HistogramPlan, grid: CellGrid) -> Rectangles:

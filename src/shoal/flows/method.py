@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from shoal.privacy.accounting import Loss
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
+from shoal.privacy.unit import declared_size
 from shoal.space.setting import Setting
 from shoal.stages.noisy import DensityEstimate
 
@@ -22,6 +23,10 @@ class MethodOptions:
     decimals: int = 1
     nights: bool = True  # smooth the nights, where the method can
     users: int | None = None  # declared order of magnitude of the population
+
+    def __post_init__(self) -> None:
+        if self.users is not None:
+            object.__setattr__(self, "users", declared_size(self.users))
 
 
 class DensityMechanism(Protocol):

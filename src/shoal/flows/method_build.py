@@ -170,7 +170,12 @@ def scm_event(budget: Budget, setting: Setting, options: MethodOptions) -> ScmEv
 
 
 def scm_zone(budget: Budget, setting: Setting, options: MethodOptions) -> ScmZone:
-    return ScmZone(epsilon=_asked(budget), slots=setting.slots, places=setting.places)
+    return ScmZone(
+        epsilon=_asked(budget),
+        slots=setting.slots,
+        places=setting.places,
+        zone_visits=setting.weights.row_l1 / setting.weights.lattice,
+    )
 
 
 def spotme(budget: Budget, setting: Setting, options: MethodOptions) -> SpotMe:

@@ -8,10 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from shoal.engine.protocol import Engine, ReadsSources
+from shoal.errors import PlanError
+from shoal.events.columns import usual_column
 from shoal.events.foreign import ForeignSource
 from shoal.events.readers import scan
 from shoal.events.schema import EventSource, SourcePlan
 from shoal.events.source import open_source
+from shoal.privacy.unit import TRIP, Unit
 from shoal.release.verify import sha256_file
 
 MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are made of
@@ -21,7 +24,21 @@ def opened_source(plan: SourcePlan, engine: Engine | None = None) -> EventSource
     """Headers and footers are read, no row."""
     if isinstance(engine, ReadsSources):
         return engine.open_source(plan)
-    return open_source(**vars(plan))
+    return open_source(**plan.reading())
+
+
+def unit_of(unit: str, plan: SourcePlan, source: EventSource) -> Unit:
+    """The unit of privacy of an opened source; refuses ids of trips that would be called users."""
+    column = source.columns["user"]
+    trip = plan.columns.get("trip") or usual_column("trip", source.names, {})
+    if unit != TRIP and column == trip:
+        raise PlanError(
+            "unit-trip",
+            f'the column "{column}" identifies trips, so it cannot stand for a {unit}: the release would '
+            f"promise all events of a {unit} and cover one trip.",
+            "Pass --unit trip, or --column user=NAME with the column of persons.",
+        )
+    return Unit(unit, column)
 
 
 def any_row(

@@ -9,22 +9,26 @@ from pathlib import Path
 
 from shoal.errors import REPORT_IT, OutputError, ShoalError
 from shoal.release.manifest import MANIFEST
+from shoal.release.private import private_folder
 from shoal.release.staging import unwritable
 
 DRAW_AGAIN = "Mend that and run the same command again: it draws the report and spends nothing."
 
 
 def open_owner_folder(path: Path) -> Path:
-    """The owner's folder, made and tried before anything is spent; never inside a release."""
-    path = path.resolve()
+    """The owner's folder, made and tried before anything is spent.
+
+    Never inside a release, and never one that another account owns or can write.
+    """
+    path = Path(path).resolve()
     if any((folder / MANIFEST).is_file() for folder in (path, *path.parents)):
         raise OutputError(
             "owner-in-release",
             f"the owner's folder {path} lies in a release; raw figures must stay out of it.",
-            "Pass another --owner.",
+            "Name another folder.",
         )
+    private_folder(path)
     try:
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
         probe = path / f".probe-{os.getpid()}"
         probe.touch()
         probe.unlink()
@@ -41,6 +45,8 @@ def drawing_report(made: Path, remedy: str = DRAW_AGAIN) -> Iterator[None]:
     except (ShoalError, OSError) as error:
         why = error.message if isinstance(error, ShoalError) else f"{error.strerror}."
         raise _not_drawn(made, why, remedy) from error
+    except MemoryError as error:
+        raise _not_drawn(made, "this machine has not enough memory for it.", remedy) from error
     except Exception as error:
         if os.environ.get("SHOAL_DEBUG"):
             raise

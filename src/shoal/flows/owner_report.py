@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from shoal.privacy.ledger import Ledger
 from shoal.privacy.ledger.amounts import cost_nano, show_nano
 from shoal.release.density_files import read_density
 from shoal.release.folder import Committed
+from shoal.release.private import private_file
 from shoal.release.report.density import DensityReportInputs, write_density_report
 from shoal.release.report.encode import plain
 
@@ -64,8 +64,7 @@ def write_owner_report(
 
 def write_figures(report: Path, figures: dict) -> None:
     """utility.json beside a report, readable by its owner alone; figures that do not exist are null."""
-    place = os.open(report.parent / "utility.json", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-    with open(place, "w") as file:
+    with private_file(report.parent / "utility.json", text=True) as file:
         json.dump(plain(figures), file, indent=2, allow_nan=False)
 
 
@@ -89,8 +88,7 @@ def exact_file(report: Path) -> Path:
 
 def write_exact(path: Path, exact: np.ndarray) -> None:
     """Raw people of every zone and slot, zone by zone; readable by the owner alone."""
-    place = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-    with open(place, "wb") as file:
+    with private_file(path) as file:
         table = pa.table({"exact_people": np.asarray(exact, dtype=np.float64).ravel()})
         pq.write_table(table, file, compression="zstd")
 

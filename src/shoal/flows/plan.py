@@ -13,11 +13,13 @@ from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from shoal.errors import PlanError
-from shoal.events.schema import SourcePlan, elsewhere
+from shoal.events.schema import SourcePlan, elsewhere, written
 from shoal.flows.methods import Method, MethodOptions, method_named
 from shoal.privacy.accounting import NANO, check_delta, check_epsilon, nano
 from shoal.privacy.budget import Budget
-from shoal.privacy.unit import Unit
+from shoal.privacy.ledger.names import population_name
+from shoal.privacy.ledger.state import is_sha256
+from shoal.privacy.unit import Unit, declared_size
 from shoal.space.geography import SpacePlan
 
 DEFAULT_METHOD = "best"
@@ -49,12 +51,13 @@ class DensityPlan:
     ell: int = 30  # visits kept per user
     cap: int = 250  # visits per user that enter the number of visits, where the method releases it
     nights: bool = True  # smooth the nights, where the method can
-    users: int | None = None  # order of magnitude of the population, as the owner would tell anyone
+    users: int | None = None  # declared order of magnitude of the population; kept to two digits
     unit: str = "user"
     decimals: int = 1
     out: str = "release"
     owner: str = "owner"
     run_id: str = ""  # another id makes another release of the same plan, and spends again
+    supersedes: str = ""  # manifest hash of an earlier release that this one replaces
     seed: int | None = None  # tests and experiments only; not publishable
     licence: str = ""
 
@@ -67,26 +70,14 @@ class DensityPlan:
                 f"visits are bounded per value of one column; the column of {self.unit} ids is not said.",
                 f"Pass --column user=NAME with the column of {self.unit} ids, not the one of persons.",
             )
-        _check_whole("ell", self.ell, 1, 1_000_000, "Pass --ell 30, say: the visits kept per user.")
-        _check_whole("cap", self.cap, 1, 1_000_000, "Pass --cap 250, say: visits per user in the total.")
+        check_whole("ell", self.ell, 1, 1_000_000, "Pass --ell 30, say: the visits kept per user.")
+        check_whole("cap", self.cap, 1, 1_000_000, "Pass --cap 250, say: visits per user in the total.")
         if self.users is not None:
-            _check_whole("users", self.users, 1, 10**11, "Pass --users 200000, say: an order of magnitude.")
-        _check_whole("decimals", self.decimals, 0, 6, "Pass --decimals 1, say.")
-        if not self.licence.isprintable():
-            raise PlanError(
-                "plan-licence",
-                "the licence must be one line of plain text.",
-                "Shorten it to a name or a link.",
-            )
-        owner, out = os.path.realpath(self.owner), os.path.realpath(self.out)
-        if os.path.commonpath([owner, out]) == out:
-            raise PlanError(
-                "plan-folders",
-                "the owner's folder lies inside the release; raw figures must stay out of it.",
-                "Pass another --owner.",
-            )
-        if not self.population.strip():
-            raise PlanError("plan-population", "the plan names no population.", "Pass --population NAME.")
+            check_whole("users", self.users, 1, 10**11, "Pass --users 200000, say: an order of magnitude.")
+            object.__setattr__(self, "typed", {"users": self.users})
+            object.__setattr__(self, "users", declared_size(self.users))
+        check_whole("decimals", self.decimals, 0, 6, "Pass --decimals 1, say.")
+        check_common(self)
 
     def _priced(self) -> float | None:
         """Checks epsilon or rho; the delta the plan is read at, None where the method is pure."""
@@ -145,24 +136,47 @@ class DensityPlan:
 
 def read_plan(path: str | Path) -> dict[str, Any]:
     """Settings from a TOML file; file names in it are relative to it."""
-    path = Path(path)
+    path, most_bytes = Path(path), 1 << 16
     try:
-        settings = tomllib.loads(path.read_text("utf-8"))
+        if path.exists() and not path.is_file():  # reading a pipe would wait for ever
+            raise PlanError("plan-file", f"the plan {path} is not a file.", "Name a TOML file.")
+        with open(path, "rb") as file:
+            content = file.read(most_bytes + 1)
+        # tomllib takes quadratic time and memory for a key of many parts, all of them on one line
+        if len(content) > most_bytes or max(line.count(b".") for line in content.split(b"\n")) > 500:
+            message = f"a plan has at most {most_bytes} bytes, and 500 dots in a line; {path} has more."
+            raise PlanError("plan-file", message, "Name many files of events by a folder or a pattern.")
+        settings = tomllib.loads(content.decode())
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError("plan-file", f"the plan {path} cannot be read.", "Check the path.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise PlanError("plan-file", f"the plan {path} is not valid TOML: {error}.") from error
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
+        raise PlanError("plan-file", f"the plan {path} is not valid TOML: {str(error)[:200]}.") from error
     here = path.parent
-    source = settings.get("source", {})
+    source = part_in(settings, "source")
     if "paths" in source:
         listed = [source["paths"]] if isinstance(source["paths"], str) else source["paths"]
+        if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+            raise PlanError("plan-type", "source.paths must be a file name or a list of them.")
+        source.setdefault("source_name", written(listed))
         source["paths"] = tuple(name if elsewhere(name) else os.path.normpath(here / name) for name in listed)
-    files = ((settings.get("space", {}), ("zones", "sites")), (settings, ("out", "owner", "given_file")))
+    files = ((part_in(settings, "space"), ("zones", "sites")), (settings, ("out", "owner", "given_file")))
     for part, names in files:
         for name in names:
             if isinstance(part.get(name), str):
                 part[name] = os.path.normpath(here / part[name])
+    if isinstance(settings.get("compose_with"), list):  # folders, or hashes of manifests
+        settings["compose_with"] = [
+            name if is_sha256(name) else os.path.normpath(here / str(name))
+            for name in settings["compose_with"]
+        ]
     return settings
+
+
+def part_in(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    part = settings.get(name, {})
+    if not isinstance(part, dict):
+        raise PlanError("plan-type", f"[{name}] must be a table of settings.")
+    return part
 
 
 def merge(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,8 +188,13 @@ def merge(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, An
     for name, value in flags.items():
         if isinstance(value, Mapping):
             if not isinstance(merged.get(name, {}), Mapping):
-                raise PlanError("plan-type", f"[{name}] must be a table of settings; got {merged[name]!r}.")
-            part = merge(merged.get(name, {}), value)
+                raise PlanError("plan-type", f"[{name}] must be a table of settings.")
+            base = merged.get(name, {})
+            if name == "source" and value.get(
+                "paths"
+            ):  # the name in the plan is that of the plan's own paths
+                base = {key: kept for key, kept in base.items() if key != "source_name"}
+            part = merge(base, value)
             if part:
                 merged[name] = part
         elif value is not None and value != ():
@@ -206,7 +225,39 @@ def check_settings(kind: type, values: Mapping[str, Any], prefix: str) -> None:
             hint = f"Did you mean {prefix}{near[0]}?" if near else f"Known: {', '.join(known)}."
             raise PlanError("plan-name", f"the plan has no setting {prefix}{name}.", hint)
         if not _fits(value, hints[name]):
-            raise PlanError("plan-type", f"{prefix}{name} has the wrong type; got {value!r}.")
+            raise PlanError("plan-type", f"{prefix}{name} has the wrong type; got {_shown(value)}.")
+        _check_value(f"{prefix}{name}", value)
+
+
+def _shown(value: Any) -> str:
+    """A value from a plan, short; whole numbers of thousands of digits have no text."""
+    try:
+        return repr(value)[:80]
+    except ValueError:
+        return "a number of thousands of digits"
+
+
+def _check_value(name: str, value: Any) -> None:
+    """Numbers that a double can hold, text that can be written, names that a file can have."""
+    for each in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(each, int) and abs(each) >> 1000:
+            raise PlanError("plan-range", f"{name} has more digits than a number may have.")
+        if isinstance(each, str):
+            if not each.isascii() and any("\ud800" <= letter <= "\udfff" for letter in each):
+                raise PlanError("plan-text", f"{name} is not text in UTF-8.", "Rename it.")
+            check_file_name(name, each)
+
+
+def check_file_name(name: str, value: str) -> None:
+    """No NUL, and where it names files, no part above 200 bytes: we append a few letters to some."""
+    files = name.rpartition(".")[2] in ("out", "owner", "paths", "zones", "sites", "given_file")
+    longest = max((len(os.fsencode(part)) for part in value.split("/")), default=0) if files else 0
+    if "\0" in value or longest > 200 or len(value) > 4000:
+        raise PlanError(
+            "plan-text",
+            f"{name} is too long, or has a NUL character in it.",
+            "Names of files and folders may have 200 bytes, paths 4,000.",
+        )
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -216,12 +267,28 @@ def _fits(value: Any, hint: Any) -> bool:
     if get_origin(hint) is Literal:
         return value in get_args(hint)
     if get_origin(hint) is tuple:
-        return isinstance(value, list | tuple)
+        kinds = [kind for kind in get_args(hint) if kind is not ...]
+        ending = get_args(hint)[-1:] == (...,)
+        if not isinstance(value, list | tuple) or (not ending and len(value) != len(kinds)):
+            return False
+        return all(_fits(each, kinds[0] if ending else kinds[k]) for k, each in enumerate(value))
+    if get_origin(hint) is Mapping:
+        return isinstance(value, Mapping) and all(_fits(each, get_args(hint)[1]) for each in value.values())
     if hint in (str, bool, NoneType):
         return isinstance(value, hint)
     if hint in (int, float):
         return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
     return True
+
+
+def check_supersedes(manifest_sha256: str) -> None:
+    """The hash of a manifest, or nothing."""
+    if manifest_sha256 and not is_sha256(manifest_sha256):
+        raise PlanError(
+            "plan-supersedes",
+            f"a release is named by the SHA-256 hash of its manifest; got {manifest_sha256!r:.70}.",
+            "`shoal ledger show NAME --json` lists the hashes of a population's releases.",
+        )
 
 
 def check_rho(rho: float | None) -> int:
@@ -235,7 +302,28 @@ def check_rho(rho: float | None) -> int:
     return nano(rho)
 
 
-def _check_whole(name: str, value: Any, least: int, most: int, remedy: str) -> None:
+def check_common(plan: Any) -> None:
+    """What plans of every kind state: licence, population, what is replaced, folders, and a seed if any."""
+    if not plan.licence.isprintable():
+        raise PlanError(
+            "plan-licence", "the licence must be one line of plain text.", "Shorten it to a name or a link."
+        )
+    check_supersedes(plan.supersedes)
+    object.__setattr__(plan, "population", population_name(plan.population))
+    if not plan.population:
+        raise PlanError("plan-population", "the plan names no population.", "Pass --population NAME.")
+    if getattr(plan, "seed", None) is not None:
+        check_whole("seed", plan.seed, 0, 2**63 - 1, "Pass --seed 1, say; it is for tests only.")
+    owner, out = os.path.realpath(plan.owner), os.path.realpath(plan.out)
+    if os.path.commonpath([owner, out]) == out:
+        raise PlanError(
+            "plan-folders",
+            "the owner's folder lies inside the release; raw figures and keys must stay out of it.",
+            "Pass another --owner.",
+        )
+
+
+def check_whole(name: str, value: Any, least: int, most: int, remedy: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise PlanError(
             "plan-range", f"{name} must be a whole number from {least} to {most}; got {value}.", remedy

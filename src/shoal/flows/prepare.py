@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass, field
 from datetime import time
+from pathlib import Path
 
 from shoal.engine.protocol import Engine
 from shoal.errors import GuaranteeError
 from shoal.events.schema import EventSource
 from shoal.flows.methods import DensityMechanism, Method, MethodOptions, method_named
-from shoal.flows.opened import contents_of, opened_source
+from shoal.flows.needs import density_needs
+from shoal.flows.opened import contents_of, opened_source, unit_of
 from shoal.flows.plan import DensityPlan
+from shoal.flows.run_name import as_typed, earlier_name, run_name, source_digest
 from shoal.privacy.accounting import Loss, compose
 from shoal.privacy.budget import Budget
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.unit import Unit
+from shoal.release.resources import Needs, check_needs
 from shoal.space.clock import Clock
-from shoal.space.geography import Geography, open_geography
+from shoal.space.geography import Geography, grid_cells, open_geography
 from shoal.space.setting import Setting, setting_of
 
 ASKED = ("population", "epsilon", "delta", "method", "unit", "decimals", "run_id")
@@ -38,6 +40,9 @@ def open_density(plan: DensityPlan, engine: Engine | None = None) -> OpenedDensi
     """Read headers of the events, zones and sites; no rows."""
     clock = Clock(**asdict(plan.window))
     source = opened_source(plan.source, engine)
+    cells = grid_cells(plan.space, planar=source.planar)
+    if cells is not None:  # before the geometry of a grid that is far too large is made
+        check_needs(density_needs(cells, clock.slots), Path(plan.out))
     geography = open_geography(plan.space, has_sites=source.shape.has_sites, planar=source.planar)
     setting = setting_of(geography, clock)
     return OpenedDensity(source=source, geography=geography, clock=clock, setting=setting)
@@ -52,7 +57,7 @@ def prepare_density(
     budget = plan.budget()
     mechanism = method.build(budget, opened.setting, options)
     check_spends(mechanism, budget)
-    unit = Unit(plan.unit, opened.source.columns["user"])
+    unit = unit_of(plan.unit, plan.source, opened.source)
     return PreparedDensity(
         plan=plan,
         source=opened.source,
@@ -104,6 +109,10 @@ class PreparedDensity:
         form = "%Y-%m-%d" if all(end.time() == time.min for end in ends) else "%Y-%m-%d %H:%M"
         return f"density, {self.method.name}, {ends[0]:{form}} to {ends[1]:{form}}"
 
+    def needs(self) -> Needs:
+        """Memory and disk, from the number of zones and slots."""
+        return density_needs(self.setting.zones, self.clock.slots)
+
     def notes(self) -> list[str]:
         """What the owner should know of the settings before the run; none of it stops it."""
         ell, slots = getattr(self.mechanism, "ell", None), self.clock.slots
@@ -115,18 +124,25 @@ class PreparedDensity:
         ]
 
     def key(self) -> str:
-        """Names the run: the same question about the same bytes is the same release, however it is asked.
+        """Names the run by public values: the same plan, population and run id are the same release."""
+        return run_name("density", self.plan.source, *self._asked())
 
-        Everything enters as it was understood (columns found, window parsed), files by their content.
-        """
-        plan, source, clock = self.plan, self.source, self.clock
+    def earlier_key(self) -> str:
+        """The key of this run in ledgers written before, where files entered by their content."""
+        asked, *rest = self._asked()
+        asked = as_typed(self.plan, asked)
+        return earlier_name("density", asked, self.source.understood(), *rest, contents_of(self.source))
+
+    def source_digest(self) -> str:
+        """Private, for the owner's ledger: whether the files are those of an earlier run."""
+        return source_digest(self.source)
+
+    def _asked(self) -> list:
+        plan, clock = self.plan, self.clock
         asked = {name: getattr(plan, name) for name in ASKED}
         asked |= {name: getattr(self.options, name) for name in self.method.uses}
         if plan.rho is not None:
             asked["rho"] = plan.rho
-        read = source.understood()
         window = [clock.start.isoformat(), clock.end.isoformat(), clock.time_zone, clock.slot_minutes]
         places = [self.geography.zones.digest(), self.geography.sites and self.geography.sites.digest()]
-        files = contents_of(source)
-        named = json.dumps(["density", asked, read, window, places, files], sort_keys=True, default=dict)
-        return hashlib.sha256(named.encode()).hexdigest()
+        return [asked, window, places]

@@ -19,22 +19,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from shoal.engine.density import exact_counts
-from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import MOST_EVENTS, Engine
 from shoal.errors import PlanError
+from shoal.flows.counting import Counting
 from shoal.flows.density import DensityBuild
 from shoal.flows.density_manifest import READING, spends_of
 from shoal.flows.progress import Progress, Silent
 from shoal.flows.query_ask import as_written
 from shoal.flows.query_prepare import PreparedQuery
+from shoal.flows.run import request_of
 from shoal.mechanisms.query_weights import QueryWeights
 from shoal.postprocess.answers import finish_answers
 from shoal.privacy.ledger import Ledger
-from shoal.privacy.noise import OsNoise
-from shoal.release.folder import ReleaseRequest, preflight, release
+from shoal.privacy.noise import Noise, OsNoise, SeededNoise
+from shoal.release.folder import preflight, release, stored_release
 from shoal.release.manifest import Manifest
-from shoal.release.query_files import FILES, read_answers, write_answers
+from shoal.release.query_files import FILES, read_answers, write_answers, write_queries
 from shoal.release.readme import recipient_readme
+from shoal.release.rehearsal import rehearse
 from shoal.stages.exact import ExactCounts
 
 PAYS_FOR = {
@@ -52,6 +54,7 @@ class QueryResult:
     folder: Path
     reused: bool
     answers: list[dict] = field(repr=False)
+    source_changed: bool = False  # the files are not those that the stored answers were made from
 
 
 def run_query(
@@ -84,7 +87,7 @@ class QuerySession:
     ) -> None:
         self._ledger, self._tell = ledger, progress or Silent()
         self._place = _place(first)
-        self._events = DensityBuild(first.opened, engine or DuckEngine(), self._tell, confirm)
+        self._events = DensityBuild(first.opened, self._tell, confirm, engine)
         self._noise = OsNoise()
         self._checked = False
         self._tables: dict[int, ExactCounts] = {}  # by ell
@@ -94,41 +97,64 @@ class QuerySession:
         """Answers to the queries of one plan, from the stored folder where it was asked before."""
         if _place(prepared) != self._place:
             raise PlanError("query-session", "a session is about one population, source, map and window.")
-        plan = prepared.plan.place
-        request = ReleaseRequest(
-            population=plan.population,
+        request = request_of(
+            prepared,
+            plan=prepared.plan.place,
             loss=prepared.mechanism.loss(),
-            key=prepared.key(),
             out=Path(prepared.out),
             what=f"query, {prepared.plan.mechanism}, {prepared.questions.count} asked",
+            needs=prepared.needs(),
+            prepare=lambda folder: self._prepare(folder, prepared),
         )
         preflight(self._ledger, request, query_manifest(prepared))
-        if self._ledger.find(plan.population, request.key) is None and not self._checked:
+        if stored_release(self._ledger, request) is None and not self._checked:
             self._events.check()
             self._checked = True
-        made = release(self._ledger, request, lambda folder: self._build(folder, prepared))
-        return QueryResult(folder=made.path, reused=made.reused, answers=read_answers(made.path))
+        made = release(
+            self._ledger,
+            request,
+            lambda folder: self._build(folder, prepared),
+            waiting=self._tell.stage,
+        )
+        return QueryResult(
+            folder=made.path,
+            reused=made.reused,
+            answers=read_answers(made.path),
+            source_changed=made.source_changed,
+        )
 
     def _build(self, folder: Path, prepared: PreparedQuery) -> Manifest:
         """The part between reserve and commit."""
         exact = self._table(prepared)
         self._tell.stage("draw noise")
-        noisy = prepared.mechanism(exact, self._noise)
-        self._tell.stage("write the answers")
-        answers = finish_answers(noisy, prepared.plan.place.decimals)
-        each = prepared.questions.each
-        write_answers(folder, answers, each, as_written(each, prepared.opened.geography.zones))
-        manifest = query_manifest(prepared)
-        text = recipient_readme(manifest, FILES, how_to_read(prepared))
+        _write_noisy(folder, prepared, exact, self._noise)
+        return query_manifest(prepared)
+
+    def _prepare(self, folder: Path, prepared: PreparedQuery) -> None:
+        """Before the reserve: all that is public, and the answers tried without data."""
+        write_queries(folder, as_written(prepared.questions.each, prepared.opened.geography.zones))
+        text = recipient_readme(query_manifest(prepared), FILES, how_to_read(prepared))
         (folder / "README.md").write_text(text, "utf-8")
-        return manifest
+        quiet = DensityBuild(prepared.opened)
+        nobody = _counted(quiet.counts_under(bytes(16), tuple), prepared)
+        rehearse(folder, lambda stage: _write_noisy(stage, prepared, nobody, SeededNoise(0)))
 
     def _table(self, prepared: PreparedQuery) -> ExactCounts:
         ell = prepared.questions.ell
         if ell not in self._tables:
             counting = self._events.counting or self._events.counts_under(self._noise.run_key())
-            self._tables[ell] = exact_counts(counting.bounded(ell, ell), prepared.setting.weights)
+            self._tables[ell] = _counted(counting, prepared)
         return self._tables[ell]
+
+
+def _counted(counting: Counting, prepared: PreparedQuery) -> ExactCounts:
+    ell = prepared.questions.ell
+    return exact_counts(counting.bounded(ell, ell), prepared.setting.weights)
+
+
+def _write_noisy(folder: Path, prepared: PreparedQuery, exact: ExactCounts, noise: Noise) -> None:
+    answers = finish_answers(prepared.mechanism(exact, noise), prepared.plan.place.decimals)
+    write_answers(folder, answers, prepared.questions.each)
 
 
 def _place(prepared: PreparedQuery) -> tuple:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -19,11 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import PlanError
+from shoal.space.cells import is_coordinate
 from shoal.space.clock import Clock
 from shoal.space.question import Question, zones_in_box
 from shoal.space.zones import Zones
 
 MOST_QUERIES = 100_000
+MOST_BYTES = 1 << 26
 WORDS = {"from": "start", "to": "end"}  # as written -> as a field
 
 
@@ -134,8 +137,9 @@ def read_asks(path: str | Path) -> tuple[Ask, ...]:
     """One query per line of JSON; empty lines are left out."""
     path = Path(path)
     try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        with open(path, "rb") as file:
+            lines = file.read(MOST_BYTES).decode().split("\n")
+    except (OSError, ValueError) as error:
         raise PlanError("query-file", f"the queries {path} cannot be read.", "Check the path.") from error
     asks = []
     for number, line in enumerate(lines, 1):
@@ -159,12 +163,15 @@ def read_asks(path: str | Path) -> tuple[Ask, ...]:
     return tuple(asks)
 
 
+_DIGITS = re.compile("[0-9]+").fullmatch
+
+
 def parse_slots(text: str) -> tuple[int, ...]:
     """Numbers and ranges: "0-5,8" is 0 to 5 and 8."""
     chosen: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()) or len(part) > 20:
+        if not all(_DIGITS(each) for each in ((first, last) if dash else (first,))) or len(part) > 20:
             raise PlanError("query-slots", f"slots are numbers and ranges; got {text!r:.60}.", "As 0-5,8.")
         if dash and int(last) - int(first) > 1_000_000:
             raise PlanError("query-slots", f"a range of slots is too long; got {part!r}.", "As 0-5,8.")
@@ -175,9 +182,10 @@ def parse_slots(text: str) -> tuple[int, ...]:
 def _fits(name: str, value: Any) -> bool:
     if name in ("name", "start", "end"):
         return isinstance(value, str)
-    kind: Any = {"zones": str, "bbox": int | float, "slots": int}[name]
-    right = isinstance(value, list) and all(isinstance(v, kind) and not isinstance(v, bool) for v in value)
-    return right and (name != "bbox" or len(value) == 4)
+    if name == "bbox":
+        return isinstance(value, list) and len(value) == 4 and all(map(is_coordinate, value))
+    kind: Any = {"zones": str, "slots": int}[name]
+    return isinstance(value, list) and all(isinstance(v, kind) and not isinstance(v, bool) for v in value)
 
 
 def as_written(questions: Sequence[Question], zones: Zones) -> str:

@@ -12,14 +12,17 @@ import numpy as np
 
 from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
+from shoal.flows.needs import query_needs
 from shoal.flows.plan import DensityPlan
 from shoal.flows.prepare import PreparedDensity, check_spends, prepare_density
 from shoal.flows.query_ask import Ask
+from shoal.flows.run_name import earlier_name
 from shoal.mechanisms.query_gaussian import QueryGaussian
 from shoal.mechanisms.query_laplace import QueryLaplace
 from shoal.mechanisms.query_weights import QueryWeights
 from shoal.privacy.budget import Budget
 from shoal.privacy.guarantee import Guarantee
+from shoal.release.resources import Needs
 from shoal.space.question import Question, Questions
 from shoal.space.rhythm import activity
 from shoal.space.setting import Setting
@@ -30,7 +33,7 @@ UPDATES = 40  # questions that multiplicative weights may buy; fitted on simulat
 # What a query does not take from a density's plan: it says its own price, so that none is spent unsaid.
 OF_A_DENSITY = (
     *("epsilon", "rho", "method", "cap", "nights", "users", "decimals"),
-    *("out", "owner", "run_id", "seed"),
+    *("out", "owner", "run_id", "supersedes", "seed"),
 )
 QueryMechanism = QueryGaussian | QueryLaplace | QueryWeights
 
@@ -103,6 +106,10 @@ class PreparedQuery:
         """
         return self.plan.out or f"query-{self._asked_digest()[:8]}"
 
+    def needs(self) -> Needs:
+        """Memory and disk, from the size of the table and the number of queries."""
+        return query_needs(self.setting.zones, self.setting.slots, self.questions.count)
+
     def notes(self) -> list[str]:
         """What the owner should know of the settings before the run; none of it stops it."""
         mechanism, count = self.mechanism, self.questions.count
@@ -119,12 +126,16 @@ class PreparedQuery:
         return []
 
     def key(self) -> str:
-        """Names the run: the same queries at the same price on the same bytes are the same answers.
+        """Names the run by public values: the same queries at the same price have the same answers."""
+        return earlier_name("query", self.opened.key(), *self._asked())
 
-        For the owner's ledger only: it depends on the bytes of the events.
-        """
-        named = ["query", self.opened.key(), *self._asked()]
-        return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+    def earlier_key(self) -> str:
+        """The key of this run in ledgers written before, where files entered by their content."""
+        return earlier_name("query", self.opened.earlier_key(), *self._asked())
+
+    def source_digest(self) -> str:
+        """Private, for the owner's ledger: whether the files are those of an earlier run."""
+        return self.opened.source_digest()
 
     def _asked(self) -> list:
         asked = [[each.name, each.zones, each.slots] for each in self.questions.each]

@@ -22,24 +22,25 @@ from shoal.engine.protocol import Held, TripEngine
 from shoal.engine.trip_watch import share
 from shoal.flows.commute_prepare import PreparedCommute
 from shoal.flows.commute_release import CommuteBuild
-from shoal.flows.owner_folder import drawing_report, open_owner_folder
 from shoal.flows.owner_report import report_of
-from shoal.flows.progress import Progress, Silent
+from shoal.flows.progress import Progress
+from shoal.flows.run import RunResult, run
 from shoal.flows.synthetic_manifest import columns_of, files, how_to_read, synthetic_manifest
 from shoal.flows.synthetic_owner import OwnersPaths, owner_report
+from shoal.flows.synthetic_plan import MOST_UNASKED
 from shoal.flows.synthetic_prepare import PreparedSynthetic
-from shoal.flows.trip_release import TripBuild, TripResult
+from shoal.flows.trip_release import TripBuild
 from shoal.postprocess.path_points import PathPoints, path_points
 from shoal.privacy.ledger import Ledger
-from shoal.privacy.noise import Noise, OsNoise
+from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
 from shoal.release.readme import recipient_readme
 from shoal.release.trip_files import PublishedTrips, TripsAbout, read_synthetic, write_trips
-from shoal.stages.paths import ExactPaths
+from shoal.stages.paths import ExactPaths, UserPaths
 from shoal.stages.synthetic import SyntheticPaths
 
-MOST_UNASKED = 2_000_000  # trips where the number is bought, which at a small budget is anything
+REHEARSED = 1_000  # trips drawn before the reserve
 CHUNK = 50_000  # trips whose points are in memory at a time
 
 
@@ -50,22 +51,14 @@ def run_synthetic(
     engine: TripEngine | None = None,
     progress: Progress | None = None,
     confirm: Callable[[str], bool] | None = None,
-) -> TripResult:
+) -> RunResult:
     """Check, reserve, encode, add noise, draw, write, commit, report.
 
     `confirm` is asked before anything is spent where no point at all would be counted; by default the run
     goes on.
     """
-    owner = open_owner_folder(Path(prepared.plan.owner))
-    tell = progress or Silent()
-    if isinstance(prepared, PreparedCommute):
-        making = CommuteBuild(prepared, tell, confirm, engine)
-    else:
-        making = SyntheticBuild(prepared, tell, confirm, engine)
-    made = making.made(ledger, owner)
-    with drawing_report(made.path):
-        report = making.report(owner, made, ledger)
-    return making.result(made, report)
+    kind: type[TripBuild] = CommuteBuild if isinstance(prepared, PreparedCommute) else SyntheticBuild
+    return run(kind(prepared, progress, confirm, engine), ledger)
 
 
 class SyntheticBuild(TripBuild):
@@ -73,28 +66,40 @@ class SyntheticBuild(TripBuild):
 
     prepared: PreparedSynthetic
     kept: Held | None = None
-    seeded_look = "seeded synthetic trips of private data"
 
     def manifest(self) -> Manifest:
         return synthetic_manifest(self.prepared)
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
-        prepared, plan = self.prepared, self.prepared.plan
         self.kept = self.paths(noise.run_key())
+        return self.noisy(folder, self.kept.door(), noise, self.prepared.plan.count)
+
+    def noisy(self, folder: Path, door: UserPaths, noise: Noise, count: int | None) -> Manifest:
+        """Add noise, draw trips, write."""
+        prepared, plan = self.prepared, self.prepared.plan
         self.tell.stage("draw noise")
-        model = prepared.mechanism(self.kept.door(), noise)
+        model = prepared.mechanism(door, noise)
         self.tell.stage("draw trips")
-        count = plan.count or int(min(max(round(model.trips), prepared.least_trips), MOST_UNASKED))
+        count = count or int(min(max(round(model.trips), prepared.least_trips), MOST_UNASKED))
         seeds = np.frombuffer(noise.run_key(), np.uint64)  # not for privacy: the model is paid for
         drawn = model.generate(count, int(seeds[0]))
         self.tell.stage("write the release", count)
         about = TripsAbout(grid=prepared.grid, step_s=plan.step_s, trips=drawn.count)
         chunks = self._chunks(drawn, int(seeds[1]))
         write_trips(folder, chunks, about, columns_of(prepared), plan.formats)
-        manifest = synthetic_manifest(prepared, model.trips, drawn.count, reproducible=not noise.publishable)
-        text = recipient_readme(manifest, files(prepared), how_to_read(prepared))
+        return synthetic_manifest(prepared, model.trips, drawn.count, reproducible=not noise.publishable)
+
+    def public(self, folder: Path, manifest: Manifest) -> None:
+        text = recipient_readme(manifest, files(self.prepared), how_to_read(self.prepared))
         (folder / "README.md").write_text(text, "utf-8")
-        return manifest
+
+    def try_without_data(self, folder: Path) -> None:
+        bound = self.bound(bytes(16))
+        self.noisy(folder, bound.door(bound.join([])), SeededNoise(0), REHEARSED)
+
+    @property
+    def times_rehearsed(self) -> float:
+        return (self.prepared.plan.count or self.prepared.plan.trips or REHEARSED) / REHEARSED
 
     def _chunks(self, drawn: SyntheticPaths, seed: int) -> Iterator[PathPoints]:
         for low in range(0, drawn.count, CHUNK):
@@ -103,8 +108,11 @@ class SyntheticBuild(TripBuild):
 
     def paths(self, run_key: bytes) -> Held:
         """Paths of the source's trips, at most `trips_per_user` of a user."""
+        return self.hold(self.bound(run_key), "encode trips", self.prepared.plan.step_s)
+
+    def bound(self, run_key: bytes) -> PathBound:
         prepared, plan = self.prepared, self.prepared.plan
-        bound = PathBound(
+        return PathBound(
             grid=prepared.grid,
             per_unit=plan.per_unit,
             cap=plan.cap,
@@ -113,12 +121,11 @@ class SyntheticBuild(TripBuild):
             run_key=run_key,
             step_s=plan.step_s,
         )
-        return self.hold(bound, "encode trips", plan.step_s)
 
-    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path:
+    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path | None:
         """The owner's page: real trips, encoded again where they are not at hand, against the published."""
         path = owner / "report.html"
-        if made.reused and (drawn := report_of(made, path)):
+        if made.reused and ((drawn := report_of(made, path)) or made.source_changed):
             return drawn
         held = self.kept or self.paths(OsNoise().run_key())
         real, of_all = held.gather()

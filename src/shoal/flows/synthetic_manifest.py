@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shoal.engine.protocol import MOST_EVENTS
+from shoal.engine.trip_pieces import MOST_CELLS
 from shoal.flows.density_manifest import READING
 from shoal.flows.synthetic_methods import PAYS_FOR
 from shoal.flows.trip_prepare import cut_words, rule_of, spends_of, trip_manifest
@@ -61,6 +62,7 @@ def public_parameters(prepared: PreparedSynthetic) -> dict[str, Any]:
         "trip_rule": rule_of(plan.trip_rule) or "named by the source",
         "points_outside_the_box": cut_words(prepared.each_trip),
         "points_per_unit_cap": None if prepared.each_trip else MOST_EVENTS,
+        "cells_per_unit_cap": MOST_CELLS,
         "jump_m": plan.jump_m,
         "trips_per_unit": plan.per_unit,
         "trips_cap": plan.cap,

@@ -10,6 +10,7 @@ from typing import Any
 from shoal.errors import PlanError
 from shoal.events.schema import SourcePlan
 from shoal.events.trips import TripRule
+from shoal.flows.plan import check_common, check_whole
 from shoal.flows.synthetic_methods import COMMUTES, DEFAULT_METHOD, synthetic_method
 from shoal.flows.trajectories_plan import StretchPlan
 from shoal.flows.trip_plan import (
@@ -17,12 +18,10 @@ from shoal.flows.trip_plan import (
     TRIP,
     TripPlan,
     check_above_0,
-    check_folders,
     check_planar,
     check_price,
     check_trips,
     check_unit,
-    check_whole,
     four_numbers,
     parts_from,
     sides_of,
@@ -37,6 +36,9 @@ TRIPS_PER_USER = 10_000  # for memory alone: a user's whole contribution is scal
 TRIPS_CAP = 20
 MOST_CELLS = 2**18
 MOST_COUNT = 10_000_000
+MOST_UNASKED = (
+    2_000_000  # trips or people where their number is measured: with a small budget it can be anything
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +47,7 @@ class PathMapPlan:
 
     box: tuple[float, float, float, float] | None = None  # west, south, east, north
     cells: int | str | None = None  # a side, or "COLUMNSxROWS"; None: by cell_m
-    cell_m: float | None = None  # None: 420, unless cells are said
+    cell_m: float | None = None  # None: CELL_M, unless cells are given
     planar: bool | None = None  # x, y in metres; None: as the source
     sites: str | None = None
     site_id: str | None = None
@@ -106,10 +108,8 @@ class SyntheticPlan(TripPlan):
     method: str = DEFAULT_METHOD
     unit: str = "user"  # or "trip"
     step_s: float = STEP_S  # the step of time, and the shortest stay
-    trips_cap: int | None = (
-        None  # of one user in the number of trips; None: 100, or 1 where the unit is a trip
-    )
-    trips_per_user: int | None = None  # kept of one user; None: 10,000
+    trips_cap: int | None = None  # per user in the number of trips; None: TRIPS_CAP, or 1 per trip
+    trips_per_user: int | None = None  # kept of one user; None: TRIPS_PER_USER
     trips: int | None = None  # how many there are, about; None: bought
     count: int | None = None  # synthetic trips to write; None: the number of trips
     jump_m: float | None = None  # a longer step between two points cuts the trip
@@ -117,6 +117,7 @@ class SyntheticPlan(TripPlan):
     out: str = "release"
     owner: str = "owner"
     run_id: str = ""
+    supersedes: str = ""
     licence: str = ""
     seed: int | None = None  # tests and experiments only; not publishable
 
@@ -129,7 +130,7 @@ class SyntheticPlan(TripPlan):
             check_whole("trips-cap", self.cap, 1, MOST_PER_USER, remedy)
             remedy = f"Pass --trips-per-user {TRIPS_PER_USER}, say: trips of a user that are read."
             check_whole("trips-per-user", self.per_unit, 1, MOST_PER_USER, remedy)
-        check_trips(self.trips)
+        check_trips(self)
         if self.count is not None:
             check_whole("count", self.count, 1, MOST_COUNT, "Pass --count 100000, say.")
         if not 1 <= self.step_s <= 86_400:
@@ -140,7 +141,7 @@ class SyntheticPlan(TripPlan):
             )
         check_above_0(self, "jump_m")
         self._check_formats()
-        check_folders(self)
+        check_common(self)
 
     def _check_method(self) -> None:
         """No setting is left unread: those of points are refused by a method of sites, and the other way."""

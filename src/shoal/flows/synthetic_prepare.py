@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.events.trip_reader import check_rule
 from shoal.flows.commute_prepare import PreparedCommute, prepare_commute
-from shoal.flows.opened import opened_source
+from shoal.flows.needs import synthetic_needs
+from shoal.flows.opened import opened_source, unit_of
 from shoal.flows.prepare import check_spends
 from shoal.flows.synthetic_methods import COMMUTES, SyntheticMechanism, SyntheticMethod, synthetic_method
-from shoal.flows.synthetic_plan import SyntheticPlan
+from shoal.flows.synthetic_plan import MOST_UNASKED, SyntheticPlan
 from shoal.flows.trip_plan import TRIP
 from shoal.flows.trip_prepare import PreparedTrips, window_us
 from shoal.privacy.guarantee import Guarantee
-from shoal.privacy.unit import Unit
+from shoal.release.resources import Needs
 from shoal.release.trip_formats import GLOBE_ONLY
 from shoal.space.cells import CellGrid
 from shoal.space.path_setting import PathSetting
@@ -60,7 +62,7 @@ def _prepare_points(plan: SyntheticPlan, source: EventSource) -> PreparedSynthet
     method, budget = synthetic_method(plan.method), plan.budget()
     mechanism = method.build(budget, setting)
     check_spends(mechanism, budget)  # pyright: ignore[reportArgumentType]
-    unit = Unit(plan.unit, source.columns["user"])
+    unit = unit_of(plan.unit, plan.source, source)
     return PreparedSynthetic(
         plan=plan,
         source=source,
@@ -101,6 +103,12 @@ class PreparedSynthetic(PreparedTrips):
     def what(self) -> str:
         """The release in a line, for the ledger."""
         return self.line("synthetic trips", f"{self.grid.columns} x {self.grid.rows} cells")
+
+    def needs(self) -> Needs:
+        """Memory and disk, from the cells of the map and the declared number of trips."""
+        return synthetic_needs(
+            self.grid.columns * self.grid.rows, self.plan.count or self.plan.trips or MOST_UNASKED
+        )
 
     def notes(self) -> list[str]:
         """What the owner should know of the settings before the run; none of it stops it."""
@@ -144,6 +152,5 @@ class PreparedSynthetic(PreparedTrips):
         bought = getattr(getattr(self.mechanism, "totals", None), "trips", None)
         return 1 if bought is None else max(1, min(round(bought.deviation), FEWEST_TRIPS))
 
-    def key(self) -> str:
-        """Names the run: the same question about the same bytes is the same release, however it is asked."""
-        return self.key_of("synthetic", ASKED, self.plan.per_unit, self.plan.cap)
+    def asked(self) -> tuple[Any, ...]:
+        return "synthetic", ASKED, self.plan.per_unit, self.plan.cap

@@ -6,15 +6,15 @@ read         raw -> samples on the lattice                           every user 
 decide       window after window, who carries whom                   kept on the way: a killed run goes on
 merge        samples -> boxes, record by record                      k-merge
 verify       every user, every start, by the tracker                 code of its own; no pass, no release
+measure      what more knowledge and earlier releases do to k        published with the release
 list         folder sealed, listed in the ledger, moved into place   no budget is spent
 report       what it cost, what a tracker learns, for the owner      never part of the release
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,18 @@ from shoal.errors import GuaranteeError
 from shoal.flows.opened import contents_of
 from shoal.flows.owner_folder import drawing_report, open_owner_folder
 from shoal.flows.progress import Progress, Silent
+from shoal.flows.run import request_of
+from shoal.flows.run_name import earlier_name, run_name, source_digest
 from shoal.flows.trajectories_blocks import anonymise
+from shoal.flows.trajectories_compose import Earlier, check_named, compose, earlier_releases
 from shoal.flows.trajectories_manifest import trajectories_manifest, trajectories_readme
 from shoal.flows.trajectories_owner import (
+    before_and_after,
     keep_verification,
+    measure_release,
     moved_key,
     report_of,
+    single_record_shares,
     write_trajectory_report,
 )
 from shoal.flows.trajectories_plan import TrajectoryPlan
@@ -48,7 +54,7 @@ from shoal.flows.trajectories_source import (
 from shoal.flows.trajectories_verify import Apart, verify_written
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import OsNoise
-from shoal.release.folder import Committed, ReleaseRequest, preflight, release
+from shoal.release.folder import Committed, preflight, release, stored_release
 from shoal.release.manifest import Manifest
 from shoal.release.trajectory_files import KEY, RECORDS, find_key, write_key, write_records
 from shoal.release.verify import sha256_file
@@ -77,6 +83,11 @@ class PreparedTrajectories:
     opened: TrajectorySource
     anonymiser: Kte
 
+    @property
+    def window_us(self) -> tuple[int, int]:
+        lattice = self.opened.lattice
+        return lattice.start_us, lattice.start_us + lattice.steps * lattice.minutes * 60_000_000
+
     def what(self) -> str:
         tau, epoch = self.plan.minutes()
         return f"trajectories, k = {self.plan.k}, tau {tau} min, epoch {epoch} min"
@@ -93,22 +104,23 @@ class PreparedTrajectories:
         return notes
 
     def key(self) -> str:
-        """Names the run, for the owner's ledger: the same question about the same bytes."""
-        plan, source = self.plan, self.opened.source
+        """Names the run by public values: the same plan, population and run id are the same release."""
+        return run_name("trajectories", self.plan.source, *self._asked())
+
+    def earlier_key(self) -> str:
+        """The key of this run in ledgers written before, where files entered by their content."""
+        asked, *rest = self._asked()
+        source = self.opened.source
+        return earlier_name("trajectories", asked, source.understood(), *rest, contents_of(source))
+
+    def source_digest(self) -> str:
+        """Private, for the owner's ledger: whether the files are those of an earlier run."""
+        return source_digest(self.opened.source)
+
+    def _asked(self) -> list[Any]:
+        plan, sites = self.plan, self.opened.sites
         asked = {name: getattr(plan, name) for name in ASKED} | {"minutes": plan.minutes()}
-        read = source.understood()
-        sites = self.opened.sites and self.opened.sites.digest()
-        files = contents_of(source)
-        named = [
-            "trajectories",
-            asked,
-            read,
-            self.opened.lattice.to_manifest(),
-            asdict(plan.window),
-            sites,
-            files,
-        ]
-        return hashlib.sha256(json.dumps(named, sort_keys=True, default=dict).encode()).hexdigest()
+        return [asked, self.opened.lattice.to_manifest(), asdict(plan.window), sites and sites.digest()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +133,7 @@ class TrajectoryResult:
     reused: bool
     verified: bool
     figures: dict[str, Any] = field(repr=False)
+    source_changed: bool = False  # the files are not those that the stored release was made from
 
 
 def prepare_trajectories(plan: TrajectoryPlan, engine: Engine | None = None) -> PreparedTrajectories:
@@ -144,17 +157,23 @@ def run_trajectories(
     plan, tell = prepared.plan, progress or Silent()
     owner = open_owner_folder(Path(plan.owner))
     ledger.state().population(plan.population)  # a name that does not exist is said before any work
-    request = ReleaseRequest(
-        population=plan.population, loss=None, key=prepared.key(), out=Path(plan.out), what=prepared.what()
+    request = request_of(
+        prepared, loss=None, out=Path(plan.out), owner=Path(plan.owner), what=prepared.what()
     )
-    making = TrajectoryBuild(prepared, owner, tell, engine)
     preflight(ledger, request)
-    made = release(ledger, request, making)
+    earlier: list[Earlier] = []
+    if stored_release(ledger, request) is None:
+        earlier = earlier_releases(ledger, prepared, owner)
+        check_named(earlier, plan.population)
+    request = replace(request, window_us=prepared.window_us, knows=frozenset(each.sha256 for each in earlier))
+    making = TrajectoryBuild(prepared, owner, tell, engine, earlier)
+    made = release(ledger, request, making, waiting=tell.stage)
     forget(kept_folder(owner, request.key))
     if made.reused:
         return _stored(made, owner)
     with drawing_report(made.path, "`shoal trajectories verify` measures it again."):
         report, figures = making.report(made, ledger)
+        figures["read_from_data"] = making.read_from_data
     return TrajectoryResult(
         release=made.path,
         report=report,
@@ -169,14 +188,23 @@ class TrajectoryBuild:
     """From raw records to the files of the release and the owner's key."""
 
     def __init__(
-        self, prepared: PreparedTrajectories, owner: Path, progress: Progress, engine: object = None
+        self,
+        prepared: PreparedTrajectories,
+        owner: Path,
+        progress: Progress,
+        engine: object = None,
+        earlier: Sequence[Earlier] = (),
     ) -> None:
+        self.earlier = earlier
         self.prepared, self.owner, self.tell, self.engine = prepared, owner, progress, engine
         self.read: OpenSamples | None = None
         self.boxes: Boxes | None = None
         self.verified: Verified | None = None
         self.ids: np.ndarray | None = None
         self.pairs_again = 0
+        self.measured: dict[str, Any] = {}
+        self.unicity: list[dict[str, Any]] = []
+        self.read_from_data: dict[str, Any] = {}
 
     @property
     def passed(self) -> bool:
@@ -202,7 +230,19 @@ class TrajectoryBuild:
             key.rename(self.owner / KEY)
         finally:
             key.unlink(missing_ok=True)
-        manifest = trajectories_manifest(self.prepared, self.boxes.records, verified=self.passed)
+        manifest = trajectories_manifest(
+            self.prepared,
+            self.boxes.records,
+            verified=self.passed,
+            single=self._measure(),
+            composition=compose(
+                *(self.earlier, opened, self.read, self.boxes, self.ids),
+                k=plan.k,
+                tau=min(self.prepared.anonymiser.tau_steps, self.read.samples.steps),
+                progress=tell,
+            ),
+        )
+        self.read_from_data = dict(manifest.read_from_data)
         (folder / "README.md").write_text(trajectories_readme(manifest), "utf-8")
         return manifest
 
@@ -210,10 +250,11 @@ class TrajectoryBuild:
         """The verdict on what was written: raw data, file and key, read anew by the tracker."""
         assert self.boxes is not None
         plan, opened = self.prepared.plan, self.prepared.opened
-        public = trajectories_manifest(self.prepared, self.boxes.records, verified=True).public
+        manifest = trajectories_manifest(self.prepared, self.boxes.records, verified=True)
+        said = {"public": manifest.public, "read_from_data": manifest.read_from_data}
         apart = Apart(self.engine, plan.block_users) if isinstance(self.engine, WorksElsewhere) else None
         self.verified, key = verify_written(
-            folder, key_path, public, opened.source, opened.sites, self.tell, apart
+            folder, key_path, said, opened.source, opened.sites, self.tell, apart
         )
         keep_verification(self.owner, self.verified, key)
         if not self.passed and not plan.keep_unsafe:
@@ -223,6 +264,15 @@ class TrajectoryBuild:
                 "The owner's folder has the counter-examples (verification.json). Report it; --keep-unsafe "
                 "writes the records all the same, marked as unsafe.",
             )
+
+    def _measure(self) -> dict[str, float | None]:
+        """Share of people whom more knowledge than one stretch leaves with a single record."""
+        assert self.read is not None
+        assert self.boxes is not None
+        self.measured = measure_release(self.read, self.boxes, self.prepared.anonymiser, self.tell)
+        self.tell.stage("attack with points", 2)
+        self.unicity = before_and_after(self.read, self.boxes, self.tell)
+        return single_record_shares(self.measured, self.unicity)
 
     def report(self, made: Committed, ledger: Ledger) -> tuple[Path, dict[str, Any]]:
         assert self.read is not None
@@ -239,6 +289,7 @@ class TrajectoryBuild:
             self.verified,
             self.ids,
             self.pairs_again,
+            (self.measured, self.unicity),
             self.tell,
         )
 
@@ -280,4 +331,5 @@ def _stored(made: Committed, owner: Path) -> TrajectoryResult:
         reused=True,
         verified=bool(manifest.guarantee.get("verified")),
         figures={},
+        source_changed=made.source_changed,
     )

@@ -6,7 +6,6 @@ passes the verifier, the whole does; where one does not, the whole is looked at,
 
 from __future__ import annotations
 
-import os
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +21,7 @@ from shoal.attacks.tracker.evidence import Verified, verify_arrays
 from shoal.engine.protocol import WorksElsewhere
 from shoal.flows.progress import Progress, Silent
 from shoal.flows.trajectories_resume import decide, kept_block, open_kept
+from shoal.release.private import private_file
 from shoal.release.staging import unwritable
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
@@ -171,14 +171,10 @@ def _of_users(samples: LatticeSamples, users: np.ndarray) -> LatticeSamples:
 def _save(path: Path, boxes: Boxes, reused: int) -> None:
     """Whole or not at all; only its owner may read it."""
     open_kept(path.parent)
-    draft = path.with_name(f"draft-{os.getpid()}.npz")
     columns: dict[str, Any] = {name: getattr(boxes, name) for name in ("record", *COLUMNS)}
     try:
-        with open(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+        with private_file(path) as file:
             np.savez(file, records=boxes.records, reused=reused, **columns)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
     except OSError as error:
         raise unwritable(path.parent, error) from error
 

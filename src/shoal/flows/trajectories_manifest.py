@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shoal.flows.density_manifest import READING
-from shoal.privacy.unit import Unit
-from shoal.release.manifest import NOT_DIFFERENTIALLY_PRIVATE, Manifest
-from shoal.release.readme import recipient_readme
+from shoal.flows.opened import unit_of
+from shoal.flows.trajectories_compose import Composition
+from shoal.release.manifest import NOT_DIFFERENTIALLY_PRIVATE, REFUTED, Manifest
+from shoal.release.readme import as_plain, recipient_readme
 from shoal.release.trajectory_files import FILES
 
 if TYPE_CHECKING:
@@ -22,14 +24,25 @@ SNAP = (
 )
 
 
-def trajectories_manifest(prepared: PreparedTrajectories, records: int, *, verified: bool) -> Manifest:
-    """Promise, public parameters and columns; `verified` is what the tracker found."""
+def trajectories_manifest(
+    prepared: PreparedTrajectories,
+    records: int,
+    *,
+    verified: bool,
+    single: Mapping[str, float | None] | None = None,
+    composition: Composition | None = None,
+) -> Manifest:
+    """Promise, public parameters and columns; `verified` is what the tracker found.
+
+    `single`: share of people with a single record that fits, by what is known of them.
+    """
+    composed = composition or Composition()
     plan, opened, anonymiser = prepared.plan, prepared.opened, prepared.anonymiser
     tau, epoch = plan.minutes()
-    unit = Unit(plan.unit, opened.source.columns["user"])
+    unit = unit_of(plan.unit, plan.source, opened.source)
     return Manifest(
         unit=unit.sentence,
-        promise=promise(plan.k, tau, plan.unit) if verified else REFUTED,
+        promise=_promise(plan.k, tau, plan.unit, composed) if verified else REFUTED,
         guarantee={
             "kind": NOT_DIFFERENTIALLY_PRIVATE,
             "unit": plan.unit,
@@ -45,7 +58,6 @@ def trajectories_manifest(prepared: PreparedTrajectories, records: int, *, verif
             "tau_minutes": tau,
             "epoch_minutes": epoch,
             "full_length": plan.full_length,
-            "records": records,
             "window": {"start": plan.window.start, "end": plan.window.end},
             "time_zone": plan.window.time_zone,
             "cost_of_a_box": asdict(anonymiser.cost),
@@ -58,6 +70,11 @@ def trajectories_manifest(prepared: PreparedTrajectories, records: int, *, verif
             else {"count": opened.sites.count, "sha256": opened.sites.digest()},
             "reading": {name: getattr(opened.source, name) for name in READING},
         },
+        read_from_data={
+            "records": records,
+            **({} if single is None else {"share_with_single_record": dict(single)}),
+            **composed.to_plain(),
+        },
         spends=[],
         population=plan.population,
         input={"shape": str(opened.source.shape), "columns": sorted(opened.source.columns)},
@@ -66,7 +83,8 @@ def trajectories_manifest(prepared: PreparedTrajectories, records: int, *, verif
     )
 
 
-REFUTED = "Nothing is promised: the verifier found windows in which too few records fit. Not for publication."
+def _promise(k: int, tau: int, unit: str, composed: Composition) -> str:
+    return composed.promise(k, tau, unit) if composed.overlaps else promise(k, tau, unit)
 
 
 def promise(k: int, tau: int, unit: str) -> str:
@@ -78,19 +96,53 @@ def promise(k: int, tau: int, unit: str) -> str:
 
 
 def trajectories_readme(manifest: Manifest) -> str:
-    """For the recipient: what a box is, what was left out."""
-    public = manifest.public
-    lattice = public["lattice"]
-    extra = (
-        "- No noise was added and no point made up. A row is a box: the person of this record was, at least "
+    """For the recipient: what a box is, what was left out, what was measured and is not protected."""
+    public, found = manifest.public, manifest.read_from_data
+    lattice, unit = public["lattice"], as_plain(manifest.guarantee["unit"])
+    points = [
+        "No noise was added and no point made up. A row is a box: the person of this record was, at least "
         f"once, somewhere in these cells ({lattice['metres']:g} m each) during these steps "
-        f"({lattice['minutes']} min each).\n"
-        "- Boxes of a record do not overlap in time. Between boxes nothing is known: samples are suppressed "
-        f"where too few people look alike, in whole stretches of {public['epoch_minutes']} minutes.\n"
-        f"- There are {public['records']} records; those of which nothing could be kept have no row.\n"
-        f"- {public['snapping']}\n"
-        f"- {manifest.guarantee['limits']} The records that agree need not be equally likely to someone who "
-        "knows the method. Who knows two separate stretches of a person, or holds another "
-        "release about the same people, may find a single record that fits."
+        f"({lattice['minutes']} min each).",
+        "Boxes of a record do not overlap in time. Between boxes nothing is known: samples are suppressed "
+        f"where too few people look alike, in whole stretches of {public['epoch_minutes']} minutes.",
+        f"There are {found['records']} records, one for each {unit} in the data; those of which nothing "
+        "could be kept have no row. This number and the shares below were read from the data.",
+        public["snapping"],
+        f"{manifest.guarantee['limits']} The records that agree need not be equally likely to someone who "
+        "knows the method. Whoever holds another release about the same people may find a single record "
+        "that fits.",
+        *_measured(found, public["tau_minutes"], unit),
+        "Attribute disclosure is not prevented: what all fitting records have in common is learned without "
+        f"knowing which is whose. Membership is not hidden: that a {unit} is in the data can be learned.",
+        *(_earlier(each) for each in found.get("earlier_releases", ())),
+    ]
+    extra = "\n".join(f"- {point}" for point in points)
+    overlaps = any(each["overlaps"] for each in found.get("earlier_releases", ()))
+    first = f"**{as_plain(manifest.promise)}**" if overlaps else ""
+    return recipient_readme(manifest, FILES, extra, first)
+
+
+def _measured(found: Mapping[str, Any], tau: int, unit: str) -> list[str]:
+    """What more knowledge than one stretch does, in this release."""
+    single = found.get("share_with_single_record", {})
+    two, four = single.get("two_stretches_of_tau"), single.get("four_points")
+    known = {f"two separate stretches of {tau} minutes": two, "four points at random times": four}
+    shares = [f"{words}, {share:.1%}" for words, share in known.items() if share is not None]
+    if not shares:
+        return []
+    return [
+        f"Measured, not promised: share of {unit}s for whom a single record fits what is known of them. Of "
+        f"those known by {'; by '.join(shares)}."
+    ]
+
+
+def _earlier(release: Mapping[str, Any]) -> str:
+    """An earlier release about the same people, and what linking gave."""
+    share, window = release["records_linked_share"], release["window"]
+    when = "an unknown window" if window is None else f"{window['start']} to {window['end']}"
+    linked = "not measured" if share is None else f"{share:.1%}"
+    return (
+        f"An earlier release about the same population covers {when} "
+        f"(manifest {release['manifest_sha256'][:12]}). Records of both that were linked to "
+        f"the right ones without any other knowledge: {linked}."
     )
-    return recipient_readme(manifest, FILES, extra).replace("## How to read the noise", "## How to read it")

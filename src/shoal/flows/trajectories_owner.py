@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,13 @@ import numpy as np
 from shoal.attacks.box_attacks import Known, attack_points
 from shoal.attacks.tracker.evidence import Verified
 from shoal.attacks.tracker.keyed import Key
+from shoal.attacks.tracker.knowledge import TWO_APART
 from shoal.attacks.tracker.leakage import measure
 from shoal.flows.progress import Progress
 from shoal.flows.trajectories_source import OpenSamples
 from shoal.metrics.trajectories import LocalClock, TrajectoryUtility, trajectory_utility
 from shoal.release.folder import Committed
+from shoal.release.private import private_file
 from shoal.release.report.trajectories import TrajectoryFacts, trajectory_report
 from shoal.release.report.trajectories import Verified as Verdict
 from shoal.release.report.trajectory_picture import local_zone, raw_views
@@ -65,17 +66,16 @@ def write_trajectory_report(
     verified: Verified,
     ids: np.ndarray | None,
     pairs_again: int,
+    attacks: tuple[dict[str, Any], list[dict[str, Any]]],
     tell: Progress,
 ) -> tuple[Path, dict[str, Any]]:
-    """report.html and utility.json; returns the page and the figures."""
-    plan, anonymiser, lattice = prepared.plan, prepared.anonymiser, read.lattice
+    """report.html and utility.json; returns the page and the figures. `attacks`: as published."""
+    plan, lattice = prepared.plan, read.lattice
     tau, epoch = plan.minutes()
-    measured = measure_release(read, boxes, anonymiser, tell)
+    measured, unicity = attacks
     for pair in measured["same_record"]["worst"]:  # numbers become the owner's ids
         pair["user"] = read.names[pair["user"]].as_py()
         pair["record"] = pair["record"] if ids is None else int(ids[pair["record"]])
-    tell.stage("attack with points", 2)
-    unicity = before_and_after(read, boxes, tell)
     tell.stage("draw the report")
     clock = LocalClock.of(
         lattice.start, steps=lattice.steps, minutes=lattice.minutes, zone=local_zone(plan.window.time_zone)
@@ -91,6 +91,8 @@ def write_trajectory_report(
         name_of=lambda user: str(read.names[user].as_py()),
         record_of=lambda user: None if ids is None else int(ids[user]),
     )
+    manifest = json.loads((made.path / "manifest.json").read_text("utf-8"))
+    overlaps = any(each["overlaps"] for each in manifest["read_from_data"].get("earlier_releases", ()))
     facts = TrajectoryFacts(
         title=f"Trajectories of {plan.population}",
         k=plan.k,
@@ -110,8 +112,8 @@ def write_trajectory_report(
         maps=maps,
         picture=picture,
         runs=runs_so_far(owner, run_row(prepared, utility, verified)),
-        notices=[*prepared.notes(), *_wide(utility)],
-        public=json.loads((made.path / "manifest.json").read_text("utf-8"))["public"],
+        notices=[*([manifest["promise"]] if overlaps else []), *prepared.notes(), *_wide(utility)],
+        public={**manifest["public"], "read_from_data": manifest["read_from_data"]},
     )
     report = trajectory_report(owner / "report.html", facts)
     figures = figures_of(utility, verified, measured, unicity)
@@ -194,6 +196,14 @@ def before_and_after(read: OpenSamples, boxes: Boxes, tell: Progress) -> list[di
     ]
 
 
+def single_record_shares(measured: dict[str, Any], unicity: list[dict[str, Any]]) -> dict[str, float | None]:
+    """Share of people for whom a single record fits two stretches of tau, or four points."""
+    two = next(each for each in measured["more_knowledge"] if each["knows"] == TWO_APART)["only_one_share"]
+    four = next(each for each in unicity if each["points"] == 4)["released"]
+    shares = {"two_stretches_of_tau": two, "four_points": four}
+    return {name: None if share is None else round(share, 3) for name, share in shares.items()}
+
+
 def figures_of(
     utility: TrajectoryUtility, verified: Verified, measured: dict[str, Any], unicity: list[dict[str, Any]]
 ) -> dict[str, Any]:
@@ -214,8 +224,7 @@ def without_nan(told: Any) -> Any:
 
 def write_private(path: Path, told: dict[str, Any]) -> Path:
     """JSON that only its owner may read."""
-    path.unlink(missing_ok=True)
-    with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+    with private_file(path, text=True) as file:
         json.dump(told, file, indent=2)
         file.write("\n")
     return path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,7 +12,7 @@ import numpy as np
 from shoal.anonymise.kte import PRICE, Kte
 from shoal.errors import PlanError
 from shoal.events.schema import SourcePlan
-from shoal.flows.plan import check_settings, part_of
+from shoal.flows.plan import check_common, check_settings, check_whole, part_of
 from shoal.privacy.unit import Unit
 from shoal.space.clock import Clock
 from shoal.space.lattice import Lattice
@@ -64,31 +63,26 @@ class TrajectoryPlan:
     out: str = "release"
     owner: str = "owner"
     run_id: str = ""
+    supersedes: str = ""
+    compose_with: tuple[str, ...] = ()  # earlier releases that overlap: folders, or hashes of manifests
     licence: str = ""
     keep_unsafe: bool = False  # write a release that the verifier refuted, marked as such
 
     def __post_init__(self) -> None:
         Unit(self.unit)
-        _check_whole("k", self.k, 2, 1000, "Pass --k 2, say.")
-        _check_whole("step-minutes", self.step_minutes, 1, DAY_MINUTES, "Pass --step-minutes 1, say.")
+        check_whole("k", self.k, 2, 1000, "Pass --k 2, say.")
+        check_whole("step-minutes", self.step_minutes, 1, DAY_MINUTES, "Pass --step-minutes 1, say.")
         if self.forget_days is not None:
-            _check_whole("forget-days", self.forget_days, 1, 3650, "Pass --forget-days 1, say.")
+            check_whole("forget-days", self.forget_days, 1, 3650, "Pass --forget-days 1, say.")
         if self.block_users is not None:
             remedy = f"Pass --block-users {FEWEST_IN_BLOCK} or more: in small blocks few look alike."
-            _check_whole("block-users", self.block_users, FEWEST_IN_BLOCK, 10**9, remedy)
+            check_whole("block-users", self.block_users, FEWEST_IN_BLOCK, 10**9, remedy)
         if not self.price > 0 or not self.price < 1e9:
             raise PlanError("plan-range", f"price must be above 0; got {self.price}.", "Pass --price 45.")
-        if not self.licence.isprintable():
-            raise PlanError("plan-licence", "the licence must be one line of plain text.")
-        if not self.population.strip():
-            raise PlanError("plan-population", "the plan names no population.", "Pass --population NAME.")
-        owner, out = os.path.realpath(self.owner), os.path.realpath(self.out)
-        if os.path.commonpath([owner, out]) == out:
-            raise PlanError(
-                "plan-folders",
-                "the owner's folder lies inside the release; the record key must stay out of it.",
-                "Pass another --owner.",
-            )
+        check_common(self)
+        if not all(isinstance(each, str) and each for each in self.compose_with):
+            raise PlanError("plan-type", "compose_with must be a list of folders of earlier releases.")
+        object.__setattr__(self, "compose_with", tuple(self.compose_with))
         _ = self.anonymiser()  # tau and epoch are checked now
 
     def clock(self) -> Clock:
@@ -148,9 +142,9 @@ class TrajectoryPlan:
     def minutes(self) -> tuple[int, int]:
         """tau and the epoch in minutes."""
         if not self.full_length:
-            _check_whole("tau-minutes", self.tau_minutes, 1, 10**7, "Pass --tau-minutes 30, say.")
+            check_whole("tau-minutes", self.tau_minutes, 1, 10**7, "Pass --tau-minutes 30, say.")
             epoch = self.tau_minutes if self.epoch_minutes is None else self.epoch_minutes
-            _check_whole("epoch-minutes", epoch, 1, 10**7, "Pass --epoch-minutes 30, say.")
+            check_whole("epoch-minutes", epoch, 1, 10**7, "Pass --epoch-minutes 30, say.")
             return self.tau_minutes, epoch
         first, last = self._edges_us()
         whole = -(-(last - first) // (60_000_000 * self.step_minutes)) * self.step_minutes
@@ -191,10 +185,3 @@ def _two_numbers(value: Any) -> tuple[float, float]:
             "lattice-origin", f"the origin must be two numbers; got {value!r}.", "Write [lon, lat]."
         )
     return float(value[0]), float(value[1])
-
-
-def _check_whole(name: str, value: Any, least: int, most: int, remedy: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise PlanError(
-            "plan-range", f"{name} must be a whole number from {least} to {most}; got {value}.", remedy
-        )

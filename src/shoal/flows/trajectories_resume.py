@@ -9,7 +9,6 @@ would have given.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import zipfile
 import zlib
@@ -20,6 +19,7 @@ import numpy as np
 
 import shoal
 from shoal.anonymise.kte import Kte, KteState
+from shoal.release.private import private_file, private_folder
 from shoal.release.staging import unwritable
 from shoal.stages.trajectories import LatticeSamples
 
@@ -71,19 +71,15 @@ def _name(anonymiser: Kte, samples: LatticeSamples) -> str:
 
 
 def open_kept(folder: Path) -> None:
-    try:
-        for each in (folder.parent, folder):
-            each.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(folder, error) from error
+    for each in (folder.parent, folder):
+        private_folder(each)
 
 
 def _save(state: KteState, folder: Path, kept: int, k: int) -> None:
     """Windows kept .. done - 1, whole or not at all."""
     epochs = slice(0 if kept == 0 else kept + state.n, state.done + state.n)
-    path, draft = folder / f"{state.done:08d}.npz", folder / f"draft-{os.getpid()}.npz"
     try:
-        with open(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+        with private_file(folder / f"{state.done:08d}.npz") as file:
             np.savez(
                 file,
                 first=kept,
@@ -91,9 +87,6 @@ def _save(state: KteState, folder: Path, kept: int, k: int) -> None:
                 carries=state.carries[:, kept * (k - 1) : state.done * (k - 1)],
                 retained=state.retained[epochs],
             )
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
     except OSError as error:
         raise unwritable(folder, error) from error
 

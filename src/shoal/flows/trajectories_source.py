@@ -14,7 +14,7 @@ from shoal.errors import PlanError, SourceError
 from shoal.events.checks import RowReport, check_rows
 from shoal.events.readers import scan
 from shoal.events.schema import EventSource
-from shoal.flows.opened import opened_source
+from shoal.flows.opened import opened_source, unit_of
 from shoal.flows.progress import Progress, Silent
 from shoal.flows.trajectories_plan import PlacesPlan, TrajectoryPlan
 from shoal.space.lattice import Lattice
@@ -50,6 +50,7 @@ class OpenSamples:
 def open_trajectories(plan: TrajectoryPlan, engine: Engine | None = None) -> TrajectorySource:
     """Headers and public files; no row is read."""
     source = opened_source(plan.source, engine)
+    _ = unit_of(plan.unit, plan.source, source)  # refused before any row is read
     sites = _sites(plan.space) if source.shape.has_sites else None
     planar = source.planar if sites is None else sites.crs is None
     return TrajectorySource(source=source, lattice=plan.lattice(planar=planar), sites=sites)
@@ -68,7 +69,6 @@ def check_trajectories(opened: TrajectorySource, progress: Progress | None = Non
     report = check_rows(opened.source, sites=opened.site_ids, progress=advance)
     if opened.source.on_bad_row == "stop":
         report.raise_if_bad()
-    report.raise_if_unusable()
     return report
 
 

@@ -124,7 +124,7 @@ def verify_trajectories(
     check_claim(asked_k, tau, key.size, claim.steps)
     opened = open_source(raw_paths, **(source or {}))
     placed_by = open_sites(folder, **sites) if sites else None
-    tables, boxes = _tables(folder, claim, key, opened, placed_by, tell)
+    tables, boxes = tables_of(folder, claim, key, opened, placed_by, tell)
     index = build_index(tables).arrays
     verified = verify_tables(tables, index, k=asked_k, tau=tau, progress=tell)
     measured = None
@@ -147,19 +147,19 @@ def verify_trajectories(
 def verify_written(
     folder: Path,
     key_path: Path,
-    public: Mapping[str, Any],
+    manifest: Mapping[str, Any],
     source: EventSource,
     sites: Sites | None,
     progress: Progress | None = None,
     apart: Apart | None = None,
 ) -> tuple[Verified, Key]:
-    """The verdict on files just written, before they become a release; `public` is of their manifest.
+    """The verdict on files just written, before they become a release, and the manifest they will have.
 
     Windows are one step longer than tau: any tau minutes on the clock may touch one step more. `apart`:
     block by block on a cluster; a block that does not pass is no verdict, then all are looked at together.
     """
     tell = progress or Silent()
-    claim = claim_of(public, folder)
+    claim = claim_of(manifest, folder)
     key = read_key_file(key_path, said=claim.records)
     tau = min(claim.in_steps(claim.tau_minutes, "tau") + 1, claim.steps)
     samples, strangers = read_samples(source, claim, key, tell, sites)
@@ -220,7 +220,7 @@ def _by_blocks(
     )
 
 
-def _tables(
+def tables_of(
     folder: Path, claim: Claim, key: Key, source: EventSource, sites: Sites | None, tell: Progress
 ) -> tuple[Tables, int]:
     """Raw samples and released boxes side by side, and the number of boxes."""

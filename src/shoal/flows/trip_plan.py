@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -10,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 from shoal.errors import PlanError
 from shoal.events.schema import SourcePlan
 from shoal.events.trips import TripRule
-from shoal.flows.plan import check_settings, part_of
+from shoal.flows.plan import check_settings, check_whole, part_of
 from shoal.flows.trajectories_plan import StretchPlan
 from shoal.privacy.accounting import check_delta, check_epsilon
 from shoal.privacy.budget import Budget
-from shoal.privacy.unit import Unit
+from shoal.privacy.unit import TRIP, Unit, declared_size
 from shoal.space.clock import Clock
 
 if TYPE_CHECKING:
     from shoal.flows.histogram_plan import HistogramPlan
     from shoal.flows.synthetic_plan import SyntheticPlan
 
-TRIP = "trip"  # the unit of a plan that protects trips, not persons
 MOST_PER_USER = 1_000_000
 HOW = {
     "source": "Name the files of trips, as arguments or under [source] paths in the plan.",
@@ -86,7 +84,6 @@ def check_unit(plan: HistogramPlan | SyntheticPlan) -> None:
                 "Pass --gap-minutes or --trip-flag instead, or --unit user.",
             )
         return
-    _check_unit_name(plan.unit)
     if plan.unit != "user" and "user" not in plan.source.columns:
         raise PlanError(
             "plan-unit",
@@ -95,22 +92,13 @@ def check_unit(plan: HistogramPlan | SyntheticPlan) -> None:
         )
 
 
-def _check_unit_name(unit: str) -> None:
-    """Refuse what means a user or a trip but would be taken for a unit of the owner's own."""
-    name = unit.strip().lower()
-    if name in ("person", "persons", "people"):
-        raise PlanError(
-            "plan-unit", "where the promise covers a person, the unit is called user.", "Pass --unit user."
-        )
-    for known in ("user", TRIP):
-        if unit != known and name in (known, f"{known}s"):
-            raise PlanError("plan-unit", f"no unit is called {unit!r}.", f"Did you mean {known}?")
-
-
-def check_trips(trips: int | None) -> None:
-    """A declared number of trips."""
-    if trips is not None:
-        check_whole("trips", trips, 1, 10**11, "Pass --trips 100000, say; or leave it out, and it is bought.")
+def check_trips(plan: HistogramPlan | SyntheticPlan) -> None:
+    """A declared number of trips, kept to two digits."""
+    if plan.trips is not None:
+        remedy = "Pass --trips 100000, say; or leave it out, and it is bought."
+        check_whole("trips", plan.trips, 1, 10**11, remedy)
+        object.__setattr__(plan, "typed", {"trips": plan.trips})
+        object.__setattr__(plan, "trips", declared_size(plan.trips))
 
 
 def check_above_0(plan: HistogramPlan | SyntheticPlan, *names: str) -> None:
@@ -119,21 +107,6 @@ def check_above_0(plan: HistogramPlan | SyntheticPlan, *names: str) -> None:
         if value is not None and not 0 < value < 1e9:
             option = name.replace("_", "-")
             raise PlanError("plan-range", f"{option} must be above 0; got {value}.", f"Pass --{option} 500.")
-
-
-def check_folders(plan: HistogramPlan | SyntheticPlan) -> None:
-    """Licence, population, and raw figures kept out of the release."""
-    if not plan.licence.isprintable():
-        raise PlanError("plan-licence", "the licence must be one line of plain text.")
-    if not plan.population.strip():
-        raise PlanError("plan-population", "the plan names no population.", "Pass --population NAME.")
-    owner, out = os.path.realpath(plan.owner), os.path.realpath(plan.out)
-    if os.path.commonpath([owner, out]) == out:
-        raise PlanError(
-            "plan-folders",
-            "the owner's folder lies inside the release; raw figures must stay out of it.",
-            "Pass another --owner.",
-        )
 
 
 def check_planar(said: bool | None, planar: bool) -> None:
@@ -172,10 +145,3 @@ def sides_of(cells: int | str) -> tuple[int, int]:
             "grid-size", f"cells are a number or COLUMNSxROWS; got {cells!r}.", "Pass --cells 256, say."
         )
     return int(parts[0]), int(parts[-1])
-
-
-def check_whole(name: str, value: Any, least: int, most: int, remedy: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise PlanError(
-            "plan-range", f"{name} must be a whole number from {least} to {most}; got {value}.", remedy
-        )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.events.schema import EventSource
 from shoal.flows.opened import contents_of
+from shoal.flows.run_name import as_typed, earlier_name, run_name, source_digest
 from shoal.flows.trip_plan import TRIP
 from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.guarantee import Guarantee
 from shoal.release.manifest import Manifest
+from shoal.release.resources import Needs
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shoal.events.trips import TripRule
 
 TRIP_SENTENCE = (
-    "One trip: all points of one trip in the window, {found}. "
+    "One trip of one user: all points of that trip in the window, {found}. "
     "As declared by the owner, this is not a person: who made many trips is not protected as a person."
 )
 
@@ -50,6 +50,10 @@ class PreparedTrips:
     def grid(self) -> CellGrid:
         raise NotImplementedError
 
+    def needs(self) -> Needs:
+        """Memory and disk of the run, from public numbers."""
+        raise NotImplementedError
+
     def places(self) -> dict[str, Any]:
         """The public map, as it enters the key."""
         return self.grid.describe()
@@ -59,8 +63,29 @@ class PreparedTrips:
         raise NotImplementedError
 
     def key(self) -> str:
-        """Names the run: the same question about the same bytes is the same release, however it is asked."""
+        """Names the run by public values: the same plan, population and run id are the same release."""
+        kind, asked, *more = self.asked()
+        return run_name(kind, self.plan.source, *self._public(asked), *more)
+
+    def earlier_key(self) -> str:
+        """The key of this run in ledgers written before, where files entered by their content."""
+        kind, asked, *more = self.asked()
+        settings, *rest = self._public(asked)
+        understood, settings = self.source.understood(), as_typed(self.plan, settings)
+        return earlier_name(kind, settings, understood, *rest, *more, contents_of(self.source))
+
+    def source_digest(self) -> str:
+        """Private, for the owner's ledger: whether the files are those of an earlier run."""
+        return source_digest(self.source)
+
+    def asked(self) -> tuple[Any, ...]:
+        """The kind of release, the settings of the plan that name its run, and what else does."""
         raise NotImplementedError
+
+    def _public(self, asked: Iterable[str]) -> list[Any]:
+        plan = self.plan
+        settings = {name: getattr(plan, name) for name in asked}
+        return [settings, rule_of(plan.trip_rule), self.window_us, self.places()]
 
     def line(self, kind: str, places: str) -> str:
         """Kind, method, map, window and unit, for the ledger."""
@@ -78,21 +103,6 @@ class PreparedTrips:
             return self.guarantee.unit.sentence
         named = "as the source names it" if self.plan.trip_rule is None else "as the trip rule finds it"
         return TRIP_SENTENCE.format(found=named)
-
-    def key_of(self, kind: str, asked: Iterable[str], *more: Any) -> str:
-        """SHA-256 of what was asked, as it was understood, and of the files by their content."""
-        plan, source = self.plan, self.source
-        named = [
-            kind,
-            {name: getattr(plan, name) for name in asked},
-            source.understood(),
-            rule_of(plan.trip_rule),
-            self.window_us,
-            self.places(),
-            *more,
-            contents_of(source),
-        ]
-        return hashlib.sha256(json.dumps(named, sort_keys=True, default=dict).encode()).hexdigest()
 
 
 def trip_manifest(

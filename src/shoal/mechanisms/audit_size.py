@@ -8,7 +8,7 @@ A layout is the area weights in twelfths of a visit, one row per zone, one entry
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 
@@ -20,6 +20,7 @@ from shoal.space.clock import Clock
 from shoal.space.commute_setting import CommuteSetting
 from shoal.space.cover import Cover, minimum_cover
 from shoal.space.path_setting import PathSetting
+from shoal.space.question import Question
 from shoal.space.rectangles import Rectangles
 from shoal.space.setting import Setting
 from shoal.space.trip_setting import TripSetting
@@ -42,6 +43,8 @@ COVERED: Layout = (
     (0, 2, 0, 0, 0, 0, 0),
     (0, 3, 0, 0, 0, 0, 0),
 )
+# No site lies wholly in one zone: a visit is always parts of zones, so sums over zones exceed single weights.
+SPLIT: Layout = ((6, 6, 0, 3), (0, 6, 4, 3), (6, 0, 4, 6))
 ONE_ZONE: Layout = ((12, 6, 4, 0),)  # one of the sites lies outside
 ONE_PLACE: Layout = ((12,),)
 MANY_PLACES: Layout = ((12,) * 1000,)  # one user in all of them reaches every clip
@@ -58,6 +61,11 @@ class AuditSize:
     cap: int = 4
     cells: int = 8  # per side of the grid, for trips
     each_trip: bool = False  # the unit is a trip; then all that a user does is one trip
+
+    @property
+    def split(self) -> AuditSize:
+        """The same size where no site lies wholly in one zone; trips do not see zones."""
+        return replace(self, layout=SPLIT) if self.layout in (SHARED, COVERED) else self
 
     @property
     def zones(self) -> int:
@@ -88,6 +96,17 @@ class AuditSize:
         return path_setting(
             each_trip=self.each_trip, cap=self.cap, trips=declared, cells=self.cells, slots=self.slots
         )
+
+    @property
+    def questions(self) -> list[Question]:
+        """All, a part of the first zone, one cell, the last zone: they overlap, and share the first slot."""
+        slots = tuple(range(self.slots))
+        return [
+            Question(zones=tuple(range(self.zones)), slots=slots),
+            Question(zones=(0,), slots=slots[: (self.slots + 1) // 2]),
+            Question(zones=(0,), slots=(0,)),
+            Question(zones=(self.zones - 1,), slots=slots),
+        ]
 
     @property
     def commutes(self) -> CommuteSetting:

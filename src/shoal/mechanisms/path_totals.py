@@ -19,7 +19,7 @@ import numpy as np
 
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.adders import Adder
-from shoal.mechanisms.trip_totals import adder_within
+from shoal.mechanisms.trip_totals import adder_within, check_each_trip
 from shoal.privacy.accounting import Loss
 from shoal.privacy.budget import Allowance, Budget
 from shoal.privacy.noise import Noise
@@ -104,7 +104,8 @@ def check_door(paths: UserPaths, setting: PathSetting) -> None:
     """Refuses trips that are not bounded as the noise assumes, or lie on another grid."""
     if paths.grid != setting.grid:
         raise GuaranteeError("bound-not-held", "the trips lie on another grid than the noise is for.")
-    if paths.each_trip and not setting.each_trip:
-        raise GuaranteeError("bound-not-held", "a unit is a trip here; the noise is for users.")
+    if paths.step_s != setting.step_s:
+        raise GuaranteeError("bound-not-held", "the trips have another step of time than the noise is for.")
+    check_each_trip(paths.each_trip, setting.each_trip)
     if setting.trips is None and paths.cap > setting.cap:
         raise GuaranteeError("bound-not-held", "a unit has more trips than the noise is for.")

@@ -38,7 +38,7 @@ from shoal.mechanisms.query_weights import QueryWeights
 from shoal.mechanisms.registry_histogram import HISTOGRAMS
 from shoal.mechanisms.registry_synthetic import SYNTHETIC
 from shoal.privacy.budget import Budget
-from shoal.space.question import Question, Questions
+from shoal.space.question import Questions
 from shoal.space.rhythm import activity
 
 AUDIT_WAVES = 4  # of six slots: so that some are left out
@@ -96,15 +96,8 @@ def _best(budget: Budget, size: AuditSize) -> DensityBest:
 
 
 def audit_questions(size: AuditSize) -> Questions:
-    """All, a part of the first zone, one cell, the last zone: they overlap, and share the first slot."""
-    zones, slots = range(size.zones), range(size.slots)
-    each = [
-        Question(zones=tuple(zones), slots=tuple(slots)),
-        Question(zones=(0,), slots=tuple(slots)[: (size.slots + 1) // 2]),
-        Question(zones=(0,), slots=(0,)),
-        Question(zones=(size.zones - 1,), slots=tuple(slots)),
-    ]
-    return Questions.of(each, size.setting.weights, slots=size.slots, ell=size.ell)
+    """The questions of the size."""
+    return Questions.of(size.questions, size.setting.weights, slots=size.slots, ell=size.ell)
 
 
 def _query(kind: Any) -> Callable[[Budget, AuditSize], Any]:

@@ -12,7 +12,7 @@ scaled up by their ratio.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -43,13 +43,19 @@ class TripTotals:
     declared: int | None
     trips: Adder | None  # None: declared
     all_trips: Adder | None  # None: answers are not scaled up
-    per_unit: int
-    cap: int
+    setting: TripSetting = field(repr=False)
+
+    @property
+    def per_unit(self) -> int:
+        return self.setting.per_unit
+
+    @property
+    def cap(self) -> int:
+        return self.setting.cap or self.setting.per_unit
 
     def __call__(self, trips: UserTrips, noise: Noise) -> tuple[float, float | None]:
-        """Kept trips (at least 1) and all trips; refuses units with more trips than the noise is for."""
-        if trips.per_unit > self.per_unit or (self.all_trips is not None and trips.cap > self.cap):
-            raise GuaranteeError("bound-not-held", "a unit has more trips than the noise is for.")
+        """Kept trips (at least 1) and all trips, after the bounds of the trips were checked."""
+        check_trips(trips, self.setting)
         kept = float(self.declared or 0)
         if self.trips is not None:
             kept = float(self.trips.add(noise, "trips", np.array([trips.count()], np.int64))[0])
@@ -80,5 +86,21 @@ class TripTotals:
         if cap > setting.per_unit:
             allowance, budget = budget.take("all_trips", ALL_SHARE)
             every = adder_within(allowance, cap)
-        totals = cls(declared=setting.trips, trips=trips, all_trips=every, per_unit=setting.per_unit, cap=cap)
-        return totals, budget
+        return cls(declared=setting.trips, trips=trips, all_trips=every, setting=setting), budget
+
+
+def check_trips(trips: UserTrips, setting: TripSetting) -> None:
+    """Refuses trips that are not bounded as the noise assumes, or lie on another grid."""
+    if trips.grid != setting.grid:
+        raise GuaranteeError("bound-not-held", "the trips lie on another grid than the noise is for.")
+    check_each_trip(trips.each_trip, setting.each_trip)
+    if trips.per_unit > setting.per_unit or (setting.cap is not None and trips.cap > setting.cap):
+        raise GuaranteeError("bound-not-held", "a unit has more trips than the noise is for.")
+
+
+def check_each_trip(counted: bool, declared: bool) -> None:
+    """Refuses trips that were bounded for another unit of privacy than the noise."""
+    if counted != declared:
+        units = {True: "a trip", False: "a user"}
+        message = f"the unit of these trips is {units[counted]}; the noise is for {units[declared]}."
+        raise GuaranteeError("bound-not-held", message)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal, localcontext
 
 from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.unit import Unit
+
+PROMISE_VERSION = 2  # of the sentence, which `shoal verify` compares literally
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
     """(epsilon, delta)-differential privacy for one unit, add or remove, and the rho behind it.
 
-    >>> print(Guarantee.of(Loss.pure(10**9), delta=None, unit=Unit()).sentence)
-    Adding or removing one user changes the probability of any output by a factor of at most e^1.
+    >>> print(Guarantee.of(Loss.pure(5 * 10**8), delta=None, unit=Unit()).sentence.partition(". ")[2])
+    An adversary who gives even odds that a particular user is in the data is right at most 62.25 % of the \
+time after seeing the release.
     """
 
     epsilon: float
@@ -42,16 +46,61 @@ class Guarantee:
             "rho": self.loss.rho,
             "unit": self.unit.name,
             "neighbours": f"add or remove one {self.unit.name}",
+            "promise_version": PROMISE_VERSION,
         }
 
 
-def promise(epsilon: float, delta: float, unit: str) -> str:
-    """The one sentence that says (epsilon, delta) for a unit; a manifest holds it and nothing else."""
-    tail = "" if delta == 0 else f", but for a chance of {in_full(delta)}"
+def promise(epsilon: float, delta: float, unit: str, version: int = PROMISE_VERSION) -> str:
+    """States (epsilon, delta) for a unit: the bound, and what it means for an adversary.
+
+    Manifests without a `promise_version` carry the sentence of version 1, which is kept to verify them.
+    """
+    if version == 1:
+        tail = "" if delta == 0 else f", but for a chance of {in_full(delta)}"
+        return (
+            f"Adding or removing one {unit} changes the probability of any output "
+            f"by a factor of at most e^{in_full(epsilon)}{tail}."
+        )
+    power = "e" if epsilon == 1 else f"e^{in_full(epsilon)}"
+    bound = bound_sentence(f"{power} (epsilon = {in_full(epsilon)})", delta, unit)
+    return f"{bound} {even_odds(epsilon, delta, unit)}"
+
+
+def bound_sentence(factor: str, delta: float, unit: str) -> str:
+    """(epsilon, delta)-differential privacy in one sentence; `factor` is e^epsilon as it is to be shown.
+
+    >>> print(bound_sentence("e (epsilon = 1)", 1e-6, "user").partition("changes ")[2])
+    its probability by at most a factor of e (epsilon = 1), plus delta = 0.000001.
+    """
+    plus = "" if delta == 0 else f", plus delta = {_positional(delta)}"
     return (
-        f"Adding or removing one {unit} changes the probability of any output "
-        f"by a factor of at most e^{in_full(epsilon)}{tail}."
+        f"For any set of possible outputs, adding or removing one {unit} changes its probability by at most "
+        f"a factor of {factor}{plus}."
     )
+
+
+def even_odds(epsilon: float, delta: float, unit: str) -> str:
+    """The promise as the success rate of a test between two neighbouring data sets.
+
+    >>> print(even_odds(1, 1e-6, "user").partition("data ")[2])
+    is right at most 73.11 % of the time after seeing the release.
+    """
+    return (
+        f"An adversary who gives even odds that a particular {unit} is in the data is right at most "
+        f"{in_full(float(100 * largest_accuracy(epsilon, delta)))} % of the time after seeing the release."
+    )
+
+
+def largest_accuracy(epsilon: float, delta: float) -> Decimal:
+    """(e^epsilon + delta) / (1 + e^epsilon), rounded up to four decimals.
+
+    A test at even prior odds is right with probability (1 + TV) / 2, and (epsilon, delta) in both directions
+    bounds the total variation by TV <= (e^epsilon - 1 + 2 delta) / (e^epsilon + 1). Both are attained.
+    """
+    with localcontext(prec=60):
+        # 1 / (1 + e^epsilon) is below 1e-20 beyond 50; capping epsilon keeps exp in range and rounds to 1.
+        odds = Decimal(min(epsilon, 50.0)).exp()
+        return ((odds + Decimal(delta)) / (1 + odds)).quantize(Decimal("0.0001"), ROUND_CEILING)
 
 
 def in_full(number: float) -> str:
@@ -61,3 +110,8 @@ def in_full(number: float) -> str:
     ('1', '1.0000004', '1e-06')
     """
     return repr(float(number)).removesuffix(".0")
+
+
+def _positional(delta: float) -> str:
+    """All digits of a delta without an exponent, down to 1e-9; smaller ones have too many zeros to read."""
+    return in_full(delta) if delta < 1e-9 else f"{Decimal(repr(float(delta))):f}"

@@ -9,11 +9,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from shoal.errors import SourceError
 from shoal.space.clock import Clock
 from shoal.space.write import write_zones
 from shoal.space.zones import Zones
 from shoal.stages.noisy import DensityEstimate
 
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 COLUMNS = {
     "zone": "id of the zone, as in zones.geojson",
     "slot": "number of the slot in the window, from 0",
@@ -50,19 +52,47 @@ def density_table(estimate: DensityEstimate, zones: Zones, clock: Clock) -> pa.T
     )
 
 
-def write_density(folder: Path, estimate: DensityEstimate, zones: Zones, clock: Clock) -> None:
-    """All data files of the release into `folder`."""
-    table = density_table(estimate, zones, clock)
-    pq.write_table(table, folder / "density.parquet", compression="zstd")
-    plain = table.set_column(0, "zone", table["zone"].cast(pa.string()))
-    plain = plain.set_column(2, "slot_start", plain["slot_start"].cast(pa.string()))
-    pyarrow.csv.write_csv(plain, folder / "density.csv")
+def write_public(folder: Path, zones: Zones) -> None:
+    """The files of the release that hold nothing but the public map."""
     write_zones(zones, folder / "zones.geojson")
     write_zones(zones, folder / "zones.parquet")
 
 
+def write_density(folder: Path, estimate: DensityEstimate, zones: Zones, clock: Clock) -> None:
+    """The noisy files of the release into `folder`."""
+    table = density_table(estimate, zones, clock)
+    pq.write_table(table, folder / "density.parquet", compression="zstd")
+    cells = pa.DictionaryArray.from_arrays(
+        table["zone"].combine_chunks().indices, pa.array([as_cell(zone) for zone in zones.ids], pa.string())
+    )
+    plain = table.set_column(0, "zone", cells.cast(pa.string()))
+    plain = plain.set_column(2, "slot_start", plain["slot_start"].cast(pa.string()))
+    pyarrow.csv.write_csv(plain, folder / "density.csv")
+
+
 def read_density(folder: Path, zones: int, slots: int) -> DensityEstimate:
     """The released arrays back from the folder."""
-    table = pq.read_table(folder / "density.parquet", columns=["people", "people_low", "people_high"])
-    people, low, high = (table[name].to_numpy().reshape(zones, slots) for name in table.column_names)
+    path, names = folder / "density.parquet", ["people", "people_low", "people_high"]
+    try:
+        if pq.read_metadata(path).num_rows != zones * slots:
+            raise ValueError("other zones or slots")
+        table = pq.read_table(path, columns=names)
+        people, low, high = (
+            np.asarray(table[name].to_numpy(), np.float64).reshape(zones, slots) for name in names
+        )
+    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError, MemoryError):
+        raise SourceError(
+            "not-a-density",
+            f"{path} is not the table of this release.",
+            "Check the folder with `shoal verify`.",
+        ) from None
     return DensityEstimate(people=people, low=low, high=high)
+
+
+def as_cell(text: str) -> str:
+    """Text in a cell of CSV: an apostrophe before what a spreadsheet would take for a formula.
+
+    >>> as_cell("=1+1"), as_cell("Gare-Nord")
+    ("'=1+1", 'Gare-Nord')
+    """
+    return f"'{text}" if text.startswith(FORMULA_SIGNS) else text

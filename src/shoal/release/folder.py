@@ -1,9 +1,9 @@
 """Make a release: reserve, build in a hidden folder, commit, move into place.
 
-    look up the key -> preflight -> reserve -> build -> manifest, fsync -> commit -> rename, fsync
+    lock the key -> look it up -> preflight -> prepare -> reserve -> build, seal -> commit -> rename, fsync
 
-Nothing becomes visible before its spend is committed, and a spend is never taken back. A run that dies
-between commit and rename is finished by the next run with the same key, for free.
+Nothing becomes visible before its spend is committed, and a spend is never taken back. A run that fails
+after its manifest was written is finished by the next run with the same key, at no further cost.
 """
 
 from __future__ import annotations
@@ -13,14 +13,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from shoal.errors import GuaranteeError, LedgerError, OutputError, ShoalError
+from shoal.errors import GuaranteeError, LedgerError, OutputError, ResourceError, ShoalError
 from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from shoal.privacy.ledger.amounts import show_nano
 from shoal.privacy.ledger.book import new_reservation
-from shoal.release.manifest import MANIFEST, Manifest
+from shoal.privacy.ledger.runs import RunFile
+from shoal.privacy.ledger.state import UNKNOWN_UNIT
+from shoal.release.manifest import MANIFEST, NONE_RECORDED, RECORDED, Manifest, is_tuned
 from shoal.release.price import covers, price_problems, spent_loss
+from shoal.release.private import private_file
+from shoal.release.readme import state_looks
+from shoal.release.rehearsal import OUT_OF_MEMORY, nothing_spent
+from shoal.release.resources import Needs, check_needs
 from shoal.release.staging import (
     Staging,
     check_place,
@@ -33,6 +40,7 @@ from shoal.release.staging import (
 from shoal.release.verify import check_release, sha256_file
 
 Build = Callable[[Path], Manifest]
+OWNER_HEAD = "ledger-head.txt"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,15 +53,34 @@ class ReleaseRequest:
     out: Path
     what: str
     reproducible: bool = False
+    unit: str = UNKNOWN_UNIT
+    source_digest: str | None = None  # private; recorded for the owner, never written into a release
+    supersedes: str | None = None  # manifest hash of the release that this one replaces
+    earlier_key: Callable[[], str] | None = None  # the run's key in ledgers that hold no digests
+    prepare: Callable[[Path], None] | None = None  # writes the public files, tries the noisy ones
+    owner: Path | None = None  # the owner's folder, which keeps the head of the ledger after each run
+    needs: Needs | None = None  # memory and disk, estimated from public numbers
+    # Of a release without a loss: its window, and the manifests of the listed releases it was composed with.
+    window_us: tuple[int, int] | None = None
+    knows: frozenset[str] | None = None
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What the ledger records beside the cost."""
+        return {"unit": self.unit, "source_digest": self.source_digest, "supersedes": self.supersedes}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Committed:
-    """A release in its place. `reused`: it was stored under its key before, nothing was spent now."""
+    """A release in its place. `reused`: it was stored under its key before, nothing was spent now.
+
+    `source_changed`, for the owner alone: the files are not those that the stored release was made from.
+    """
 
     path: Path
     manifest_sha256: str
     reused: bool
+    source_changed: bool = False
 
 
 def preflight(ledger: Ledger, request: ReleaseRequest, manifest: Manifest | None = None) -> None:
@@ -63,39 +90,89 @@ def preflight(ledger: Ledger, request: ReleaseRequest, manifest: Manifest | None
     counts has it checked too: found wrong after the reserve, the budget would be gone.
     """
     out = _absolute(request.out)
-    if ledger.find(request.population, request.key) is not None:
+    _check_head(ledger, request.owner)
+    if stored_release(ledger, request) is not None:
         return  # stored before: asking again is free
+    if ledger.unfinished():
+        with ledger.running(request.population, request.key) as run:
+            if _unfinished(ledger, request, run) is not None:
+                return  # paid for and complete: `release` commits it
     check_place(out, new_reservation())
+    if request.needs is not None:
+        check_needs(request.needs, out)
     if request.loss is not None:
-        ledger.check_fits(request.population, request.loss)
+        ledger.check_fits(request.population, request.loss, unit=request.unit)
     if manifest is not None:
         _check_manifest(manifest, request)
 
 
-def release(ledger: Ledger, request: ReleaseRequest, build: Build) -> Committed:
+def release(
+    ledger: Ledger,
+    request: ReleaseRequest,
+    build: Build,
+    *,
+    waiting: Callable[[str], None] | None = None,
+) -> Committed:
     """Spend, build into an empty folder, commit and move it to `request.out`.
 
-    `build` writes the files of the release into the folder it is given and returns the manifest
-    (without `files`). It runs after the reserve, so it may draw noise.
+    `request.prepare` writes the public files into that folder and tries the noisy ones without data, before
+    the reserve. `build` adds the noisy files and returns the manifest (without `files`); it runs after it.
+    `waiting` receives a line for each time that the commit finds the ledger in use.
     """
     out = _absolute(request.out)
-    stored = ledger.find(request.population, request.key)
-    if stored is not None:
-        return _finish(stored)
+    _check_head(ledger, request.owner)
+    with ledger.running(request.population, request.key) as run:
+        stored = stored_release(ledger, request)
+        stored = stored or _commit_unfinished(ledger, request, run, waiting)
+        if stored is None:
+            made = _make(ledger, request, run, out, build, waiting)
+        else:
+            run.forget()
+            made = _finish(stored, request)
+        _note_head(ledger, request.owner)
+        return made
+
+
+def _make(
+    ledger: Ledger,
+    request: ReleaseRequest,
+    run: RunFile,
+    out: Path,
+    build: Build,
+    waiting: Callable[[str], None] | None,
+) -> Committed:
     _sweep(ledger, out)
     staging = open_staging(out, new_reservation())
     try:
-        stored, reused = _fill_and_record(ledger, request, staging, out, build)
+        stored, reused = _fill_and_record(ledger, request, run, staging, out, build, waiting)
         if not reused:
             _place(stored)
             if not _is_release(out, stored):
                 raise _missing(f"the release was committed, but its files vanished on the way to {out}.")
             return Committed(path=out, manifest_sha256=stored.manifest_sha256, reused=False)
     finally:
-        if not _is_recorded(ledger, request, staging):
+        if _is_recorded(ledger, request, staging):
+            run.forget()
+        elif run.kept() is None:
             staging.discard()
         staging.close()
-    return _finish(stored)
+    return _finish(stored, request)
+
+
+def stored_release(ledger: Ledger, request: ReleaseRequest) -> AlreadyReleased | None:
+    """What was released before under the key of this run, or under the key that the first version gave it.
+
+    Keys of the first version hash the contents of the source. They find releases of that version only:
+    for those, and no others, whether a run is free depends on the data.
+    """
+    population = ledger.state().population(request.population)
+    found = population.released.get(request.key)
+    undigested = any(each.source_digest is None for each in population.released.values())
+    if found is None and undigested and request.earlier_key is not None:
+        found = population.released.get(request.earlier_key())
+        if found is not None and found.source_digest is not None:
+            return None
+    return found
 
 
 def write_for_owner(out: Path, build: Build) -> Path:
@@ -106,7 +183,7 @@ def write_for_owner(out: Path, build: Build) -> Path:
         manifest = build(staging.path)
         if not manifest.reproducible:
             raise GuaranteeError("not-seeded", "only a seeded run is written without the ledger.")
-        staging.seal(manifest)
+        staging.seal(replace(manifest, tuned_on_private_data=RECORDED))  # it is a look itself
         move(staging.path, out)
     except OSError as error:
         raise unwritable(out, error) from error
@@ -117,11 +194,20 @@ def write_for_owner(out: Path, build: Build) -> Path:
 
 
 def _fill_and_record(
-    ledger: Ledger, request: ReleaseRequest, staging: Staging, out: Path, build: Build
+    ledger: Ledger,
+    request: ReleaseRequest,
+    run: RunFile,
+    staging: Staging,
+    out: Path,
+    build: Build,
+    waiting: Callable[[str], None] | None,
 ) -> tuple[AlreadyReleased, bool]:
     """Reserve, build, seal, commit; or the release that another run committed under the key just now."""
     reservation = None
     name = _name(staging)
+    if request.prepare is not None:
+        with nothing_spent(out):
+            request.prepare(staging.path)
     if request.loss is not None:
         reservation = ledger.reserve(
             request.population,
@@ -130,35 +216,102 @@ def _fill_and_record(
             request.what,
             reproducible=request.reproducible,
             reservation=name,
+            **request.terms,
         )
         if isinstance(reservation, AlreadyReleased):
             return reservation, True
-    with _saying_what_is_spent(request, reservation):
-        tuned = ledger.is_tuned(request.population)
+    with _saying_what_is_spent(request, reservation, run):
+        looks = RECORDED if ledger.is_tuned(request.population) else NONE_RECORDED
         manifest = build(staging.path)
         _check_manifest(manifest, request)
-        tuned = tuned or manifest.tuned_on_private_data
-        digest = staging.seal(replace(manifest, tuned_on_private_data=tuned))
+        looks = RECORDED if is_tuned(manifest.tuned_on_private_data) else looks
+        manifest = replace(manifest, tuned_on_private_data=looks, supersedes=request.supersedes)
+        _state_looks(staging.path / "README.md", manifest)
+        digest = staging.seal(manifest)
         if reservation is not None:
-            return ledger.commit(reservation, digest, str(out)), False
+            run.keep({**vars(reservation), "manifest_sha256": digest, "path": str(out)})
+            return ledger.commit(reservation, digest, str(out), waiting=waiting), False
         listed = ledger.list_release(
-            request.population, request.key, request.what, digest, str(out), reservation=name
+            request.population,
+            request.key,
+            request.what,
+            digest,
+            str(out),
+            reservation=name,
+            **request.terms,
+            waiting=waiting,
+            window_us=request.window_us,
+            knows=request.knows,
         )
         return listed, listed.reservation != name
 
 
+def _state_looks(readme: Path, manifest: Manifest) -> None:
+    """A kind writes its README without asking the ledger; the sentence on looks must be the manifest's."""
+    text = readme.read_text("utf-8") if readme.is_file() else ""
+    if (stated := state_looks(text, manifest)) != text:
+        readme.write_text(stated, "utf-8")
+
+
 @contextmanager
-def _saying_what_is_spent(request: ReleaseRequest, reservation: Reservation | None) -> Iterator[None]:
+def _saying_what_is_spent(
+    request: ReleaseRequest, reservation: Reservation | None, run: RunFile
+) -> Iterator[None]:
     """After the reserve, an error says that the spend stays; a foreign one says nothing else."""
     try:
         yield
     except ShoalError as error:
-        raise type(error)(error.code, f"{error.message} {_spent(reservation)}", error.remedy) from error
+        remedy = error.remedy if run.kept() is None else _FINISH_LATER
+        raise type(error)(error.code, f"{error.message} {_spent(reservation)}", remedy) from error
     except OSError as error:
         reason = unwritable(request.out, error)
         raise OutputError(reason.code, f"{reason.message} {_spent(reservation)}", reason.remedy) from error
+    except MemoryError as error:
+        raise ResourceError("out-of-memory", f"{OUT_OF_MEMORY} {_spent(reservation)}") from error
     except Exception as error:
         raise ShoalError("release-failed", f"the release failed. {_spent(reservation)}") from error
+    except BaseException as error:  # a stop is reported with what it cost, and stays a stop
+        error.add_note(_spent(reservation))
+        raise
+
+
+_FINISH_LATER = (
+    "The release is complete and was kept. Run the same command again, with the ledger free: it commits the "
+    "release and spends nothing."
+)
+
+
+def _unfinished(
+    ledger: Ledger, request: ReleaseRequest, run: RunFile
+) -> tuple[Reservation, AlreadyReleased] | None:
+    """The complete release of this key that an earlier run paid for and could not commit."""
+    record = run.kept()
+    if record is None or record["population"] != request.population:
+        return None
+    digest, path = record.pop("manifest_sha256"), record.pop("path")
+    reservation = Reservation(**record)
+    spend = ledger.state().by_reservation.get(reservation.reservation)
+    if spend is None or spend.key != request.key or spend.released is not None:
+        return None
+    stored = AlreadyReleased(reservation=spend.reservation, path=path, manifest_sha256=digest)
+    folder = staging_path(Path(path), spend.reservation)
+    if not _is_release(folder, stored) or check_release(folder).problems:
+        return None
+    return reservation, stored
+
+
+def _commit_unfinished(
+    ledger: Ledger, request: ReleaseRequest, run: RunFile, waiting: Callable[[str], None] | None
+) -> AlreadyReleased | None:
+    unfinished = _unfinished(ledger, request, run)
+    if unfinished is not None:
+        reservation, stored = unfinished
+        with _saying_what_is_spent(request, reservation, run):
+            stored = ledger.commit(reservation, stored.manifest_sha256, stored.path, waiting=waiting)
+        run.forget()
+        return stored
+    run.forget()
+    return None
 
 
 def _spent(reservation: Reservation | None) -> str:
@@ -185,8 +338,8 @@ def _check_price(manifest: Manifest, loss: Loss) -> None:
     rho_holds = "rho" not in guarantee or round(guarantee["rho"] * NANO) >= loss.rho_nano
     if not (rho_holds and covers(guarantee, loss)):
         raise GuaranteeError("manifest-price", "the manifest promises more than the ledger was charged for.")
-    if spent is None or spent.rho_nano < loss.rho_nano:
-        raise GuaranteeError("manifest-price", "the manifest lists less than the ledger was charged for.")
+    if spent is None or spent.rho_nano != loss.rho_nano:
+        raise GuaranteeError("manifest-price", "the manifest lists other spends than the ledger is charged.")
     problems = price_problems(manifest)
     if problems:
         raise GuaranteeError("manifest-price", f"the manifest does not agree with itself: {problems[0]}")
@@ -204,13 +357,41 @@ def _place(stored: AlreadyReleased) -> None:
             raise
 
 
-def _finish(stored: AlreadyReleased) -> Committed:
+def _finish(stored: AlreadyReleased, request: ReleaseRequest) -> Committed:
     """The stored release in its place; completes the rename if the run that committed it died."""
     out = Path(stored.path)
     _place(stored)
-    if not _is_release(out, stored) or check_release(out).problems:
+    if not _is_release(out, stored) or check_release(out, contents=False).problems:
         raise _missing(f"this run was released to {out} before, but that folder is gone or was changed.")
-    return Committed(path=out, manifest_sha256=stored.manifest_sha256, reused=True)
+    changed = stored.source_digest is not None and stored.source_digest != request.source_digest
+    return Committed(path=out, manifest_sha256=stored.manifest_sha256, reused=True, source_changed=changed)
+
+
+def _check_head(ledger: Ledger, owner: Path | None) -> None:
+    """Refuse a ledger that lost rows since a run noted its head in this owner's folder."""
+    if owner is None:
+        return
+    try:
+        first, count, head = (owner / OWNER_HEAD).read_text("utf-8").split()
+        place = int(count) - 1
+    except (OSError, ValueError):
+        return
+    digests = [row.digest for row in ledger.store.rows()]
+    if digests[:1] == [first] and digests[place : place + 1] != [head]:
+        raise LedgerError(
+            "ledger-older",
+            f"the ledger {ledger.store.where()} lost rows: it had {count} when {owner} was written.",
+            "Put the newest copy of the ledger back. If spends are lost for good, lower the budgets by them "
+            f"and remove {OWNER_HEAD} from that folder.",
+        )
+
+
+def _note_head(ledger: Ledger, owner: Path | None) -> None:
+    """Which ledger it is (its first row), its number of rows and its last one; a failure costs a witness."""
+    if owner is not None:
+        with suppress(OSError, ShoalError), private_file(owner / OWNER_HEAD, text=True) as file:
+            digests = [row.digest for row in ledger.store.rows()]
+            file.write(f"{digests[0]} {len(digests)} {digests[-1]}\n")
 
 
 def _missing(what: str) -> LedgerError:
@@ -224,15 +405,17 @@ def _missing(what: str) -> LedgerError:
 def _sweep(ledger: Ledger, out: Path) -> None:
     """Clear what dead runs left for `out`: what was committed is put in place, the rest is removed.
 
-    Committed for another place (its folder was moved since), it is left alone: it was paid for.
+    Committed for another place (its folder was moved since), or complete and not yet committed, it is left
+    alone: it was paid for.
     """
+    unfinished = ledger.unfinished()
     recorded = {stored.reservation: stored for _, stored in ledger.releases()}
     for staging in leftovers(out):
         stored = recorded.get(_name(staging))
         try:
-            if stored is None:
+            if stored is None and _name(staging) not in unfinished:
                 staging.discard()
-            elif stored.path == str(out):
+            elif stored is not None and stored.path == str(out):
                 _place(stored)
         finally:
             staging.close()

@@ -6,6 +6,7 @@ histogram.parquet says in its own metadata where its cells lie, so that it can b
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.errors import GuaranteeError, SourceError
+from shoal.errors import GuaranteeError, PlanError, SourceError
 from shoal.space.cells import CellGrid
 from shoal.space.euler import Euler
 from shoal.space.write import write_zones
@@ -49,8 +50,14 @@ def files_of(*, pool: bool, zones: bool) -> dict[str, dict[str, str]]:
     return {name: dict(columns) for name, columns in _COLUMNS.items() if wanted[name]}
 
 
-def write_histogram(folder: Path, noisy: NoisyHistogram, grid: CellGrid, zones: Zones | None) -> None:
-    """All data files of the release into `folder`: scaled up and rounded."""
+def write_public(folder: Path, zones: Zones | None) -> None:
+    """The file of the release that holds nothing but public zones."""
+    if zones is not None:
+        write_zones(zones, folder / ZONES)
+
+
+def write_histogram(folder: Path, noisy: NoisyHistogram, grid: CellGrid) -> None:
+    """The noisy files of the release into `folder`: scaled up and rounded."""
     euler, scale = noisy.euler, noisy.scale
     if euler.blocks is not None:
         raise GuaranteeError("euler-shape", "a published histogram has faces and edges alone.")
@@ -68,8 +75,6 @@ def write_histogram(folder: Path, noisy: NoisyHistogram, grid: CellGrid, zones: 
         columns = {name: getattr(noisy.pool, name) for name in names}
         columns["weight"] = np.round(noisy.pool.weight * scale, 2 * DECIMALS)
         pq.write_table(pa.table(columns), folder / POOL, compression="zstd")
-    if zones is not None:
-        write_zones(zones, folder / ZONES)
 
 
 def _values(euler: Euler) -> tuple[np.ndarray | None, ...]:
@@ -93,8 +98,8 @@ def _part(kind: str, values: np.ndarray) -> pa.Table:
 def read_histogram_file(path: Path) -> tuple[CellGrid, Euler, dict[str, Any]]:
     """Grid, numbers, and what else the file says of itself."""
     try:
-        table = pq.read_table(path)
-        about = json.loads((table.schema.metadata or {})[ABOUT])
+        stored = pq.read_metadata(path)
+        about = json.loads((stored.metadata or {})[ABOUT])
         west, south, east, north = (float(side) for side in about["box"])
         grid = CellGrid(
             box=(west, south, east, north),
@@ -102,10 +107,13 @@ def read_histogram_file(path: Path) -> tuple[CellGrid, Euler, dict[str, Any]]:
             rows=int(about["rows"]),
             planar=bool(about["planar"]),
         )
+        if stored.num_rows > 3 * grid.count or not math.isfinite(float(about["trips"])):
+            raise ValueError("more rows than faces and edges, or no number of trips")
+        table = pq.read_table(path, columns=list(_COLUMNS[HISTOGRAM]))
         kinds = table["kind"].cast(pa.string()).to_numpy(zero_copy_only=False)
         column, row, trips = (table[name].to_numpy() for name in ("column", "row", "trips"))
         parts = {kind: _grid_of(kind, kinds, column, row, trips, grid) for kind in KINDS}
-    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError, IndexError):
+    except NOT_PUBLISHED:
         raise SourceError(
             "not-a-histogram",
             f"{path} is not a published histogram of trips.",
@@ -113,6 +121,13 @@ def read_histogram_file(path: Path) -> tuple[CellGrid, Euler, dict[str, Any]]:
         ) from None
     euler = Euler(faces=parts["face"], east=parts["east"], north=parts["north"])  # pyright: ignore
     return grid, euler, about
+
+
+# What reading a damaged or forged file of ours may raise.
+NOT_PUBLISHED = (
+    OSError, pa.ArrowException, KeyError, ValueError, TypeError, IndexError, OverflowError, AttributeError,
+    RecursionError, MemoryError, PlanError,
+)  # fmt: skip
 
 
 def _grid_of(kind: str, kinds, column, row, trips, grid: CellGrid) -> np.ndarray | None:

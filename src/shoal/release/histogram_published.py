@@ -189,7 +189,9 @@ def read_histogram(path: str | Path) -> PublishedHistogram:
     if folder is not None:
         try:
             manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
-        except (OSError, ValueError):
+            if not isinstance(manifest, dict):
+                raise ValueError("not an object")
+        except (OSError, ValueError, RecursionError):
             raise SourceError(
                 "not-a-release",
                 f"{folder} has no manifest that can be read.",

@@ -13,16 +13,21 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import shoal
 from shoal.errors import GuaranteeError
 from shoal.privacy.accounting import SMALLEST_DELTA
+from shoal.privacy.ledger.state import is_sha256
 
 DIFFERENTIAL_PRIVACY = "differential privacy"
 NOT_DIFFERENTIALLY_PRIVATE = "not differentially private"
+NOTHING_PROMISED = "Nothing is promised:"  # begins the promise of records that the verifier refuted
+REFUTED = f"{NOTHING_PROMISED} the verifier found windows in which too few records fit. Not for publication."
 SEEDED_NOTE = "not for publication: the noise was seeded and can be computed again"
 MANIFEST = "manifest.json"
+RECORDED, NONE_RECORDED = "recorded", "none recorded"  # looks at private data, in the owner's ledger
 LARGEST_AMOUNT = 10**9  # of epsilon and rho, as in the ledger
 LARGEST_WHOLE = 2**63 - 1
 _PRICE_WORDS = {"epsilon", "delta", "rho"}
@@ -44,6 +49,9 @@ class Manifest:
     promise: str  # one sentence
     guarantee: Mapping[str, Any]  # kind, unit, neighbours, and epsilon, delta, rho where they exist
     public: Mapping[str, Any]  # every parameter given by the owner
+    # Counts and measured shares that were read from the data, without noise; only where nothing is promised
+    # of them. Left out where there are none.
+    read_from_data: Mapping[str, Any] = field(default_factory=dict)
     spends: Iterable[Mapping[str, Any]]  # name, mechanism, rho or epsilon
     population: str
     input: Mapping[str, Any]  # shape and column roles; counts only where noised
@@ -53,7 +61,9 @@ class Manifest:
         default_factory=lambda: {"name": "shoal", "version": shoal.__version__}
     )
     reproducible: bool = False
-    tuned_on_private_data: bool = False
+    # What the owner's ledger holds; releases of the first version say true or false.
+    tuned_on_private_data: str | bool = NONE_RECORDED
+    supersedes: str | None = None  # manifest hash of an earlier release that this one replaces
     # The day alone: the moment would tell how long the run took, which depends on the data.
     created: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
     files: Mapping[str, FileEntry] = field(default_factory=dict)  # filled in when the folder is sealed
@@ -65,6 +75,8 @@ class Manifest:
         _check_values(self._plain())
         _check_unit(self)
         if self.is_private:
+            if self.read_from_data:
+                raise _malformed("a differentially private release holds nothing read from the data.")
             _check_price(self.guarantee)
         else:
             _refuse_price(self)
@@ -95,6 +107,8 @@ class Manifest:
     def _plain(self) -> dict[str, Any]:
         plain: dict[str, Any] = {}
         for name in (each.name for each in fields(self)):
+            if name in ("supersedes", "read_from_data") and not getattr(self, name):
+                continue
             plain[name] = getattr(self, name)
             if name == "reproducible" and self.reproducible:
                 plain["note"] = SEEDED_NOTE
@@ -103,21 +117,37 @@ class Manifest:
         return plain
 
 
+def is_tuned(value: Any) -> bool:
+    """Whether a manifest's `tuned_on_private_data` records a look; the first version wrote true."""
+    return value is True or value == RECORDED
+
+
 def sha256_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _check_shape(manifest: Manifest) -> None:
     """Each field is of its own kind: a text, yes or no, or named values."""
     kinds = {
         str: ("unit", "promise", "population", "licence", "created"),
-        bool: ("reproducible", "tuned_on_private_data"),
-        Mapping: ("guarantee", "public", "input", "columns", "package", "files"),
+        bool: ("reproducible",),
+        Mapping: ("guarantee", "public", "read_from_data", "input", "columns", "package", "files"),
     }
     for kind, names in kinds.items():
         for name in names:
             if not isinstance(getattr(manifest, name), kind):
                 raise _malformed(f"its {name} is not of the right kind.")
+    if manifest.supersedes is not None and not is_sha256(manifest.supersedes):
+        raise _malformed("its supersedes is not a SHA-256 hash.")
+    if manifest.tuned_on_private_data not in (RECORDED, NONE_RECORDED) and not isinstance(
+        manifest.tuned_on_private_data, bool
+    ):
+        raise _malformed(f"its tuned_on_private_data is neither {RECORDED!r} nor {NONE_RECORDED!r}.")
     if not all(isinstance(spend, Mapping) for spend in manifest.spends):
         raise _malformed("its spends are not named values.")
 

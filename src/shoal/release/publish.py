@@ -9,14 +9,16 @@ from shoal.errors import GuaranteeError, LedgerError, OutputError
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.ledger.book import new_reservation
 from shoal.release.manifest import MANIFEST, SEEDED_NOTE, Manifest
+from shoal.release.signature import SIGNATURE, sign
 from shoal.release.staging import fsync, open_staging, unwritable
 from shoal.release.verify import Checked, check_release
 
 
-def publish(ledger: Ledger, folder: Path, dest: Path) -> Manifest:
-    """Copy the release in `folder` to `dest` (files 0644, folders 0755) and return its manifest.
+def publish(ledger: Ledger, folder: Path, dest: Path, *, sign_with: Path | None = None) -> Checked:
+    """Copy the release in `folder` to `dest` (files 0644, folders 0755) and return its manifest and hash.
 
-    The copy is checked, not only the original: what becomes visible is what was committed.
+    The copy is checked, not only the original: what becomes visible is what was committed. `sign_with` is an
+    SSH key whose signature of the manifest is written beside it.
     """
     folder, dest = Path(folder), Path(dest)
     dest = dest.parent.resolve() / dest.name
@@ -30,7 +32,11 @@ def publish(ledger: Ledger, folder: Path, dest: Path) -> Manifest:
     staging = open_staging(dest, f"publish-{new_reservation()}")
     try:
         _copy(folder, staging.path, manifest)
-        copied = check_release(staging.path)
+        if sign_with is not None:
+            signature = sign((staging.path / MANIFEST).read_bytes(), sign_with)
+            (staging.path / SIGNATURE).write_bytes(signature)
+        _open_to_all(staging.path)
+        copied = check_release(staging.path, contents=False)
         if copied.problems or copied.manifest_sha256 != checked.manifest_sha256:
             raise GuaranteeError("release-changed", "the release changed while it was copied.", "Try again.")
         staging.path.rename(dest)
@@ -40,7 +46,7 @@ def publish(ledger: Ledger, folder: Path, dest: Path) -> Manifest:
     finally:
         staging.discard()  # nothing is left of it once it was moved
         staging.close()
-    return manifest
+    return checked
 
 
 def sound_manifest(checked: Checked) -> Manifest:
@@ -81,6 +87,9 @@ def _copy(folder: Path, staging: Path, manifest: Manifest) -> None:
         target = staging / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(folder / name, target, follow_symlinks=False)
+
+
+def _open_to_all(staging: Path) -> None:
     for path in [*staging.rglob("*"), staging]:
         path.chmod(0o755 if path.is_dir() else 0o644)
         fsync(path)

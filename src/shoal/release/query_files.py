@@ -6,6 +6,7 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
+from shoal.release.density_files import as_cell
 from shoal.space.question import Question
 from shoal.stages.answers import Answers
 
@@ -27,15 +28,19 @@ FILES = {
 }
 
 
-def write_answers(folder: Path, answers: Answers, questions: Sequence[Question], written: str) -> None:
-    """All files of the answers into `folder`, one row per query."""
+def write_queries(folder: Path, written: str) -> None:
+    """The queries themselves, which are public."""
+    (folder / "queries.jsonl").write_text(written, "utf-8")
+
+
+def write_answers(folder: Path, answers: Answers, questions: Sequence[Question]) -> None:
+    """The noisy answers into `folder`, one row per query."""
     with open(folder / "answers.csv", "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(FILES["answers.csv"])
         columns = (answers.visits.tolist(), answers.low.tolist(), answers.high.tolist(), answers.how)
         for question, *numbers in zip(questions, *columns, strict=True):
-            writer.writerow([question.name, len(question.zones), len(question.slots), *numbers])
-    (folder / "queries.jsonl").write_text(written, "utf-8")
+            writer.writerow([as_cell(question.name), len(question.zones), len(question.slots), *numbers])
 
 
 def read_answers(folder: Path) -> list[dict]:

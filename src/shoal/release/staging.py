@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shoal.errors import OutputError
-from shoal.release.manifest import MANIFEST, FileEntry, Manifest, sha256_text
-from shoal.release.verify import sha256_file
+from shoal.release.manifest import MANIFEST, FileEntry, Manifest, sha256_file, sha256_text
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def open_staging(out: Path, name: str) -> Staging:
     refuse_existing(out)
     path = staging_path(out, name)
     try:
-        out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_durable(out.parent)
         path.mkdir(mode=0o700)
         path.chmod(0o700)  # whatever the umask
         return Staging(path, _lock(path))
@@ -142,6 +141,14 @@ def move(staging: Path, out: Path) -> None:
             f"the release is committed but could not be moved to {out} ({error.strerror}).",
             "Make the folder writable and run the same command again: it finishes and spends nothing.",
         ) from error
+
+
+def _make_durable(folder: Path) -> None:
+    """Make a folder and its parents, and sync the parent of each new one, or a power cut may lose it."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in missing:
+        fsync(each.parent)
 
 
 def fsync(path: Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shoal.release.private import private_file
 from shoal.release.staging import unwritable
 from shoal.stages.trajectories import Boxes
 
@@ -42,13 +42,8 @@ def write_key(path: Path, names: pa.Array, ids: np.ndarray, *, records_sha256: s
     """record_key.parquet, readable by its owner alone: whose record is whose in the records of that hash."""
     table = pa.table({"user": names, "record": pa.array(ids)}, metadata={OF_RECORDS: records_sha256})
     try:
-        draft = path.with_name(f".{path.name}.draft")
-        draft.unlink(missing_ok=True)
-        with open(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        with private_file(path) as file:
             pq.write_table(table, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
     except OSError as error:
         raise unwritable(path.parent, error) from error
     return path

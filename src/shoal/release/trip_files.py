@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.errors import SourceError
+from shoal.release.density_files import as_cell
+from shoal.release.histogram_files import NOT_PUBLISHED
 from shoal.release.trip_formats import FORMATS, TripChunk
 from shoal.space.cells import CellGrid
 
@@ -41,13 +43,14 @@ class TripColumns:
 
     @classmethod
     def like(cls, columns: Mapping[str, str], *, planar: bool) -> TripColumns:
-        """As in a source; where two roles share a column there, or one is called as ours, by their roles."""
+        """As in a source; where two share a column, or a name is ours or a formula, by roles."""
         x, y = ("x", "y") if planar else ("lon", "lat")
         usual = {"user": "user", "trip": "trip", "time": "time", "x": x, "y": y}
         roles = {"user": "user", "trip": "trip", "time": "time", "x": x, "y": y}
         named = {name: columns.get(role, usual[name]) for name, role in roles.items()}
         every = [*named.values(), "point", "geometry"]
-        return cls(**(named if len(set(every)) == len(every) else usual))
+        apart = len(set(every)) == len(every) and not any(as_cell(name) != name for name in every)
+        return cls(**(named if apart else usual))
 
     def meanings(self) -> dict[str, str]:
         return {
@@ -121,18 +124,34 @@ class PublishedTrips:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Points as encoding takes them: user, trip, time_us, x, y; every trip is a user of its own."""
         names, done = self.columns, 0
-        file = pq.ParquetFile(self.path)
+        try:
+            file = pq.ParquetFile(self.path)
+        except NOT_PUBLISHED:
+            raise _not_synthetic(self.path) from None
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group, [names.point, names.time, names.x, names.y])
+            table = self._group(file, group)
             user = done + np.cumsum(table[names.point].to_numpy() == 0)
             if not user.size:
                 continue
             done = int(user[-1])
-            time_us = table[names.time].cast(pa.int64()).to_numpy()
+            time_us = table[names.time].to_numpy()
             x, y = table[names.x].to_numpy(), table[names.y].to_numpy()
             yield pa.record_batch(
                 {"user": user, "trip": np.zeros_like(user), "time_us": time_us, "x": x, "y": y}
             )
+
+    def _group(self, file: pq.ParquetFile, group: int) -> pa.Table:
+        names = self.columns
+        try:
+            table = file.read_row_group(group, [names.point, names.time, names.x, names.y])
+            whole, real = (names.point, names.time), (names.x, names.y)
+            columns = {name: table[name].cast(pa.int64()) for name in whole}
+            columns |= {name: table[name].cast(pa.float64()) for name in real}
+            if any(column.null_count for column in columns.values()):
+                raise ValueError("a value is missing")
+            return pa.table(columns)
+        except NOT_PUBLISHED:
+            raise _not_synthetic(self.path) from None
 
 
 def read_synthetic(path: str | Path) -> PublishedTrips:
@@ -147,16 +166,22 @@ def read_synthetic(path: str | Path) -> PublishedTrips:
         manifest = {}
         if path.is_dir():
             manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
+        if not all(isinstance(name, str) for name in vars(names).values()):
+            raise TypeError("a column's name is no text")
+    except NOT_PUBLISHED:
         if (path / "events.parquet").exists():
             raise SourceError(
                 "not-synthetic",
                 f"{path} holds records of sites, not trips; pages are drawn of trips alone.",
                 "`shoal inspect` looks into events.parquet; the owner's report has the figures.",
             ) from None
-        raise SourceError(
-            "not-synthetic",
-            f"{path} is not a release of synthetic trips.",
-            "Name the folder that `shoal synthesize run` wrote, or its trips.parquet.",
-        ) from None
+        raise _not_synthetic(path) from None
     return PublishedTrips(file, said, names, manifest)
+
+
+def _not_synthetic(path: Path) -> SourceError:
+    return SourceError(
+        "not-synthetic",
+        f"{path} is not a release of synthetic trips.",
+        "Name the folder that `shoal synthesize run` wrote, or its trips.parquet.",
+    )

@@ -1,19 +1,22 @@
-"""Check a release folder as its recipient: every hash, no file too many, a manifest that makes sense.
+"""Check a release folder as its recipient: every hash, no file too many, a manifest that its files bear out.
 
-Needs no ledger and no key. It shows that the folder is what its manifest says; that the manifest is the
-owner's is shown by where the recipient got its hash from.
+Needs no ledger. That the manifest is the owner's is shown by its hash, which the owner gave to the recipient
+(`sha256`), or by the owner's signature (release/signature.py).
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from shoal.errors import GuaranteeError, OutputError
-from shoal.release.manifest import MANIFEST, Manifest
+from shoal.errors import GuaranteeError, OutputError, PlanError
+from shoal.release.contents import content_problems
+from shoal.release.manifest import MANIFEST, Manifest, sha256_file
 from shoal.release.price import price_problems
+from shoal.release.signature import SIGNATURE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +28,18 @@ class Checked:
     problems: tuple[str, ...]
 
 
-def check_release(folder: Path) -> Checked:
-    """Read everything in `folder` and compare it with its manifest, and the manifest with itself."""
+def check_release(folder: Path, *, sha256: str | None = None, contents: bool = True) -> Checked:
+    """Read everything in `folder` and compare it with its manifest, and the manifest with itself.
+
+    `sha256` is the manifest's hash as the owner gave it. `contents`: not hashes and prices alone.
+    """
     folder = Path(folder)
+    if sha256 is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", sha256.strip()):
+        raise PlanError(
+            "hash-malformed",
+            "a SHA-256 hash has 64 hexadecimal digits.",
+            "Pass the hash that the owner gave you; `shoal publish` prints it.",
+        )
     if not folder.is_dir():
         raise OutputError("no-release", f"there is no release folder at {folder}.", "Check the path.")
     path = folder / MANIFEST
@@ -44,19 +56,28 @@ def check_release(folder: Path) -> Checked:
     except UnicodeDecodeError:
         return Checked(manifest=None, manifest_sha256=digest, problems=(f"{MANIFEST} is not text.",))
     except GuaranteeError as error:
-        return Checked(manifest=None, manifest_sha256=digest, problems=(error.message,))
+        problems = (*_other_hash(digest, sha256), error.message)
+        return Checked(manifest=None, manifest_sha256=digest, problems=problems)
     except OSError as error:
         raise _unreadable(folder, error) from error
     try:
         problems = _file_problems(folder, manifest) + price_problems(manifest)
+        if contents and not problems:
+            problems = content_problems(folder, manifest)
     except OSError as error:
         raise _unreadable(folder, error) from error
-    return Checked(manifest=manifest, manifest_sha256=digest, problems=tuple(problems))
+    return Checked(
+        manifest=manifest, manifest_sha256=digest, problems=(*_other_hash(digest, sha256), *problems)
+    )
 
 
-def sha256_file(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _other_hash(digest: str, expected: str | None) -> tuple[str, ...]:
+    if expected is None or expected.strip().lower() == digest:
+        return ()
+    return (
+        f"this is not the release that the owner published: the SHA-256 of {MANIFEST} is {digest}, the hash "
+        f"given is {expected.strip().lower()}.",
+    )
 
 
 def _file_problems(folder: Path, manifest: Manifest) -> list[str]:
@@ -81,8 +102,9 @@ def _extra(folder: Path, named: set[str]) -> list[str]:
     problems = []
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        known = name in folders if path.is_dir() and not path.is_symlink() else name in named | {MANIFEST}
-        if not known:
+        linked = path.is_symlink()
+        known = name in folders if path.is_dir() and not linked else name in named | {MANIFEST}
+        if not known and (linked or path.is_dir() or name != SIGNATURE):
             problems.append(f"{name if name.isprintable() else ascii(name)} is not in the manifest.")
     return problems
 

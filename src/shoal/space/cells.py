@@ -88,11 +88,16 @@ class CellGrid:
         return {"box": list(self.box), "columns": self.columns, "rows": self.rows, "planar": self.planar}
 
 
+def is_coordinate(value: object) -> bool:
+    """A finite number that is no nonsense: areas and cells of larger ones overflow."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e12 <= value <= 1e12
+
+
 def check_box(box: tuple[float, float, float, float], planar: bool) -> None:
     """Four finite numbers, west < east, south < north; on the globe none of them beyond its edges."""
     say = "Give west,south,east,north in that order."
-    if len(box) != 4 or not all(math.isfinite(value) for value in box):
-        raise PlanError("box-range", f"a box is four numbers; got {tuple(box)}.", say)
+    if len(box) != 4 or not all(is_coordinate(value) for value in box):
+        raise PlanError("box-range", "a box is four numbers within 1e12.", say)
     west, south, east, north = box
     if not planar and (abs(west) > 180 or abs(east) > 180 or abs(south) > 90 or abs(north) > 90):
         raise PlanError("box-range", f"the box lies beyond the globe: {tuple(box)}.", say)

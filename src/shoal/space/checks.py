@@ -17,6 +17,9 @@ from shoal.space.projection import equal_area_crs, is_lonlat, transform
 
 SLIVER = 0.01  # overlaps below this share of the smaller zone, and holes below it of the median zone, pass
 Choice = Literal["stop", "warn", "allow"]
+MOST_UNITS = 1e12  # of a coordinate: areas of larger ones overflow
+MOST_OVERLAPS = 1000  # pairs, after which no more are looked for
+ZONES_AT_ONCE, PAIRS_AT_ONCE = 16, 250
 _POLYGON, _MULTIPOLYGON = 3, 6
 
 
@@ -88,6 +91,12 @@ def check_coordinates(xy: np.ndarray, crs: str | None, what: str, *, planar_said
             "Remove or complete these rows.",
         )
     x, y = np.abs(xy[:, 0]), np.abs(xy[:, 1])
+    if (np.maximum(x, y) > MOST_UNITS).any():
+        raise GeometryError(
+            "coordinate-range",
+            f"coordinates of {what} must be within {MOST_UNITS:g}; the largest is {max(x.max(), y.max()):g}.",
+            "Check how the file was written.",
+        )
     if is_lonlat(crs) and ((x > 180).any() or (y > 90).any()):
         first = xy[np.argmax((x > 180) | (y > 90))]
         if (x <= 90).all() and (y <= 180).all():
@@ -165,11 +174,7 @@ def _mend(geometry: np.ndarray) -> np.ndarray:
 
 def _overlaps(ids: tuple[str, ...], geometry: np.ndarray, checks: ZoneChecks) -> list[str]:
     # Shares of one zone, so the file's own coordinates do: over one zone a degree hardly changes its size.
-    first, second = shapely.STRtree(geometry).query(geometry, predicate="intersects")
-    first, second = first[first < second], second[first < second]
-    overlap = shapely.area(shapely.intersection(geometry[first], geometry[second]))
-    area = shapely.area(geometry)
-    share = overlap / np.minimum(area[first], area[second])
+    first, second, share, more = _overlapping(geometry, checks.sliver)
     large = np.flatnonzero(share > checks.sliver)
     if not len(large):
         thin = int((share > 1e-9).sum())
@@ -180,9 +185,37 @@ def _overlaps(ids: tuple[str, ...], geometry: np.ndarray, checks: ZoneChecks) ->
         checks.on_overlap,
         "zones-overlap",
         f"zones must not overlap by more than {checks.sliver:.2g} of the smaller; "
-        f"{len(large)} pairs do: {pairs}.",
+        f"{'at least ' if more else ''}{len(large)} pairs do: {pairs}.",
         'Mend the zones, or accept with on_overlap="warn": a point in two zones then counts in the first.',
     )
+
+
+def _overlapping(geometry: np.ndarray, sliver: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+    """Pairs of zones that meet, the share of the smaller that they have in common, and whether more follow.
+
+    The search stops once MOST_OVERLAPS pairs overlap by more than a sliver: among thousands of zones that lie
+    on each other it would take hours to find all.
+    """
+    tree, area = shapely.STRtree(geometry), shapely.area(geometry)
+    parts, large = [], 0
+    for start in range(0, len(geometry), ZONES_AT_ONCE):
+        if large >= MOST_OVERLAPS:
+            break
+        near, other = tree.query(geometry[start : start + ZONES_AT_ONCE], predicate="intersects")
+        near += start
+        near, other = near[near < other], other[near < other]
+        for at in range(0, len(near), PAIRS_AT_ONCE):
+            one, two = near[at : at + PAIRS_AT_ONCE], other[at : at + PAIRS_AT_ONCE]
+            overlap = shapely.area(shapely.intersection(geometry[one], geometry[two]))
+            share = overlap / np.minimum(area[one], area[two])
+            parts.append((one, two, share))
+            large += int((share > sliver).sum())
+            if large >= MOST_OVERLAPS:
+                break
+    if not parts:
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), False
+    one, two, share = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return one, two, share, large >= MOST_OVERLAPS
 
 
 def _holes(geometry: np.ndarray, crs: str | None, checks: ZoneChecks) -> list[str]:

@@ -25,6 +25,7 @@ from shoal.errors import PlanError
 
 MINUTE_US = 60_000_000
 DAY_US = 1440 * MINUTE_US
+MAX_SLOTS = 1_000_000  # public; two years of minutes
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SAMPLE_US = 3 * 60 * MINUTE_US  # offsets are compared every 3 hours; no zone changes twice within that
 
@@ -53,7 +54,14 @@ class Clock:
                 f"the window must end after it starts; got {self.start} to {self.end}.",
                 "The end is exclusive: a week from 2026-03-02 ends at 2026-03-09.",
             )
-        _ = self.edges_us  # a clock that cannot say its edges is refused here, not later
+        _check_length(self.end - self.start, self.slot_minutes)
+        if not self.slots:  # start and end are one instant; also refuses edges that cannot be computed
+            raise PlanError(
+                "clock-slots",
+                f"the window must hold a slot; the clocks of {self.time_zone} skipped all of {self.start} to "
+                f"{self.end}.",
+                "Choose a later end.",
+            )
 
     @classmethod
     def week(cls, first_day: str | date, time_zone: str, *, slot_minutes: int = 60) -> Clock:
@@ -110,6 +118,22 @@ class Clock:
     def _local_starts(self) -> list[datetime]:
         zone = _zone(self.time_zone)
         return [_utc(int(us)).astimezone(zone) for us in self.starts_utc_us]
+
+
+def instant_us(moment: str, time_zone: str) -> int:
+    """UTC microseconds of a start or an end of a window, given as text on the wall clock."""
+    return _instant(_naive(moment, "window"), _zone(time_zone))
+
+
+def _check_length(window: timedelta, slot_minutes: int) -> None:
+    """Refuse a window of too many slots before they are made."""
+    slots = window // timedelta(minutes=slot_minutes)
+    if slots > MAX_SLOTS:
+        raise PlanError(
+            "clock-slots",
+            f"the window has {slots:,} slots of {slot_minutes} minutes; at most {MAX_SLOTS:,} are allowed.",
+            "Choose longer slots or a shorter window.",
+        )
 
 
 def _edges(start: datetime, end: datetime, time_zone: str, slot_minutes: int) -> np.ndarray:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from shoal.errors import GeometryError, PlanError
+from shoal.space.cells import is_coordinate
 from shoal.space.checks import Choice
-from shoal.space.grid import square_grid
+from shoal.space.grid import grid_shape, square_grid
 from shoal.space.h3zones import h3_zones
 from shoal.space.projection import LONLAT, is_lonlat
 from shoal.space.sites import Sites, named_sites
@@ -98,6 +98,14 @@ def open_geography(plan: SpacePlan, *, has_sites: bool, planar: bool) -> Geograp
     return Geography(zones, None, AreaWeights.identity(zones.count))
 
 
+def grid_cells(plan: SpacePlan, *, planar: bool) -> int | None:
+    """Number of zones of a grid, without making them; None for zones from a file and for H3 cells."""
+    if plan.zones is not None or plan.box is None or plan.cell_m is None:
+        return None
+    rows, columns = grid_shape(plan.box, plan.cell_m, crs=None if planar else LONLAT)
+    return rows * columns
+
+
 def _sites(plan: SpacePlan) -> Sites:
     if plan.sites is None:
         raise PlanError(
@@ -157,11 +165,10 @@ def _check_same_map(zones: Zones, planar: bool) -> None:
 
 
 def _check_box(box: tuple[float, ...]) -> None:
-    numbers = all(isinstance(v, int | float) and math.isfinite(v) for v in box)
-    if len(box) != 4 or not numbers or box[0] >= box[2] or box[1] >= box[3]:
+    if len(box) != 4 or not all(map(is_coordinate, box)) or box[0] >= box[2] or box[1] >= box[3]:
         raise PlanError(
             "box-range",
-            f"a box is west, south, east, north with west < east and south < north; got {tuple(box)}.",
+            "a box is west, south, east, north with west < east and south < north.",
             "Give four numbers in that order.",
         )
 

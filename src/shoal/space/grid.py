@@ -6,11 +6,13 @@ The box is configured, never read off events: a box around the data would tell w
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import shapely
 
 from shoal.errors import PlanError
+from shoal.space.cells import is_coordinate
 from shoal.space.checks import check_coordinates
 from shoal.space.layers import given_crs
 from shoal.space.projection import LONLAT, equal_area_crs, is_lonlat, transform_xy, unit_m
@@ -28,12 +30,7 @@ def square_grid(box: Box, cell_m: float, *, crs: str | None = LONLAT, max_cells:
     Ids count rows northward and columns eastward: r012c034. Row by row, west to east.
     """
     crs = given_crs(crs)
-    box = _check_box(box, cell_m, crs)
-    plane = equal_area_crs(box) if is_lonlat(crs) else None
-    west, south, east, north = box if plane is None else _flat_bounds(box, str(crs), plane)
-    side = cell_m if plane is not None or crs is None else cell_m / unit_m(crs)
-    columns = max(1, math.ceil((east - west) / side - 1e-9))
-    rows = max(1, math.ceil((north - south) / side - 1e-9))
+    (rows, columns), west, south, side, plane = _layout(box, cell_m, crs)
     if rows * columns > max_cells:
         raise PlanError(
             "grid-size",
@@ -45,6 +42,22 @@ def square_grid(box: Box, cell_m: float, *, crs: str | None = LONLAT, max_cells:
         x, y = transform_xy(x, y, plane, str(crs))
     ids = _cell_ids(rows, columns)
     return Zones(ids=ids, names=ids, geometry=_cells(x, y), crs=crs)
+
+
+def grid_shape(box: Box, cell_m: float, *, crs: str | None = LONLAT) -> tuple[int, int]:
+    """Rows and columns of `square_grid`, without making its zones."""
+    return _layout(box, cell_m, given_crs(crs))[0]
+
+
+def _layout(box: Box, cell_m: float, crs: str | None) -> tuple[tuple[int, int], float, float, float, Any]:
+    """Rows and columns; the south-west corner and the side of a cell in the plane; the plane of a globe."""
+    box = _check_box(box, cell_m, crs)
+    plane = equal_area_crs(box) if is_lonlat(crs) else None
+    west, south, east, north = box if plane is None else _flat_bounds(box, str(crs), plane)
+    side = cell_m if plane is not None or crs is None else cell_m / unit_m(crs)
+    columns = max(1, math.ceil((east - west) / side - 1e-9))
+    rows = max(1, math.ceil((north - south) / side - 1e-9))
+    return (rows, columns), west, south, side, plane
 
 
 def _cells(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -72,19 +85,14 @@ def _flat_bounds(box: Box, crs: str, plane) -> Box:
 
 
 def _check_box(box: Box, cell_m: float, crs: str | None) -> Box:
-    if not (isinstance(cell_m, int | float) and math.isfinite(cell_m) and cell_m > 0):
+    if not (is_coordinate(cell_m) and cell_m >= 1e-3):
         raise PlanError(
-            "cell-size", f"the cell side must be above 0 metres; got {cell_m!r}.", "Use 500, say."
+            "cell-size", f"the cell side must be above 0 metres; got {cell_m!r:.40}.", "Use 500, say."
         )
-    if (
-        len(box) != 4
-        or not all(math.isfinite(value) for value in box)
-        or box[0] >= box[2]
-        or box[1] >= box[3]
-    ):
+    if len(box) != 4 or not all(map(is_coordinate, box)) or box[0] >= box[2] or box[1] >= box[3]:
         raise PlanError(
             "box-range",
-            f"a box is west, south, east, north with west < east and south < north; got {tuple(box)}.",
+            "a box is west, south, east, north with west < east and south < north.",
             "Give four numbers in that order.",
         )
     check_coordinates(np.array([box[:2], box[2:]], float), crs, "grid box", planar_said=True)

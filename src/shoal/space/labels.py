@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+from unicodedata import category
 
 import numpy as np
 
 from shoal.errors import GeometryError
 from shoal.space.layers import Layer
 
+MOST_LETTERS = 1000  # bytes of an id or a name
+DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 # The option that names a column, and the same in read_zones and read_sites.
 IN_PYTHON = {
     "--zone-id": "id_column",
@@ -26,7 +29,15 @@ def text_column(source: Layer, name: str, option: str) -> list[str]:
     """
     if name not in source.columns:
         raise missing_column(name, list(source.columns), source.path, option)
-    return [as_text(value) for value in source.columns[name]]
+    texts = [as_text(value) for value in source.columns[name]]
+    if option == "--zone-name":  # names may be written with direction marks; nobody sees them
+        texts = ["".join(each for each in text if each not in DIRECTION_MARKS) for text in texts]
+    for row, text in enumerate(texts, 1):
+        fault = bad_text(text)
+        if fault:
+            message = f"row {row} of column {name!r} has {fault}."
+            raise GeometryError("id-text", message, "Write these values as plain text.")
+    return texts
 
 
 def as_text(value: object) -> str:
@@ -35,6 +46,25 @@ def as_text(value: object) -> str:
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     return str(value).strip()
+
+
+def bad_text(text: str) -> str:
+    """What makes a text unfit as an id or a name; "" where nothing does.
+
+    >>> bad_text("Gare 4"), bad_text("a" + chr(7))
+    ('', 'a control character or a direction mark')
+    """
+    if text.isascii() and text.isprintable() and len(text) <= MOST_LETTERS:
+        return ""
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        return "half a surrogate pair, which is no character"
+    if any(category(letter) in ("Cc", "Zl", "Zp") or letter in DIRECTION_MARKS for letter in text):
+        return "a control character or a direction mark"
+    if len(text.encode()) > MOST_LETTERS:
+        return f"more than {MOST_LETTERS} bytes"
+    if text and not any(category(letter)[0] in "LNPS" for letter in text):
+        return "only characters that cannot be seen"
+    return ""
 
 
 def label_column(

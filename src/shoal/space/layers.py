@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from shoal.errors import GeometryError
+from shoal.errors import GeometryError, printable
 from shoal.space.formats.archives import read_zipped
 from shoal.space.formats.geojson import read_geojson
 from shoal.space.formats.geopackage import read_geopackage
 from shoal.space.formats.geoparquet import read_geoparquet
-from shoal.space.formats.rows import FileRows, choose_layer, unreadable
+from shoal.space.formats.rows import FileRows, choose_layer, read_bounded, unreadable
 from shoal.space.formats.shapefiles import SUFFIXES, read_shapefile
 from shoal.space.projection import crs_name
 
@@ -72,8 +72,7 @@ def is_planar(crs: str | None) -> bool:
 
 def _kind(path: Path) -> str:
     """The format, which name and first bytes must agree on."""
-    if not path.is_file():
-        raise GeometryError("file-missing", f"there is no file {path}.", "Check the path.")
+    check_file(path)
     with path.open("rb") as file:
         head = file.read(64)
     if not head.strip():
@@ -105,15 +104,31 @@ def _read(path: Path, kind: str, layer: str | None) -> FileRows:
         return read_geoparquet(path)
     choose_layer(path, [path.stem], layer)
     if kind == "GeoJSON":
-        return read_geojson(path.read_bytes(), path)
+        return read_geojson(_content(path), path)
     return read_shapefile(_beside(path), path)
 
 
 def _beside(path: Path) -> dict[str, bytes]:
     """The files of a Shapefile by suffix, whatever their case."""
-    parts = {".shp": path.read_bytes()}
+    parts = {".shp": _content(path)}
     for other in sorted(path.parent.iterdir()):
         suffix = other.suffix.lower()
         if other.stem == path.stem and suffix in SUFFIXES and suffix not in parts and other.is_file():
-            parts[suffix] = other.read_bytes()
+            parts[suffix] = _content(other)
     return parts
+
+
+def check_file(path: Path) -> None:
+    try:
+        found = path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        found = False
+    if printable(str(path)) != str(path):
+        raise GeometryError("file-name", f"the name {path} has control characters in it.", "Rename the file.")
+    if not found:
+        raise GeometryError("file-missing", f"there is no file {path}.", "Check the path.")
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return read_bounded(path, file.read)

@@ -12,11 +12,12 @@ from functools import lru_cache
 import numpy as np
 import pyproj
 import shapely
-from pyproj.exceptions import CRSError
+from pyproj.exceptions import CRSError, ProjError
 
 from shoal.errors import GeometryError
 
 LONLAT = "EPSG:4326"
+_NAME_IT = 'Pass a name such as "EPSG:4326" or "EPSG:2154", or "planar" for metres without a place.'
 
 
 def equal_area_crs(bounds: tuple[float, float, float, float]) -> pyproj.CRS:
@@ -33,7 +34,11 @@ def equal_area_crs(bounds: tuple[float, float, float, float]) -> pyproj.CRS:
 
 def transform_xy(x, y, source: str | pyproj.CRS, target: str | pyproj.CRS) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates `x`, `y` of `source` in `target`."""
-    new_x, new_y = _transformer(_text(source), _text(target)).transform(x, y)
+    try:
+        new_x, new_y = _transformer(_text(source), _text(target)).transform(x, y)
+    except ProjError:
+        message = f"coordinates cannot be brought from {str(source)[:80]!r} to another coordinate system."
+        raise GeometryError("crs-kind", message, _NAME_IT) from None
     return np.asarray(new_x, float), np.asarray(new_y, float)
 
 
@@ -52,18 +57,29 @@ def crs_name(crs: object) -> str | None:
         return None
     try:
         parsed = pyproj.CRS.from_user_input(crs)
-    except (CRSError, UnicodeError):
+    except (CRSError, UnicodeError, TypeError, ValueError, AttributeError):
         raise GeometryError(
-            "crs-unknown",
-            f"the coordinate system is not one PROJ knows: {str(crs)[:80]!r}.",
-            'Pass a name such as "EPSG:4326" or "EPSG:2154", or "planar" for metres without a place.',
+            "crs-unknown", f"the coordinate system is not one PROJ knows: {str(crs)[:80]!r}.", _NAME_IT
         ) from None
     if parsed.equals(pyproj.CRS("OGC:CRS84"), ignore_axis_order=True):
         return LONLAT
     if parsed.equals(pyproj.CRS(LONLAT), ignore_axis_order=True):
         return LONLAT
+    _check_earth(parsed, crs)
     authority = parsed.to_authority(min_confidence=90)
     return ":".join(authority) if authority else parsed.to_string()
+
+
+def _check_earth(parsed: pyproj.CRS, crs: object) -> None:
+    """Degrees or a plane on the Earth: PROJ knows the Moon, heights and drawing boards too."""
+    ellipsoid = parsed.ellipsoid
+    if not (parsed.is_geographic or parsed.is_projected) or ellipsoid is None:
+        why = "neither longitude and latitude nor a projection"
+    elif not 6.3e6 < ellipsoid.semi_major_metre < 6.5e6:
+        why = "not on the Earth"
+    else:
+        return
+    raise GeometryError("crs-kind", f"the coordinate system {str(crs)[:80]!r} is {why}.", _NAME_IT)
 
 
 def is_lonlat(crs: str | None) -> bool:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -53,6 +54,12 @@ class Rectangles:
                 f"a rectangle is empty or leaves the grid of {grid.columns} x {grid.rows} cells.",
                 "Give ranges of cells with x0 < x1 and y0 < y1 inside the grid.",
             )
+
+
+def rectangles_digest(rectangles: Rectangles) -> str:
+    """SHA-256 of the rectangles to serve: little-endian x0, x1, y0, y1."""
+    sides = np.stack([rectangles.x0, rectangles.x1, rectangles.y0, rectangles.y1]).astype("<i4")
+    return hashlib.sha256(sides.tobytes()).hexdigest()
 
 
 def random_rectangles(grid: CellGrid, count: int, seed: int) -> Rectangles:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
+from collections import Counter
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.errors import GeometryError
+from shoal.space.formats.parquet import DAMAGE, read_parquet
+from shoal.space.formats.rows import check_size, read_bounded, unreadable
+from shoal.space.layers import check_file
 
 _CSV_NAMES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")
 _SEPARATORS = ",;\t|"
@@ -17,8 +21,7 @@ _SEPARATORS = ",;\t|"
 
 def plain_columns(path: Path) -> dict[str, list] | None:
     """Columns by name, or None where the file holds geometry. All of a CSV is text: ids keep their zeros."""
-    if not path.is_file():
-        raise GeometryError("file-missing", f"there is no file {path}.", "Check the path.")
+    check_file(path)
     columns = None
     if path.name.lower().endswith(_CSV_NAMES):
         columns = _csv_columns(path)
@@ -30,10 +33,11 @@ def plain_columns(path: Path) -> dict[str, list] | None:
 
 
 def _csv_columns(path: Path) -> dict[str, list]:
-    raw = path.read_bytes()
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
     try:
-        text = (gzip.decompress(raw) if path.suffix.lower() == ".gz" else raw).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError):
+        with opened(path, "rb") as file:
+            text = read_bounded(path, file.read).decode("utf-8-sig")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError):
         raise _mismatch(path, "CSV in UTF-8") from None
     if "\x00" in text:
         raise _mismatch(path, "CSV in UTF-8")
@@ -41,7 +45,15 @@ def _csv_columns(path: Path) -> dict[str, list]:
     if not lines:
         raise GeometryError("empty-file", f"{path} is empty.", "Check how the file was written.")
     separator = max(_SEPARATORS, key=lines[0].count)
-    header, *rows = [row for row in csv.reader(lines, delimiter=separator) if row] or [[]]
+    check_size(path, cells=sum(line.count(separator) + 1 for line in lines))
+    try:
+        header, *rows = [row for row in csv.reader(lines, delimiter=separator) if row] or [[]]
+    except csv.Error as error:  # a field of more than 128 KiB
+        raise unreadable(path, error) from None
+    header = [name.strip() for name in header]
+    twice = [name for name, count in Counter(header).items() if count > 1]
+    if twice:
+        raise unreadable(path, f"two columns are called {twice[0]!r}.")
     for number, row in enumerate(rows, 1):
         if len(row) != len(header):
             raise GeometryError(
@@ -49,7 +61,7 @@ def _csv_columns(path: Path) -> dict[str, list]:
                 f"{path} has {len(header)} columns, but row {number} has {len(row)}.",
                 "Quote values that contain the separator, or complete the row.",
             )
-    return {name.strip(): [row[k] for row in rows] for k, name in enumerate(header)}
+    return {name: [row[k] for row in rows] for k, name in enumerate(header)}
 
 
 def _parquet_columns(path: Path) -> dict[str, list] | None:
@@ -62,12 +74,9 @@ def _parquet_columns(path: Path) -> dict[str, list] | None:
     try:
         if b"geo" in (pq.read_schema(path).metadata or {}):
             return None
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise GeometryError(
-            "file-unreadable", f"{path} cannot be read: {error}", "Check how the file was written."
-        ) from None
-    return {name: table[name].to_pylist() for name in table.column_names}
+    except DAMAGE as error:
+        raise unreadable(path, error) from None
+    return read_parquet(path)[0]
 
 
 def _mismatch(path: Path, kind: str) -> GeometryError:

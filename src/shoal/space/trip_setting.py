@@ -15,6 +15,7 @@ class TripSetting:
 
     grid: CellGrid
     given: Rectangles = field(repr=False)  # the workload that mechanisms may choose from
+    each_trip: bool = False  # the unit is a trip; else a user, of whom per_unit trips are kept
     per_unit: int = 1  # trips kept of one unit: the sensitivity of every sum over kept trips
     cap: int | None = None  # trips of one unit in the number of all trips; None: only kept ones are counted
     trips: int | None = None  # declared number of kept trips; None: bought
@@ -27,6 +28,8 @@ class TripSetting:
                 f"trips per unit must be 1 or more, their cap not below; got {self.per_unit} and {self.cap}.",
                 "Pass --trips-per-user 10 --trips-cap 100, say.",
             )
+        if self.each_trip and (self.per_unit, self.cap) not in ((1, None), (1, 1)):
+            raise PlanError("trip-bound", "where the unit is a trip, a unit has one trip.")
         if self.trips is not None and self.trips < 1:
             raise PlanError("trip-bound", "the declared number of trips must be at least 1.")
         self.given.check(self.grid)

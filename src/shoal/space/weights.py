@@ -64,6 +64,11 @@ class AreaWeights:
         return int(np.asarray(self.matrix.sum(axis=0)).max(initial=0))
 
     @property
+    def row_l1(self) -> int:
+        """Largest sum of a row: what one visit at every place moves one zone's count by, in units."""
+        return int(np.asarray(self.matrix.sum(axis=1)).max(initial=0))
+
+    @property
     def column_l2_squared(self) -> int:
         """Largest squared L2 norm of a column."""
         return int(np.asarray(self.matrix.power(2).sum(axis=0)).max(initial=0))

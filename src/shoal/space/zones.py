@@ -62,9 +62,13 @@ class Zones:
             )
         return replace(self, geometry=transform(self.geometry, self.crs, LONLAT), crs=LONLAT)
 
+    def published(self) -> Zones:
+        """The zones as GeoJSON holds them: in longitude and latitude, or planar."""
+        return self if self.crs is None else self.to_lonlat()
+
     def to_geojson(self) -> dict:
         """A FeatureCollection with properties `zone` and `name`: lon/lat, or planar with a null `crs`."""
-        shown = self if self.crs is None else self.to_lonlat()
+        shown = self.published()
         features = [
             {"type": "Feature", "properties": {"zone": zone, "name": name}, "geometry": json.loads(shape)}
             for zone, name, shape in zip(

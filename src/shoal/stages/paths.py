@@ -32,6 +32,11 @@ class UserPaths(Protocol):
     def grid(self) -> CellGrid: ...
 
     @property
+    def step_s(self) -> float:
+        """Seconds per tick of the encoded times."""
+        ...
+
+    @property
     def each_trip(self) -> bool:
         """Whether a unit has one trip at most."""
         ...

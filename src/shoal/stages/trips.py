@@ -28,8 +28,11 @@ class GridTrips:
     per_unit: int  # at most so many trips of one unit
     all_trips: int  # before bounding, at most `cap` of one unit
     cap: int
+    each_trip: bool  # every trip is a unit; else a unit is a user, with at most per_unit trips
 
     def __post_init__(self) -> None:
+        if self.each_trip and self.per_unit != 1:
+            raise GuaranteeError("bound-not-held", "where every trip is a unit, a unit has one trip.")
         if self.unit.size and int(np.bincount(self.unit).max()) > self.per_unit:
             raise GuaranteeError("bound-not-held", "a unit has more trips than the bound allows.")
 
@@ -53,6 +56,11 @@ class UserTrips(Protocol):
 
     @property
     def cap(self) -> int: ...
+
+    @property
+    def each_trip(self) -> bool:
+        """Whether every trip is a unit; else a unit is a user."""
+        ...
 
     def count(self) -> int:
         """Kept trips: one unit changes it by at most per_unit."""

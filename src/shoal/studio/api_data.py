@@ -9,13 +9,12 @@ from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
 
 from shoal import __version__
-from shoal.flows.methods import METHODS
 from shoal.flows.simulated import CITIES
 from shoal.release.report.encode import plain
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import CityForm, Id, PlanForm, SourceForm
 from shoal.studio.look import source_map
-from shoal.studio.plans import box_of
+from shoal.studio.plans import box_of, page_defaults, page_methods
 from shoal.studio.sources import SourceCard
 from shoal.studio.words import for_page
 
@@ -32,11 +31,8 @@ def state(studio: Here) -> dict[str, Any]:
         "ledger": studio.ledger().store.where(),
         "sources": [asdict(card) for card in studio.shelf.all()],
         "cities": [{"name": each.name, "title": each.title, "users": each.users} for each in CITIES.values()],
-        "methods": {
-            "density": [
-                {"name": each.name, "words": each.words, "pure": each.pure} for each in METHODS.values()
-            ]
-        },
+        "methods": page_methods(),
+        "defaults": page_defaults(),
     }
 
 

@@ -70,7 +70,8 @@ def raise_limit(
         raise PlanError(
             "budget-currency", f"this population is counted in {owner.currency}.", f"Give {words}."
         )
-    book.raise_limit(population, limit, note=form.note)
+    change = book.raise_limit if limit >= owner.limit_nano else book.lower_limit
+    change(population, limit, note=form.note)
     return _population(book.state().population(population), {})
 
 
@@ -146,6 +147,7 @@ def _population(owner: Population, here: dict[tuple[str, str], str]) -> dict[str
         "note": owner.note,
         "at": owner.at,
         "tuned": owner.tuned,
+        "mixture": owner.mixture,
         "spends": spends,
         "notes": notes,
     }

@@ -9,6 +9,7 @@ from fastapi import Request
 from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.studio.look import Found, release_named
 from shoal.studio.plans import Planner
+from shoal.studio.reading import Reader
 from shoal.studio.runs import Runs
 from shoal.studio.sources import SourceShelf
 from shoal.studio.tokens import Tickets
@@ -25,13 +26,15 @@ class Studio:
     runs: Runs
     shelf: SourceShelf
     planner: Planner
+    reader: Reader
     tickets: Tickets = field(default_factory=Tickets)
     _found: dict[str, Found] = field(default_factory=dict)
 
     @classmethod
     def at(cls, work: Workspace, token: str, port: int, runs: Runs | None = None) -> Studio:
-        shelf = SourceShelf(work)
-        return cls(work, token, port, runs or Runs(work), shelf, Planner(work, shelf))
+        reader = Reader(work.root)
+        shelf = SourceShelf(work, reader)
+        return cls(work, token, port, runs or Runs(work), shelf, Planner(work, shelf, reader), reader)
 
     def ledger(self) -> Ledger:
         """Opened for each request, as the command does: another process may have written to it."""

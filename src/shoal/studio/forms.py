@@ -89,6 +89,7 @@ class PlanForm(Form):
     gap_minutes: Annotated[float, Field(gt=0, le=10_080)] | None = None
     step_s: Annotated[float, Field(ge=1, le=86_400)] | None = None
     count: Annotated[int, Field(ge=1, le=10**7)] | None = None
+    compose_with: Annotated[list[ReleaseId], Field(max_length=100)] | None = None
     licence: MaybeLine | None = None
     run_id: MaybeLine | None = None
 

@@ -84,6 +84,7 @@ def _release(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]
     return {
         "release": work.relative(result.release),
         "reused": result.reused,
+        "source_changed": result.source_changed,
         "rows": getattr(result, "rows", None),
         "bad_rows": getattr(result, "bad_rows", None),
         "manifest_sha256": _recorded(ledger, result.release),
@@ -146,7 +147,12 @@ def _same_data(form: dict[str, Any], key: str, work: Workspace) -> dict[str, Any
 
     planner = Planner(work, SourceShelf(work))
     settings = planner.settings(form)
-    if planner.prepared(form, settings).key() != key:
+    prepared = planner.prepared(form, settings)
+    stored = open_ledger().find(prepared.plan.population, key)
+    digest = None if stored is None else stored.source_digest
+    # Releases made before the ledger recorded digests have a key that hashes the files.
+    now = (prepared.earlier_key(), None) if digest is None else (prepared.key(), prepared.source_digest())
+    if now != (key, digest):
         raise PlanError(
             "data-changed",
             "the source or its public files changed since the release: an attack would compare other people.",

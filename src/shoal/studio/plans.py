@@ -7,21 +7,25 @@ import math
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from shoal.errors import PlanError
 from shoal.flows.dry_run import DRY_RUNS
-from shoal.flows.histogram_plan import HistogramPlan
+from shoal.flows.histogram_methods import METHODS as HISTOGRAM
+from shoal.flows.histogram_plan import HistogramPlan, MapPlan
 from shoal.flows.histogram_prepare import prepare_histogram
-from shoal.flows.plan import DensityPlan
+from shoal.flows.methods import METHODS as DENSITY
+from shoal.flows.plan import DensityPlan, WindowPlan
 from shoal.flows.prepare import OpenedDensity, open_density, prepare_density
 from shoal.flows.simulated import CITIES
-from shoal.flows.synthetic_plan import SyntheticPlan
+from shoal.flows.synthetic_methods import COMMUTES
+from shoal.flows.synthetic_methods import METHODS as SYNTHETIC
+from shoal.flows.synthetic_plan import CELL_M, SyntheticPlan
 from shoal.flows.synthetic_prepare import prepare_synthetic
 from shoal.flows.trajectories import prepare_trajectories
-from shoal.flows.trajectories_plan import TrajectoryPlan
+from shoal.flows.trajectories_plan import PlacesPlan, TrajectoryPlan
 from shoal.privacy.ledger import Ledger
 from shoal.studio.sources import PATHS, SourceCard, SourceShelf
 from shoal.studio.workspace import Workspace
@@ -46,8 +50,36 @@ SAID = {
     "density": ("epsilon", "delta", "method", "users", "licence"),
     "histogram": ("epsilon", "delta", "method", "unit", "trips_per_user", "trips_cap", "trips", "licence"),
     "synthetic": ("epsilon", "delta", "method", "unit", "trips_cap", "trips", "step_s", "count", "licence"),
-    "trajectories": ("k", "tau_minutes", "epoch_minutes", "licence"),
+    "trajectories": ("k", "tau_minutes", "epoch_minutes", "compose_with", "licence"),
 }
+
+
+def page_methods() -> dict[str, list[dict[str, Any]]]:
+    """The methods of every kind, and whether each takes a delta, goes without, and reads sites or points."""
+    forms = {
+        "density": [(each, each.pure, not each.pure, None) for each in DENSITY.values()],
+        "histogram": [(each, True, not each.pure, None) for each in HISTOGRAM.values()],
+        "synthetic": [(each, True, True, each.takes == COMMUTES) for each in SYNTHETIC.values()],
+        "trajectories": [],
+    }
+    return {
+        kind: [
+            {"name": each.name, "words": each.words, "pure": pure, "with_delta": delta, "needs_sites": sites}
+            for each, pure, delta, sites in methods
+        ]
+        for kind, methods in forms.items()
+    }
+
+
+def page_defaults() -> dict[str, dict[str, Any]]:
+    """What the form starts with: the defaults of the plans."""
+    tracker = {"k": TrajectoryPlan.k, "tau_minutes": TrajectoryPlan.tau_minutes}
+    return {
+        "density": {"slot_minutes": WindowPlan.slot_minutes},
+        "histogram": {"cells": MapPlan.cells},
+        "synthetic": {"cell_m": CELL_M},
+        "trajectories": {"cell_m": PlacesPlan.cell_m, **tracker},
+    }
 
 
 def settings_of(
@@ -146,15 +178,20 @@ def _space(form: Mapping[str, Any], card: SourceCard, shelf: SourceShelf) -> dic
         return {**sites, **size, "box": box}
     if kind == "trajectories":
         origin = form.get("origin") or given.get("origin") or box_of(card, shelf)[:2]
-        cell_m = form.get("cell_m") or given.get("cell_m") or 100.0
-        return {**sites, "origin": list(origin), "cell_m": cell_m}
+        return {**sites, "origin": list(origin), **_either("cell_m", form, given)}
     if kind == "synthetic" and "sites" in known:
         return sites
     box = tuple(box or box_of(card, shelf))
     if kind == "synthetic":
-        return {"box": box, "cell_m": form.get("cell_m") or given.get("cell_m") or 420.0}
+        return {"box": box, **_either("cell_m", form, given)}
     zones = {name: value for name, value in known.items() if name.startswith("zone")}
-    return {**zones, "box": box, "cells": form.get("cells") or given.get("cells") or 128}
+    return {**zones, "box": box, **_either("cells", form, given)}
+
+
+def _either(name: str, form: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The setting as the form or the source gives it; left out, it has the default of the plan."""
+    value = form.get(name) or given.get(name)
+    return {name: value} if value else {}
 
 
 def _check_cells(box: tuple, planar: bool, cell_m: float | None = None, h3: int | None = None) -> None:
@@ -194,8 +231,10 @@ def box_of(card: SourceCard, shelf: SourceShelf) -> tuple[float, float, float, f
 class Planner:
     """Prepares plans; zones and weights of the last few maps stay open, so that a slider moves at once."""
 
-    def __init__(self, work: Workspace, shelf: SourceShelf) -> None:
-        self.work, self.shelf = work, shelf
+    def __init__(
+        self, work: Workspace, shelf: SourceShelf, apart: Callable[[str, Any], Any] | None = None
+    ) -> None:
+        self.work, self.shelf, self._apart = work, shelf, apart
         self._open: OrderedDict[str, OpenedDensity] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -217,6 +256,8 @@ class Planner:
 
     def dry_run(self, form: Mapping[str, Any], ledger: Ledger) -> dict[str, Any]:
         """What it would do, spend and leave."""
+        if self._apart is not None:
+            return self._apart("dry_run", dict(form))
         settings = self.settings(form)
         return DRY_RUNS[form["kind"]](self.prepared(form, settings), ledger)
 

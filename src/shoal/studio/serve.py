@@ -24,17 +24,35 @@ from shoal.studio.workspace import Workspace
 LOOPBACK = "127.0.0.1"
 HEADER_SECONDS = 10.0
 MOST_CONNECTIONS = 100
+MOST_IDLE = 50  # connections that are open, beyond which the oldest one that only waits is closed
 MOST_HEADER = 16 * 1024
 
 
 class BoundedProtocol(H11Protocol):
-    """A connection that does not send a whole head in time is closed: the first one, and every later one."""
+    """A connection that does not send a whole head in time is closed: the first one, and every later one.
 
+    Connections that wait for their client (idle, in the middle of a request, not reading the answer) do not
+    keep others out: where there are many, the oldest of them makes room for a new one.
+    """
+
+    connections: set[BoundedProtocol]  # pyright: ignore[reportIncompatibleVariableOverride]
     _late: asyncio.TimerHandle | None = None
+    _since = 0.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._since = self.loop.time()
         self._expect_head()
+        if len(self.connections) > MOST_IDLE:
+            waiting = [each for each in self.connections if each is not self and each.waits()]
+            for oldest in sorted(waiting, key=lambda each: each._since)[:1]:
+                self.connections.discard(oldest)
+                oldest.transport.abort()
+
+    def waits(self) -> bool:
+        """The next step is the client's."""
+        cycle = self.cycle
+        return cycle is None or cycle.response_complete or cycle.more_body or self.flow.write_paused
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -45,6 +63,7 @@ class BoundedProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self._since = self.loop.time()
         self._head_came()  # from here the server's own limit on silence counts, until more data comes
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -87,7 +106,7 @@ def serve_studio(folder: Path, port: int, ready: Callable[[str], None], token: s
         limit_concurrency=MOST_CONNECTIONS,
         h11_max_incomplete_event_size=MOST_HEADER,
     )
-    server = _Announcing(config, lambda: ready(address(port, studio.token)))
+    server = _Announcing(config, lambda: ready(address(port, studio.token)), studio.reader.close)
     try:
         server.run(sockets=[listening])
     finally:
@@ -101,9 +120,15 @@ def address(port: int, token: str) -> str:
 
 
 class _Announcing(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, ready: Callable[[], None], closing: Callable[[], None]
+    ) -> None:
         super().__init__(config)
-        self.ready = ready
+        self.ready, self.closing = ready, closing
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.closing()  # else a request that reads a file would be waited for
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

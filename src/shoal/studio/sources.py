@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -47,8 +48,9 @@ class SourceCard:
 class SourceShelf:
     """Cards on disk, one file each."""
 
-    def __init__(self, work: Workspace) -> None:
+    def __init__(self, work: Workspace, apart: Callable[[str, Any], Any] | None = None) -> None:
         self.work = work
+        self._apart = apart  # where files are read in another process: see reading.py
 
     def all(self) -> list[SourceCard]:
         paths = sorted(self.work.sources.glob("*.json"), key=lambda path: path.stat().st_mtime)
@@ -116,9 +118,13 @@ class SourceShelf:
 
     def opened(self, card: SourceCard) -> EventSource:
         """Headers only; no row is read."""
-        return open_source(**vars(SourcePlan(**self.source_settings(card))))
+        if self._apart is not None:
+            return self._apart("opened", asdict(card))
+        return open_source(**SourcePlan(**self.source_settings(card)).reading())
 
     def zones(self, card: SourceCard) -> Zones | None:
+        if self._apart is not None:
+            return self._apart("zones", asdict(card))
         space = self.space_settings(card)
         if "zones" not in space:
             return None
@@ -132,6 +138,8 @@ class SourceShelf:
         )
 
     def sites(self, card: SourceCard) -> Sites | None:
+        if self._apart is not None:
+            return self._apart("sites", asdict(card))
         space = self.space_settings(card)
         if "sites" not in space:
             return None

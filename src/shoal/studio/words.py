@@ -32,12 +32,13 @@ FIELDS = {
     "slot-minutes": "the length of a slot",
     "on-bad-row": "what becomes of bad rows",
     "column": "the columns",
+    "compose-with": "the earlier releases to combine with",
     "origin": "the origin",
     "split": "the start of the release",
     "gap-minutes": "the gap between trips",
 }
 _FLAG = re.compile(r"(?:\b(?:[Pp]ass|[Cc]hoose) (?:another )?)?--([a-z0-9]+(?:-[a-z0-9]+)*)")
-_COMMAND = re.compile(r"`shoal ledger (?:create|raise)[^`]*`")
+_COMMAND = re.compile(r"`shoal ledger (?:create|raise|lower)[^`]*`")
 
 
 def for_page(text: str) -> str:

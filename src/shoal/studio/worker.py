@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def _outcome(work: Any, asked: dict[str, Any], told: Told) -> dict[str, Any]:
-    from shoal.errors import ShoalError
+    from shoal.errors import ResourceError, ShoalError
 
     try:
         from shoal.studio.jobs import do
@@ -87,6 +87,9 @@ def _outcome(work: Any, asked: dict[str, Any], told: Told) -> dict[str, Any]:
     except ShoalError as error:
         if told.stopped.is_set():  # a flow wrapped the interrupt
             return {"status": _stop_of(told)}
+        return {"status": "failed", "error": told_error(error)}
+    except MemoryError:
+        error = ResourceError("out-of-memory", "this machine has not enough memory for it.")
         return {"status": "failed", "error": told_error(error)}
     except Exception as error:
         if told.stopped.is_set():  # what a library made of it

@@ -17,13 +17,13 @@ import html
 import json
 import os
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shoal.errors import OutputError, PlanError, SourceError
 from shoal.events.files import expand, is_part
+from shoal.release.private import private_file
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_LISTED = 500
@@ -155,9 +155,7 @@ class Workspace:
     def write_door(self, address: str) -> Path:
         """A page that leads to the address, readable by the owner alone; old ones lead nowhere any more."""
         page = self.state / "open.html"
-        page.unlink(missing_ok=True)
-        handle = os.open(page, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with private_file(page, text=True) as file:
             file.write(
                 f'<!doctype html><meta http-equiv="refresh" content="0; url={html.escape(address)}">\n'
             )
@@ -212,16 +210,8 @@ def _is_there(path: Path) -> bool:
 
 def write_json(path: Path, value: Any) -> None:
     """All or nothing, readable by the owner alone."""
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".draft")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    with private_file(path, text=True) as file:
+        json.dump(value, file, indent=1)
 
 
 def read_json(path: Path) -> Any:

@@ -49,7 +49,7 @@ def test_the_unit_trip_is_said_first_and_keeps_every_trip(paths, command):
     release, out, _ = paths.released(command, "--unit", "trip")
     assert round(paths.ask(command, release, "--box", "0,0,100,100")["box"]["trips"]) == 30
     first = json.loads((release / "manifest.json").read_text())["unit"]
-    assert first.startswith("One trip: ")
+    assert first.startswith("One trip of one user: ")
     assert "not protected as a person" in first
     assert "not protected as a person" in out
     paths.flags["--out"] = paths.folder / "second"
@@ -110,5 +110,8 @@ def test_the_owner_sees_errors_and_a_comparison_that_is_remembered(paths, comman
     assert state.tuned
     paths.flags["--out"] = paths.folder / "later"
     assert command(*paths.arguments("--unit", "trip", "--run-id", "2"))[0] == 0
-    assert json.loads((paths.folder / "later" / "manifest.json").read_text())["tuned_on_private_data"] is True
+    assert (
+        json.loads((paths.folder / "later" / "manifest.json").read_text())["tuned_on_private_data"]
+        == "recorded"
+    )
     assert len(list((paths.folder / "owner").glob("report*.html"))) == 2

@@ -134,7 +134,7 @@ def test_the_unit_is_said_first(walks, command):
     walks.write([(1, walks.along)] * 300)
     walks.flags["--trips-cap"] = None
     release, out, _ = walks.released(command, "--unit", "trip")
-    assert walks.manifest_of(release)["unit"].startswith("One trip: ")
+    assert walks.manifest_of(release)["unit"].startswith("One trip of one user: ")
     assert "not protected as a person" in out
     assert abs(read_synthetic(release).about.trips - 300) <= 1
     walks.flags["--out"] = walks.folder / "second"
@@ -186,7 +186,7 @@ def test_a_seeded_run_stays_with_the_owner_and_repeats(walks, command):
     assert not (walks.folder / "release").exists()
     seeded = walks.folder / "owner" / "seeded-7"
     assert walks.manifest_of(seeded)["reproducible"] is True
-    assert walks.manifest_of(seeded)["tuned_on_private_data"] is True
+    assert walks.manifest_of(seeded)["tuned_on_private_data"] == "recorded"
     assert command("publish", seeded, walks.folder / "public")[0] != 0
     walks.flags["--owner"] = walks.folder / "other"
     assert command(*walks.arguments("--seed", 7))[0] == 0

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from shoal.audit.bugs import drop, round_to, suppress
 from shoal.audit.check import NOTHING_RELEASED, audit_pairs, counted_once, findings, replay_pair
 from shoal.audit.pairs import CROWDS, NEW, crowd_pairs, tie_pairs
 from shoal.audit.pipelines import pipeline_of
-from shoal.audit.planted_counts import blank_from, drop, round_to, suppress
+from shoal.audit.planted_counts import blank_from, changed
 from shoal.errors import SourceError
 from shoal.privacy.noise import SeededNoise
 
@@ -49,14 +50,14 @@ def test_ties_are_ties_until_the_new_user_comes():
 @pytest.mark.parametrize("threshold", [2, 17, 64])
 @pytest.mark.parametrize("rule", [suppress, drop])
 def test_a_rule_on_raw_counts_is_seen_whatever_its_threshold(rule, threshold, noise):
-    broken = rule(threshold)(TRUE[noise])
+    broken = changed(rule(threshold))(TRUE[noise])
     found = next(findings(broken, crowd_pairs(2), broken.mechanism.loss()))
     assert "loss above the claim" in found.problem
 
 
 @pytest.mark.parametrize("step", [2, 5, 50])
 def test_rounded_raw_counts_are_seen(step):
-    broken = round_to(step)(TRUE["laplace"])
+    broken = changed(round_to(step))(TRUE["laplace"])
     assert next(findings(broken, crowd_pairs(2), broken.mechanism.loss()), None)
 
 

@@ -5,10 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shoal.audit.noise_faults import Drawn, correlations, draw_noise, noise_faults, repeats, residues
+from shoal.audit.noise_faults import (
+    Drawn,
+    correlations,
+    draw_noise,
+    noise_faults,
+    repeats,
+    residues,
+    scale_faults,
+)
 from shoal.audit.pipelines import pipeline_of
-from shoal.audit.spend_runs import PICKS, queries_of
+from shoal.audit.spend_runs import PICKS, Query, queries_of
 from shoal.mechanisms.registry import REGISTRY
+from shoal.privacy import noise as noise_module
 from shoal.privacy.noise import OsNoise, SeededNoise
 
 NAMES = ("density-gaussian", "density-laplace")
@@ -103,3 +112,38 @@ def test_single_bits_and_remainders_are_looked_at():
     assert any("by 7" in fault for fault in residues(replace(true, units=avoids)))
     fifth_bit = true.units | 32
     assert any(fault.startswith("bit 5") for fault in residues(replace(true, units=fifth_bit)))
+
+
+def test_a_single_number_with_the_same_noise_every_time_is_seen():
+    class Once(SeededNoise):
+        def laplace(self, name, exact, scale):
+            again = SeededNoise(4) if exact.size == 1 else super()
+            return again.laplace(name, exact, scale)
+
+    query = Query("laplace", "users", 3.0, np.zeros(1, np.int64), np.ones(1, np.int64))
+    right, wrong = (draw_noise([query], noise, slots=400)[0] for noise in (SeededNoise(1), Once(1)))
+    assert list(noise_faults(right)) == []
+    assert list(noise_faults(wrong)) == ["a single number has the same noise whenever it is asked for"]
+
+
+@pytest.mark.parametrize("change", [round, lambda scale: 2.0 ** round(np.log2(scale))])
+def test_another_scale_in_child_processes_is_seen(change, monkeypatch):
+    def draw_half_in_a_child(changed):
+        def draw(kind, scale, count, processes):
+            parent, child = (getattr(SeededNoise(seed), kind) for seed in (1, 2))
+            zeros = np.zeros(count // 2, np.int64)
+            return np.concatenate([parent("", zeros, scale), child("", zeros, changed(scale))])
+
+        return draw
+
+    monkeypatch.setattr(noise_module, "_draw_in_processes", draw_half_in_a_child(change))
+    faults = scale_faults()
+    assert len(faults) >= 4
+    assert all("a child process" in fault for fault in faults)
+    monkeypatch.setattr(noise_module, "_draw_in_processes", draw_half_in_a_child(float))
+    assert scale_faults() == []
+
+
+@pytest.mark.exhaustive
+def test_child_processes_draw_at_the_scale_they_are_given():
+    assert scale_faults() == []

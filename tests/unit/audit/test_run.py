@@ -49,6 +49,7 @@ def one_for_all(hurry, monkeypatch):
     """One result under every name."""
     found = audit_mechanism("density-gaussian", AuditPlan.quick(runs=1000))
     monkeypatch.setattr(module, "audit_mechanism", lambda name, *_: replace(found, mechanism=name))
+    monkeypatch.setattr(module, "scale_faults", list)
 
 
 @pytest.fixture
@@ -294,3 +295,10 @@ def test_the_whole_pair_is_as_bad_as_can_be():
     pair = worst_events(pipeline)
     assert len(pair.added) == pipeline.world.ell
     assert {user for user, _, _ in pair.added}.isdisjoint(user for user, _, _ in pair.table)
+
+
+def test_parts_that_all_mechanisms_share_are_audited_once(one_for_all, command, monkeypatch):
+    monkeypatch.setattr(module, "scale_faults", lambda: ["noise of child processes is not of scale 2.6"])
+    code, _, err = command("audit", "--json", "--quick", "--jobs", "1")
+    assert code == 6
+    assert "noise of child processes is not of scale 2.6" in err

@@ -9,8 +9,8 @@ from shoal.audit.check import KEYS, replay_pair
 from shoal.audit.mutants import above_claim, catch, planted, told_apart
 from shoal.audit.pairs import NEW, Pair, at
 from shoal.audit.pipelines import pipeline_of
+from shoal.audit.planted_bounds import trip_bound_bugs
 from shoal.audit.planted_histograms import histogram_bugs
-from shoal.audit.planted_trip_bound import trip_bound_bugs
 from shoal.audit.planted_trips import BACK_AND_FORTH, per_unit_bugs
 from shoal.audit.spend_runs import KeepsEverything
 from shoal.audit.tables import event_table

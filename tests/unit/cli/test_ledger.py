@@ -12,7 +12,9 @@ from click.testing import CliRunner, Result
 from shoal.cli.ledger import ledger
 from shoal.errors import GuaranteeError, LedgerError, PlanError
 from shoal.privacy.accounting import Loss, rho_for
-from shoal.privacy.ledger import Reservation, open_ledger
+from shoal.privacy.ledger import Reservation, StoredRow, open_ledger
+from shoal.privacy.ledger.chain import link
+from shoal.release.verify import sha256_file
 
 
 @pytest.fixture(autouse=True)
@@ -161,5 +163,54 @@ def test_verify_and_the_noted_head(tmp_path: Path) -> None:
 
 
 def test_help_has_examples() -> None:
-    for command in ("create", "raise", "show", "tuned", "verify"):
+    for command in ("create", "raise", "lower", "supersede", "show", "tuned", "verify"):
         assert "Example:" in run(command, "--help").output
+
+
+def test_lower_is_a_command_of_its_own() -> None:
+    run("create", "town", "--rho", "0.05")
+    refused = run("raise", "town", "--rho", "0.04")
+    assert isinstance(refused.exception, LedgerError)
+    assert "shoal ledger lower" in str(refused.exception)
+    assert shown("lower", "town", "--rho", "0.04")["limit_nano"] == 40_000_000
+    assert "limit lowered" in " ".join(run("show", "town").output.split())
+
+
+def test_supersede_by_folder_or_hash(tmp_path: Path) -> None:
+    run("create", "town", "--rho", "0.05")
+    book = open_ledger()
+    folders = [tmp_path / name for name in ("old", "new")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "manifest.json").write_text(folder.name)
+        held = book.reserve("town", Loss(1), folder.name, "density", unit="user")
+        assert isinstance(held, Reservation)
+        book.commit(held, sha256_file(folder / "manifest.json"), str(folder))
+    new = sha256_file(folders[1] / "manifest.json")
+    for wrong in ("nowhere", new[:7]):
+        refused = run("supersede", "town", str(folders[0]), wrong)
+        assert isinstance(refused.exception, LedgerError), refused.output
+        assert refused.exception.code == "unknown-release"
+    assert run("supersede", "town", str(folders[0]), new[:8], "--note", "a day was missing").exit_code == 0
+    text = " ".join(run("show", "town").output.split())
+    assert "superseded" in text
+    assert "a day" in text
+    (told,) = shown("show", "town")["populations"]
+    assert [each["superseded_by"] for each in told["releases"]] == [new, None]
+    assert [each["unit"] for each in told["spends"]] == ["user", "user"]
+    assert told["units"] == ["user"]
+
+
+def test_mixed_units_are_flagged_where_a_sum_is_shown() -> None:
+    run("create", "town", "--rho", "0.05")
+    book = open_ledger()
+    book.reserve("town", Loss(1), "a", "density", unit="user")
+
+    def decide(rows: list[StoredRow]) -> StoredRow:
+        content = json.loads(rows[-1].content) | {"unit": "trip", "reservation": "ff", "key": "b"}
+        del content["seq"]
+        return link(rows[-1].digest, len(rows) + 1, content)
+
+    book.store.append(decide)
+    assert "per trip and per user" in run("show").output
+    assert "per trip and per user" in shown("show")["populations"][0]["warning"]

@@ -155,3 +155,16 @@ def test_options_load_nothing_heavy():
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
     )
+
+
+@pytest.mark.parametrize("kind", ["density", "histogram", "synthesize", "trajectories"])
+def test_a_list_of_files_is_no_name_of_a_run(kind, tmp_path):
+    """The shell makes one from a pattern, and which files match it is private."""
+    from shoal.cli.main import shoal
+
+    arguments = [kind, "run", "a.csv", "b.csv"]
+    refused = CliRunner().invoke(shoal, [*arguments, "--out", str(tmp_path / "o")])
+    assert isinstance(refused.exception, PlanError)
+    assert refused.exception.code == "source-unnamed"
+    named = CliRunner().invoke(shoal, [*arguments, "--source-name", "calls"])
+    assert getattr(named.exception, "code", "") != "source-unnamed"

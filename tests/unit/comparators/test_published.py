@@ -153,20 +153,85 @@ def test_what_users_really_have():
     """Against sums written out: pure parts and zCDP parts of each step with true sensitivities."""
     comparator = made(PublishedEfpag)
     c, ell, e = comparator.cells.column_l1, 5, 0.15
-    rho = (2 * c * math.sqrt(ell) * e / (4 * math.sqrt(ell))) ** 2 / 8 + ell * c**2 / (
-        2 * comparator.sigma**2
-    )
-    apart = 0.15 + epsilon_for(math.ceil(rho * 1e9), 2e-6)
-    together = epsilon_for(math.ceil((rho + 2 * 0.075**2 / 2) * 1e9), 2e-6)
+    moved = comparator.cells.replaced_l2_squared
+    rho = e**2 * moved / 32 + ell * moved / (2 * comparator.sigma**2)
+    apart = 0.15 + 0.075 + epsilon_for(math.ceil(rho * 1e9), 2e-6)
+    together = epsilon_for(math.ceil((rho + 0.15**2 / 2 + 0.075**2 / 2) * 1e9), 2e-6)
     assert comparator.epsilon_but_for_n() == pytest.approx(min(apart, together), abs=1e-6)
     pure = made(PublishedEfpa)
     # every visit in another cluster: ell moves of c each, over the scale of each step
-    spread = ell * c * (2 * e / (4 * math.sqrt(ell)) + e / (2 * math.sqrt(ell)))
-    assert pure.epsilon_but_for_n() == pytest.approx(0.15 + spread)
+    spread = 2 * ell * c * (2 * e / (4 * math.sqrt(ell)) + e / (2 * math.sqrt(ell)))
+    assert pure.epsilon_but_for_n() == pytest.approx(0.15 + 0.075 + spread)
     later = made(PublishedLater)
     rho = ell**2 / (2 * later.sigma**2) + e**2 / 32 + ell / (2 * later.sigma**2)
     assert later.user_epsilon() == pytest.approx(epsilon_for(math.ceil(rho * 1e9), 2e-6), abs=1e-6)
     assert later.user_epsilon() > 0.3
+
+
+@pytest.mark.parametrize("shares", [OVERLAP, PLAIN])
+def test_no_visit_replaced_moves_clusters_further(shares):
+    """Brute force: all pairs of places and all ways to put the cells into two clusters, and each alone."""
+    cells = subtracted_cells(setting(shares))
+    columns = cells.to_cells.toarray().T
+    moves = [one - other for one in columns for other in columns]
+    count = len(columns[0])
+    masks = [np.array([mask >> i & 1 for i in range(count)], bool) for mask in range(2**count)]
+    worst = max(move[mask].sum() ** 2 + move[~mask].sum() ** 2 for move in moves for mask in masks)
+    assert worst <= cells.replaced_l2_squared + 1e-12
+    assert cells.replaced_l2_squared == pytest.approx(2.0) or shares is OVERLAP
+    assert worst == pytest.approx(2.0) or shares is OVERLAP
+
+
+class Replay(Silent):
+    """The same answers to both data sets; sums the largest log-likelihood ratio of every step."""
+
+    def __init__(self, first=None):
+        super().__init__()
+        self.first, self.asked, self.loss, self.rho = first, [], 0.0, 0.0
+
+    def _note(self, exact):
+        self.asked.append(np.asarray(exact, float))
+        return self.first.asked[len(self.asked) - 1] - self.asked[-1] if self.first else np.zeros(1)
+
+    def laplace(self, name, exact, scale):
+        self.loss += np.abs(self._note(exact)).sum() / scale
+        return np.full_like(exact, 10**9 * STEP)  # a transcript: no cells are merged into clusters
+
+    def gaussian(self, name, exact, sigma):
+        self.rho += (self._note(exact) ** 2).sum() / (2 * sigma**2)
+        return np.full_like(exact, 10**9 * STEP)
+
+    def choose(self, name, scores, scale):
+        self._note(scores)
+        return len(scores) - 1
+
+
+@pytest.mark.parametrize("kind", [PublishedEfpag, PublishedEfpa])
+def test_replacing_a_user_costs_more_than_adding_one(kind):
+    """The same N: one user's five visits in five zones, or another's, who has more of them, in five others.
+
+    Without the choice of k: the steps counted here alone exceed what adding a user would cost.
+    """
+    eye = (np.eye(10, dtype=int) * 16).tolist()
+    comparator = kind(epsilon=0.3, ell=5, setting=setting(eye))
+    stages = []
+    for zones, total in ((range(5), 1), (range(5, 10), MOST_VISITS)):
+        counts = np.zeros((10, 10), np.int64)
+        counts[list(zones), 0] = 1
+        once = np.eye(10, dtype=np.int64)[zones[0]]
+        stage = visits(counts, ell=5)
+        known = {**vars(stage), "users": 1, "one_visit": once, "visits_capped": total}
+        stages.append(BoundedVisits(**known))
+    first = Replay()
+    comparator(stages[0], first)
+    second = Replay(first)
+    comparator(stages[1], second)
+    if kind is PublishedEfpa:
+        added = 0.15 + 2 * 0.075 * math.sqrt(5)  # what was stated before
+        assert added < second.loss < comparator.epsilon_but_for_n()
+    else:
+        assert second.loss == pytest.approx(0.15 + 0.075 * 731 / 732)
+        assert second.rho == pytest.approx(2 * 5 / (2 * comparator.sigma**2))
 
 
 @pytest.mark.parametrize("kind", ALL)

@@ -1,15 +1,20 @@
 """Comparators without pieces of the scheme: their noise, and what they say they promise."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from shoal.comparators.scm_event import ScmEvent
 from shoal.comparators.scm_zone import ScmZone
 from shoal.comparators.spotme import SpotMe
 from shoal.comparators.threshold import Threshold
+from shoal.flows.method import MethodOptions
+from shoal.flows.method_build import scm_zone
 from shoal.postprocess.density import plain_density
+from shoal.privacy.budget import Budget
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import ExactDensity
@@ -34,7 +39,10 @@ def visits(people, users):
 
 @pytest.mark.parametrize(
     ("comparator", "scale"),
-    [(ScmEvent(epsilon=0.5, visits=168), 2.0), (ScmZone(epsilon=0.5, slots=168, places=3), 336.0)],
+    [
+        (ScmEvent(epsilon=0.5, visits=168), 2.0),
+        (ScmZone(epsilon=0.5, slots=168, places=3, zone_visits=1), 336.0),
+    ],
     ids=["event", "zone"],
 )
 def test_laplace_noise_of_the_printed_scale(comparator, scale):
@@ -45,15 +53,35 @@ def test_laplace_noise_of_the_printed_scale(comparator, scale):
 
 def test_what_a_user_really_has():
     assert ScmEvent(epsilon=0.5, visits=30).user_epsilon() == 15
-    assert ScmZone(epsilon=0.5, slots=168, places=1).user_epsilon() == pytest.approx(0.5)
-    assert ScmZone(epsilon=0.5, slots=42, places=101).user_epsilon() == pytest.approx(101 * 0.5)
+    assert ScmZone(epsilon=0.5, slots=168, places=1, zone_visits=1).user_epsilon() == pytest.approx(0.5)
+    assert ScmZone(epsilon=0.5, slots=42, places=101, zone_visits=1).user_epsilon() == pytest.approx(
+        101 * 0.5
+    )
     assert Threshold(k=10).user_epsilon() == math.inf
     assert SpotMe(p=0.3, weights=AreaWeights.identity(1)).user_epsilon() == math.inf
 
 
+def test_a_user_at_every_site_of_a_zone_has_more_than_is_claimed_for_the_zone():
+    """The pair: nobody, and one user counted at each of ten sites in one zone, in every slot."""
+    matrix = scipy.sparse.csr_array(np.array([[LATTICE] * 10 + [0], [0] * 10 + [LATTICE]]))
+    weights = AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(11))
+    options = MethodOptions()
+    zone = scm_zone(Budget.pure_epsilon(1.0), setting_of_weights(weights, slots=24), options)
+    user = weights.spread(np.ones((11, 24), np.int64))
+    noisy = zone(counts(np.zeros((2, 24))), SeededNoise(1))
+    losses = user.sum(axis=1) / LATTICE / noisy.scale
+    assert zone.zone_epsilon() == pytest.approx(losses.max()) == pytest.approx(10)
+    assert zone.user_epsilon() == pytest.approx(losses.sum()) == pytest.approx(11)
+    assert "up to 10 there" in zone.true_guarantee()
+
+
+def setting_of_weights(weights, slots):
+    return SimpleNamespace(slots=slots, places=weights.shape[1], weights=weights)
+
+
 ALL = [
     ScmEvent(epsilon=0.5, visits=168),
-    ScmZone(epsilon=0.5, slots=168, places=5),
+    ScmZone(epsilon=0.5, slots=168, places=5, zone_visits=2),
     Threshold(k=10),
     SpotMe(p=0.3, weights=AreaWeights.identity(1)),
 ]
@@ -95,8 +123,6 @@ def test_spotme_has_the_mean_and_the_variance_of_the_answers_themselves(p):
 
 
 def test_spotme_spreads_to_zones_with_the_noise_it_says():
-    import scipy.sparse
-
     shares = np.array([[LATTICE, LATTICE // 2], [0, LATTICE // 2]])
     weights = AreaWeights(matrix=scipy.sparse.csr_array(shares), lattice=LATTICE, lost=np.zeros(2))
     noisy = SpotMe(p=0.5, weights=weights)(visits(np.zeros((2, 20_000)), 1000), SeededNoise(1))

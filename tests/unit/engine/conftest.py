@@ -23,6 +23,7 @@ def trips_of():
             per_unit=1,
             all_trips=len(paths),
             cap=1,
+            each_trip=False,
         )
 
     return make

@@ -263,8 +263,32 @@ def test_the_key_is_not_shown():
 
 
 def test_paths_over_the_bound_are_refused():
-    good = {"grid": GRID, "cells": np.zeros(2, np.int32), "all_trips": 2, "cap": 2}
+    good = {"grid": GRID, "cells": np.zeros(2, np.int32), "all_trips": 2, "cap": 2, "each_trip": False}
     arrays = {"first": np.arange(3), "unit": np.zeros(2, np.int64)}
     assert GridTrips(**good, **arrays, per_unit=2).count == 2
     with pytest.raises(GuaranteeError, match="bound-not-held"):
         GridTrips(**good, **arrays, per_unit=1)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 15, 20, 29, 30, 99])
+@pytest.mark.parametrize("each_trip", [False, True])
+def test_cells_of_a_unit_beyond_the_most_are_cut_off(most, each_trip):
+    """Fifteen cells from corner to corner, twice, by two users: as without the cut, but shorter."""
+    rows = [(user, trip, 7.5 * p, 7.5 * p) for user in "ab" for trip in (0, 1) for p in (0, 1)]
+    public = {"each_trip": True} if each_trip else {"per_unit": 9}
+    whole = paths(bound_trips([batch(rows)], bound(**public)))
+    found = bound_trips([batch(rows)], bound(**public, most_cells=most))
+    first = min(most, 15)
+    kept = [first, first if each_trip else max(min(most - first, 15), 1)] * 2
+    assert [len(path) for path in paths(found)] == kept
+    assert paths(found) == [path[:n] for path, n in zip(whole, kept, strict=True)]
+    alone = bound_trips([batch(rows[4:])], bound(**public, most_cells=most))
+    assert paths(alone) == paths(found)[2:]  # what is kept of a user does not depend on others
+
+
+def test_one_person_jumping_from_corner_to_corner_cannot_exhaust_the_memory():
+    """200,000 points on the finest grid cross 1.6e9 cells; ten million of them are kept."""
+    fine = CellGrid(box=(0.0, 0.0, 8.0, 8.0), columns=2**12, rows=2**12, planar=True)
+    rows = [("a", 0, 7.9 * (p % 2), 7.9 * (p % 2)) for p in range(200_000)]
+    found = bound_trips([batch([*rows, ("b", 0, 1.0, 1.0)])], bound(grid=fine))
+    assert np.diff(found.first).tolist() == [10_000_000, 1]

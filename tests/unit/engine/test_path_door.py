@@ -200,3 +200,14 @@ def test_entries_that_are_out_of_place_are_refused(entries, why):
     with pytest.raises(GuaranteeError, match=why):
         door.table(Given(4, entries), 1)
     assert door.table(Given(5, Entries(np.array([0, 1, 2]), np.array([0, 4]))), 1)[4] == LATTICE - 1
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_a_weight_far_below_a_lattice_step_leaves_nothing_behind(norm):
+    """Units add up one by one, also where a place of one unit is rounded down to nothing."""
+    heavy = Entries(np.array([0, 2]), np.array([0, 1]), np.array([2**24, 1]))  # the second is below 2^-20
+    light = Entries(np.array([0, 2]), np.array([1, 2]), np.array([1, 1]))
+    both = Entries(np.array([0, 2, 4]), np.array([0, 1, 1, 2]), np.array([2**24, 1, 1, 1]))
+    apart = [summed(each, np.zeros(1, np.int64), 3, norm) for each in (heavy, light)]
+    assert apart[0][1] == 0 < apart[1][1]
+    assert summed(both, np.arange(2), 3, norm).tolist() == sum(apart).tolist()

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shoal.engine import path_trips, trip_pieces
+from shoal.engine import trip_pieces
 from shoal.engine.path_trips import MOST_TICKS, PathBound, encode_paths
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import CellGrid
@@ -207,7 +207,7 @@ def test_users_whose_digests_are_alike_are_not_taken_for_one(monkeypatch):
 
 
 @pytest.mark.parametrize("most", [1, 2, 5, 9, 12, 17, 18, 99])
-def test_visits_of_a_unit_beyond_the_most_are_cut_off(most, monkeypatch):
+def test_visits_of_a_unit_beyond_the_most_are_cut_off(most):
     """Nine cells from side to side and back, twice, by two users: as without the cut, but shorter."""
     rows = [
         (user, trip, tick * STEP_US, 0.5 + 8 * (tick % 2), 0.5)
@@ -216,16 +216,14 @@ def test_visits_of_a_unit_beyond_the_most_are_cut_off(most, monkeypatch):
         for tick in (0, 1)
     ]
     whole = visits(encode_paths([batch(rows)], bound()))
-    monkeypatch.setattr(path_trips, "MOST_VISITS", most)
-    found = visits(encode_paths([batch(rows)], bound()))
+    found = visits(encode_paths([batch(rows)], bound(most_cells=most)))
     first = min(most, 9)
     kept = [first, max(min(most - first, 9), 1)] * 2
     assert [len(path) for _, path in found] == kept
     assert [path for _, path in found] == [path[:n] for (_, path), n in zip(whole, kept, strict=True)]
 
 
-def test_a_cut_keeps_stays_before_it(monkeypatch):
+def test_a_cut_keeps_stays_before_it():
     rows = [("a", 0, tick * STEP_US, x, 0.5) for tick, x in enumerate((0.5, 0.5, 0.5, 1.5, 1.5, 8.5, 8.5))]
-    monkeypatch.setattr(path_trips, "MOST_VISITS", 3)
-    (_, found), *_ = visits(encode_paths([batch(rows)], bound()))
+    (_, found), *_ = visits(encode_paths([batch(rows)], bound(most_cells=3)))
     assert found == [(0, 0, 2), (1, 3, 1), (2, 4, 0)]

@@ -8,16 +8,21 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from shoal.engine.traverse import trace
+from shoal.engine.traverse import crossed, trace
 from shoal.space.cells import STEPS
 
 COLUMNS, ROWS = 7, 5
 
 
+def traced(u, v, start, columns):
+    first = np.cumsum(crossed(u, v, start))
+    return first, trace(u, v, start, first, columns)
+
+
 def path(points, columns=COLUMNS):
     """(column, row) of every cell of one trip through the points."""
     u, v = np.array(points, np.int64).T
-    first, cells = trace(u, v, np.array([0, len(points)]), columns)
+    first, cells = traced(u, v, np.array([0, len(points)]), columns)
     assert first.tolist() == [0, cells.size]
     return [(int(cell) % columns, int(cell) // columns) for cell in cells]
 
@@ -144,14 +149,14 @@ def test_trips_one_after_the_other_do_not_touch():
     """No step is drawn from the last point of one trip to the first of the next."""
     u = np.array([0, 2 * STEPS, 6 * STEPS, 3 * STEPS], np.int64)
     v = np.array([0, 0, 4 * STEPS, 4 * STEPS], np.int64)
-    first, cells = trace(u, v, np.array([0, 2, 3, 4]), COLUMNS)
+    first, cells = traced(u, v, np.array([0, 2, 3, 4]), COLUMNS)
     assert first.tolist() == [0, 3, 4, 5]
     assert cells.tolist() == [0, 1, 2, 4 * COLUMNS + 6, 4 * COLUMNS + 3]
 
 
 def test_no_trips():
     empty = np.empty(0, np.int64)
-    first, cells = trace(empty, empty, np.array([0]), COLUMNS)
+    first, cells = traced(empty, empty, np.array([0]), COLUMNS)
     assert first.tolist() == [0]
     assert cells.size == 0
 

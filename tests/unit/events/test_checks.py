@@ -51,6 +51,8 @@ BAD = [
     ("ambiguous-time", DAY_FIRST, {"time": "25/10/2026 02:30:00"}, PARIS_FORMAT),
     ("nonexistent-time", DAY_FIRST, {"time": "29/03/2026 02:30:00"}, PARIS_FORMAT),
     ("no-time-unit", TEXT_TIME, {"time": "1589.5"}, {}),
+    ("long-id", TEXT_TIME, {"user": "u" * 257}, {}),
+    ("long-id", TEXT_TIME, {"site": "s" * 65_536}, {}),
     ("naive-time", TEXT_TIME, {"time": "2026-06-01T12:00:00"}, {}),
     ("out-of-range-time", GOOD, {"time": datetime(1969, 12, 31, tzinfo=UTC)}, {}),
     ("out-of-range-time", GOOD, {"time": datetime(2100, 1, 1, tzinfo=UTC)}, {}),
@@ -239,3 +241,30 @@ def test_a_large_csv_full_of_damage_is_counted_line_by_line(tmp_path, seed):
         for user in batch["user"].to_pylist()
     ]
     assert sorted(kept, key=int) == good
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Paris"])
+def test_milliseconds_beyond_microseconds_are_bad_rows(tmp_path, zone, statistics):
+    noon = int(NOON.timestamp() * 1000)
+    times = pa.array([noon, 2**62, None, -(2**62), noon], pa.timestamp("ms", zone))
+    table = pa.table({"user": pa.array(list("abcde")).dictionary_encode(), "time": times, "site": ["s"] * 5})
+    pq.write_table(table, tmp_path / "e.parquet", write_statistics=statistics)
+    source = open_source(tmp_path / "e.parquet", on_bad_row="drop", time_zone="UTC")
+    report = check_rows(source)
+    assert report.by_reason == {"bad-time": 1, "out-of-range-time": 2}
+    assert [row for _, row in report.examples["out-of-range-time"]] == [2, 4]
+    rows = pa.Table.from_batches(scan(source)).sort_by("user").to_pydict()
+    assert rows == {"user": ["a", "e"], "time_us": [noon * 1000] * 2, "site": ["s"] * 2}
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("role", ["user", "time", "site"])
+def test_values_above_64_kib_are_refused_before_duckdb_reads_them(tmp_path, role, dictionary):
+    pq.write_table(pa.Table.from_pylist([TEXT_TIME] * 2), tmp_path / "a.parquet")
+    rows = [{**TEXT_TIME, role: "x" * 65_600}] * 3
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "b.parquet", use_dictionary=dictionary)
+    source = open_source(tmp_path, on_bad_row="drop")
+    for read in (check_rows, lambda source: list(scan(source))):
+        with pytest.raises(SourceError, match=rf'oversized-value: .*b\.parquet.*column "{role}"'):
+            read(source)

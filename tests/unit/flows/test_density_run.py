@@ -61,7 +61,7 @@ def spent(ledger):
 
 SAME = {
     "explicit defaults": {"ell": 30, "delta": 1e-6, "method": "best", "decimals": 1},
-    "the column that was guessed": {"source": {"columns": {"user": "user"}}},
+    "what a setting of the source means by default": {"source": {"on_bad_row": "stop"}},
     "the start with its time": {"window": {"start": "2026-03-02T00:00"}},
     "another licence": {"licence": "CC BY 4.0"},
     "another folder": {"out": "elsewhere"},
@@ -114,15 +114,21 @@ def test_options_that_a_method_does_not_use_leave_its_name(settings, method, cha
     assert prepared(settings).key() == prepared(settings, **change).key()
 
 
-def test_files_enter_by_their_content(settings, tmp_path):
-    first = prepared(settings).key()
-    os.utime(tmp_path / "events.parquet", (1, 1))
-    assert prepared(settings).key() == first
+def test_files_enter_the_key_by_their_names_and_the_digest_by_their_content(settings, tmp_path):
+    first = prepared(settings)
     shutil.copy(tmp_path / "events.parquet", tmp_path / "copy.parquet")
-    assert prepared(settings, source={"paths": (str(tmp_path / "copy.parquet"),)}).key() == first
+    copied = prepared(settings, source={"paths": (str(tmp_path / "copy.parquet"),)})
+    assert (copied.key() == first.key(), copied.source_digest() == first.source_digest()) == (False, True)
+    digest = first.source_digest()
     table = pq.read_table(tmp_path / "events.parquet")
     pq.write_table(table.slice(1), tmp_path / "events.parquet")
-    assert prepared(settings).key() != first
+    changed = prepared(settings)
+    assert (changed.key() == first.key(), changed.source_digest() == digest) == (True, False)
+    named = [
+        prepared(settings, source={"source_name": "calls", "paths": (str(tmp_path / name),)})
+        for name in ("events.parquet", "copy.parquet")
+    ]
+    assert named[0].key() == named[1].key() != first.key()
 
 
 def test_each_release_keeps_its_report(settings, ledger, tmp_path):
@@ -198,12 +204,12 @@ def test_what_the_owner_sees_is_noted_before_it_is_there(settings, ledger, tmp_p
     def stopped(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shoal.flows.density.write_for_owner", stopped)
+    monkeypatch.setattr("shoal.flows.run.write_for_owner", stopped)
     monkeypatch.setattr(owner_report, "write_density_report", stopped)
     with pytest.raises(KeyboardInterrupt):
         run_density(prepared(settings, seed=seed), ledger)
     notes = [note["kind"] for note in ledger.state().population("town").notes]
-    assert notes == ["disclosure"]
+    assert notes == ["disclosure"] + (["tuned"] if seed else [])
 
 
 def test_raw_figures_stay_out_of_any_release(settings, ledger, tmp_path):

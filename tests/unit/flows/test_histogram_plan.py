@@ -60,7 +60,7 @@ def test_planar_must_agree_with_the_source():
     [
         ({"epsilon": None}, "plan-type"),
         ({"cell": 3}, "plan-name"),
-        ({"space": {"box": [0, 0, 1, "x"]}}, "box-range"),
+        ({"space": {"box": [0, 0, 1, "x"]}}, "plan-type"),
         ({"trip_rule": {"gap_minutes": -1}}, "trip-rule"),
         ({"trip_rule": {}}, "trip-rule"),
         ({"owner": "release/owner"}, "plan-folders"),

@@ -100,6 +100,6 @@ def test_a_bad_file_says_where(tmp_path, text, words):
 
 def test_slots_as_numbers_and_ranges():
     assert parse_slots("0-2, 5") == (0, 1, 2, 5)
-    for text in ("", "a", "1-", "-1", "1-99999999", "1..2"):
+    for text in ("", "a", "1-", "-1", "1-99999999", "1..2", "²", "1-٣"):
         with pytest.raises(PlanError, match="query-slots"):
             parse_slots(text)

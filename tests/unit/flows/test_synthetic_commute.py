@@ -28,7 +28,7 @@ def town(tmp_path_factory):
     folder = tmp_path_factory.mktemp("town") / "city"
     simulate_city(replace(preset_named("town"), users=3000), folder, seed=4)
     card = json.loads((folder / "city.json").read_text("utf-8"))
-    source = open_source(**vars(SourcePlan(paths=(str(folder / card["sources"]["events"]["glob"]),))))
+    source = open_source(**SourcePlan(paths=(str(folder / card["sources"]["events"]["glob"]),)).reading())
     sites = read_sites(folder / "sites.csv")
     window = {name: card["window"][name][:19] for name in ("start", "end")}
     clock = Clock(**window, time_zone=card["time_zone"])
@@ -89,7 +89,7 @@ def test_files_are_in_the_columns_of_site_events(town, tmp_path):
     place = dict(zip(sites.ids, zip(sites.x, sites.y, strict=True), strict=True))
     row = table.slice(7, 1).to_pylist()[0]
     assert (row["lon"], row["lat"]) == pytest.approx(place[row["site"]])
-    source = open_source(**vars(SourcePlan(paths=(str(tmp_path / "events.csv"),), shape="site")))
+    source = open_source(**SourcePlan(paths=(str(tmp_path / "events.csv"),), shape="site").reading())
     assert sum(batch.num_rows for batch in scan(source, sites=sites.ids)) == events.count
 
 

@@ -41,6 +41,7 @@ def diagonal_trips(count):
         per_unit=1,
         all_trips=count,
         cap=1,
+        each_trip=False,
     )
 
 

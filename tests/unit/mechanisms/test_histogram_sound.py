@@ -46,6 +46,7 @@ def trips_on(grid, paths, unit, per_unit):
         per_unit=per_unit,
         all_trips=len(paths),
         cap=per_unit,
+        each_trip=False,
     )
 
 
@@ -171,7 +172,7 @@ class Watched:
         self._door, self.calls = door, []
 
     def __getattr__(self, name):
-        if name in {"per_unit", "cap"}:  # public
+        if name in {"per_unit", "cap", "each_trip", "grid"}:  # public
             return getattr(self._door, name)
         if name not in {"count", "all_trips", "distinct", "shared_faces"}:
             raise AssertionError(f"{name} is no business of these mechanisms")

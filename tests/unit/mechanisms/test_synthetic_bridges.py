@@ -243,5 +243,5 @@ def test_trips_encoded_as_units_are_refused_where_the_noise_is_for_users():
     users = encode_paths([batch], PathBound(**own, per_unit=99, cap=5))
     mechanism.measure(PathDoor(users), SeededNoise(1))
     trips = encode_paths([batch], PathBound(**own, each_trip=True))
-    with pytest.raises(GuaranteeError, match="the noise is for users"):
+    with pytest.raises(GuaranteeError, match="the noise is for a user"):
         mechanism.measure(PathDoor(trips), SeededNoise(1))

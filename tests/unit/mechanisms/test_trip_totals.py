@@ -11,7 +11,8 @@ from shoal.privacy.budget import Budget
 class Trips:
     """Only the numbers are asked for."""
 
-    per_unit, cap = 2, 4
+    per_unit, cap, each_trip = 2, 4, False
+    grid = trip_setting(per_unit=2).grid
 
     def count(self):
         return 20

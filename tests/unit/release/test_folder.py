@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import json
 import os
 import shutil
+import sqlite3
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,9 +17,9 @@ import pytest
 from shoal.errors import GuaranteeError, LedgerError, OutputError, PlanError, ShoalError
 from shoal.privacy.accounting import Loss
 from shoal.privacy.guarantee import Guarantee
-from shoal.privacy.ledger import Ledger, open_ledger
+from shoal.privacy.ledger import Ledger, open_ledger, runs, sqlite
 from shoal.privacy.unit import Unit
-from shoal.release.folder import ReleaseRequest, preflight, release, write_for_owner
+from shoal.release.folder import Committed, ReleaseRequest, preflight, release, write_for_owner
 from shoal.release.manifest import Manifest
 from shoal.release.verify import check_release
 
@@ -209,21 +214,156 @@ def test_a_folder_with_an_odd_name_is_released_at_once(ledger, asked, name: str)
     assert spent(ledger) == COST
 
 
-def test_a_commit_that_fails_says_what_is_spent(ledger, asked, monkeypatch) -> None:
-    def fail(*_):
-        raise LedgerError("ledger-busy", "the ledger is in use.", "Try again later.")
+def busy(*_given, **_named):
+    raise LedgerError("ledger-busy", "the ledger is in use.", "Try again later.")
 
-    monkeypatch.setattr(ledger, "commit", fail)
-    with pytest.raises(LedgerError, match=r"ledger-busy(?s:.*)rho = 0\.000000005 is recorded as spent"):
+
+def never(folder: Path) -> Manifest:
+    raise AssertionError("it was built before")
+
+
+def test_a_release_whose_commit_failed_is_finished_at_no_cost(ledger, asked, monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "commit", busy)
+        with pytest.raises(LedgerError) as refused:
+            release(ledger, asked, build)
+    said = str(refused.value)
+    assert "ledger-busy" in said
+    assert "rho = 0.000000005 is recorded as spent" in said
+    assert "spends nothing" in said
+    (kept,) = asked.out.parent.glob(".out.staging-*")
+    assert ledger.unfinished() == {kept.name.rpartition("-")[2]}
+    (note,) = Path(ledger.store.where()).parent.glob("ledger.sqlite.run-*")
+    assert note.stat().st_mode & 0o777 == 0o600
+    release(ledger, with_(asked, key="other", out=asked.out.parent / "out2"), build)
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "commit", busy)
+        with pytest.raises(LedgerError, match="ledger-busy"):
+            release(ledger, asked, never)
+    elsewhere = with_(asked, out=asked.out.parent / "elsewhere", loss=Loss(99))  # the budget is not asked
+    preflight(ledger, elsewhere)
+    made = release(ledger, elsewhere, never)
+    assert (made.path, made.reused, spent(ledger)) == (asked.out, True, 2 * COST)
+    assert not check_release(made.path).problems
+    assert ledger.unfinished() == set()
+    assert not note.exists()
+    assert left(asked) == ["out", "out2"]
+
+
+def test_no_token_is_written_to_a_file_that_others_can_read(ledger, asked, monkeypatch) -> None:
+    place = Path(ledger.store.where())
+    name = hashlib.sha256(json.dumps(["town", "k"]).encode()).hexdigest()[:32]
+    prepared = place.with_name(f"{place.name}.run-{name}")
+    prepared.touch(0o644)
+    monkeypatch.setattr(ledger, "commit", busy)
+    with pytest.raises(LedgerError, match="ledger-busy"):
         release(ledger, asked, build)
+    assert not prepared.exists()  # it was locked, left empty and removed
     assert left(asked) == []
+
+
+def test_a_kept_release_that_was_changed_is_paid_for_again(ledger, asked, monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "commit", busy)
+        with pytest.raises(LedgerError):
+            release(ledger, asked, build)
+    (kept,) = asked.out.parent.glob(".out.staging-*")
+    (kept / "density.csv").write_text("changed")
+    made = release(ledger, asked, build)
+    assert (made.reused, spent(ledger)) == (False, 2 * COST)
+    assert left(asked) == ["out"]
+
+
+def test_a_commit_waits_for_a_ledger_in_use_much_longer_than_a_reserve(ledger, asked, monkeypatch) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
+    other = sqlite3.connect(ledger.store.where(), isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(LedgerError, match="ledger-busy"):
+        ledger.reserve("town", LOSS, "another", "density")
+    other.execute("ROLLBACK")
+
+    def build_and_lock(folder: Path) -> Manifest:
+        made = build(folder)
+        other.execute("BEGIN EXCLUSIVE")
+        return made
+
+    notes: list[str] = []
+
+    def note(line: str) -> None:
+        notes.append(line)
+        if len(notes) == 3:
+            other.execute("ROLLBACK")
+
+    assert not release(ledger, asked, build_and_lock, waiting=note).reused
+    assert len(notes) == 3
+    assert "in use" in notes[0]
+    other.close()
+
+
+def test_a_second_run_of_a_live_key_is_refused_and_does_not_pay(ledger, asked, monkeypatch) -> None:
+    monkeypatch.setattr(runs, "WAIT_SECONDS", 0.0)
+
+    def build_twice(folder: Path) -> Manifest:
+        with pytest.raises(LedgerError, match="run-busy"):
+            release(ledger, with_(asked, out=asked.out.parent / "second"), build)
+        return build(folder)
+
+    assert not release(ledger, asked, build_twice).reused
+    assert spent(ledger) == COST
+    assert release(ledger, with_(asked, out=asked.out.parent / "second"), build).reused
+    assert not list(Path(ledger.store.where()).parent.glob("ledger.sqlite.run-*"))
+
+
+def test_a_second_run_waits_for_a_short_one_and_gets_its_release(ledger, asked) -> None:
+    second: list[Committed] = []
+    again = with_(asked, out=asked.out.parent / "second")
+    thread = threading.Thread(target=lambda: second.append(release(ledger, again, never)))
+
+    def build_while_waiting(folder: Path) -> Manifest:
+        thread.start()
+        time.sleep(0.3)
+        return build(folder)
+
+    first = release(ledger, asked, build_while_waiting)
+    thread.join()
+    assert second[0].path == first.path
+    assert second[0].reused
+    assert spent(ledger) == COST
+
+
+def test_a_run_that_was_killed_pays_again_and_leaves_no_lock(ledger, asked) -> None:
+    child = os.fork()
+    if child == 0:
+        release(ledger, asked, lambda _: os._exit(9))
+    os.waitpid(child, 0)
+    assert spent(ledger) == COST
+    assert not release(ledger, asked, build).reused
+    assert spent(ledger) == 2 * COST
+    assert left(asked) == ["out"]
+    assert not list(Path(ledger.store.where()).parent.glob("ledger.sqlite.run-*"))
+
+
+def test_every_folder_made_for_a_release_is_synced(ledger, asked, monkeypatch) -> None:
+    synced: set[tuple[int, int]] = set()
+    fsync = os.fsync
+
+    def spy(handle: int) -> None:
+        told = os.fstat(handle)
+        synced.add((told.st_dev, told.st_ino))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    made = release(ledger, with_(asked, out=asked.out.parent / "a" / "b" / "out"), build).path
+    for folder in [made / "maps", made, *made.parents][:6]:
+        told = folder.stat()
+        assert (told.st_dev, told.st_ino) in synced, folder
 
 
 def test_files_gone_between_commit_and_rename_are_no_success(ledger, asked, monkeypatch) -> None:
     commit = ledger.commit
 
-    def commit_then_lose(*given):
-        stored = commit(*given)
+    def commit_then_lose(*given, **named):
+        stored = commit(*given, **named)
         for path in asked.out.parent.glob(".out.staging-*"):
             shutil.rmtree(path)
         return stored
@@ -370,7 +510,7 @@ def test_tuning_is_carried_into_the_manifest(ledger, asked) -> None:
     release(ledger, asked, build)
     found = check_release(asked.out).manifest
     assert found is not None
-    assert found.tuned_on_private_data
+    assert found.tuned_on_private_data == "recorded"
 
 
 def test_a_release_that_is_not_private_is_listed_and_costs_nothing(ledger, asked) -> None:
@@ -397,3 +537,31 @@ def test_seeded_run_is_written_for_the_owner_only(tmp_path: Path) -> None:
     with pytest.raises(GuaranteeError, match="not-seeded"):
         write_for_owner(tmp_path / "second", lambda folder: manifest())
     assert [path.name for path in tmp_path.iterdir()] == ["owner"]
+
+
+def test_the_owners_folder_notices_an_older_ledger(ledger, asked, tmp_path) -> None:
+    owner = tmp_path / "owner"
+    owner.mkdir(0o700)
+    asked = with_(asked, owner=owner)
+    place = Path(ledger.store.where())
+    files = [place, Path(f"{place}.head")]
+    before = [path.read_bytes() for path in files]
+    release(ledger, asked, build)
+    after = [path.read_bytes() for path in files]
+    noted = owner / "ledger-head.txt"
+    assert noted.stat().st_mode & 0o777 == 0o600
+    assert noted.read_text().split()[1:] == ["3", ledger.head()]
+    for path, content in zip(files, before, strict=True):  # the head beside it is restored too
+        path.write_bytes(content)
+    assert spent(ledger) == 0
+    for call in (lambda: preflight(ledger, asked), lambda: release(ledger, asked, build)):
+        with pytest.raises(LedgerError, match=r"ledger-older(?s:.*)had 3 when"):
+            call()
+    for path, content in zip(files, after, strict=True):
+        path.write_bytes(content)
+    assert release(ledger, asked, build).reused
+    other = open_ledger(tmp_path / "other.sqlite")  # another ledger is not an older one
+    other.create("town", currency="rho", limit_nano=100)
+    release(other, with_(asked, out=asked.out.parent / "other"), build)
+    noted.write_text("nonsense")
+    preflight(ledger, asked)

@@ -133,7 +133,7 @@ def test_a_file_keeps_its_numbers_scaled_and_rounded(tmp_path, paths):
         all_trips=50.0,
         violated_before=0.125,
     )
-    write_histogram(tmp_path, noisy, GRID, None)
+    write_histogram(tmp_path, noisy, GRID)
     grid, read, about = read_histogram_file(tmp_path / "histogram.parquet")
     assert grid == GRID
     for name in ("faces", "east", "north"):
@@ -150,7 +150,7 @@ def test_faces_alone_and_the_pool(tmp_path):
     side = np.array([1.0, 2.0])
     pool = TripPool(x0=side, x1=side + 3, y0=side, y1=side, shape=np.array([0, 11], np.int8), weight=side)
     noisy = NoisyHistogram(euler=Euler(faces=np.full((9, 12), -0.0001)), trips=3.0, pool=pool)
-    write_histogram(tmp_path, noisy, GRID, None)
+    write_histogram(tmp_path, noisy, GRID)
     _, read, _ = read_histogram_file(tmp_path / "histogram.parquet")
     assert read.east is None
     assert read.north is None
@@ -162,7 +162,7 @@ def test_what_is_not_a_histogram_is_said(tmp_path, paths):
     with pytest.raises(SourceError, match="not a published histogram"):
         read_histogram(tmp_path)
     noisy = NoisyHistogram(euler=euler_of(paths), trips=60.0)
-    write_histogram(tmp_path, noisy, GRID, None)
+    write_histogram(tmp_path, noisy, GRID)
     with pytest.raises(SourceError, match="no manifest"):
         read_histogram(tmp_path)
     table = pq.read_table(tmp_path / "histogram.parquet")
@@ -172,4 +172,4 @@ def test_what_is_not_a_histogram_is_said(tmp_path, paths):
             read_histogram(tmp_path / "broken.parquet")
     blocks = Euler(faces=np.ones((9, 12)), blocks=np.ones((8, 11)))
     with pytest.raises(GuaranteeError, match="faces and edges"):
-        write_histogram(tmp_path, NoisyHistogram(euler=blocks, trips=1.0), GRID, None)
+        write_histogram(tmp_path, NoisyHistogram(euler=blocks, trips=1.0), GRID)

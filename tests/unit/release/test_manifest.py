@@ -181,6 +181,24 @@ def test_readme_is_rendered_from_the_manifest() -> None:
         "looking",
     ):
         assert part in text
-    assert "looking" not in recipient_readme(private(), {})
+    assert "records a look" in recipient_readme(replace(private(), tuned_on_private_data="recorded"), {})
+    assert "does not prove" in recipient_readme(private(), {})
+    assert "looking" not in recipient_readme(replace(private(), tuned_on_private_data=False), {})
+
+
+@pytest.mark.parametrize("value", [True, False, "recorded", "none recorded"])
+def test_looks_of_this_and_the_first_version_are_read_back(value) -> None:
+    text = replace(private(), tuned_on_private_data=value).to_json()
+    assert Manifest.from_json(text).tuned_on_private_data is value or isinstance(value, str)
+    assert Manifest.from_json(text).to_json() == text
+
+
+@pytest.mark.parametrize("value", ["no", "", None, 1, 0, ["recorded"]])
+def test_other_words_about_looks_are_refused(value) -> None:
+    with pytest.raises(GuaranteeError, match="tuned_on_private_data"):
+        replace(private(), tuned_on_private_data=value)
+
+
+def test_readme_of_a_syntactic_release_has_no_epsilon() -> None:
     assert "epsilon" not in in_words(syntactic())
     assert "not differentially private" in in_words(syntactic())

@@ -81,9 +81,8 @@ def test_publish_refuses_what_is_not_committed(ledger: Ledger, made: Path, tmp_p
         publish(other, made, tmp_path / "public")
     # A manifest rewritten to promise more, with everything else in order, has another hash.
     path = made / "manifest.json"
-    path.write_text(
-        path.read_text().replace('"epsilon": 0.0001', '"epsilon": 9e-05').replace("e^0.0001", "e^9e-05")
-    )
+    sentences = [promise(epsilon, 0, "user") for epsilon in (0.0001, 0.00009)]
+    path.write_text(path.read_text().replace('"epsilon": 0.0001', '"epsilon": 9e-05').replace(*sentences))
     assert check_release(made).problems == ()
     with pytest.raises(LedgerError, match=r"not-committed.*or the manifest was changed"):
         publish(ledger, made, tmp_path / "public")
@@ -106,8 +105,12 @@ def test_publish_refuses_what_a_verifier_refuted(ledger: Ledger, tmp_path: Path,
 
 LIES = {
     "promise": ("e^0.0001", "e^0.00001", "the promise does not say"),
+    "odds": ("at most 50.01 %", "at most 50 %", "the promise does not say"),
+    "version": ('"promise_version": 2', '"promise_version": 3', "the version of its promise"),
+    "old version": ('"promise_version": 2', '"promise_version": 1', "the version of its promise"),
+    "no version": (',\n    "promise_version": 2', "", "the promise does not say"),
     "another unit": ("removing one user", "removing one trip", "the promise does not say"),
-    "no promise": ("Adding or removing", "Never adding or removing", "the promise does not say"),
+    "no promise": ("adding or removing", "never adding or removing", "the promise does not say"),
     "epsilon": (
         '"epsilon": 0.0001,\n    "delta"',
         '"epsilon": 9e-05,\n    "delta"',
@@ -150,6 +153,15 @@ def rho_manifest(**change) -> Manifest:
     )
 
 
+def test_a_manifest_of_the_first_version_keeps_its_sentence() -> None:
+    old = rho_manifest()
+    guarantee = {name: value for name, value in old.guarantee.items() if name != "promise_version"}
+    sentence = promise(guarantee["epsilon"], 1e-6, "user", 1)
+    assert price_problems(replace(old, guarantee=guarantee, promise=sentence)) == []
+    assert price_problems(replace(old, guarantee=guarantee)) != []
+    assert price_problems(replace(old, promise=sentence)) != []
+
+
 def test_epsilon_against_rho_and_delta() -> None:
     """The classic conversion, rho + 2 sqrt(rho log(1/delta)), is never below the one in use."""
     assert price_problems(rho_manifest()) == []
@@ -159,7 +171,8 @@ def test_epsilon_against_rho_and_delta() -> None:
     assert "is below" in price_problems(rho_manifest(delta=1e-7))[0]
     assert "without a delta every spend needs its epsilon" in price_problems(rho_manifest(delta=0))[0]
     assert "more than the rho" in price_problems(rho_manifest(rho=0.019))[0]
-    assert "is below" in price_problems(rho_manifest(rho=0.021))[0]
+    assert "less than the rho" in price_problems(rho_manifest(rho=0.021))[0]
+    assert "is below" in price_problems(rho_manifest(rho=0.021))[1]
 
 
 @pytest.mark.parametrize("epsilon", [1 / 3, 0.1, 0.7123456789123, 2 / 7, 3.3333333333])
@@ -307,7 +320,7 @@ def test_verify_command_needs_no_ledger(made: Path, tmp_path: Path, monkeypatch:
     assert good.exit_code == 0
     assert "One user: all events" in good.output
     assert "epsilon = 0.0001" in good.output
-    assert "Compare this hash with the one the owner published; manifests are not signed." in good.output
+    assert "Compare this hash with the one the owner published: pass it with --sha256." in good.output
     (copy / "raw.csv").write_text("x")
     bad = CliRunner().invoke(verify_command, [str(copy)])
     assert isinstance(bad.exception, GuaranteeError)
@@ -326,6 +339,11 @@ def test_help_has_the_example_of_the_demo() -> None:
 
 def test_publish_command(made: Path, tmp_path: Path) -> None:
     answer = CliRunner().invoke(publish_command, [str(made), str(tmp_path / "public"), "--json"])
-    assert json.loads(answer.output) == {"published": str(tmp_path / "public"), "files": 3}
+    assert json.loads(answer.output) == {
+        "published": str(tmp_path / "public"),
+        "files": 3,
+        "manifest_sha256": check_release(made).manifest_sha256,
+        "signed": False,
+    }
     again = CliRunner().invoke(publish_command, [str(made), str(tmp_path / "public")])
     assert isinstance(again.exception, OutputError)

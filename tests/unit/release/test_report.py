@@ -121,7 +121,7 @@ def test_guarantee_and_figures_come_from_the_objects():
     inputs.manifest["guarantee"] = {"epsilon": 0.4, "delta": 3e-7, "unit": "vehicle-day"}
     own = page_without_library(density.density_report_html(inputs))
     assert "one vehicle-day changes" in own
-    assert "1.49 (epsilon = 0.4), plus at most 3e-07 (delta)" in own
+    assert "e^0.4 (epsilon = 0.4), plus delta = 0.0000003" in own
     assert "ε = 0.4" in own
     assert "one user" not in own
     inputs.manifest["promise"] = "The manifest's own words."
@@ -147,6 +147,8 @@ def test_a_manifest_without_a_guarantee_reads_so():
 )
 def test_what_a_manifest_admits_is_shown(key, said):
     inputs = report_inputs(square_zones(["a"]))
+    assert said not in density.density_report_html(inputs)
+    inputs.manifest[key] = "none recorded" if key == "tuned_on_private_data" else False
     assert said not in density.density_report_html(inputs)
     inputs.manifest[key] = True
     assert said in density.density_report_html(inputs)

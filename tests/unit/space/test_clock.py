@@ -126,6 +126,9 @@ BAD = {
     ],
     "time-zone": [{"time_zone": "Europe/Pariss"}, {"time_zone": "../etc/passwd"}, {"time_zone": ""}],
     "clock-window": [{"end": "2026-03-02"}, {"end": "2026-03-01"}],
+    "clock-slots": [  # Samoa had no 30 December
+        {"start": "2011-12-30", "end": "2011-12-31", "time_zone": "Pacific/Apia", "slot_minutes": 1440}
+    ],
     "clock-time": [{"start": "2 March"}, {"start": 5}],
     "clock-offset": [{"start": "2026-03-02T00:00+01:00"}],
     "clock-range": [{"start": "0001-01-01"}, {"end": "9999-12-31"}],
@@ -143,3 +146,9 @@ def test_bad_clocks(code, change):
     with pytest.raises(PlanError) as caught:
         Clock(**{**good, **change})
     assert caught.value.code == code
+
+
+def test_a_century_of_minutes_is_refused_before_its_slots_are_made(monkeypatch):
+    monkeypatch.setattr("shoal.space.clock._edges", None)
+    with pytest.raises(PlanError, match="clock-slots: the window has 52,596,000 slots of 1 minutes"):
+        Clock(start="2000-01-01", end="2100-01-01", time_zone="Europe/Paris", slot_minutes=1)

@@ -76,7 +76,7 @@ class Claim:
 def read_claim(folder: Path) -> Claim:
     """The claim of a release folder."""
     try:
-        return claim_of(json.loads((folder / "manifest.json").read_text("utf-8"))["public"], folder)
+        return claim_of(json.loads((folder / "manifest.json").read_text("utf-8")), folder)
     except OSError:
         raise OutputError(
             "no-release", f"there is no trajectory release at {folder}: no manifest.", "Check the path."
@@ -85,9 +85,11 @@ def read_claim(folder: Path) -> Claim:
         raise _no_claim(folder) from None
 
 
-def claim_of(public: Any, folder: Path) -> Claim:
-    """The claim that the public parameters of a manifest make."""
+def claim_of(manifest: Any, folder: Path) -> Claim:
+    """The claim that a manifest makes; earlier ones have the number of records among their parameters."""
     try:
+        public = manifest["public"]
+        counted = {**public, **manifest.get("read_from_data", {})}
         lattice = public["lattice"]
         start = datetime.fromisoformat(lattice["start"])
         if start.tzinfo is None:
@@ -99,7 +101,8 @@ def claim_of(public: Any, folder: Path) -> Claim:
             metres_per_unit=_two(lattice["metres_per_unit"]),
             planar=str(lattice["coordinates"]).startswith("planar"),
             **{name: _whole(lattice[name]) for name in ("steps", "minutes")},
-            **{name: _whole(public[name]) for name in ("k", "tau_minutes", "epoch_minutes", "records")},
+            **{name: _whole(public[name]) for name in ("k", "tau_minutes", "epoch_minutes")},
+            records=_whole(counted["records"]),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         raise _no_claim(folder) from None

@@ -11,6 +11,7 @@ from numba import njit
 from shoal.attacks.tracker.tables import Tables
 from shoal.attacks.tracker.windows import WindowDraw, Windows, all_fitting, count_fitting
 
+TWO_APART = "two windows of tau apart"
 LENGTHS = (2, 3, 4)  # times tau, without a break
 TRIES = 20  # for a second window that does not touch the first
 
@@ -60,7 +61,7 @@ def more_knowledge(
     known = [Known.of("one window of tau", one, k)]
     first, second = windows_apart(draw, windows, tau, rng)
     both = count_both(tables.samples, tables.boxes, index, *_columns(first), *_columns(second), tau)
-    known.append(Known.of("two windows of tau apart", both, k))
+    known.append(Known.of(TWO_APART, both, k))
     for times in LENGTHS:
         whole = windows[(windows.start >= 0) & (windows.start + times * tau <= tables.steps)]
         counts = count_fitting(tables.samples, tables.boxes, index, *_columns(whole), times * tau)

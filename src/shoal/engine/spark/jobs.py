@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -51,7 +52,8 @@ class Jobs:
 
     def run(self, frame: DataFrame, work: Any, schema: str, run_key: bytes = NO_KEY) -> DataFrame:
         """`work` over every partition; public things are broadcast, the key is in the closure alone."""
-        sent = self.session.sparkContext.broadcast(work)
+        # As bytes: PySpark's encrypted broadcast fails on arrays, which pickle hands over as buffers.
+        sent = self.session.sparkContext.broadcast(pickle.dumps(work, pickle.HIGHEST_PROTOCOL))
         self._sent.append(sent)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # about pandas, which no task of ours uses

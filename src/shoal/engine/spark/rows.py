@@ -13,7 +13,8 @@ import duckdb
 import pyarrow as pa
 
 from shoal.events.checks import counts_sql
-from shoal.events.connection import limited_connection, prepared
+from shoal.events.connection import Prepared, limited_connection, prepared
+from shoal.events.lines import lines_of
 from shoal.events.placed import source_changed
 from shoal.events.readers import is_clean, scan_sql, without_marks
 from shoal.events.schema import EventSource
@@ -37,9 +38,9 @@ class RowReader:
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Events in no order. The rows were checked before, so an error here tells nothing of them."""
         seen: set[int] = set()
-        with self._opened() as (cursor, site_type):
+        with self._opened() as (cursor, site_type, _):
             query = scan_sql(self.source, site_type, self.window_us, self.with_flag)
-            for batch in _answers(cursor, query, rows):
+            for batch in self._answers(cursor, query, rows):
                 if not is_clean(batch, self.source, seen):
                     raise source_changed()
                 if batch.num_rows:
@@ -47,21 +48,38 @@ class RowReader:
 
     def report(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows and time styles per file and reason, as `check_rows` counts them."""
-        with self._opened() as (cursor, site_type):
+        with self._opened() as (cursor, site_type, _):
             query = counts_sql(self.source, site_type, 1, self.with_flag)
-            for batch in _answers(cursor, query, rows):
+            for batch in self._answers(cursor, query, rows):
                 columns = [batch.column(at) for at in range(5)]
                 kinds = [pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int64()]
                 cast = [column.cast(kind) for column, kind in zip(columns, kinds, strict=True)]
                 yield pa.RecordBatch.from_arrays(cast, names=["file", "code", "rows", "offsets", "naive"])
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[duckdb.DuckDBPyConnection, str | None]]:
+    def _opened(self) -> Iterator[Prepared]:
         with (
             limited_connection(MEMORY, threads=1) as connection,
             prepared(self.source, self.sites, connection) as found,
         ):
             yield found
+
+    def _answers(
+        self, cursor: duckdb.DuckDBPyConnection, query: str, rows: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in gathered(rows, ROWS_AT_ONCE):
+            table = pa.Table.from_batches([batch])
+            if self.source.format == "csv":  # whole lines: see lines.py
+                columns, which = lines_of(batch["line"], self.source)
+                files = {"file": batch["file"].take(pa.array(which))} if "file" in table.schema.names else {}
+                table = pa.table(columns | files)
+            if "file" not in table.schema.names:
+                table = table.append_column("file", pa.repeat("", table.num_rows))
+            cursor.register(RELATION, table.append_column("row", pa.repeat(0, table.num_rows)))
+            try:
+                yield from cursor.sql(query).to_arrow_table().to_batches()
+            finally:
+                cursor.unregister(RELATION)
 
 
 def gathered(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[pa.RecordBatch]:
@@ -77,17 +95,3 @@ def gathered(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[pa.Recor
             waiting, rows, size = [], 0, 0
     if rows:
         yield pa.concat_batches(waiting)
-
-
-def _answers(
-    cursor: duckdb.DuckDBPyConnection, query: str, rows: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    for batch in gathered(rows, ROWS_AT_ONCE):
-        table = pa.Table.from_batches([batch])
-        if "file" not in table.schema.names:
-            table = table.append_column("file", pa.repeat("", table.num_rows))
-        cursor.register(RELATION, table.append_column("row", pa.repeat(0, table.num_rows)))
-        try:
-            yield from cursor.sql(query).to_arrow_table().to_batches()
-        finally:
-            cursor.unregister(RELATION)

@@ -1,6 +1,8 @@
 """Start Spark quietly, or use the session that is there; say in one line what is missing.
 
 Nothing private goes into a configuration: the run key travels inside the serialised closure of tasks alone.
+Files of a session that we start lie encrypted in a private folder, and Python on driver and workers imports
+nothing from the working directory.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ import re
 import shutil
 import socket
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import EngineError, MissingExtra, PlanError
+from shoal.scratch import Scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +30,8 @@ QUIET = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.maxResultSize": "0",  # partial sums are small and many; our own bound is on their number
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.io.encryption.enabled": "true",  # shuffle, spill, kept and broadcast blocks on disks
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 LOCAL = {
     "spark.master": "local[*]",
@@ -36,7 +40,9 @@ LOCAL = {
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": "-XX:+ExitOnOutOfMemoryError",  # else it may hang
     "spark.ui.enabled": "false",  # a page of its own on this machine: only if asked for
+    "spark.authenticate": "true",  # else any account of this machine may ask the driver's ports for blocks
 }
+_scratch: dict[str, Scratch] = {}  # by the folder it lies in; Spark keeps using one until the process ends
 
 
 def open_session(conf: Mapping[str, str] | None = None) -> tuple[SparkSession, bool]:
@@ -52,9 +58,13 @@ def open_session(conf: Mapping[str, str] | None = None) -> tuple[SparkSession, b
     need_master(settings.get("spark.master", ""))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    with _start_log("spark.log.level" in said) as log, warnings.catch_warnings():
+    with (
+        _private_files(settings) as folder,
+        _start_log("spark.log.level" in said, folder) as log,
+        warnings.catch_warnings(),
+    ):
+        for name, value in settings.items():
+            builder = builder.config(name, value)
         warnings.simplefilter("ignore")  # PySpark's own, about libraries it does not use here
         try:
             return builder.getOrCreate(), True
@@ -96,6 +106,40 @@ def _settings(said: Mapping[str, str]) -> dict[str, str]:
         return {**QUIET, **said}
     local = LOCAL if master.startswith("local") else {}
     return {**QUIET, **local, "spark.master": master, **said}
+
+
+@contextlib.contextmanager
+def _private_files(settings: dict[str, str]) -> Iterator[str]:
+    """Puts the files of a session that starts in here into private folders; yields one of them.
+
+    The Java process inherits umask and environment and keeps them, as do its Python workers; here both are
+    restored. Under spark-submit the Java process runs already, with folders that were chosen there.
+    """
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        yield _private("")
+        return
+    chosen = os.environ.get("SPARK_LOCAL_DIRS") or settings.get("spark.local.dir") or ""
+    folders = [_private(parent) for parent in chosen.split(",")]
+    settings["spark.local.dir"] = ",".join(folders)
+    options = settings.get("spark.driver.extraJavaOptions", "")
+    if "java.io.tmpdir" not in options:
+        settings["spark.driver.extraJavaOptions"] = f'{options} "-Djava.io.tmpdir={folders[0]}"'.strip()
+    changed = {"SPARK_LOCAL_DIRS": settings["spark.local.dir"], "PYTHONSAFEPATH": "1"}
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
+    umask = os.umask(0o077)
+    try:
+        yield folders[0]
+    finally:
+        os.umask(umask)
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _private(parent: str) -> str:
+    if parent not in _scratch:
+        _scratch[parent] = Scratch(parent.strip() or None)
+    return str(_scratch[parent].path)
 
 
 def import_spark() -> Any:
@@ -177,14 +221,15 @@ def parse_conf(pairs: tuple[str, ...]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _start_log(loud: bool) -> Iterator[str | None]:
+def _start_log(loud: bool, folder: str) -> Iterator[str | None]:
     """What the Java process prints goes to a file that is removed, unless its log was asked for."""
     if loud:
         yield None
         return
     sys.stderr.flush()
     kept = os.dup(2)
-    handle, path = tempfile.mkstemp(prefix="shoal-spark-", suffix=".log")
+    path = os.path.join(folder, "start.log")
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     os.dup2(handle, 2)
     try:
         yield path

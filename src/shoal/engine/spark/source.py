@@ -6,13 +6,13 @@ scheme (`hdfs://`, `s3a://`, `file:///`) is left to Spark; `table:NAME` is a tab
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -20,22 +20,30 @@ from shoal.engine.duck import ROWS_PER_CALL
 from shoal.engine.spark.failures import one_clear_error
 from shoal.engine.spark.rows import RELATION, REPORT, RowReader
 from shoal.engine.spark.shuffle import PACKED, unpack
-from shoal.engine.spark.tasks import BringUsers, Check, CheckLines, Find, Read
+from shoal.engine.spark.tasks import BringUsers, Check, Find, Read
 from shoal.errors import SourceError
 from shoal.events.checks import CODE_NAMES, FoundRows, RowReport
-from shoal.events.files import CSV_ENDINGS, Header, check_names, find_files, read_header
+from shoal.events.files import (
+    CSV_ENDINGS,
+    Header,
+    check_delimiter,
+    check_names,
+    different_schemas,
+    find_files,
+    header_line,
+    read_header,
+)
 from shoal.events.foreign import ForeignSource
 from shoal.events.schema import TABLE, ZONED_TYPES, EventSource, Format, SourcePlan, elsewhere
 from shoal.events.source import describe_source
 from shoal.events.times import NAIVE, OFFSET, time_roles
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from shoal.engine.spark.jobs import Jobs
 
 ROWS_UNKNOWN = 20_000_000  # where they were not counted
-BROKEN = "shoal_broken_line"
 TYPES = {
     "bigint": "BIGINT",
     "int": "INTEGER",
@@ -76,10 +84,13 @@ class SparkSource(ForeignSource):
         )
 
     def frame(self, *, with_flag: bool = False, with_file: bool = False) -> DataFrame:
-        """Columns by role, whether a line could not be taken apart, and the file if asked."""
+        """Columns by role and whether text is not UTF-8, or lines of CSV; and the file if asked."""
         from pyspark.sql import functions as F
 
         rows = self._load()
+        if self.kind == "csv":  # tasks take lines apart: see events/lines.py
+            picked = [F.col("value").alias("line")]
+            return rows.select(*picked, *([F.col("_metadata.file_name").alias("file")] if with_file else []))
         columns = {
             role: F.col(backticked(name))
             for role, name in self.columns.items()
@@ -89,9 +100,6 @@ class SparkSource(ForeignSource):
         for role, column in columns.items():
             if self.types[role] == "VARCHAR":
                 broken = broken | F.coalesce(~F.is_valid_utf8(column), F.lit(False))
-        if self.kind == "csv":
-            broken = _broken(F, columns)
-            columns = {role: F.nullif(column, F.lit("")) for role, column in columns.items()}
         picked = [column.alias(f"r_{role}") for role, column in columns.items()]
         picked.append(broken.alias("unparsable"))
         if with_file:
@@ -128,11 +136,7 @@ class SparkSource(ForeignSource):
         with_flag: bool,
         progress: Callable[[float], None] | None,
     ) -> RowReport:
-        """One pass; a second one to name the files where rows are bad. Lines of CSV are looked at before."""
-        if self.kind == "csv":
-            lines = self.jobs.session.read.text(list(self.paths))
-            with one_clear_error():
-                self.jobs.run(lines, CheckLines(self.delimiter), PACKED).collect()
+        """One pass; a second one to name the files where rows are bad."""
         reader = self.reader(sites, None, with_flag)
         found = self._report(reader, with_flag, with_file=False, progress=progress)
         reasons = {name: found.counts[name] for name in CODE_NAMES[1:] if found.counts[name]}
@@ -178,7 +182,8 @@ class SparkSource(ForeignSource):
             return [_sha256(path) for path in self.paths]
         from pyspark.sql import functions as F
 
-        columns = [F.col(backticked(name)) for name in sorted(set(self.columns.values()))]
+        names = ["value"] if self.kind == "csv" else sorted(set(self.columns.values()))
+        columns = [F.col(backticked(name)) for name in names]
         sums = [
             F.sum(F.xxhash64(F.lit(salt), *columns).cast("decimal(38,0)")).cast("string") for salt in (1, 2)
         ]
@@ -194,15 +199,7 @@ class SparkSource(ForeignSource):
                 return reader.table(self.paths[0])
             if self.kind == "parquet":
                 return reader.parquet(*self.paths)
-            schema = ", ".join(f"{backticked(name)} string" for name in (*self.names, BROKEN))
-            return (
-                _csv(reader, self.delimiter)
-                .option("enforceSchema", False)  # headers of all files are compared
-                .option("columnNameOfCorruptRecord", BROKEN)
-                .option("columnPruning", False)  # all fields of a line are counted, used or not
-                .schema(schema)
-                .csv(list(self.paths))
-            )
+            return reader.text(list(self.paths), lineSep="\n")
 
 
 def open_spark_source(jobs: Jobs, plan: SourcePlan) -> SparkSource:
@@ -214,8 +211,8 @@ def open_spark_source(jobs: Jobs, plan: SourcePlan) -> SparkSource:
         found = read_header(paths, file_format, delimiter)  # says which file is damaged or different
         delimiter = found.delimiter
         _check_names(paths)
-    header = _header(jobs, paths, kind, delimiter)
-    said = {name: value for name, value in vars(plan).items() if name not in ("paths", "delimiter")}
+    header = _header(jobs, paths, kind, delimiter, local)
+    said = {name: value for name, value in plan.reading().items() if name not in ("paths", "delimiter")}
     described = describe_source(paths, file_format, header, **said)
     described = replace(described, delimiter=header.delimiter)
     if found is not None:
@@ -280,20 +277,22 @@ def _kind(paths: Sequence[str]) -> tuple[tuple[str, ...], str, bool]:
     return tuple(paths), kinds.pop(), False
 
 
-def _header(jobs: Jobs, paths: Sequence[str], kind: str, delimiter: str | None) -> Header:
+def _header(jobs: Jobs, paths: Sequence[str], kind: str, delimiter: str | None, local: bool) -> Header:
+    from pyspark.sql import functions as F
+
     reader = jobs.session.read
     with one_clear_error():
         if kind == "csv":
-            first = reader.text(list(paths)).first()
-            line = (first[0] if first else "").removeprefix("\ufeff")
-            delimiter = delimiter or max(",;\t|", key=line.count)
-            names = next(csv.reader([line], delimiter=delimiter), [])
-            if not names or not all(name.strip() for name in names):
-                raise SourceError(
-                    "bad-header", "the first line must name every column.", "Add a header line to the files."
-                )
-            check_names(paths[0], names)
-            return Header(tuple(names), dict.fromkeys(names, "VARCHAR"), delimiter)
+            check_delimiter(delimiter)
+            files = paths[:1] if local else [unquote(each) for each in reader.text(list(paths)).inputFiles()]
+            headers = []
+            for path in files or paths[:1]:
+                first = reader.text(path, lineSep="\n").select(F.col("value").cast("binary")).first()
+                line = (bytes(first[0]) if first else b"").removesuffix(b"\r").removeprefix(b"\xef\xbb\xbf")
+                headers.append(header_line(path, line, delimiter))
+                if headers[-1] != headers[0]:
+                    raise different_schemas(files[0], headers[0], path, headers[-1])
+            return headers[0]
         schema = reader.table(paths[0]).schema if kind == "table" else reader.parquet(*paths).schema
     types = {each.name: duckdb_type(each.dataType.simpleString()) for each in schema}
     check_names(paths[0], list(types))
@@ -315,26 +314,6 @@ def duckdb_type(name: str) -> str:
 
 def backticked(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _csv(reader: Any, delimiter: str) -> Any:
-    """The dialect that DuckDB is told to read: quotes doubled inside quotes, nothing trimmed."""
-    return (
-        reader.option("header", True)
-        .option("sep", delimiter)
-        .option("quote", '"')
-        .option("escape", '"')
-        .option("mode", "PERMISSIVE")
-        .option("encoding", "UTF-8")
-    )
-
-
-def _broken(F: Any, columns: dict[str, Column]) -> Column:
-    """Lines with too few or too many fields; a quote left in a value, or bytes that are not UTF-8."""
-    broken = F.col(backticked(BROKEN)).isNotNull()
-    for column in columns.values():
-        broken = broken | F.coalesce(column.contains('"') | column.contains("\ufffd"), F.lit(False))
-    return broken
 
 
 def _sha256(path: str) -> str:

@@ -23,7 +23,6 @@ from shoal.engine.spark.rows import RowReader, gathered
 from shoal.engine.spark.shuffle import Slots, as_bytes, in_pieces, pack, packed, unpack, whole
 from shoal.engine.spark.versions import check_versions, versions
 from shoal.errors import ShoalError
-from shoal.events.quotes import check_lines
 from shoal.events.trip_reader import numbered
 from shoal.events.trips import TripRule
 
@@ -43,9 +42,9 @@ class Work(Protocol):
 
 
 class Task:
-    """A broadcast job and the run key: what Spark serialises; its name is all that plans and logs show."""
+    """A job, pickled and broadcast, and the run key. Plans and logs show its name alone."""
 
-    def __init__(self, work: Broadcast[Any], run_key: bytes = NO_KEY) -> None:
+    def __init__(self, work: Broadcast[bytes], run_key: bytes = NO_KEY) -> None:
         self._work, self._run_key, self._versions = work, run_key, versions()
 
     def __repr__(self) -> str:
@@ -54,7 +53,7 @@ class Task:
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             check_versions(self._versions)
-            yield from self._work.value(rows, self._run_key)
+            yield from pickle.loads(self._work.value)(rows, self._run_key)
         except ShoalError as error:
             raise in_task(error) from None
         except Exception as error:  # its text may quote rows: Spark would log it
@@ -87,18 +86,6 @@ class Read:
         cut = StreamCut(run_key) if self.cuts else None
         for batch in gathered(found, ROWS_TO_PACK):
             yield pack(batch if cut is None else cut(batch), self.parts, run_key)
-
-
-@dataclass(frozen=True)
-class CheckLines:
-    """Lines of CSV, each of which must end outside quotes; nothing comes out, or an error."""
-
-    delimiter: str
-
-    def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
-        for batch in rows:
-            check_lines(batch.column(0), self.delimiter)
-        yield from ()
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,10 @@ class TripDoorOnSpark:
     def cap(self) -> int:
         return self.held.encoder.counted
 
+    @property
+    def each_trip(self) -> bool:
+        return self.held.encoder.each_trip
+
     def count(self) -> int:
         return int(self.held.ask("count", ()))
 
@@ -136,6 +140,10 @@ class PathDoorOnSpark:
     """`UserPaths` over the parts."""
 
     held: HeldOnSpark = field(repr=False)
+
+    @property
+    def step_s(self) -> float:
+        return self.held.encoder.step_s
 
     @property
     def each_trip(self) -> bool:

@@ -71,7 +71,7 @@ def read_chain(stored: Iterable[StoredRow]) -> tuple[list[Row], list[Finding]]:
 def _parse(text: object) -> dict[str, Any] | None:
     try:
         content = json.loads(text) if isinstance(text, str) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None
 

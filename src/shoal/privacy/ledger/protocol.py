@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 
@@ -37,8 +38,15 @@ class Store(Protocol):
         """The place of the store, for messages."""
         ...
 
-    def rows(self) -> list[StoredRow]:
-        """All rows in order; none if the store was never written."""
+    def file(self) -> Path | None:
+        """The file of the store, beside which runs keep their locks; None if it has none."""
+        ...
+
+    def rows(self, *, unchecked: bool = False) -> list[StoredRow]:
+        """All rows in order; none if the store was never written.
+
+        Refuses where `append` would, unless `unchecked`.
+        """
         ...
 
     def append(self, decide: Decide) -> None:

@@ -2,18 +2,25 @@
 
 WAL at NORMAL may lose a commit in a power cut, so the journal is DELETE. A connection lives for one call:
 nothing is inherited over a fork, and a killed process leaves at most a journal that the next one rolls back.
+
+A second file, `ledger.sqlite.head`, names the last row. It is written after each row, so it may lag behind by
+rows that chain onto it. It is ahead only of a ledger that lost rows: an older copy was put in its place, or
+SQLite played back an old journal.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from shoal.errors import LedgerError
 from shoal.privacy.ledger.protocol import Decide, Finding, StoredRow
+from shoal.privacy.ledger.runs import open_or_create
 
 BUSY_SECONDS = 120.0
 APPLICATION_ID = 0x53484F4C  # "SHOL"
@@ -45,11 +52,15 @@ class SqliteStore:
     def where(self) -> str:
         return str(self.path)
 
-    def rows(self) -> list[StoredRow]:
-        if not self._exists():
-            return []
-        with self._connection() as connection:
-            return _read(connection) if _has_schema(connection) else []
+    def file(self) -> Path:
+        """Behind any links, as the journal is: all names of a ledger share its locks and its head."""
+        return Path(os.path.realpath(self.path))
+
+    def rows(self, *, unchecked: bool = False) -> list[StoredRow]:
+        rows, findings = self._read()
+        if not unchecked:
+            self._refuse_if(findings)
+        return rows
 
     def append(self, decide: Decide) -> None:
         self._make_file()
@@ -58,8 +69,10 @@ class SqliteStore:
             try:
                 if not _has_schema(connection):
                     _make_schema(connection)
-                self._refuse_if_altered(connection)
-                row = decide(_read(connection))
+                before = _read(connection)
+                witness = self._witness()
+                self._refuse_if(_altered(connection) + _lost(witness, before))
+                row = decide(before)
                 if row is not None:
                     connection.execute(
                         "INSERT INTO rows VALUES (?, ?, ?)", (row.seq, row.content, row.digest)
@@ -69,31 +82,69 @@ class SqliteStore:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+        after = before if row is None else [*before, row]
+        if after and witness != (written := _head_line(after[-1])):
+            self._write_witness(len(after), written)
 
     def problems(self) -> list[Finding]:
         """Damage of the file, triggers or table changed, rows cut off at the end, wide permissions."""
         if not self._exists():
-            return []
+            return self._read()[1]
         findings = []
         if self.path.stat().st_mode & 0o077:
             findings.append(Finding(0, "permissions", "other users may open the file; it should be 0600."))
         try:
-            with self._connection() as connection:
-                if _has_schema(connection):
-                    findings += _damage(connection) + _altered(connection)
+            findings += self._read()[1]
         except LedgerError as error:
             findings.append(Finding(0, error.code, error.message))
         return findings
 
-    def _refuse_if_altered(self, connection: sqlite3.Connection) -> None:
-        """Nothing is added to a file that lost rows or triggers: a new row would hide the loss."""
-        found = _altered(connection)
-        if found:
+    def _read(self) -> tuple[list[StoredRow], list[Finding]]:
+        """All rows, and what is wrong with the file: the checks that also come before each new row."""
+        witness = self._witness()  # first: rows that are added meanwhile are not missing
+        if not self._exists():
+            return [], _lost(witness, [])
+        with self._connection() as connection:
+            connection.execute("BEGIN")  # one state for all checks, whatever is added meanwhile
+            if not _has_schema(connection):
+                return [], _lost(witness, [])
+            rows = _read(connection)
+            return rows, _altered(connection) + _lost(witness, rows)
+
+    def _refuse_if(self, findings: list[Finding]) -> None:
+        """A file that lost rows or triggers is neither read nor added to: a new row would hide the loss."""
+        if findings:
             raise LedgerError(
                 "ledger-damaged",
-                f"the ledger {self.path} does not verify: {found[0].message}",
-                "See `shoal ledger verify` and restore a backup. Nothing is released until then.",
+                f"the ledger {self.path} does not verify: {findings[0].message}",
+                _OLDER_COPY if findings[0].code == "witness" else _RESTORE,
             )
+
+    def _witness(self) -> str:
+        """The line of `ledger.sqlite.head`; empty if none was written yet."""
+        try:
+            with _locked(os.open(_beside(self.file()), os.O_RDONLY), fcntl.LOCK_SH) as handle:
+                return os.pread(handle, 200, 0).decode("utf-8", "replace")
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise _explain(error, _beside(self.path)) from error
+
+    def _write_witness(self, count: int, line: str) -> None:
+        """Name a later row, in place: all lines are of one length and lie within one sector of the disk.
+
+        The row itself is safe by now, so a failure only leaves an older head.
+        """
+        path = _beside(self.file())
+        with suppress(OSError):
+            fresh = not path.exists()
+            with _locked(open_or_create(path), fcntl.LOCK_EX) as handle:
+                known = _HEAD.fullmatch(os.pread(handle, 200, 0).decode("utf-8", "replace"))
+                if known is None or int(known[1]) < count:  # else of a row that another process added since
+                    os.pwrite(handle, line.encode(), 0)
+                    os.fsync(handle)
+            if fresh:
+                _fsync_folder(path.parent)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -160,14 +211,12 @@ def _make_schema(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
 
 
-def _damage(connection: sqlite3.Connection) -> list[Finding]:
-    (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    return [] if verdict == "ok" else [Finding(0, "file", "SQLite finds the file damaged.")]
-
-
 def _altered(connection: sqlite3.Connection) -> list[Finding]:
-    """Table, triggers and the counter of rows against what they must be; cheap enough for every append."""
+    """SQLite's own check, and table, triggers and counter of rows against what they must be."""
     findings = []
+    (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if verdict != "ok":
+        findings.append(Finding(0, "file", "SQLite finds the file damaged."))
     found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"))
     if found != _SCHEMA:
         findings.append(Finding(0, "schema", "the table or the triggers that protect it were changed."))
@@ -176,6 +225,38 @@ def _altered(connection: sqlite3.Connection) -> list[Finding]:
     if ever != last:
         findings.append(Finding(0, "truncated", f"the file once had {ever} rows and now ends at {last}."))
     return findings
+
+
+def _lost(witness: str, rows: list[StoredRow]) -> list[Finding]:
+    """Whether the row that the witness names is gone; it is of no row that is not there yet."""
+    if not witness:
+        return []
+    named = _HEAD.fullmatch(witness)
+    if named is None or int(named[1]) == 0:
+        return [Finding(0, "witness", "the file .head beside it does not name a row.")]
+    count = int(named[1])
+    if count > len(rows):
+        found = f"the file .head beside it names row {count}, and the ledger ends at row {len(rows)}."
+        return [Finding(0, "witness", f"{found} Rows are lost, or this is an older copy.")]
+    if _head_line(rows[count - 1]) != witness:
+        return [Finding(count, "witness", "it is another row than the file .head beside the ledger names.")]
+    return []
+
+
+def _head_line(row: StoredRow) -> str:
+    return f"{row.seq:018d} {row.digest}\n"
+
+
+_HEAD = re.compile(r"([0-9]{18}) [0-9a-f]{64}\n")
+_RESTORE = "See `shoal ledger verify` and restore a backup. Nothing is released until then."
+_OLDER_COPY = (
+    "Put the newest copy of the ledger back. If this is the newest, spends may be missing: compare it with "
+    "your releases, lower the budgets by what is missing, then remove the file .head."
+)
+
+
+def _beside(ledger: Path) -> Path:
+    return ledger.with_name(f"{ledger.name}.head")
 
 
 def _explain(error: sqlite3.Error | UnicodeDecodeError | OSError, path: Path) -> LedgerError:
@@ -197,6 +278,15 @@ def _explain(error: sqlite3.Error | UnicodeDecodeError | OSError, path: Path) ->
 
 # What SQLite and the decoder of its texts say about a file that was overwritten.
 _DAMAGE = ("malformed", "not a database", "decode", "unsupported file format")
+
+
+@contextmanager
+def _locked(handle: int, lock: int) -> Iterator[int]:
+    try:
+        fcntl.flock(handle, lock)
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def _fsync_folder(folder: Path) -> None:

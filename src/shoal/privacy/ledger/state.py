@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,12 @@ from typing import Any
 from shoal.errors import LedgerError
 from shoal.privacy.ledger.amounts import CURRENCIES
 from shoal.privacy.ledger.chain import Row
+from shoal.privacy.ledger.names import population_name
 from shoal.privacy.ledger.protocol import Finding
+
+UNKNOWN_UNIT = "unknown"  # of rows written before units were recorded
+ONE_POT = "one"
+LAWS = ("pure", "zcdp", "none")  # none: a listing, which has no loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +31,19 @@ class AlreadyReleased:
     reservation: str
     path: str
     manifest_sha256: str
+    unit: str = UNKNOWN_UNIT
+    source_digest: str | None = None  # private: of the contents of the source, for the owner only
+    supersedes: str | None = None  # manifest hash of the release that this one replaces
 
 
 @dataclass(kw_only=True)
 class Spend:
-    """One reserve. It counts as spent from the moment it exists, committed or not."""
+    """One reserve. It counts as spent from the moment it exists, committed or not.
+
+    `law` is the accounting that its cost follows: pure (with its epsilon) or zcdp. `tau` bounds, in 1e-18,
+    the total variation between the noise drawn and the noise accounted for; `pot` names the part of the
+    budget that pays. Both are prepared for Gaussian accounting and hold one value today.
+    """
 
     seq: int
     at: str
@@ -38,6 +52,13 @@ class Spend:
     what: str
     cost_nano: int
     token_sha256: str
+    pure_epsilon_nano: int | None = None
+    unit: str = UNKNOWN_UNIT
+    law: str = "zcdp"
+    tau: int = 0
+    pot: str = ONE_POT
+    source_digest: str | None = None
+    supersedes: str | None = None
     released: AlreadyReleased | None = None
 
     @property
@@ -64,7 +85,21 @@ class Population:
     tuned: bool = False
     spends: list[Spend] = field(default_factory=list)
     released: dict[str, AlreadyReleased] = field(default_factory=dict)  # by key
-    notes: list[Mapping[str, Any]] = field(default_factory=list)  # disclosures, listings, tunings, raises
+    notes: list[Mapping[str, Any]] = field(default_factory=list)  # disclosures, listings, tunings, limits
+    superseded: dict[str, str] = field(default_factory=dict)  # manifest hash of the old to that of the new
+
+    @property
+    def units(self) -> list[str]:
+        """The units that its spends are counted by, as far as they were recorded."""
+        return sorted({spend.unit for spend in self.spends} - {UNKNOWN_UNIT})
+
+    @property
+    def mixture(self) -> str:
+        """A warning where spends of several units were added up; empty otherwise."""
+        if len(self.units) < 2:
+            return ""
+        units = " and per ".join(self.units)
+        return f"Its spends are counted per {units}: their sum holds for none of these units."
 
     @property
     def left_nano(self) -> int:
@@ -79,10 +114,18 @@ class State:
     last_at: str = ""
 
     def population(self, name: str) -> Population:
-        try:
+        found = self.find(name)
+        if found is None:
+            raise _unknown(name, list(self.populations), self.where)
+        return found
+
+    def find(self, name: str) -> Population | None:
+        """The population of this name, however it is composed and spaced."""
+        if name in self.populations:
             return self.populations[name]
-        except KeyError:
-            raise _unknown(name, list(self.populations), self.where) from None
+        plain = population_name(name)
+        alike = [each for each in self.populations.values() if population_name(each.name) == plain]
+        return alike[0] if len(alike) == 1 else None
 
 
 def fold(rows: Iterable[Row], where: str = "") -> tuple[State, list[Finding]]:
@@ -103,7 +146,7 @@ def apply(state: State, row: Row) -> list[Finding]:
             findings.append(Finding(row.seq, "time", "it is dated before the row above it."))
         state.last_at = max(at, state.last_at)
         problem = _APPLY[row.content["kind"]](state, row)
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, AttributeError, ValueError):
         problem = "it is not of a known kind, or lacks a field, or names an unknown population."
     if problem:
         findings.append(Finding(row.seq, "rule", problem))
@@ -152,6 +195,32 @@ def _raise(state: State, row: Row) -> str | None:
     return None
 
 
+def _lower(state: State, row: Row) -> str | None:
+    population = state.populations[row.content["population"]]
+    if row.content["limit_nano"] >= population.limit_nano:
+        return "it lowers a limit to no less than it was."
+    return _raise(state, row)
+
+
+def _supersede(state: State, row: Row) -> str | None:
+    """One release replaces another of the same population; each is replaced once, and never by itself."""
+    population = state.populations[row.content["population"]]
+    old, new = row.content["old_sha256"], row.content["new_sha256"]
+    released = {each.manifest_sha256 for each in population.released.values()}
+    if old not in released or new not in released:
+        return "it names a release that this population does not have."
+    if old in population.superseded:
+        return "it replaces a release that was replaced before."
+    later: str | None = new
+    while later is not None:
+        if later == old:
+            return "it replaces a release by itself or by one that it replaces."
+        later = population.superseded.get(later)
+    population.superseded[old] = new
+    population.notes.append(row.content)
+    return None
+
+
 def _reserve(state: State, row: Row) -> str | None:
     content = row.content
     population = state.populations[content["population"]]
@@ -160,7 +229,15 @@ def _reserve(state: State, row: Row) -> str | None:
     if content["reservation"] in state.by_reservation:
         return "it reuses the id of another reserve."
     fields = ("at", "reservation", "key", "what", "cost_nano", "token_sha256")
-    spend = Spend(seq=row.seq, **{key: content[key] for key in fields})
+    terms = _terms(content)
+    if terms is None:
+        return "its unit, law, tau, pot or digest of the source is not valid."
+    epsilon_nano = content.get("pure_epsilon_nano")
+    if terms["law"] == "pure" and not _positive(epsilon_nano):
+        return "it is pure and has no epsilon."
+    spend = Spend(
+        seq=row.seq, pure_epsilon_nano=epsilon_nano, **{key: content[key] for key in fields}, **terms
+    )
     population.spends.append(spend)
     population.spent_nano += spend.cost_nano
     state.by_reservation[spend.reservation] = spend
@@ -183,7 +260,8 @@ def _commit(state: State, row: Row) -> str | None:
         return "its key was released before."
     if token_sha256(content["token"]) != spend.token_sha256:
         return "it does not carry the token of its reserve."
-    spend.released = population.released[spend.key] = _released(content)
+    spend.released = population.released[spend.key] = _released(content, vars(spend))
+    _replaces(population, spend.released)
     return None
 
 
@@ -192,9 +270,18 @@ def _list(state: State, row: Row) -> str | None:
     population = state.populations[content["population"]]
     if content["key"] in population.released:
         return "its key was released before."
-    population.released[content["key"]] = _released(content)
+    terms = _terms(content)
+    if terms is None:
+        return "its unit, law, tau, pot or digest of the source is not valid."
+    population.released[content["key"]] = _released(content, terms)
+    _replaces(population, population.released[content["key"]])
     population.notes.append(content)
     return None
+
+
+def _replaces(population: Population, released: AlreadyReleased) -> None:
+    if released.supersedes is not None:
+        population.superseded.setdefault(released.supersedes, released.manifest_sha256)
 
 
 def _note(state: State, row: Row) -> str | None:
@@ -204,9 +291,38 @@ def _note(state: State, row: Row) -> str | None:
     return None
 
 
-def _released(content: Mapping[str, Any]) -> AlreadyReleased:
-    fields = ("reservation", "path", "manifest_sha256")
-    return AlreadyReleased(**{key: content[key] for key in fields})
+def _released(content: Mapping[str, Any], terms: Mapping[str, Any]) -> AlreadyReleased:
+    fields = {key: content[key] for key in ("reservation", "path", "manifest_sha256")}
+    return AlreadyReleased(**fields, **{key: terms[key] for key in ("unit", "source_digest", "supersedes")})
+
+
+def _terms(content: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a reserve or listing was made under, or None if not valid; rows from before hold none of it."""
+    terms = {name: content.get(name, default) for name, default in _TERMS.items()}
+    texts = (terms["unit"], terms["pot"])
+    digests = (terms["source_digest"], terms["supersedes"])
+    valid = (
+        all(isinstance(text, str) and text for text in texts)
+        and terms["law"] in LAWS
+        and type(terms["tau"]) is int
+        and terms["tau"] >= 0
+        and all(each is None or is_sha256(each) for each in digests)
+    )
+    return terms if valid else None
+
+
+_TERMS: dict[str, Any] = {
+    "unit": UNKNOWN_UNIT,
+    "law": "zcdp",
+    "tau": 0,
+    "pot": ONE_POT,
+    "source_digest": None,
+    "supersedes": None,
+}
+
+
+def is_sha256(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None
 
 
 def token_sha256(token: str) -> str:
@@ -220,6 +336,8 @@ def _positive(amount: object) -> bool:
 _APPLY: dict[str, Callable[[State, Row], str | None]] = {
     "population": _create,
     "raise": _raise,
+    "lower": _lower,
+    "supersede": _supersede,
     "reserve": _reserve,
     "commit": _commit,
     "listing": _list,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from shoal.release.manifest import NONE_RECORDED, RECORDED, is_tuned
 from shoal.release.report.page import asset, fill
 from shoal.release.report.tables import flat, table, text, words
 
@@ -25,7 +26,10 @@ NOT_PRIVATE = (
 DECLARED = (
     "Everything that shaped the output. All of it was declared or paid for; none was read off the data."
 )
-DECLARED_HERE = "What shaped the output, as it was declared; `records` is how many people are in the data."
+DECLARED_HERE = (
+    "What shaped the output, as it was declared. What stands under read from data was counted or measured "
+    "on the data: the number of people, and what attacks find."
+)
 AUDITED = (
     "An audit runs the mechanism many times on the worst pair of neighbours. It bounds epsilon from below "
     "(wrong with probability 1e-6), replays it on pairs of data sets, and checks that planted bugs are found."
@@ -74,10 +78,14 @@ def _about(evidence: Evidence) -> str:
         ["Made by", " ".join(str(value) for value in manifest.package.values())],
         ["SHA-256 of the manifest", evidence.manifest_sha256],
         ["Licence", manifest.licence],
-        ["A choice was made by looking at private data", "yes" if manifest.tuned_on_private_data else "no"],
+        ["A look at private data, in the owner's ledger", _looks(manifest)],
         ["Folder checked now, as its recipient", "every hash and the guarantee hold"],
     ]
     return table(["", ""], rows)
+
+
+def _looks(manifest: Any) -> str:
+    return RECORDED if is_tuned(manifest.tuned_on_private_data) else f"{NONE_RECORDED}; that proves nothing"
 
 
 def _files(evidence: Evidence) -> str:
@@ -86,7 +94,8 @@ def _files(evidence: Evidence) -> str:
 
 
 def _plan(manifest: Any) -> str:
-    rows = [[words(name), value] for name, value in flat(dict(manifest.public))]
+    read = {"read_from_data": dict(manifest.read_from_data)} if manifest.read_from_data else {}
+    rows = [[words(name), value] for name, value in flat({**manifest.public, **read})]
     return table(["Public parameter", "Value"], rows)
 
 
@@ -114,13 +123,15 @@ def _budget(evidence: Evidence) -> str:
     rows = [[label, f"{budget['currency']} = {budget[name]}"] for label, name in names]
     if budget.get("as_epsilon"):
         rows.append(["Read as epsilon", budget["as_epsilon"]])
+    if budget.get("mixture"):
+        rows.append(["Mixed units", budget["mixture"]])
     return table(["", f"Population {budget['population']}"], rows)
 
 
 def _rows(evidence: Evidence) -> str:
     rows = [
         [
-            row["at"][:16].replace("T", " "),
+            row["at"],
             f"{row['what']} (this release)" if row["this"] else row["what"],
             row["cost"],
             row["status"],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from shoal.metrics.histogram import HistogramUtility
 from shoal.release.histogram_files import DECIMALS, POOL
 from shoal.release.histogram_published import PublishedHistogram
+from shoal.release.manifest import is_tuned
 from shoal.release.report.tables import (
     budget_table,
     guarantee_sentence,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 OWNERS = "Owner's eyes only: contains raw counts of trips. Do not publish."
 NOT_PRIVATE = (
     "The comparison was computed on private data. Choosing a method by it is not covered by any promise: "
-    "later manifests of this population say tuned_on_private_data: true."
+    "later manifests of this population say tuned_on_private_data: recorded."
 )
 SHARES = (
     "This method has no edges: a trip is shared over its cells and a face is a sum of shares, so the KLD, "
@@ -67,7 +68,7 @@ def notices(inputs: HistogramReportInputs) -> str:
         lines.append(
             "The noise of this run was seeded: it can be computed again, and the run must not be published."
         )
-    if manifest.get("tuned_on_private_data"):
+    if is_tuned(manifest.get("tuned_on_private_data")):
         lines.append(
             "A method or parameter was chosen by looking at private data; the guarantee leaves that out."
         )

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from datetime import datetime
 from importlib import resources
 from pathlib import Path
 
 from shoal.errors import OutputError, PlanError
+from shoal.release.private import private_file
 
 
 def write_page(path: Path, page: str) -> Path:
     """Write the page to `path`, readable by the owner alone, and return the path."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # mkstemp makes the file 0600; the rename leaves the old report or the new one, never half of one.
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".report-", suffix=".html")
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with private_file(path, text=True) as file:
             file.write(page)
-        os.replace(name, path)
     except OSError as error:
-        Path(name).unlink(missing_ok=True)
         raise _unwritable(path, error) from error
     return path
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from shoal.release.manifest import is_tuned
 from shoal.release.report.synthetic_figures import FIGURES, figure, figures_table, nearest_section
 from shoal.release.report.synthetic_patterns import patterns_section
 from shoal.release.report.tables import (
@@ -66,7 +67,7 @@ def notices(inputs: SyntheticReportInputs) -> str:
         lines.append(
             "The noise of this run was seeded: it can be computed again, and the run must not be published."
         )
-    if inputs.manifest.get("tuned_on_private_data"):
+    if is_tuned(inputs.manifest.get("tuned_on_private_data")):
         lines.append(
             "A method or parameter was chosen by looking at private data; the guarantee leaves that out."
         )

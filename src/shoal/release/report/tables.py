@@ -9,6 +9,8 @@ from html import escape
 from typing import Any
 
 from shoal.metrics.density import BoxFigures, DensityUtility
+from shoal.privacy.guarantee import promise as promise_of
+from shoal.release.manifest import is_tuned
 
 UNDEFINED = "not defined"
 BUDGET_LABELS = {
@@ -95,11 +97,7 @@ def guarantee_sentence(manifest: dict[str, Any]) -> str:
     if not isinstance(epsilon, int | float):
         return "The manifest states no differential privacy guarantee for this release."
     unit = guarantee.get("unit") or manifest.get("unit") or "unit"
-    plus = f", plus at most {number(float(delta))} (delta)" if delta else ""
-    return (
-        f"Adding or removing one {text(unit)} changes the probability of any outcome by a factor of at most "
-        f"{math.exp(epsilon):,.3g} (epsilon = {number(float(epsilon))}){plus}."
-    )
+    return text(promise_of(epsilon, float(delta or 0), str(unit)))
 
 
 def subtitle(manifest: dict[str, Any], starts: list[datetime], utility: DensityUtility) -> str:
@@ -152,7 +150,7 @@ def notices(manifest: dict[str, Any], utility: DensityUtility, slots_drawn: int)
         lines.append(
             "The noise of this run was seeded: it can be computed again, and the run must not be published."
         )
-    if manifest.get("tuned_on_private_data"):
+    if is_tuned(manifest.get("tuned_on_private_data")):
         lines.append(
             "A parameter of this plan was chosen by looking at private data; the guarantee leaves that out."
         )

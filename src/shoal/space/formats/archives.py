@@ -10,13 +10,13 @@ from pathlib import Path, PurePosixPath
 from shoal.errors import GeometryError
 from shoal.space.formats.geojson import read_geojson
 from shoal.space.formats.geopackage import read_geopackage
-from shoal.space.formats.rows import FileRows, choose_layer, unreadable
+from shoal.space.formats.rows import FileRows, choose_layer, read_bounded, unreadable
 from shoal.space.formats.shapefiles import SUFFIXES, read_shapefile
 
 _READ = (".shp", ".gpkg", ".geojson")
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, OverflowError,
-    RuntimeError,  # encrypted, or packed in a way Python does not know
+    RuntimeError, KeyError, AssertionError,  # encrypted, or packed in a way Python does not know
 )  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def read_zipped(path: Path, layer: str | None = None) -> FileRows:
     try:
         with zipfile.ZipFile(path) as archive:
             member = _member(archive, path, layer)
-            parts = _beside(archive, member)
+            parts = _beside(archive, member, path)
     except _DAMAGE as error:
         raise unreadable(path, error) from None
     content = parts[member.suffix.lower()]
@@ -51,12 +51,17 @@ def _member(archive: zipfile.ZipFile, path: Path, layer: str | None) -> PurePosi
     return chosen[0]
 
 
-def _beside(archive: zipfile.ZipFile, member: PurePosixPath) -> dict[str, bytes]:
+def _beside(archive: zipfile.ZipFile, member: PurePosixPath, path: Path) -> dict[str, bytes]:
     """The chosen file and, for a Shapefile, its parts, by suffix."""
-    parts = {member.suffix.lower(): archive.read(str(member))}
+
+    def unpacked(name: str) -> bytes:
+        with archive.open(name) as file:
+            return read_bounded(path, file.read)
+
+    parts = {member.suffix.lower(): unpacked(str(member))}
     for name in archive.namelist() if member.suffix.lower() == ".shp" else ():
         other = PurePosixPath(name)
         suffix = other.suffix.lower()
         if other.with_suffix("") == member.with_suffix("") and suffix in SUFFIXES and suffix not in parts:
-            parts[suffix] = archive.read(name)
+            parts[suffix] = unpacked(name)
     return parts

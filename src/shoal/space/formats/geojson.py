@@ -16,7 +16,7 @@ import shapely.errors
 from shapely.geometry import shape
 
 from shoal.errors import GeometryError
-from shoal.space.formats.rows import FileRows, not_finite, unreadable
+from shoal.space.formats.rows import FileRows, check_size, not_finite, unreadable
 from shoal.space.projection import LONLAT
 
 _DEPTH = {"Point": 0, "MultiPoint": 1, "LineString": 1, "MultiLineString": 2, "Polygon": 2, "MultiPolygon": 3}
@@ -25,12 +25,14 @@ _DEPTH = {"Point": 0, "MultiPoint": 1, "LineString": 1, "MultiLineString": 2, "P
 def read_geojson(content: bytes, path: Path) -> FileRows:
     """All features; a property that only some have is None in the others."""
     try:
-        top = json.loads(content.removeprefix(b"\xef\xbb\xbf"))
-        if b"\\u" in content:
+        text = content.removeprefix(b"\xef\xbb\xbf").decode()  # json itself would let surrogates pass
+        top = json.loads(text)
+        if "\\u" in text:
             json.dumps(top, ensure_ascii=False).encode()  # half of a surrogate pair could never be written
     except (ValueError, RecursionError) as error:  # broken JSON, broken UTF-8, nested without end
         raise unreadable(path, error) from None
     features = _features(top, path)
+    check_size(path, rows=len(features))
     geometry = np.empty(len(features), dtype=object)
     for row, feature in enumerate(features):
         geometry[row] = _geometry(feature.get("geometry"), path, row)
@@ -65,6 +67,7 @@ def _columns(features: list[dict], path: Path) -> dict[str, list]:
             raise unreadable(path, f"the properties of row {row + 1} are not an object.")
         rows.append(properties)
     names = dict.fromkeys(name for properties in rows for name in properties)
+    check_size(path, cells=len(names) * len(rows))
     columns = {name: [_value(properties.get(name)) for properties in rows] for name in names}
     if "id" not in columns and any("id" in feature for feature in features):
         columns["id"] = [_value(feature.get("id")) for feature in features]

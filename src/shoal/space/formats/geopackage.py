@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import sqlite3
+import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 from shoal.errors import GeometryError
-from shoal.space.formats.rows import FileRows, choose_layer, from_wkb, no_geometry, unreadable
+from shoal.space.formats.rows import (
+    MAX_BYTES,
+    FileRows,
+    check_size,
+    choose_layer,
+    from_wkb,
+    no_geometry,
+    unreadable,
+)
 from shoal.space.projection import crs_name
 
 _ENVELOPE_BYTES = (0, 32, 48, 48, 64)  # by envelope kind: none, XY, XYZ, XYM, XYZM
 _UNDEFINED = (-1, 0)  # srs_id of undefined planar and undefined geographic coordinates
 _TABLES = {"gpkg_contents", "gpkg_geometry_columns", "gpkg_spatial_ref_sys"}
+_SECONDS = 30.0  # for all queries of one file
+_FUNCTIONS = ("lower",)  # what our own queries call
 
 
 def read_geopackage(path: Path, layer: str | None = None, content: bytes | None = None) -> FileRows:
     """All rows of one layer; `content` is the file itself where it lies in an archive named `path`."""
     try:
         with closing(_open(path, content)) as database:
+            _guard(database)
             return _read(database, path, layer)
     except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeError) as error:
         raise unreadable(path, error) from None
+    except MemoryError:  # SQLite says so of some damaged schemas, however much memory there is
+        raise unreadable(path, "its schema is damaged, or it needs more memory than there is.") from None
 
 
 def _open(path: Path, content: bytes | None) -> sqlite3.Connection:
@@ -37,12 +52,31 @@ def _open(path: Path, content: bytes | None) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?{query}", uri=True)
 
 
+def _guard(database: sqlite3.Connection) -> None:
+    """Whatever a file defines (functions in columns, recursion, collations), its queries end."""
+    end = time.monotonic() + _SECONDS
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BYTES)
+    database.set_progress_handler(lambda: time.monotonic() > end, 100_000)
+
+    def allow(action: int, first: str | None, name: str | None, *_: str | None) -> int:
+        plain = action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
+        ours = action == sqlite3.SQLITE_FUNCTION and name in _FUNCTIONS
+        ours |= action == sqlite3.SQLITE_PRAGMA and first == "table_xinfo"
+        return sqlite3.SQLITE_OK if plain or ours else sqlite3.SQLITE_DENY
+
+    database.set_authorizer(allow)
+
+
 def _read(database: sqlite3.Connection, path: Path, layer: str | None) -> FileRows:
-    tables = {str(name) for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    # Views and virtual tables have no page of their own: what they would compute is not looked at.
+    known = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
+    tables = {str(name) for (name,) in database.execute(known)}
     if "gpkg_contents" in tables and "gpkg_geometry_columns" not in tables:
         raise no_geometry(path)  # a package of tables only
     if not tables >= _TABLES:
         raise unreadable(path, f"it lacks the table {min(_TABLES - tables)} of a GeoPackage.")
+    for name in _TABLES:
+        _check_stored(database, path, name)
     found = database.execute(
         "SELECT c.table_name, g.column_name, g.srs_id FROM gpkg_contents c JOIN gpkg_geometry_columns g "
         "ON lower(c.table_name) = lower(g.table_name) WHERE c.data_type = 'features' ORDER BY c.rowid"
@@ -52,15 +86,34 @@ def _read(database: sqlite3.Connection, path: Path, layer: str | None) -> FileRo
         raise no_geometry(path)
     table = choose_layer(path, list(layers), layer)
     column, srs_id = layers[table]
+    if table.lower() not in map(str.lower, tables):
+        raise unreadable(path, f"the layer {table!r} is a view; save it as a table.")
+    _check_stored(database, path, table)
     rows = database.execute(f"SELECT * FROM {_quoted(table)}")
     names = [str(about[0]) for about in rows.description]
     if column.lower() not in map(str.lower, names):
         raise unreadable(path, f"the layer {table!r} has no column {column!r} for its geometry.")
-    values = list(map(list, zip(*rows, strict=True))) or [[] for _ in names]
+    values = list(map(list, zip(*_bounded(rows, path), strict=True))) or [[] for _ in names]
     place = [name.lower() for name in names].index(column.lower())
     geometry = from_wkb([_wkb(blob, path, row) for row, blob in enumerate(values[place])], path)
     columns = {name: values[k] for k, name in enumerate(names) if k != place}
     return FileRows(columns=columns, geometry=geometry, crs=_crs(database, srs_id))
+
+
+def _check_stored(database: sqlite3.Connection, path: Path, table: str) -> None:
+    """Refuse computed columns (hidden 2 and 3): a few bytes may define values of any length."""
+    if any(about[6] in (2, 3) for about in database.execute(f"PRAGMA table_xinfo({_quoted(table)})")):
+        raise unreadable(path, f"the table {table!r} has computed columns; save it with stored values.")
+
+
+def _bounded(rows: sqlite3.Cursor, path: Path) -> Iterator[tuple]:
+    """All rows, unless they are too many or too long: damaged pages may repeat without end."""
+    size = 0
+    for count, row in enumerate(rows, 1):
+        size += sum(len(value) for value in row if isinstance(value, bytes | str))
+        if size > MAX_BYTES or count % 1000 == 0:
+            check_size(path, rows=count, bytes_=size, cells=count * len(row))
+        yield row
 
 
 def _wkb(blob: object, path: Path, row: int) -> bytes | None:

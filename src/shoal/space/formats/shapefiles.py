@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 import warnings
 from collections.abc import Mapping
@@ -18,6 +19,11 @@ from shoal.space.formats.rows import FileRows, not_finite, unreadable
 SUFFIXES = (".shp", ".shx", ".dbf", ".prj", ".cpg")
 _POINT, _LINES, _POLYGON, _MULTIPOINT = 1, 3, 5, 8  # + 10 with heights, + 20 with measures
 _HEADER_BYTES = 100
+# Python's other codecs are not character sets, or decode to what cannot be written (surrogates).
+_CHARACTER_SETS = re.compile(
+    r"utf-?8|(us-)?ascii|latin-?[1-9]|(iso[-_ ]?)8859[-_ ]?\d+|cp\d{3,5}|windows-\d+|koi8[-_][ru]"
+    r"|mac[-_]?roman|big5(hkscs)?|gbk|gb2312|gb18030|shift[-_]?jis|sjis|euc[-_](jp|kr)|johab|tis-620"
+)
 _DAMAGE = (
     shapefile.ShapefileException, shapely.errors.ShapelyError, struct.error, UnicodeError, ValueError,
     KeyError, IndexError, TypeError, OverflowError, AssertionError,
@@ -139,14 +145,15 @@ def _records(dbf: bytes, encoding: str, errors: str) -> tuple[list[str], list]:
 
 
 def _encoding(cpg: bytes) -> str | None:
-    """The Python name of what a .cpg file says: "UTF-8", "1252", "ANSI 1252", "88591", ..."""
-    name = cpg.decode("ascii", "ignore").strip("\x00 \r\n\t").lower().removeprefix("ansi ")
+    """The Python name of what a .cpg file says ("UTF-8", "1252", "ANSI 1252", "88591"); None: not known."""
+    name = cpg.decode("ascii", "replace").strip("\x00 \r\n\t").lower().removeprefix("ansi ")
     if name.startswith("8859"):
         name = "iso8859-" + name[4:].strip("-_ ")
     for known in ("utf-8" if name == "65001" else name, f"cp{name}"):
-        try:
-            b"a".decode(known)  # no bytes would not look the name up
-        except (LookupError, ValueError):
-            continue
-        return known
+        if _CHARACTER_SETS.fullmatch(known):
+            try:
+                b"a".decode(known)  # no bytes would not look the name up
+            except (LookupError, ValueError):
+                continue
+            return known
     return None

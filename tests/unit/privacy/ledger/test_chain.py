@@ -12,7 +12,7 @@ import pytest
 
 from shoal.errors import LedgerError
 from shoal.privacy.accounting import Loss
-from shoal.privacy.ledger import Ledger, Reservation, open_ledger
+from shoal.privacy.ledger import Ledger, Reservation, StoredRow, open_ledger
 from shoal.privacy.ledger.chain import GENESIS, canonical, digest, link, read_chain
 
 HASH = "ab" * 32
@@ -110,9 +110,14 @@ def test_two_rows_swapped(ledger: Ledger) -> None:
 def test_the_last_row_cut_off(ledger: Ledger) -> None:
     head = ledger.head()
     edit(ledger, ("DELETE FROM rows WHERE seq = 5",))
-    assert codes(ledger) == {"truncated"}
-    # Who also resets the counter is caught only by a head that was noted elsewhere.
+    assert codes(ledger) == {"truncated", "witness"}
+    # With the counter set back as well, the file beside it still names the row.
     edit(ledger, ("UPDATE sqlite_sequence SET seq = 4",))
+    assert codes(ledger) == {"witness"}
+    with pytest.raises(LedgerError, match=r"names row 5, and the ledger ends at row 4"):
+        ledger.state()
+    # An intruder who removes that file too is caught only by a head that was noted elsewhere.
+    witness(ledger).unlink()
     assert codes(ledger) == set()
     assert codes(ledger, head) == {"head"}
     assert codes(ledger, ledger.head()) == set()
@@ -127,9 +132,10 @@ def test_the_last_row_cut_off(ledger: Ledger) -> None:
         (["CREATE TABLE more (x)"], "schema"),
     ],
 )
-def test_nothing_is_added_to_a_ledger_that_lost_something(
+def test_nothing_is_read_from_or_added_to_a_ledger_that_lost_something(
     ledger: Ledger, damage: list[str], code: str
 ) -> None:
+    witness(ledger).unlink()  # as with a ledger that no recent version wrote to
     edit(ledger, *((statement,) for statement in damage))
     refused_for_good(ledger, code)
 
@@ -144,17 +150,111 @@ def test_nothing_is_added_without_a_trigger(ledger: Ledger, name: str) -> None:
 
 
 def refused_for_good(ledger: Ledger, code: str) -> None:
-    """Every way to add a row is refused, and `verify` still says why afterwards."""
-    before = ledger.store.rows()
-    calls = [lambda: ledger.create("other", currency="rho", limit_nano=1)]
-    if before:
-        calls.append(lambda: ledger.check_fits("town", Loss(1)))
-        calls.append(lambda: ledger.reserve("town", Loss(1), "z", "density") and None)
+    """Every way to read or add a row is refused, and `verify` still says why afterwards."""
+    before = ledger.store.rows(unchecked=True)
+    calls = [
+        lambda: ledger.create("other", currency="rho", limit_nano=1),
+        lambda: ledger.check_fits("town", Loss(1)),
+        lambda: ledger.reserve("town", Loss(1), "z", "density"),
+        lambda: ledger.state(),
+        lambda: ledger.find("town", "a"),
+        lambda: ledger.releases(),
+        lambda: ledger.head(),
+        lambda: ledger.store.rows(),
+    ]
     for call in calls:
         with pytest.raises(LedgerError, match="ledger-damaged"):
             call()
-    assert ledger.store.rows() == before
+    assert ledger.store.rows(unchecked=True) == before
     assert codes(ledger) == {code}
+
+
+def witness(ledger: Ledger) -> Path:
+    return Path(ledger.store.where() + ".head")
+
+
+def test_the_head_beside_the_ledger_follows_every_row(ledger: Ledger) -> None:
+    assert witness(ledger).read_text() == f"{5:018d} {ledger.head()}\n"
+    assert witness(ledger).stat().st_mode & 0o777 == 0o600
+    late = witness(ledger).read_text()
+    ledger.disclose("town", "more")
+    witness(ledger).write_text(late)  # a crash between the row and the head
+    assert codes(ledger) == set()
+    ledger.check_fits("town", Loss(1))
+    assert witness(ledger).read_text() == f"{6:018d} {ledger.head()}\n"
+    assert sorted(path.name for path in witness(ledger).parent.iterdir()) == [
+        "ledger.sqlite",
+        "ledger.sqlite.head",
+    ]
+
+
+def test_an_older_copy_of_the_ledger_is_refused(ledger: Ledger) -> None:
+    path = Path(ledger.store.where())
+    copy = path.read_bytes()
+    ledger.reserve("town", Loss(10), "c", "density")
+    path.write_bytes(copy)
+    for call in (ledger.state, lambda: ledger.reserve("town", Loss(10), "d", "density")):
+        with pytest.raises(LedgerError, match=r"names row 6, and the ledger ends at row 5(?s:.*)newest copy"):
+            call()
+    path.unlink()
+    with pytest.raises(LedgerError, match="ledger-damaged"):
+        ledger.state()
+    path.write_bytes(copy)
+    witness(ledger).unlink()  # the owner accepts the loss
+    assert ledger.state().population("town").spent_nano == 20
+
+
+def test_an_old_journal_played_back_is_noticed(ledger: Ledger) -> None:
+    """SQLite rolls a ledger back if the journal of an earlier transaction lies beside it."""
+    path = Path(ledger.store.where())
+    journal = journal_to(path.read_bytes())
+    for key in "cdef":
+        ledger.reserve("town", Loss(10), key, "density")
+    assert ledger.state().population("town").spent_nano == 60
+    Path(f"{path}-journal").write_bytes(journal)
+    with pytest.raises(LedgerError, match=r"ledger-damaged(?s:.*)ends at row 5"):
+        ledger.state()
+
+
+def journal_to(old: bytes) -> bytes:
+    """A rollback journal that brings a ledger back to `old`, in the format of SQLite."""
+    size = int.from_bytes(old[16:18])
+    pages = [old[at : at + size] for at in range(0, len(old), size)]
+    numbers = (len(pages), 0, len(pages), 512, size)  # records, nonce, pages before, sector, page size
+    header = bytes.fromhex("d9d505f920a163d7") + b"".join(each.to_bytes(4) for each in numbers)
+    records = [
+        place.to_bytes(4) + page + sum(page[at] for at in range(size - 200, 0, -200)).to_bytes(4)
+        for place, page in enumerate(pages, start=1)
+    ]
+    return header.ljust(512, b"\0") + b"".join(records)
+
+
+def test_a_head_that_is_not_one_is_refused(ledger: Ledger) -> None:
+    for text in (
+        "5",
+        "0" * 18 + " " + "0" * 64 + "\n",
+        f"{5:018d} " + "0" * 64 + "\n",
+        "\x00" * 67,
+        "x" * 10_000,
+    ):
+        witness(ledger).write_text(text)
+        assert codes(ledger) == {"witness"}
+        with pytest.raises(LedgerError, match="ledger-damaged"):
+            ledger.state()
+
+
+@pytest.mark.parametrize(
+    "change", [{"token": {"nested": 1}}, {"token": "\ud800"}, {"reservation": [1]}, {"at": 3}]
+)
+def test_fields_of_another_type_are_findings(ledger: Ledger, change: dict) -> None:
+    forge(ledger, 3, change)
+    assert "rule" in codes(ledger)
+
+
+def test_a_row_nested_beyond_the_parser_is_a_finding() -> None:
+    text = "[" * 100_000
+    rows, findings = read_chain([StoredRow(1, text, digest(GENESIS, text))])
+    assert (rows, [finding.code for finding in findings]) == ([], ["content"])
 
 
 def test_an_old_head_stays_in_the_chain(ledger: Ledger) -> None:
@@ -181,6 +281,14 @@ def test_an_old_head_stays_in_the_chain(ledger: Ledger) -> None:
 )
 def test_a_forged_chain_still_has_to_obey_the_rules(ledger: Ledger, seq: int, change: dict) -> None:
     """Hashes made anew after the edit: only the rules can tell."""
+    forge(ledger, seq, change)
+    assert codes(ledger) & {"rule", "time"}
+    with pytest.raises(LedgerError, match="ledger-damaged"):
+        ledger.reserve("town", Loss(1), "z", "density")
+
+
+def forge(ledger: Ledger, seq: int, change: dict) -> None:
+    """Change a row and make all hashes anew, those of the file beside it too."""
     previous = GENESIS
     statements = []
     for row in ledger.store.rows():
@@ -191,9 +299,7 @@ def test_a_forged_chain_still_has_to_obey_the_rules(ledger: Ledger, seq: int, ch
         previous = digest(previous, text)
         statements.append(("UPDATE rows SET content = ?, digest = ? WHERE seq = ?", text, previous, row.seq))
     edit(ledger, *statements)
-    assert codes(ledger) & {"rule", "time"}
-    with pytest.raises(LedgerError, match="ledger-damaged"):
-        ledger.reserve("town", Loss(1), "z", "density")
+    witness(ledger).write_text(f"{len(statements):018d} {previous}\n")
 
 
 @pytest.mark.parametrize(

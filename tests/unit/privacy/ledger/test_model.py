@@ -1,8 +1,12 @@
-"""The ledger against a model of a few lines, over sequences that hypothesis invents; and planted bugs."""
+"""The ledger against a model of a few lines, over sequences that hypothesis invents; and planted bugs.
+
+After any operation, what is spent is the sum of the costs in the rows as they are stored, and it never falls.
+"""
 
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,13 +20,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from shoal.audit.ledger_mutants import MUTANTS, MemoryStore, agrees, ledger_mutants
+from shoal.audit.ledger_mutants import MUTANTS, MemoryStore, agrees, ledger_mutants, raw_spent, years_apart
 from shoal.errors import BudgetExceeded, LedgerError
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from shoal.privacy.ledger.sqlite import SqliteStore
 
-HASH = "cd" * 32
 KEYS = st.sampled_from(["a", "b", "c"])
 LOSSES = st.one_of(
     st.integers(1, 30).map(Loss),
@@ -30,10 +33,12 @@ LOSSES = st.one_of(
 )
 
 
-def price(loss: Loss) -> int:
+def price(loss: Loss, currency: str = "rho") -> int:
     """ceil(epsilon^2 / 2) by counting up, so that no division is shared with the code under test."""
     if loss.pure_epsilon_nano is None:
         return loss.rho_nano
+    if currency == "epsilon":
+        return loss.pure_epsilon_nano
     cost = 0
     while 2 * cost * 10**9 < loss.pure_epsilon_nano**2:
         cost += 1
@@ -57,15 +62,18 @@ class Rival:
 
 
 class LedgerMachine(RuleBasedStateMachine):
+    currency, unit = "rho", 1  # nano of the currency in one step of a limit
+
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.ledger = self.make()
-        self.ledger.create("town", currency="rho", limit_nano=60)
-        self.limit = 60
+        self.limit = 60 * self.unit
+        self.ledger.create("town", currency=self.currency, limit_nano=self.limit)
         self.costs: list[int] = []
         self.released: set[str] = set()
         self.held: list[tuple[str, Reservation]] = []
+        self.manifests: list[str] = []
         self.heads = [self.ledger.head()]
 
     def make(self) -> Ledger:
@@ -74,9 +82,21 @@ class LedgerMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.folder.cleanup()
 
+    def price(self, loss: Loss) -> int:
+        return price(loss, self.currency)
+
+    def manifest(self) -> str:
+        """The hash of a new manifest."""
+        self.manifests.append(f"{len(self.manifests) + 1:064x}")
+        return self.manifests[-1]
+
     def _ask(self, loss: Loss, key: str) -> None:
         """Compares one reserve with the model. Runs at the moment the ledger decides."""
-        fits = sum(self.costs) + price(loss) <= self.limit
+        if self.currency == "epsilon" and loss.pure_epsilon_nano is None:
+            with pytest.raises(LedgerError, match="not-pure"):
+                self.ledger.reserve("town", loss, key, "density")
+            return
+        fits = sum(self.costs) + self.price(loss) <= self.limit
         try:
             answer = self.ledger.reserve("town", loss, key, "density")
         except BudgetExceeded:
@@ -88,7 +108,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         assert isinstance(answer, Reservation)
         assert fits, "admitted beyond the limit"
-        assert answer.cost_nano == price(loss)
+        assert answer.cost_nano == self.price(loss)
         self.costs.append(answer.cost_nano)
         self.held.append((key, answer))
 
@@ -96,7 +116,42 @@ class LedgerMachine(RuleBasedStateMachine):
     def reserve(self, loss: Loss, key: str) -> None:
         self._ask(loss, key)
 
-    @rule(loss=st.integers(10, 30).map(Loss), key=KEYS, other=KEYS)
+    @rule(loss=LOSSES, key=KEYS, choice=st.integers(0, 99))
+    def reserve_what_replaces(self, loss: Loss, key: str, choice: int) -> None:
+        """Refused or recorded; in both cases the release that it replaces stays paid for."""
+        if not self.manifests or (self.currency == "epsilon" and loss.pure_epsilon_nano is None):
+            return
+        old, before = self.manifests[choice % len(self.manifests)], raw_spent(self.ledger, "town")
+        try:
+            answer = self.ledger.reserve("town", loss, key, "density", supersedes=old)
+        except LedgerError:
+            assert raw_spent(self.ledger, "town") == before
+            return
+        if isinstance(answer, Reservation):
+            assert raw_spent(self.ledger, "town") == before + self.price(loss) <= self.limit
+            self.costs.append(answer.cost_nano)
+            self.held.append((key, answer))
+
+    @precondition(lambda self: self.manifests)
+    @rule(first=st.integers(0, 99), second=st.integers(0, 99))
+    def supersede(self, first: int, second: int) -> None:
+        old, new = (self.manifests[each % len(self.manifests)] for each in (first, second))
+        with suppress(LedgerError):  # replaced before, or by itself
+            self.ledger.supersede("town", old, new)
+
+    @rule(what=st.sampled_from(["list", "list what replaces", "disclose", "look", "remember_tuning"]))
+    def record_what_costs_nothing(self, what: str) -> None:
+        if not what.startswith("list"):
+            getattr(self.ledger, what)("town", "an exact table")
+            return
+        key, old = f"listed {len(self.manifests)}", self.manifests[0] if self.manifests else None
+        replaces = old if "replaces" in what else None
+        more = {"reservation": "ff", "supersedes": replaces}
+        with suppress(LedgerError):
+            self.ledger.list_release("town", key, "trajectories", self.manifest(), "/paths", **more)
+            self.released.add(key)
+
+    @rule(loss=st.integers(100_000, 200_000).map(Loss.pure), key=KEYS, other=KEYS)
     def reserve_while_another_gets_in_first(self, loss: Loss, key: str, other: str) -> None:
         before = sum(self.costs)
         admitted: list[int] = []
@@ -109,11 +164,11 @@ class LedgerMachine(RuleBasedStateMachine):
         try:
             answer = self.ledger.reserve("town", loss, key, "density")
         except BudgetExceeded:
-            assert admitted[0] + price(loss) > self.limit
+            assert admitted[0] + self.price(loss) > self.limit
             return
         if isinstance(answer, Reservation):
             assert before <= admitted[0]
-            assert admitted[0] + price(loss) <= self.limit, "two at once went beyond the limit"
+            assert admitted[0] + self.price(loss) <= self.limit, "two at once went beyond the limit"
             self.costs.append(answer.cost_nano)
             self.held.append((key, answer))
 
@@ -125,17 +180,22 @@ class LedgerMachine(RuleBasedStateMachine):
             held = Reservation(**{**vars(held), "token": "guess"})
         may = key not in self.released and token == "own"
         try:
-            self.ledger.commit(held, HASH, "/release")
+            self.ledger.commit(held, f"{len(self.manifests) + 1:064x}", "/release")
         except LedgerError:
             assert not may
             return
         assert may, "a commit that must not be"
+        self.manifest()
         self.released.add(key)
 
     @rule(limit=st.integers(1, 120))
     def change_limit(self, limit: int) -> None:
+        limit *= self.unit
+        if limit == self.limit:
+            return
+        change = self.ledger.raise_limit if limit > self.limit else self.ledger.lower_limit
         try:
-            self.ledger.raise_limit("town", limit)
+            change("town", limit)
         except LedgerError:
             assert limit < sum(self.costs)
             return
@@ -151,6 +211,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def sums_hold(self) -> None:
         population = self.ledger.state().population("town")
         assert population.spent_nano == sum(self.costs) <= population.limit_nano == self.limit
+        assert population.spent_nano == raw_spent(self.ledger, "town")
         assert set(population.released) == self.released
         assert self.ledger.verify(expected_head=self.heads[-1]) == []
         self.heads.append(self.ledger.head())
@@ -163,23 +224,26 @@ SETTINGS = settings(
 
 
 def test_sqlite_ledger_follows_the_model() -> None:
-    run_state_machine_as_test(LedgerMachine, settings=SETTINGS)
+    with years_apart():  # no rule of the ledger depends on how old a row is
+        run_state_machine_as_test(LedgerMachine, settings=SETTINGS)
 
 
-def machine_for(make) -> type[LedgerMachine]:
-    return type("Machine", (LedgerMachine,), {"make": lambda self: make()})
+def machine_for(make, **more) -> type[LedgerMachine]:
+    return type("Machine", (LedgerMachine,), {"make": lambda self: make(), **more})
 
 
 QUICK = settings(SETTINGS, max_examples=200, phases=[Phase.generate], print_blob=False)
 
 
-def test_memory_ledger_follows_the_model() -> None:
-    run_state_machine_as_test(machine_for(lambda: Ledger(MemoryStore())), settings=QUICK)
+@pytest.mark.parametrize(("currency", "unit"), [("rho", 1), ("epsilon", 10_000)])
+def test_memory_ledger_follows_the_model(currency: str, unit: int) -> None:
+    machine = machine_for(lambda: Ledger(MemoryStore()), currency=currency, unit=unit)
+    run_state_machine_as_test(machine, settings=QUICK)
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_model_catches_planted_bug(name: str) -> None:
-    with pytest.raises((AssertionError, LedgerError)):
+    with years_apart(), pytest.raises((AssertionError, LedgerError)):
         run_state_machine_as_test(machine_for(MUTANTS[name]), settings=QUICK)
 
 

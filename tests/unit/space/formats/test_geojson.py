@@ -104,10 +104,13 @@ def test_a_crs_that_names_nothing_unless_the_owner_does(tmp_path):
 
 def test_a_byte_order_mark_and_other_encodings():
     text = json.dumps(feature(None, properties={"é": "ü"}), ensure_ascii=False)
-    for content in (b"\xef\xbb\xbf" + text.encode(), text.encode("utf-16-le")):
-        assert read_geojson(content, PATH).columns == {"é": ["ü"]}
+    assert read_geojson(b"\xef\xbb\xbf" + text.encode(), PATH).columns == {"é": ["ü"]}
     assert read(feature(None, properties={"a": "\U0001f41f"})).columns == {"a": ["\U0001f41f"]}
-    for content in (text.encode("latin-1"), json.dumps(feature(None, properties={"a": "\ud83d"})).encode()):
+    for content in (
+        text.encode("latin-1"),
+        text.encode("utf-16-le"),
+        json.dumps(feature(None, properties={"a": "\ud83d"})).encode(),
+    ):
         with pytest.raises(GeometryError) as caught:
             read_geojson(content, PATH)
         assert caught.value.code == "file-unreadable"

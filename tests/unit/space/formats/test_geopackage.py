@@ -13,6 +13,7 @@ import pytest
 import shapely
 
 from shoal.errors import GeometryError
+from shoal.space.formats import geopackage, rows
 from shoal.space.formats.geopackage import read_geopackage
 from shoal.space.layers import read_layer
 
@@ -208,3 +209,27 @@ def test_cut_anywhere_is_refused_or_read(tmp_path):
         (tmp_path / "cut.gpkg").write_bytes(content[:size])
         outcomes.add(refused(tmp_path / "cut.gpkg").code)
     assert outcomes == {"file-unreadable"}
+
+
+@pytest.mark.parametrize("table", ['my ""zones', "gpkg_contents", "gpkg_spatial_ref_sys"])
+def test_computed_columns_are_refused_however_they_are_written(tmp_path, table):
+    path = by_hand(tmp_path / "z.gpkg", [header(1) + WKB])
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f'ALTER TABLE "{table}" ADD COLUMN twice TEXT GENERATED ALWAYS\tAS/**/(1+1)')
+    assert "computed columns" in refused(path).message
+
+
+def test_a_column_may_be_called_as_and_have_a_default(tmp_path):
+    path = by_hand(tmp_path / "z.gpkg", [header(1) + WKB])
+    with closing(sqlite3.connect(path)) as database:
+        database.execute('ALTER TABLE "my ""zones" ADD COLUMN "known as (old)" TEXT DEFAULT \'x as y\'')
+    assert read_layer(path).columns["known as (old)"] == ["x as y"]
+
+
+def test_bytes_are_added_up_row_by_row(tmp_path, monkeypatch):
+    for module in (rows, geopackage):
+        monkeypatch.setattr(module, "MAX_BYTES", 1000)
+    stored = iter([("x" * 300,)] * 20)
+    with pytest.raises(GeometryError, match="file-too-large"):
+        list(geopackage._bounded(stored, tmp_path))  # type: ignore[arg-type]
+    assert len(list(stored)) == 16

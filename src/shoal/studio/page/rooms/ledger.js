@@ -6,7 +6,7 @@ import { LINE_COLOURS, chart, layout } from "../charts.js";
 import { budgetBar, button, el, field, input, number, ownerOnly, percent, say, select, table, text, tiny, when } from "../dom.js";
 import { runInPlace } from "./run.js";
 
-const NOTED = { raise: "limit changed", listing: "released, not differentially private", disclosure: "seen by the owner only", tuned: "chosen by looking at private data" };
+const NOTED = { raise: "limit changed", lower: "limit lowered", supersede: "release superseded", listing: "released, not differentially private", disclosure: "seen by the owner only", tuned: "chosen by looking at private data" };
 
 export async function open(root, { what }) {
   const [ledger, releases] = await Promise.all([get("/ledger"), get("/releases")]);
@@ -68,6 +68,7 @@ function population(each) {
     el("div", { class: "row apart" }, text("h2", each.name), text("span", each.note, "note")),
     budgetBar(each.limit_nano, each.spent_nano),
     el("p", {}, `${percent(each.spent_nano / each.limit_nano, 1)} of the lifetime budget (${limit}) is spent: ${spent}. ${each.currency} = ${each.left} left.${each.epsilon ? " What adds up is rho; epsilon grows more slowly, about with its root." : ""}`),
+    each.mixture ? el("div", { class: "notice bad" }, each.mixture) : null,
     each.tuned ? el("div", { class: "notice bad" }, "A choice was made by looking at private data; every later manifest says so.") : null,
     each.spends.length ? el("div", { class: "chart", "data-history": each.name }) : null,
     lines.length ? table(["when", "what", each.currency, "status"], lines.map((line) => line.cells), [2]) : text("p", "Nothing was spent or noted yet.", "note"),

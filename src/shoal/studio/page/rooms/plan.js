@@ -34,7 +34,7 @@ export async function open(root, { state, what }) {
 
 // The form as it opens: the source's own defaults, a name that is free.
 function defaults(source, kind, ledger, made, state) {
-  const given = source.defaults[kind] || {};
+  const given = source.defaults[kind] || {}, usual = state.defaults[kind];
   const population = source.population || "";
   const base = `${(population || "city").replace(/[^A-Za-z0-9._-]/g, "-").replace(/^[^A-Za-z0-9]+/, "") || "city"}`.slice(0, 44) + `-${kind}`;
   let n = 1;
@@ -44,13 +44,13 @@ function defaults(source, kind, ledger, made, state) {
     epsilon: kind === "trajectories" ? null : given.epsilon || 1,
     delta: kind === "trajectories" ? null : kind === "histogram" ? 0 : given.delta ?? 1e-6,
     method: null, start: (source.window.start || "").replace("T00:00:00", "") || null, end: (source.window.end || "").replace("T00:00:00", "") || null, time_zone: source.window.time_zone || null,
-    slot_minutes: kind === "density" ? 60 : null,
+    slot_minutes: usual.slot_minutes ?? null,
     map: kind === "density" ? (source.space.zones ? "zones" : "squares") : null,
-    cell_m: kind === "synthetic" ? 420 : kind === "trajectories" ? 100 : null, h3: null,
+    cell_m: usual.cell_m ?? null, h3: null,
     users: kind === "density" ? source.users : null,
     unit: ["histogram", "synthetic"].includes(kind) ? "user" : null,
-    k: kind === "trajectories" ? 2 : null, tau_minutes: kind === "trajectories" ? 30 : null, epoch_minutes: null,
-    cells: kind === "histogram" ? 128 : null, trips: null, box: null,
+    k: usual.k ?? null, tau_minutes: usual.tau_minutes ?? null, epoch_minutes: null,
+    cells: SIDES.find((each) => each === (given.space || {}).cells) ?? usual.cells ?? null, trips: null, box: null,
   };
 }
 
@@ -64,7 +64,7 @@ function draw(room) {
     text("p", WHAT[plan.kind], "note"),
     field("Population", pickPopulation(room), "Whose budget is spent: all releases about the same people share one."),
     plan.kind === "trajectories" ? null : field("Epsilon", slider(EPSILONS, plan.epsilon, (value) => String(value), change("epsilon"), "Epsilon"), "Smaller is more private, larger is more accurate."),
-    plan.kind === "trajectories" ? null : field("Delta", slider(DELTAS, plan.delta ?? 0, (value) => (value ? value.toExponential(0) : "none (pure)"), (value) => { plan.delta = value; if (plan.kind === "density") plan.method = value ? null : "efpa"; ask(room); }, "Delta"), "A small chance left out of the promise; without it, the noise is larger."),
+    plan.kind === "trajectories" ? null : field("Delta", slider(DELTAS, plan.delta ?? 0, (value) => (value ? value.toExponential(0) : "none (pure)"), (value) => { plan.delta = value; if (plan.kind === "density") plan.method = value ? null : "efpa"; ask(room); }, "Delta"), "Probability mass that the epsilon bound may miss; without it, the noise is larger."),
     ...ofKind(room, change, redraw),
     el("div", { class: "two" }, field("Window from", dated(plan, "start", room)), field("to (not included)", dated(plan, "end", room))),
     field("Time zone", dated(plan, "time_zone", room)),
@@ -113,9 +113,9 @@ function ofKind(room, change, redraw) {
 }
 
 function details(room, change) {
-  const { plan, state } = room;
+  const { plan, source, state } = room;
   const pure = !plan.delta;
-  const methods = (state.methods[plan.kind] || []).filter((each) => each.pure === pure || plan.kind !== "density");
+  const methods = state.methods[plan.kind].filter((each) => (pure ? each.pure : each.with_delta) && (each.needs_sites === null || each.needs_sites === Boolean(source.space.sites)));
   const box = input(plan.box ? plan.box.join(", ") : "", { placeholder: "around the zones or sites", onchange: (event) => {
     const four = event.target.value.split(",").map(Number);
     plan.box = event.target.value.trim() ? four : null;
@@ -160,6 +160,7 @@ function answer(room, told) {
     el("p", { class: "sentence" }, `${told.unit || ""} ${told.promise}`),
     told.warnings.map((each) => el("div", { class: "notice bad" }, each)),
     told.obstacles.map((each) => el("div", { class: "notice bad" }, `It would stop: ${each}`)),
+    (told.to_compose || []).length ? button("Combine with the earlier releases: no promise of k, what linking reveals is measured and published", () => { plan.compose_with = [...(plan.compose_with || []), ...told.to_compose]; ask(room); }) : null,
     !told.budget && told.obstacles.length && told.guarantee ? button("Create the population in the ledger room", () => go("ledger")) : null,
     text("h2", "What it spends"), price(told), text("h2", "The error to expect"), expected(room, told),
     told.notes.length ? el("div", {}, text("h2", "Good to know"), el("ul", {}, told.notes.map((each) => text("li", each)))) : null,

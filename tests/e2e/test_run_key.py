@@ -1,0 +1,170 @@
+"""Two runs of one plan, one user added in between: the same bytes and one spend; the owner alone knows."""
+
+import builtins
+import glob
+import io
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shoal.audit.end_to_end.adapters import ADAPTERS
+from shoal.audit.end_to_end.rules import METHODS, WORLDS
+from shoal.events.schema import SourcePlan
+from shoal.flows.run_name import run_name, source_asked
+from shoal.privacy.ledger import open_ledger
+
+V1 = Path(__file__).parents[1] / "golden" / "v1"
+QUERY = ("--epsilon", "0.5", "--zones-in", "z0", "--out", "releases/query", "--plan")
+KINDS = {
+    "density": ("density-gaussian", ("density", "run", "--plan")),
+    "histogram": ("histogram-prish", ("histogram", "run", "--plan")),
+    "synthetic": ("synthetic-gaussian", ("synthesize", "run", "--plan")),
+    "commute": ("synthetic-commute", ("synthesize", "run", "--plan")),
+    "trajectories": ("trajectories", ("trajectories", "run", "--plan")),
+    "query": ("density-gaussian", ("query", *QUERY)),
+}
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    """The made-up city of the golden releases, with a new ledger."""
+    for name in ("sites.csv", "zones.geojson", "events.parquet", "trips.parquet", "plans"):
+        (shutil.copytree if (V1 / name).is_dir() else shutil.copy)(V1 / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
+    open_ledger().create("golden", currency="rho", limit_nano=10**10)
+    return tmp_path
+
+
+def bytes_of(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def add_user(path):
+    table = pq.read_table(path)
+    more = table.slice(0, 3).set_column(0, "user", pa.array([10_000] * 3, pa.int64()))
+    pq.write_table(pa.concat_tables([table, more]), path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_user_added_in_between_changes_nothing_that_is_published(world, command, kind):
+    plan, run = KINDS[kind]
+    first = json.loads(_run(command, *run, f"plans/{plan}.toml", "--json"))
+    folder = Path(first["folder" if kind == "query" else "release"])
+    before, spent = bytes_of(folder), open_ledger().state().population("golden").spent_nano
+    for name in ("events.parquet", "trips.parquet"):
+        add_user(world / name)
+    again = json.loads(_run(command, *run, f"plans/{plan}.toml", "--json"))
+    assert (first["reused"], again["reused"]) == (False, True)
+    assert (first["source_changed"], again["source_changed"]) == (False, True)
+    assert bytes_of(folder) == before
+    assert open_ledger().state().population("golden").spent_nano == spent
+
+
+def test_a_new_run_id_makes_a_new_release_that_names_the_one_it_replaces(world, command):
+    _run(command, "density", "run", "--plan", "plans/density-gaussian.toml")
+    add_user(world / "events.parquet")
+    said = _run(command, "density", "run", "--plan", "plans/density-gaussian.toml")
+    assert "The files changed since this release was made" in said
+    old = open_ledger().releases()[0][1].manifest_sha256
+    assert f"--supersedes {old}" in said
+    flags = ("--run-id", "2", "--supersedes", old, "--out", "again", "--owner", "owner-2")
+    _run(command, "density", "run", "--plan", "plans/density-gaussian.toml", *flags)
+    assert json.loads((world / "again" / "manifest.json").read_text())["supersedes"] == old
+    assert open_ledger().releases()[1][1].supersedes == old
+    new = open_ledger().releases()[1][1].manifest_sha256
+    published = _run(command, "publish", "releases/density-gaussian", "public")
+    assert f"release {new} replaces this one" in published
+    code, _, error = command("density", "run", "--plan", "plans/density-gaussian.toml", "--supersedes", "x")
+    assert (code != 0, "plan-supersedes" in error) == (True, True)
+
+
+def test_paths_of_a_plan_enter_as_it_writes_them(world, command, monkeypatch):
+    """The plan read from another folder is the same run; another path by a flag is another."""
+    _run(command, "density", "run", "--plan", "plans/density-gaussian.toml")
+    monkeypatch.chdir(world / "plans")
+    made = json.loads(_run(command, "density", "run", "--plan", "density-gaussian.toml", "--json"))
+    assert made["reused"]
+    shutil.copy(world / "events.parquet", world / "other.parquet")
+    more = ("--out", "o", "--owner", "p", "--json")
+    made = json.loads(
+        _run(command, "density", "run", "../other.parquet", "--plan", "density-gaussian.toml", *more)
+    )
+    assert not made["reused"]
+
+
+def _run(command, *arguments):
+    code, out, error = command(*arguments)
+    assert code == 0, error
+    return out
+
+
+def test_a_scale_that_is_stated_is_another_run_than_one_that_is_guessed():
+    """Without a scale, columns such as lon_e6 have one guessed for them."""
+    guessed, stated = (source_asked(SourcePlan(paths=("a.csv",), coordinate_scale=s)) for s in (None, 1.0))
+    assert guessed != stated
+
+
+TOUCHES = {
+    os: ("stat", "lstat", "scandir", "listdir", "open", "access"),
+    glob: ("glob", "iglob"),
+    builtins: ("open",),
+    io: ("open",),
+}
+
+
+@pytest.fixture
+def untouched(monkeypatch):
+    """untouched(folder, compute): what `compute` returns; fails where it touches a file below the folder."""
+
+    def watch(true, folder):
+        def watching(*arguments, **more):
+            path = (
+                os.fspath(arguments[0])
+                if arguments and hasattr(arguments[0], "__fspath__")
+                else arguments[:1]
+            )
+            assert str(folder) not in str(path), f"{true.__name__} of {path}"
+            return true(*arguments, **more)
+
+        return watching
+
+    def compute_untouched(folder, compute):
+        with monkeypatch.context() as patched:
+            for module, names in TOUCHES.items():
+                for name in names:
+                    patched.setattr(module, name, watch(getattr(module, name), folder))
+            return compute()
+
+    return compute_untouched
+
+
+@pytest.mark.parametrize("pattern", ["*.csv", "?.csv", "", "a.csv"])
+def test_the_key_of_a_source_touches_no_file(pattern, tmp_path, untouched):
+    source = SourcePlan(paths=(str(tmp_path / pattern),))
+    keys = set()
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.csv").write_text(f"user,time\n{name},2026-01-01T00:00:00Z\n")
+        keys.add(untouched(tmp_path, lambda: run_name("density", source, 1)))
+    assert len(keys) == 1
+    with pytest.raises(AssertionError, match=r"scandir|glob"):
+        untouched(tmp_path, lambda: len(glob.glob(str(tmp_path / "*"))))
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+@pytest.mark.parametrize("number", [3, 5], ids=["glob", "folder"])
+def test_a_file_per_user_does_not_change_the_key(kind, number, tmp_path, untouched):
+    """Whether a run returns a stored release must not depend on who is among the files."""
+    world = WORLDS[kind](kind, METHODS[kind][0], number, 1)
+    keys = set()
+    for rows in (world.table, world.larger(), world.far):
+        settings = world.write(rows, tmp_path)
+        assert len(list((tmp_path / "events").iterdir())) == len({row[0] for row in rows})
+        prepared = ADAPTERS[kind].prepare({**settings, "population": "town"})
+        keys.add(untouched(tmp_path / "events", prepared.key))
+    assert len(keys) == 1

@@ -1,0 +1,125 @@
+"""The composition test without data: it agrees with every loss(), and notices shares that do not add up."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from shoal.audit import composition
+from shoal.audit.composition import LONG_LISTS, LONG_WINDOWS, QUICK, SIZES, WIDEST, composed
+from shoal.flows.query_ask import MOST_QUERIES
+from shoal.mechanisms import fourier_basis, synthetic_bridges
+from shoal.mechanisms.histogram_boxes import HistogramBoxes
+from shoal.mechanisms.query_gaussian import QueryGaussian
+from shoal.mechanisms.registry import REGISTRY
+from shoal.space.question import Questions
+
+FEW = (2, 55, 163)
+
+
+def of(name, widths):
+    entry = REGISTRY[name]
+    return composed(name, 1.0, None if entry.pure else 1e-6, widths)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_what_is_asked_is_what_is_claimed(name):
+    found = of(name, FEW)
+    assert found.problems == ()
+    assert found.most <= 1.0
+    assert found.sizes >= len(FEW) or name == "clipped-gaussian"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", REGISTRY)
+def test_what_is_asked_is_what_is_claimed_at_every_size(name):
+    assert of(name, SIZES).problems == ()
+
+
+def test_sizes_are_all_small_ones_and_reach_the_widest():
+    assert set(range(1, 65)) < set(SIZES)
+    assert max(SIZES) == WIDEST == 4096
+    assert set(QUICK) < set(SIZES)
+
+
+def test_long_windows_and_lists_lie_on_both_sides_of_every_size_constant():
+    assert {fourier_basis.SLOTS_PAIRED, fourier_basis.SLOTS_PAIRED + 1, 24 * 365} == {*LONG_WINDOWS}
+    assert LONG_LISTS == (1001, 10_001, MOST_QUERIES)
+
+
+@pytest.mark.parametrize("slots", LONG_WINDOWS[:2])
+def test_a_window_that_pays_for_one_visit_is_noticed(slots, monkeypatch):
+    true = fourier_basis.FourierBasis.l2_squared
+
+    def one_visit(self, visits):
+        return true(self, visits) // (min(visits, slots) if self.waves.shape[1] == slots else 1)
+
+    monkeypatch.setattr(fourier_basis.FourierBasis, "l2_squared", one_visit)
+    (problem,) = of("density-fpa", (2,)).problems[:1]
+    assert f"{slots} slots: loss above the claim" in problem
+
+
+@pytest.mark.parametrize("free", [1000, 10_000])
+def test_queries_that_are_free_beyond_a_number_are_noticed(free, monkeypatch):
+    """The same error in within() and in loss(): what is asked for is summed without either."""
+    monkeypatch.setattr(Questions, "count", property(lambda self: min(len(self.each), free)))
+    spends = QueryGaussian.spends
+    monkeypatch.setattr(
+        QueryGaussian,
+        "spends",
+        lambda self: spends(
+            replace(self, adders=self.adders[:free], asked=replace(self.asked, each=self.asked.each[:free]))
+            if len(self.adders) > free
+            else self
+        ),
+    )
+    monkeypatch.setattr(Questions, "sensitivity", property(sensitivities))
+    problems = of("query-gaussian", (2,)).problems
+    assert any(f"{free + 1} queries: loss above the claim" in problem for problem in problems)
+
+
+def sensitivities(asked):
+    each = zip(asked.each, asked.reach, strict=False)
+    return tuple(max(1, min(asked.ell, len(question.slots)) * reach) for question, reach in each)
+
+
+def test_shares_above_one_on_wide_maps_are_noticed(monkeypatch):
+    """Levels of places whose shares add up to 1.1 where there are four of them, so beyond 54 cells."""
+    shared = synthetic_bridges.SyntheticBridges._shared
+
+    def too_much(self, shares):
+        made = shared(self, shares)
+        if "starts_3" not in made:
+            return made
+        more = self._noise(Fraction(1, 5))
+        return {**made, "starts_3": more}
+
+    monkeypatch.setattr(synthetic_bridges.SyntheticBridges, "_shared", too_much)
+    assert of("synthetic-bridges", (54,)).problems == ()
+    assert any("loss above the claim" in problem for problem in of("synthetic-bridges", (55,)).problems)
+
+
+def test_a_reach_of_the_largest_single_weight_is_noticed(monkeypatch):
+    made = Questions.of
+
+    def single(each, weights, *, slots, ell):
+        right = made(each, weights, slots=slots, ell=ell)
+        return replace(right, reach=tuple(reach // 2 for reach in right.reach))  # every site is in two zones
+
+    monkeypatch.setattr(Questions, "of", single)
+    for name in ("query-gaussian", "query-laplace"):
+        assert any("loss above the claim" in problem for problem in of(name, (8,)).problems)
+
+
+def test_a_share_that_buys_nothing_is_noticed(monkeypatch):
+    share = HistogramBoxes._nano
+    monkeypatch.setattr(HistogramBoxes, "_nano", lambda self, part: share(self, part) // 2)
+    assert "of the claimed loss is asked for" in of("histogram-boxes", (8,)).problems[0]
+
+
+def test_an_error_is_a_problem(monkeypatch):
+    def fails(*_):
+        raise ValueError
+
+    monkeypatch.setattr(composition.OneUnit, "binned", fails)
+    assert "ValueError was raised" in of("histogram-boxes", (8,)).problems[0]
