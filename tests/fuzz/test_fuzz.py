@@ -20,6 +20,11 @@ def test_no_input_is_an_internal_error(target):
     assert run(target, QUICK.get(target, 500), seed=7) == {}
 
 
+@pytest.mark.parametrize("number", [1849, 7402])
+def test_a_parquet_footer_with_odd_histograms_does_not_end_the_process(number):
+    assert run("parquet", 1, seed=3, start=number) == {}
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("target", READERS)
 def test_no_input_of_many_is_an_internal_error(target):

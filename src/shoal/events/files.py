@@ -30,7 +30,7 @@ MAX_LINE = 1 << 21  # bytes; a longer line is a bad row
 FREE_BYTES = 1 << 26  # up to here a file may be packed as tightly as it likes
 MOST_UNPACKED = 200  # times the packed bytes; tables of events reach about 30
 LONGEST_TEXT = 1 << 16  # bytes of a value in Parquet, of any column that is read
-DAMAGE = (pa.ArrowException, OSError, ValueError, LookupError, MemoryError)
+DAMAGE = (pa.ArrowException, duckdb.Error, OSError, ValueError, LookupError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -135,48 +135,78 @@ def parquet_header(path: str) -> Header:
     return Header(names, {name: str(schema.field(name).type) for name in names})
 
 
-def chunks(
-    about: pq.FileMetaData, names: Collection[str]
-) -> Iterator[tuple[int, str, pq.ColumnChunkMetaData]]:
-    """Row group, path of the column and description of every stored piece of these columns."""
-    for at in range(about.num_columns):
-        path = about.schema.column(at).path
-        if path in names or path.split(".")[0] in names:  # of lists: time.list.element
-            for group in range(about.num_row_groups):
-                yield group, path, about.row_group(group).column(at)
+@dataclass(frozen=True)
+class Chunk:
+    """One stored piece of a column, as the footer of the file describes it."""
+
+    group: int
+    name: str  # with the path below it; of lists: time.list.element
+    kind: str  # the physical type
+    values: int
+    size: int
+    packed: int
+
+    @property
+    def is_text(self) -> bool:
+        return self.kind.endswith("BYTE_ARRAY")
+
+
+def chunks(path: str, names: Collection[str]) -> list[Chunk]:
+    """Every stored piece of these columns; by DuckDB, since pyarrow aborts on some damaged footers."""
+    try:
+        with locked_connection() as connection:
+            rows = connection.execute(
+                "SELECT row_group_id, replace(path_in_schema, ', ', '.'), type, num_values,"
+                " total_uncompressed_size, total_compressed_size FROM parquet_metadata(?)",
+                [one_file(path)],
+            ).fetchall()
+    except duckdb.ConversionException:  # extreme milliseconds in the statistics, which are bad rows alone
+        rows = _described_by_arrow(pq.read_metadata(path))
+    found = (Chunk(*row) for row in rows)
+    return [each for each in found if each.name in names or each.name.split(".")[0] in names]
+
+
+def _described_by_arrow(about: pq.FileMetaData) -> list[tuple]:
+    found = []
+    for group in range(about.num_row_groups):
+        for at in range(about.num_columns):
+            chunk = about.row_group(group).column(at)
+            sizes = chunk.total_uncompressed_size, chunk.total_compressed_size
+            found.append((group, chunk.path_in_schema, chunk.physical_type, chunk.num_values, *sizes))
+    return found
 
 
 @lru_cache(maxsize=1 << 16)
 def check_texts(path: str, names: tuple[str, ...], _changed_ns: int) -> None:
     """Refuse long texts: DuckDB copies a value of a dictionary into each of the 2,048 rows read at a time."""
     try:
-        about = pq.read_metadata(path)
-        found = list(chunks(about, names))
-        with pq.ParquetFile(
-            path, metadata=about, read_dictionary=[name for _, name, _ in found], buffer_size=LONGEST_TEXT
-        ) as file:
-            for group, name, chunk in found:
-                size, packed = chunk.total_uncompressed_size, chunk.total_compressed_size
-                long = size > LONGEST_TEXT * max(chunk.num_values, 1)
-                long |= size > max(FREE_BYTES, MOST_UNPACKED * packed)
-                if long or (chunk.has_dictionary_page and longest_entry(file, group, name) > LONGEST_TEXT):
+        found = chunks(path, names)
+        texts = list(dict.fromkeys(chunk.name for chunk in found if chunk.is_text))
+        with pq.ParquetFile(path, read_dictionary=texts, buffer_size=LONGEST_TEXT) as file:
+            for chunk in found:
+                long = chunk.size > LONGEST_TEXT * max(chunk.values, 1)
+                long |= chunk.size > max(FREE_BYTES, MOST_UNPACKED * chunk.packed)
+                if long or (chunk.is_text and longest_entry(file, chunk) > LONGEST_TEXT):
                     raise SourceError(
                         "oversized-value",
-                        f'"{path}" has values of more than {LONGEST_TEXT} bytes in column "{name}", or packs '
-                        f"them to less than 1/{MOST_UNPACKED} of their size.",
+                        f'"{path}" has values of more than {LONGEST_TEXT} bytes in column "{chunk.name}", or '
+                        f"packs them to less than 1/{MOST_UNPACKED} of their size.",
                         "No id or time is that long: choose another column (--column) or repair the file.",
                     )
     except DAMAGE as error:
         raise corrupt_parquet(path, error) from None
 
 
-def longest_entry(file: pq.ParquetFile, group: int, name: str) -> int:
+def longest_entry(file: pq.ParquetFile, chunk: Chunk) -> int:
     """Bytes of the longest value in the dictionary of a column, which one row is enough to read."""
-    for batch in file.iter_batches(1, row_groups=[group], columns=[name], use_threads=False):
+    for batch in file.iter_batches(1, row_groups=[chunk.group], columns=[chunk.name], use_threads=False):
         column = batch.column(0)
         while pa.types.is_nested(column.type):
             column = column.values
-        lengths = pc.call_function("binary_length", [getattr(column, "dictionary", column)])
+        values = getattr(column, "dictionary", column)
+        if pa.types.is_decimal(values.type) or pa.types.is_floating(values.type):
+            return 0  # stored as bytes of a fixed, small size
+        lengths = pc.call_function("binary_length", [values])
         return pc.call_function("max", [lengths]).as_py() or 0
     return 0
 
@@ -187,13 +217,20 @@ def has_extreme_times(path: str, names: Collection[str]) -> bool:
         about = pq.read_metadata(path)
         kinds = {about.schema.column(at).path: about.schema.column(at) for at in range(about.num_columns)}
         in_ms = [name for name in names if name in kinds and "milliseconds" in str(kinds[name].logical_type)]
-        bounds = (chunk.statistics for _, _, chunk in chunks(about, in_ms))
-        return any(
-            each is None or not each.has_min_max or max(-each.min_raw, each.max_raw) > MOST_MS
-            for each in bounds
-        )
+        with pq.ParquetFile(path, metadata=about, buffer_size=LONGEST_TEXT) as file:
+            return any(_may_be_extreme(file, name, list(kinds).index(name)) for name in in_ms)
     except DAMAGE as error:
         raise corrupt_parquet(path, error) from None
+
+
+def _may_be_extreme(file: pq.ParquetFile, name: str, at: int) -> bool:
+    for group in range(file.metadata.num_row_groups):
+        # A row is read first: it raises an error where the description of the column would abort the process.
+        next(file.iter_batches(1, row_groups=[group], columns=[name], use_threads=False), None)
+        bounds = file.metadata.row_group(group).column(at).statistics
+        if bounds is None or not bounds.has_min_max or max(-bounds.min_raw, bounds.max_raw) > MOST_MS:
+            return True
+    return False
 
 
 def one_file(path: str) -> str:
