@@ -56,7 +56,9 @@ QUICK = (*range(1, 10), 18, 19, 54, 55, 64, 163, 487, 1459, WIDEST)
 # sensitivity, deviation costs and rectangles for other units than this one, waves for the worst slots.
 REACHED = {
     "density-fpa-laplace": 0.5,
+    "density-scaled-fpa-laplace": 0.5,
     "density-scm-full": 0.0,
+    "density-scaled-scm-full": 0.0,
     "density-efpa": 0.65,
     "density-efpag": 0.4,
     "density-efpag-basic": 0.25,

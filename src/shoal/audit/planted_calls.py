@@ -177,10 +177,11 @@ def ell_bugs(true: Pipeline) -> list[Bug]:
 def scaled_bugs(true: Pipeline) -> list[Bug]:
     """Numbers of visits noised for fewer of them than a user may have."""
     ell, cap = min(true.world.ell, true.world.slots), true.world.cap
+    *_, (counts, _) = true.mechanism.spends()  # "counts", or "coefficients" of their waves
     return [
         scaled_bug("K noised for M - 1 visits", (cap - 1) / cap, "visits"),
         scaled_bug("kept visits noised for ell - 1", (ell - 1) / ell, "kept"),
-        scaled_bug("counts for ell - 1 visits", (ell - 1) / ell, "counts"),
+        scaled_bug("counts for ell - 1 visits", (ell - 1) / ell, counts),
     ]
 
 

@@ -11,8 +11,16 @@ PAIRS, QUICK_PAIRS = 36, 6  # neighbouring tables per method of --end-to-end
 MOST_SHOWN = 20
 
 
-@click.command(epilog="Example:  shoal audit --quick --mechanism synthetic-bridges")
-@click.option("--mechanism", "names", multiple=True, help="Only this one; may be repeated.  [default: all]")
+@click.command(epilog="Example:  shoal audit --quick --mechanism synthetic-bridges-gaussian")
+@click.option(
+    "--mechanism",
+    "names",
+    multiple=True,
+    help="Only this audit case (see --list) or registered mechanism; may be repeated.  [default: all]",
+)
+@click.option(
+    "--list", "listed", is_flag=True, help="Print the audit case of every method that can be released."
+)
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="The claim to test.")
 @click.option("--delta", type=float, default=1e-6, show_default=True, help="For claims that are not pure.")
 @click.option(
@@ -45,6 +53,7 @@ def audit(
     seed: int,
     jobs: int | None,
     as_json: bool,
+    listed: bool,
     planted: str | None,
     at_once: bool,
 ) -> None:
@@ -64,6 +73,9 @@ def audit(
     Exits with 6 if a claim is above what was asked for, a bound is above its claim, a replay fails,
     the noise is at fault or a planted bug survives.
     """
+    if listed:
+        _print_cases(as_json)
+        return
     if planted is not None:
         from shoal.cli.audit_planted import show_planted
 
@@ -74,10 +86,12 @@ def audit(
     from shoal.cli.progress import Bars
     from shoal.errors import GuaranteeError
     from shoal.mechanisms.registry import REGISTRY, entry_of
+    from shoal.release.audit_cases import entry_name
 
     if end_to_end:
         _end_to_end(names, QUICK_PAIRS if quick else PAIRS, seed, jobs, as_json)
         return
+    names = tuple(entry_name(name) for name in names)
     for name in names:
         entry_of(name)
     if quick:
@@ -118,6 +132,18 @@ def _end_to_end(names: tuple[str, ...], pairs: int, seed: int, jobs: int | None,
         raise GuaranteeError("audit-failed", f"a promise does not hold end to end.\n{shown}")
     if not as_json:
         click.echo("All runs held: only the noise keeps neighbours apart.")
+
+
+def _print_cases(as_json: bool) -> None:
+    """One line or object per audit case; the manifest of a release names its case."""
+    from shoal.release.audit_cases import CASES
+
+    if as_json:
+        click.echo(json.dumps([case._asdict() for case in CASES.values()], indent=2))
+        return
+    click.echo(f"{'case':<34}{'kind':<12}{'method':<16}{'family':<10}mechanism")
+    for each in CASES.values():
+        click.echo(f"{each.case:<34}{each.kind:<12}{each.method:<16}{each.family:<10}{each.mechanism}")
 
 
 def _print_table(results: list) -> None:

@@ -8,6 +8,7 @@ from shoal.engine.protocol import MOST_EVENTS
 from shoal.flows.method import DensityMechanism
 from shoal.flows.method_words import SPENDS
 from shoal.privacy.accounting import NANO
+from shoal.release.audit_cases import with_audit_case
 from shoal.release.density_files import FILES
 from shoal.release.manifest import Manifest
 
@@ -21,7 +22,7 @@ READING = ("on_bad_row", "time_zone", "time_unit", "time_format", "coordinate_sc
 def density_manifest(prepared: PreparedDensity, *, reproducible: bool) -> Manifest:
     """Guarantee, public parameters and spends of a density, before its files are hashed."""
     plan, guarantee = prepared.plan, prepared.guarantee
-    return Manifest(
+    manifest = Manifest(
         unit=guarantee.unit.sentence,
         promise=guarantee.sentence,
         guarantee=guarantee.to_manifest(),
@@ -33,6 +34,7 @@ def density_manifest(prepared: PreparedDensity, *, reproducible: bool) -> Manife
         licence=plan.licence or "none given by the owner yet",
         reproducible=reproducible,
     )
+    return with_audit_case(manifest)
 
 
 def spends_of(mechanism: DensityMechanism) -> list[dict]:

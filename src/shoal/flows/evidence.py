@@ -16,6 +16,7 @@ from shoal.errors import LedgerError, OutputError, SourceError
 from shoal.privacy.accounting import epsilon_for
 from shoal.privacy.ledger import Ledger, Population
 from shoal.privacy.ledger.amounts import show_nano
+from shoal.release.audit_cases import case_of
 from shoal.release.manifest import Manifest
 from shoal.release.publish import sound_manifest
 from shoal.release.report.evidence import evidence_html
@@ -126,9 +127,11 @@ def _rows(population: Any, key: str) -> list[dict[str, Any]]:
 
 
 def _fitting(audits: list, manifest: Manifest) -> list[Mapping[str, Any]]:
-    """Of an audit the mechanisms that this release used."""
-    used = {spend.get("mechanism") for spend in manifest.spends}
-    return [each for each in audits if isinstance(each, dict) and each.get("mechanism") in used]
+    """The results that are about the audit case of this release."""
+    case = case_of(manifest)
+    if case is None:
+        return []
+    return [each for each in audits if isinstance(each, dict) and each.get("mechanism") == case.mechanism]
 
 
 def _read(path: Path, kind: type) -> Any:

@@ -32,6 +32,7 @@ from shoal.mechanisms.query_weights import QueryWeights
 from shoal.postprocess.answers import finish_answers
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
+from shoal.release.audit_cases import with_audit_case
 from shoal.release.folder import preflight, release, stored_release
 from shoal.release.manifest import Manifest
 from shoal.release.query_files import FILES, read_answers, write_answers, write_queries
@@ -186,7 +187,7 @@ def query_manifest(prepared: PreparedQuery) -> Manifest:
     if isinstance(prepared.mechanism, QueryWeights):
         public["updates"] = prepared.mechanism.updates
         public["threshold_visits"] = prepared.mechanism.threshold / prepared.questions.lattice
-    return Manifest(
+    manifest = Manifest(
         unit=guarantee.unit.sentence,
         promise=guarantee.sentence,
         guarantee=guarantee.to_manifest(),
@@ -197,6 +198,7 @@ def query_manifest(prepared: PreparedQuery) -> Manifest:
         columns={name: dict(columns) for name, columns in FILES.items()},
         licence=plan.licence or "none given by the owner yet",
     )
+    return with_audit_case(manifest)
 
 
 def how_to_read(prepared: PreparedQuery) -> str:

@@ -12,6 +12,7 @@ from shoal.flows.run_name import as_typed, earlier_name, run_name, source_digest
 from shoal.flows.trip_plan import TRIP
 from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.guarantee import Guarantee
+from shoal.release.audit_cases import with_audit_case
 from shoal.release.manifest import Manifest
 from shoal.release.resources import Needs
 from shoal.space.cells import CellGrid
@@ -116,7 +117,7 @@ def trip_manifest(
 ) -> Manifest:
     """What a release made of trips says of itself; `noisy`: known of the input once noise was added."""
     plan, guarantee, source = prepared.plan, prepared.guarantee, prepared.source
-    return Manifest(
+    manifest = Manifest(
         unit=prepared.unit_sentence,
         promise=guarantee.sentence,
         guarantee=guarantee.to_manifest(),
@@ -128,6 +129,7 @@ def trip_manifest(
         licence=plan.licence or "none given by the owner yet",
         reproducible=reproducible,
     )
+    return with_audit_case(manifest)
 
 
 def window_us(clock: Clock) -> tuple[int, int]:

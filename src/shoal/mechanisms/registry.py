@@ -184,6 +184,33 @@ REGISTRY: dict[str, Entry] = {
         pure=True,
         make=_scaled(_laplace(DensityLaplace)),
     ),
+    "density-scaled-fpa": Entry(
+        mechanism=ScaledCounts,
+        releases=f"{PEOPLE}, from their slowest waves, and what scales them up to all visits",
+        guarantee="rho-zCDP, rho = M^2 / (2 s^2) + ell^2 / (2 s'^2) + rho of the coefficients",
+        spends=("visits", "kept", "coefficients"),
+        pure=False,
+        make=_scaled(_gaussian(DensityFpa, k=AUDIT_WAVES)),
+    ),
+    "density-scaled-fpa-laplace": Entry(
+        mechanism=ScaledCounts,
+        releases=f"{PEOPLE}, from their slowest waves, and what scales them up to all visits",
+        guarantee="epsilon-DP, epsilon = M / b + ell / b' + epsilon of the coefficients",
+        spends=("visits", "kept", "coefficients"),
+        pure=True,
+        make=_scaled(_laplace(DensityFpaLaplace, k=AUDIT_WAVES)),
+    ),
+    "density-scaled-scm-full": Entry(
+        mechanism=ScaledCounts,
+        releases=f"{PEOPLE}, and what scales them up to all visits",
+        guarantee="epsilon-DP, epsilon = M / b + slots / b' + zones slots / b''",
+        spends=("visits", "kept", "counts"),
+        pure=True,
+        make=_scaled(_scm_full),
+        # One zone: the engine counts a user once per slot, so with more the claim is never reached.
+        size=AuditSize(layout=ONE_ZONE, slots=6, ell=6),
+        tight=AuditSize(layout=ONE_PLACE, slots=1, ell=1, cap=1),
+    ),
     "density-efpag": Entry(
         mechanism=DensityEfpag,
         releases=f"{PEOPLE}, by clusters of cells and their waves; totals by one visit per user",

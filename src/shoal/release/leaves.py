@@ -57,6 +57,7 @@ LEAVES = (
     Leaf("spends/*/epsilon", DETERMINED, "epsilon of a pure guarantee; otherwise a lower limit, by rho"),
     Leaf("spends/*/pays_for", FREE, ""),
     Leaf("spends/**", DECLARED, ""),
+    Leaf("audit_case", DETERMINED, "method, spends, unit"),
     Leaf("population", DETERMINED, README_ALONE),
     Leaf("input/synthetic_trips", DETERMINED, "trips.parquet"),
     Leaf("input/shape", DETERMINED, README_ALONE),

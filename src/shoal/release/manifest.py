@@ -53,6 +53,7 @@ class Manifest:
     # of them. Left out where there are none.
     read_from_data: Mapping[str, Any] = field(default_factory=dict)
     spends: Iterable[Mapping[str, Any]]  # name, mechanism, rho or epsilon
+    audit_case: str | None = None  # as `shoal audit --list` calls it; left out where there is none
     population: str
     input: Mapping[str, Any]  # shape and column roles; counts only where noised
     columns: Mapping[str, Any]  # what each column of each file means
@@ -107,7 +108,7 @@ class Manifest:
     def _plain(self) -> dict[str, Any]:
         plain: dict[str, Any] = {}
         for name in (each.name for each in fields(self)):
-            if name in ("supersedes", "read_from_data") and not getattr(self, name):
+            if name in ("supersedes", "read_from_data", "audit_case") and not getattr(self, name):
                 continue
             plain[name] = getattr(self, name)
             if name == "reproducible" and self.reproducible:
@@ -148,6 +149,8 @@ def _check_shape(manifest: Manifest) -> None:
         manifest.tuned_on_private_data, bool
     ):
         raise _malformed(f"its tuned_on_private_data is neither {RECORDED!r} nor {NONE_RECORDED!r}.")
+    if manifest.audit_case is not None and not isinstance(manifest.audit_case, str):
+        raise _malformed("its audit_case is not a text.")
     if not all(isinstance(spend, Mapping) for spend in manifest.spends):
         raise _malformed("its spends are not named values.")
 

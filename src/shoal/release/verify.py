@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from shoal.errors import GuaranteeError, OutputError, PlanError
+from shoal.release.audit_cases import case_problems
 from shoal.release.contents import content_problems
 from shoal.release.manifest import MANIFEST, Manifest, sha256_file
 from shoal.release.price import price_problems
@@ -61,7 +62,7 @@ def check_release(folder: Path, *, sha256: str | None = None, contents: bool = T
     except OSError as error:
         raise _unreadable(folder, error) from error
     try:
-        problems = _file_problems(folder, manifest) + price_problems(manifest)
+        problems = _file_problems(folder, manifest) + price_problems(manifest) + case_problems(manifest)
         if contents and not problems:
             problems = content_problems(folder, manifest)
     except OSError as error:

@@ -13,6 +13,8 @@ from fastapi.responses import StreamingResponse
 
 from shoal.errors import PlanError
 from shoal.flows.attack_release import ADVERSARIES, adversary_named
+from shoal.release.audit_cases import case_of
+from shoal.release.manifest import MANIFEST, Manifest
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import AttackForm, AuditForm, Id, ReleaseForm
 from shoal.studio.jobs import read_plan_of
@@ -115,19 +117,19 @@ def audit(form: AuditForm, studio: Here) -> dict[str, Any]:
     """A quick audit of the release's mechanism, for the evidence pack."""
     found = studio.release(form.release)
     manifest = found.manifest()
-    mechanism = next((spend.get("mechanism") for spend in manifest["spends"]), None)
-    if mechanism is None:
+    case = case_of(Manifest.from_json((found.path / MANIFEST).read_text("utf-8")))
+    if case is None:
         raise PlanError("no-epsilon", "this release has no epsilon to audit.", "Attack it with the tracker.")
     guarantee = manifest["guarantee"]
     job = {
         "do": "audit",
-        "mechanism": mechanism,
+        "mechanism": case.mechanism,
         "epsilon": guarantee["epsilon"],
         "delta": guarantee["delta"],
         "name": found.name,
         "manifest_sha256": found.id,
     }
-    return _for_page(studio.runs.start(job, f"Audit {mechanism}"))
+    return _for_page(studio.runs.start(job, f"Audit {case.case}"))
 
 
 def _for_page(run: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from shoal.release.audit_cases import case_of
 from shoal.release.manifest import NONE_RECORDED, RECORDED, is_tuned
 from shoal.release.report.page import asset, fill
 from shoal.release.report.tables import flat, table, text, words
@@ -159,10 +160,9 @@ def _audit(evidence: Evidence) -> str:
             f"{text(dict(evidence.manifest.guarantee).get('verified', 'not said'))}.</p>"
         )
     if not evidence.audit:
-        used = sorted({str(spend.get("mechanism")) for spend in evidence.manifest.spends})
-        return (
-            f"<p>No audit was attached. Run <code>shoal audit --mechanism {text(' '.join(used))}</code>.</p>"
-        )
+        case = case_of(evidence.manifest)
+        name = "" if case is None else f" --mechanism {case.case}"
+        return f"<p>No audit was attached. Run <code>shoal audit{text(name)}</code>.</p>"
     rows = [
         [
             str(each["mechanism"]),
