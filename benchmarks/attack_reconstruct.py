@@ -43,7 +43,7 @@ def main(quick: bool, docs: bool) -> None:
 
 
 def _bits(size: dict, epsilon: float | None) -> dict:
-    from shoal.flows.attack_reconstruct import reconstruct_random
+    from shoal.attacks.runs.reconstruct import reconstruct_random
 
     run = reconstruct_random(bits=size["bits"], queries=size["queries"], epsilon=epsilon, seed=1)
     return {
@@ -59,15 +59,15 @@ def _bits(size: dict, epsilon: float | None) -> dict:
 
 
 def _town(users: int):
-    from shoal.flows.attack_source import open_attack_source
-    from shoal.flows.city_plan import write_city_plan
-    from shoal.flows.plan import read_plan
+    from shoal.attacks.runs.source import open_attack_source
+    from shoal.kinds.city_plan import write_city_plan
+    from shoal.kinds.plan import read_plan
 
     return open_attack_source(read_plan(write_city_plan(simulated_city("town", users))))
 
 
 def _members(source, size: dict) -> list[dict]:
-    from shoal.flows.attack_membership import FALSE_ALARMS, MembershipPlan, attack_source
+    from shoal.attacks.runs.membership import FALSE_ALARMS, MembershipPlan, attack_source
 
     rows = []
     for defence in (None, *DEFENCES):

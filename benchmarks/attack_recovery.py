@@ -19,11 +19,11 @@ import numpy as np
 
 from benchmarks.table import machine_class, report
 from shoal.attacks.recovery_score import MOSTLY
+from shoal.attacks.runs.defences import defender_of
+from shoal.attacks.runs.recovery import RecoveryAttackPlan, recover, visits_of_positions
 from shoal.events.simulate import CityPreset, preset_named
 from shoal.events.simulate.positions import simulate_positions
-from shoal.flows.attack_defences import defender_of
-from shoal.flows.attack_recovery import RecoveryAttackPlan, recover, visits_of_positions
-from shoal.flows.method import MethodOptions
+from shoal.kinds.density.method import MethodOptions
 from shoal.space.clock import Clock
 from shoal.space.setting import Setting
 from shoal.space.weights import AreaWeights

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FunctionType
 
 import shoal
-from shoal.flows.methods import COMPARATORS, METHODS
+from shoal.kinds.density.methods import COMPARATORS, METHODS
 
 ROOT = Path(shoal.__file__).parent
 ALWAYS_READ = (
@@ -52,7 +52,7 @@ def code_of_modules(modules: Iterable[str]) -> str:
 
 
 def _read_by(function: FunctionType, digest) -> set[str]:
-    """Modules of what a function of flows/method_build.py names; its own text and constants are digested."""
+    """Modules of what a function of method_build.py names; its own text and constants are digested."""
     digest.update(inspect.getsource(function).encode())
     modules = set()
     for name in function.__code__.co_names + tuple(

@@ -19,8 +19,8 @@ import numpy as np
 from benchmarks.density_cities import BenchCity, OpenCity
 from benchmarks.density_code import code_of_method
 from benchmarks.table import OUT, machine_class
-from shoal.flows.method import Method, MethodOptions
-from shoal.flows.methods import COMPARATORS, METHODS
+from shoal.kinds.density.method import Method, MethodOptions
+from shoal.kinds.density.methods import COMPARATORS, METHODS
 from shoal.metrics.density import density_utility
 from shoal.metrics.emd import emd_m, every_seventh
 from shoal.postprocess.rounding import round_density

@@ -3,7 +3,7 @@
     python -m benchmarks.expected_error [--quick]
 
 Every method that can be released runs on cities of several sizes and shapes at several epsilons; for each
-method four constants are fitted to the mean error over the mean count (formula: shoal/flows/expected.py).
+method four constants are fitted to the mean error over the mean count (formula: kinds/density/expected.py).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from scipy.optimize import least_squares
 
 from benchmarks.table import report
 from shoal.events.simulate import preset_named
-from shoal.flows.compare import ComparePlan, compare
-from shoal.flows.compare_worlds import simulated_world
-from shoal.flows.expected import expected_error, plain_deviation, relative_error
-from shoal.flows.expected_fit import Fit
-from shoal.flows.method import MethodOptions
-from shoal.flows.methods import METHODS
+from shoal.kinds.density.compare import ComparePlan, compare
+from shoal.kinds.density.compare_worlds import simulated_world
+from shoal.kinds.density.expected import expected_error, plain_deviation, relative_error
+from shoal.kinds.density.expected_fit import Fit
+from shoal.kinds.density.method import MethodOptions
+from shoal.kinds.density.methods import METHODS
 from shoal.privacy.budget import Budget
 
-TARGET = Path(__file__).parents[1] / "src" / "shoal" / "flows" / "expected_fit.py"
+TARGET = Path(__file__).parents[1] / "src" / "shoal" / "kinds" / "density" / "expected_fit.py"
 DELTA = 1e-6
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 CITIES = (
@@ -138,7 +138,7 @@ VISITS_PER_WEEK = {visits:.2f}  # per user, once per site and slot, as counted i
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """See shoal/flows/expected.py; nine of ten simulated points lie within a factor `off_by` of it."""
+    """See kinds/density/expected.py; nine of ten simulated points lie within a factor `off_by` of it."""
 
     model: float
     people: float

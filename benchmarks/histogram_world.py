@@ -25,7 +25,7 @@ from shoal.engine.distinct import distinct_counts
 from shoal.engine.euler import exact_euler, shared_faces
 from shoal.engine.trip_door import TripDoor
 from shoal.engine.trip_summary import summaries
-from shoal.flows.histogram_methods import METHODS as MECHANISMS
+from shoal.kinds.histogram.methods import METHODS as MECHANISMS
 from shoal.metrics.histogram import kld, mean_absolute_error, violated_share
 from shoal.postprocess.box_paths import pool_euler
 from shoal.postprocess.box_pool import BoxPool

@@ -28,9 +28,9 @@ from shoal.engine.duck import DuckEngine
 from shoal.events.placed import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
-from shoal.flows.counting import Counting
-from shoal.flows.progress import Silent
-from shoal.flows.query_prepare import build, public_prior, questions_of
+from shoal.kinds.counting import Counting
+from shoal.kinds.progress import Silent
+from shoal.kinds.query.prepare import build, public_prior, questions_of
 from shoal.mechanisms.density_gaussian import DensityGaussian
 from shoal.mechanisms.query_gaussian import QueryGaussian
 from shoal.privacy.accounting import NANO

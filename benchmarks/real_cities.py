@@ -40,8 +40,8 @@ class RealCity:
         from shoal.engine.duck import DuckEngine
         from shoal.events.placed import PlacedEvents
         from shoal.events.source import open_source
-        from shoal.flows.counting import Counting
-        from shoal.flows.progress import Silent
+        from shoal.kinds.counting import Counting
+        from shoal.kinds.progress import Silent
         from shoal.space.clock import Clock
         from shoal.space.geography import SpacePlan, open_geography
         from shoal.space.setting import setting_of

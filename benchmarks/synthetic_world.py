@@ -24,7 +24,7 @@ from benchmarks.synthetic_cells import BRIDGES, NO_NOISE, REAL, SOUND, TGM, TGM_
 from shoal.comparators.tgm import PublishedTgm
 from shoal.engine.path_door import PathDoor
 from shoal.engine.path_trips import PathBound, encode_paths
-from shoal.flows.synthetic_methods import METHODS
+from shoal.kinds.synthetic.methods import METHODS
 from shoal.metrics.synthetic import synthetic_utility
 from shoal.postprocess.bridge_parts import Parts
 from shoal.privacy.budget import Budget

@@ -77,7 +77,7 @@ def jobs(quick: bool) -> list[Job]:
 
 def one(job: Job) -> dict[str, Any]:
     """The row of a job, measured in this process."""
-    from shoal.flows.trajectories import verify
+    from shoal.kinds.trajectories.build import verify
 
     samples, lattice = samples_of(job.data, job.users, job.days)
     begin = time.perf_counter()
@@ -109,7 +109,7 @@ def one(job: Job) -> dict[str, Any]:
 
 def _make(job: Job, samples):
     from shoal.anonymise.kte import Kte
-    from shoal.flows.trajectories_blocks import anonymise
+    from shoal.kinds.trajectories.blocks import anonymise
     from shoal.stages.trajectories import Boxes
 
     forget = None if job.forget_days is None else job.forget_days * 1440

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from benchmarks.table import OUT
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import city_identity, holds_city, simulate_city
-from shoal.flows.city_plan import write_trajectories_plan
-from shoal.flows.plan import read_plan
-from shoal.flows.trajectories_plan import TrajectoryPlan
-from shoal.flows.trajectories_source import open_samples
+from shoal.kinds.city_plan import write_trajectories_plan
+from shoal.kinds.plan import read_plan
+from shoal.kinds.trajectories.plan import TrajectoryPlan
+from shoal.kinds.trajectories.records import open_samples
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import LatticeSamples
 

@@ -16,20 +16,21 @@ if TYPE_CHECKING:
     from shoal.events.source import open_source
     from shoal.events.trip_reader import read_trips
     from shoal.events.trips import TripRule
-    from shoal.flows.density import run_density
-    from shoal.flows.evidence import gather_evidence, write_evidence
-    from shoal.flows.histogram import run_histogram
-    from shoal.flows.histogram_plan import HistogramPlan
-    from shoal.flows.histogram_prepare import prepare_histogram
-    from shoal.flows.plan import DensityPlan, read_plan
-    from shoal.flows.prepare import prepare_density
-    from shoal.flows.synthetic import run_synthetic
-    from shoal.flows.synthetic_plan import SyntheticPlan
-    from shoal.flows.synthetic_prepare import prepare_synthetic
-    from shoal.flows.trajectories import prepare_trajectories, run_trajectories
-    from shoal.flows.trajectories_plan import TrajectoryPlan
-    from shoal.flows.trajectories_verify import verify_trajectories
+    from shoal.kinds.density.build import run_density
+    from shoal.kinds.density.plan import DensityPlan
+    from shoal.kinds.density.prepare import prepare_density
+    from shoal.kinds.histogram.build import run_histogram
+    from shoal.kinds.histogram.plan import HistogramPlan
+    from shoal.kinds.histogram.prepare import prepare_histogram
+    from shoal.kinds.plan import read_plan
+    from shoal.kinds.synthetic.build import run_synthetic
+    from shoal.kinds.synthetic.plan import SyntheticPlan
+    from shoal.kinds.synthetic.prepare import prepare_synthetic
+    from shoal.kinds.trajectories.build import prepare_trajectories, run_trajectories
+    from shoal.kinds.trajectories.plan import TrajectoryPlan
+    from shoal.kinds.trajectories.verify import verify_trajectories
     from shoal.privacy.ledger import open_ledger
+    from shoal.release.evidence import gather_evidence, write_evidence
     from shoal.release.histogram_published import read_histogram
     from shoal.release.publish import publish
     from shoal.release.verify import check_release
@@ -42,38 +43,38 @@ __version__ = "0.1.0"
 
 _ROOMS = {
     "Clock": "space.clock",
-    "DensityPlan": "flows.plan",
-    "HistogramPlan": "flows.histogram_plan",
+    "DensityPlan": "kinds.density.plan",
+    "HistogramPlan": "kinds.histogram.plan",
     "ShoalError": "errors",
     "SparkEngine": "engine.spark.engine",
-    "SyntheticPlan": "flows.synthetic_plan",
-    "TrajectoryPlan": "flows.trajectories_plan",
+    "SyntheticPlan": "kinds.synthetic.plan",
+    "TrajectoryPlan": "kinds.trajectories.plan",
     "TripRule": "events.trips",
     "check_release": "release.verify",
     "check_rows": "events.checks",
-    "gather_evidence": "flows.evidence",
+    "gather_evidence": "release.evidence",
     "k_merge": "anonymise.kmerge",
     "open_ledger": "privacy.ledger",
     "open_source": "events.source",
-    "prepare_density": "flows.prepare",
-    "prepare_histogram": "flows.histogram_prepare",
-    "prepare_synthetic": "flows.synthetic_prepare",
-    "prepare_trajectories": "flows.trajectories",
+    "prepare_density": "kinds.density.prepare",
+    "prepare_histogram": "kinds.histogram.prepare",
+    "prepare_synthetic": "kinds.synthetic.prepare",
+    "prepare_trajectories": "kinds.trajectories.build",
     "preset_named": "events.simulate",
     "publish": "release.publish",
     "read_histogram": "release.histogram_published",
-    "read_plan": "flows.plan",
+    "read_plan": "kinds.plan",
     "read_sites": "space.sites",
     "read_trips": "events.trip_reader",
     "read_zones": "space.zones",
-    "run_density": "flows.density",
-    "run_histogram": "flows.histogram",
-    "run_synthetic": "flows.synthetic",
-    "run_trajectories": "flows.trajectories",
+    "run_density": "kinds.density.build",
+    "run_histogram": "kinds.histogram.build",
+    "run_synthetic": "kinds.synthetic.build",
+    "run_trajectories": "kinds.trajectories.build",
     "serve_studio": "studio.serve",
     "simulate_city": "events.simulate",
-    "verify_trajectories": "flows.trajectories_verify",
-    "write_evidence": "flows.evidence",
+    "verify_trajectories": "kinds.trajectories.verify",
+    "write_evidence": "release.evidence",
 }
 
 __all__ = [  # noqa: RUF022

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from shoal.flows import histogram_methods, methods, synthetic_methods
-from shoal.flows.method import MethodOptions
+from shoal.kinds.density import methods
+from shoal.kinds.density.method import MethodOptions
+from shoal.kinds.histogram import methods as histogram_methods
+from shoal.kinds.synthetic import methods as synthetic_methods
 from shoal.mechanisms.entry import SMALL
 from shoal.mechanisms.registry import REGISTRY
 from shoal.privacy.budget import Budget

@@ -79,9 +79,24 @@ ALLOWED = {
         "metrics",
     ),
     # drives whole runs, so it reaches what a run reaches
-    "audit/end_to_end": ("audit", "engine", "flows", "privacy", "release"),
+    "audit/end_to_end": ("audit", "engine", "kinds", "privacy", "release"),
     "audit": ("engine", "events", "mechanisms", "postprocess", "privacy", "space", "stages"),
-    "flows": (
+    # an adversary's whole run: opens sources as a release does, and runs what it attacks
+    "attacks/runs": (
+        "attacks",
+        "comparators",
+        "engine",
+        "events",
+        "kinds",
+        "mechanisms",
+        "metrics",
+        "postprocess",
+        "privacy",
+        "release",
+        "space",
+        "stages",
+    ),
+    "kinds": (
         "anonymise",
         "attacks",
         "comparators",
@@ -95,8 +110,11 @@ ALLOWED = {
         "space",
         "stages",
     ),
-    # the page calls the flows; it may open public things and published files, never an engine or a mechanism
-    "studio": ("flows", "events", "space", "privacy", "release", "metrics", "audit.run", "__version__"),
+    # the page calls the kinds; it may open public things and published files, never an engine or a mechanism
+    "studio": (
+        *("attacks.runs", "kinds", "events", "space", "privacy", "release", "metrics", "audit.run"),
+        "__version__",
+    ),
     "cli": None,  # the command may reach everything
 }
 

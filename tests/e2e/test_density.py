@@ -13,10 +13,11 @@ import shapely
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
-from shoal.flows.city_plan import write_city_plan
-from shoal.flows.density import run_density
-from shoal.flows.plan import DensityPlan, read_plan
-from shoal.flows.prepare import prepare_density
+from shoal.kinds.city_plan import write_city_plan
+from shoal.kinds.density.build import run_density
+from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.density.prepare import prepare_density
+from shoal.kinds.plan import read_plan
 from shoal.privacy.ledger import open_ledger
 from shoal.space.sites import read_sites
 from shoal.space.zones import read_zones
@@ -230,7 +231,7 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
     def touched(*args, **kwargs):
         raise AssertionError("a row was read")
 
-    for name in ("flows.row_checks.check_rows", "flows.counting.bound_visits", "events.placed.scan"):
+    for name in ("kinds.source.check_rows", "kinds.counting.bound_visits", "events.placed.scan"):
         monkeypatch.setattr(f"shoal.{name}", touched)
     code, out, _ = command(*["density", "run", "--plan", plan, "--dry-run"])
     assert code == 0
@@ -263,7 +264,7 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
 def test_the_expected_error_is_the_error(city, tmp_path, ledger):
     """What the dry run says of the noise holds for the noise that is drawn (20,160 cells; 3 %)."""
     from shoal.engine.density import scalable_counts
-    from shoal.flows.expected import expected_error
+    from shoal.kinds.density.expected import expected_error
     from shoal.privacy.noise import OsNoise
     from shoal.release.density_files import read_density
     from shoal.stages.bounded import BoundedVisits

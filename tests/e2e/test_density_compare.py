@@ -8,8 +8,8 @@ import pytest
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
-from shoal.flows.city_plan import write_city_plan
-from shoal.flows.methods import COMPARATORS, METHODS
+from shoal.kinds.city_plan import write_city_plan
+from shoal.kinds.density.methods import COMPARATORS, METHODS
 from shoal.privacy.ledger import open_ledger
 
 SMALL = ["--users", "300", "--repetitions", "1", "--epsilon", "0.3,1"]
@@ -38,7 +38,7 @@ def test_a_simulated_comparison_reads_no_event_and_spends_nothing(
     def touched(*args, **kwargs):
         raise AssertionError("a row was read")
 
-    for name in ("flows.row_checks.check_rows", "events.placed.scan", "flows.opened.open_source"):
+    for name in ("kinds.source.check_rows", "events.placed.scan", "kinds.source.open_source"):
         monkeypatch.setattr(f"shoal.{name}", touched)
     head = ledger.head()
     flags = ["--method", "efpag,gaussian", "--method", "threshold", *SMALL]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from shoal.engine.duck import DuckEngine
-from shoal.flows.density import DensityBuild
-from shoal.flows.methods import METHODS
-from shoal.flows.plan import DensityPlan
-from shoal.flows.prepare import prepare_density
+from shoal.kinds.density.build import DensityBuild
+from shoal.kinds.density.methods import METHODS
+from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.density.prepare import prepare_density
 from shoal.privacy.noise import SeededNoise
 from shoal.release.density_files import read_density
 from shoal.release.manifest import Manifest

@@ -10,10 +10,10 @@ import pytest
 
 from shoal.engine.duck import DuckEngine
 from shoal.errors import BudgetExceeded, PlanError
-from shoal.flows.plan import read_plan
-from shoal.flows.query import QuerySession
-from shoal.flows.query_ask import Ask
-from shoal.flows.query_prepare import QueryPlan, prepare_query
+from shoal.kinds.plan import read_plan
+from shoal.kinds.query.ask import Ask
+from shoal.kinds.query.build import QuerySession
+from shoal.kinds.query.prepare import QueryPlan, prepare_query
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import check_release
 
@@ -155,7 +155,7 @@ def test_a_pure_population_takes_laplace_only(ask):
 
 KILLED = """
 import os, signal, sys
-import shoal.flows.query as flow
+import shoal.kinds.query.build as flow
 flow.QuerySession._table = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # after the reserve
 sys.argv = ["shoal", "query", "--plan", "plan.toml", "--rho", "0.01"]
 from shoal.cli.main import main

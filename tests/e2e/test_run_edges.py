@@ -59,7 +59,7 @@ def test_dropping_bad_rows_is_a_choice(town, command):
 
 def test_files_that_change_during_a_run_tell_nothing(town, monkeypatch, command):
     """After the reserve, an error in the rows is generic, and the reserve is recorded as spent."""
-    from shoal.flows.density import DensityBuild
+    from shoal.kinds.density.build import DensityBuild
 
     check = DensityBuild.check
 
@@ -84,7 +84,7 @@ def test_unexpected_errors_show_no_traceback(town, monkeypatch, command):
     def broken(*args, **kwargs):
         raise RuntimeError("user 123456 is at S0")
 
-    monkeypatch.setattr("shoal.flows.prepare.prepare_density", broken)
+    monkeypatch.setattr("shoal.kinds.density.prepare.prepare_density", broken)
     code, _, err = command(*town.arguments())
     assert code == 1
     assert err.startswith("internal-error: ")

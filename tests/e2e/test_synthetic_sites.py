@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
-from shoal.flows import commute_release
+from shoal.kinds.commute import build as commute_release
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import check_release
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import shoal.flows.trajectories as flow
+import shoal.kinds.trajectories.build as flow
 from shoal.privacy.ledger import open_ledger
 
 NAMES = ("record", "t0", "t1", "x0", "x1", "y0", "y1")

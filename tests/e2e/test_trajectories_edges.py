@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import shoal.flows.trajectories as flow
-from shoal.flows.trajectories_blocks import Made
+import shoal.kinds.trajectories.build as flow
+from shoal.kinds.trajectories.blocks import Made
 from shoal.stages.trajectories import Boxes
 
 

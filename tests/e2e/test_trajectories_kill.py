@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import shoal.flows.trajectories_blocks as flow
+import shoal.kinds.trajectories.blocks as flow
 from shoal.anonymise.kte import Kte
-from shoal.flows.trajectories_resume import decide
+from shoal.kinds.trajectories.resume import decide
 from shoal.stages.trajectories import LatticeSamples
 
 KILLED = """
 import os, signal, sys
-import shoal.flows.trajectories_blocks as flow
+import shoal.kinds.trajectories.blocks as flow
 
 decide, at = flow.decide, int(sys.argv.pop(1))
 

@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.fuzz.mutate import as_json, bytes_of, json_of, junk, no_internal_error, place, written
 
-from shoal.flows.histogram_plan import HistogramPlan
-from shoal.flows.plan import DensityPlan, read_plan
-from shoal.flows.query_ask import read_asks
-from shoal.flows.synthetic_plan import SyntheticPlan
-from shoal.flows.trajectories_plan import TrajectoryPlan
+from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.histogram.plan import HistogramPlan
+from shoal.kinds.plan import read_plan
+from shoal.kinds.query.ask import read_asks
+from shoal.kinds.synthetic.plan import SyntheticPlan
+from shoal.kinds.trajectories.plan import TrajectoryPlan
 from shoal.release.density_files import read_density
 from shoal.release.histogram_published import read_histogram
 from shoal.release.manifest import Manifest

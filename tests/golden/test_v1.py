@@ -6,23 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from shoal.flows.density import run_density
-from shoal.flows.evidence import gather_evidence
-from shoal.flows.histogram import run_histogram
-from shoal.flows.histogram_plan import HistogramPlan
-from shoal.flows.histogram_prepare import prepare_histogram
-from shoal.flows.plan import DensityPlan, read_plan
-from shoal.flows.prepare import prepare_density
-from shoal.flows.query import run_query
-from shoal.flows.query_ask import Ask
-from shoal.flows.query_prepare import QueryPlan, prepare_query
-from shoal.flows.synthetic import run_synthetic
-from shoal.flows.synthetic_plan import SyntheticPlan
-from shoal.flows.synthetic_prepare import prepare_synthetic
-from shoal.flows.trajectories import prepare_trajectories, run_trajectories
-from shoal.flows.trajectories_plan import TrajectoryPlan
+from shoal.kinds.density.build import run_density
+from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.density.prepare import prepare_density
+from shoal.kinds.histogram.build import run_histogram
+from shoal.kinds.histogram.plan import HistogramPlan
+from shoal.kinds.histogram.prepare import prepare_histogram
+from shoal.kinds.plan import read_plan
+from shoal.kinds.query.ask import Ask
+from shoal.kinds.query.build import run_query
+from shoal.kinds.query.prepare import QueryPlan, prepare_query
+from shoal.kinds.synthetic.build import run_synthetic
+from shoal.kinds.synthetic.plan import SyntheticPlan
+from shoal.kinds.synthetic.prepare import prepare_synthetic
+from shoal.kinds.trajectories.build import prepare_trajectories, run_trajectories
+from shoal.kinds.trajectories.plan import TrajectoryPlan
 from shoal.privacy.ledger import open_ledger
 from shoal.privacy.ledger.chain import GENESIS, link
+from shoal.release.evidence import gather_evidence
 from shoal.release.publish import publish
 from shoal.release.verify import check_release
 

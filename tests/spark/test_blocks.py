@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from shoal.anonymise.kte import Kte
-from shoal.flows.progress import Silent
-from shoal.flows.trajectories_blocks import anonymise, blocks_of, verify_blocks
+from shoal.kinds.progress import Silent
+from shoal.kinds.trajectories.blocks import anonymise, blocks_of, verify_blocks
 from shoal.stages.trajectories import LatticeSamples
 
 KTE = Kte(k=2, tau_steps=12, epoch_steps=12)

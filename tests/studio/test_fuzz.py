@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
-from shoal.flows.density import run_density
+from shoal.kinds.density.build import run_density
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import sha256_file
 from shoal.studio.app import unguarded

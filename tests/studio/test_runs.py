@@ -12,8 +12,9 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.flows import histogram_methods, synthetic_methods
-from shoal.flows.histogram_plan import MapPlan
+from shoal.kinds.histogram import methods as histogram_methods
+from shoal.kinds.histogram.plan import MapPlan
+from shoal.kinds.synthetic import methods as synthetic_methods
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import check_release
 

@@ -85,10 +85,10 @@ def inference(plan: str | None, source_options: SourcePlan, **flags: Any) -> Non
     """
     from shoal.attacks.infer import INFERENCES
     from shoal.attacks.priors import PRIORS
-    from shoal.flows.attack_inference import InferencePlan, attack_inference, result_rows
-    from shoal.flows.attack_report import summary, write_inference
-    from shoal.flows.attack_source import note_look
-    from shoal.flows.plan import DEFAULT_DELTA, merge, read_plan
+    from shoal.attacks.runs.inference import InferencePlan, attack_inference, result_rows
+    from shoal.attacks.runs.report import summary, write_inference
+    from shoal.attacks.runs.source import note_look
+    from shoal.kinds.plan import DEFAULT_DELTA, merge, read_plan
 
     own = {name: flags.pop(name) for name in ("split", "priors", "inferences", "defences", "epsilons")}
     out, as_json, release, seed = (flags.pop(name) for name in ("out", "as_json", "release", "seed"))

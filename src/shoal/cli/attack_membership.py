@@ -48,11 +48,11 @@ def membership(plan: str | None, source_options: SourcePlan, **flags: Any) -> No
     and the visits of a target, and says how likely the target is in. The figures come from raw events: for
     the owner's eyes only. Nothing is spent.
     """
-    from shoal.flows.attack_membership import MembershipPlan, attack_membership
-    from shoal.flows.attack_membership_told import membership_told, roc_columns
-    from shoal.flows.attack_output import write_findings
-    from shoal.flows.attack_source import note_look
-    from shoal.flows.plan import DEFAULT_DELTA, merge, read_plan
+    from shoal.attacks.runs.membership import MembershipPlan, attack_membership
+    from shoal.attacks.runs.membership_summary import membership_told, roc_columns
+    from shoal.attacks.runs.output import write_findings
+    from shoal.attacks.runs.source import note_look
+    from shoal.kinds.plan import DEFAULT_DELTA, merge, read_plan
 
     names = ("knows", "group", "worlds", "targets", "defences", "epsilons", "seed")
     own = {name: flags.pop(name) for name in names}

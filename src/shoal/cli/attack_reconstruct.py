@@ -12,7 +12,7 @@ import click
 from shoal.cli.progress import Bars
 
 if TYPE_CHECKING:
-    from shoal.flows.attack_reconstruct import LogFindings, QueryLog
+    from shoal.attacks.runs.reconstruct import LogFindings, QueryLog
 
 EXAMPLE = """\b
 Examples:
@@ -75,11 +75,11 @@ def reconstruct(
     if demo:
         _demo(as_json, {name: flags[name] for name in ("bits", "queries", "epsilon", "seed")})
         return
-    from shoal.flows.attack_log_check import check_findings, people_seen_at
-    from shoal.flows.attack_output import write_findings
-    from shoal.flows.attack_reconstruct import attack_log, read_query_log
-    from shoal.flows.attack_source import note_look, open_attack_source
-    from shoal.flows.plan import read_plan
+    from shoal.attacks.runs.log_check import check_findings, people_seen_at
+    from shoal.attacks.runs.output import write_findings
+    from shoal.attacks.runs.reconstruct import attack_log, read_query_log
+    from shoal.attacks.runs.source import note_look, open_attack_source
+    from shoal.kinds.plan import read_plan
 
     with Bars(quiet=as_json) as bars:
         bars.stage("read the log")
@@ -177,7 +177,7 @@ def _print_findings(told: dict[str, Any]) -> None:
 
 
 def _demo(as_json: bool, asked: dict[str, Any]) -> None:
-    from shoal.flows.attack_reconstruct import reconstruct_random
+    from shoal.attacks.runs.reconstruct import reconstruct_random
 
     with Bars(quiet=as_json) as bars:
         bars.stage("solve")

@@ -50,10 +50,10 @@ def recovery(plan: str | None, source_options: SourcePlan, **flags: Any) -> None
     every slot is scaled to the number of people and rounded. The figures come from raw events: for the
     owner's eyes only. Nothing is spent.
     """
-    from shoal.flows.attack_output import write_findings
-    from shoal.flows.attack_recovery import RecoveryAttackPlan, attack_recovery, per_user, summary
-    from shoal.flows.attack_source import note_look
-    from shoal.flows.plan import DEFAULT_DELTA, merge, read_plan
+    from shoal.attacks.runs.output import write_findings
+    from shoal.attacks.runs.recovery import RecoveryAttackPlan, attack_recovery, per_user, summary
+    from shoal.attacks.runs.source import note_look
+    from shoal.kinds.plan import DEFAULT_DELTA, merge, read_plan
 
     names = ("release", "defences", "epsilons", "known_points", "seed")
     own = {name: flags.pop(name) for name in names}

@@ -66,10 +66,10 @@ def unicity(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     A point is a zone and a slot a person was in; known points are drawn at random. The events may be raw, or
     released trajectories. Computed from what is read: for the owner's eyes only. Nothing is spent.
     """
-    from shoal.flows.attack_output import write_findings
-    from shoal.flows.attack_source import note_look
-    from shoal.flows.attack_unicity import UnicityPlan, attack_unicity, unicity_told
-    from shoal.flows.plan import merge, read_plan
+    from shoal.attacks.runs.output import write_findings
+    from shoal.attacks.runs.source import note_look
+    from shoal.attacks.runs.unicity import UnicityPlan, attack_unicity, unicity_told
+    from shoal.kinds.plan import merge, read_plan
 
     own = {name: flags.pop(name) for name in ("points", "sides_m", "slots_merged", "seed")}
     out, as_json = flags.pop("out"), flags.pop("as_json")

@@ -29,7 +29,7 @@ def demo(out: Path, users: int, seed: int, as_json: bool) -> None:
     if not as_json:
         click.echo(f"{users:,} simulated people: how many were where, hour by hour, goes to {out}/")
     from shoal.cli.result_words import near
-    from shoal.flows.demo import run_demo
+    from shoal.kinds.demo import run_demo
 
     with Bars(quiet=as_json) as bars:
         made = run_demo(out, users=users, seed=seed, progress=bars)

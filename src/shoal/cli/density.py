@@ -91,8 +91,9 @@ def run(
     times without a zone of their own.
     """
     from shoal.cli.density_words import print_dry_run, print_result
-    from shoal.flows.plan import DensityPlan, merge, read_plan
-    from shoal.flows.prepare import prepare_density
+    from shoal.kinds.density.plan import DensityPlan
+    from shoal.kinds.density.prepare import prepare_density
+    from shoal.kinds.plan import merge, read_plan
     from shoal.privacy.ledger import open_ledger
 
     settings = merge(read_plan(plan) if plan else {}, as_settings(source_options, flags))
@@ -104,7 +105,7 @@ def run(
             print_dry_run(prepared, ledger, as_json)
             return
         from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
-        from shoal.flows.density import run_density
+        from shoal.kinds.density.build import run_density
 
         with bars_for(prepared.notes(), as_json) as bars:
             engine = spark or DuckEngine(threads=threads)

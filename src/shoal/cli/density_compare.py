@@ -72,10 +72,10 @@ def compare(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     """
     from shoal.cli.compare_words import print_comparison
     from shoal.engine.duck import DuckEngine
-    from shoal.flows.compare import ComparePlan
-    from shoal.flows.compare import compare as compare_methods
-    from shoal.flows.compare_report import comparison_json, write_comparison
-    from shoal.flows.plan import DEFAULT_DELTA, merge, read_plan
+    from shoal.kinds.density.compare import ComparePlan
+    from shoal.kinds.density.compare import compare as compare_methods
+    from shoal.kinds.density.compare_report import comparison_json, write_comparison
+    from shoal.kinds.plan import DEFAULT_DELTA, merge, read_plan
 
     own = {name: flags.pop(name) for name in ("methods", "epsilons", "repetitions", "city", "seed", "out")}
     as_json, threads, private = (flags.pop(name) for name in ("as_json", "threads", "on_private_data"))
@@ -105,14 +105,14 @@ def _options(settings: dict[str, Any]):
     """What the plan and the flags declare about methods."""
     from dataclasses import fields
 
-    from shoal.flows.method import MethodOptions
+    from shoal.kinds.density.method import MethodOptions
 
     names = [each.name for each in fields(MethodOptions)]
     return MethodOptions(**{name: settings[name] for name in names if settings.get(name) is not None})
 
 
 def _simulated(settings: dict[str, Any], own: dict[str, Any], engine, bars):
-    from shoal.flows.compare_worlds import simulated_world
+    from shoal.kinds.density.compare_worlds import simulated_world
 
     world = simulated_world(
         settings,
@@ -127,10 +127,10 @@ def _simulated(settings: dict[str, Any], own: dict[str, Any], engine, bars):
 
 def _private(settings: dict[str, Any], own: dict[str, Any], engine, bars):
     from shoal.errors import PlanError
-    from shoal.flows.compare_worlds import private_world
-    from shoal.flows.owner_folder import open_owner_folder
-    from shoal.flows.plan import DensityPlan
-    from shoal.flows.prepare import prepare_density
+    from shoal.kinds.density.compare_worlds import private_world
+    from shoal.kinds.density.plan import DensityPlan
+    from shoal.kinds.density.prepare import prepare_density
+    from shoal.kinds.owner import open_owner_folder
     from shoal.privacy.ledger import open_ledger
 
     if own["out"] is not None or own["city"] is not None:

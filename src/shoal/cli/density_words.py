@@ -11,9 +11,9 @@ import click
 from shoal.cli.result_words import print_made, result_json
 
 if TYPE_CHECKING:
-    from shoal.flows.expected import ExpectedError
-    from shoal.flows.prepare import PreparedDensity
-    from shoal.flows.run import RunResult
+    from shoal.kinds.density.expected import ExpectedError
+    from shoal.kinds.density.prepare import PreparedDensity
+    from shoal.kinds.run import RunResult
     from shoal.privacy.accounting import Loss
     from shoal.privacy.ledger import Ledger, Population
 
@@ -23,8 +23,8 @@ COUNTS = (10, 100, 1000)  # people in a zone and slot, to show what the noise me
 def print_dry_run(prepared: PreparedDensity, ledger: Ledger, as_json: bool) -> None:
     """Everything the run would do, from public parameters and the ledger alone."""
     from shoal.cli.expected_words import print_expected
-    from shoal.flows.dry_run import density_dry_run, expected_noise, population_of
-    from shoal.flows.expected import expected_methods
+    from shoal.kinds.density.expected import expected_methods
+    from shoal.kinds.dry_run import density_dry_run, expected_noise, population_of
 
     if as_json:
         click.echo(json.dumps(density_dry_run(prepared, ledger), indent=2))
@@ -66,7 +66,7 @@ def _print_end(prepared: PreparedDensity, population: Population | None) -> None
     from rich.console import Console
     from rich.markup import escape
 
-    from shoal.flows.dry_run import run_obstacles
+    from shoal.kinds.dry_run import run_obstacles
 
     console = Console()
     for obstacle in run_obstacles(prepared, population):
@@ -97,7 +97,7 @@ def _public(prepared: PreparedDensity) -> list[tuple[str, str]]:
 
 
 def _bound(prepared: PreparedDensity) -> str:
-    from shoal.flows.density_manifest import visits_cap
+    from shoal.kinds.density.manifest import visits_cap
 
     unit, ell = prepared.plan.unit, getattr(prepared.mechanism, "ell", None)
     if prepared.mechanism.takes == "visits":
@@ -110,7 +110,7 @@ def _bound(prepared: PreparedDensity) -> str:
 def _price(prepared: PreparedDensity, population: Population | None) -> list[tuple[str, str]]:
     """Every named spend, what the ledger would be charged, and what is left there."""
     from shoal.errors import LedgerError
-    from shoal.flows.method_words import SPENDS
+    from shoal.kinds.density.method_text import SPENDS
     from shoal.privacy.ledger.amounts import cost_nano, show_nano
 
     loss = prepared.mechanism.loss()

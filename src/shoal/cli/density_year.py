@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from shoal.flows.year import YearPlan
+    from shoal.kinds.density.year import YearPlan
     from shoal.privacy.ledger import Population
 
 EXAMPLE = """\b
@@ -43,9 +43,9 @@ def year(plan: str | None, write: Path | None, as_json: bool, start, **flags: An
     Each release gets the same share of rho: costs add up in zCDP, so all of them together stay within epsilon
     and delta. Release with the share as it is printed: shoal density run --rho ... Nothing is spent here.
     """
-    from shoal.flows.plan import read_plan
-    from shoal.flows.week_plans import write_week_plans
-    from shoal.flows.year import windows
+    from shoal.kinds.density.week_plans import write_week_plans
+    from shoal.kinds.density.year import windows
+    from shoal.kinds.plan import read_plan
     from shoal.privacy.ledger import open_ledger
 
     base = read_plan(plan) if plan else {}
@@ -64,7 +64,7 @@ def year(plan: str | None, write: Path | None, as_json: bool, start, **flags: An
 
 def _year(flags: dict[str, Any], name: str | None, population: Population | None) -> YearPlan:
     from shoal.errors import PlanError
-    from shoal.flows.year import YearPlan
+    from shoal.kinds.density.year import YearPlan
     from shoal.privacy.accounting import NANO
 
     epsilon, rho = flags["epsilon"], flags["rho"]
@@ -88,7 +88,7 @@ def _year(flags: dict[str, Any], name: str | None, population: Population | None
 
 def _settings(base: dict[str, Any], made: YearPlan, weeks: list[tuple[str, str]]) -> list[dict[str, Any]]:
     from shoal.errors import PlanError
-    from shoal.flows.week_plans import week_settings
+    from shoal.kinds.density.week_plans import week_settings
 
     if not base or not weeks:
         raise PlanError(

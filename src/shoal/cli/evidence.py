@@ -37,8 +37,8 @@ def evidence(release: Path, out: Path, audit: Path | None, attacks: tuple[Path, 
     The folder is checked as its recipient would, the ledger is read and verified. Without --attack nothing on
     the page was computed on raw data.
     """
-    from shoal.flows.evidence import gather_evidence, write_evidence
     from shoal.privacy.ledger import open_ledger
+    from shoal.release.evidence import gather_evidence, write_evidence
 
     found = gather_evidence(release, open_ledger(), audit=audit, attacks=attacks or None)
     path = write_evidence(out, found)

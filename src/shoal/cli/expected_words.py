@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shoal.flows.expected import ExpectedMethod
+    from shoal.kinds.density.expected import ExpectedMethod
     from shoal.space.setting import Setting
 
 
@@ -50,8 +50,8 @@ def _people(value: float | None) -> str:
 
 
 def _assumed(users: int | None, setting: Setting, methods: list[ExpectedMethod]) -> str:
-    from shoal.flows.expected import mean_count
-    from shoal.flows.expected_fit import VISITS_PER_WEEK
+    from shoal.kinds.density.expected import mean_count
+    from shoal.kinds.density.expected_fit import VISITS_PER_WEEK
 
     noise = (
         "noise: exact, people per zone and slot, before post-processing; a method without a figure has no "

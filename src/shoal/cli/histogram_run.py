@@ -102,7 +102,7 @@ def run(
     straight line, unless it is longer than --jump-m. The budget is reserved before anything is counted.
     """
     from shoal.cli.histogram_words import print_dry_run, print_result
-    from shoal.flows.histogram_prepare import prepare_histogram
+    from shoal.kinds.histogram.prepare import prepare_histogram
     from shoal.privacy.ledger import open_ledger
 
     asked = plan_from(plan, source_options, trip_rule, flags)
@@ -112,7 +112,7 @@ def run(
         if dry_run:
             print_dry_run(prepared, ledger, as_json)
             return
-        from shoal.flows.histogram import run_histogram  # with its compiled kernels: not for a dry run
+        from shoal.kinds.histogram.build import run_histogram  # with its compiled kernels: not for a dry run
 
         with bars_for(prepared.notes(), as_json) as bars:
             result = run_histogram(
@@ -123,6 +123,6 @@ def run(
 
 def plan_from(path: str | None, source: SourcePlan, rule: Any, flags: dict[str, Any]):
     """A plan file with the flags over it."""
-    from shoal.flows.histogram_plan import HistogramPlan
+    from shoal.kinds.histogram.plan import HistogramPlan
 
     return HistogramPlan.from_settings(settings_from(path, source, rule, flags, SPACE))

@@ -8,14 +8,14 @@ from shoal.cli import trip_words
 from shoal.cli.result_words import near
 
 if TYPE_CHECKING:
-    from shoal.flows.histogram_prepare import PreparedHistogram
-    from shoal.flows.run import RunResult
+    from shoal.kinds.histogram.prepare import PreparedHistogram
+    from shoal.kinds.run import RunResult
     from shoal.privacy.ledger import Ledger
 
 
 def print_dry_run(prepared: PreparedHistogram, ledger: Ledger, as_json: bool) -> None:
     """Everything the run would do, from public parameters and the ledger alone."""
-    from shoal.flows.dry_run import histogram_dry_run
+    from shoal.kinds.dry_run import histogram_dry_run
 
     trip_words.print_dry_run(prepared, histogram_dry_run(prepared, ledger), as_json, rows=_rows)
 

@@ -84,8 +84,8 @@ def query(
     events instead: use it for what no release says.
     """
     from shoal.cli.query_words import print_answers, print_dry_run
-    from shoal.flows.plan import read_plan
-    from shoal.flows.query_prepare import QueryPlan, prepare_query
+    from shoal.kinds.plan import read_plan
+    from shoal.kinds.query.prepare import QueryPlan, prepare_query
     from shoal.privacy.ledger import open_ledger
 
     asks = _asks(file, flags)
@@ -97,7 +97,7 @@ def query(
             print_dry_run(prepared, ledger, as_json)
             return
         from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
-        from shoal.flows.query import run_query
+        from shoal.kinds.query.build import run_query
 
         with bars_for(prepared.notes(), as_json) as bars:
             engine = spark or DuckEngine(threads=threads)
@@ -108,7 +108,7 @@ def query(
 def _asks(file: str | None, flags: dict[str, Any]):
     """The queries of a file, or the one that flags say; takes its flags out."""
     from shoal.errors import PlanError
-    from shoal.flows.query_ask import Ask, parse_slots, read_asks
+    from shoal.kinds.query.ask import Ask, parse_slots, read_asks
 
     said = {name: flags.pop(name) for name in ("zones_in", "bbox", "start", "end", "slots")}
     if file is None:

@@ -11,8 +11,8 @@ import click
 from shoal.cli.result_words import near, print_changed
 
 if TYPE_CHECKING:
-    from shoal.flows.query import QueryResult
-    from shoal.flows.query_prepare import PreparedQuery
+    from shoal.kinds.query.build import QueryResult
+    from shoal.kinds.query.prepare import PreparedQuery
     from shoal.privacy.ledger import Ledger, Population
 
 SHOWN = 20  # queries in a table on the screen; all are in the file
@@ -21,9 +21,10 @@ NOT_A_RELEASE = "This asked the events, not a published release: reading one of 
 
 def print_dry_run(prepared: PreparedQuery, ledger: Ledger, as_json: bool) -> None:
     """What the run would cost and how large its noise is, from public things and the ledger alone."""
-    from shoal.flows.density_manifest import spends_of
-    from shoal.flows.dry_run import obstacles
-    from shoal.flows.query_expected import expected_answers
+    from shoal.kinds.dry_run import obstacles
+    from shoal.kinds.query.build import PAYS_FOR
+    from shoal.kinds.query.expected import expected_answers
+    from shoal.kinds.spends import spends_of
     from shoal.release.resources import need_summary
 
     population = ledger.state().find(prepared.plan.place.population)
@@ -44,7 +45,7 @@ def print_dry_run(prepared: PreparedQuery, ledger: Ledger, as_json: bool) -> Non
             ],
             "mechanism": prepared.mechanism.name,
             "guarantee": prepared.guarantee.to_manifest(),
-            "spends": spends_of(prepared.mechanism),
+            "spends": spends_of(prepared.mechanism, PAYS_FOR),
             "notes": prepared.notes(),
             "resources": prepared.needs().to_plain(Path(prepared.out)),
             "obstacles": stops,

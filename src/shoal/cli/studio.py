@@ -86,7 +86,7 @@ def _open(address: str, folder: Path) -> None:
 def _simulate(folder: Path) -> None:
     """The town of the page's first button, made or found."""
     from shoal.cli.progress import Bars
-    from shoal.flows.simulated import CITIES, make_simulated
+    from shoal.kinds.simulated import CITIES, make_simulated
     from shoal.privacy.ledger import open_ledger
     from shoal.studio.sources import SourceShelf
     from shoal.studio.workspace import Workspace

@@ -118,8 +118,8 @@ def run(
     counted; noise is added once, to the model, and trips drawn from it cost nothing more.
     """
     from shoal.cli.synthesize_words import print_dry_run, print_result
-    from shoal.flows.synthetic_plan import SyntheticPlan
-    from shoal.flows.synthetic_prepare import prepare_synthetic
+    from shoal.kinds.synthetic.plan import SyntheticPlan
+    from shoal.kinds.synthetic.prepare import prepare_synthetic
     from shoal.privacy.ledger import open_ledger
 
     settings = settings_from(plan, source_options, trip_rule, flags, SPACE)
@@ -130,7 +130,7 @@ def run(
         if dry_run:
             print_dry_run(prepared, ledger, as_json)
             return
-        from shoal.flows.synthetic import run_synthetic  # with its compiled kernels: not for a dry run
+        from shoal.kinds.synthetic.build import run_synthetic  # with its compiled kernels: not for a dry run
 
         with bars_for(prepared.notes(), as_json) as bars:
             result = run_synthetic(prepared, ledger, engine=spark, progress=bars, confirm=bars.confirm)

@@ -11,16 +11,16 @@ from shoal.cli import trip_words
 from shoal.cli.result_words import near
 
 if TYPE_CHECKING:
-    from shoal.flows.commute_prepare import PreparedCommute
-    from shoal.flows.run import RunResult
-    from shoal.flows.synthetic_prepare import PreparedSynthetic
+    from shoal.kinds.commute.prepare import PreparedCommute
+    from shoal.kinds.run import RunResult
+    from shoal.kinds.synthetic.prepare import PreparedSynthetic
     from shoal.privacy.ledger import Ledger
 
 
 def print_dry_run(prepared: PreparedSynthetic | PreparedCommute, ledger: Ledger, as_json: bool) -> None:
     """Everything the run would do, from public parameters and the ledger alone."""
-    from shoal.flows.commute_prepare import PreparedCommute
-    from shoal.flows.dry_run import synthetic_dry_run
+    from shoal.kinds.commute.prepare import PreparedCommute
+    from shoal.kinds.dry_run import synthetic_dry_run
 
     rows = _site_rows if isinstance(prepared, PreparedCommute) else _rows
     trip_words.print_dry_run(prepared, synthetic_dry_run(prepared, ledger), as_json, rows=rows)

@@ -84,8 +84,8 @@ def compare(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
 
     Reads raw records and scores against them: for the owner's eyes only. Nothing is released or spent.
     """
-    from shoal.flows.plan import merge, read_plan
-    from shoal.flows.trajectories_compare import compare_source
+    from shoal.kinds.plan import merge, read_plan
+    from shoal.kinds.trajectories.compare import compare_source
 
     own = {name: flags.pop(name) for name in ("methods", "users", "seed", "out", "as_json")}
     settings = merge(read_plan(plan) if plan else {}, _settings(source_options, flags))

@@ -115,7 +115,7 @@ def run(
     that was killed goes on where it was.
     """
     from shoal.cli.trajectories_words import print_dry_run, print_result
-    from shoal.flows.trajectories import prepare_trajectories, run_trajectories
+    from shoal.kinds.trajectories.build import prepare_trajectories, run_trajectories
     from shoal.privacy.ledger import open_ledger
 
     asked = plan_from(plan, source_options, flags)
@@ -147,8 +147,8 @@ def _notes(prepared: Any, ledger: Any, on_spark: bool) -> list[str]:
 
 def plan_from(path: str | None, source: SourcePlan, flags: dict[str, Any]):
     """A plan file with the flags over it."""
-    from shoal.flows.plan import merge, read_plan
-    from shoal.flows.trajectories_plan import TrajectoryPlan
+    from shoal.kinds.plan import merge, read_plan
+    from shoal.kinds.trajectories.plan import TrajectoryPlan
 
     said = {name: value for name, value in vars(source).items() if value not in (None, (), {})}
     window = {name: flags.pop(name, None) for name in WINDOW}

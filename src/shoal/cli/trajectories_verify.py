@@ -13,7 +13,7 @@ from shoal.cli.source_options import site_options, source_options
 from shoal.events.schema import SourcePlan
 
 if TYPE_CHECKING:
-    from shoal.flows.trajectories_verify import TrajectoryVerdict
+    from shoal.kinds.trajectories.verify import TrajectoryVerdict
 
 SITES = ("sites", "site_id", "site_lon", "site_lat", "sites_crs")
 
@@ -50,7 +50,7 @@ def verify(
     the release. Shows counter-examples, and what is measured but never promised. Names people: for the
     owner's eyes only. Exits with 1 if the claim does not hold.
     """
-    from shoal.flows.trajectories_verify import verify_trajectories
+    from shoal.kinds.trajectories.verify import verify_trajectories
 
     settings = source_options.reading()
     paths = settings.pop("paths")

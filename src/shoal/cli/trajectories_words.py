@@ -10,12 +10,12 @@ import click
 from shoal.cli.result_words import print_changed
 
 if TYPE_CHECKING:
-    from shoal.flows.trajectories import PreparedTrajectories, TrajectoryResult
+    from shoal.kinds.trajectories.build import PreparedTrajectories, TrajectoryResult
 
 
 def print_dry_run(prepared: PreparedTrajectories, as_json: bool) -> None:
     """The plan as it was understood; no row was read."""
-    from shoal.flows.dry_run import trajectories_dry_run
+    from shoal.kinds.dry_run import trajectories_dry_run
     from shoal.privacy.ledger import open_ledger
 
     summary = trajectories_dry_run(prepared, open_ledger())

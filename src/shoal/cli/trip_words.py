@@ -14,7 +14,7 @@ from shoal.cli.result_words import print_made, result_json
 
 if TYPE_CHECKING:
     from shoal.events.schema import SourcePlan
-    from shoal.flows.run import RunResult
+    from shoal.kinds.run import RunResult
     from shoal.privacy.ledger import Ledger
 
 WINDOW = ("start", "end")
@@ -58,8 +58,8 @@ def settings_from(
     path: str | None, source: SourcePlan, rule: Any, flags: dict[str, Any], space: Iterable[str]
 ) -> dict[str, Any]:
     """A plan file with the flags over it, nested as plans are; `space` names the flags of the map."""
-    from shoal.flows.plan import merge, read_plan
-    from shoal.flows.trip_plan import TRIP
+    from shoal.kinds.plan import merge, read_plan
+    from shoal.kinds.trip_plan import TRIP
 
     said = {name: value for name, value in vars(source).items() if value not in (None, (), {})}
     nested = {

@@ -1,1 +1,1 @@
-"""The local page: a server on this machine alone, and the page it serves. Both only call the flows."""
+"""The local page: a server on this machine alone, and the page it serves; no release logic of its own."""

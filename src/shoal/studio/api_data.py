@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
 
 from shoal import __version__
-from shoal.flows.simulated import CITIES
+from shoal.kinds.simulated import CITIES
 from shoal.release.report.encode import plain
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import CityForm, Id, PlanForm, SourceForm

@@ -1,4 +1,4 @@
-"""What a run does, by the name of its job: the flows that the command calls too."""
+"""What a run does, by the name of its job: the functions that the command calls too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def do(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
 
 
 def _simulate(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
-    from shoal.flows.simulated import make_simulated
+    from shoal.kinds.simulated import make_simulated
 
     city = simulated_city(job["city"])
     folder = work.city(city.name)
@@ -92,25 +92,25 @@ def _release(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]
 
 
 def _run_density(prepared: Any, ledger: Ledger, told: Told, anyway: bool) -> Any:
-    from shoal.flows.density import run_density
+    from shoal.kinds.density.build import run_density
 
     return run_density(prepared, ledger, progress=told, confirm=lambda _: anyway)
 
 
 def _run_histogram(prepared: Any, ledger: Ledger, told: Told, anyway: bool) -> Any:
-    from shoal.flows.histogram import run_histogram
+    from shoal.kinds.histogram.build import run_histogram
 
     return run_histogram(prepared, ledger, progress=told, confirm=lambda _: anyway)
 
 
 def _run_synthetic(prepared: Any, ledger: Ledger, told: Told, anyway: bool) -> Any:
-    from shoal.flows.synthetic import run_synthetic
+    from shoal.kinds.synthetic.build import run_synthetic
 
     return run_synthetic(prepared, ledger, progress=told, confirm=lambda _: anyway)
 
 
 def _run_trajectories(prepared: Any, ledger: Ledger, told: Told, anyway: bool) -> Any:
-    from shoal.flows.trajectories import run_trajectories
+    from shoal.kinds.trajectories.build import run_trajectories
 
     return run_trajectories(prepared, ledger, progress=told)
 
@@ -121,7 +121,7 @@ def _recorded(ledger: Ledger, release: Path) -> str | None:
 
 
 def _attack(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
-    from shoal.flows.attack_release import Asked, attack_release
+    from shoal.attacks.runs.release import Asked, attack_release
 
     release = Path(job["release"])
     owner = work.owner(release.name)

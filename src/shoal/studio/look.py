@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from shoal.errors import PlanError, SourceError
-from shoal.flows.owner_report import read_exact, report_of
+from shoal.kinds.density.owner_report import read_exact
+from shoal.kinds.owner import report_of
 from shoal.metrics.density import density_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.density_files import read_density

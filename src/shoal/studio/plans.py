@@ -1,4 +1,4 @@
-"""A form of the page as the settings of a plan; the plan itself and its checks belong to the flows."""
+"""A form of the page as the settings of a plan; the plan and its checks belong to its kind."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from datetime import datetime
 from typing import Any
 
 from shoal.errors import PlanError
-from shoal.flows.dry_run import DRY_RUNS
-from shoal.flows.histogram_methods import METHODS as HISTOGRAM
-from shoal.flows.histogram_plan import HistogramPlan, MapPlan
-from shoal.flows.histogram_prepare import prepare_histogram
-from shoal.flows.methods import METHODS as DENSITY
-from shoal.flows.plan import DensityPlan, WindowPlan
-from shoal.flows.prepare import OpenedDensity, open_density, prepare_density
-from shoal.flows.simulated import CITIES
-from shoal.flows.synthetic_methods import COMMUTES
-from shoal.flows.synthetic_methods import METHODS as SYNTHETIC
-from shoal.flows.synthetic_plan import CELL_M, SyntheticPlan
-from shoal.flows.synthetic_prepare import prepare_synthetic
-from shoal.flows.trajectories import prepare_trajectories
-from shoal.flows.trajectories_plan import PlacesPlan, TrajectoryPlan
+from shoal.kinds.density.methods import METHODS as DENSITY
+from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.density.prepare import OpenedDensity, open_density, prepare_density
+from shoal.kinds.dry_run import DRY_RUNS
+from shoal.kinds.histogram.methods import METHODS as HISTOGRAM
+from shoal.kinds.histogram.plan import HistogramPlan, MapPlan
+from shoal.kinds.histogram.prepare import prepare_histogram
+from shoal.kinds.plan import WindowPlan
+from shoal.kinds.simulated import CITIES
+from shoal.kinds.synthetic.methods import COMMUTES
+from shoal.kinds.synthetic.methods import METHODS as SYNTHETIC
+from shoal.kinds.synthetic.plan import CELL_M, SyntheticPlan
+from shoal.kinds.synthetic.prepare import prepare_synthetic
+from shoal.kinds.trajectories.build import prepare_trajectories
+from shoal.kinds.trajectories.plan import PlacesPlan, TrajectoryPlan
 from shoal.privacy.ledger import Ledger
 from shoal.studio.sources import PATHS, SourceCard, SourceShelf
 from shoal.studio.workspace import Workspace

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import LedgerError, PlanError, SourceError
-from shoal.flows.aftermath import aftermath
+from shoal.kinds.aftermath import aftermath
 from shoal.privacy.ledger import open_ledger
 from shoal.studio.tokens import new_name
 from shoal.studio.worker import now

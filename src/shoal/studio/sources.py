@@ -11,7 +11,7 @@ from typing import Any
 from shoal.errors import PlanError, SourceError
 from shoal.events.schema import EventSource, Shape, SourcePlan
 from shoal.events.source import open_source
-from shoal.flows.simulated import CITIES, SimulatedCity
+from shoal.kinds.simulated import CITIES, SimulatedCity
 from shoal.space.sites import Sites, named_sites
 from shoal.space.zones import Zones, read_zones
 from shoal.studio.tokens import new_name

@@ -1,4 +1,4 @@
-"""Messages of the flows, which name options of the command, as the page calls them."""
+"""Messages that name options of the command, as the page calls them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.flows import histogram_methods
+from shoal.kinds.histogram import methods as histogram_methods
 from shoal.mechanisms.adders import LaplaceAdder
 from shoal.privacy.ledger import open_ledger
 from shoal.space.euler import Euler

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from shoal.flows import histogram_methods
+from shoal.kinds.histogram import methods as histogram_methods
 from shoal.privacy.ledger import open_ledger
 from shoal.release.histogram_published import read_histogram
 from shoal.release.verify import check_release

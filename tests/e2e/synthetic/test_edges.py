@@ -9,8 +9,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.flows import synthetic as flow
-from shoal.flows.synthetic import encoded
+from shoal.kinds.synthetic import build as flow
+from shoal.kinds.synthetic.build import encoded
 from shoal.release.trip_files import read_synthetic
 from shoal.release.verify import check_release
 

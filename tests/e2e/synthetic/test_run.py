@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
-from shoal.flows.synthetic import encoded
+from shoal.kinds.synthetic.build import encoded
 from shoal.release.trip_files import read_synthetic
 from shoal.release.verify import check_release
 

@@ -8,8 +8,8 @@ from scipy.sparse import csr_matrix
 
 from shoal.attacks.interval_audit import disclosed_linearly
 from shoal.attacks.reconstruct import determined_cells, random_bits, random_subsets, reconstruct
+from shoal.attacks.runs.reconstruct import reconstruct_random
 from shoal.errors import PlanError
-from shoal.flows.attack_reconstruct import reconstruct_random
 
 
 def test_2000_bits_from_8000_subsets():

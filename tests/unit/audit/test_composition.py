@@ -7,7 +7,7 @@ import pytest
 
 from shoal.audit import composition
 from shoal.audit.composition import LONG_LISTS, LONG_WINDOWS, QUICK, SIZES, WIDEST, composed
-from shoal.flows.query_ask import MOST_QUERIES
+from shoal.kinds.query.ask import MOST_QUERIES
 from shoal.mechanisms import fourier_basis, synthetic_bridges
 from shoal.mechanisms.histogram_boxes import HistogramBoxes
 from shoal.mechanisms.query_gaussian import QueryGaussian

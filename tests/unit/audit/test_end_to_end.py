@@ -15,8 +15,11 @@ from shoal.audit.end_to_end.stops import STOPS, section
 from shoal.audit.replay import ArbitraryNoise
 from shoal.cli.audit import audit
 from shoal.errors import ShoalError
-from shoal.flows import commute_release, density, synthetic, trip_release
-from shoal.flows.trip_prepare import PreparedTrips
+from shoal.kinds import trip_release
+from shoal.kinds.commute import build as commute_release
+from shoal.kinds.density import build as density
+from shoal.kinds.synthetic import build as synthetic
+from shoal.kinds.trip_prepare import PreparedTrips
 from shoal.privacy import noise as noise_module
 from shoal.privacy.noise import OsNoise
 

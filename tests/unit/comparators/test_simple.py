@@ -11,8 +11,8 @@ from shoal.comparators.scm_event import ScmEvent
 from shoal.comparators.scm_zone import ScmZone
 from shoal.comparators.spotme import SpotMe
 from shoal.comparators.threshold import Threshold
-from shoal.flows.method import MethodOptions
-from shoal.flows.method_build import scm_zone
+from shoal.kinds.density.method import MethodOptions
+from shoal.kinds.density.method_build import scm_zone
 from shoal.postprocess.density import plain_density
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import OsNoise, SeededNoise

@@ -9,8 +9,8 @@ import scipy.sparse
 from shoal.engine.duck import DuckEngine
 from shoal.engine.euler import exact_euler
 from shoal.engine.grid_trips import TripBound, bound_trips
-from shoal.flows.counting import Counting
-from shoal.flows.progress import Silent
+from shoal.kinds.counting import Counting
+from shoal.kinds.progress import Silent
 from shoal.space.cells import CellGrid
 from shoal.space.question import Question, Questions
 from shoal.space.weights import LATTICE, AreaWeights

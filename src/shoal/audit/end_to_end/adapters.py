@@ -7,19 +7,19 @@ from functools import partial
 from typing import Any
 
 from shoal.audit.end_to_end.driver import Adapter
-from shoal.flows.commute_release import CommuteBuild
-from shoal.flows.density import DensityBuild, run_density
-from shoal.flows.histogram import HistogramBuild, run_histogram
-from shoal.flows.histogram_plan import HistogramPlan
-from shoal.flows.histogram_prepare import prepare_histogram
-from shoal.flows.plan import DensityPlan
-from shoal.flows.prepare import prepare_density
-from shoal.flows.query import run_query
-from shoal.flows.query_ask import Ask
-from shoal.flows.query_prepare import QueryPlan, prepare_query
-from shoal.flows.synthetic import SyntheticBuild, run_synthetic
-from shoal.flows.synthetic_plan import SyntheticPlan
-from shoal.flows.synthetic_prepare import prepare_synthetic
+from shoal.kinds.commute.build import CommuteBuild
+from shoal.kinds.density.build import DensityBuild, run_density
+from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.density.prepare import prepare_density
+from shoal.kinds.histogram.build import HistogramBuild, run_histogram
+from shoal.kinds.histogram.plan import HistogramPlan
+from shoal.kinds.histogram.prepare import prepare_histogram
+from shoal.kinds.query.ask import Ask
+from shoal.kinds.query.build import run_query
+from shoal.kinds.query.prepare import QueryPlan, prepare_query
+from shoal.kinds.synthetic.build import SyntheticBuild, run_synthetic
+from shoal.kinds.synthetic.plan import SyntheticPlan
+from shoal.kinds.synthetic.prepare import prepare_synthetic
 
 
 def _prepare(plan: Any, prepare: Any, settings: Mapping[str, Any]) -> Any:

@@ -10,7 +10,7 @@ from shoal.release.report.page import asset, fill
 from shoal.release.report.tables import flat, table, text, words
 
 if TYPE_CHECKING:
-    from shoal.flows.evidence import Evidence
+    from shoal.release.evidence import Evidence
 
 OWNER_ONLY = (
     '<p class="banner" role="alert"><strong>Owner\'s eyes only: the annex holds figures computed on raw data.'

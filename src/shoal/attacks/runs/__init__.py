@@ -1,0 +1,1 @@
+"""Whole runs of the adversaries, from the owner's data to figures."""

@@ -1,0 +1,146 @@
+"""Counts as an adversary would get them: any density method run on known visits, or a release's own file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal.attacks.visits import KnownVisits
+from shoal.engine.duck import DuckEngine
+from shoal.engine.protocol import Engine
+from shoal.errors import PlanError
+from shoal.kinds.counting import Counting
+from shoal.kinds.density.method import MethodOptions
+from shoal.kinds.density.methods import any_method
+from shoal.kinds.density.stage import stage_for
+from shoal.kinds.progress import Silent
+from shoal.privacy.accounting import check_epsilon
+from shoal.privacy.budget import Budget
+from shoal.privacy.noise import OsNoise, SeededNoise
+from shoal.space.clock import Clock
+from shoal.space.setting import Setting
+from shoal.space.weights import AreaWeights
+
+BATCH = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Defender:
+    """Density methods on the visits of a window, places being zones; each run is fresh noise."""
+
+    visits: KnownVisits
+    setting: Setting  # the same zones and slots, every zone its own place
+    delta: float
+    options: MethodOptions
+    seed: int | None = None
+    engine: Engine = field(default_factory=DuckEngine, repr=False)
+    counting: Counting = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        key = (SeededNoise(self.seed) if self.seed is not None else OsNoise()).run_key()
+        counting = Counting(
+            self.engine,
+            self._events,
+            self.setting,
+            run_key=key,
+            progress=Silent(),
+            rows=len(self.visits.user),
+        )
+        object.__setattr__(self, "counting", counting)
+
+    def people(self, method: str, epsilon: float) -> np.ndarray:
+        """People per zone and slot as the method would publish them, float64 [zones, slots]."""
+        chosen = any_method(method)
+        budget = Budget.of(check_epsilon(epsilon), None if chosen.pure else self.delta)
+        mechanism = chosen.build(budget, self.setting, self.options)
+        stage = stage_for(mechanism, self.counting, self.setting, self.options)
+        noise = OsNoise() if self.seed is None else SeededNoise(self.seed)
+        return chosen.finish(mechanism(stage, noise), self.setting, self.options).people
+
+    def _events(self):
+        """The visits as events at the start of their slots."""
+        starts = self.setting.clock.edges_us
+        for first in range(0, len(self.visits.user), BATCH):
+            part = slice(first, first + BATCH)
+            yield pa.record_batch(
+                {
+                    "user": pa.array(self.visits.user[part].astype(np.int64)),
+                    "time_us": pa.array(starts[self.visits.slot[part]]),
+                    "site": pa.array(self.visits.place[part]),
+                }
+            )
+
+
+def defender_of(
+    visits: KnownVisits,
+    setting: Setting,
+    clock: Clock,
+    *,
+    delta: float,
+    options: MethodOptions | None = None,
+    seed: int | None = None,
+) -> Defender:
+    """A defender of `visits`, which lie in the zones of `setting` and the slots of `clock`."""
+    own = replace(
+        setting,
+        weights=AreaWeights.identity(setting.zones),
+        place_xy_m=setting.zone_xy_m,
+        clock=clock,
+    )
+    chosen = options or MethodOptions(users=visits.users)
+    return Defender(visits=visits, setting=own, delta=delta, options=chosen, seed=seed)
+
+
+def released_people(release: Path, zone_ids: list[str], clock: Clock) -> np.ndarray:
+    """People of a density release, float64 [zones, slots], zones as in `zone_ids`; it must fit the window."""
+    path = Path(release) / "density.parquet"
+    try:
+        table = pq.read_table(path, columns=["zone", "slot", "slot_start", "people"])
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise PlanError(
+            "attack-release",
+            f"{release} holds no density that can be read.",
+            "Give the folder of a release that `shoal density run` wrote.",
+        ) from error
+    zones = np.asarray(table["zone"].cast(pa.string()).to_pylist(), dtype=str)
+    slots = table["slot"].to_numpy()
+    starts = dict(zip(slots.tolist(), table["slot_start"].cast(pa.string()).to_pylist(), strict=True))
+    if [starts.get(i) for i in range(len(starts))] != clock.starts_local():
+        raise PlanError(
+            "attack-release-slots",
+            f"the release has {len(starts)} slots from {starts.get(0)}; the inferred time has {clock.slots} "
+            f"from {clock.starts_local()[0]}.",
+            "Observed time must come before the release: give a window that begins earlier (--start), and "
+            "--split where the release begins; or attack a release of the last part of the window.",
+        )
+    number = {zone: i for i, zone in enumerate(zone_ids)}
+    unknown = set(zones.tolist()) - set(number)
+    if unknown or len(table) != len(zone_ids) * clock.slots:
+        raise PlanError(
+            "attack-release-zones",
+            "the zones of the release are not those of the plan.",
+            "Attack with the zones that the release was made with.",
+        )
+    people = np.full((len(zone_ids), clock.slots), np.nan)
+    people[[number[zone] for zone in zones.tolist()], slots] = table["people"].to_numpy()
+    if np.isnan(people).any():
+        raise PlanError(
+            "attack-release", "the release lacks a zone in some slot.", "Run `shoal verify` on it."
+        )
+    return people
+
+
+def with_null(people: np.ndarray, observed: KnownVisits) -> np.ndarray:
+    """Counts with a row for users not seen, which no release publishes: the adversary guesses it.
+
+    From the observed time it is known how many places a seen user has in a slot; the others are unseen.
+    """
+    seen = np.unique(observed.user.astype(np.int64) * observed.slots + observed.slot).size
+    places_each = len(observed.user) / seen if seen else 1.0
+    kept = np.clip(people, 0.0, None)
+    null = np.clip(observed.users - kept.sum(axis=0) / places_each, 0.0, observed.users)
+    return np.vstack([kept, null])

@@ -1,0 +1,202 @@
+"""A query log, and a made-up data set, under the attacks on counting queries."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from math import exp, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from shoal.attacks.differencing import Difference, Query, find_differences
+from shoal.attacks.reconstruct import (
+    Reconstruction,
+    determined_cells,
+    random_bits,
+    random_subsets,
+    reconstruct,
+)
+from shoal.errors import PlanError, SourceError
+from shoal.kinds.plan import DEFAULT_DELTA
+from shoal.privacy.accounting import NANO, check_epsilon, rho_for
+from shoal.privacy.noise import SeededNoise
+
+KEYS = ("zones", "slots", "except", "answer")
+MOST_CELLS = 3000  # elimination and factorisation grow with the cube
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomRun:
+    """Random subset queries on random bits, answered with or without noise, and what was recovered."""
+
+    bits: int
+    queries: int
+    epsilon: float | None
+    delta: float | None
+    sigma: float  # of the noise on each answer; 0: none
+    share_recovered: float
+    share_by_guessing: float = 0.5
+    share_at_most: float  # what (epsilon, delta) lets any adversary get of a fair bit
+    used: str
+    seconds: float
+
+
+def reconstruct_random(
+    *, bits: int, queries: int, epsilon: float | None, seed: int = 1, which: str = "auto"
+) -> RandomRun:
+    """Fair bits, subsets of about half of them; epsilon is for all answers together, None: exact answers.
+
+    One bit changes each answer by at most 1, so discrete Gaussian noise of sigma on each costs
+    queries / (2 sigma^2) in rho; sigma follows from epsilon at delta 1e-6.
+    """
+    for name, value in (("bits", bits), ("queries", queries)):
+        if not 1 <= value <= 20_000:
+            raise PlanError(
+                "demo-size", f"{name} must be from 1 to 20000; got {value}.", f"Pass --{name} 2000."
+            )
+    truth, subsets = random_bits(bits, seed), random_subsets(bits, queries, seed + 1)
+    answers = np.rint(subsets.astype(np.float32) @ truth.astype(np.float32)).astype(np.int64)
+    sigma, at_most = 0.0, 1.0
+    if epsilon is not None:
+        rho = rho_for(check_epsilon(epsilon), DEFAULT_DELTA) / NANO
+        sigma = sqrt(queries / (2 * rho))
+        answers = SeededNoise(seed).gaussian("subsets", answers, sigma)
+        at_most = (1 + DEFAULT_DELTA * exp(-epsilon)) / (1 + exp(-epsilon))
+    start = time.perf_counter()
+    found = reconstruct(subsets, answers, which=which)
+    return RandomRun(
+        bits=bits,
+        queries=queries,
+        epsilon=epsilon,
+        delta=None if epsilon is None else DEFAULT_DELTA,
+        sigma=sigma,
+        share_recovered=found.share_recovered(truth),
+        share_at_most=at_most,
+        used=found.used,
+        seconds=time.perf_counter() - start,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QueryLog:
+    """Queries in their order; answers where the log has them all."""
+
+    queries: tuple[Query, ...]
+    answers: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LogFindings:
+    """What a log gives away: cells fixed by the queries alone, small differences, and a reconstruction."""
+
+    cells: tuple[tuple[str, int], ...]
+    disclosed: tuple[tuple[str, int], ...]
+    differences: tuple[Difference, ...]
+    answered: int  # queries whose answers were used
+    reconstruction: Reconstruction | None = field(repr=False)
+
+
+def read_query_log(path: str | Path) -> QueryLog:
+    """JSON lines of zones, slots, except and answer; the last two may be missing."""
+    try:
+        lines = Path(path).read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise SourceError("log-file", f"the query log {path} cannot be read.", "Check the path.") from None
+    queries, answers = [], []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            query, answer = _query_of(line, number)
+            queries.append(query)
+            answers.append(answer)
+    if not queries:
+        raise SourceError("log-empty", f"the query log {path} has no query.", HOW)
+    return QueryLog(queries=tuple(queries), answers=tuple(answers))
+
+
+HOW = 'Write one query a line: {"zones": ["A", "B"], "slots": [0, 1], "answer": 12}.'
+
+
+def _query_of(line: str, number: int) -> tuple[Query, float | None]:
+    def bad(words: str) -> SourceError:
+        return SourceError("log-line", f"line {number} of the query log {words}.", HOW)
+
+    try:
+        told: Any = json.loads(line)
+    except json.JSONDecodeError:
+        raise bad("is not JSON") from None
+    if not isinstance(told, dict):
+        raise bad("is not an object")
+    unknown = [key for key in told if key not in KEYS]
+    if unknown:
+        raise bad(f'has an unknown key "{unknown[0]}"; known are {", ".join(KEYS)}')
+    zones: Any = told.get("zones")
+    slots: Any = told.get("slots")
+    left_out = told.get("except", [])
+    if not _listed(zones, (str, int)):
+        raise bad("needs zones, a list of names")
+    if not _listed(slots, int) or min(slots) < 0:
+        raise bad("needs slots, a list of whole numbers from 0")
+    if not isinstance(left_out, list) or not all(isinstance(each, str) for each in left_out):
+        raise bad("has an except that is not a list of names")
+    answer = told.get("answer")
+    if answer is not None and (isinstance(answer, bool) or not isinstance(answer, int | float)):
+        raise bad("has an answer that is not a number")
+    if answer is not None and not abs(answer) < 1e15:
+        raise bad("has an answer that is not finite or far too large")
+    return Query.over((str(zone) for zone in zones), slots, left_out), answer
+
+
+def _listed(values: Any, kind: Any) -> bool:
+    return (
+        isinstance(values, list)
+        and bool(values)
+        and all(isinstance(each, kind) and not isinstance(each, bool) for each in values)
+    )
+
+
+def attack_log(
+    log: QueryLog,
+    *,
+    fewer_than: int = 5,
+    most: float | None = None,
+    seen_at: Mapping[str, Set[int]] | None = None,
+) -> LogFindings:
+    """Disclosed cells and differences from the queries; where there are answers, a reconstruction of counts.
+
+    Queries that leave somebody out enter the differences only: their answers are about other visits.
+    """
+    whole = [number for number, query in enumerate(log.queries) if not query.leaves_out]
+    cells: list[Any] = sorted({cell for number in whole for cell in log.queries[number].cells})
+    if len(cells) > MOST_CELLS:
+        raise SourceError(
+            "log-cells",
+            f"the log asks for {len(cells)} cells; up to {MOST_CELLS} can be solved for.",
+            "Attack a part of the log, or coarser cells.",
+        )
+    matrix = _matrix([log.queries[number] for number in whole], cells)
+    fixed = determined_cells(matrix) if whole else np.zeros(0, bool)
+    answered = [row for row, number in enumerate(whole) if log.answers[number] is not None]
+    found = None
+    if answered:
+        answers = np.array([log.answers[whole[row]] for row in answered], float)
+        upper = most if most is not None else max(1.0, float(answers.max()))
+        found = reconstruct(matrix[answered], answers, most=upper)
+    return LogFindings(
+        cells=tuple(cells),
+        disclosed=tuple(cells[i] for i in np.flatnonzero(fixed)),
+        differences=tuple(find_differences(log.queries, fewer_than=fewer_than, seen_at=seen_at)),
+        answered=len(answered),
+        reconstruction=found,
+    )
+
+
+def _matrix(queries: Sequence[Query], cells: Sequence[Any]) -> csr_matrix:
+    column = {cell: number for number, cell in enumerate(cells)}
+    entries = [(row, column[cell]) for row, query in enumerate(queries) for cell in query.cells]
+    rows, columns = np.array(entries, np.int64).reshape(-1, 2).T
+    return csr_matrix((np.ones(len(entries)), (rows, columns)), shape=(len(queries), len(cells)))

@@ -1,0 +1,126 @@
+"""What attacks on synthetic trips are run against: copies of real trips, TGM, and every mechanism."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoal.attacks.known_trips import KnownTrips
+from shoal.attacks.synthetic_membership import Publish
+from shoal.engine.path_door import PathDoor
+from shoal.errors import PlanError
+from shoal.kinds.synthetic.methods import COMMUTES, METHODS
+from shoal.privacy.budget import Budget
+from shoal.privacy.noise import SeededNoise
+from shoal.space.cell_paths import CellPaths
+from shoal.space.path_setting import PathSetting
+from shoal.stages.paths import ExactPaths
+
+if TYPE_CHECKING:
+    from shoal.kinds.synthetic.prepare import PreparedSynthetic
+
+RUN_STEP = 1_000_003  # between the seeds of two attacks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defence:
+    """How a group's trips are published. Only a sound one holds the epsilon it is set at."""
+
+    name: str
+    words: str
+    kind: str  # "copy" | "tgm" | "mechanism"
+    switches: dict[str, Any] = field(default_factory=dict, hash=False)  # of TGM
+
+    @property
+    def sound(self) -> bool:
+        return self.kind == "mechanism"
+
+    @property
+    def set_by_epsilon(self) -> bool:
+        return self.kind != "copy" and self.switches.get("private", True)
+
+    def publisher(
+        self,
+        prepared: PreparedSynthetic,
+        *,
+        epsilon: float | None,
+        delta: float | None,
+        count: int,
+        seed: int,
+        share: float,
+    ) -> Publish:
+        """A group's trips to a release of `count` trips, by seeded noise; `share` of all units is a group."""
+        if self.kind == "copy":
+            return lambda group, run: group.paths
+        if self.kind == "tgm":
+            return self._tgm(prepared, epsilon, count, seed)
+        assert epsilon is not None
+        declared = prepared.setting.trips
+        trips = None if declared is None else max(round(declared * share), 1)
+        setting = replace(prepared.setting, trips=trips)
+        mechanism = METHODS[self.name].build(Budget.of(epsilon, delta), setting)
+
+        def publish(group: KnownTrips, run: int) -> CellPaths:
+            door = PathDoor(exact_of(group, setting))
+            model = mechanism(door, SeededNoise(seed * RUN_STEP + run))
+            return model.generate(count, seed * RUN_STEP + run)
+
+        return publish
+
+    def _tgm(self, prepared: PreparedSynthetic, epsilon: float | None, count: int, seed: int) -> Publish:
+        from shoal.comparators.tgm import PublishedTgm
+
+        tgm = replace(PublishedTgm(**self.switches), **({} if epsilon is None else {"epsilon": epsilon}))
+        setting = prepared.setting
+        return lambda group, run: tgm(exact_of(group, setting), SeededNoise(seed * RUN_STEP + run), count)
+
+
+DEFENCES = {
+    each.name: each
+    for each in (
+        Defence(name="raw", words="the real trips themselves, without names", kind="copy"),
+        Defence(name="tgm", words="TGM as published", kind="tgm"),
+        Defence(
+            name="tgm-counts",
+            words="TGM with counts for utilities",
+            kind="tgm",
+            switches={"utilities": "counts"},
+        ),
+        Defence(
+            name="tgm-np",
+            words="TGM without its noise, trips in proportion",
+            kind="tgm",
+            switches={"private": False},
+        ),
+        *(
+            Defence(name=each.name, words=each.words, kind="mechanism")
+            for each in METHODS.values()
+            if each.takes != COMMUTES
+        ),
+    )
+}
+
+
+def defence_named(name: str) -> Defence:
+    if name not in DEFENCES:
+        near = difflib.get_close_matches(name, DEFENCES, 1)
+        hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(DEFENCES)}."
+        raise PlanError("attack-defence", f"no synthetic trips are made by {name!r}.", hint)
+    return DEFENCES[name]
+
+
+def exact_of(trips: KnownTrips, setting: PathSetting) -> ExactPaths:
+    """Trips of a group as a mechanism's door takes them."""
+    own = {each.name: getattr(trips.paths, each.name) for each in fields(CellPaths)}
+    counted = np.minimum(np.bincount(trips.unit, minlength=trips.units), setting.cap)
+    return ExactPaths(
+        **own,
+        unit=trips.unit,
+        units=trips.units,
+        all_trips=int(counted.sum()),
+        cap=setting.cap,
+        each_trip=setting.each_trip,
+    )

@@ -1,0 +1,1 @@
+"""Synthetic events at sites, from homes, work places and commutes."""

@@ -1,0 +1,1 @@
+"""People per zone and slot."""

@@ -1,0 +1,117 @@
+"""The error to expect of each density method, from public parameters alone.
+
+noise     exact, where a method's noise has a formula: of one count, before post-processing
+error     against the true counts, for a declared number of users: an approximation,
+
+              error / mean count = sqrt(model^2 + people^2 / mean count + (gain * noise ^ power)^2)
+
+          with noise the deviation of plain noise over the mean count. Where the noise has a formula, the last
+          term also stays below the exact noise, which it nears where counts are large: post-processing takes
+          noise off counts near zero. The four constants of each method were fitted on simulated cities by
+          benchmarks/expected_error.py, which also notes how far off the fit is. `shoal density compare`
+          measures instead.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from shoal.kinds.density.expected_fit import FITS, VISITS_PER_WEEK, Fit
+from shoal.kinds.density.method import Method, MethodOptions, NoiseOfCount
+from shoal.kinds.density.methods import METHODS
+from shoal.kinds.density.plan import DensityPlan
+from shoal.privacy.accounting import NANO
+from shoal.privacy.budget import Budget
+from shoal.space.setting import Setting
+
+Z95 = 1.959964
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedError:
+    """How far released counts lie from the bounded ones, before post-processing; all in people."""
+
+    mean_absolute: float  # of one zone and slot
+    half_interval: float  # 95 %
+    city_slot: float  # standard deviation of a slot's total over all zones
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedMethod:
+    """One line of the dry run's list."""
+
+    method: str
+    words: str
+    pure: bool
+    noise_people: float | None  # exact: mean size of the noise in a count; None: no formula
+    error_people: float | None  # approximate, against the true counts; None: not declared, or not measured
+    error_share: float | None  # of the mean count
+    off_by: float | None  # the fit was within this factor on the simulated cities
+
+
+def expected_error(noise: NoiseOfCount, zones: int) -> ExpectedError:
+    """Of the noise as it will be drawn: Gaussian E|z| = sigma sqrt(2 / pi), Laplace E|z| = b."""
+    sigma = noise.deviation
+    if noise.family == "gaussian":
+        mean, half = sigma * math.sqrt(2 / math.pi), Z95 * sigma
+    else:
+        mean, half = sigma / math.sqrt(2), sigma / math.sqrt(2) * math.log(20)
+    return ExpectedError(mean_absolute=mean, half_interval=half, city_slot=sigma * math.sqrt(zones))
+
+
+def mean_count(users: int, setting: Setting) -> float:
+    """Visits per zone and slot, if people are seen as often as in the simulated cities."""
+    weeks = float(setting.clock.minutes.sum()) / (7 * 1440)
+    return users * VISITS_PER_WEEK * weeks / (setting.zones * setting.slots)
+
+
+def expected_methods(plan: DensityPlan, setting: Setting) -> list[ExpectedMethod]:
+    """Every method that can be released, at the plan's price."""
+    options = plan.options()
+    return [_expected(method, plan.budget(method), setting, options) for method in METHODS.values()]
+
+
+def _expected(method: Method, budget: Budget, setting: Setting, options: MethodOptions) -> ExpectedMethod:
+    noise = method.noise(method.build(budget, setting, options)) if method.noise else None
+    exact = None if noise is None else expected_error(noise, setting.zones).mean_absolute
+    fit = FITS.get(method.name)
+    share = people = None
+    if options.users is not None and fit is not None:
+        mean = mean_count(options.users, setting)
+        plain = plain_deviation(noise, budget, setting, options)
+        share = relative_error(fit, mean, plain / mean, None if exact is None else exact / mean)
+        people = share * mean
+    return ExpectedMethod(
+        method=method.name,
+        words=method.words,
+        pure=method.pure,
+        noise_people=exact,
+        error_people=people,
+        error_share=share,
+        off_by=None if share is None or fit is None else fit.off_by,
+    )
+
+
+def plain_deviation(
+    noise: NoiseOfCount | None, budget: Budget, setting: Setting, options: MethodOptions
+) -> float:
+    """The method's own noise where it has a formula, else that of plain counts at its price, in people."""
+    if noise is not None:
+        return noise.deviation
+    touched = min(options.ell, setting.slots)
+    if budget.pure:
+        return math.sqrt(2) * touched / (budget.left / NANO)
+    return math.sqrt(touched / (2 * budget.left / NANO))
+
+
+def relative_error(fit: Fit, mean: float, noise: float, exact: float | None = None) -> float:
+    """Mean error over mean count; `exact` is the mean size of the noise over it, where that is known.
+
+    >>> round(relative_error(Fit(model=0.3, people=0.4, gain=1.0, power=0.5, off_by=1.2), 4.0, 0.04), 3)
+    0.412
+    """
+    drawn = fit.gain * noise**fit.power
+    if exact is not None:
+        drawn = 1 / math.hypot(1 / drawn, 1 / exact)
+    return math.sqrt(fit.model**2 + fit.people**2 / mean + drawn**2)

@@ -1,0 +1,1 @@
+"""Distinct trips in any rectangle."""

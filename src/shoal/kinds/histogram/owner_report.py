@@ -1,0 +1,86 @@
+"""The owner's folder of a histogram: the report and its figures, all computed on raw trips."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shoal.kinds.histogram.compare import ComparedHistogram, compare_histograms
+from shoal.kinds.histogram.figures import OwnersDoor, exact_answers, utility_of
+from shoal.kinds.owner import budget_of, keep_earlier, write_figures
+from shoal.kinds.progress import Progress
+from shoal.privacy.ledger import Ledger
+from shoal.release.folder import Committed
+from shoal.release.histogram_published import read_histogram
+from shoal.release.report.histogram import (
+    ComparedRow,
+    HistogramReportInputs,
+    write_histogram_report,
+)
+
+if TYPE_CHECKING:
+    from shoal.kinds.histogram.prepare import PreparedHistogram
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnersTrips:
+    """What the owner may look at: the kept trips, all of them, the share of points beyond the box."""
+
+    kept: OwnersDoor
+    every: OwnersDoor
+    outside_share: float | None
+
+
+def owner_report(
+    path: Path,
+    prepared: PreparedHistogram,
+    made: Committed,
+    trips: OwnersTrips,
+    ledger: Ledger,
+    *,
+    compare: bool,
+    progress: Progress,
+) -> Path:
+    """report.html and utility.json beside it; the ledger lists both as seen by the owner."""
+    plan = prepared.plan
+    name = made.path.name if made.path.name.isprintable() else ascii(made.path.name)
+    seen = f"owner's report with exact counts, on {name}: {prepared.what()}"
+    ledger.disclose(plan.population, seen, str(path))  # before it is seen
+    progress.stage("exact counts")
+    published = read_histogram(made.path)
+    exact = exact_answers(trips.kept, trips.every, prepared.setting.given, plan.given_seed)
+    utility = utility_of(exact, published.euler, published.about.get("violated_before"))
+    compared: list[ComparedHistogram] = []
+    if compare:
+        compared = compare_histograms(prepared, trips.kept, exact, ledger, str(path), progress)
+    progress.stage("draw the report")
+    keep_earlier(path, made)
+    inputs = HistogramReportInputs(
+        title=f"Histogram of trips: {plan.population}",
+        published=published,
+        exact_faces=exact.euler.faces,
+        utility=utility,
+        compared=tuple(
+            ComparedRow(
+                method=each.method,
+                words=each.words,
+                released=each.method == plan.method,
+                sound=each.sound,
+                utility=each.utility,
+                seconds=each.seconds,
+            )
+            for each in compared
+        ),
+        budget=budget_of(ledger, prepared),
+        outside_share=trips.outside_share,
+    )
+    write_histogram_report(path, inputs)
+    figures = {
+        "manifest_sha256": made.manifest_sha256,
+        **asdict(utility),
+        "points_outside_share": trips.outside_share,
+        "compared": [asdict(each) for each in compared],
+    }
+    write_figures(path, figures)
+    return path

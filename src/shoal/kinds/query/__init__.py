@@ -1,0 +1,1 @@
+"""Counting queries on private events."""

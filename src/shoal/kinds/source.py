@@ -1,0 +1,99 @@
+"""The source of a plan, opened by the engine that will read it, and what names its content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from shoal.engine.protocol import Engine, ReadsSources
+from shoal.errors import PlanError
+from shoal.events.checks import RowReport, check_rows
+from shoal.events.columns import usual_column
+from shoal.events.foreign import ForeignSource
+from shoal.events.readers import scan
+from shoal.events.schema import EventSource, SourcePlan
+from shoal.events.source import open_source
+from shoal.kinds.progress import Progress
+from shoal.privacy.unit import TRIP, Unit
+from shoal.release.verify import sha256_file
+
+READING = ("on_bad_row", "time_zone", "time_unit", "time_format", "coordinate_scale", "point_seconds")
+
+
+MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are made of
+
+
+def opened_source(plan: SourcePlan, engine: Engine | None = None) -> EventSource:
+    """Headers and footers are read, no row."""
+    if isinstance(engine, ReadsSources):
+        return engine.open_source(plan)
+    return open_source(**plan.reading())
+
+
+def unit_of(unit: str, plan: SourcePlan, source: EventSource) -> Unit:
+    """The unit of privacy of an opened source; refuses ids of trips that would be called users."""
+    column = source.columns["user"]
+    trip = plan.columns.get("trip") or usual_column("trip", source.names, {})
+    if unit != TRIP and column == trip:
+        raise PlanError(
+            "unit-trip",
+            f'the column "{column}" identifies trips, so it cannot stand for a {unit}: the release would '
+            f"promise all events of a {unit} and cover one trip.",
+            "Pass --unit trip, or --column user=NAME with the column of persons.",
+        )
+    return Unit(unit, column)
+
+
+def any_row(
+    source: EventSource,
+    test: Callable[[pa.RecordBatch], bool],
+    *,
+    window_us: tuple[int, int],
+    sites: Sequence[str] | None = None,
+) -> bool:
+    """Whether any batch of events in the window passes `test`; stops reading at the first one."""
+    if isinstance(source, ForeignSource):
+        return source.any_row(sites=sites, window_us=window_us, test=test)
+    return any(test(batch) for batch in scan(source, sites=sites, window_us=window_us))
+
+
+def events_of_some(
+    source: EventSource, *, window_us: tuple[int, int], sites: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Events for the owner's figures: all; from a cluster those of a random share of users that fits here."""
+    if not isinstance(source, ForeignSource):
+        yield from scan(source, sites=sites, window_us=window_us)
+        return
+    rows = 0
+    for batch in source.batches(sites=sites, window_us=window_us, with_flag=False, by_user=True):
+        yield batch
+        rows += batch.num_rows
+        if rows >= MOST_BROUGHT:
+            return
+
+
+def contents_of(source: EventSource) -> list[str]:
+    """Digests, sorted: the same bytes are the same source, wherever they lie."""
+    if isinstance(source, ForeignSource):
+        return sorted(source.contents())
+    return sorted(sha256_file(Path(path)) for path in source.paths)
+
+
+def checked_rows(
+    source: EventSource, tell: Progress, *, sites: Sequence[str] | None = None, with_flag: bool = False
+) -> RowReport:
+    """Every row read once; stops on bad ones, unless the source says that they are dropped."""
+    tell.stage("check rows", 1.0)
+    done = 0.0
+
+    def advance(share: float) -> None:
+        nonlocal done
+        tell.advance(share - done)
+        done = share
+
+    report = check_rows(source, sites=sites, with_flag=with_flag, progress=advance)
+    if source.on_bad_row == "stop":
+        report.raise_if_bad()
+    return report

@@ -1,0 +1,137 @@
+"""The owner's folder of synthetic trips: the report and its figures, all computed on real trips."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shoal.attacks.known_trips import KnownTrips
+from shoal.attacks.nearest_record import LEAST_CELLS, OwnRecords, own_records
+from shoal.kinds.owner import budget_of, keep_earlier, write_figures
+from shoal.kinds.progress import Progress
+from shoal.metrics.synthetic import synthetic_utility
+from shoal.privacy.ledger import Ledger
+from shoal.release.folder import Committed
+from shoal.release.report.synthetic import NearestTrips, SyntheticReportInputs, write_synthetic_report
+from shoal.space.cell_paths import CellPaths
+from shoal.stages.paths import ExactPaths
+
+if TYPE_CHECKING:
+    from shoal.kinds.commute.prepare import PreparedCommute
+    from shoal.kinds.synthetic.prepare import PreparedSynthetic
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnersPaths:
+    """What the owner may look at: real trips, the published ones, and two shares of the points."""
+
+    real: ExactPaths
+    synthetic: CellPaths
+    outside_share: float | None  # beyond the box
+    slow_share: float | None  # of steps between two points, longer than the step of time
+    of_all: float = 1.0  # the share of the units whose trips are looked at here
+
+
+def owner_report(
+    path: Path,
+    prepared: PreparedSynthetic,
+    made: Committed,
+    paths: OwnersPaths,
+    ledger: Ledger,
+    *,
+    progress: Progress,
+) -> Path:
+    """report.html and utility.json beside it; the ledger lists both as seen by the owner."""
+    disclose(path, prepared, made, ledger)
+    progress.stage("compare with real")
+    figures = asdict(synthetic_utility(paths.real, paths.synthetic))
+    progress.stage("nearest trips")
+    near = own_records(paths.synthetic, KnownTrips.of(paths.real, paths.real.unit))
+    counts = {"Synthetic trips": paths.synthetic.count, "Real trips": paths.real.count}
+    more = {
+        "real_trips": paths.real.count,
+        "share_of_real_units_looked_at": paths.of_all,
+        "synthetic_trips": paths.synthetic.count,
+        "points_outside_share": paths.outside_share,
+        "steps_longer_than_step_s_share": paths.slow_share,
+        "nearest": nearest_figures(near),
+    }
+    progress.stage("draw the report")
+    keep_earlier(path, made)
+    inputs = SyntheticReportInputs(
+        title=f"Synthetic trips: {prepared.plan.population}",
+        manifest=manifest_of(made),
+        counts=counts,
+        synthetic=paths.synthetic,
+        real=paths.real,
+        figures=figures,
+        nearest=drawn_nearest(near),
+        budget=budget_of(ledger, prepared),
+        outside_share=paths.outside_share,
+        slow_share=paths.slow_share,
+    )
+    write_synthetic_report(path, inputs)
+    write_figures(path, {"manifest_sha256": made.manifest_sha256, **more, **figures})
+    return path
+
+
+def drawn_nearest(near: OwnRecords) -> NearestTrips:
+    """As the page draws it."""
+    return NearestTrips(
+        synthetic_m=near.synthetic.distance_m,
+        real_m=near.real.distance_m,
+        copies=(near.synthetic.copies, near.real.copies),
+        ratios=(near.synthetic.ratio, near.real.ratio),
+        least_cells=LEAST_CELLS,
+    )
+
+
+def nearest_figures(near: OwnRecords) -> dict[str, float | int]:
+    """Synthetic trips to real ones, and real ones to those of others, for utility.json."""
+    return {
+        "trips_asked": near.synthetic.distance_m.size,
+        **{
+            f"{name}_{side}": getattr(getattr(near, side), name)
+            for name in ("copies", "median_m", "ratio")
+            for side in ("synthetic", "real")
+        },
+    }
+
+
+def events_report(
+    path: Path,
+    prepared: PreparedCommute,
+    made: Committed,
+    figures: Mapping[str, float],
+    ledger: Ledger,
+) -> Path:
+    """The same of synthetic site events."""
+    disclose(path, prepared, made, ledger)
+    keep_earlier(path, made)
+    manifest = manifest_of(made)
+    inputs = SyntheticReportInputs(
+        title=f"Synthetic site events: {prepared.plan.population}",
+        manifest=manifest,
+        counts={"Synthetic people": manifest["input"]["synthetic_people"]},
+        figures=figures,
+        budget=budget_of(ledger, prepared),
+    )
+    write_synthetic_report(path, inputs)
+    write_figures(path, {"manifest_sha256": made.manifest_sha256, **figures})
+    return path
+
+
+def disclose(
+    path: Path, prepared: PreparedSynthetic | PreparedCommute, made: Committed, ledger: Ledger
+) -> None:
+    """The ledger lists the report before it is seen."""
+    name = made.path.name if made.path.name.isprintable() else ascii(made.path.name)
+    seen = f"owner's report with real figures, on {name}: {prepared.what()}"
+    ledger.disclose(prepared.plan.population, seen, str(path))
+
+
+def manifest_of(made: Committed) -> dict:
+    return json.loads((made.path / "manifest.json").read_text("utf-8"))

@@ -1,0 +1,1 @@
+"""Records generalised until k people look alike."""

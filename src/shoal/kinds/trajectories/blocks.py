@@ -1,0 +1,190 @@
+"""Blocks of users, each hidden and verified by itself: here one after the other, or apart on a cluster.
+
+A block is a release of its own; the union of blocks only adds candidates to everybody's. So where every block
+passes the verifier, the whole does; where one does not, the whole is looked at, and that is the verdict.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shoal.anonymise.kte import Kte
+from shoal.attacks.tracker.evidence import Verified, verify_arrays
+from shoal.engine.protocol import WorksElsewhere
+from shoal.kinds.progress import Progress, Silent
+from shoal.kinds.trajectories.resume import decide, kept_block, open_kept
+from shoal.release.private import private_file
+from shoal.release.staging import unwritable
+from shoal.stages.trajectories import Boxes, LatticeSamples
+
+COLUMNS = ("t0", "t1", "x0", "x1", "y0", "y1")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Made:
+    """Boxes of all records, and how often two people had to hide each other again."""
+
+    boxes: Boxes = field(repr=False)
+    pairs_again: int
+
+
+def anonymise(
+    anonymiser: Kte,
+    samples: LatticeSamples,
+    block_users: int | None = None,
+    keeping: Path | None = None,
+    progress: Progress | None = None,
+    engine: object = None,
+) -> Made:
+    """Records of all users. Blocks of users are releases of their own: their union only adds candidates."""
+    tell = progress or Silent()
+    blocks = blocks_of(samples.users, block_users)
+    if isinstance(engine, WorksElsewhere):
+        made = list(_elsewhere(engine, anonymiser, samples, blocks, keeping, tell))
+    else:
+        made = [_here(anonymiser, samples, blocks, at, keeping, tell) for at in range(len(blocks))]
+    again = sum(reused for _, reused in made)
+    if len(made) == 1:
+        return Made(boxes=made[0][0], pairs_again=again)
+    record = np.concatenate([users[part.record] for users, (part, _) in zip(blocks, made, strict=True)])
+    columns = [np.concatenate([getattr(part, name) for part, _ in made]) for name in COLUMNS]
+    return Made(boxes=Boxes.of(record, *columns, records=samples.users), pairs_again=again)
+
+
+def blocks_of(users: int, block_users: int | None) -> list[np.ndarray]:
+    """Fixed blocks, none smaller than block_users unless all users are fewer; every so-manieth user, so that
+    who hides together says nothing of ids that follow each other."""
+    count = max(1, users // (block_users or max(users, 1)))
+    return [np.arange(first, users, count, dtype=np.int32) for first in range(count)]
+
+
+def verify_blocks(
+    engine: WorksElsewhere,
+    samples: Sequence[np.ndarray],
+    boxes: Sequence[np.ndarray],
+    blocks: Sequence[np.ndarray],
+    *,
+    steps: int,
+    k: int,
+    tau: int,
+    progress: Progress,
+) -> Iterator[Verified]:
+    """The tracker's verdict on each block, of samples (user, t, x, y) and boxes (record, t0, ...)."""
+    progress.stage("check blocks", len(blocks))
+    users = sum(len(block) for block in blocks)
+    items = ((of_block(samples, block, users), of_block(boxes, block, users), len(block)) for block in blocks)
+    for found in engine.each(partial(_verified, steps=steps, k=k, tau=tau), items, len(blocks)):
+        progress.advance(1)
+        yield found
+
+
+def of_block(columns: Sequence[np.ndarray], block: np.ndarray, users: int) -> list[np.ndarray]:
+    """Rows of the block's users, whose numbers (the first column) are places in the block."""
+    rank = np.full(users, -1, np.int32)
+    rank[block] = np.arange(len(block), dtype=np.int32)
+    number = rank[columns[0]]
+    rows = number >= 0
+    return [number[rows], *(column[rows] for column in columns[1:])]
+
+
+def _verified(
+    item: tuple[list[np.ndarray], list[np.ndarray], int], *, steps: int, k: int, tau: int
+) -> Verified:
+    samples, boxes, users = item
+    return verify_arrays(*samples, *boxes, users=users, steps=steps, k=k, tau=tau)
+
+
+def _here(
+    anonymiser: Kte,
+    samples: LatticeSamples,
+    blocks: Sequence[np.ndarray],
+    at: int,
+    keeping: Path | None,
+    tell: Progress,
+) -> tuple[Boxes, int]:
+    """One block in this process, window by window."""
+    block = samples if len(blocks) == 1 else _of_users(samples, blocks[at])
+    which = "" if len(blocks) == 1 else f" {at + 1}/{len(blocks)}"
+    state, done = None, 0
+    for state in decide(anonymiser, block, keeping):
+        if done == 0:
+            tell.stage(f"choose carriers{which}", state.windows)
+        tell.advance(state.done - done)
+        done = state.done
+    assert state is not None  # there is at least one window
+    tell.stage(f"merge records{which}", state.samples.epochs)
+    return anonymiser.merge(state, lambda name, at, of: tell.advance(1)), state.reused
+
+
+def _elsewhere(
+    engine: WorksElsewhere,
+    anonymiser: Kte,
+    samples: LatticeSamples,
+    blocks: Sequence[np.ndarray],
+    keeping: Path | None,
+    tell: Progress,
+) -> Iterator[tuple[Boxes, int]]:
+    """Blocks as tasks; those that an earlier run has kept are not done again."""
+    tell.stage("hide blocks", len(blocks))
+    parts = [samples] if len(blocks) == 1 else [_of_users(samples, users) for users in blocks]
+    paths = [None if keeping is None else kept_block(keeping, anonymiser, part) for part in parts]
+    kept = [
+        None if path is None else _load(path, part.users) for path, part in zip(paths, parts, strict=True)
+    ]
+    missing = [part for part, found in zip(parts, kept, strict=True) if found is None]
+    done: Iterable[tuple[Boxes, int]] = engine.each(partial(_hide, anonymiser), iter(missing), len(missing))
+    fresh = iter(done)
+    for path, found in zip(paths, kept, strict=True):
+        if found is None:
+            found = next(fresh)
+            if path is not None:
+                _save(path, *found)
+        tell.advance(1)
+        yield found
+
+
+def _hide(anonymiser: Kte, samples: LatticeSamples) -> tuple[Boxes, int]:
+    """One block in a task."""
+    state = list(decide(anonymiser, samples, None))[-1]  # one state, after its last window
+    return anonymiser.merge(state, _silent), state.reused
+
+
+def _silent(name: str, at: int, of: int) -> None:
+    pass
+
+
+def _of_users(samples: LatticeSamples, users: np.ndarray) -> LatticeSamples:
+    """Their samples, numbered by place in `users`."""
+    columns = (samples.user, samples.t, samples.x, samples.y)
+    user, t, x, y = of_block(columns, users, samples.users)
+    return LatticeSamples(users=len(users), steps=samples.steps, user=user, t=t, x=x, y=y)
+
+
+def _save(path: Path, boxes: Boxes, reused: int) -> None:
+    """Whole or not at all; only its owner may read it."""
+    open_kept(path.parent)
+    columns: dict[str, Any] = {name: getattr(boxes, name) for name in ("record", *COLUMNS)}
+    try:
+        with private_file(path) as file:
+            np.savez(file, records=boxes.records, reused=reused, **columns)
+    except OSError as error:
+        raise unwritable(path.parent, error) from error
+
+
+def _load(path: Path, users: int) -> tuple[Boxes, int] | None:
+    try:
+        with np.load(path) as held:
+            columns = [held[name] for name in ("record", *COLUMNS)]
+            if int(held["records"]) != users:
+                return None
+            return Boxes.of(*columns, records=users), int(held["reused"])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        return None

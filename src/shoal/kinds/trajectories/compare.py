@@ -1,0 +1,203 @@
+"""Several ways to hide records, on the same people, with the same metrics and attacks: one row each.
+
+Computed from raw samples and scored against them: for the owner's eyes only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shoal.anonymise.neighbours.hulls import steps_of
+from shoal.attacks.box_attacks import Known, attack_points, attack_window, draw_people
+from shoal.attacks.runs.output import plain, write_findings
+from shoal.attacks.runs.source import note_look
+from shoal.attacks.tracker.evidence import verify_arrays
+from shoal.errors import PlanError
+from shoal.kinds.progress import Progress, Silent
+from shoal.kinds.trajectories.methods import METHODS, Method, Setting
+from shoal.metrics.trajectories import covering_boxes, granularity, suppressed_share
+from shoal.metrics.trajectory_density import density_or_nan
+from shoal.space.lattice import Lattice
+from shoal.stages.trajectories import Boxes, LatticeSamples
+
+POINTS = (1, 2, 3, 4)
+COARSE_M, COARSE_MINUTES = 1000, 60  # what an adversary with a poorer memory knows
+SMALL_M, SMALL_MINUTES = 4000, 60  # Dx + Dy and Dt of a box that pins a person down
+MOST_TARGETS = 3000
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrajectoryComparison:
+    """What is compared: methods by name, at one k, against a tracker of tau."""
+
+    k: int = 2
+    tau_minutes: int = 30
+    epoch_minutes: int = 30
+    methods: tuple[str, ...] = ()  # none: all
+    users: int = 3000
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.users < 2 or self.k < 2 or self.tau_minutes < 1 or self.epoch_minutes < 1:
+            raise PlanError(
+                "compare-range", "k and users must be 2 or more, tau and the epoch 1 minute or more."
+            )
+        unknown = [name for name in self.methods if name not in METHODS]
+        if unknown:
+            raise PlanError(
+                "compare-method",
+                f'there is no method "{unknown[0]}"; known are {", ".join(METHODS)}.',
+                "Pass --methods raw,kte, say.",
+            )
+
+
+def compare_trajectories(
+    samples: LatticeSamples,
+    lattice: Lattice,
+    plan: TrajectoryComparison,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Rows for a sample of the people, with everything that was set, ready for JSON."""
+    tell = progress or Silent()
+    people = draw_people(samples.users, plan.users, seed=plan.seed)
+    some = only(samples, people)
+    names = plan.methods or tuple(n for n in METHODS if not (lattice.planar and n.startswith("h3")))
+    tell.stage("compare methods", len(names))
+    at = Setting(k=plan.k, tau_minutes=plan.tau_minutes, epoch_minutes=plan.epoch_minutes, lattice=lattice)
+    rows = []
+    for name in names:
+        rows.append({"method": name, **_row(METHODS[name](at), some, lattice, plan)})
+        tell.advance(1)
+    return {
+        "for": "the owner's eyes only: computed from raw samples",
+        "users": some.users,
+        "of_users": samples.users,
+        "samples": some.count,
+        "k": plan.k,
+        "tau_minutes": plan.tau_minutes,
+        "epoch_minutes": plan.epoch_minutes,
+        "seed": plan.seed,
+        "lattice": {"metres": lattice.metres, "minutes": lattice.minutes, "steps": lattice.steps},
+        "points_known": {
+            "exact": {"metres": lattice.metres, "minutes": lattice.minutes},
+            "coarse": {"metres": COARSE_M, "minutes": COARSE_MINUTES},
+        },
+        "rows": rows,
+    }
+
+
+def compare_source(
+    settings: Mapping[str, Any],
+    out: Path,
+    *,
+    methods: tuple[str, ...] = (),
+    users: int = 3000,
+    seed: int = 1,
+    progress: Progress | None = None,
+) -> tuple[dict[str, Any], Path]:
+    """The same on the records of a trajectory plan's settings; the figures go to the owner's folder `out`."""
+    from shoal.kinds.trajectories.plan import TrajectoryPlan
+    from shoal.kinds.trajectories.records import open_samples
+
+    release = TrajectoryPlan.from_settings({"population": "nobody's: a comparison", **settings})
+    tau, epoch = release.minutes()
+    asked = TrajectoryComparison(
+        k=release.k, tau_minutes=tau, epoch_minutes=epoch, methods=methods, users=users, seed=seed
+    )
+    note_look(settings, "trajectory comparison", out)
+    samples, _, lattice = open_samples(release, progress)
+    told = compare_trajectories(samples, lattice, asked, progress)
+    return told, write_findings(out, "compare", told)[0]
+
+
+def only(samples: LatticeSamples, people: np.ndarray) -> LatticeSamples:
+    """The samples of some people, numbered anew in the same order."""
+    if len(people) == samples.users:
+        return samples
+    number = np.full(samples.users, -1, np.int32)
+    number[people] = np.arange(len(people), dtype=np.int32)
+    keep = number[samples.user] >= 0
+    columns = (number[samples.user[keep]], samples.t[keep], samples.x[keep], samples.y[keep])
+    return LatticeSamples.of(*columns, users=len(people), steps=samples.steps)
+
+
+def _row(
+    method: Method, samples: LatticeSamples, lattice: Lattice, plan: TrajectoryComparison
+) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "words": method.words,
+        "promise": method.promise,
+        "truthful": method.truthful,
+    }
+    begin = time.perf_counter()
+    try:
+        boxes = method.make(samples, lattice)
+    except PlanError as refused:
+        return {**told, "refused": f"{refused.code}: {refused.message}"}
+    told["seconds"] = round(time.perf_counter() - begin, 2)
+    told.update(_utility(samples, boxes, lattice))
+    attacks, violations = _attacks(samples, boxes, lattice, plan)
+    told["broken"] = method.broken(boxes, lattice) if method.broken else violations
+    return {**told, **attacks}
+
+
+def _utility(samples: LatticeSamples, boxes: Boxes, lattice: Lattice) -> dict[str, Any]:
+    covering = covering_boxes(samples, boxes)
+    spans = granularity(
+        samples, boxes, minutes=lattice.minutes, metres=lattice.metres, covering=covering
+    ).per_sample
+    error = density_or_nan(samples, boxes)
+    return {
+        "records": len(np.unique(boxes.record)),
+        "boxes": boxes.count,
+        "suppressed": plain(suppressed_share(samples, boxes, covering=covering)),
+        "space_m": {name: plain(value) for name, value in asdict(spans.space_m).items()},
+        "time_min": {name: plain(value) for name, value in asdict(spans.time_min).items()},
+        "density": {
+            "total_variation": plain(error.total_variation),
+            "relative_error": plain(error.relative_error),
+            "total_ratio": plain(error.total_ratio),
+        },
+    }
+
+
+def _attacks(
+    samples: LatticeSamples, boxes: Boxes, lattice: Lattice, plan: TrajectoryComparison
+) -> tuple[dict[str, Any], int]:
+    """Figures of the attacks, and the windows with fewer than k candidates."""
+    columns = (samples.user, samples.t, samples.x, samples.y, boxes.record)
+    columns += (boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1)
+    known = Known.of(*columns, users=samples.users)
+    common = {"seed": plan.seed, "targets": MOST_TARGETS}
+    coarse = {
+        "block_steps": max(round(COARSE_MINUTES / lattice.minutes), 1),
+        "block_cells": max(round(COARSE_M / lattice.metres), 1),
+    }
+    points = {
+        name: [
+            {"points": f.points, "unique": plain(f.unique_share), "linked": plain(f.linked_share)}
+            for f in attack_points(known, POINTS, **blocks, **common)
+        ]
+        for name, blocks in (("exact", {}), ("coarse", coarse))
+    }
+    tau = steps_of(plan.tau_minutes, lattice)
+    small = {
+        "small_steps": SMALL_MINUTES // lattice.minutes,
+        "small_cells": int(SMALL_M // lattice.metres),
+    }
+    window = attack_window(known, tau, **small, **common)
+    seen = verify_arrays(*columns, users=samples.users, steps=samples.steps, k=plan.k, tau=tau)
+    share = seen.violations / seen.pairs_checked if seen.pairs_checked else float("nan")
+    told = {
+        "unicity": points,
+        "below_k": plain(share),
+        "users_below_k": seen.users_hit,
+        "window": {name: plain(value) for name, value in asdict(window).items()},
+    }
+    return told, seen.violations

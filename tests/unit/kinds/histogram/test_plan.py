@@ -1,0 +1,95 @@
+"""Plans of a histogram: names, sizes of grids, rules that flags and files share."""
+
+import pytest
+
+from shoal.errors import PlanError
+from shoal.kinds.histogram.plan import HistogramPlan, MapPlan
+
+SETTINGS = {
+    "population": "town",
+    "epsilon": 1,
+    "source": {"paths": ["trips.parquet"]},
+    "space": {"box": [0, 0, 8, 4], "cells": "8x4"},
+    "window": {"start": "2026-03-02", "end": "2026-03-03", "time_zone": "Europe/Paris"},
+}
+
+
+def plan(**changes):
+    return HistogramPlan.from_settings({**SETTINGS, **changes})
+
+
+def test_defaults():
+    made = plan()
+    assert (made.method, made.unit, made.per_unit, made.delta, made.given) == (
+        "boxes",
+        "user",
+        10,
+        None,
+        16000,
+    )
+    assert plan(unit="trip").per_unit == 1
+    assert plan(trips_per_user=3).per_unit == 3
+    assert made.budget().pure
+    assert not plan(delta=1e-6).budget().pure
+    assert plan(delta=0).budget().pure
+    assert plan().trip_rule is None
+    assert plan(trip_rule={"gap_minutes": 5}).trip_rule.gap_minutes == 5
+
+
+@pytest.mark.parametrize(("cells", "sides"), [(256, (256, 256)), ("64", (64, 64)), ("300x200", (300, 200))])
+def test_sizes_of_a_grid(cells, sides):
+    grid = MapPlan(box=(0, 0, 1, 1), cells=cells).grid(planar=True)
+    assert (grid.columns, grid.rows) == sides
+
+
+@pytest.mark.parametrize("cells", ["x", "3x", "3x4x5", "-3", "3.5", 0])
+def test_sizes_that_are_none(cells):
+    with pytest.raises(PlanError) as caught:
+        MapPlan(box=(0, 0, 1, 1), cells=cells).grid(planar=True)
+    assert caught.value.code == "grid-size"
+
+
+def test_planar_must_agree_with_the_source():
+    MapPlan(box=(0, 0, 1, 1), planar=True).grid(planar=True)
+    with pytest.raises(PlanError, match="longitude and latitude"):
+        MapPlan(box=(0, 0, 1, 1), planar=True).grid(planar=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"epsilon": None}, "plan-type"),
+        ({"cell": 3}, "plan-name"),
+        ({"space": {"box": [0, 0, 1, "x"]}}, "plan-type"),
+        ({"trip_rule": {"gap_minutes": -1}}, "trip-rule"),
+        ({"trip_rule": {}}, "trip-rule"),
+        ({"owner": "release/owner"}, "plan-folders"),
+        ({"licence": "a\nb"}, "plan-licence"),
+        ({"population": " "}, "plan-population"),
+        ({"trips": 0}, "plan-range"),
+        ({"mean_cells": 0}, "plan-range"),
+        ({"delta": 2.0}, "delta-range"),
+    ],
+)
+def test_settings_that_make_no_sense(change, code):
+    with pytest.raises(PlanError) as caught:
+        plan(**change).space.grid(planar=True)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        ("trips", "Did you mean trip"),
+        ("Trip", "Did you mean trip"),
+        ("User", "Did you mean user"),
+        ("person", "--unit user"),
+        ("People", "--unit user"),
+    ],
+)
+def test_a_unit_that_means_another_is_told_so(unit, said):
+    source = {"paths": ["trips.parquet"], "columns": {"user": "rider"}}
+    with pytest.raises(PlanError, match=said) as caught:
+        plan(unit=unit, source=source)
+    assert caught.value.code == "plan-unit"
+    assert plan(unit="cab", source=source).per_unit == 10

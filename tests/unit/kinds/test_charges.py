@@ -1,0 +1,37 @@
+"""What the ledger is charged for queries is what their manifests list, also within one session."""
+
+import pytest
+
+from shoal.audit.end_to_end.adapters import ADAPTERS
+from shoal.audit.end_to_end.driver import POPULATION
+from shoal.audit.end_to_end.worlds import event_world
+from shoal.kinds.query.build import QuerySession
+from shoal.privacy.ledger import open_ledger
+from shoal.privacy.ledger.amounts import cost_nano
+from shoal.release.manifest import MANIFEST, Manifest
+from shoal.release.price import spent_loss
+
+ASKS = ([{}], [{}, {"slots": [0, 1]}], [{"slots": [2]}])
+
+
+@pytest.mark.parametrize(
+    ("method", "currency"), [("laplace", "epsilon"), ("laplace", "rho"), ("gaussian", "rho")]
+)
+def test_every_ask_of_a_session_is_charged_what_its_manifest_lists(method, currency, tmp_path):
+    world = event_world("query", method, 3, 1)
+    settings = {**world.write(world.table, tmp_path), "population": POPULATION}
+    ledger = open_ledger(tmp_path / "ledger.sqlite")
+    ledger.create(POPULATION, currency=currency, limit_nano=10**12)
+
+    def prepared(number):
+        asked = {"asks": ASKS[number], "epsilon": (0.1, 0.7, 0.2)[number], "out": str(tmp_path / f"{number}")}
+        return ADAPTERS["query"].prepare({**settings, **asked})
+
+    session, charged = QuerySession(prepared(0), ledger, engine=world.engine(tmp_path)), []
+    for number in range(len(ASKS)):
+        before = ledger.state().population(POPULATION).spent_nano
+        made = session.ask(prepared(number))
+        charged.append(ledger.state().population(POPULATION).spent_nano - before)
+        spent = spent_loss(Manifest.from_json((made.folder / MANIFEST).read_text("utf-8")))
+        assert charged[-1] == cost_nano(spent, currency)
+    assert charged[1] > max(charged[0], charged[2])
