@@ -21,48 +21,25 @@ NOT_A_RELEASE = "This asked the events, not a published release: reading one of 
 
 def print_dry_run(prepared: PreparedQuery, ledger: Ledger, as_json: bool) -> None:
     """What the run would cost and how large its noise is, from public things and the ledger alone."""
-    from shoal.kinds.dry_run import obstacles
-    from shoal.kinds.query.build import PAYS_FOR
-    from shoal.kinds.query.expected import expected_answers
-    from shoal.kinds.spends import spends_of
+    from shoal.kinds.dry_run import query_dry_run
     from shoal.release.resources import need_summary
 
-    population = ledger.state().find(prepared.plan.place.population)
-    expected = expected_answers(prepared.mechanism)
-    stops = obstacles(
-        population,
-        name=prepared.plan.place.population,
-        unit=prepared.plan.place.unit,
-        loss=prepared.mechanism.loss(),
-        out=prepared.out,
-        needs=prepared.needs(),
-    )
+    summary = query_dry_run(prepared, ledger)
     if as_json:
-        shown = {
-            "queries": [
-                {"query": each.name, "zones": len(each.zones), "slots": len(each.slots), **vars(error)}
-                for each, error in zip(prepared.questions.each, expected, strict=True)
-            ],
-            "mechanism": prepared.mechanism.name,
-            "guarantee": prepared.guarantee.to_manifest(),
-            "spends": spends_of(prepared.mechanism, PAYS_FOR),
-            "notes": prepared.notes(),
-            "resources": prepared.needs().to_plain(Path(prepared.out)),
-            "obstacles": stops,
-        }
-        click.echo(json.dumps(shown, indent=2))
+        click.echo(json.dumps(summary, indent=2))
         return
+    population = ledger.state().find(prepared.plan.place.population)
     click.echo("Dry run: no row of the events was read, nothing was spent.\n")
     rows = [
-        (each.name, f"{len(each.zones):,}", f"{len(each.slots):,}", f"{error.most:g}", _error(error.half))
-        for each, error in zip(prepared.questions.each, expected, strict=True)
+        (each["query"], f"{each['zones']:,}", f"{each['slots']:,}", f"{each['most']:g}", _error(each["half"]))
+        for each in summary["queries"]
     ]
     _table(("query", "zones", "slots", "one user changes", "95 % interval"), rows)
-    for words in prepared.notes():
+    for words in summary["notes"]:
         click.echo(f"note     {words}")
     click.echo(f"spends   {_price(prepared, population)}")
     click.echo(f"needs    {need_summary(prepared.needs(), Path(prepared.out))}")
-    for obstacle in stops:
+    for obstacle in summary["obstacles"]:
         click.echo(f"The run would stop: {obstacle}")
     click.echo(f"{prepared.guarantee.unit.sentence} {prepared.guarantee.sentence}")
 

@@ -6,7 +6,6 @@ The command prints it, the page draws it; both say the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from shoal.kinds.density.expected import ExpectedError
     from shoal.kinds.density.prepare import PreparedDensity
     from shoal.kinds.histogram.prepare import PreparedHistogram
+    from shoal.kinds.query.prepare import PreparedQuery
     from shoal.kinds.synthetic.prepare import PreparedSynthetic
     from shoal.kinds.trajectories.build import PreparedTrajectories
     from shoal.privacy.accounting import Loss
@@ -206,9 +206,29 @@ def trajectories_dry_run(prepared: PreparedTrajectories, ledger: Ledger) -> dict
     }
 
 
-DRY_RUNS: dict[str, Callable[..., dict[str, Any]]] = {
-    "density": density_dry_run,
-    "histogram": histogram_dry_run,
-    "synthetic": synthetic_dry_run,
-    "trajectories": trajectories_dry_run,
-}
+def query_dry_run(prepared: PreparedQuery, ledger: Ledger) -> dict[str, Any]:
+    """Of queries: how far one user moves each answer, and how large its noise is."""
+    from shoal.kinds.query.build import PAYS_FOR
+    from shoal.kinds.query.expected import expected_answers
+
+    plan, needs = prepared.plan.place, prepared.needs()
+    errors = expected_answers(prepared.mechanism)
+    return {
+        "queries": [
+            {"query": each.name, "zones": len(each.zones), "slots": len(each.slots), **vars(error)}
+            for each, error in zip(prepared.questions.each, errors, strict=True)
+        ],
+        "mechanism": prepared.mechanism.name,
+        "guarantee": prepared.guarantee.to_manifest(),
+        "spends": spends_of(prepared.mechanism, PAYS_FOR),
+        "notes": prepared.notes(),
+        "resources": needs.to_plain(Path(prepared.out)),
+        "obstacles": obstacles(
+            ledger.state().find(plan.population),
+            name=plan.population,
+            unit=plan.unit,
+            loss=prepared.mechanism.loss(),
+            out=prepared.out,
+            needs=needs,
+        ),
+    }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import PlanError
+from shoal.kinds import KINDS
 from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.privacy.ledger.book import new_reservation
 from shoal.studio.sources import SourceShelf, simulated_city
@@ -80,7 +81,9 @@ def _release(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]
     key = prepared.key()
     told.note(population=form["population"], key=key, out=settings["out"])
     keep_plan(Path(settings["owner"]), key, form, settings)
-    result = _RUNS[form["kind"]](prepared, ledger, told, bool(job.get("even_if_nobody")))
+    kind, anyway = KINDS[form["kind"]], bool(job.get("even_if_nobody"))
+    asked = {"confirm": lambda _: anyway} if kind.is_private else {}
+    result = kind.run(prepared, ledger, progress=told, **asked)
     return {
         "release": work.relative(result.release),
         "reused": result.reused,
@@ -89,30 +92,6 @@ def _release(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]
         "bad_rows": getattr(result, "bad_rows", None),
         "manifest_sha256": _recorded(ledger, result.release),
     }
-
-
-def _run_density(prepared: Any, ledger: Ledger, told: Told, anyway: bool) -> Any:
-    from shoal.kinds.density.build import run_density
-
-    return run_density(prepared, ledger, progress=told, confirm=lambda _: anyway)
-
-
-def _run_histogram(prepared: Any, ledger: Ledger, told: Told, anyway: bool) -> Any:
-    from shoal.kinds.histogram.build import run_histogram
-
-    return run_histogram(prepared, ledger, progress=told, confirm=lambda _: anyway)
-
-
-def _run_synthetic(prepared: Any, ledger: Ledger, told: Told, anyway: bool) -> Any:
-    from shoal.kinds.synthetic.build import run_synthetic
-
-    return run_synthetic(prepared, ledger, progress=told, confirm=lambda _: anyway)
-
-
-def _run_trajectories(prepared: Any, ledger: Ledger, told: Told, anyway: bool) -> Any:
-    from shoal.kinds.trajectories.build import run_trajectories
-
-    return run_trajectories(prepared, ledger, progress=told)
 
 
 def _recorded(ledger: Ledger, release: Path) -> str | None:
@@ -216,12 +195,6 @@ def read_plan_of(owner: Path, key: str) -> dict[str, Any]:
     return plan
 
 
-_RUNS: dict[str, Callable[..., Any]] = {
-    "density": _run_density,
-    "histogram": _run_histogram,
-    "synthetic": _run_synthetic,
-    "trajectories": _run_trajectories,
-}
 _JOBS: dict[str, Callable[[dict[str, Any], Workspace, Any], dict[str, Any]]] = {
     "simulate": _simulate,
     "check": _check,

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from shoal.errors import PlanError, SourceError
+from shoal.kinds import KINDS
 from shoal.kinds.density.owner_report import read_exact
 from shoal.kinds.owner import report_of
 from shoal.metrics.density import density_utility
@@ -32,12 +33,7 @@ from shoal.space.sites import Sites
 from shoal.space.zones import Zones, read_zones
 from shoal.studio.workspace import Workspace
 
-FILES = {
-    "density": "density.parquet",
-    "histogram": "histogram.parquet",
-    "synthetic": "trips.parquet",
-    "trajectories": RECORDS,
-}
+DRAWN = ("density", "histogram", "synthetic", "trajectories")
 MOST_TRIPS = 200
 MOST_SITES = 20_000
 
@@ -60,7 +56,7 @@ class Found:
     @property
     def kind(self) -> str:
         """By its file; a release without a picture, such as answers to queries, is "other"."""
-        return next((kind for kind, file in FILES.items() if (self.path / file).is_file()), "other")
+        return next((kind for kind in DRAWN if (self.path / KINDS[kind].main_file).is_file()), "other")
 
     def is_there(self) -> bool:
         """Whether the folder still is this very release."""

@@ -12,31 +12,22 @@ from datetime import datetime
 from typing import Any
 
 from shoal.errors import PlanError
+from shoal.kinds import KINDS
 from shoal.kinds.density.methods import METHODS as DENSITY
 from shoal.kinds.density.plan import DensityPlan
-from shoal.kinds.density.prepare import OpenedDensity, open_density, prepare_density
-from shoal.kinds.dry_run import DRY_RUNS
+from shoal.kinds.density.prepare import OpenedDensity, open_density
 from shoal.kinds.histogram.methods import METHODS as HISTOGRAM
-from shoal.kinds.histogram.plan import HistogramPlan, MapPlan
-from shoal.kinds.histogram.prepare import prepare_histogram
+from shoal.kinds.histogram.plan import MapPlan
 from shoal.kinds.plan import WindowPlan
 from shoal.kinds.simulated import CITIES
 from shoal.kinds.synthetic.methods import COMMUTES
 from shoal.kinds.synthetic.methods import METHODS as SYNTHETIC
-from shoal.kinds.synthetic.plan import CELL_M, SyntheticPlan
-from shoal.kinds.synthetic.prepare import prepare_synthetic
-from shoal.kinds.trajectories.build import prepare_trajectories
+from shoal.kinds.synthetic.plan import CELL_M
 from shoal.kinds.trajectories.plan import PlacesPlan, TrajectoryPlan
 from shoal.privacy.ledger import Ledger
 from shoal.studio.sources import PATHS, SourceCard, SourceShelf
 from shoal.studio.workspace import Workspace
 
-PLANS = {
-    "density": DensityPlan,
-    "histogram": HistogramPlan,
-    "synthetic": SyntheticPlan,
-    "trajectories": TrajectoryPlan,
-}
 MOST_SLOTS = 20_000
 MOST_DAYS = 400
 MOST_ZONES = 20_000
@@ -245,22 +236,17 @@ class Planner:
     def prepared(self, form: Mapping[str, Any], settings: dict[str, Any]) -> Any:
         """Everything public opened; no row is read."""
         kind = form["kind"]
-        plan = PLANS[kind].from_settings(settings)
+        plan = KINDS[kind].plan.from_settings(settings)
         if kind == "density":
-            return prepare_density(plan, opened=self._opened(plan, settings))
-        prepare = {
-            "histogram": prepare_histogram,
-            "synthetic": prepare_synthetic,
-            "trajectories": prepare_trajectories,
-        }[kind]
-        return prepare(plan)
+            return KINDS[kind].prepare(plan, opened=self._opened(plan, settings))
+        return KINDS[kind].prepare(plan)
 
     def dry_run(self, form: Mapping[str, Any], ledger: Ledger) -> dict[str, Any]:
         """What it would do, spend and leave."""
         if self._apart is not None:
             return self._apart("dry_run", dict(form))
         settings = self.settings(form)
-        return DRY_RUNS[form["kind"]](self.prepared(form, settings), ledger)
+        return KINDS[form["kind"]].dry_run(self.prepared(form, settings), ledger)
 
     def _opened(self, plan: DensityPlan, settings: dict[str, Any]) -> OpenedDensity:
         files = [os.stat(settings["space"][name]).st_mtime_ns for name in PATHS if name in settings["space"]]

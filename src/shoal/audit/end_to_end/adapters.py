@@ -7,23 +7,17 @@ from functools import partial
 from typing import Any
 
 from shoal.audit.end_to_end.driver import Adapter
+from shoal.kinds import KINDS
 from shoal.kinds.commute.build import CommuteBuild
-from shoal.kinds.density.build import DensityBuild, run_density
-from shoal.kinds.density.plan import DensityPlan
-from shoal.kinds.density.prepare import prepare_density
-from shoal.kinds.histogram.build import HistogramBuild, run_histogram
-from shoal.kinds.histogram.plan import HistogramPlan
-from shoal.kinds.histogram.prepare import prepare_histogram
+from shoal.kinds.density.build import DensityBuild
+from shoal.kinds.histogram.build import HistogramBuild
 from shoal.kinds.query.ask import Ask
-from shoal.kinds.query.build import run_query
 from shoal.kinds.query.prepare import QueryPlan, prepare_query
-from shoal.kinds.synthetic.build import SyntheticBuild, run_synthetic
-from shoal.kinds.synthetic.plan import SyntheticPlan
-from shoal.kinds.synthetic.prepare import prepare_synthetic
+from shoal.kinds.synthetic.build import SyntheticBuild
 
 
-def _prepare(plan: Any, prepare: Any, settings: Mapping[str, Any]) -> Any:
-    return prepare(plan.from_settings(dict(settings)))
+def _prepare(kind: str, settings: Mapping[str, Any]) -> Any:
+    return KINDS[kind].prepare(KINDS[kind].plan.from_settings(dict(settings)))
 
 
 def _query(settings: Mapping[str, Any]) -> Any:
@@ -34,11 +28,13 @@ def _query(settings: Mapping[str, Any]) -> Any:
     return prepare_query(QueryPlan.from_settings(density, flags, asks))
 
 
-_synthetic = partial(_prepare, SyntheticPlan, prepare_synthetic)
+BUILDS = {
+    "density": DensityBuild,
+    "histogram": HistogramBuild,
+    "synthetic": SyntheticBuild,
+    "commute": CommuteBuild,
+}
 ADAPTERS = {
-    "density": Adapter(partial(_prepare, DensityPlan, prepare_density), run_density, DensityBuild),
-    "query": Adapter(_query, run_query),
-    "histogram": Adapter(partial(_prepare, HistogramPlan, prepare_histogram), run_histogram, HistogramBuild),
-    "synthetic": Adapter(_synthetic, run_synthetic, SyntheticBuild),
-    "commute": Adapter(_synthetic, run_synthetic, CommuteBuild),
+    "query": Adapter(_query, KINDS["query"].run),
+    **{kind: Adapter(partial(_prepare, kind), KINDS[kind].run, build) for kind, build in BUILDS.items()},
 }

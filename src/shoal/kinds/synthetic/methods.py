@@ -71,6 +71,8 @@ METHODS = {
         ),
     )
 }
+TRIPS = tuple(name for name, each in METHODS.items() if each.takes != COMMUTES)
+EVENTS = tuple(name for name, each in METHODS.items() if each.takes == COMMUTES)
 DEFAULT_METHOD = "bridges"
 
 

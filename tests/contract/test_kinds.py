@@ -1,0 +1,45 @@
+"""Every kind of release has its folder and its parts, and the table of kinds loads none of them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shoal.kinds import KINDS
+from shoal.release.audit_cases import CASES
+
+FOLDER = Path(__file__).parents[2] / "src" / "shoal" / "kinds"
+
+
+def test_every_folder_is_a_kind_and_every_kind_a_folder():
+    assert {path.parent.name for path in FOLDER.glob("*/__init__.py")} == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_the_parts_of_a_kind_are_where_the_table_says(kind):
+    assert hasattr(kind.plan, "from_settings")
+    for part in (kind.prepare, kind.run, kind.dry_run):
+        assert callable(part)
+        assert part.__doc__ or part.__module__ == "shoal.kinds.dry_run"
+    assert kind.releases.endswith(".")
+    assert "." in kind.main_file
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_every_private_kind_has_methods_and_each_an_audit_case(kind):
+    assert bool(kind.methods) == kind.is_private
+    named = "synthetic" if kind.name == "commute" else kind.name
+    assert set(kind.methods) <= {case.method for case in CASES.values() if case.kind == named}
+
+
+def test_methods_of_all_kinds_are_those_with_a_case():
+    kinds = {"commute": "synthetic"}
+    listed = {(kinds.get(name, name), method) for name, kind in KINDS.items() for method in kind.methods}
+    assert listed == {(case.kind, case.method) for case in CASES.values()}
+
+
+def test_the_table_loads_no_kind():
+    code = "import sys, shoal.kinds; print([m for m in sys.modules if 'shoal.kinds.' in m or m == 'numpy'])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "['shoal.kinds.kind']"
