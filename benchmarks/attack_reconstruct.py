@@ -60,8 +60,8 @@ def _bits(size: dict, epsilon: float | None) -> dict:
 
 def _town(users: int):
     from shoal.attacks.runs.source import open_attack_source
-    from shoal.kinds.city_plan import write_city_plan
     from shoal.kinds.plan import read_plan
+    from shoal.kinds.simulated import write_city_plan
 
     return open_attack_source(read_plan(write_city_plan(simulated_city("town", users))))
 
@@ -103,7 +103,7 @@ def _members(source, size: dict) -> list[dict]:
 
 
 def _unique(source) -> list[dict]:
-    from shoal.attacks.unicity import coarser, unicity
+    from shoal.attacks.models.unicity import coarser, unicity
 
     rows = []
     for merged in (1, 6, 24):

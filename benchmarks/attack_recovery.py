@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.table import machine_class, report
-from shoal.attacks.recovery_score import MOSTLY
+from shoal.attacks.models.recovery_score import MOSTLY
 from shoal.attacks.runs.defences import defender_of
 from shoal.attacks.runs.recovery import RecoveryAttackPlan, recover, visits_of_positions
 from shoal.events.simulate import CityPreset, preset_named

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from benchmarks.table import report
-from shoal.audit.run import AuditPlan, audit_mechanism
+from shoal.auditing.run import AuditPlan, audit_mechanism
 from shoal.mechanisms.registry import REGISTRY
 
 DELTA = 1e-6

@@ -137,10 +137,10 @@ def _rows(name: str, exact: np.ndarray, cabs: int, most: int, runs: int) -> list
 
 
 def _spotme_row(p: float, exact: np.ndarray, cabs: int, runs: int) -> dict:
-    from shoal.comparators.spotme import SpotMe
     from shoal.privacy.noise import SeededNoise
     from shoal.space.weights import AreaWeights
     from shoal.stages.bounded import ExactDensity
+    from shoal_baselines.comparators.counts import SpotMe
 
     stage = ExactDensity(counts=exact, users=cabs)
     spot = SpotMe(p=p, weights=AreaWeights.identity(len(exact)))

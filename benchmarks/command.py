@@ -23,7 +23,7 @@ def main(quick: bool) -> None:
 
 
 def _run(city: Path, method: str) -> dict:
-    from shoal.kinds.city_plan import write_city_plan
+    from shoal.kinds.simulated import write_city_plan
 
     work = OUT / "command"
     shutil.rmtree(work, ignore_errors=True)

@@ -14,9 +14,8 @@ from benchmarks import real_cities
 from benchmarks.city import simulated_city
 from benchmarks.held_visits import HeldVisits, hold, same_sums
 from benchmarks.real_cities import PARIS_USERS, RealCity, simulated
-from shoal.kinds.counting import Counting
+from shoal.kinds.density.counting import Counting, stage_for
 from shoal.kinds.density.method import MethodOptions
-from shoal.kinds.density.stage import stage_for
 from shoal.space.setting import Setting
 
 

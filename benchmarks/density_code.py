@@ -24,7 +24,7 @@ ALWAYS_READ = (
     "shoal.engine.density",
     "shoal.metrics.density",
     "shoal.metrics.emd",
-    "shoal.postprocess.rounding",
+    "shoal.postprocess.density.numbers",
 )
 
 

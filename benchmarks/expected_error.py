@@ -17,10 +17,8 @@ from scipy.optimize import least_squares
 
 from benchmarks.table import report
 from shoal.events.simulate import preset_named
-from shoal.kinds.density.compare import ComparePlan, compare
-from shoal.kinds.density.compare_worlds import simulated_world
-from shoal.kinds.density.expected import expected_error, plain_deviation, relative_error
-from shoal.kinds.density.expected_fit import Fit
+from shoal.kinds.density.compare import ComparePlan, compare, simulated_world
+from shoal.kinds.density.expected import Fit, expected_error, plain_deviation, relative_error
 from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.methods import METHODS
 from shoal.privacy.budget import Budget

@@ -16,6 +16,7 @@ import pyarrow as pa
 import scipy.sparse
 
 from shoal.engine.all_visits import find_visits
+from shoal.engine.buckets import by_user
 from shoal.engine.clipped import (
     MOST_VISITS,
     THIN_PURPOSE,
@@ -25,10 +26,9 @@ from shoal.engine.clipped import (
     thin,
     user_weights,
 )
-from shoal.engine.grouping import by_user
 from shoal.engine.prf import split_key
 from shoal.engine.protocol import Sums
-from shoal.stages.clipped import TIME_LATTICE, ClippedSum, View
+from shoal.stages.exact import TIME_LATTICE, ClippedSum, View
 
 Chunk = tuple[np.ndarray, np.ndarray, np.ndarray]  # user number, slot, place; each user's visits together
 

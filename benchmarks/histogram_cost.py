@@ -33,10 +33,10 @@ HIGHS_SECONDS = 600  # then it is stopped
 TRIP_MODULES = (
     "shoal.events.trip_reader",
     "shoal.engine.grid_trips",
-    "shoal.engine.distinct",
+    "shoal.engine.trip_door",
     "shoal.engine.euler",
-    "shoal.mechanisms.histogram_dqam",
-    "shoal.mechanisms.histogram_boxes",
+    "shoal_baselines.mechanisms.histogram_dqam",
+    "shoal.mechanisms.histogram.boxes",
 )
 
 
@@ -61,7 +61,8 @@ class CostJob:
         return {"part": "cost", "data": "town", "wanted_trips": self.trips, "resolution": self.resolution}
 
     def code(self) -> str:
-        return code_of_modules(("shoal.postprocess.euler_consistent",) if self.grid else TRIP_MODULES)
+        of_grid = ("shoal_baselines.postprocess.euler_consistent",)
+        return code_of_modules(of_grid if self.grid else TRIP_MODULES)
 
 
 def cost_jobs() -> list[CostJob]:
@@ -82,19 +83,18 @@ def cost_rows(job: CostJob) -> Iterator[Row]:
 
 
 def _trip_rows(job: CostJob) -> Iterator[Row]:
-    from shoal.engine.distinct import distinct_counts
     from shoal.engine.euler import exact_euler
     from shoal.engine.grid_trips import TripBound, bound_trips
-    from shoal.engine.trip_door import TripDoor
+    from shoal.engine.trip_door import TripDoor, distinct_counts
     from shoal.events.source import open_source
     from shoal.events.trip_reader import read_trips
-    from shoal.mechanisms.histogram_boxes import HistogramBoxes
-    from shoal.mechanisms.histogram_dqam import HistogramDqam
+    from shoal.mechanisms.histogram.boxes import HistogramBoxes
     from shoal.privacy.budget import Budget
     from shoal.privacy.noise import OsNoise
     from shoal.space.cells import CellGrid
     from shoal.space.rectangles import random_rectangles
     from shoal.space.trip_setting import TripSetting
+    from shoal_baselines.mechanisms.histogram_dqam import HistogramDqam
 
     grid = CellGrid(box=BOXES["town"], columns=job.resolution, rows=job.resolution)
     bound = TripBound(grid=grid, each_trip=True, run_key=bytes(16))
@@ -137,7 +137,7 @@ class _Clock:
 
 
 def _consistent_rows(job: CostJob) -> Iterator[Row]:
-    from shoal.postprocess.euler_consistent import consistent, violations
+    from shoal_baselines.postprocess.euler_consistent import consistent, violations
 
     parts = _histogram(job)
     consistent(*_histogram(CostJob(grid=job.grid, resolution=8)))  # compiles, if it must
@@ -160,8 +160,8 @@ def _consistent_rows(job: CostJob) -> Iterator[Row]:
 
 def _histogram(job: CostJob) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Independent numbers; or a uniform model of a million trips with one rectangle scaled down."""
-    from shoal.postprocess.prish import scale_inside
-    from shoal.postprocess.trip_model import uniform_model
+    from shoal_baselines.postprocess.prefix import uniform_model
+    from shoal_baselines.postprocess.prish import scale_inside
 
     side = job.resolution
     generator = np.random.default_rng(1)

@@ -35,7 +35,7 @@ SETTINGS = (
     "rep",
 )
 COST_SETTINGS = ("part", "data", "method", "wanted_trips", "resolution")
-EXACT_MODULES = ("shoal.engine.grid_trips", "shoal.engine.euler", "shoal.engine.distinct")
+EXACT_MODULES = ("shoal.engine.grid_trips", "shoal.engine.euler", "shoal.engine.trip_door")
 ALWAYS_READ = (*EXACT_MODULES, "shoal.engine.trip_door", "shoal.metrics.histogram")
 Row = dict[str, Any]
 
@@ -97,9 +97,10 @@ def code_of(method: str) -> str:
     if method in METHODS:
         own = f"shoal.mechanisms.histogram_{method}"
     elif method in PUBLISHED:
-        own = "shoal.comparators.published_histogram"
+        own = "shoal_baselines.comparators.published_histogram"
     else:
-        own = "shoal.postprocess.trip_model" if method == UNIFORM else "shoal.postprocess.box_paths"
+        boxes = "shoal.postprocess.histogram.box_model"
+        own = "shoal_baselines.postprocess.prefix" if method == UNIFORM else boxes
     return code_of_modules((*ALWAYS_READ, own))
 
 

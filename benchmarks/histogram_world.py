@@ -20,23 +20,26 @@ from benchmarks.histogram_data import load_trips
 from benchmarks.histogram_rows import EXACT_MODULES, Row, code_of, settings_of, stamp_of
 from benchmarks.memory import peak_gb, restart_peak
 from benchmarks.table import OUT
-from shoal.comparators.published_histogram import STEP, PublishedDqam, PublishedInput, PublishedPrish
-from shoal.engine.distinct import distinct_counts
 from shoal.engine.euler import exact_euler, shared_faces
-from shoal.engine.trip_door import TripDoor
-from shoal.engine.trip_summary import summaries
+from shoal.engine.trip_door import TripDoor, distinct_counts, summaries
 from shoal.kinds.histogram.methods import METHODS as MECHANISMS
 from shoal.metrics.histogram import kld, mean_absolute_error, violated_share
-from shoal.postprocess.box_paths import pool_euler
-from shoal.postprocess.box_pool import BoxPool
-from shoal.postprocess.trip_model import uniform_model
+from shoal.postprocess.histogram.box_model import pool_euler
+from shoal.postprocess.histogram.box_pool import BoxPool
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.euler import Euler
 from shoal.space.rectangles import Rectangles, random_rectangles
 from shoal.space.trip_setting import TripSetting
-from shoal.stages.histogram import NoisyHistogram
+from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import GridTrips
+from shoal_baselines.comparators.published_histogram import (
+    STEP,
+    PublishedDqam,
+    PublishedInput,
+    PublishedPrish,
+)
+from shoal_baselines.postprocess.prefix import uniform_model
 
 GIVEN, UNSEEN = 16_000, 2_000
 GIVEN_SEED, UNSEEN_SEED = 1, 2

@@ -28,11 +28,11 @@ from shoal.engine.duck import DuckEngine
 from shoal.events.placed import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
-from shoal.kinds.counting import Counting
+from shoal.kinds.density.counting import Counting
 from shoal.kinds.progress import Silent
 from shoal.kinds.query.prepare import build, public_prior, questions_of
-from shoal.mechanisms.density_gaussian import DensityGaussian
-from shoal.mechanisms.query_gaussian import QueryGaussian
+from shoal.mechanisms.density.gaussian import DensityGaussian
+from shoal.mechanisms.query.gaussian import QueryGaussian
 from shoal.privacy.accounting import NANO
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise

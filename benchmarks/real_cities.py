@@ -40,7 +40,7 @@ class RealCity:
         from shoal.engine.duck import DuckEngine
         from shoal.events.placed import PlacedEvents
         from shoal.events.source import open_source
-        from shoal.kinds.counting import Counting
+        from shoal.kinds.density.counting import Counting
         from shoal.kinds.progress import Silent
         from shoal.space.clock import Clock
         from shoal.space.geography import SpacePlan, open_geography

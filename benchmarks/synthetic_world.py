@@ -21,19 +21,19 @@ from benchmarks.density_code import code_of_modules
 from benchmarks.histogram_data import BOXES, TripPoints, sample_points, trip_points
 from benchmarks.memory import peak_gb, restart_peak
 from benchmarks.synthetic_cells import BRIDGES, NO_NOISE, REAL, SOUND, TGM, TGM_VARIANTS, Run, World
-from shoal.comparators.tgm import PublishedTgm
 from shoal.engine.path_door import PathDoor
 from shoal.engine.path_trips import PathBound, encode_paths
 from shoal.kinds.synthetic.methods import METHODS
 from shoal.metrics.synthetic import synthetic_utility
-from shoal.postprocess.bridge_parts import Parts
+from shoal.postprocess.synthetic.bridge_parts import Parts
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cell_paths import CellPaths
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 from shoal.space.path_setting import PathSetting
-from shoal.stages.paths import ExactPaths
+from shoal.stages.trips import ExactPaths
+from shoal_baselines.comparators.tgm import PublishedTgm
 
 Row = dict[str, Any]
 CELL_M, STEP_S = 420.0, 60.0
@@ -74,7 +74,7 @@ def trips_of(data: str) -> int:
 def code_of(method: str) -> str:
     """Changes when code changes that a row of this method depends on."""
     if method.startswith(TGM):
-        return code_of_modules((*ALWAYS_READ, "shoal.comparators.tgm"))
+        return code_of_modules((*ALWAYS_READ, "shoal_baselines.comparators.tgm"))
     if method == REAL:
         return code_of_modules(ALWAYS_READ)
     name = method if method in SOUND else BRIDGES
@@ -160,7 +160,7 @@ class OpenWorld:
         parts = Parts()
         if run.method != NO_NOISE:
             parts = replace(parts, **{run.method.removeprefix("without "): False})
-        made = import_module("shoal.mechanisms.synthetic_bridges").SyntheticBridges
+        made = import_module("shoal.mechanisms.synthetic.bridges").SyntheticBridges
         return made.within(budget, self.setting, parts=parts)
 
     def _second_sample(self, run: Run) -> CellPaths:

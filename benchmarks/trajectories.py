@@ -118,7 +118,7 @@ def _make(job: Job, samples):
         s = samples
         return anonymiser, Boxes.of(s.user, s.t, s.t, s.x, s.x, s.y, s.y, records=s.users)
     if job.method == "published":
-        from shoal.comparators.kte_hide import KteHide
+        from shoal_baselines.comparators.kte_hide import KteHide
 
         return anonymiser, KteHide(k=job.k, tau_steps=job.tau, epoch_steps=job.epoch)(samples)
     return anonymiser, anonymise(anonymiser, samples).boxes
@@ -145,7 +145,7 @@ def _granularity(samples, boxes, lattice) -> dict[str, Any]:
 
 def _points(samples, boxes) -> dict[str, Any]:
     """Share of 500 people that four of their own samples single out."""
-    from shoal.attacks.box_attacks import Known, attack_points
+    from shoal.attacks.models.box_attacks import Known, attack_points
 
     s, b = samples, boxes
     known = Known.of(s.user, s.t, s.x, s.y, b.record, b.t0, b.t1, b.x0, b.x1, b.y0, b.y1, users=samples.users)

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from benchmarks.table import OUT
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import city_identity, holds_city, simulate_city
-from shoal.kinds.city_plan import write_trajectories_plan
 from shoal.kinds.plan import read_plan
+from shoal.kinds.simulated import write_trajectories_plan
 from shoal.kinds.trajectories.plan import TrajectoryPlan
 from shoal.kinds.trajectories.records import open_samples
 from shoal.space.lattice import Lattice

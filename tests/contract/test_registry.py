@@ -9,9 +9,9 @@ from fractions import Fraction
 import pytest
 
 import shoal.mechanisms
-from shoal.audit.mutants import planted
-from shoal.audit.pipelines import PIPELINES, pipeline_of
-from shoal.audit.spend_runs import queries_of
+from shoal.auditing.pipelines.density import PIPELINES, pipeline_of
+from shoal.auditing.planted.mutants import planted
+from shoal.auditing.spend_runs import queries_of
 from shoal.errors import PlanError
 from shoal.mechanisms.registry import REGISTRY, entry_of
 from shoal.privacy.accounting import NANO

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
-from shoal.kinds.city_plan import write_city_plan
+from shoal.kinds.simulated import write_city_plan
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ import shapely
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
-from shoal.kinds.city_plan import write_city_plan
 from shoal.kinds.density.build import run_density
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.prepare import prepare_density
 from shoal.kinds.plan import read_plan
+from shoal.kinds.simulated import write_city_plan
 from shoal.privacy.ledger import open_ledger
 from shoal.space.sites import read_sites
 from shoal.space.zones import read_zones

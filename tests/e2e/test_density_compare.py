@@ -8,8 +8,8 @@ import pytest
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
-from shoal.kinds.city_plan import write_city_plan
 from shoal.kinds.density.methods import COMPARATORS, METHODS
+from shoal.kinds.simulated import write_city_plan
 from shoal.privacy.ledger import open_ledger
 
 SMALL = ["--users", "300", "--repetitions", "1", "--epsilon", "0.3,1"]

@@ -9,12 +9,12 @@ import pytest
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
-from shoal.kinds.city_plan import write_city_plan
 from shoal.kinds.density.methods import METHODS
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.prepare import prepare_density
-from shoal.kinds.density.week_plans import to_toml
+from shoal.kinds.density.year import to_toml
 from shoal.kinds.plan import read_plan
+from shoal.kinds.simulated import write_city_plan
 from shoal.privacy.accounting import epsilon_for
 from shoal.privacy.ledger import open_ledger
 

@@ -7,9 +7,9 @@ import shutil
 import numpy as np
 import pytest
 
+from shoal.kinds.histogram.report import ComparedRow, HistogramReportInputs, write_histogram_report
 from shoal.metrics.histogram import HistogramUtility, error_by_size
 from shoal.release.histogram_published import PublishedHistogram
-from shoal.release.report.histogram import ComparedRow, HistogramReportInputs, write_histogram_report
 from shoal.space.cells import CellGrid
 from shoal.space.euler import Euler
 from shoal.space.rectangles import random_rectangles

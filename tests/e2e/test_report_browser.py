@@ -13,14 +13,8 @@ import pytest
 import shapely
 from plotly.colors import sequential, unlabel_rgb
 
-from shoal.release.report import (
-    CompareReportInputs,
-    DensityReportInputs,
-    OtherSeries,
-    write_compare_report,
-    write_density_report,
-)
-from shoal.release.report.compare import ComparedMethod
+from shoal.kinds.density.compare_page import ComparedMethod, CompareReportInputs, write_compare_report
+from shoal.kinds.density.report import DensityReportInputs, OtherSeries, write_density_report
 from shoal.space.zones import Zones
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

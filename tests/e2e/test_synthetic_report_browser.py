@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
+from shoal.kinds.synthetic.report import NearestTrips, SyntheticReportInputs, write_synthetic_report
 from shoal.metrics.synthetic import synthetic_utility
-from shoal.release.report.synthetic import NearestTrips, SyntheticReportInputs, write_synthetic_report
 from shoal.space.cell_paths import CellPaths
 from shoal.space.cells import CellGrid
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from shoal.kinds.trajectories.picture import raw_views
+from shoal.kinds.trajectories.report import TrajectoryFacts, Verified, trajectory_report
 from shoal.metrics.trajectories import LocalClock, trajectory_utility
-from shoal.release.report.trajectories import TrajectoryFacts, Verified, trajectory_report
-from shoal.release.report.trajectory_picture import raw_views
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 

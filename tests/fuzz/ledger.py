@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from shoal.audit.ledger_mutants import raw_spent
+from shoal.auditing.planted.ledger import raw_spent
 from shoal.errors import LedgerError
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import Ledger, Reservation, open_ledger

@@ -66,7 +66,7 @@ def test_the_verifier_looks_at_every_block(engine, crowd):
 
 
 def test_items_larger_than_a_piece_come_whole(engine, monkeypatch):
-    import shoal.engine.spark.blocks as blocks
+    import shoal.engine.spark.engine as blocks
 
     monkeypatch.setattr(blocks, "PIECE_BYTES", 1_000)
     items = [np.random.default_rng(seed).integers(0, 9, 5_000) for seed in range(3)]

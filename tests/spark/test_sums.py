@@ -21,7 +21,7 @@ from shoal.space.clock import Clock
 from shoal.space.commute_setting import commute_setting
 from shoal.space.geography import SpacePlan, open_geography
 from shoal.space.sites import Sites
-from shoal.stages.clipped import TIME_LATTICE, View
+from shoal.stages.exact import TIME_LATTICE, View
 
 HOUR = 3_600_000_000
 START = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris

@@ -14,7 +14,7 @@ from shoal.events.trips import TripRule
 from shoal.space.cells import CellGrid
 from shoal.space.path_tables import Lengths, Moves, Stays
 from shoal.space.rectangles import random_rectangles
-from shoal.space.trip_bins import TripBins
+from shoal.space.trip_setting import TripBins
 
 HOUR = 3_600_000_000
 START = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from shoal.mechanisms.density_gaussian import DensityGaussian
-from shoal.mechanisms.density_laplace import DensityLaplace
+from shoal.mechanisms.density.gaussian import DensityGaussian
+from shoal.mechanisms.density.laplace import DensityLaplace
 from shoal.privacy.noise import PARALLEL_FROM, OsNoise, SeededNoise
 from shoal.space.weights import LATTICE
 from shoal.stages.exact import ExactCounts

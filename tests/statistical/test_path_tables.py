@@ -10,11 +10,11 @@ import pytest
 from scipy import stats
 
 from shoal.mechanisms.audit_size import path_setting
-from shoal.mechanisms.path_totals import PathTotals
-from shoal.mechanisms.synthetic_bridges import SHARES, SyntheticBridges
+from shoal.mechanisms.synthetic.bridges import SHARES, SyntheticBridges
+from shoal.mechanisms.synthetic.path_totals import PathTotals
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import OsNoise, SeededNoise
-from shoal.stages.paths import LATTICE
+from shoal.stages.trips import LATTICE
 
 ALARM = 1e-6
 DRAWS = 12_000

@@ -83,8 +83,8 @@ def inference(plan: str | None, source_options: SourcePlan, **flags: Any) -> Non
     tells how wrong the adversary is about each person without the counts, with the raw ones, and with
     protected ones. It is computed from raw events: for the owner's eyes only. Nothing is spent.
     """
-    from shoal.attacks.infer import INFERENCES
-    from shoal.attacks.priors import PRIORS
+    from shoal.attacks.models.infer import INFERENCES
+    from shoal.attacks.models.priors import PRIORS
     from shoal.attacks.runs.inference import InferencePlan, attack_inference, result_rows
     from shoal.attacks.runs.report import summary, write_inference
     from shoal.attacks.runs.source import note_look

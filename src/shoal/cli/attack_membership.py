@@ -48,10 +48,8 @@ def membership(plan: str | None, source_options: SourcePlan, **flags: Any) -> No
     and the visits of a target, and says how likely the target is in. The figures come from raw events: for
     the owner's eyes only. Nothing is spent.
     """
-    from shoal.attacks.runs.membership import MembershipPlan, attack_membership
-    from shoal.attacks.runs.membership_summary import membership_told, roc_columns
-    from shoal.attacks.runs.output import write_findings
-    from shoal.attacks.runs.source import note_look
+    from shoal.attacks.runs.membership import MembershipPlan, attack_membership, membership_told, roc_columns
+    from shoal.attacks.runs.source import note_look, write_findings
     from shoal.kinds.plan import DEFAULT_DELTA, merge, read_plan
 
     names = ("knows", "group", "worlds", "targets", "defences", "epsilons", "seed")

@@ -75,10 +75,8 @@ def reconstruct(
     if demo:
         _demo(as_json, {name: flags[name] for name in ("bits", "queries", "epsilon", "seed")})
         return
-    from shoal.attacks.runs.log_check import check_findings, people_seen_at
-    from shoal.attacks.runs.output import write_findings
-    from shoal.attacks.runs.reconstruct import attack_log, read_query_log
-    from shoal.attacks.runs.source import note_look, open_attack_source
+    from shoal.attacks.runs.reconstruct import attack_log, check_findings, people_seen_at, read_query_log
+    from shoal.attacks.runs.source import note_look, open_attack_source, write_findings
     from shoal.kinds.plan import read_plan
 
     with Bars(quiet=as_json) as bars:

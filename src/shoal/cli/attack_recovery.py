@@ -50,9 +50,8 @@ def recovery(plan: str | None, source_options: SourcePlan, **flags: Any) -> None
     every slot is scaled to the number of people and rounded. The figures come from raw events: for the
     owner's eyes only. Nothing is spent.
     """
-    from shoal.attacks.runs.output import write_findings
     from shoal.attacks.runs.recovery import RecoveryAttackPlan, attack_recovery, per_user, summary
-    from shoal.attacks.runs.source import note_look
+    from shoal.attacks.runs.source import note_look, write_findings
     from shoal.kinds.plan import DEFAULT_DELTA, merge, read_plan
 
     names = ("release", "defences", "epsilons", "known_points", "seed")
@@ -77,7 +76,7 @@ def _print(told: dict[str, Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from shoal.attacks.recovery_score import MOSTLY
+    from shoal.attacks.models.recovery_score import MOSTLY
 
     console = Console()
     table = Table(box=None, pad_edge=False, header_style="dim")

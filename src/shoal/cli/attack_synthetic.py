@@ -65,10 +65,13 @@ def synthetic(plan: str | None, source_options: SourcePlan, trip_rule: Any, **fl
     trips of a target and other people. The figures come from raw trips: for the owner's eyes only. Nothing is
     spent.
     """
-    from shoal.attacks.runs.output import write_findings
-    from shoal.attacks.runs.source import note_look
-    from shoal.attacks.runs.synthetic import SyntheticAttackPlan, attack_synthetic
-    from shoal.attacks.runs.synthetic_summary import roc_columns, synthetic_told
+    from shoal.attacks.runs.source import note_look, write_findings
+    from shoal.attacks.runs.synthetic import (
+        SyntheticAttackPlan,
+        attack_synthetic,
+        roc_columns,
+        synthetic_told,
+    )
 
     own = {name: flags.pop(name) for name in ("defences", "epsilons", "delta", "group", "worlds", "targets")}
     seed, out, as_json = (flags.pop(name) for name in ("seed", "out", "as_json"))

@@ -66,8 +66,7 @@ def unicity(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     A point is a zone and a slot a person was in; known points are drawn at random. The events may be raw, or
     released trajectories. Computed from what is read: for the owner's eyes only. Nothing is spent.
     """
-    from shoal.attacks.runs.output import write_findings
-    from shoal.attacks.runs.source import note_look
+    from shoal.attacks.runs.source import note_look, write_findings
     from shoal.attacks.runs.unicity import UnicityPlan, attack_unicity, unicity_told
     from shoal.kinds.plan import merge, read_plan
 

@@ -81,8 +81,8 @@ def audit(
 
         show_planted(planted, at_once, as_json)
         return
-    from shoal.audit.many import audit_many
-    from shoal.audit.run import AuditPlan, audit_shared
+    from shoal.auditing.many import audit_many
+    from shoal.auditing.run import AuditPlan, audit_shared
     from shoal.cli.progress import Bars
     from shoal.errors import GuaranteeError
     from shoal.mechanisms.registry import REGISTRY, entry_of
@@ -112,7 +112,7 @@ def audit(
 
 def _end_to_end(names: tuple[str, ...], pairs: int, seed: int, jobs: int | None, as_json: bool) -> None:
     """Replays whole runs and prints, per method, the largest share of its claim that a pair reached."""
-    from shoal.audit.end_to_end import examine_many
+    from shoal.auditing.end_to_end import examine_many
     from shoal.cli.progress import Bars
     from shoal.errors import GuaranteeError
 

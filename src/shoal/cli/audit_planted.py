@@ -13,7 +13,7 @@ ALL = "all"
 
 def show_planted(asked: str, at_once: bool, as_json: bool) -> None:
     """Plant the bugs that are asked for, by name or from a file, and fail if one is not caught."""
-    from shoal.audit.planted import PLANTED, plant, read_bugs
+    from shoal.auditing.planted import PLANTED, plant, read_bugs
     from shoal.cli.progress import Bars
     from shoal.errors import GuaranteeError, PlanError
 

@@ -112,7 +112,7 @@ def _options(settings: dict[str, Any]):
 
 
 def _simulated(settings: dict[str, Any], own: dict[str, Any], engine, bars):
-    from shoal.kinds.density.compare_worlds import simulated_world
+    from shoal.kinds.density.compare import simulated_world
 
     world = simulated_world(
         settings,
@@ -127,7 +127,7 @@ def _simulated(settings: dict[str, Any], own: dict[str, Any], engine, bars):
 
 def _private(settings: dict[str, Any], own: dict[str, Any], engine, bars):
     from shoal.errors import PlanError
-    from shoal.kinds.density.compare_worlds import private_world
+    from shoal.kinds.density.compare import private_world
     from shoal.kinds.density.plan import DensityPlan
     from shoal.kinds.density.prepare import prepare_density
     from shoal.kinds.owner import open_owner_folder

@@ -111,7 +111,7 @@ def _price(prepared: PreparedDensity, population: Population | None) -> list[tup
     """Every named spend, what the ledger would be charged, and what is left there."""
     from shoal.errors import LedgerError
     from shoal.kinds.density.method_text import SPENDS
-    from shoal.privacy.ledger.amounts import cost_nano, show_nano
+    from shoal.privacy.ledger.names import cost_nano, show_nano
 
     loss = prepared.mechanism.loss()
     pure = loss.pure_epsilon_nano is not None
@@ -134,7 +134,7 @@ def _price(prepared: PreparedDensity, population: Population | None) -> list[tup
 
 
 def _nano(loss: Loss, pure: bool) -> str:
-    from shoal.privacy.ledger.amounts import show_nano
+    from shoal.privacy.ledger.names import show_nano
 
     return show_nano(loss.pure_epsilon_nano or 0 if pure else loss.rho_nano)
 

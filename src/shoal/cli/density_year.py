@@ -43,8 +43,7 @@ def year(plan: str | None, write: Path | None, as_json: bool, start, **flags: An
     Each release gets the same share of rho: costs add up in zCDP, so all of them together stay within epsilon
     and delta. Release with the share as it is printed: shoal density run --rho ... Nothing is spent here.
     """
-    from shoal.kinds.density.week_plans import write_week_plans
-    from shoal.kinds.density.year import windows
+    from shoal.kinds.density.year import windows, write_week_plans
     from shoal.kinds.plan import read_plan
     from shoal.privacy.ledger import open_ledger
 
@@ -88,7 +87,7 @@ def _year(flags: dict[str, Any], name: str | None, population: Population | None
 
 def _settings(base: dict[str, Any], made: YearPlan, weeks: list[tuple[str, str]]) -> list[dict[str, Any]]:
     from shoal.errors import PlanError
-    from shoal.kinds.density.week_plans import week_settings
+    from shoal.kinds.density.year import week_settings
 
     if not base or not weeks:
         raise PlanError(
@@ -107,7 +106,7 @@ def _print(made: YearPlan, name: str | None, population: Population | None, week
     from rich.markup import escape
     from rich.table import Table
 
-    from shoal.privacy.ledger.amounts import show_nano
+    from shoal.privacy.ledger.names import show_nano
 
     console = Console(highlight=False)
     each = "a week" if weeks_each == 1 else f"{weeks_each} weeks"
@@ -141,7 +140,7 @@ def _print(made: YearPlan, name: str | None, population: Population | None, week
 def _print_ledger(console, made: YearPlan, population: Population) -> None:
     from rich.markup import escape
 
-    from shoal.privacy.ledger.amounts import show_nano
+    from shoal.privacy.ledger.names import show_nano
 
     told = made.in_ledger(population)
     left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
@@ -155,7 +154,7 @@ def _print_ledger(console, made: YearPlan, population: Population) -> None:
 def _print_commands(
     made: YearPlan, plan: str | None, weeks: list[tuple[str, str]], paths: list[Path]
 ) -> None:
-    from shoal.privacy.ledger.amounts import show_nano
+    from shoal.privacy.ledger.names import show_nano
 
     if paths:
         click.echo(f"{len(paths)} plans: {paths[0]} to {paths[-1]}\n  shoal density run --plan {paths[0]}")

@@ -50,8 +50,7 @@ def _people(value: float | None) -> str:
 
 
 def _assumed(users: int | None, setting: Setting, methods: list[ExpectedMethod]) -> str:
-    from shoal.kinds.density.expected import mean_count
-    from shoal.kinds.density.expected_fit import VISITS_PER_WEEK
+    from shoal.kinds.density.expected import VISITS_PER_WEEK, mean_count
 
     noise = (
         "noise: exact, people per zone and slot, before post-processing; a method without a figure has no "

@@ -68,8 +68,8 @@ def query(release: Path, csv_file: str | None, as_json: bool, **asked: Any) -> N
 
 
 def _answers(histogram: PublishedHistogram, csv_file: str | None, asked: dict[str, Any]) -> list[AreaAnswer]:
-    from shoal.space.cell_shapes import read_shape
-    from shoal.space.map_boxes import read_boxes
+    from shoal.space.cells import read_shape
+    from shoal.space.rectangles import read_boxes
 
     _check_asked(csv_file, asked)
     if boxes := asked["boxes"]:

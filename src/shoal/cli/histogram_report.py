@@ -28,8 +28,8 @@ def report(release: Path, out: Path, as_json: bool) -> None:
     """Draw RELEASE: trips through every cell, totals, the guarantee. Reads the published file alone: free."""
     import json
 
+    from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
     from shoal.release.histogram_published import read_histogram
-    from shoal.release.report.histogram import HistogramReportInputs, write_histogram_report
 
     published = read_histogram(release)
     check_page_place(out)

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shoal.events.checks import RowReport
+    from shoal.events.checks import RowReport, SourceSummary
     from shoal.events.schema import EventSource
-    from shoal.events.summary import SourceSummary
     from shoal.events.trips import TripRule
 
 
@@ -20,8 +19,7 @@ def print_source(
     trip_rule: TripRule | None = None,
 ) -> None:
     """Print what a source holds; bad rows end in an error unless the source drops them."""
-    from shoal.events.checks import check_rows
-    from shoal.events.summary import summarise
+    from shoal.events.checks import check_rows, summarise
 
     with progress_bar(shown=not json) as advance:
         with_flag = trip_rule is not None and trip_rule.flag and "flag" in source.columns

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from shoal.privacy.accounting import epsilon_for
 from shoal.privacy.ledger import Population, Spend
-from shoal.privacy.ledger.amounts import show_nano
+from shoal.privacy.ledger.names import show_nano
 
 _BAR = 10
 

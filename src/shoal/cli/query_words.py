@@ -101,7 +101,7 @@ def _error(half: float | None) -> str:
 
 
 def _price(prepared: PreparedQuery, population: Population | None) -> str:
-    from shoal.privacy.ledger.amounts import show_nano
+    from shoal.privacy.ledger.names import show_nano
 
     parts = ", ".join(f"{name} {show_nano(loss.rho_nano)}" for name, loss in prepared.mechanism.spends())
     whole = f"rho = {show_nano(prepared.mechanism.loss().rho_nano)} ({parts})"
@@ -109,14 +109,14 @@ def _price(prepared: PreparedQuery, population: Population | None) -> str:
 
 
 def _cost(prepared: PreparedQuery, population: Population) -> str:
-    from shoal.privacy.ledger.amounts import cost_nano, show_nano
+    from shoal.privacy.ledger.names import cost_nano, show_nano
 
     cost = cost_nano(prepared.mechanism.loss(), population.currency)
     return f"{population.currency} = {show_nano(cost)}"
 
 
 def _left(population: Population) -> str:
-    from shoal.privacy.ledger.amounts import show_nano
+    from shoal.privacy.ledger.names import show_nano
 
     left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
     has = f'"{population.name}" has {population.currency} = {left} left of {limit}'

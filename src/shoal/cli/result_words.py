@@ -73,7 +73,7 @@ def near(path: Path) -> str:
 
 
 def spent(prepared: Any, population: Population, reused: bool) -> str:
-    from shoal.privacy.ledger.amounts import cost_nano, show_nano
+    from shoal.privacy.ledger.names import cost_nano, show_nano
 
     cost = cost_nano(prepared.mechanism.loss(), population.currency)
     left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)

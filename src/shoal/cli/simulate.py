@@ -65,7 +65,7 @@ def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) 
 
     from shoal.events.simulate import preset_named
     from shoal.events.simulate.city import city_identity, holds_city, simulate_city
-    from shoal.kinds.city_plan import (
+    from shoal.kinds.simulated import (
         HISTOGRAM_FILE,
         PLAN_FILE,
         SYNTHETIC_FILE,

@@ -32,7 +32,7 @@ def report(release: Path, out: Path, as_json: bool) -> None:
     import json
 
     from shoal.kinds.synthetic.build import encoded
-    from shoal.release.report.synthetic import SyntheticReportInputs, write_synthetic_report
+    from shoal.kinds.synthetic.report import SyntheticReportInputs, write_synthetic_report
     from shoal.release.trip_files import read_synthetic
 
     published = read_synthetic(release)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from shoal.engine.grouping import UserOrder
+from shoal.engine.buckets import UserOrder
 from shoal.errors import GuaranteeError
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit, uint64
 
-from shoal.engine.grouping import UserOrder, by_user, digest_users
+from shoal.engine.buckets import UserOrder, by_user, digest_users
 from shoal.engine.prf import hash3, hash_strings, split_key
 from shoal.engine.protocol import MOST_EVENTS
 

@@ -23,11 +23,11 @@ import scipy.sparse
 from numba import njit, uint64
 
 from shoal.engine.all_visits import find_visits
-from shoal.engine.grouping import by_user
+from shoal.engine.buckets import by_user
 from shoal.engine.prf import hash3, split_key
 from shoal.engine.protocol import Engine, Progress, Sums
 from shoal.errors import GuaranteeError
-from shoal.stages.clipped import STEP, TIME_LATTICE, WEIGHT, ClippedSum, View
+from shoal.stages.exact import STEP, TIME_LATTICE, WEIGHT, ClippedSum, View
 
 DENSE_PLACES = 4096  # up to here G is a table; beyond, places share few groups and lists are compared
 MOST_VISITS = 1024  # of a user that enter at all: bounds the pairs looked at

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numba import njit
 
 from shoal.engine.all_visits import slot_of_time, steps_are_even
-from shoal.engine.grouping import by_user
+from shoal.engine.buckets import by_user
 from shoal.engine.protocol import Engine, Progress, Sums
 from shoal.errors import GuaranteeError
 from shoal.space.commute_setting import (

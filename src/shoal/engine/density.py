@@ -13,8 +13,7 @@ from shoal.errors import GuaranteeError
 from shoal.space.cover import Cover
 from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import BoundedVisits, ExactDensity
-from shoal.stages.cover import CoverCounts
-from shoal.stages.exact import ExactCounts, ScalableCounts
+from shoal.stages.exact import CoverCounts, ExactCounts, ScalableCounts
 
 
 def bound_visits(

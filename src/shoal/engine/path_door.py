@@ -16,7 +16,7 @@ from shoal.engine.euler import sum_parts
 from shoal.errors import GuaranteeError
 from shoal.space.cells import CellGrid
 from shoal.space.path_tables import Entries, PathTable
-from shoal.stages.paths import LATTICE, ExactPaths
+from shoal.stages.trips import LATTICE, ExactPaths
 
 # A sum of a million floats and its quotient are off by a part in 10^10 at most: lowered by this, a share is
 # never above the true one.

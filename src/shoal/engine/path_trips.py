@@ -24,7 +24,7 @@ from shoal.engine.path_door import PathDoor
 from shoal.engine.trip_pieces import Owners, PieceBound, Progress, cut_beyond, in_threads, joined_first
 from shoal.errors import PlanError
 from shoal.space.cells import STEPS
-from shoal.stages.paths import ExactPaths
+from shoal.stages.trips import ExactPaths
 
 MOST_TICKS = 2**31 - 1
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from shoal.engine.grouping import digest_users, same_as_before
+from shoal.engine.buckets import digest_users, same_as_before
 from shoal.engine.prf import hash3, split_key
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import STEPS, CellGrid

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from shoal.engine.grouping import same_as_before
+from shoal.engine.buckets import same_as_before
 from shoal.engine.protocol import Sums
 from shoal.space.cells import CellGrid
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numba import int64, njit, uint64
 
 from shoal.engine.all_visits import find_visits, slot_of_time, sort_small, steps_are_even
-from shoal.engine.grouping import UserOrder, by_user
+from shoal.engine.buckets import UserOrder, by_user
 from shoal.engine.prf import hash3, split_key
 from shoal.engine.protocol import Sums
 from shoal.errors import GuaranteeError

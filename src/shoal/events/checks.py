@@ -1,4 +1,7 @@
-"""Check every row of a source in one streaming pass: how many are bad, why, and where the first ones are."""
+"""Check every row of a source in one streaming pass: how many are bad, why, and where the first ones are.
+
+What the good rows of a source hold: users, times, places. For the owner's eyes, never released.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import duckdb
 
@@ -15,7 +19,7 @@ from shoal.events.connection import limited_connection, prepared
 from shoal.events.files import first_line
 from shoal.events.foreign import ForeignSource
 from shoal.events.normalise import REASONS, events_sql
-from shoal.events.schema import EventSource
+from shoal.events.schema import EventSource, Shape
 from shoal.events.times import NAIVE, OFFSET, is_text, time_roles
 
 CODE_NAMES = tuple(REASONS)
@@ -230,3 +234,45 @@ def unreadable(source: EventSource, error: Exception) -> SourceError:
         f"a file of the source cannot be read ({first_line(error)}).",
         "Copy or write it again; a truncated copy is the usual cause.",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSummary:
+    exact_users: int
+    first_us: int | None  # None when no row is good
+    last_us: int | None
+    place_range: Mapping[str, tuple[float, float]] | None = None  # lon and lat, or x and y; None for sites
+
+    @property
+    def first(self) -> datetime | None:
+        return moment(self.first_us)
+
+    @property
+    def last(self) -> datetime | None:
+        return moment(self.last_us)
+
+
+def summarise(source: EventSource, *, sites: Sequence[str] | None = None) -> SourceSummary:
+    """Distinct users, first and last time, least and largest coordinates of the good rows; one pass."""
+    first, last = (
+        ("start_time_us", "end_time_us") if source.shape is Shape.TRANSIT else ("time_us", "time_us")
+    )
+    with limited_connection() as connection, prepared(source, sites, connection) as (cursor, site_type, _):
+        events = events_sql(source, site_type=site_type)
+        ends = [f"min({first})", f"max({last})"]
+        if not source.shape.has_sites:
+            ends += ["min(x)", "max(x)", "min(y)", "max(y)"]
+        query = f'SELECT count(DISTINCT "user"), {", ".join(ends)} FROM ({events}) WHERE reason = 0'
+        try:
+            users, start, end, *corners = cursor.execute(query).fetchall()[0]
+        except duckdb.Error as error:
+            raise unreadable(source, error) from None
+    places = None
+    if corners and corners[0] is not None:
+        names = ("x", "y") if source.planar else ("lon", "lat")
+        places = {names[0]: (corners[0], corners[1]), names[1]: (corners[2], corners[3])}
+    return SourceSummary(exact_users=users, first_us=start, last_us=end, place_range=places)
+
+
+def moment(time_us: int | None) -> datetime | None:
+    return None if time_us is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_us)

@@ -15,8 +15,7 @@ from shoal.events.files import check_texts, locked_connection
 from shoal.events.lines import CsvLines, ParquetRows
 from shoal.events.normalise import CSV_LINES, literal, relation_of
 from shoal.events.schema import EventSource
-from shoal.events.times import ZONE_TABLE, needs_zone, time_roles
-from shoal.events.zones import zone_days
+from shoal.events.times import ZONE_TABLE, needs_zone, time_roles, zone_days
 from shoal.scratch import Scratch
 
 MEMORY_LIMIT = "1GB"

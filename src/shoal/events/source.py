@@ -23,8 +23,7 @@ from shoal.events.schema import (
     Shape,
     TimeUnit,
 )
-from shoal.events.times import check_format, names_offset, time_roles
-from shoal.events.zones import checked_zone
+from shoal.events.times import check_format, checked_zone, names_offset, time_roles
 
 
 def open_source(

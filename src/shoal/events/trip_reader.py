@@ -12,8 +12,7 @@ import pyarrow as pa
 from shoal.errors import PlanError, SourceError
 from shoal.events.readers import stream
 from shoal.events.schema import EventSource
-from shoal.events.trip_order import in_order
-from shoal.events.trips import NO_TRIP, TripRule, split_trips
+from shoal.events.trips import NO_TRIP, TripRule, in_order, split_trips
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.privacy.ledger import Ledger
-from shoal.privacy.ledger.amounts import show_nano
+from shoal.privacy.ledger.names import show_nano
 from shoal.release.manifest import MANIFEST
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import city_identity, holds_city, simulate_city
-from shoal.kinds.city_plan import write_city_plan
 from shoal.kinds.density.build import run_density
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.prepare import PreparedDensity, prepare_density
@@ -17,6 +16,7 @@ from shoal.kinds.owner import utility_file
 from shoal.kinds.plan import read_plan
 from shoal.kinds.progress import Progress
 from shoal.kinds.run import RunResult
+from shoal.kinds.simulated import write_city_plan
 from shoal.privacy.accounting import rho_for
 from shoal.privacy.ledger import Ledger, open_ledger
 

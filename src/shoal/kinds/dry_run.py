@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.errors import LedgerError, PlanError
 from shoal.kinds.spends import spends_of
 from shoal.privacy.ledger import Ledger, Population
-from shoal.privacy.ledger.amounts import cost_nano, show_nano
+from shoal.privacy.ledger.names import cost_nano, show_nano
 from shoal.release.resources import Needs, need_problems
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def trajectories_dry_run(prepared: PreparedTrajectories, ledger: Ledger) -> dict
 def query_dry_run(prepared: PreparedQuery, ledger: Ledger) -> dict[str, Any]:
     """Of queries: how far one user moves each answer, and how large its noise is."""
     from shoal.kinds.query.build import PAYS_FOR
-    from shoal.kinds.query.expected import expected_answers
+    from shoal.kinds.query.prepare import expected_answers
 
     plan, needs = prepared.plan.place, prepared.needs()
     errors = expected_answers(prepared.mechanism)

@@ -11,11 +11,11 @@ from typing import Any
 
 from shoal.errors import REPORT_IT, OutputError, ShoalError
 from shoal.privacy.ledger import Ledger
-from shoal.privacy.ledger.amounts import cost_nano, show_nano
+from shoal.privacy.ledger.names import cost_nano, show_nano
 from shoal.release.folder import Committed
 from shoal.release.manifest import MANIFEST
+from shoal.release.page.page import plain
 from shoal.release.private import private_file, private_folder
-from shoal.release.report.encode import plain
 from shoal.release.staging import unwritable
 
 DRAW_AGAIN = "Mend that and run the same command again: it draws the report and spends nothing."

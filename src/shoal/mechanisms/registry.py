@@ -21,25 +21,25 @@ import numpy as np
 
 from shoal.errors import PlanError
 from shoal.mechanisms.audit_size import COVERED, MANY_PLACES, ONE_PLACE, ONE_ZONE, AuditSize
-from shoal.mechanisms.clipped_gaussian import ClippedGaussian
-from shoal.mechanisms.density_best import DensityBest
-from shoal.mechanisms.density_efpa import DensityEfpa
-from shoal.mechanisms.density_efpag import DensityEfpag
-from shoal.mechanisms.density_fpa import DensityFpa
-from shoal.mechanisms.density_fpa_laplace import DensityFpaLaplace
-from shoal.mechanisms.density_gaussian import DensityGaussian
-from shoal.mechanisms.density_laplace import DensityLaplace
-from shoal.mechanisms.density_scaled import ScaledCounts
-from shoal.mechanisms.density_scm_full import DensityScmFull
+from shoal.mechanisms.density.best import DensityBest
+from shoal.mechanisms.density.clipped_gaussian import ClippedGaussian
+from shoal.mechanisms.density.gaussian import DensityGaussian
+from shoal.mechanisms.density.laplace import DensityLaplace
+from shoal.mechanisms.density.scaled import ScaledCounts
 from shoal.mechanisms.entry import Entry
-from shoal.mechanisms.query_gaussian import QueryGaussian
-from shoal.mechanisms.query_laplace import QueryLaplace
-from shoal.mechanisms.query_weights import QueryWeights
+from shoal.mechanisms.query.gaussian import QueryGaussian
+from shoal.mechanisms.query.laplace import QueryLaplace
+from shoal.mechanisms.query.weights import QueryWeights
 from shoal.mechanisms.registry_histogram import HISTOGRAMS
 from shoal.mechanisms.registry_synthetic import SYNTHETIC
 from shoal.privacy.budget import Budget
 from shoal.space.question import Questions
-from shoal.space.rhythm import activity
+from shoal.space.setting import activity
+from shoal_baselines.mechanisms.efpa import DensityEfpa
+from shoal_baselines.mechanisms.efpag import DensityEfpag
+from shoal_baselines.mechanisms.fpa import DensityFpa
+from shoal_baselines.mechanisms.fpa_laplace import DensityFpaLaplace
+from shoal_baselines.mechanisms.scm_full import DensityScmFull
 
 AUDIT_WAVES = 4  # of six slots: so that some are left out
 AUDIT_CLIP = 1.5  # of the one clipped measurement

@@ -11,13 +11,13 @@ from typing import Any
 
 from shoal.mechanisms.audit_size import PATHS, AuditSize
 from shoal.mechanisms.entry import Entry, Mechanism
-from shoal.mechanisms.histogram_boxes import HistogramBoxes
-from shoal.mechanisms.histogram_dawa import HistogramDawa
-from shoal.mechanisms.histogram_dqam import HistogramDqam
-from shoal.mechanisms.histogram_laplace import HistogramLaplace
-from shoal.mechanisms.histogram_mwem import HistogramMwem
-from shoal.mechanisms.histogram_prish import HistogramPrish
+from shoal.mechanisms.histogram.boxes import HistogramBoxes
 from shoal.privacy.budget import Budget
+from shoal_baselines.mechanisms.histogram_dawa import HistogramDawa
+from shoal_baselines.mechanisms.histogram_dqam import HistogramDqam
+from shoal_baselines.mechanisms.histogram_laplace import HistogramLaplace
+from shoal_baselines.mechanisms.histogram_mwem import HistogramMwem
+from shoal_baselines.mechanisms.histogram_prish import HistogramPrish
 
 MANY_TRIPS = 10**12  # declared: the schedule of boxes is then at its end, at any epsilon
 AUDIT_BOXES = 48  # of the pool: its size costs time, not privacy

@@ -13,15 +13,15 @@ from typing import Any
 
 from shoal.mechanisms.audit_size import PATHS, AuditSize
 from shoal.mechanisms.entry import Entry, Mechanism
-from shoal.mechanisms.synthetic_bridges import SyntheticBridges
-from shoal.mechanisms.synthetic_commute import SHARES as COMMUTE_SHARES
-from shoal.mechanisms.synthetic_commute import SyntheticCommute
-from shoal.mechanisms.synthetic_dpt import SyntheticDpt
-from shoal.mechanisms.synthetic_markov import SyntheticMarkov
-from shoal.mechanisms.synthetic_ngram import SyntheticNgram
-from shoal.mechanisms.synthetic_prefix import HEIGHT, SyntheticPrefix
-from shoal.postprocess.bridge_parts import Parts
+from shoal.mechanisms.synthetic.bridges import SyntheticBridges
+from shoal.mechanisms.synthetic.commute import SHARES as COMMUTE_SHARES
+from shoal.mechanisms.synthetic.commute import SyntheticCommute
+from shoal.postprocess.synthetic.bridge_parts import Parts
 from shoal.privacy.budget import Budget
+from shoal_baselines.mechanisms.synthetic_dpt import SyntheticDpt
+from shoal_baselines.mechanisms.synthetic_markov import SyntheticMarkov
+from shoal_baselines.mechanisms.synthetic_ngram import SyntheticNgram
+from shoal_baselines.mechanisms.synthetic_prefix import HEIGHT, SyntheticPrefix
 
 AUDIT_PARTS = Parts(calibrate=False)
 FEW_CORNERS = 1.0  # deviations of corners' noise, from which they are bought

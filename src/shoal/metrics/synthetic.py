@@ -32,18 +32,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.metrics.path_histograms import (
+from shoal.metrics.patterns import (
     STAY_BINS,
+    TOP,
     crossing_trips,
     distance_histogram,
+    dtw_f1,
     duration_histogram,
+    exact_f1,
+    frechet_f1,
     length_histogram,
     od_matrix,
     stay_histogram,
+    top_patterns,
     visits_per_cell,
     zone_pairs,
 )
-from shoal.metrics.patterns import TOP, dtw_f1, exact_f1, frechet_f1, top_patterns
 from shoal.space.cell_paths import CellPaths
 from shoal.space.rectangles import Rectangles, random_rectangles
 

@@ -1,7 +1,7 @@
 """The one place that draws randomness for privacy.
 
 A `Noise` takes the exact query and returns the noisy answer, so that an audit can record the answers
-given on one data set and hand them out again on its neighbour (shoal/audit/replay.py).
+given on one data set and hand them out again on its neighbour (shoal/auditing/replay.py).
 
 Primitives, all on integers of a public lattice:
   laplace   exact + discrete Laplace,  P(z) ~ exp(-|z| / scale)      cost  |dq|_1 / scale  (pure)

@@ -15,12 +15,12 @@ from typing import Any
 from shoal.errors import LedgerError, OutputError, SourceError
 from shoal.privacy.accounting import epsilon_for
 from shoal.privacy.ledger import Ledger, Population
-from shoal.privacy.ledger.amounts import show_nano
+from shoal.privacy.ledger.names import show_nano
 from shoal.release.audit_cases import case_of
 from shoal.release.manifest import Manifest
+from shoal.release.page.evidence import evidence_html
+from shoal.release.page.page import write_page
 from shoal.release.publish import sound_manifest
-from shoal.release.report.evidence import evidence_html
-from shoal.release.report.page import write_page
 from shoal.release.staging import refuse_inside_release
 from shoal.release.verify import check_release
 

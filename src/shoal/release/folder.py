@@ -18,8 +18,8 @@ from typing import Any
 from shoal.errors import GuaranteeError, LedgerError, OutputError, ResourceError, ShoalError
 from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation
-from shoal.privacy.ledger.amounts import show_nano
 from shoal.privacy.ledger.book import new_reservation
+from shoal.privacy.ledger.names import show_nano
 from shoal.privacy.ledger.runs import RunFile
 from shoal.privacy.ledger.state import UNKNOWN_UNIT
 from shoal.release.manifest import MANIFEST, NONE_RECORDED, RECORDED, Manifest, is_tuned

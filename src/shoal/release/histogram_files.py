@@ -19,7 +19,7 @@ from shoal.space.cells import CellGrid
 from shoal.space.euler import Euler
 from shoal.space.write import write_zones
 from shoal.space.zones import Zones
-from shoal.stages.histogram import NoisyHistogram
+from shoal.stages.noisy import NoisyHistogram
 
 HISTOGRAM, POOL, ZONES = "histogram.parquet", "pool.parquet", "zones.geojson"
 DECIMALS = 3

@@ -24,11 +24,9 @@ import numpy as np
 from shoal.errors import PlanError, SourceError
 from shoal.release.histogram_files import HISTOGRAM, ZONES, read_histogram_file
 from shoal.release.manifest import MANIFEST
-from shoal.space.cell_shapes import CellShape, cells_of, in_coordinates
-from shoal.space.cells import CellGrid
+from shoal.space.cells import CellGrid, CellShape, cells_of, in_coordinates
 from shoal.space.euler import Euler
-from shoal.space.map_boxes import as_boxes, map_box, snap
-from shoal.space.rectangles import Rectangles
+from shoal.space.rectangles import Rectangles, as_boxes, map_box, snap
 from shoal.space.zones import Zones, read_zones
 
 

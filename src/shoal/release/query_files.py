@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shoal.release.density_files import as_cell
 from shoal.space.question import Question
-from shoal.stages.answers import Answers
+from shoal.stages.noisy import Answers
 
 FILES = {
     "answers.csv": {

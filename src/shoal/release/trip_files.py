@@ -22,7 +22,7 @@ from shoal.release.trip_formats import FORMATS, TripChunk
 from shoal.space.cells import CellGrid
 
 if TYPE_CHECKING:
-    from shoal.postprocess.path_points import PathPoints
+    from shoal.postprocess.synthetic.path_points import PathPoints
 
 TRIPS = "trips"  # name of every file, whatever its format
 ABOUT = b"shoal.synthetic"  # the key of the metadata, a JSON object

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from shoal.space.cells import CellGrid
 
 if TYPE_CHECKING:
-    from shoal.postprocess.path_points import PathPoints
+    from shoal.postprocess.synthetic.path_points import PathPoints
     from shoal.release.trip_files import TripColumns
 
 SECOND_US = 1_000_000

@@ -22,7 +22,7 @@ import numpy as np
 from shoal.errors import PlanError
 from shoal.space.clock import Clock
 from shoal.space.projection import LONLAT, equal_area_crs, transform_xy
-from shoal.space.regions import regions_of
+from shoal.space.setting import regions_of
 from shoal.space.sites import Sites
 
 CLASSES = 4

@@ -12,10 +12,9 @@ import shapely
 
 from shoal.errors import GeometryError
 from shoal.space.checks import check_coordinates, kind_name
-from shoal.space.labels import label_column, missing_column
 from shoal.space.layers import Layer, given_crs, is_planar, read_layer
 from shoal.space.projection import LONLAT
-from shoal.space.tables import plain_columns
+from shoal.space.tables import label_column, missing_column, plain_columns
 
 _ID_NAMES = ("site", "site_id", "id")
 _LONLAT_NAMES = (("lon", "lat"), ("longitude", "latitude"), ("lng", "lat"), ("long", "lat"))

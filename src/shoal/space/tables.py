@@ -1,19 +1,25 @@
-"""Plain tables without geometry: the columns of a CSV or Parquet file of sites."""
+"""Plain tables without geometry: the columns of a CSV or Parquet file of sites.
+
+Ids and names of zones and sites, taken from the columns of a layer.
+"""
 
 from __future__ import annotations
 
 import csv
+import difflib
 import gzip
 import zlib
 from collections import Counter
 from pathlib import Path
+from unicodedata import category
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from shoal.errors import GeometryError
 from shoal.space.formats.parquet import DAMAGE, read_parquet
 from shoal.space.formats.rows import check_size, read_bounded, unreadable
-from shoal.space.layers import check_file
+from shoal.space.layers import Layer, check_file
 
 _CSV_NAMES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")
 _SEPARATORS = ",;\t|"
@@ -84,4 +90,108 @@ def _mismatch(path: Path, kind: str) -> GeometryError:
         "format-mismatch",
         f"{path} is named like {kind} but holds something else.",
         "Rename it, or write it again.",
+    )
+
+
+MOST_LETTERS = 1000  # bytes of an id or a name
+DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# The option that names a column, and the same in read_zones and read_sites.
+IN_PYTHON = {
+    "--zone-id": "id_column",
+    "--zone-name": "name_column",
+    "--site-id": "id_column",
+    "--site-lon": "x_column",
+    "--site-lat": "y_column",
+}
+
+
+def text_column(source: Layer, name: str, option: str) -> list[str]:
+    """A column as text; whole numbers without a decimal point, missing values as "".
+
+    `option` is how the owner names the column, for the error where it is not there.
+    """
+    if name not in source.columns:
+        raise missing_column(name, list(source.columns), source.path, option)
+    texts = [as_text(value) for value in source.columns[name]]
+    if option == "--zone-name":  # names may be written with direction marks; nobody sees them
+        texts = ["".join(each for each in text if each not in DIRECTION_MARKS) for text in texts]
+    for row, text in enumerate(texts, 1):
+        fault = bad_text(text)
+        if fault:
+            message = f"row {row} of column {name!r} has {fault}."
+            raise GeometryError("id-text", message, "Write these values as plain text.")
+    return texts
+
+
+def as_text(value: object) -> str:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def bad_text(text: str) -> str:
+    """What makes a text unfit as an id or a name; "" where nothing does.
+
+    >>> bad_text("Gare 4"), bad_text("a" + chr(7))
+    ('', 'a control character or a direction mark')
+    """
+    if text.isascii() and text.isprintable() and len(text) <= MOST_LETTERS:
+        return ""
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        return "half a surrogate pair, which is no character"
+    if any(category(letter) in ("Cc", "Zl", "Zp") or letter in DIRECTION_MARKS for letter in text):
+        return "a control character or a direction mark"
+    if len(text.encode()) > MOST_LETTERS:
+        return f"more than {MOST_LETTERS} bytes"
+    if text and not any(category(letter)[0] in "LNPS" for letter in text):
+        return "only characters that cannot be seen"
+    return ""
+
+
+def label_column(
+    source: Layer, name: str | None, usual: tuple[str, ...], *, row_prefix: str, what: str
+) -> tuple[str, ...]:
+    """Distinct, non-empty ids from a column, or from the row order when the owner asks for "row"."""
+    if name == "row" and "row" not in source.columns:
+        return row_ids(len(source.geometry), row_prefix)
+    if name is None:
+        name = next((column for column in usual if column in source.columns), None)
+    if name is None:
+        raise GeometryError(
+            "id-column-missing",
+            f"no {what} id column was named for {source.path}; "
+            f"it has {', '.join(source.columns) or 'no columns'}.",
+            f"Name it with --{what}-id NAME, or number the rows with --{what}-id row (in Python, id_column).",
+        )
+    return distinct_ids(text_column(source, name, f"--{what}-id"), what)
+
+
+def distinct_ids(ids: list[str], what: str) -> tuple[str, ...]:
+    first: dict[str, int] = {}
+    for row, label in enumerate(ids, 1):
+        if not label:
+            raise GeometryError("id-empty", f"row {row} has no {what} id.", "Give every row an id.")
+        if label in first:
+            raise GeometryError(
+                "duplicate-id",
+                f"{what} ids must differ; {label!r} is in rows {first[label]} and {row}.",
+                "Choose another id column, or merge these rows.",
+            )
+        first[label] = row
+    return tuple(ids)
+
+
+def row_ids(count: int, prefix: str) -> tuple[str, ...]:
+    digits = max(4, len(str(count)))
+    return tuple(f"{prefix}{row:0{digits}d}" for row in range(1, count + 1))
+
+
+def missing_column(name: str, present: list[str], path: str, option: str) -> GeometryError:
+    near = difflib.get_close_matches(name, present, n=3, cutoff=0.5)
+    meant = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+    remedy = f"{meant}Name one of these columns with {option} (in Python, {IN_PYTHON[option]})."
+    return GeometryError(
+        "missing-column", f"{path} has no column {name!r}; it has {', '.join(present) or 'none'}.", remedy
     )

@@ -1,10 +1,19 @@
-"""Exact counts on a public lattice: the input of a mechanism."""
+"""Exact counts on a public lattice: the input of a mechanism.
+
+Clipped sums: what the engine hands over where all visits count and each user is clipped in a norm.
+
+Exact counts of cover cells: the input of the scheme of Acs and Castelluccia 2014.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
+import scipy.sparse
+
+from shoal.errors import GuaranteeError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,3 +38,89 @@ class ScalableCounts:
     kept: int = field(repr=False)  # bounded visits, also those outside the zones: at most ell per user
     visits: int = field(repr=False)  # sum over users of min(all visits, cap); once per place and slot
     cap: int  # M (checked by the engine)
+
+
+WEIGHT = 2**12  # a user's weight is a whole number of 1 / WEIGHT
+TIME_LATTICE = 2**20  # columns of a view are whole numbers of 1 / TIME_LATTICE
+STEP = 2**20  # a clipped sum is rounded to whole numbers of 1 / STEP
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class View:
+    """What is measured of users' visits x (places x slots): M x = space x time, in whole numbers.
+
+    `clip` bounds the Euclidean norm of what one user adds, where a visit alone in its group and at a
+    column of norm 1 has norm 1. A view is public, or comes from noisy answers: never from visits.
+    """
+
+    space: scipy.sparse.csr_array = field(repr=False)  # int64 [groups, places], in 1 / space_lattice
+    space_lattice: int
+    time: np.ndarray = field(repr=False)  # int64 [slots, columns], in 1 / TIME_LATTICE
+    clip: float
+
+    def __post_init__(self) -> None:
+        space, lattice = self.space, self.space_lattice
+        if (
+            space.dtype != np.int64
+            or self.time.dtype != np.int64
+            or space.data.min(initial=0) < 0
+            or np.asarray(space.sum(axis=0)).max(initial=0) > lattice
+            or lattice < 1
+            or lattice & (lattice - 1)
+            or not 0 < self.clip < np.inf
+        ):
+            raise GuaranteeError(
+                "view-shape",
+                "a view needs whole weights, not negative, at most one visit per place, and a clip above 0.",
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Groups and columns."""
+        return len(self.space.indptr) - 1, self.time.shape[1]
+
+
+def on_lattice(columns: np.ndarray) -> np.ndarray:
+    """Columns over slots in whole numbers of 1 / TIME_LATTICE."""
+    if not np.isfinite(columns).all():
+        raise GuaranteeError("view-shape", "a column of a view is not finite.")
+    return np.rint(columns * TIME_LATTICE).astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedSum:
+    """Sum over users of their clipped measurement, rounded to steps; private and exact."""
+
+    values: np.ndarray = field(repr=False)  # int64 [groups, columns], in 1 / STEP
+    clip: float  # norm of one user's part before rounding
+
+
+class UserVisits(Protocol):
+    """All visits of all users, behind a door that lets only bounded sums out."""
+
+    @property
+    def users(self) -> int:
+        """Number of users with a visit: one user changes it by 1."""
+        ...
+
+    def clipped(self, *views: View) -> list[ClippedSum]:
+        """One sum per view, all from the same visits."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoverCounts:
+    """Bounded visits per cover cell, in lattice units, and the sums the totals come from; private and exact.
+
+    Every fragment of a place's cell belongs to exactly one cover cell, so one visit moves `units` by at most
+    `lattice` in L1. The one-visit histogram with its bin `outside` holds `lattice` units per user.
+    """
+
+    units: np.ndarray = field(repr=False)  # int64 [cells, slots], at most ell visits per user
+    one_visit: np.ndarray = field(repr=False)  # int64 [cells], one uniformly chosen visit per user
+    outside: int = field(repr=False, default=0)  # units of the one visits that fall in no cell
+    units_outside: int = field(repr=False, default=0)  # the same of the bounded visits, all slots together
+    visits: int = field(repr=False)  # sum over users of min(visits, cap)
+    lattice: int
+    ell: int
+    cap: int

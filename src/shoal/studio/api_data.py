@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from shoal import __version__
 from shoal.kinds.simulated import CITIES
-from shoal.release.report.encode import plain
+from shoal.release.page.page import plain
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import CityForm, Id, PlanForm, SourceForm
 from shoal.studio.look import source_map

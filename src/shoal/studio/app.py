@@ -99,7 +99,7 @@ _FILES: dict[str, bytes] = {}
 def _page_files() -> dict[str, bytes]:
     """Every file of the page by its path, read once: no path of a request ever meets the file system."""
     if not _FILES:
-        from shoal.release.report.page import module, plotly_js
+        from shoal.release.page.page import module, plotly_js
 
         root = resources.files("shoal.studio").joinpath("page")
         for folder in ("", "rooms/"):

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from fastapi import Request
 
 from shoal.privacy.ledger import Ledger, open_ledger
+from shoal.studio.guard import Tickets
 from shoal.studio.look import Found, release_named
 from shoal.studio.plans import Planner
 from shoal.studio.reading import Reader
 from shoal.studio.runs import Runs
 from shoal.studio.sources import SourceShelf
-from shoal.studio.tokens import Tickets
 from shoal.studio.workspace import Workspace
 
 

@@ -36,8 +36,7 @@ def _simulate(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any
 
 def _check(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
     """The owner's own look at the rows: nothing is spent."""
-    from shoal.events.checks import check_rows
-    from shoal.events.summary import summarise
+    from shoal.events.checks import check_rows, summarise
 
     shelf = SourceShelf(work)
     card = shelf.find(job["source"])
@@ -159,7 +158,7 @@ class NotingLedger(Ledger):
 
 def _audit(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
     """A quick audit of the mechanism of a release, at its price; kept for the evidence pack."""
-    from shoal.audit.run import AuditPlan, audit_mechanism
+    from shoal.auditing.run import AuditPlan, audit_mechanism
 
     epsilon, delta = job["epsilon"], job["delta"]
     plan = AuditPlan.quick(epsilon, delta or 1e-6)

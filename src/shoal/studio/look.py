@@ -22,9 +22,8 @@ from shoal.release.density_files import read_density
 from shoal.release.folder import Committed
 from shoal.release.histogram_published import PublishedHistogram, read_histogram
 from shoal.release.manifest import MANIFEST
-from shoal.release.report.encode import float32_base64, plain, uint16_base64
-from shoal.release.report.payload import day_ticks, slot_label, slot_word
-from shoal.release.report.shapes import drawn_zones
+from shoal.release.page.page import float32_base64, plain, uint16_base64
+from shoal.release.page.payload import day_ticks, drawn_zones, slot_label, slot_word
 from shoal.release.trajectory_files import RECORDS
 from shoal.release.trip_files import read_synthetic
 from shoal.release.verify import sha256_file

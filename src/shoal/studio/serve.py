@@ -18,7 +18,7 @@ from shoal.privacy.ledger import open_ledger
 from shoal.release.folder import sweep_folder
 from shoal.studio.app import create_app
 from shoal.studio.context import Studio
-from shoal.studio.tokens import new_token
+from shoal.studio.guard import new_token
 from shoal.studio.workspace import Workspace
 
 LOOPBACK = "127.0.0.1"

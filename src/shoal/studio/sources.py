@@ -14,7 +14,7 @@ from shoal.events.source import open_source
 from shoal.kinds.simulated import CITIES, SimulatedCity
 from shoal.space.sites import Sites, named_sites
 from shoal.space.zones import Zones, read_zones
-from shoal.studio.tokens import new_name
+from shoal.studio.guard import new_name
 from shoal.studio.workspace import Workspace, read_json, write_json
 
 KINDS = {

@@ -13,7 +13,7 @@ from shoal.mechanisms.adders import LaplaceAdder
 from shoal.privacy.ledger import open_ledger
 from shoal.space.euler import Euler
 from shoal.space.rectangles import Rectangles
-from shoal.stages.histogram import NoisyHistogram
+from shoal.stages.noisy import NoisyHistogram
 
 SIDE = 8
 START = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shoal.attacks.box_attacks import Known, attack_points, attack_window
+from shoal.attacks.models.box_attacks import Known, attack_points, attack_window
 from shoal.errors import PlanError
 
 

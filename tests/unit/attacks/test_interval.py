@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from shoal.attacks import interval_audit
-from shoal.attacks.interval_attack import bit_bounds, consistent_data, fixed_given_data
-from shoal.attacks.interval_audit import (
+from shoal.attacks.models import interval_audit
+from shoal.attacks.models.interval_attack import bit_bounds, consistent_data, fixed_given_data
+from shoal.attacks.models.interval_audit import (
     IntervalAuditor,
     chance_of_disclosure,
     disclosed_at_worst,

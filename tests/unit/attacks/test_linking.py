@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shoal.attacks.linking import Published, _impossible, link_records
+from shoal.attacks.models.linking import Published, _impossible, link_records
 from shoal.attacks.tracker.combined import LinkedRelease, fits_window, measure_combined
 from shoal.attacks.tracker.evidence import make_tables
 

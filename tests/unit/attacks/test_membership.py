@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from scipy.stats import norm, poisson
 
-from shoal.attacks.membership import (
+from shoal.attacks.models.membership import (
     CountModel,
     attack_worlds,
     draw_worlds,
@@ -18,7 +18,7 @@ from shoal.attacks.membership import (
     visits_of_users,
     with_learnt_noise,
 )
-from shoal.attacks.visits import KnownVisits
+from shoal.attacks.models.visits import KnownVisits
 from shoal.errors import PlanError
 
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from shoal.attacks.known_trips import KnownTrips, evenly, run_keys, taken
-from shoal.attacks.nearest_record import nearest, own_records, split_records
+from shoal.attacks.models.known_trips import KnownTrips, evenly, run_keys, taken
+from shoal.attacks.models.nearest_record import nearest, own_records, split_records
 from shoal.space.cell_paths import CellPaths
 from shoal.space.cells import CellGrid
 

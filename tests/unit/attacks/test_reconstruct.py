@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from shoal.attacks.interval_audit import disclosed_linearly
-from shoal.attacks.reconstruct import determined_cells, random_bits, random_subsets, reconstruct
+from shoal.attacks.models.interval_audit import disclosed_linearly
+from shoal.attacks.models.reconstruct import determined_cells, random_bits, random_subsets, reconstruct
 from shoal.attacks.runs.reconstruct import reconstruct_random
 from shoal.errors import PlanError
 

@@ -5,11 +5,15 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from shoal.attacks.recovery import RecoveryPlan, next_places, recover_trajectories, whole_people
-from shoal.attacks.recovery_link import chain_days
-from shoal.attacks.recovery_score import home_only, positions_of, score_recovery
-from shoal.attacks.transport import carried
-from shoal.attacks.visits import KnownVisits
+from shoal.attacks.models.recovery import (
+    RecoveryPlan,
+    chain_days,
+    next_places,
+    recover_trajectories,
+    whole_people,
+)
+from shoal.attacks.models.recovery_score import carried, home_only, positions_of, score_recovery
+from shoal.attacks.models.visits import KnownVisits
 from shoal.errors import PlanError
 
 PUBLISHED = RecoveryPlan(momentum=1.0, power=1.0, homes=False)

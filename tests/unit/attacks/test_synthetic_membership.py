@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from shoal.attacks.known_trips import KnownTrips, run_keys
-from shoal.attacks.membership import draw_worlds, roc
-from shoal.attacks.synthetic_membership import (
+from shoal.attacks.models.known_trips import KnownTrips, run_keys
+from shoal.attacks.models.membership import draw_worlds, roc
+from shoal.attacks.models.synthetic_membership import (
     RUNS,
     STATISTICS,
     alone,

@@ -193,7 +193,7 @@ def test_drawn_windows_are_even_over_all_with_a_retained_sample(cases):
 def test_two_windows_apart_leave_those_who_fit_both(cases):
     from shoal.attacks.tracker.evidence import make_tables
     from shoal.attacks.tracker.index import build_index
-    from shoal.attacks.tracker.knowledge import count_both, windows_apart
+    from shoal.attacks.tracker.leakage import count_both, windows_apart
     from shoal.attacks.tracker.windows import WindowDraw
 
     samples, boxes = shuffled_groups(cases, 1)

@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from shoal.attacks.unicity import coarser, square_groups, unicity
-from shoal.attacks.visits import KnownVisits
+from shoal.attacks.models.unicity import coarser, square_groups, unicity
+from shoal.attacks.models.visits import KnownVisits
 from shoal.errors import PlanError
 
 

@@ -5,10 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shoal.audit.above_chances import above_chances
-from shoal.audit.lower_bound import bounds
-from shoal.audit.replay import ArbitraryNoise, Call, RecordingNoise, ReplayNoise, transcript_loss
-from shoal.audit.spend_runs import Query, sample
+from shoal.auditing.lower_bound import bounds
+from shoal.auditing.replay import ArbitraryNoise, Call, RecordingNoise, ReplayNoise, transcript_loss
+from shoal.auditing.spend_runs import Query, above_chances, sample
 from shoal.privacy.above import first_above
 from shoal.privacy.noise import SeededNoise
 

@@ -5,14 +5,15 @@ from fractions import Fraction
 
 import pytest
 
-from shoal.audit import composition
-from shoal.audit.composition import LONG_LISTS, LONG_WINDOWS, QUICK, SIZES, WIDEST, composed
+from shoal.auditing import composition
+from shoal.auditing.composition import LONG_LISTS, LONG_WINDOWS, QUICK, SIZES, WIDEST, composed
 from shoal.kinds.query.ask import MOST_QUERIES
-from shoal.mechanisms import fourier_basis, synthetic_bridges
-from shoal.mechanisms.histogram_boxes import HistogramBoxes
-from shoal.mechanisms.query_gaussian import QueryGaussian
+from shoal.mechanisms.histogram.boxes import HistogramBoxes
+from shoal.mechanisms.query.gaussian import QueryGaussian
 from shoal.mechanisms.registry import REGISTRY
+from shoal.mechanisms.synthetic import bridges as synthetic_bridges
 from shoal.space.question import Questions
+from shoal_baselines.mechanisms import fpa as fourier_basis
 
 FEW = (2, 55, 163)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from shoal.audit.end_to_end import METHODS, Finding, Result, check, examine
-from shoal.audit.end_to_end.driver import driven
-from shoal.audit.end_to_end.stops import STOPS, section
-from shoal.audit.replay import ArbitraryNoise
+from shoal.auditing.end_to_end import METHODS, Finding, Result, check, examine
+from shoal.auditing.end_to_end.driver import driven
+from shoal.auditing.end_to_end.stops import STOPS, section
+from shoal.auditing.replay import ArbitraryNoise
 from shoal.cli.audit import audit
 from shoal.errors import ShoalError
 from shoal.kinds import trip_release
@@ -156,7 +156,7 @@ def test_noise_that_is_drawn_once_is_found(monkeypatch):
         return drawn.setdefault((kind, scale), true_draw(kind, scale, count))
 
     monkeypatch.setattr(noise_module, "draw", once)
-    monkeypatch.setattr("shoal.audit.end_to_end.rules.WATCHED", (("query", "laplace"),))
+    monkeypatch.setattr("shoal.auditing.end_to_end.rules.WATCHED", (("query", "laplace"),))
     assert any("the same in" in each.problem for each in check("noise", "repeats"))
 
 
@@ -193,7 +193,7 @@ def test_the_command_prints_shares_and_exits_with_the_counter_example(monkeypatc
         calls.append((names, options["pairs"], options["seed"]))
         return results
 
-    monkeypatch.setattr("shoal.audit.end_to_end.examine_many", examined)
+    monkeypatch.setattr("shoal.auditing.end_to_end.examine_many", examined)
     arguments = ["--end-to-end", "--quick", "--mechanism", "query", "--seed", "5"]
     held = CliRunner().invoke(audit, arguments)
     assert held.exit_code == 0

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from shoal.audit import spend_runs
-from shoal.audit.lower_bound import bounds, clopper_pearson
-from shoal.audit.pipelines import pipeline_of
-from shoal.audit.run import mu_of, runs_for
-from shoal.audit.spend_runs import Query, queries_of, run_spends, sample
+from shoal.auditing import spend_runs
+from shoal.auditing.lower_bound import bounds, clopper_pearson
+from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing.run import mu_of, runs_for
+from shoal.auditing.spend_runs import Query, queries_of, run_spends, sample
 from shoal.mechanisms.registry import REGISTRY
 from shoal.privacy.noise import OsNoise, SeededNoise
 

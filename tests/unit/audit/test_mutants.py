@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shoal.audit.bugs import Bug, step_bug
-from shoal.audit.check import audit_pairs, findings
-from shoal.audit.mutants import (
+from shoal.auditing.check import audit_pairs, findings
+from shoal.auditing.pairs import edge_pairs
+from shoal.auditing.planted.mutants import (
     above_asked,
     above_claim,
     catch,
@@ -18,8 +18,8 @@ from shoal.audit.mutants import (
     planted,
     told_apart,
 )
-from shoal.audit.pairs import edge_pairs
-from shoal.audit.tables import event_table
+from shoal.auditing.planted.patches import Bug, step_bug
+from shoal.auditing.tables import event_table
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.registry import REGISTRY
 from shoal.mechanisms.registry_histogram import HISTOGRAMS

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shoal.audit.noise_faults import (
+from shoal.auditing.noise_faults import (
     Drawn,
     correlations,
     draw_noise,
@@ -14,8 +14,8 @@ from shoal.audit.noise_faults import (
     residues,
     scale_faults,
 )
-from shoal.audit.pipelines import pipeline_of
-from shoal.audit.spend_runs import PICKS, Query, queries_of
+from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing.spend_runs import PICKS, Query, queries_of
 from shoal.mechanisms.registry import REGISTRY
 from shoal.privacy import noise as noise_module
 from shoal.privacy.noise import OsNoise, SeededNoise

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shoal.audit.check import audit_pairs, findings, replay_pair, sources
-from shoal.audit.pairs import NEW, Pair, at
-from shoal.audit.path_pipelines import PLACES, SAMPLE, path_numbers
-from shoal.audit.pipelines import pipeline_of
-from shoal.audit.tables import event_table, read_table
+from shoal.auditing.check import audit_pairs, findings, replay_pair, sources
+from shoal.auditing.pairs import NEW, Pair, at
+from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing.pipelines.paths import PLACES, SAMPLE, path_numbers
+from shoal.auditing.tables import event_table, read_table
 from shoal.engine.path_trips import PathBound
 from shoal.mechanisms.registry_synthetic import PATH_ENTRIES, SYNTHETIC
-from shoal.mechanisms.synthetic_bridges import SyntheticBridges
-from shoal.postprocess.bridge_parts import ALL_PARTS
+from shoal.mechanisms.synthetic.bridges import SyntheticBridges
+from shoal.postprocess.synthetic.bridge_parts import ALL_PARTS
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise
 

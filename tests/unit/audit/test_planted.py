@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from shoal.audit.planted import PLANTED, plant, read_bugs
-from shoal.audit.planted.bugs import PACKAGE, copy_package
-from shoal.audit.planted.checks import all_checks, source_tree
+from shoal.auditing.planted import PLANTED, plant, read_bugs
+from shoal.auditing.planted.bugs import PACKAGE, copy_package
+from shoal.auditing.planted.checks import all_checks, source_tree
 from shoal.errors import PlanError
 
 BUGS = read_bugs(PLANTED)

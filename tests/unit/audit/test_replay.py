@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shoal.audit.check import audit_pairs, findings, replay_pair, sources
-from shoal.audit.pairs import NEW, Pair, at, edge_pairs
-from shoal.audit.pipelines import pipeline_of
-from shoal.audit.replay import (
+from shoal.auditing.check import audit_pairs, findings, replay_pair, sources
+from shoal.auditing.pairs import NEW, Pair, at, edge_pairs
+from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing.replay import (
     ArbitraryNoise,
     Call,
     RecordingNoise,
@@ -19,7 +19,7 @@ from shoal.audit.replay import (
     replay,
     transcript_loss,
 )
-from shoal.audit.tables import event_table
+from shoal.auditing.tables import event_table
 from shoal.errors import PlanError
 from shoal.mechanisms.registry import REGISTRY
 from shoal.mechanisms.registry_histogram import HISTOGRAMS

@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from shoal.audit import run as module
-from shoal.audit.many import audit_many
-from shoal.audit.mutants import planted
-from shoal.audit.pipelines import pipeline_of
-from shoal.audit.run import AuditPlan, audit_mechanism
-from shoal.audit.whole import sample_whole, worst_events
+from shoal.auditing import run as module
+from shoal.auditing.many import audit_many
+from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing.planted.mutants import planted
+from shoal.auditing.run import AuditPlan, audit_mechanism, sample_whole, worst_events
 from shoal.errors import PlanError
 from shoal.mechanisms.registry import REGISTRY
 from shoal.mechanisms.registry_histogram import HISTOGRAMS

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from shoal.audit.bugs import Bug, step_bug
-from shoal.audit.check import KEYS, replay_pair
-from shoal.audit.mutants import above_claim, catch, planted, told_apart
-from shoal.audit.pairs import NEW, Pair, at
-from shoal.audit.pipelines import pipeline_of
-from shoal.audit.planted_bounds import trip_bound_bugs
-from shoal.audit.planted_histograms import histogram_bugs
-from shoal.audit.planted_trips import BACK_AND_FORTH, per_unit_bugs
-from shoal.audit.spend_runs import KeepsEverything
-from shoal.audit.tables import event_table
+from shoal.auditing.check import KEYS, replay_pair
+from shoal.auditing.pairs import NEW, Pair, at
+from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing.planted.bounds import trip_bound_bugs
+from shoal.auditing.planted.histograms import histogram_bugs
+from shoal.auditing.planted.mutants import above_claim, catch, planted, told_apart
+from shoal.auditing.planted.patches import Bug, step_bug
+from shoal.auditing.planted.trips import BACK_AND_FORTH, per_unit_bugs
+from shoal.auditing.spend_runs import KeepsEverything
+from shoal.auditing.tables import event_table
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.registry_histogram import HISTOGRAMS
 from shoal.privacy.noise import SeededNoise

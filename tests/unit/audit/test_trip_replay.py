@@ -5,14 +5,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shoal.audit.check import audit_pairs, findings, replay_pair, sources
-from shoal.audit.pairs import NEW, Pair, at
-from shoal.audit.pipelines import pipeline_of
-from shoal.audit.planted_trips import BACK_AND_FORTH
-from shoal.audit.tables import event_table, read_table
-from shoal.audit.trip_pipelines import CELLS, model_row
-from shoal.engine.distinct import distinct_counts
+from shoal.auditing.check import audit_pairs, findings, replay_pair, sources
+from shoal.auditing.pairs import NEW, Pair, at
+from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing.pipelines.trips import CELLS, model_row
+from shoal.auditing.planted.trips import BACK_AND_FORTH
+from shoal.auditing.tables import event_table, read_table
 from shoal.engine.euler import exact_euler
+from shoal.engine.trip_door import distinct_counts
 from shoal.mechanisms.registry_histogram import HISTOGRAMS, TWO_TRIPS
 from shoal.privacy.noise import SeededNoise
 

@@ -6,14 +6,21 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from shoal.comparators.published import MOST_VISITS, STEP, PublishedEfpa, PublishedEfpag, PublishedLater
-from shoal.comparators.published_cells import subtracted_cells, zone_cells
 from shoal.privacy.accounting import epsilon_for
 from shoal.privacy.noise import SeededNoise
 from shoal.space.clock import Clock
 from shoal.space.setting import Setting
 from shoal.space.weights import LATTICE, AreaWeights
 from shoal.stages.bounded import BoundedVisits
+from shoal_baselines.comparators.published_density import (
+    MOST_VISITS,
+    STEP,
+    PublishedEfpa,
+    PublishedEfpag,
+    PublishedLater,
+    subtracted_cells,
+    zone_cells,
+)
 
 ALL = [PublishedEfpag, PublishedEfpa, PublishedLater]
 DAYS = Clock(start="2026-03-02", end="2026-03-12", time_zone="UTC", slot_minutes=1440)  # no nights in it

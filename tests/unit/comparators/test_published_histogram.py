@@ -9,20 +9,20 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from shoal.comparators.published_histogram import (
+from shoal.mechanisms.audit_size import trip_setting
+from shoal.privacy.noise import SeededNoise
+from shoal.space.cells import CellGrid
+from shoal.space.rectangles import Rectangles, random_rectangles
+from shoal.space.trip_setting import TripSetting
+from shoal.stages.trips import ExactEuler
+from shoal_baselines.comparators.published_histogram import (
     PublishedDqam,
     PublishedInput,
     PublishedPrish,
     equal_model,
     reach,
 )
-from shoal.mechanisms.audit_size import trip_setting
-from shoal.postprocess.euler_consistent import violations
-from shoal.privacy.noise import SeededNoise
-from shoal.space.cells import CellGrid
-from shoal.space.rectangles import Rectangles, random_rectangles
-from shoal.space.trip_setting import TripSetting
-from shoal.stages.trips import ExactEuler
+from shoal_baselines.postprocess.euler_consistent import violations
 
 KINDS = [PublishedPrish, PublishedDqam]
 

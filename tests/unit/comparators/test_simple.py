@@ -7,18 +7,15 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from shoal.comparators.scm_event import ScmEvent
-from shoal.comparators.scm_zone import ScmZone
-from shoal.comparators.spotme import SpotMe
-from shoal.comparators.threshold import Threshold
 from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.method_build import scm_zone
-from shoal.postprocess.density import plain_density
+from shoal.postprocess.density.numbers import plain_density
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import ExactDensity
 from shoal.stages.exact import ExactCounts
+from shoal_baselines.comparators.counts import ScmEvent, ScmZone, SpotMe, Threshold
 
 LATTICE = 2**20
 

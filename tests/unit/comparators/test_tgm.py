@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from shoal.comparators.tgm import PublishedTgm
 from shoal.errors import PlanError
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cell_paths import CellPaths, direction_between
 from shoal.space.cells import CellGrid
-from shoal.stages.paths import ExactPaths
+from shoal.stages.trips import ExactPaths
+from shoal_baselines.comparators.tgm import PublishedTgm
 
 GRID = CellGrid(box=(0, 0, 6, 5), columns=6, rows=5, planar=True)
 EAST, NORTH_EAST, NORTH, WEST, STAY, END = 0, 1, 2, 4, 8, 9

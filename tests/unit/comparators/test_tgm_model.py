@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from shoal.comparators.tgm_model import parts, prefixes
 from shoal.space.cell_paths import DX, DY, CellPaths
 from shoal.space.cells import CellGrid
+from shoal_baselines.comparators.tgm_kernels import parts, prefixes
 
 GRID = CellGrid(box=(0, 0, 4, 3), columns=4, rows=3, planar=True)
 

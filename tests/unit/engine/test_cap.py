@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from shoal.engine.buckets import digest_users
 from shoal.engine.cap import StreamCut, cut_users
 from shoal.engine.duck import DuckEngine
-from shoal.engine.grouping import digest_users
 from shoal.engine.prf import hash3, split_key
 
 KEY = bytes(range(16))

@@ -10,7 +10,7 @@ import scipy.sparse
 from shoal.engine.clipped import ClippedKernel, EngineVisits, Measure, apply_view, clip_holds
 from shoal.engine.duck import DuckEngine
 from shoal.errors import GuaranteeError
-from shoal.stages.clipped import STEP, TIME_LATTICE, WEIGHT, View, on_lattice
+from shoal.stages.exact import STEP, TIME_LATTICE, WEIGHT, View, on_lattice
 
 HOUR = 3_600_000_000
 LATTICE = 2**20

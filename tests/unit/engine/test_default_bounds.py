@@ -9,12 +9,12 @@ import scipy.sparse
 from shoal.engine.duck import DuckEngine
 from shoal.engine.euler import exact_euler
 from shoal.engine.grid_trips import TripBound, bound_trips
-from shoal.kinds.counting import Counting
+from shoal.kinds.density.counting import Counting
 from shoal.kinds.progress import Silent
 from shoal.space.cells import CellGrid
 from shoal.space.question import Question, Questions
 from shoal.space.weights import LATTICE, AreaWeights
-from shoal.stages.clipped import STEP, View, on_lattice
+from shoal.stages.exact import STEP, View, on_lattice
 
 HOUR = 3_600_000_000
 SLOTS, PLACES = 168, 3

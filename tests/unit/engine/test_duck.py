@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 
 import shoal.engine.duck as duck
-from shoal.audit.end_to_end.worlds import ChoppedEngine
+from shoal.auditing.end_to_end.worlds import ChoppedEngine
 from shoal.engine.cap import cut_users
 from shoal.engine.clipped import ClippedKernel, Measure
 from shoal.engine.density import bound_visits, exact_counts
@@ -19,7 +19,7 @@ from shoal.engine.duck import DuckEngine
 from shoal.engine.visits import VisitKernel
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.weights import AreaWeights
-from shoal.stages.clipped import View, on_lattice
+from shoal.stages.exact import View, on_lattice
 
 HOUR = 3_600_000_000
 KERNEL = VisitKernel(

@@ -15,7 +15,7 @@ from shoal.engine.path_door import PathDoor, summed
 from shoal.errors import GuaranteeError
 from shoal.space.cells import CellGrid
 from shoal.space.path_tables import Entries, Moves, Places, StayPlaces
-from shoal.stages.paths import LATTICE, ExactPaths
+from shoal.stages.trips import LATTICE, ExactPaths
 
 GRID = CellGrid(box=(0.0, 0.0, 4.0, 3.0), columns=4, rows=3, planar=True)
 

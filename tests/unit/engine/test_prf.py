@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shoal.engine.grouping import digest_users
+from shoal.engine.buckets import digest_users
 from shoal.engine.prf import hash3, hash_bytes, split_key
 
 MASK = 2**64 - 1

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from shoal.engine.traverse import crossed, trace
+from shoal.engine.grid_trips import crossed, trace
 from shoal.space.cells import STEPS
 
 COLUMNS, ROWS = 7, 5

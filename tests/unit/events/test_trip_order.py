@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.events.source import open_source
-from shoal.events.trip_order import in_order
 from shoal.events.trip_reader import read_trips
-from shoal.events.trips import TripRule
+from shoal.events.trips import TripRule, in_order
 
 
 def batch_of(rows, names):

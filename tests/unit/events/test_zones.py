@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from shoal.events.zones import DAY_US, offset_changes, zone_days
+from shoal.events.times import DAY_US, offset_changes, zone_days
 
 EPOCH = datetime(1970, 1, 1)
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from shoal.audit.end_to_end.adapters import ADAPTERS
-from shoal.audit.end_to_end.driver import POPULATION
-from shoal.audit.end_to_end.worlds import event_world
+from shoal.auditing.end_to_end.adapters import ADAPTERS
+from shoal.auditing.end_to_end.driver import POPULATION
+from shoal.auditing.end_to_end.worlds import event_world
 from shoal.kinds.query.build import QuerySession
 from shoal.privacy.ledger import open_ledger
-from shoal.privacy.ledger.amounts import cost_nano
+from shoal.privacy.ledger.names import cost_nano
 from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.price import spent_loss
 

@@ -7,13 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.errors import PlanError
-from shoal.kinds.city_plan import write_city_plan
 from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.prepare import prepare_density
 from shoal.kinds.histogram.plan import HistogramPlan
 from shoal.kinds.histogram.prepare import prepare_histogram
 from shoal.kinds.plan import read_plan
+from shoal.kinds.simulated import write_city_plan
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.synthetic.prepare import prepare_synthetic
 from shoal.kinds.trajectories.build import prepare_trajectories

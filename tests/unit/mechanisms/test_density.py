@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.density_gaussian import DensityGaussian
-from shoal.mechanisms.density_laplace import DensityLaplace
+from shoal.mechanisms.density.gaussian import DensityGaussian
+from shoal.mechanisms.density.laplace import DensityLaplace
 from shoal.privacy.noise import PARALLEL_FROM, OsNoise, SeededNoise
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.exact import ExactCounts

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from shoal.audit.replay import ArbitraryNoise, RecordingNoise, ReplayNoise, replay, transcript_loss
+from shoal.auditing.replay import ArbitraryNoise, RecordingNoise, ReplayNoise, replay, transcript_loss
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.choose_k import candidates, choose_k
-from shoal.mechanisms.density_efpa import DensityEfpa
-from shoal.mechanisms.density_efpag import DensityEfpag
 from shoal.privacy.accounting import NANO, compose
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.space.cover import Cover, example_cover, neighbour_graph
-from shoal.stages.cover import CoverCounts
+from shoal.stages.exact import CoverCounts
+from shoal_baselines.mechanisms.efpa import DensityEfpa
+from shoal_baselines.mechanisms.efpag import DensityEfpag
+from shoal_baselines.mechanisms.scheme_steps import candidates, choose_k
 
 SLOTS, ELL, CAP, CELLS = 8, 3, 5, 6
 LATTICE = 2**20

@@ -8,12 +8,11 @@ import pytest
 from scipy.fft import dct, idct
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.density_fpa import DensityFpa
-from shoal.mechanisms.density_fpa_laplace import DensityFpaLaplace
-from shoal.mechanisms.fourier_basis import UNIT, FourierBasis
-from shoal.postprocess.density import plain_density
+from shoal.postprocess.density.numbers import plain_density
 from shoal.privacy.noise import SeededNoise
 from shoal.stages.exact import ExactCounts
+from shoal_baselines.mechanisms.fpa import UNIT, DensityFpa, FourierBasis
+from shoal_baselines.mechanisms.fpa_laplace import DensityFpaLaplace
 
 LATTICE = 2**20
 

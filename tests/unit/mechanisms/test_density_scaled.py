@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
-from shoal.audit.replay import ArbitraryNoise, replay
+from shoal.auditing.replay import ArbitraryNoise, replay
 from shoal.engine.density import bound_visits, scalable_counts
 from shoal.engine.visits import VisitKernel
 from shoal.errors import GuaranteeError
 from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.methods import METHODS
-from shoal.postprocess.scaled import scaled_density
+from shoal.postprocess.density.scaled import scaled_density
 from shoal.privacy.accounting import NANO, compose
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.density_scm_full import DensityScmFull
 from shoal.privacy.noise import SeededNoise
 from shoal.stages.exact import ExactCounts
+from shoal_baselines.mechanisms.scm_full import DensityScmFull
 
 LATTICE = 2**20
 

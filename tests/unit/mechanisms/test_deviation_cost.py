@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from shoal.errors import PlanError
-from shoal.mechanisms.deviation_cost import Groups, NoisyCosts, deviation_costs
 from shoal.privacy.budget import Budget
+from shoal_baselines.mechanisms.histogram_dawa import Groups, NoisyCosts, deviation_costs
 
 
 def in_fractions(cells, group, groups):

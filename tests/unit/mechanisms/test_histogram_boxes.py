@@ -6,8 +6,8 @@ import pytest
 from shoal.engine.grid_trips import GridTrips
 from shoal.engine.trip_door import TripDoor
 from shoal.errors import PlanError
-from shoal.mechanisms.boxes_schedule import ROWS, even_cuts, row_for, warped_cuts
-from shoal.mechanisms.histogram_boxes import HistogramBoxes
+from shoal.mechanisms.histogram.boxes import HistogramBoxes
+from shoal.mechanisms.histogram.boxes_schedule import ROWS, even_cuts, row_for, warped_cuts
 from shoal.metrics.histogram import violated_share
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise

@@ -12,13 +12,7 @@ import pytest
 from shoal.engine.trip_door import TripDoor
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import trip_setting
-from shoal.mechanisms.histogram_boxes import HistogramBoxes
-from shoal.mechanisms.histogram_dawa import HistogramDawa
-from shoal.mechanisms.histogram_dqam import HistogramDqam
-from shoal.mechanisms.histogram_laplace import HistogramLaplace
-from shoal.mechanisms.histogram_mwem import HistogramMwem
-from shoal.mechanisms.histogram_prish import HistogramPrish
-from shoal.postprocess.euler_consistent import violations
+from shoal.mechanisms.histogram.boxes import HistogramBoxes
 from shoal.privacy.accounting import NANO
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise
@@ -26,6 +20,12 @@ from shoal.space.cells import CellGrid
 from shoal.space.rectangles import Rectangles, random_rectangles
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.trips import GridTrips
+from shoal_baselines.mechanisms.histogram_dawa import HistogramDawa
+from shoal_baselines.mechanisms.histogram_dqam import HistogramDqam
+from shoal_baselines.mechanisms.histogram_laplace import HistogramLaplace
+from shoal_baselines.mechanisms.histogram_mwem import HistogramMwem
+from shoal_baselines.mechanisms.histogram_prish import HistogramPrish
+from shoal_baselines.postprocess.euler_consistent import violations
 
 MECHANISMS = [HistogramLaplace, HistogramMwem, HistogramDawa, HistogramPrish, HistogramDqam]
 EULER = [HistogramPrish, HistogramDqam]

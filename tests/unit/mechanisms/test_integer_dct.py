@@ -7,8 +7,15 @@ import pytest
 import scipy.fft
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.choose_k import tails
-from shoal.mechanisms.integer_dct import SHIFT, STEPS, WAVE_BITS, coefficients, series_of, waves
+from shoal_baselines.mechanisms.scheme_steps import (
+    SHIFT,
+    STEPS,
+    WAVE_BITS,
+    coefficients,
+    series_of,
+    tails,
+    waves,
+)
 
 
 @pytest.mark.parametrize("slots", [1, 2, 7, 168, 700])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from shoal.mechanisms.audit_size import path_setting
-from shoal.mechanisms.path_totals import PathTotals, TableNoise, tables_within
+from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, tables_within
 from shoal.privacy.budget import Allowance, Budget
-from shoal.stages.paths import LATTICE
+from shoal.stages.trips import LATTICE
 
 
 class Door:

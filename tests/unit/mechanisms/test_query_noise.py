@@ -5,8 +5,8 @@ import pytest
 
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import AuditSize
-from shoal.mechanisms.query_gaussian import QueryGaussian
-from shoal.mechanisms.query_laplace import QueryLaplace
+from shoal.mechanisms.query.gaussian import QueryGaussian
+from shoal.mechanisms.query.laplace import QueryLaplace
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.space.question import Question, Questions
 from shoal.stages.bounded import BoundedVisits

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.query_weights import QueryWeights
+from shoal.mechanisms.query.weights import QueryWeights
 from shoal.privacy.accounting import compose
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise

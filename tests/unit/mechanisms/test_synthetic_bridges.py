@@ -7,20 +7,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shoal.audit.replay import CallsDiffer, RecordingNoise, ReplayNoise
+from shoal.auditing.replay import CallsDiffer, RecordingNoise, ReplayNoise
 from shoal.engine.path_door import PathDoor
 from shoal.engine.path_trips import PathBound, encode_paths
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.synthetic_bridges import SyntheticBridges
+from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.metrics.synthetic import synthetic_utility
-from shoal.postprocess.bridge_parts import Parts
+from shoal.postprocess.synthetic.bridge_parts import Parts
 from shoal.privacy.accounting import NANO
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 from shoal.space.path_setting import PathSetting
-from shoal.stages.paths import LATTICE, ExactPaths
+from shoal.stages.trips import LATTICE, ExactPaths
 
 SIDE = 8
 FAST = Parts(calibrate=False)

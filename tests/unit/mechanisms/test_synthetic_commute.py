@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.synthetic_commute import OPTIONAL, SHARES, SyntheticCommute
+from shoal.mechanisms.synthetic.commute import OPTIONAL, SHARES, SyntheticCommute
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.clock import Clock

@@ -8,15 +8,15 @@ import pytest
 from shoal.engine.path_door import PathDoor
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.audit_size import path_setting
-from shoal.mechanisms.synthetic_bridges import SyntheticBridges
-from shoal.mechanisms.synthetic_dpt import SyntheticDpt
-from shoal.mechanisms.synthetic_markov import SyntheticMarkov
-from shoal.mechanisms.synthetic_ngram import SyntheticNgram
-from shoal.mechanisms.synthetic_prefix import SyntheticPrefix
+from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cell_paths import DX, DY, CellPaths
-from shoal.stages.paths import ExactPaths
+from shoal.stages.trips import ExactPaths
+from shoal_baselines.mechanisms.synthetic_dpt import SyntheticDpt
+from shoal_baselines.mechanisms.synthetic_markov import SyntheticMarkov
+from shoal_baselines.mechanisms.synthetic_ngram import SyntheticNgram
+from shoal_baselines.mechanisms.synthetic_prefix import SyntheticPrefix
 
 ALL = (SyntheticMarkov, SyntheticNgram, SyntheticPrefix, SyntheticDpt)
 SIDE = 4

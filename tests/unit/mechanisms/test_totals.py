@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from shoal.mechanisms.adders import GaussianAdder, LaplaceAdder, ceil_sqrt, float_at_least
-from shoal.mechanisms.totals import TotalsByOneVisit, TotalsOfSeries, TotalsScaledUp
 from shoal.privacy.noise import SeededNoise
-from shoal.stages.cover import CoverCounts
+from shoal.stages.exact import CoverCounts
+from shoal_baselines.mechanisms.scheme_totals import TotalsByOneVisit, TotalsOfSeries, TotalsScaledUp
 
 LATTICE = 2**20
 QUIET = GaussianAdder(1.0)

@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.distance import jensenshannon
 
 from shoal.errors import PlanError
-from shoal.metrics.path_histograms import (
+from shoal.metrics.patterns import (
     crossing_trips,
     distance_histogram,
     duration_histogram,

@@ -7,23 +7,32 @@ import pytest
 import scipy.sparse
 from scipy import stats
 
-from shoal.postprocess import kriging
-from shoal.postprocess.basis import complement, orthonormal, probes
-from shoal.postprocess.kriging import Layout, krige
-from shoal.postprocess.learn import zone_columns
-from shoal.postprocess.profile import city_profile, hour_weights
-from shoal.postprocess.region_gap import (
+from shoal.postprocess.density import kriging
+from shoal.postprocess.density.best import (
     STAYS,
+    USUAL,
     USUAL_UNEVEN,
     RegionGap,
+    Scatter,
+    Total,
     correct_regions,
+    fit_scatter,
+    keep_what_stands_out,
     kept_of_gaps,
+    number_of_visits,
     unevenness,
 )
-from shoal.postprocess.residual import USUAL, Scatter, fit_scatter, keep_what_stands_out
-from shoal.postprocess.visits import Total, number_of_visits
+from shoal.postprocess.density.kriging import Layout, krige
+from shoal.postprocess.density.profile import (
+    city_profile,
+    complement,
+    hour_weights,
+    orthonormal,
+    probes,
+    zone_columns,
+)
+from shoal.space.setting import zone_overlap, zone_sizes
 from shoal.space.weights import LATTICE, AreaWeights
-from shoal.space.zone_sizes import zone_overlap, zone_sizes
 from shoal.stages.noisy import NoisyMeasurement
 
 HOURS = np.arange(168)

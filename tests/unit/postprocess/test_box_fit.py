@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from shoal.postprocess.box_fit import fit_weights, targets_of
+from shoal.postprocess.histogram.box_fit import fit_weights, targets_of
 
 CHANCE = np.random.default_rng(4)
 

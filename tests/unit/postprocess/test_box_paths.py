@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from shoal.postprocess.box_paths import pool_euler, pool_hits
-from shoal.postprocess.box_pool import BoxPool, fold, redraw, spread, start_pool
+from shoal.postprocess.histogram.box_model import pool_euler, pool_hits
+from shoal.postprocess.histogram.box_pool import BoxPool, fold, redraw, spread, start_pool
 from shoal.space.cells import CellGrid
 from shoal.space.rectangles import random_rectangles
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from shoal.postprocess.bridge_lengths import MOST_TAIL, by_class, drawn, fall_of, falling
+from shoal.postprocess.synthetic.bridge_parts import MOST_TAIL, by_class, drawn, fall_of, falling
 from shoal.stages.synthetic import NoisyTable
 
 ALARM = 1e-6

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from shoal.postprocess.bridge_parts import Parts
-from shoal.postprocess.bridge_places import (
+from shoal.postprocess.synthetic.bridge_parts import Parts
+from shoal.postprocess.synthetic.bridge_places import (
     block_sides,
     blocks_of,
     flows,

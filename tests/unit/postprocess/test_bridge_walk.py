@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from shoal.postprocess import bridge_walk
-from shoal.postprocess.bridge_walk import NEAR, possible_moves, walk
-from shoal.postprocess.likely_moves import on_grid
+from shoal.postprocess.synthetic import bridge_walk
+from shoal.postprocess.synthetic.bridge_walk import NEAR, possible_moves, walk
+from shoal.postprocess.synthetic.moves import on_grid
 from shoal.space.cell_paths import DX, DY, chebyshev
 from shoal.space.cells import CellGrid
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shoal.postprocess.buckets import cover_by_intervals, interval_levels
-from shoal.postprocess.flat_map import map_or_flat
 from shoal.space.rectangles import Rectangles
+from shoal_baselines.postprocess.cells import cover_by_intervals, interval_levels, map_or_flat
 
 
 def every_cover(begin, length, cells, finest):

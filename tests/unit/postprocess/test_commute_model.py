@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from shoal.errors import PlanError
-from shoal.postprocess.commute_fit import _likely, fit_commutes
-from shoal.postprocess.commute_model import CommuteModel
+from shoal.postprocess.synthetic.commute_fit import _likely, fit_commutes
+from shoal.postprocess.synthetic.commute_model import CommuteModel
 from shoal.space.clock import Clock
 from shoal.space.commute_setting import CommuteSetting
 from shoal.stages.commutes import NoisyCommutes

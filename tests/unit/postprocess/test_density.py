@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-import shoal.postprocess.density
-from shoal.postprocess.density import estimate_density, half_width
-from shoal.postprocess.nonnegative import keep_totals
+import shoal.postprocess.density.numbers
+from shoal.postprocess.density.numbers import estimate_density, half_width, keep_totals
 from shoal.privacy.noise import SeededNoise
 from shoal.stages.noisy import NoisyCounts
 
@@ -97,7 +96,7 @@ def test_decimals_are_as_declared():
 
 
 def test_it_takes_nothing_but_noisy_counts():
-    assert list(inspect.signature(shoal.postprocess.density.estimate_density).parameters) == [
+    assert list(inspect.signature(shoal.postprocess.density.numbers.estimate_density).parameters) == [
         "noisy",
         "decimals",
     ]

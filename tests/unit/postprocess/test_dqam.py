@@ -7,11 +7,18 @@ import math
 import numpy as np
 import pytest
 
-from shoal.postprocess.dqam import POWER, DqamLearner, scale_regions
-from shoal.postprocess.euler_consistent import violations
-from shoal.postprocess.quadtree import blocks, depth_of, mean_of_children, regions
-from shoal.postprocess.trip_model import TripModel, uniform_model
 from shoal.space.rectangles import Rectangles
+from shoal_baselines.postprocess.euler_consistent import violations
+from shoal_baselines.postprocess.prefix import TripModel, uniform_model
+from shoal_baselines.postprocess.regions import (
+    POWER,
+    DqamLearner,
+    blocks,
+    depth_of,
+    mean_of_children,
+    regions,
+    scale_regions,
+)
 
 
 def by_recursion(shape, first, last, costs, threshold):
@@ -81,7 +88,7 @@ def test_dense_regions_weigh_more_and_the_mean_over_trips_is_one():
 
 
 def test_the_whole_region_moves_where_one_cell_is_asked(monkeypatch):
-    monkeypatch.setattr("shoal.postprocess.dqam.SWEEPS", 1)
+    monkeypatch.setattr("shoal_baselines.postprocess.regions.SWEEPS", 1)
     learner = learner_of([10, 10, 10, 10])
     before, estimate = learner.model.faces.copy(), learner.estimates()[0]
     learner.learn(0, 20.0)

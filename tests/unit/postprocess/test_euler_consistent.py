@@ -6,7 +6,7 @@ from scipy.optimize import linprog
 from scipy.sparse import block_diag, coo_array, eye_array, hstack, vstack
 
 from shoal.errors import PlanError
-from shoal.postprocess.euler_consistent import consistent, violations
+from shoal_baselines.postprocess.euler_consistent import consistent, violations
 
 
 def flat(parts):

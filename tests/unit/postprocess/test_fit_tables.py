@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize
 
-from shoal.postprocess.fit_tables import conditional, onto_own_total, onto_total, onto_totals, to_margins
+from shoal.postprocess.synthetic.draws import conditional, onto_own_total, onto_total, onto_totals, to_margins
 
 
 def projected(values, total):

@@ -6,19 +6,16 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from shoal.postprocess.gram_model import GramModel
-from shoal.postprocess.gram_walk import Walks, suffixes, visits_of
-from shoal.postprocess.prefix_model import PrefixModel
-from shoal.postprocess.speed_model import SpeedModel
-from shoal.postprocess.start_times import draw_starts, slot_weights
-from shoal.postprocess.stay_totals import with_stays
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
-from shoal.space.gram_tables import END, STAY, CellSteps, MoveSteps, Trie
 from shoal.space.path_setting import DAY_KINDS, PathSetting
 from shoal.space.path_tables import MOVE_CLASSES, STAY_BINS
-from shoal.space.speed_steps import STOP, UP, WITHIN, SpeedSteps
 from shoal.stages.synthetic import NoisyTable
+from shoal_baselines.postprocess.grams import GramModel, Walks, draw_starts, slot_weights, suffixes, visits_of
+from shoal_baselines.postprocess.prefix import PrefixModel, with_stays
+from shoal_baselines.postprocess.speeds import SpeedModel
+from shoal_baselines.space.gram_tables import END, STAY, CellSteps, MoveSteps, Trie
+from shoal_baselines.space.speed_steps import STOP, UP, WITHIN, SpeedSteps
 
 GRID = CellGrid(box=(0, 0, 3, 3), columns=3, rows=3, planar=True)
 CLOCK = Clock(start=datetime(2026, 3, 6), end=datetime(2026, 3, 8), time_zone="UTC")  # Friday and Saturday

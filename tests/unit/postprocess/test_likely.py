@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shoal.postprocess.likely import better, likely, prediction, rising, scatter
+from shoal.postprocess.shrinkage import better, likely, prediction, rising, scatter
 from shoal.stages.synthetic import NoisyTable
 
 PLACES = 4000

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from shoal.postprocess.bridge_parts import Parts
-from shoal.postprocess.fit_tables import onto_own_total
-from shoal.postprocess.likely_moves import boxes, inflow, likely_moves, move_features, on_grid, visits_of
+from shoal.postprocess.synthetic.bridge_parts import Parts
+from shoal.postprocess.synthetic.draws import onto_own_total
+from shoal.postprocess.synthetic.moves import boxes, inflow, likely_moves, move_features, on_grid, visits_of
 from shoal.space.cells import CellGrid
 from shoal.stages.synthetic import NoisyTable
 

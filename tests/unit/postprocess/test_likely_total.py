@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shoal.postprocess.likely_total import likely_between
+from shoal.postprocess.shrinkage import likely_between
 
 
 @pytest.mark.parametrize("deviation", [2.0, 20.0, 300.0, 1e4])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from shoal.postprocess.nights import fit_exponential, nights_of, smooth_nights
 from shoal.space.clock import Clock
+from shoal_baselines.postprocess.scheme import fit_exponential, nights_of, smooth_nights
 
 WEEK = Clock.week("2026-03-02", "Europe/Paris")
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from shoal.postprocess.path_counts import counted_moves
+from shoal.postprocess.synthetic.bridge_parts import counted_moves
 
 WIDE, HIGH = 4, 3
 WAYS = [(1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1)]

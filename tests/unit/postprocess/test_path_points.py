@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from shoal.engine.path_door import PathDoor
 from shoal.engine.path_trips import PathBound, encode_paths
 from shoal.mechanisms.audit_size import path_setting
-from shoal.mechanisms.synthetic_bridges import SyntheticBridges
-from shoal.mechanisms.synthetic_markov import SyntheticMarkov
-from shoal.mechanisms.synthetic_ngram import SyntheticNgram
-from shoal.mechanisms.synthetic_prefix import SyntheticPrefix
-from shoal.postprocess.path_points import MARGIN, decimals_of, path_points
+from shoal.mechanisms.synthetic.bridges import SyntheticBridges
+from shoal.postprocess.synthetic.path_points import MARGIN, decimals_of, path_points
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cells import CellGrid
 from shoal.stages.synthetic import SyntheticPaths
+from shoal_baselines.mechanisms.synthetic_markov import SyntheticMarkov
+from shoal_baselines.mechanisms.synthetic_ngram import SyntheticNgram
+from shoal_baselines.mechanisms.synthetic_prefix import SyntheticPrefix
 
 GLOBE = CellGrid(box=(-122.52, 37.70, -122.36, 37.83), columns=34, rows=35)
 

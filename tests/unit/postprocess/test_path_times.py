@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from shoal.engine.path_trips import PathBound, encode_paths
-from shoal.postprocess.bridge_places import block_sides, blocks_of
-from shoal.postprocess.path_times import place_stays, start_times, ticks_of
+from shoal.postprocess.synthetic.bridge_places import block_sides, blocks_of
+from shoal.postprocess.synthetic.path_times import place_stays, start_times, ticks_of
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 from shoal.space.path_setting import PathSetting

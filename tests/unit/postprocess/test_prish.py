@@ -7,16 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from shoal.postprocess.euler_consistent import violations
-from shoal.postprocess.prish import (
+from shoal.space.rectangles import Rectangles
+from shoal_baselines.postprocess.euler_consistent import violations
+from shoal_baselines.postprocess.prefix import TripModel, uniform_model
+from shoal_baselines.postprocess.prish import (
     SWEEPS,
     PrishLearner,
     rectangle_answer,
     repair_border,
     scale_inside,
 )
-from shoal.postprocess.trip_model import TripModel, uniform_model
-from shoal.space.rectangles import Rectangles
 
 
 def model_of(faces, east, north):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from shoal.postprocess.density import plain_density
-from shoal.postprocess.scaled import per_kept_visit, scaled_density, total_deviation
+from shoal.postprocess.density.numbers import plain_density
+from shoal.postprocess.density.scaled import per_kept_visit, scaled_density, total_deviation
 from shoal.stages.noisy import NoisyCounts, NoisyScaled
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shoal.postprocess.weights import LearnedTable
+from shoal.postprocess.density.answers import LearnedTable
 from shoal.space.question import Question, Questions
 from shoal.space.weights import AreaWeights
 

@@ -11,10 +11,17 @@ import numpy as np
 import pytest
 
 from shoal.errors import PlanError
+from shoal.kinds.density import compare_page as compare
+from shoal.kinds.density import compare_page as compare_tables
+from shoal.kinds.density.compare_page import (
+    ComparedMethod,
+    ComparedSlots,
+    CompareReportInputs,
+    compared_points,
+    write_compare_report,
+)
 from shoal.metrics import box_figures
-from shoal.release.report import CompareReportInputs, compare, compare_tables, write_compare_report
-from shoal.release.report.compare import ComparedMethod, ComparedSlots, compared_points
-from shoal.release.report.page import plotly_js
+from shoal.release.page.page import plotly_js
 
 NASTY = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 ROWS = [

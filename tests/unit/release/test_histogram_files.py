@@ -14,7 +14,7 @@ from shoal.release.histogram_published import PublishedHistogram, read_histogram
 from shoal.space.cells import CellGrid
 from shoal.space.euler import Euler
 from shoal.space.zones import Zones
-from shoal.stages.histogram import NoisyHistogram, TripPool
+from shoal.stages.noisy import NoisyHistogram, TripPool
 
 GRID = CellGrid(box=(0.0, 0.0, 12.0, 9.0), columns=12, rows=9, planar=True)
 

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from shoal.kinds.histogram.report import HistogramReportInputs, histogram_report_html
+from shoal.kinds.histogram.report_tables import notices
 from shoal.release.histogram_files import files_of
 from shoal.release.histogram_published import PublishedHistogram
-from shoal.release.report.histogram import HistogramReportInputs, histogram_report_html
-from shoal.release.report.histogram_tables import notices
 from shoal.space.cells import CellGrid
 from shoal.space.euler import Euler
 

@@ -13,12 +13,12 @@ import pytest
 import shapely
 
 from shoal.errors import OutputError, PlanError
+from shoal.kinds.density import report as density
+from shoal.kinds.density.report import DensityReportInputs, OtherSeries, write_density_report
 from shoal.metrics import density_utility
-from shoal.release.report import DensityReportInputs, OtherSeries, density, tables, write_density_report
-from shoal.release.report.encode import json_for_script
-from shoal.release.report.page import plotly_js
-from shoal.release.report.payload import day_ticks, slot_word
-from shoal.release.report.shapes import GRID_STEPS, drawn_zones
+from shoal.release.page import tables
+from shoal.release.page.page import json_for_script, plotly_js
+from shoal.release.page.payload import GRID_STEPS, day_ticks, drawn_zones, slot_word
 from shoal.space.zones import Zones
 
 NASTY = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & \u2028 {{payload}}"

@@ -9,15 +9,15 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from shoal.metrics.synthetic import SyntheticUtility, synthetic_utility
-from shoal.release.report.synthetic import (
+from shoal.kinds.synthetic.report import (
     NearestTrips,
     SyntheticReportInputs,
     local_hours,
     synthetic_report_html,
 )
-from shoal.release.report.synthetic_figures import FIGURES
-from shoal.release.report.synthetic_patterns import occurrences, patterns_section
+from shoal.kinds.synthetic.report_figures import FIGURES
+from shoal.kinds.synthetic.report_tables import occurrences, patterns_section
+from shoal.metrics.synthetic import SyntheticUtility, synthetic_utility
 from shoal.space.cell_paths import CellPaths
 from shoal.space.cells import CellGrid
 

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 from shoal.errors import PlanError
-from shoal.metrics.trajectories import LocalClock, trajectory_utility
-from shoal.metrics.trajectory_density import hourly_maps
-from shoal.release.report.trajectories import (
+from shoal.kinds.trajectories.picture import map_side, raw_views, record_picture, typical_user
+from shoal.kinds.trajectories.report import (
     TrajectoryFacts,
     Verified,
     trajectory_report,
     trajectory_report_html,
 )
-from shoal.release.report.trajectory_measured import read_measured
-from shoal.release.report.trajectory_picture import map_side, raw_views, record_picture, typical_user
+from shoal.kinds.trajectories.report_tables import read_measured
+from shoal.metrics.trajectories import LocalClock, trajectory_utility
+from shoal.metrics.trajectory_density import hourly_maps
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 

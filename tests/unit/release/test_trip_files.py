@@ -12,7 +12,7 @@ import pytest
 import shapely
 
 from shoal.errors import SourceError
-from shoal.postprocess.path_points import PathPoints
+from shoal.postprocess.synthetic.path_points import PathPoints
 from shoal.release.trip_files import TripColumns, TripsAbout, files_of, read_synthetic, write_trips
 from shoal.release.trip_formats import TripChunk, points_wkb
 from shoal.space.cells import CellGrid

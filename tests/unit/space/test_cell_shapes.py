@@ -7,8 +7,7 @@ import pytest
 import shapely
 
 from shoal.errors import GeometryError
-from shoal.space.cell_shapes import cells_of, read_shape
-from shoal.space.cells import CellGrid
+from shoal.space.cells import CellGrid, cells_of, read_shape
 
 GRID = CellGrid(box=(0.0, 0.0, 20.0, 10.0), columns=20, rows=10, planar=True)
 

@@ -7,8 +7,18 @@ import pytest
 
 from shoal.space.cell_paths import DX, DY, CellPaths
 from shoal.space.cells import CellGrid
-from shoal.space.gram_tables import END, MOST_STAY, STAY, CellSteps, Grams, MoveSteps, Prefixes, Starts, Trie
-from shoal.space.speed_steps import DOWN, STAYED, STOP, UP, WITHIN, SpeedSteps
+from shoal_baselines.space.gram_tables import (
+    END,
+    MOST_STAY,
+    STAY,
+    CellSteps,
+    Grams,
+    MoveSteps,
+    Prefixes,
+    Starts,
+    Trie,
+)
+from shoal_baselines.space.speed_steps import DOWN, STAYED, STOP, UP, WITHIN, SpeedSteps
 
 GRID = CellGrid(box=(0, 0, 5, 3), columns=5, rows=3, planar=True)
 TRIPS = [

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from shoal.errors import PlanError
-from shoal.space.h3lattice import hexagon_boxes
 from shoal.space.lattice import Lattice
+from shoal_baselines.anonymise.coarse import hexagon_boxes
 
 LATTICE = Lattice(start=datetime(2026, 1, 1, tzinfo=UTC), steps=10, origin=(2.0, 48.6))
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shoal.space.hilbert import hilbert_order
+from shoal_baselines.postprocess.cells import hilbert_order
 
 
 @pytest.mark.parametrize("side", [1, 2, 4, 32])

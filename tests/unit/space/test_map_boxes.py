@@ -5,7 +5,7 @@ import pytest
 
 from shoal.errors import PlanError
 from shoal.space.cells import CellGrid
-from shoal.space.map_boxes import as_boxes, map_box, read_boxes, snap
+from shoal.space.rectangles import as_boxes, map_box, read_boxes, snap
 
 GRID = CellGrid(box=(-3.0, 10.0, 4.0, 15.0), columns=14, rows=7)
 

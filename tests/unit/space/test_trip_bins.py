@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from shoal.space.trip_bins import TripBins
+from shoal.space.trip_setting import TripBins
 
 X, Y = np.array([2.0, 5.0]), np.array([3.0])
 

@@ -6,7 +6,7 @@ import shapely
 from scipy.spatial import cKDTree
 
 from shoal.space.sites import Sites
-from shoal.space.voronoi import envelope, to_plane, voronoi_cells
+from shoal.space.weights import envelope, to_plane, voronoi_cells
 from shoal.space.zones import Zones
 
 

@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse
 
 from shoal.mechanisms.audit_size import ONE_ZONE, SHARED, AuditSize
-from shoal.mechanisms.density_best import _weighted
+from shoal.mechanisms.density.best import _weighted
+from shoal.space.setting import LEAST_SIZE, MOST_WEIGHT, zone_overlap, zone_sizes, zone_weights
 from shoal.space.weights import LATTICE, AreaWeights
-from shoal.space.zone_sizes import LEAST_SIZE, MOST_WEIGHT, zone_overlap, zone_sizes, zone_weights
 
 
 def weights_of(rows):

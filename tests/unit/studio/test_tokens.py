@@ -1,7 +1,7 @@
 """Tickets open one file for a short while."""
 
-from shoal.studio import tokens
-from shoal.studio.tokens import MOST_TICKETS, Tickets, new_token, same_token
+from shoal.studio import guard as tokens
+from shoal.studio.guard import MOST_TICKETS, Tickets, new_token, same_token
 
 
 def test_tokens_are_long_and_new():

@@ -9,14 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.attacks.visits import KnownVisits
+from shoal.attacks.models.visits import KnownVisits
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
-from shoal.kinds.counting import Counting
+from shoal.kinds.density.counting import Counting, stage_for
 from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.methods import any_method
-from shoal.kinds.density.stage import stage_for
 from shoal.kinds.progress import Silent
 from shoal.privacy.accounting import check_epsilon
 from shoal.privacy.budget import Budget

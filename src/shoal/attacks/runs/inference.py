@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from shoal.attacks.framework import Outcome, attack_counts
-from shoal.attacks.gains import privacy_gain, privacy_loss, series_mre
-from shoal.attacks.infer import INFERENCES
-from shoal.attacks.priors import PRIORS, Periods
-from shoal.attacks.rows import TruthRows
+from shoal.attacks.models.framework import Outcome, attack_counts, privacy_gain, privacy_loss, series_mre
+from shoal.attacks.models.infer import INFERENCES
+from shoal.attacks.models.priors import PRIORS, Periods
+from shoal.attacks.models.rows import TruthRows
 from shoal.attacks.runs.defences import defender_of, released_people, with_null
 from shoal.attacks.runs.source import AttackSource, open_attack_source
 from shoal.errors import PlanError

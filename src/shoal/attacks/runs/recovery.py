@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from shoal.attacks.recovery import RecoveryPlan, recover_trajectories, whole_people
-from shoal.attacks.recovery_score import (
+from shoal.attacks.models.recovery import RecoveryPlan, recover_trajectories, whole_people
+from shoal.attacks.models.recovery_score import (
     MOSTLY,
     RecoveryScore,
     check_users,
@@ -25,9 +25,9 @@ from shoal.attacks.recovery_score import (
     positions_of,
     score_recovery,
 )
+from shoal.attacks.models.visits import KnownVisits
 from shoal.attacks.runs.defences import Defender, defender_of, released_people
 from shoal.attacks.runs.source import open_attack_source
-from shoal.attacks.visits import KnownVisits
 from shoal.errors import PlanError
 from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.methods import METHODS

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.attacks.runs.output import write_findings
-from shoal.attacks.runs.source import note_look
+from shoal.attacks.runs.source import note_look, write_findings
 from shoal.errors import PlanError
 from shoal.kinds.progress import Progress
 
@@ -140,8 +139,7 @@ def _recovery(asked: Asked, tell: Progress) -> dict[str, Any]:
 
 def _membership(asked: Asked, tell: Progress) -> dict[str, Any]:
     """Whether a person is in the counts at all."""
-    from shoal.attacks.runs.membership import MembershipPlan, attack_membership
-    from shoal.attacks.runs.membership_summary import membership_told, roc_columns
+    from shoal.attacks.runs.membership import MembershipPlan, attack_membership, membership_told, roc_columns
 
     settings = asked.settings
     said = {"delta": settings["delta"]} if settings.get("delta") else {}
@@ -201,8 +199,12 @@ def _unicity(asked: Asked, tell: Progress) -> dict[str, Any]:
 
 def _synthetic(asked: Asked, tell: Progress) -> dict[str, Any]:
     """Whose trips synthetic ones were made from."""
-    from shoal.attacks.runs.synthetic import SyntheticAttackPlan, attack_synthetic
-    from shoal.attacks.runs.synthetic_summary import roc_columns, synthetic_told
+    from shoal.attacks.runs.synthetic import (
+        SyntheticAttackPlan,
+        attack_synthetic,
+        roc_columns,
+        synthetic_told,
+    )
 
     settings = asked.settings
     plan = SyntheticAttackPlan(

@@ -10,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.attacks.framework import Outcome
-from shoal.attacks.gains import privacy_gain
+from shoal.attacks.models.framework import Outcome, privacy_gain
 from shoal.attacks.runs.inference import Attacked, InferenceResult, result_rows
+from shoal.attacks.runs.page import AttackCurve, AttackReportInputs, GainBox, write_attack_report
 from shoal.errors import OutputError
 from shoal.kinds.owner import open_owner_folder
 from shoal.release.manifest import MANIFEST
 from shoal.release.private import private_file
-from shoal.release.report.attack import AttackCurve, AttackReportInputs, GainBox, write_attack_report
 from shoal.release.staging import refuse_inside_release, unwritable
 
 KNOWS = {

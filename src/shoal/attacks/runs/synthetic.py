@@ -5,22 +5,33 @@ draw      a pool of units, random halves of it as worlds; the rest is the advers
 publish   each world's trips by each method: copied, by TGM, by mechanisms
 score     usual and unusual targets in all worlds -> AUC with an interval
 nearest   trips of some worlds against the half they were made from and the other half
+
+The figures of an attack on synthetic trips as plain values and in words, for the owner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import Any
 
 import numpy as np
 
-from shoal.attacks.known_trips import KnownTrips, evenly
-from shoal.attacks.membership import Roc, Worlds, draw_worlds, roc
-from shoal.attacks.nearest_record import SplitRecords, split_records
+from shoal.attacks.models.known_trips import KnownTrips, evenly
+from shoal.attacks.models.membership import Roc, Worlds, draw_worlds, roc
+from shoal.attacks.models.nearest_record import SplitRecords, split_records
+from shoal.attacks.models.synthetic_membership import (
+    STATISTICS,
+    Publish,
+    alone,
+    auc_interval,
+    learn,
+    rareness,
+)
 from shoal.attacks.runs.membership import allowed
+from shoal.attacks.runs.source import plain
 from shoal.attacks.runs.synthetic_defences import Defence, defence_named
-from shoal.attacks.synthetic_membership import STATISTICS, Publish, alone, auc_interval, learn, rareness
 from shoal.errors import PlanError, SourceError
 from shoal.kinds.commute.prepare import PreparedCommute
 from shoal.kinds.progress import Progress, Silent
@@ -28,7 +39,7 @@ from shoal.kinds.synthetic.build import SyntheticBuild
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.synthetic.prepare import PreparedSynthetic, prepare_synthetic
 from shoal.privacy.accounting import check_delta, check_epsilon
-from shoal.stages.paths import ExactPaths
+from shoal.stages.trips import ExactPaths
 
 LEARN = 8  # releases of other people, to learn what one looks like
 NEAREST_WORLDS = 3
@@ -219,3 +230,87 @@ def _classes(trips: KnownTrips, worlds: Worlds, most: int) -> dict[str, np.ndarr
     if lone.size >= LEAST_ALONE:
         found["alone"] = lone[evenly(lone.size, most)]
     return found
+
+
+def synthetic_told(result: SyntheticAttack) -> dict[str, Any]:
+    """Figures as plain values."""
+    rows = [
+        {
+            "release": each.defence.name,
+            "set_at": each.epsilon,
+            "targets": found.targets,
+            "statistic": found.statistic,
+            "auc": found.roc.auc,
+            "auc_low": found.interval[0],
+            "auc_high": found.interval[1],
+            "auc_at_most": each.auc_at_most,
+            "scores_in": found.roc.members,
+            "scores_out": found.roc.others,
+        }
+        for each in result.attacked
+        for found in each.found
+    ]
+    return {
+        "summary": [line for each in result.attacked for line in _summary(each, result)],
+        **{name: getattr(result, name) for name in ("unit", "units", "trips", "group", "worlds", "written")},
+        "membership": rows,
+        "nearest": [_nearest(each) for each in result.attacked],
+    }
+
+
+def _nearest(each: AttackedRelease) -> dict[str, Any]:
+    """Means over the worlds looked at."""
+    worlds = each.nearest
+    mean = lambda values: plain(sum(values) / len(worlds))  # noqa: E731
+    error = sqrt(sum(world.standard_error**2 for world in worlds)) / len(worlds)
+    return {
+        "release": each.defence.name,
+        "set_at": each.epsilon,
+        "nearer_seen": mean([world.nearer_seen for world in worlds]),
+        "by_chance_low": plain(0.5 - 1.96 * error),
+        "by_chance_high": plain(0.5 + 1.96 * error),
+        **{
+            f"{name}_{side}": mean([getattr(getattr(world, side), name) for world in worlds])
+            for name in ("copies", "median_m", "ratio")
+            for side in ("seen", "held")
+        },
+        "worlds": len(worlds),
+    }
+
+
+def _summary(each: AttackedRelease, result: SyntheticAttack) -> list[str]:
+    """The outcome in words, for the adversary who did best on those who stand out."""
+    tried = [one for one in each.found if one.targets != "usual"]
+    best = max(tried, key=lambda one: one.roc.auc)
+    at = "" if each.epsilon is None else f" set at {each.epsilon:g}"
+    low, high = best.interval
+    where = "in cells of its own" if best.targets == "alone" else "in unusual places"
+    near = _nearest(each)
+    said = f"{each.defence.name}{at}: who knows the trips of a {result.unit} {where} tells in from out in "
+    said += (
+        f"{best.roc.auc:.1%} of pairs ({low:.1%} to {high:.1%}; by {best.statistic}, best of {len(tried)})."
+    )
+    if near["nearer_seen"] is None:
+        return [said]
+    return [
+        said,
+        f"{each.defence.name}{at}: {near['nearer_seen']:.1%} of synthetic trips are nearest to a trip they "
+        f"were made from ({near['by_chance_low']:.1%} to {near['by_chance_high']:.1%} by chance); "
+        f"{near['copies_seen']:.1%} copy one, {near['copies_held']:.1%} copy one they never saw.",
+    ]
+
+
+def roc_columns(result: SyntheticAttack) -> dict[str, list[Any]]:
+    """Every point of every curve, one row each."""
+    keys = ("release", "set_at", "targets", "statistic", "false_positive", "true_positive")
+    columns: dict[str, list[Any]] = {name: [] for name in keys}
+    for each in result.attacked:
+        for found in each.found:
+            count = len(found.roc.false_positive)
+            for name, value in zip(
+                keys, (each.defence.name, each.epsilon, found.targets, found.statistic), strict=False
+            ):
+                columns[name] += [value] * count
+            columns["false_positive"] += found.roc.false_positive.tolist()
+            columns["true_positive"] += found.roc.true_positive.tolist()
+    return columns

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.attacks.known_trips import KnownTrips
-from shoal.attacks.synthetic_membership import Publish
+from shoal.attacks.models.known_trips import KnownTrips
+from shoal.attacks.models.synthetic_membership import Publish
 from shoal.engine.path_door import PathDoor
 from shoal.errors import PlanError
 from shoal.kinds.synthetic.methods import COMMUTES, METHODS
@@ -17,7 +17,7 @@ from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cell_paths import CellPaths
 from shoal.space.path_setting import PathSetting
-from shoal.stages.paths import ExactPaths
+from shoal.stages.trips import ExactPaths
 
 if TYPE_CHECKING:
     from shoal.kinds.synthetic.prepare import PreparedSynthetic
@@ -71,7 +71,7 @@ class Defence:
         return publish
 
     def _tgm(self, prepared: PreparedSynthetic, epsilon: float | None, count: int, seed: int) -> Publish:
-        from shoal.comparators.tgm import PublishedTgm
+        from shoal_baselines.comparators.tgm import PublishedTgm
 
         tgm = replace(PublishedTgm(**self.switches), **({} if epsilon is None else {"epsilon": epsilon}))
         setting = prepared.setting

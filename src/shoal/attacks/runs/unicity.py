@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shoal.attacks.models.unicity import Unicity, coarser, square_groups, unicity
 from shoal.attacks.runs.source import AttackSource, open_attack_source
-from shoal.attacks.unicity import Unicity, coarser, square_groups, unicity
 from shoal.errors import PlanError
 from shoal.kinds.progress import Progress, Silent
 

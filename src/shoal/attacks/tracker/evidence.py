@@ -22,10 +22,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numba import njit
 
-from shoal.attacks.tracker.explain import Example, explain
 from shoal.attacks.tracker.fits import good_starts, last_before, own_boxes, running_reach
 from shoal.attacks.tracker.index import boxes_near, build_index, by_bucket
-from shoal.attacks.tracker.quiet import check_quiet
+from shoal.attacks.tracker.quiet import Example, check_quiet, explain
 from shoal.attacks.tracker.tables import Tables, check_claim, sorted_boxes, sorted_samples
 
 MOST_EXAMPLES = 10

@@ -3,30 +3,34 @@
 The kernel, the cut and the reading of rows are those of the default engine; only where they run differs. The
 sums are the same bit by bit, for any number of partitions, any order of rows, and after tasks were repeated.
 Noise, ledger and post-processing stay in this process and see the sums alone.
+
+Pieces of work that need nothing of each other, each as a Spark task: blocks of people to be hidden.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from shoal.engine.protocol import Encoder, Progress, Sums, UserKernel, Watch
-from shoal.engine.spark.blocks import each_block
 from shoal.engine.spark.jobs import Jobs, check_partitions, rows_told
 from shoal.engine.spark.rows import gathered
 from shoal.engine.spark.session import open_session
-from shoal.engine.spark.shuffle import PACKED, Slots, pack
+from shoal.engine.spark.shuffle import PACKED, PIECE_BYTES, Slots, pack, whole
 from shoal.engine.spark.source import SparkSource, open_spark_source
-from shoal.engine.spark.tasks import NO_KEY, ROWS_TO_PACK, Read, Sum, with_key
+from shoal.engine.spark.tasks import NO_KEY, ROWS_TO_PACK, Each, Read, Sum, with_key
 from shoal.engine.spark.trips import HeldOnSpark, hold_trips
 from shoal.events.schema import SourcePlan
 from shoal.events.trip_reader import TripPoints
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -135,3 +139,31 @@ def _site_columns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     """Objects by identity, the rest by value."""
     return all(a is b for a, b in zip(one[:2], other[:2], strict=True)) and one[2:] == other[2:]
+
+
+WAVES = 2  # items per core that are on the cluster at a time
+
+
+def each_block(jobs: Jobs, work: Callable[[Item], Made], items: Iterable[Item], count: int) -> Iterator[Made]:
+    """work(item) for every item, in order; some at a time, so that this process holds few."""
+    at_once = max(1, min(count, WAVES * jobs.session.sparkContext.defaultParallelism))
+    waiting = iter(items)
+    while wave := list(itertools.islice(waiting, at_once)):
+        rows = [row for number, item in enumerate(wave) for row in _pieces(number, item)]
+        context = jobs.session.sparkContext
+        sent = jobs.session.createDataFrame(context.parallelize(rows, len(rows)), PACKED)
+        done = jobs.run(jobs.by_part(sent, len(wave)), Each(work), PACKED)
+        with jobs.watched():
+            found = done.collect()
+        pieces: dict[int, list[bytes]] = {}
+        for row in found:
+            pieces.setdefault(row[0], []).append(bytes(row[1]))
+        for number in range(len(wave)):
+            yield pickle.loads(next(whole(pieces.pop(number))))
+
+
+def _pieces(number: int, item: object) -> Iterator[tuple[int, bytes]]:
+    """A pickled item, in numbered pieces that fit into a message."""
+    content = pickle.dumps(item, protocol=5)
+    for piece, at in enumerate(range(0, len(content), PIECE_BYTES)):
+        yield number, piece.to_bytes(8, "little") + content[at : at + PIECE_BYTES]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from shoal.engine.grouping import counting_sort, digest_users
+from shoal.engine.buckets import counting_sort, digest_users
 from shoal.engine.protocol import Sums
 from shoal.errors import GuaranteeError
 

@@ -2,6 +2,8 @@
 
 Everything public about a job is broadcast. The run key is in the closure of the task and nowhere else, and a
 task's result is a function of its rows and the key: an attempt that is repeated gives the same sums.
+
+Driver and workers must have the same libraries: another version may read, place or choose differently.
 """
 
 from __future__ import annotations
@@ -9,25 +11,26 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from shoal.engine.buckets import UserBuckets
+from shoal.engine.buckets import UserBuckets, by_user
 from shoal.engine.cap import StreamCut
 from shoal.engine.duck import MEBIBYTE, ROWS_PER_CALL, DuckEngine, cut_of
-from shoal.engine.grouping import by_user
 from shoal.engine.protocol import Encoder, Sums, UserKernel, Watch, add_sums
 from shoal.engine.spark.failures import in_task, task_failed
 from shoal.engine.spark.rows import RowReader, gathered
 from shoal.engine.spark.shuffle import Slots, as_bytes, in_pieces, pack, packed, unpack, whole
-from shoal.engine.spark.versions import check_versions, versions
-from shoal.errors import ShoalError
+from shoal.errors import EngineError, ShoalError
 from shoal.events.trip_reader import numbered
 from shoal.events.trips import TripRule
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
+
 
 SPILL_MIB = 256  # rows of a part that may wait in memory
 ROWS_TO_PACK = 1_000_000
@@ -215,3 +218,31 @@ def whole_users(rows: Iterable[pa.RecordBatch], run_key: bytes) -> Iterator[pa.R
         for group in buckets.groups(ROWS_PER_CALL, least=1):
             if (batch := buckets.read(group)) is not None:
                 yield batch.take(pa.array(by_user(batch["user"], run_key).order))
+
+
+COMPARED = ("shoal", "duckdb", "numba", "numpy", "pyarrow", "shapely", "tzdata")
+
+
+@lru_cache
+def versions() -> tuple[tuple[str, str], ...]:
+    """What is installed in this process."""
+    return tuple((name, _version(name)) for name in COMPARED)
+
+
+def check_versions(expected: tuple[tuple[str, str], ...]) -> None:
+    if versions() == expected:
+        return
+    here = dict(versions())
+    other = [f"{name} {here[name]}, not {wanted}" for name, wanted in expected if here[name] != wanted]
+    raise EngineError(
+        "worker-versions",
+        f"a worker has other versions than this machine: {'; '.join(other)}.",
+        "Install the same versions on every worker, and point PYSPARK_PYTHON at them.",
+    )
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"

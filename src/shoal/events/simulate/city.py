@@ -14,9 +14,8 @@ from shoal.errors import OutputError, PlanError
 from shoal.events.simulate.geography import make_city
 from shoal.events.simulate.people import make_ground
 from shoal.events.simulate.presets import CityPreset
-from shoal.events.simulate.records import MAKERS, Progress, Simulation
+from shoal.events.simulate.records import MAKERS, Progress, Simulation, write_geometry, write_sites
 from shoal.events.simulate.rhythm import hour_starts, make_rhythm
-from shoal.events.simulate.write import write_geometry, write_sites
 from shoal.space.sites import Sites
 from shoal.space.zones import Zones
 

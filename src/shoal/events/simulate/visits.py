@@ -1,6 +1,8 @@
 """Records at sites: each user's diary seen at the moments of a phone's activity.
 
 Events are visits in the sense of Acs and Castelluccia 2014: distinct in (user, site, hour). Samples are not.
+
+Transit trips: the longer journeys of a diary, touched in at one station and out at another.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from scipy.special import ndtr
 from shoal.events.simulate.diary import empty_week, plan_week, stay_at
 from shoal.events.simulate.people import ROAD, Ground, People, site_at
 from shoal.events.simulate.rhythm import Rhythm
-from shoal.events.simulate.rng import below, normal, open_stream, pick, uniform, user_id
+from shoal.events.simulate.rng import TRANSIT, below, normal, open_stream, pick, uniform, user_id
 
 HOUR_SITES = 8  # most records of one user and hour when records are distinct
 
@@ -146,3 +148,52 @@ def _free_site(state, ground, place, hour, seen, seen_size, habit):
             seen_size[hour] += 1
             return site
     return -1
+
+
+WALKED_M = 700.0  # shorter journeys are walked
+
+
+def draw_transit(people: People, ground: Ground, weeks: int, seed: int):
+    """user, start second and station, end second and station of every ride; seconds since the local start."""
+    size = np.zeros(len(people.index), np.int64)
+    _rides(people, ground, weeks, seed, size, *_columns(0))
+    begin = np.concatenate([[0], np.cumsum(size)])
+    columns = _columns(begin[-1])
+    _rides(people, ground, weeks, seed, begin[:-1].copy(), *columns)
+    return columns
+
+
+def _columns(n: int):
+    return (
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.empty(n, np.int32),
+        np.empty(n, np.int64),
+        np.empty(n, np.int32),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _rides(people, ground, weeks, seed, at, user, start, start_site, end, end_site):
+    """Rides of every user from row at[i] on; at[i] grows by their number. Without rows it only counts."""
+    state = np.empty(1, np.uint64)
+    stays = empty_week()
+    writing = user.shape[0] > 0
+    for i in range(people.index.shape[0]):
+        for week in range(weeks):
+            plan_week(stays, state, ground, people, i, seed, week)
+            open_stream(state, seed, people.index[i], week, TRANSIT)
+            for k in range(stays.size[0] - 1):
+                a, b = stays.site[k], stays.site[k + 1]
+                walk_in, walk_out = uniform(state), uniform(state)
+                dx, dy = ground.xy[a, 0] - ground.xy[b, 0], ground.xy[a, 1] - ground.xy[b, 1]
+                if abs(dx) + abs(dy) < WALKED_M:
+                    continue
+                if writing:
+                    row = at[i]
+                    length = stays.arrive[k + 1] - stays.leave[k]
+                    user[row] = user_id(people.index[i], seed)
+                    start[row] = week * 604800 + int(60 * (stays.leave[k] + 0.2 * length * walk_in))
+                    end[row] = week * 604800 + int(60 * (stays.arrive[k + 1] - 0.2 * length * walk_out))
+                    start_site[row], end_site[row] = a, b
+                at[i] += 1

@@ -15,7 +15,7 @@ from shoal.kinds.spends import check_spends, spends_of
 from shoal.kinds.synthetic.methods import SITES_PAY_FOR, SyntheticMethod, synthetic_method
 from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan
 from shoal.kinds.trip_prepare import PreparedTrips, trip_manifest, window_us
-from shoal.mechanisms.synthetic_commute import SyntheticCommute
+from shoal.mechanisms.synthetic.commute import SyntheticCommute
 from shoal.privacy.guarantee import Guarantee
 from shoal.release.manifest import Manifest
 from shoal.release.resources import Needs

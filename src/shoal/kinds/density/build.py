@@ -17,16 +17,15 @@ import pyarrow as pa
 from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
 from shoal.events.placed import PlacedEvents
-from shoal.kinds.counting import Counting
+from shoal.kinds.density.counting import Counting, stage_for
 from shoal.kinds.density.manifest import density_manifest, how_to_read
 from shoal.kinds.density.owner_report import write_owner_report
 from shoal.kinds.density.prepare import PreparedDensity
-from shoal.kinds.density.stage import stage_for
 from shoal.kinds.owner import report_of
 from shoal.kinds.progress import Progress
 from shoal.kinds.run import Build, RunResult, run
 from shoal.kinds.source import any_row, checked_rows
-from shoal.postprocess.rounding import round_density
+from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.density_files import FILES, write_density, write_public

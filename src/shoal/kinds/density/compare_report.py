@@ -10,18 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from shoal.kinds.density.compare import ComparePlan, Comparison
-from shoal.kinds.density.compare_worlds import World
-from shoal.kinds.density.methods import any_method
-from shoal.kinds.owner import open_owner_folder
-from shoal.metrics.density import relative_errors
-from shoal.release.private import private_file
-from shoal.release.report.compare import (
+from shoal.kinds.density.compare import ComparePlan, Comparison, World
+from shoal.kinds.density.compare_page import (
     ComparedMethod,
     ComparedSlots,
     CompareReportInputs,
     write_compare_report,
 )
+from shoal.kinds.density.methods import any_method
+from shoal.kinds.owner import open_owner_folder
+from shoal.metrics.density import relative_errors
+from shoal.release.private import private_file
 from shoal.release.staging import unwritable
 
 FIGURES = ("mre", "pc", "emd_m", "bias", "mae", "coverage", "seconds")

@@ -9,30 +9,27 @@ from typing import Any
 
 import numpy as np
 
-from shoal.comparators.published import PublishedEfpa, PublishedEfpag, PublishedLater
-from shoal.comparators.scm_event import ScmEvent
-from shoal.comparators.scm_zone import ScmZone
-from shoal.comparators.spotme import SpotMe
-from shoal.comparators.threshold import Threshold
 from shoal.kinds.density.method import MethodOptions, NoiseOfCount
-from shoal.mechanisms.density_best import DensityBest
-from shoal.mechanisms.density_efpa import DensityEfpa
-from shoal.mechanisms.density_efpag import DensityEfpag
-from shoal.mechanisms.density_fpa import DensityFpa
-from shoal.mechanisms.density_fpa_laplace import DensityFpaLaplace
-from shoal.mechanisms.density_gaussian import DensityGaussian
-from shoal.mechanisms.density_laplace import DensityLaplace
-from shoal.mechanisms.density_scaled import ScaledCounts
-from shoal.mechanisms.density_scm_full import DensityScmFull
-from shoal.postprocess.best import finish_best as best_to_people
-from shoal.postprocess.density import plain_density
-from shoal.postprocess.scaled import scaled_density
-from shoal.postprocess.scheme import finish_scheme as scheme_to_people
+from shoal.mechanisms.density.best import DensityBest
+from shoal.mechanisms.density.gaussian import DensityGaussian
+from shoal.mechanisms.density.laplace import DensityLaplace
+from shoal.mechanisms.density.scaled import ScaledCounts
+from shoal.postprocess.density.best import finish_best as best_to_people
+from shoal.postprocess.density.numbers import plain_density
+from shoal.postprocess.density.scaled import scaled_density
 from shoal.privacy.accounting import NANO
 from shoal.privacy.budget import Budget
 from shoal.space.cover import minimum_cover
 from shoal.space.setting import Setting
 from shoal.stages.noisy import DensityEstimate
+from shoal_baselines.comparators.counts import ScmEvent, ScmZone, SpotMe, Threshold
+from shoal_baselines.comparators.published_density import PublishedEfpa, PublishedEfpag, PublishedLater
+from shoal_baselines.mechanisms.efpa import DensityEfpa
+from shoal_baselines.mechanisms.efpag import DensityEfpag
+from shoal_baselines.mechanisms.fpa import DensityFpa
+from shoal_baselines.mechanisms.fpa_laplace import DensityFpaLaplace
+from shoal_baselines.mechanisms.scm_full import DensityScmFull
+from shoal_baselines.postprocess.scheme import finish_scheme as scheme_to_people
 
 REPAIRED_ELL = 20  # as the repaired scheme was measured
 SPOTME_P = 0.5  # of the published range .1 to .9 (Pyrgelis et al. 2017, table 5)

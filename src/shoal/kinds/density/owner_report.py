@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shoal.kinds.density.report import DensityReportInputs, write_density_report
 from shoal.kinds.owner import budget_of, exact_file, keep_earlier, write_figures
 from shoal.metrics.density import density_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.density_files import read_density
 from shoal.release.folder import Committed
 from shoal.release.private import private_file
-from shoal.release.report.density import DensityReportInputs, write_density_report
 
 if TYPE_CHECKING:
     from shoal.kinds.density.prepare import PreparedDensity

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shoal.comparators.published_histogram import STEP, PublishedDqam, PublishedInput, PublishedPrish
 from shoal.engine.euler import euler_of
 from shoal.kinds.histogram.figures import ExactAnswers, OwnersDoor, utility_of
 from shoal.kinds.histogram.methods import METHODS
@@ -23,7 +22,13 @@ from shoal.privacy.budget import Budget
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, SeededNoise
 from shoal.space.euler import Euler
-from shoal.stages.histogram import NoisyHistogram
+from shoal.stages.noisy import NoisyHistogram
+from shoal_baselines.comparators.published_histogram import (
+    STEP,
+    PublishedDqam,
+    PublishedInput,
+    PublishedPrish,
+)
 
 if TYPE_CHECKING:
     from shoal.kinds.histogram.prepare import PreparedHistogram

@@ -13,7 +13,7 @@ from shoal.kinds.trip_prepare import cut_words, rule_of, trip_manifest
 from shoal.release.histogram_files import DECIMALS, files_of
 from shoal.release.manifest import Manifest
 from shoal.space.rectangles import rectangles_digest
-from shoal.stages.histogram import NoisyHistogram
+from shoal.stages.noisy import NoisyHistogram
 
 if TYPE_CHECKING:
     from shoal.kinds.histogram.prepare import PreparedHistogram

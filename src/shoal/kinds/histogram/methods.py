@@ -13,7 +13,7 @@ from shoal.privacy.accounting import Loss
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
 from shoal.space.trip_setting import TripSetting
-from shoal.stages.histogram import NoisyHistogram
+from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips
 
 
@@ -44,7 +44,7 @@ class HistogramMethod:
     pure: bool = False  # takes no delta
 
     def build(self, budget: Budget, setting: TripSetting) -> HistogramMechanism:
-        module = import_module(f"shoal.mechanisms.histogram_{self.name}")
+        module = import_module(f"shoal.mechanisms.histogram.{self.name}")
         return getattr(module, self.kind).within(budget, setting)
 
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from shoal.kinds.histogram.compare import ComparedHistogram, compare_histograms
 from shoal.kinds.histogram.figures import OwnersDoor, exact_answers, utility_of
+from shoal.kinds.histogram.report import (
+    ComparedRow,
+    HistogramReportInputs,
+    write_histogram_report,
+)
 from shoal.kinds.owner import budget_of, keep_earlier, write_figures
 from shoal.kinds.progress import Progress
 from shoal.privacy.ledger import Ledger
 from shoal.release.folder import Committed
 from shoal.release.histogram_published import read_histogram
-from shoal.release.report.histogram import (
-    ComparedRow,
-    HistogramReportInputs,
-    write_histogram_report,
-)
 
 if TYPE_CHECKING:
     from shoal.kinds.histogram.prepare import PreparedHistogram

@@ -21,8 +21,7 @@ from shoal.kinds.trip_prepare import PreparedTrips, window_us
 from shoal.privacy.guarantee import Guarantee
 from shoal.release.resources import Needs
 from shoal.space.cells import CellGrid
-from shoal.space.map_boxes import read_boxes, snap
-from shoal.space.rectangles import Rectangles, random_rectangles, rectangles_digest
+from shoal.space.rectangles import Rectangles, random_rectangles, read_boxes, rectangles_digest, snap
 from shoal.space.trip_setting import TripSetting
 from shoal.space.zones import Zones
 

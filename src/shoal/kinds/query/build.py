@@ -21,16 +21,16 @@ from pathlib import Path
 from shoal.engine.density import exact_counts
 from shoal.engine.protocol import MOST_EVENTS, Engine
 from shoal.errors import PlanError
-from shoal.kinds.counting import Counting
 from shoal.kinds.density.build import DensityBuild
+from shoal.kinds.density.counting import Counting
 from shoal.kinds.progress import Progress, Silent
 from shoal.kinds.query.ask import as_written
 from shoal.kinds.query.prepare import PreparedQuery
 from shoal.kinds.run import request_of
 from shoal.kinds.source import READING
 from shoal.kinds.spends import spends_of
-from shoal.mechanisms.query_weights import QueryWeights
-from shoal.postprocess.answers import finish_answers
+from shoal.mechanisms.query.weights import QueryWeights
+from shoal.postprocess.density.answers import finish_answers
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.audit_cases import with_audit_case

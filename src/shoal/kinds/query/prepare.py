@@ -1,4 +1,7 @@
-"""A query plan with its public things opened: zones, clock, questions, noise, price. No row is read."""
+"""A query plan with its public things opened: zones, clock, questions, noise, price. No row is read.
+
+What a query's noise will be, from public numbers alone: for the dry run and the benchmark.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,15 @@ from shoal.kinds.needs import query_needs
 from shoal.kinds.query.ask import Ask
 from shoal.kinds.run_key import earlier_name
 from shoal.kinds.spends import check_spends
-from shoal.mechanisms.query_gaussian import QueryGaussian
-from shoal.mechanisms.query_laplace import QueryLaplace
-from shoal.mechanisms.query_weights import QueryWeights
+from shoal.mechanisms.query.gaussian import QueryGaussian
+from shoal.mechanisms.query.laplace import QueryLaplace
+from shoal.mechanisms.query.weights import QueryWeights
+from shoal.postprocess.density.numbers import Z95
 from shoal.privacy.budget import Budget
 from shoal.privacy.guarantee import Guarantee
 from shoal.release.resources import Needs
 from shoal.space.question import Question, Questions
-from shoal.space.rhythm import activity
-from shoal.space.setting import Setting
+from shoal.space.setting import Setting, activity
 
 MECHANISMS = ("gaussian", "laplace", "weights")
 MANY = 300  # queries from which weights are ahead of independent noise (make bench-query)
@@ -190,3 +193,29 @@ def public_prior(setting: Setting) -> np.ndarray:
     """Every place as busy as any other, spread over zones by area, times the public curve of a day."""
     by_zone = np.asarray(setting.weights.matrix.sum(axis=1)).ravel() / setting.weights.lattice
     return np.outer(by_zone, activity(setting.clock))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedAnswer:
+    """In visits. With weights only bought answers have a width that is known before."""
+
+    most: float  # what one user changes the answer by
+    mean_absolute: float | None
+    half: float | None  # of the 95 % interval
+
+
+def expected_answers(mechanism: QueryMechanism) -> list[ExpectedAnswer]:
+    """One for each question, in order."""
+    asked = mechanism.asked
+    most = np.array(asked.sensitivity) / asked.lattice
+    if isinstance(mechanism, QueryWeights):
+        return [ExpectedAnswer(most=float(each), mean_absolute=None, half=None) for each in most]
+    scales = np.array([adder.scale for adder in mechanism.adders]) / asked.lattice
+    if isinstance(mechanism, QueryLaplace):
+        mean, half = scales, scales * np.log(20.0)
+    else:
+        mean, half = scales * np.sqrt(2 / np.pi), scales * Z95
+    return [
+        ExpectedAnswer(most=float(a), mean_absolute=float(b), half=float(c))
+        for a, b, c in zip(most, mean, half, strict=True)
+    ]

@@ -30,15 +30,15 @@ from shoal.kinds.synthetic.owner_report import OwnersPaths, owner_report
 from shoal.kinds.synthetic.plan import MOST_UNASKED
 from shoal.kinds.synthetic.prepare import PreparedSynthetic
 from shoal.kinds.trip_release import TripBuild
-from shoal.postprocess.path_points import PathPoints, path_points
+from shoal.postprocess.synthetic.path_points import PathPoints, path_points
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
 from shoal.release.readme import recipient_readme
 from shoal.release.trip_files import PublishedTrips, TripsAbout, read_synthetic, write_trips
-from shoal.stages.paths import ExactPaths, UserPaths
 from shoal.stages.synthetic import SyntheticPaths
+from shoal.stages.trips import ExactPaths, UserPaths
 
 REHEARSED = 1_000  # trips drawn before the reserve
 CHUNK = 50_000  # trips whose points are in memory at a time

@@ -14,8 +14,8 @@ from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
 from shoal.space.commute_setting import CommuteSetting
 from shoal.space.path_setting import PathSetting
-from shoal.stages.paths import UserPaths
 from shoal.stages.synthetic import MovementModel
+from shoal.stages.trips import UserPaths
 
 
 class SyntheticMechanism(Protocol):
@@ -44,7 +44,7 @@ class SyntheticMethod:
     takes: str = "paths"  # of points; or "commutes", of records that name sites
 
     def build(self, budget: Budget, setting: PathSetting | CommuteSetting) -> Any:
-        module = import_module(f"shoal.mechanisms.synthetic_{self.name}")
+        module = import_module(f"shoal.mechanisms.synthetic.{self.name}")
         return getattr(module, self.kind).within(budget, setting)
 
 

@@ -8,16 +8,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.attacks.known_trips import KnownTrips
-from shoal.attacks.nearest_record import LEAST_CELLS, OwnRecords, own_records
+from shoal.attacks.models.known_trips import KnownTrips
+from shoal.attacks.models.nearest_record import LEAST_CELLS, OwnRecords, own_records
 from shoal.kinds.owner import budget_of, keep_earlier, write_figures
 from shoal.kinds.progress import Progress
+from shoal.kinds.synthetic.report import NearestTrips, SyntheticReportInputs, write_synthetic_report
 from shoal.metrics.synthetic import synthetic_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.folder import Committed
-from shoal.release.report.synthetic import NearestTrips, SyntheticReportInputs, write_synthetic_report
 from shoal.space.cell_paths import CellPaths
-from shoal.stages.paths import ExactPaths
+from shoal.stages.trips import ExactPaths
 
 if TYPE_CHECKING:
     from shoal.kinds.commute.prepare import PreparedCommute

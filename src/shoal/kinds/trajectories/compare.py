@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from shoal.anonymise.neighbours.hulls import steps_of
-from shoal.attacks.box_attacks import Known, attack_points, attack_window, draw_people
-from shoal.attacks.runs.output import plain, write_findings
-from shoal.attacks.runs.source import note_look
+from shoal.attacks.models.box_attacks import Known, attack_points, attack_window, draw_people
+from shoal.attacks.runs.source import note_look, plain, write_findings
 from shoal.attacks.tracker.evidence import verify_arrays
 from shoal.errors import PlanError
 from shoal.kinds.progress import Progress, Silent
@@ -25,6 +23,7 @@ from shoal.metrics.trajectories import covering_boxes, granularity, suppressed_s
 from shoal.metrics.trajectory_density import density_or_nan
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
+from shoal_baselines.anonymise.hulls import steps_of
 
 POINTS = (1, 2, 3, 4)
 COARSE_M, COARSE_MINUTES = 1000, 60  # what an adversary with a poorer memory knows

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.attacks.linking import Published, link_records
+from shoal.attacks.models.linking import Published, link_records
 from shoal.attacks.tracker.combined import LinkedRelease, measure_combined
 from shoal.attacks.tracker.evidence import make_tables
 from shoal.attacks.tracker.files import Claim, read_claim, read_key_file

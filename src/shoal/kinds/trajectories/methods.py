@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.anonymise.neighbours.hulls import steps_of
-from shoal.anonymise.neighbours.registry import NEIGHBOURS
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
+from shoal_baselines.anonymise.hulls import steps_of
+from shoal_baselines.anonymise.methods import NEIGHBOURS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ def _kte(at: Setting) -> Method:
 
 
 def _published(at: Setting) -> Method:
-    from shoal.comparators.kte_hide import KteHide
+    from shoal_baselines.comparators.kte_hide import KteHide
 
     return _tracked(at, KteHide, "kte-hide as published, for comparison only", ", as published")
 

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.attacks.box_attacks import Known, attack_points
+from shoal.attacks.models.box_attacks import Known, attack_points
 from shoal.attacks.tracker.evidence import Verified
 from shoal.attacks.tracker.keyed import Key
-from shoal.attacks.tracker.knowledge import TWO_APART
-from shoal.attacks.tracker.leakage import measure
+from shoal.attacks.tracker.leakage import TWO_APART, measure
 from shoal.kinds.progress import Progress
+from shoal.kinds.trajectories.picture import local_zone, raw_views
 from shoal.kinds.trajectories.records import OpenSamples
+from shoal.kinds.trajectories.report import TrajectoryFacts, trajectory_report
+from shoal.kinds.trajectories.report import Verified as Verdict
 from shoal.metrics.trajectories import LocalClock, TrajectoryUtility, trajectory_utility
 from shoal.release.folder import Committed
 from shoal.release.private import private_file
-from shoal.release.report.trajectories import TrajectoryFacts, trajectory_report
-from shoal.release.report.trajectories import Verified as Verdict
-from shoal.release.report.trajectory_picture import local_zone, raw_views
 from shoal.release.verify import sha256_file
 from shoal.stages.trajectories import Boxes
 

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from shoal.privacy.ledger.book import Ledger, Reservation
-from shoal.privacy.ledger.open import ledger_path, open_ledger
-from shoal.privacy.ledger.protocol import Finding, Store, StoredRow
+from shoal.privacy.ledger.chain import Finding, Store, StoredRow
+from shoal.privacy.ledger.sqlite import ledger_path, open_ledger
 from shoal.privacy.ledger.state import AlreadyReleased, Population, Spend, State
 
 __all__ = [

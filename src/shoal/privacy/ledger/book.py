@@ -22,10 +22,17 @@ from typing import Any, TypeVar
 
 from shoal.errors import BudgetExceeded, LedgerError
 from shoal.privacy.accounting import Loss, check_delta
-from shoal.privacy.ledger.amounts import CURRENCIES, LIMIT_FLAG, check_nano, cost_nano, show_nano
-from shoal.privacy.ledger.chain import GENESIS, Row, link, read_chain
-from shoal.privacy.ledger.names import hidden_difference, population_name, skeleton
-from shoal.privacy.ledger.protocol import Finding, Store, StoredRow
+from shoal.privacy.ledger.chain import GENESIS, Finding, Row, Store, StoredRow, link, read_chain
+from shoal.privacy.ledger.names import (
+    CURRENCIES,
+    LIMIT_FLAG,
+    check_nano,
+    cost_nano,
+    hidden_difference,
+    population_name,
+    show_nano,
+    skeleton,
+)
 from shoal.privacy.ledger.runs import RunFile, hold, unfinished
 from shoal.privacy.ledger.state import (
     ONE_POT,

@@ -6,6 +6,8 @@ nothing is inherited over a fork, and a killed process leaves at most a journal 
 A second file, `ledger.sqlite.head`, names the last row. It is written after each row, so it may lag behind by
 rows that chain onto it. It is ahead only of a ledger that lost rows: an older copy was put in its place, or
 SQLite played back an old journal.
+
+Open the owner's ledger: SHOAL_LEDGER, or a file in the user's data folder.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from shoal.errors import LedgerError
-from shoal.privacy.ledger.protocol import Decide, Finding, StoredRow
+from shoal.privacy.ledger.book import Ledger
+from shoal.privacy.ledger.chain import Decide, Finding, StoredRow
 from shoal.privacy.ledger.runs import open_or_create
 
 BUSY_SECONDS = 120.0
@@ -295,3 +298,17 @@ def _fsync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def open_ledger(path: str | os.PathLike[str] | None = None) -> Ledger:
+    """The ledger at `path`, by default at `ledger_path()`; its file is made by the first row."""
+    return Ledger(SqliteStore(Path(path) if path is not None else ledger_path()))
+
+
+def ledger_path() -> Path:
+    given = os.environ.get("SHOAL_LEDGER")
+    if given:
+        return Path(given).expanduser()
+    from platformdirs import user_data_dir
+
+    return Path(user_data_dir("shoal")) / "ledger.sqlite"

@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.errors import LedgerError
-from shoal.privacy.ledger.amounts import CURRENCIES
-from shoal.privacy.ledger.chain import Row
-from shoal.privacy.ledger.names import population_name
-from shoal.privacy.ledger.protocol import Finding
+from shoal.privacy.ledger.chain import Finding, Row
+from shoal.privacy.ledger.names import CURRENCIES, population_name
 
 UNKNOWN_UNIT = "unknown"  # of rows written before units were recorded
 ONE_POT = "one"

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from shoal.anonymise.neighbours.coarse import GridHours, HexagonHours
-from shoal.anonymise.neighbours.km import ItemSets, check_km, items_of
-from shoal.anonymise.neighbours.raw import RawPseudonyms
 from shoal.errors import PlanError
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
+from shoal_baselines.anonymise.coarse import GridHours, HexagonHours
+from shoal_baselines.anonymise.km import ItemSets, check_km, items_of
+from shoal_baselines.anonymise.methods import RawPseudonyms
 
 STEPS = 600
 LATTICE = Lattice(start=datetime(2026, 3, 2, tzinfo=UTC), steps=STEPS, origin=(-4.4, 5.1))

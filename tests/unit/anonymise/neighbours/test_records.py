@@ -8,12 +8,12 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from shoal.anonymise.neighbours.full_length import FullLength, check_equal_records, merge_cost
-from shoal.anonymise.neighbours.nwa import NeverWalkAlone, check_nwa, hourly_places
-from shoal.anonymise.neighbours.registry import NEIGHBOURS, neighbours
 from shoal.errors import PlanError
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
+from shoal_baselines.anonymise.full_length import FullLength, check_equal_records, merge_cost
+from shoal_baselines.anonymise.methods import NEIGHBOURS, neighbours
+from shoal_baselines.anonymise.nwa import NeverWalkAlone, check_nwa, hourly_places
 
 STEPS = 480
 LATTICE = Lattice(start=datetime(2026, 3, 2, tzinfo=UTC), steps=STEPS, origin=(-4.4, 5.1))

@@ -15,7 +15,7 @@ from shoal.kinds.density.build import run_density
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.prepare import prepare_density
 from shoal.kinds.plan import merge, read_plan
-from shoal.mechanisms.density_gaussian import DensityGaussian
+from shoal.mechanisms.density.gaussian import DensityGaussian
 from shoal.privacy.ledger import open_ledger
 
 START = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from shoal.errors import PlanError
-from shoal.kinds.density.compare import ComparePlan, compare
-from shoal.kinds.density.compare_worlds import MOST_USERS, simulated_world
+from shoal.kinds.density.compare import MOST_USERS, ComparePlan, compare, simulated_world
 from shoal.kinds.density.methods import METHODS
 from shoal.space.clock import Clock
 
@@ -53,7 +52,7 @@ def test_an_undeclared_population_is_bounded_and_said(monkeypatch):
         made["users"] = preset.users
         raise PlanError("stop", "far enough.")
 
-    monkeypatch.setattr("shoal.kinds.density.compare_worlds.simulate_in_memory", stop)
+    monkeypatch.setattr("shoal.kinds.density.compare.simulate_in_memory", stop)
     with pytest.raises(PlanError):
         simulated_world({}, city="paris")
     assert made["users"] == MOST_USERS

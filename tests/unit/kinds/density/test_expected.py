@@ -2,10 +2,8 @@
 
 import pytest
 
-from shoal.kinds.density.compare import ComparePlan, compare
-from shoal.kinds.density.compare_worlds import simulated_world
-from shoal.kinds.density.expected import expected_methods, mean_count
-from shoal.kinds.density.expected_fit import FITS
+from shoal.kinds.density.compare import ComparePlan, compare, simulated_world
+from shoal.kinds.density.expected import FITS, expected_methods, mean_count
 from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.methods import METHODS
 from shoal.kinds.density.plan import DensityPlan

@@ -8,12 +8,12 @@ import pytest
 
 from shoal.engine.duck import DuckEngine
 from shoal.errors import GuaranteeError, PlanError
-from shoal.kinds.density.compare_worlds import simulated_world
+from shoal.kinds.density.compare import simulated_world
+from shoal.kinds.density.counting import stage_for
 from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.method_text import SPENDS
 from shoal.kinds.density.methods import COMPARATORS, METHODS, any_method, method_named
 from shoal.kinds.density.plan import DensityPlan
-from shoal.kinds.density.stage import stage_for
 from shoal.kinds.spends import check_spends, spends_of
 from shoal.privacy.accounting import Loss, compose
 from shoal.privacy.budget import Budget

@@ -5,8 +5,7 @@ from datetime import date
 import pytest
 
 from shoal.errors import PlanError
-from shoal.kinds.density.week_plans import to_toml, week_settings
-from shoal.kinds.density.year import YearPlan, windows
+from shoal.kinds.density.year import YearPlan, to_toml, week_settings, windows
 from shoal.privacy.accounting import NANO, delta_for, rho_for
 
 

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from shoal.audit.ledger_mutants import MUTANTS, MemoryStore, agrees, ledger_mutants, raw_spent, years_apart
+from shoal.auditing.planted.ledger import MUTANTS, MemoryStore, agrees, ledger_mutants, raw_spent, years_apart
 from shoal.errors import BudgetExceeded, LedgerError
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation

@@ -1,1 +1,0 @@
-"""Other ways to hide records, for comparison in one table; one method per file."""

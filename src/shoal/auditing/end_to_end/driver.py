@@ -1,0 +1,216 @@
+"""One whole run under a driven noise: files, prepare, check, reserve, build, commit, the bytes of the folder.
+
+While a run is driven, the methods of `OsNoise` answer from the noise of the audit, so nothing of the run is
+replaced or left out but the source of randomness (and the owner's report, which comes after the commit).
+Ledger, release and input lie in a temporary folder that is removed afterwards: nothing made here can be
+published, and the package has no parameter that would do the same from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from shoal.auditing.end_to_end.worlds import Rows, World
+from shoal.auditing.replay import Call, CallsDiffer, over_claim, over_parts, transcript_loss
+from shoal.errors import ShoalError
+from shoal.privacy.accounting import NANO, Loss, ceil_nano
+from shoal.privacy.ledger.names import cost_nano
+from shoal.privacy.ledger.sqlite import open_ledger
+from shoal.privacy.noise import OsNoise
+from shoal.release import manifest as manifest_module
+from shoal.release.manifest import MANIFEST, Manifest
+from shoal.release.price import covers, spent_loss
+
+POPULATION = "end-to-end audit"
+LIMIT_NANO = 10**6 * NANO
+PRIMITIVES = ("run_key", "laplace", "gaussian", "choose", "first_above")
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A kind of release: how its plan is prepared and run; the build whose owner's report is left out."""
+
+    prepare: Callable[[Mapping[str, Any]], Any]
+    run: Callable[..., Any]  # prepared, ledger, engine -> a result with the folder of the release
+    build: type | None = None
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """All that an outsider may see of a run, and (for the audit) the noise calls behind it."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    error: tuple[str, ...] | None = None  # class, code, and after the reserve the message
+    differs: str | None = None  # a noise call that was not made on the other side
+    spent_nano: int = 0  # reserved in the ledger
+    currency: str = "rho"
+    key: str | None = None  # of the run: whether it is stored already
+    calls: list[Call] = field(default_factory=list)
+
+    @property
+    def manifest(self) -> Manifest | None:
+        return Manifest.from_json(self.files[MANIFEST].decode()) if MANIFEST in self.files else None
+
+
+def run(adapter: Adapter, world: World, rows: Rows, noise: Any, folder: Path) -> Outcome:
+    """The release of one table; paths are the same for every table, as they are part of the plan."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return run_again(adapter, world, rows, noise, folder)
+
+
+def run_again(adapter: Adapter, world: World, rows: Rows, noise: Any, folder: Path) -> Outcome:
+    """The same with the ledger and the releases that are in the folder; only the table is written anew."""
+    settings = world.write(rows, folder)
+    outcome = Outcome(currency=world.currency)
+    ledger = open_ledger(folder / "ledger.sqlite")
+    if POPULATION not in ledger.state().populations:
+        ledger.create(POPULATION, currency=world.currency, limit_nano=LIMIT_NANO)
+    try:
+        with driven(noise), without_report(adapter.build), fixed_clock():
+            prepared = adapter.prepare({**settings, "population": POPULATION})
+            outcome.key = prepared.key()
+            result = adapter.run(prepared, ledger, engine=world.engine(folder))
+            made: Path = result.folder if hasattr(result, "folder") else result.release
+        outcome.files = {
+            path.relative_to(made).as_posix(): path.read_bytes()
+            for path in sorted(made.rglob("*"))
+            if path.is_file()
+        }
+    except CallsDiffer as differs:
+        outcome.differs = str(differs)
+    except ShoalError as error:
+        outcome.error = type(error).__name__, error.code, error.message
+    except Exception as error:  # any other exception is an output too
+        outcome.error = type(error).__name__, str(error)
+    outcome.calls = getattr(noise, "calls", [])
+    outcome.spent_nano = ledger.state().population(POPULATION).spent_nano
+    if outcome.error and not outcome.spent_nano:
+        outcome.error = outcome.error[:2]  # before the reserve, messages are for the owner's eyes
+    return outcome
+
+
+@contextmanager
+def replaced(holder: Any, changes: Mapping[str, Any]) -> Iterator[None]:
+    """Other attributes of a class or module, for a while; those that it only inherits come back as well."""
+    before = {name: vars(holder)[name] for name in changes if name in vars(holder)}
+    for name, value in changes.items():
+        setattr(holder, name, value)
+    try:
+        yield
+    finally:
+        for name in changes:
+            if name in before:
+                setattr(holder, name, before[name])
+            else:
+                delattr(holder, name)
+
+
+def driven(noise: Any) -> AbstractContextManager[None]:
+    """Every OsNoise of the process answers from `noise`."""
+
+    def forward(name: str) -> Callable:
+        return lambda _self, *args: getattr(noise, name)(*args)
+
+    return replaced(OsNoise, {name: forward(name) for name in PRIMITIVES if hasattr(noise, name)})
+
+
+def without_report(build: type | None) -> AbstractContextManager[None]:
+    """The owner's report is drawn after the commit, into another folder, and takes most of the time."""
+    report = {"report": lambda _self, owner, *_: Path(owner)}
+    return replaced(build, report) if build else nullcontext()
+
+
+class _FixedClock(datetime):
+    @classmethod
+    def now(cls, tz: Any = None) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=tz or UTC)
+
+
+def fixed_clock() -> AbstractContextManager[None]:
+    """The day a manifest was made is the one field that two sides may differ in."""
+    return replaced(manifest_module, {"datetime": _FixedClock})
+
+
+def differences(first: Outcome, second: Outcome) -> list[str]:
+    """What tells two runs with the same answers apart; for any two tables, since steps of one unit add up."""
+    if second.differs and first.error:
+        return [f"outcomes differ: {first.error} and a run that went on to ask for noise"]
+    if second.differs:
+        return [f"noise calls differ: {second.differs}"]
+    problems = []
+    if len(second.calls) < len(first.calls):
+        problems.append(f"noise calls differ: call {len(second.calls) + 1} was made on one side only")
+    if first.error != second.error:
+        problems.append(f"outcomes differ: {first.error or 'released'} and {second.error or 'released'}")
+    if first.key != second.key:
+        problems.append("the keys of the run differ")
+    if (first.spent_nano, first.currency) != (second.spent_nano, second.currency):
+        problems.append(f"the ledger was charged {first.spent_nano} and {second.spent_nano} nano")
+    if first.error or second.error:
+        return problems
+    for name in sorted({*first.files, *second.files}):
+        one, other = first.files.get(name), second.files.get(name)
+        if one is None or other is None:
+            problems.append(f"{name} was released on one side only")
+        elif one != other:
+            problems.append(f"{name} differs {where(name, one, other)}")
+    return problems
+
+
+def where(name: str, one: bytes, other: bytes) -> str:
+    """The first byte that differs, with its surroundings where the file is text."""
+    at = next(
+        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+    if name.endswith((".json", ".csv", ".md", ".geojson")):
+        texts = (each[max(0, at - 24) : at + 16].decode("utf-8", "replace") for each in (one, other))
+        return f"at byte {at}: " + " and ".join(json.dumps(text) for text in texts)
+    return f"at byte {at}"
+
+
+def loss_problems(first: Outcome, second: Outcome) -> tuple[list[str], float]:
+    """Where the exact loss of the transcript exceeds a claim, and the largest share of a claim it reaches.
+
+    Claims: what the ledger was charged, what the manifest lists as spent (in all and by name), and the
+    epsilon and delta it states.
+    """
+    manifest = first.manifest
+    if manifest is None:
+        return [], 0.0
+    rho, pure = transcript_loss(first.calls, second.calls)
+    spent = spent_loss(manifest)
+    if spent is None or not first.spent_nano:
+        return ["the manifest or the ledger has no spend"], 0.0
+    problems = [f"{problem} (manifest)" for problem in over_claim(rho, pure, spent)]
+    charged, used = Fraction(first.spent_nano, NANO), rho if first.currency == "rho" else pure
+    if used is None or used > charged:
+        shown = "no pure loss" if used is None else f"{float(used):.6g}"
+        problems.append(f"loss above the claim: {shown} of {float(charged):.6g} charged in the ledger")
+    if first.spent_nano != cost_nano(spent, first.currency):
+        problems.append(f"the ledger was charged {first.spent_nano} nano; the manifest lists other spends")
+    whole = Loss(ceil_nano(rho), None if pure is None else ceil_nano(pure))
+    if not covers(manifest.guarantee, whole):
+        problems.append(f"loss above the claim: epsilon = {manifest.guarantee['epsilon']} does not cover it")
+    problems += over_parts(first.calls, second.calls, _parts(manifest))
+    claimed = spent.pure_epsilon_nano
+    share = rho * NANO / spent.rho_nano if claimed is None else (pure or rho) * NANO / claimed
+    return problems, float(share)
+
+
+def _parts(manifest: Manifest) -> dict[str, Loss]:
+    """Claims by the names of the spends; a name that is listed twice has both."""
+    parts: dict[str, Loss] = {}
+    for spend in manifest.spends:
+        loss = spent_loss(replace(manifest, spends=(spend,))) or Loss(0, 0)
+        name = spend["name"]
+        parts[name] = parts[name] + loss if name in parts else loss
+    return parts

@@ -1,0 +1,213 @@
+"""The rules of the end-to-end replay, and what they found.
+
+bytes     with the answers of one run, any other table gives the same calls, files, spends and errors
+loss      for a neighbour, the exact loss of the transcript is within every claim of ledger and manifest
+key       another run key changes the choices made under it: it comes from the noise and from nowhere else
+again     the same plan after the table changed by one unit returns the stored release for free
+released  something was released: two equal errors hide whatever comes after them
+noise     of real runs: no key or draw comes again, the spread is that of the scale, in child processes too
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shoal.auditing.end_to_end.adapters import ADAPTERS
+from shoal.auditing.end_to_end.driver import Adapter, Outcome, differences, loss_problems, run, run_again
+from shoal.auditing.end_to_end.noise_runs import repeated
+from shoal.auditing.end_to_end.trip_worlds import call_world, trip_world
+from shoal.auditing.end_to_end.worlds import World, event_world
+from shoal.auditing.many import in_processes
+from shoal.auditing.noise_faults import scale_faults
+from shoal.auditing.replay import ArbitraryNoise, RecordingNoise, ReplayNoise
+from shoal.auditing.run import Progress, Silent
+from shoal.errors import PlanError
+from shoal.privacy.noise import SeededNoise
+
+METHODS = {
+    "density": ("best", "gaussian", "laplace", "efpag", "fpa"),
+    "query": ("gaussian", "laplace", "weights"),
+    "histogram": ("boxes", "prish", "laplace"),
+    "synthetic": ("bridges", "markov", "ngram"),
+    "commute": ("commute",),
+    "noise": ("repeats", "scale"),  # of real runs, whatever their kind
+}
+WATCHED = (("density", "gaussian"), ("query", "laplace"))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A counter-example: the world, reproduced by kind, method, its number and the seed; and what differs."""
+
+    kind: str
+    method: str
+    world: str
+    seed: int
+    rule: str
+    problem: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind} {self.method} [{self.rule}] {self.problem} (seed {self.seed}, world {self.world})"
+        )
+
+
+@dataclass
+class Result:
+    """One method: pairs that were tried, the largest share of the claim that was reached, findings."""
+
+    kind: str
+    method: str
+    pairs: int = 0
+    share: float = 0.0
+    findings: list[Finding] = field(default_factory=list)
+
+
+class WildNoise(ArbitraryNoise):
+    """Answers of any size from a seed, which have nothing to do with the query."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._generator = np.random.default_rng(seed)
+
+    def _anything(self, exact: np.ndarray) -> np.ndarray:
+        size = 2.0 ** self._generator.uniform(0, 38)
+        shift = self._generator.choice([0.0, 1.0, -1.0]) * size
+        return np.rint(shift + size * self._generator.standard_normal(exact.shape)).astype(np.int64)
+
+
+SOURCES: tuple[tuple[str, Callable[[int], Any]], ...] = (
+    ("drawn", SeededNoise),
+    ("arbitrary", ArbitraryNoise),
+    ("wild", WildNoise),
+)
+
+
+def check(
+    kind: str, method: str | None = None, *, pairs: int = 6, seed: int = 1, first: int = 0
+) -> list[Finding]:
+    """Everything that the replay holds against a kind of release, or one method of it."""
+    results = examine(kind, method, pairs=pairs, seed=seed, first=first)
+    return [found for result in results for found in result.findings]
+
+
+def examine(
+    kind: str, method: str | None = None, *, pairs: int = 6, seed: int = 1, first: int = 0
+) -> list[Result]:
+    """`pairs` worlds per method from number `first` on, each with one transcript."""
+    if kind not in METHODS or (method is not None and method not in METHODS[kind]):
+        raise PlanError("audit-end-to-end", f"the end-to-end replay has no {kind} {method or ''}.")
+    numbers = range(first, first + pairs)
+    return [_method(kind, each, numbers, seed) for each in ([method] if method else METHODS[kind])]
+
+
+def examine_many(
+    names: Sequence[str] = (),
+    *,
+    pairs: int,
+    seed: int = 1,
+    progress: Progress | None = None,
+    jobs: int | None = None,
+) -> list[Result]:
+    """One result per method, of all kinds or of those named: "density", "density-gaussian"."""
+    every = [(kind, method) for kind, methods in METHODS.items() for method in methods]
+    chosen = [each for each in every if not names or {each[0], "-".join(each)} & set(names)]
+    known = {*METHODS, *("-".join(each) for each in every)}
+    if unknown := [name for name in names if name not in known]:
+        raise PlanError(
+            "audit-end-to-end",
+            f"the end-to-end replay knows no {unknown[0]!r}.",
+            f"Pass --mechanism with a kind ({', '.join(METHODS)}) or a method such as density-gaussian.",
+        )
+    tell = progress or Silent()
+    tell.stage(f"{len(chosen)} methods, end to end", len(chosen))
+    return in_processes(partial(_one, pairs=pairs, seed=seed), chosen, tell, jobs)
+
+
+def _one(each: tuple[str, str], *, pairs: int, seed: int) -> Result:
+    return _method(*each, range(pairs), seed)
+
+
+def _method(kind: str, method: str, numbers: Iterable[int], seed: int) -> Result:
+    result = Result(kind, method)
+    if kind == "noise":
+        result.findings += [
+            Finding(kind, method, world, seed, "noise", problem) for world, problem in _noise(method, seed)
+        ]
+        return result
+    with tempfile.TemporaryDirectory(prefix="shoal-audit-") as scratch:
+        for number in numbers:
+            world = WORLDS[kind](kind, method, number, seed)
+            _pair(result, ADAPTERS[kind], world, number, seed, Path(scratch) / "run")
+    return result
+
+
+def _noise(method: str, seed: int) -> Iterator[tuple[str, str]]:
+    if method == "scale":
+        yield from (("no world", problem) for problem in scale_faults())
+        return
+    for kind, watched in WATCHED:
+        world = WORLDS[kind](kind, watched, 0, seed)
+        yield from ((f"{kind} {watched} {world.name}", each) for each in repeated(ADAPTERS[kind], world))
+
+
+def _pair(result: Result, adapter: Adapter, world: World, number: int, seed: int, folder: Path) -> None:
+    # Where the number of synthetic trips is not declared, arbitrary answers would ask for millions.
+    declared = result.kind not in ("synthetic", "commute") or "count" in world.settings
+    label, source = SOURCES[number % len(SOURCES) if declared else 0]
+    key = np.random.default_rng([seed, number]).bytes(16)
+    sides = (world.table, world.larger())[:: 1 if number % 2 else -1]
+
+    def found(rule: str, problems: list[str]) -> None:
+        where = f"{world.name}, {label} answers"
+        result.findings += [
+            Finding(result.kind, result.method, where, seed, rule, problem) for problem in problems
+        ]
+
+    first = run(adapter, world, sides[0], RecordingNoise(source(seed + number), key), folder)
+    result.pairs += 1
+    if not first.files:
+        found("released", [f"nothing was released: {first.error}"])
+    elif not first.calls:
+        found("released", ["it was released without asking for noise"])
+    if number == 0:
+        again = run_again(adapter, world, sides[1], ReplayNoise([], key), folder)
+        found(
+            "again",
+            [f"on a second run {problem}" for problem in differences(replace(first, calls=[]), again)],
+        )
+    second = run(adapter, world, sides[1], ReplayNoise(first.calls, key), folder)
+    found("bytes", differences(first, second))
+    problems, share = loss_problems(first, second)
+    found("loss", problems)
+    result.share = max(result.share, share)
+    far = run(adapter, world, world.far, ReplayNoise(first.calls, key), folder)
+    found("bytes", differences(first, far))
+    if number == 0:  # a crowd with users above the bounds
+        other = run(adapter, world, sides[0], ReplayNoise(first.calls, bytes(reversed(key))), folder)
+        found("key", _same_under_another_key(world, first, other))
+
+
+def _same_under_another_key(world: World, first: Outcome, other: Outcome) -> list[str]:
+    """What should have changed with the run key and did not."""
+    same_queries = not other.differs and all(
+        np.array_equal(one.exact, two.exact) for one, two in zip(first.calls, other.calls, strict=False)
+    )
+    changed = {*(() if same_queries else ("queries",)), *(() if first.files == other.files else ("files",))}
+    return [f"the {what} do not depend on the secret run key" for what in sorted(world.keyed - changed)]
+
+
+WORLDS: dict[str, Callable[[str, str, int, int], World]] = {
+    "density": event_world,
+    "query": event_world,
+    "histogram": trip_world,
+    "synthetic": trip_world,
+    "commute": call_world,
+}

@@ -1,0 +1,235 @@
+"""Planted bugs in the ledger, and a model that must catch each of them.
+
+The model walks every short sequence of operations, each more than a year after the one before, in both
+currencies, and compares each answer of the ledger with a few plain integers and with the sum of the costs in
+the rows as they are stored. The true ledger must agree everywhere; a mutant counts as caught at its first
+wrong answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count, product
+
+from shoal.errors import LedgerError
+from shoal.privacy.accounting import Loss
+from shoal.privacy.ledger import Ledger, Reservation, StoredRow, book
+from shoal.privacy.ledger.chain import GENESIS, Decide, Finding, link
+
+RHO, PURE = Loss(6), Loss.pure(100_001)  # epsilon^2 / 2 = 5.0001, so the pure one costs 6 as well
+COSTS = {"rho": 6, "epsilon": 100_001}  # of each of the two in a currency, where it can be paid at all
+YEAR = timedelta(days=365)
+STEPS = ("reserve a", "reserve pure b", "reserve twice at once", "commit", "raise")
+# Each pair of these steps is walked between a release and a further one.
+RECORDS = ("reserve c that replaces", "list that replaces", "supersede", "disclose", "look")
+FURTHER = (*STEPS, *RECORDS, "lower")
+
+
+class MemoryStore:
+    """Rows in a list. `rival` acts once, as another process would, at the next append."""
+
+    rival: Callable[[], object] | None = None
+
+    def __init__(self) -> None:
+        self.kept: list[StoredRow] = []
+
+    def where(self) -> str:
+        return "in memory"
+
+    def file(self) -> None:
+        return None
+
+    def rows(self, *, unchecked: bool = False) -> list[StoredRow]:
+        return list(self.kept)
+
+    def problems(self) -> list[Finding]:
+        return []
+
+    def append(self, decide: Decide) -> None:
+        self._let_rival_in()
+        row = decide(self.rows())
+        self.kept += [row] if row else []
+
+    def _let_rival_in(self) -> None:
+        rival, self.rival = self.rival, None
+        if rival is not None:
+            rival()
+
+
+class CheckOutsideTransaction(MemoryStore):
+    """Decides on the rows it saw, then appends to the rows there are."""
+
+    def append(self, decide: Decide) -> None:
+        row = decide(self.rows())
+        self._let_rival_in()
+        if row is not None:
+            content = json.loads(row.content)
+            self.kept.append(
+                link(self.kept[-1].digest if self.kept else GENESIS, len(self.kept) + 1, content)
+            )
+
+
+class Unchecked(Ledger):
+    """Writes rows that its own reader would reject, so that the bug planted before that shows."""
+
+    def _check_row(self, state, row):
+        return None
+
+
+class RefundAfterExposure(Unchecked):
+    def _check_fits(self, owner, cost):
+        if cost > owner.limit_nano - sum(spend.cost_nano for spend in owner.spends if spend.released):
+            super()._check_fits(owner, cost)
+
+
+class DoubleSpend(Unchecked):
+    def _check_commit(self, owner, spend, token):
+        return None
+
+
+class ForgetsAfterAYear(Unchecked):
+    def _check_fits(self, owner, cost):
+        since = (book.datetime.now(UTC) - YEAR).isoformat()
+        if cost > owner.limit_nano - sum(spend.cost_nano for spend in owner.spends if spend.at >= since):
+            super()._check_fits(owner, cost)
+
+
+class FloatCost(Ledger):
+    def _cost(self, loss, currency):
+        pure = loss.pure_epsilon_nano
+        return loss.rho_nano if pure is None else int((pure / 1e9) ** 2 / 2 * 1e9)
+
+
+MUTANTS: dict[str, Callable[[], Ledger]] = {
+    "refund after exposure": lambda: RefundAfterExposure(MemoryStore()),
+    "spends older than a year not counted": lambda: ForgetsAfterAYear(MemoryStore()),
+    "double spend": lambda: DoubleSpend(MemoryStore()),
+    "check outside the transaction": lambda: Ledger(CheckOutsideTransaction()),
+    "float cost rounded down": lambda: FloatCost(MemoryStore()),
+}
+
+
+def ledger_mutants() -> list[tuple[str, bool]]:
+    """Each planted bug and whether the model caught it."""
+    if not agrees(lambda: Ledger(MemoryStore())):
+        raise LedgerError("ledger-model", "the ledger itself does not agree with its model.")
+    return [(name, not agrees(make)) for name, make in MUTANTS.items()]
+
+
+def agrees(make: Callable[[], Ledger], length: int = 4) -> bool:
+    """Whether the ledger answers like the model over every sequence of `length` steps, and of records."""
+    begin, end = ("reserve a", "commit"), ("commit", "reserve pure b", "raise", "commit")
+    walks = [("rho", steps) for steps in product(STEPS, repeat=length)]
+    walks += [(each, (*begin, *two, *end)) for each in COSTS for two in product(FURTHER, repeat=2)]
+    try:
+        with years_apart():
+            return all(_walk(make(), currency, steps) for currency, steps in walks)
+    except LedgerError:  # it refuses where the model goes on
+        return False
+
+
+@contextmanager
+def years_apart() -> Iterator[None]:
+    """Every row that a ledger writes is dated more than a year after the one before, and all lie far back."""
+    days = count(step=400)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(1980, 1, 1, tzinfo=tz) + timedelta(days=next(days) % 15_000)
+
+    before, book.datetime = book.datetime, Clock  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        book.datetime = before  # type: ignore[misc]
+
+
+def _walk(ledger: Ledger, currency: str, steps: tuple[str, ...]) -> bool:
+    cost = COSTS[currency]
+    limit, spent = 2 * cost - 1, 0
+    ledger.create("town", currency=currency, limit_nano=limit)
+    held: list[tuple[str, Reservation, str | None]] = []  # key, reserve, the release that it replaces
+    released: dict[str, str] = {}  # key to manifest hash
+    replaced: set[str | None] = set()
+    for number, step in enumerate(steps):
+        first = next(iter(released.values()), None) if "replaces" in step else None
+        if step in ("raise", "lower"):
+            wanted = limit + cost if step == "raise" else limit - 1
+            fits = _accepts(getattr(ledger, f"{step}_limit"), "town", wanted)
+            if fits != (wanted >= spent):
+                return False
+            limit = wanted if fits else limit
+        elif step == "commit":
+            for key, reservation, old in held[-1:]:
+                manifest = f"{number:064x}"
+                if _accepts(ledger.commit, reservation, manifest, "/release") != (key not in released):
+                    return False
+                replaced |= {old} if key not in released else set()
+                released.setdefault(key, manifest)
+        elif step.startswith("reserve"):
+            loss, key = (PURE, "b") if step == "reserve pure b" else (RHO, "c" if first else "a")
+            loss, times = PURE if currency == "epsilon" else loss, 2 if "twice" in step else 1
+            refused = key in released or (first in replaced and first is not None)
+            fitting = 0 if refused else min(times, (limit - spent) // cost)
+            admitted = _reserve(ledger, loss, key, twice=times == 2, supersedes=first)
+            if len(admitted) != fitting:
+                return False
+            spent += cost * fitting
+            held += [(key, each, first) for each in admitted]
+        else:
+            _record(ledger, step, number, released, replaced)
+        if not ledger.state().population("town").spent_nano == raw_spent(ledger, "town") == spent:
+            return False
+    return not ledger.verify()
+
+
+def raw_spent(ledger: Ledger, population: str) -> int:
+    """The sum of the costs of all reserves of a population, in the rows as they are stored."""
+    rows = [json.loads(row.content) for row in ledger.store.rows()]
+    return sum(
+        row["cost_nano"] for row in rows if row["kind"] == "reserve" and row["population"] == population
+    )
+
+
+def _record(ledger: Ledger, step: str, number: int, released: dict[str, str], replaced: set) -> None:
+    """Something that costs nothing; what it replaces cannot be replaced again."""
+    made, manifest = list(released.values()), f"{number:064x}"
+    if step == "supersede" and len(made) > 1 and _accepts(ledger.supersede, "town", made[0], made[-1]):
+        replaced.add(made[0])
+    elif step == "list that replaces" and made and made[0] not in replaced:
+        key, what = f"listed {number}", ("trajectories", manifest, "/listed")
+        ledger.list_release("town", key, *what, reservation="0", supersedes=made[0])
+        released[key] = manifest
+        replaced.add(made[0])
+    elif step in ("disclose", "look"):
+        getattr(ledger, step)("town", "an exact table")
+
+
+def _reserve(
+    ledger: Ledger, loss: Loss, key: str, *, twice: bool, supersedes: str | None
+) -> list[Reservation]:
+    admitted: list[Reservation] = []
+
+    def once() -> None:
+        try:
+            answer = ledger.reserve("town", loss, key, "a release", supersedes=supersedes)
+        except LedgerError:
+            return
+        admitted.extend([answer] if isinstance(answer, Reservation) else [])
+
+    if twice and isinstance(ledger.store, MemoryStore):
+        ledger.store.rival = once
+    once()
+    return admitted
+
+
+def _accepts(step: Callable[..., object], *arguments: object) -> bool:
+    try:
+        step(*arguments)
+    except LedgerError:
+        return False
+    return True

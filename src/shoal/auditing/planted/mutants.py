@@ -1,0 +1,302 @@
+"""Planted bugs: pipelines that break the promise, each of which the audit must catch.
+
+A mutant replaces one step of a correct pipeline. `catches` asks every check whether it notices:
+  bound    the package's own checks refuse to go on (GuaranteeError) where the true pipeline runs
+  asked    loss() claims more than was asked for
+  lattice  a noisy count is not a whole number of lattice units
+  replay   neighbours can be told apart, or a transcript costs more than loss() or spends() claim
+  noise    noise comes again, cells go together, or the lattice is coarser than it should be
+  runs     a lower bound from many runs is above the claim
+Only true bugs are listed. Keeping a user's first ell visits instead of random ones, say, would bias the
+counts, but would not break the promise. A mutant that crashes where its bug is not to raise proves nothing,
+and does not count as caught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal.auditing.check import KEYS, NOTHING_RELEASED, audit_pairs, findings, replay_pair
+from shoal.auditing.lower_bound import bounds
+from shoal.auditing.noise_faults import draw_noise, noise_faults
+from shoal.auditing.pipelines.density import (
+    ClippedPipeline,
+    CountsPipeline,
+    CoverPipeline,
+    QueryPipeline,
+    ScaledPipeline,
+    VisitsPipeline,
+    pipeline_of,
+)
+from shoal.auditing.pipelines.paths import CommutePipeline, PathPipeline
+from shoal.auditing.pipelines.pipeline import Pipeline
+from shoal.auditing.pipelines.trips import TripPipeline
+from shoal.auditing.planted.bounds import path_bound_bugs, trip_bound_bugs
+from shoal.auditing.planted.calls import call_bugs, ell_bugs, scaled_bugs, spend_bugs
+from shoal.auditing.planted.commutes import commute_bugs
+from shoal.auditing.planted.counts import count_bugs, median_bugs, people_bugs
+from shoal.auditing.planted.histograms import histogram_bugs
+from shoal.auditing.planted.noise import sampler_bugs
+from shoal.auditing.planted.patches import Bug, Shown
+from shoal.auditing.planted.paths import generator_bugs, path_call_bugs, path_door_bugs, path_output_bugs
+from shoal.auditing.planted.query import query_bugs, query_call_bugs
+from shoal.auditing.planted.scheme import pure_scheme_bugs, scheme_bugs
+from shoal.auditing.planted.steps import (
+    bound_bugs,
+    cap_bugs,
+    declared_bugs,
+    output_bugs,
+    table_bugs,
+    zone_bugs,
+)
+from shoal.auditing.planted.trips import (
+    per_unit_bugs,
+    trip_call_bugs,
+    trip_count_bugs,
+    trip_spend_bugs,
+    trip_total_bugs,
+)
+from shoal.auditing.planted.values import on_cells, value_bugs
+from shoal.auditing.planted.visits import best_bugs, door_bugs
+from shoal.auditing.replay import RecordingNoise, observe
+from shoal.auditing.spend_runs import PICKS, Query, queries_of, sample, worst_shown
+from shoal.auditing.tables import event_table
+from shoal.mechanisms.registry import entry_of
+from shoal.privacy.accounting import Loss
+from shoal.privacy.noise import Noise, SeededNoise
+
+CHECKS = ("bound", "asked", "lattice", "replay", "noise", "runs")
+SAMPLER_CHECKS = ("noise", "runs", "bound", "asked", "lattice", "replay")  # the likely ones first
+EXTRA_PAIRS = 20  # random ones, beside those with a name
+ROUNDING = 1e-9  # of a conversion to epsilon, relative
+RUNS = 100_000  # per side: enough for a scale that is a fifth too small, at the epsilon below
+DELTA = 1e-6
+
+# Which bugs a pipeline can have, by its stage.
+FAMILIES: dict[type[Pipeline], tuple[Callable[[Pipeline], list[Bug]], ...]] = {
+    CountsPipeline: (
+        *(call_bugs, ell_bugs, value_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs, median_bugs),
+        *(people_bugs, output_bugs, table_bugs),
+    ),
+    ScaledPipeline: (
+        *(call_bugs, spend_bugs, scaled_bugs, bound_bugs, cap_bugs, count_bugs),
+        *(people_bugs, output_bugs, table_bugs),
+    ),
+    CoverPipeline: (
+        *(call_bugs, spend_bugs, scheme_bugs, pure_scheme_bugs, bound_bugs, zone_bugs, cap_bugs, count_bugs),
+        *(people_bugs, output_bugs, table_bugs),
+    ),
+    ClippedPipeline: (call_bugs, door_bugs, people_bugs, output_bugs),
+    VisitsPipeline: (call_bugs, spend_bugs, door_bugs, best_bugs, people_bugs, output_bugs),
+    QueryPipeline: (
+        *(query_call_bugs, spend_bugs, query_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs),
+        *(people_bugs, output_bugs),
+    ),
+    PathPipeline: (
+        *(path_call_bugs, path_door_bugs, path_bound_bugs, path_output_bugs, generator_bugs),
+        *(people_bugs, output_bugs),
+    ),
+    CommutePipeline: (commute_bugs, people_bugs, output_bugs),
+    TripPipeline: (
+        *(trip_call_bugs, trip_spend_bugs, per_unit_bugs, trip_bound_bugs, trip_count_bugs, trip_total_bugs),
+        *(histogram_bugs, people_bugs, output_bugs),
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A planted bug in the pipeline of one mechanism."""
+
+    mechanism: str
+    bug: Bug
+    sampler: Callable[[int], Noise] = SeededNoise  # from a seed; a bug may sit inside the noise module
+    delta: float | None
+
+    @property
+    def name(self) -> str:
+        return self.bug.name
+
+    @property
+    def raises(self) -> bool:
+        return self.bug.raises
+
+    @property
+    def epsilon(self) -> float:
+        return claim_of(self.mechanism)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.bug.plant(pipeline_of(self.mechanism, self.epsilon, self.delta))
+
+    @property
+    def tight_pipeline(self) -> Pipeline:
+        """The same bug where one user costs the whole claim."""
+        size = entry_of(self.mechanism).tight
+        return self.bug.plant(pipeline_of(self.mechanism, self.epsilon, self.delta, size=size))
+
+
+def claim_of(name: str) -> float:
+    """The epsilon of mutants: one at which a wrong scale shows after few runs."""
+    entry = entry_of(name)
+    return entry.bugs_at or (1.0 if entry.pure else 4.0)
+
+
+def planted(name: str) -> list[Mutant]:
+    """Every planted bug of a registered mechanism."""
+    entry = entry_of(name)
+    delta = None if entry.pure else DELTA
+    true = pipeline_of(name, claim_of(name), delta)
+    bugs = [bug for family in FAMILIES[type(true)] for bug in family(true)]
+    greedy = Bug(name="a fifth of the noise asked for, and an honest claim", plant=_greedy(name, delta))
+    return [
+        *(Mutant(mechanism=name, bug=bug, delta=delta) for bug in (*bugs, greedy)),
+        *(
+            Mutant(mechanism=name, bug=Bug(name=bug, plant=_as_it_is), sampler=sampler, delta=delta)
+            for bug, sampler in sampler_bugs()
+        ),
+    ]
+
+
+def _as_it_is(true: Pipeline) -> Pipeline:
+    return true
+
+
+def _greedy(name: str, delta: float | None) -> Callable[[Pipeline], Pipeline]:
+    """Built with too little noise, and says so in its loss(): more than was asked for."""
+
+    def plant(true: Pipeline) -> Pipeline:
+        return pipeline_of(name, 5 * claim_of(name), delta, size=true.world.size)
+
+    return plant
+
+
+def catch(mutant: Mutant) -> str | None:
+    """How the mutant is caught: the first check that notices, with what it saw; None if it survives."""
+    return next((f"{check}: {saw}" for check, saw in catches(mutant)), None)
+
+
+def catches(mutant: Mutant) -> Iterator[tuple[str, str]]:
+    """Every check that notices the mutant; the one most likely to comes first."""
+    looks = {
+        "bound": refused,
+        "asked": above_asked,
+        "lattice": off_lattice,
+        "replay": told_apart,
+        "noise": faulty_noise,
+        "runs": above_claim,
+    }
+    for check in CHECKS if mutant.sampler is SeededNoise else SAMPLER_CHECKS:
+        saw = looks[check](mutant)
+        if saw is not None:
+            yield check, saw
+
+
+def refused(mutant: Mutant) -> str | None:
+    pipeline = mutant.pipeline
+    for pair in audit_pairs(pipeline)[:3]:  # at the cap, above it, and with a crowd
+        noise = RecordingNoise(mutant.sampler(3), KEYS[0])
+        events = event_table(pair.after())
+        seen = observe(lambda noise, events=events: pipeline(events, noise), noise)
+        if seen.error is not None and seen.error[0] == "GuaranteeError":
+            return f"{seen.error[1]} ({pair.name})"
+    return None
+
+
+def above_asked(mutant: Mutant) -> str | None:
+    return more_than_asked(mutant.pipeline.mechanism.loss(), mutant.epsilon, mutant.delta)
+
+
+def more_than_asked(claim: Loss, epsilon: float, delta: float | None) -> str | None:
+    """Whether a mechanism that was built for an epsilon claims to spend more."""
+    if delta is None and claim.pure_epsilon_nano is None:
+        return "claims a delta where none was asked for"
+    claimed = claim.epsilon(delta or 0.5)  # a pure claim needs no delta
+    if claimed > epsilon * (1 + ROUNDING):
+        return f"claims epsilon = {claimed:.6g} where {epsilon:.6g} was asked for"
+    return None
+
+
+def told_apart(mutant: Mutant) -> str | None:
+    pipeline = mutant.pipeline
+    worst = Shown(*worst_shown(entry_of(mutant.mechanism)))
+    likely = [(mutant.tight_pipeline, worst), *([(pipeline, mutant.bug.shown)] if mutant.bug.shown else [])]
+    for broken, shown in likely:
+        problems = shown_problems(broken, shown)
+        if problems:
+            return f"{problems[0]} ({shown.pair.name})"
+    pairs = audit_pairs(pipeline, EXTRA_PAIRS)
+    for found in findings(pipeline, pairs, pipeline.mechanism.loss()):
+        crashed = any(kind != "GuaranteeError" for kind in found.raised)
+        if crashed and not mutant.raises:
+            return None
+        if not found.problem.startswith(NOTHING_RELEASED):
+            return f"{found.problem} ({found.pair})"
+    return None
+
+
+def shown_problems(pipeline: Pipeline, shown: Shown) -> tuple[str, ...]:
+    """What replay holds against a pipeline on the pair and transcript that show a bug."""
+    claim = pipeline.mechanism.loss()
+    verdict = replay_pair(pipeline, shown.pair, claim, shown.source(), KEYS[0], swap=shown.swap)
+    return () if verdict.raised else verdict.problems
+
+
+def faulty_noise(mutant: Mutant) -> str | None:
+    entry = entry_of(mutant.mechanism)
+    try:
+        drawn = draw_noise(queries_of(mutant.tight_pipeline, entry), mutant.sampler(13))
+    except Exception:  # another check's business
+        return None
+    return next((fault for each in drawn for fault in noise_faults(each)), None)
+
+
+def off_lattice(mutant: Mutant) -> str | None:
+    pipeline = mutant.pipeline
+    if not on_cells(pipeline):
+        return None
+    pair = audit_pairs(pipeline)[1]
+    noise = RecordingNoise(mutant.sampler(5), KEYS[0])
+    try:
+        noisy = pipeline.measure(pipeline.counted(event_table(pair.after()), KEYS[0]), noise)
+    except Exception:  # another check's business
+        return None
+    return None if on_lattice(noisy.values, pipeline.mechanism.lattice) else "a count is off the lattice"
+
+
+def on_lattice(values: np.ndarray, lattice: int) -> bool:
+    """Whether every value is a whole number of lattice units (exact: the lattice is a power of two)."""
+    units = values * lattice
+    return bool(np.all(units == np.rint(units)))
+
+
+def above_claim(mutant: Mutant) -> str | None:
+    """All spends together, then each alone; choices are left out, since they are drawn one by one."""
+    entry = entry_of(mutant.mechanism)
+    pipeline = mutant.tight_pipeline
+    try:
+        asked = [query for query in queries_of(pipeline, entry) if query.kind not in PICKS]
+        claims = {None: pipeline.mechanism.loss(), **dict(pipeline.spends())}
+        for name, claim in claims.items():
+            mine = [query for query in asked if name in (None, query.name)]
+            saw = _above(mine, claim, mutant) if mine else None
+            if saw is not None:
+                return saw
+    except Exception:  # another check's business
+        return None
+    return None
+
+
+def _above(asked: list[Query], claim: Loss, mutant: Mutant) -> str | None:
+    mu = all(query.has_mu for query in asked)
+    found = bounds(*sample(asked, mutant.sampler(11), RUNS), mutant.delta or 0.0, mu=mu)
+    claimed = claim.epsilon(mutant.delta or 0.5)
+    if found.epsilon > claimed:
+        return f"epsilon >= {found.epsilon:.3f}, claimed {claimed:.3f}"
+    claimed_mu = np.sqrt(2 * claim.rho)
+    if found.mu is not None and found.mu > claimed_mu:
+        return f"mu >= {found.mu:.3f}, claimed {claimed_mu:.3f}"
+    return None

@@ -1,0 +1,105 @@
+"""The owner's report of a density release, as one HTML file that needs nothing else to open.
+
+Everything shown comes from the objects that ran: the manifest, the zones, the raw and released arrays.
+The page carries a policy that forbids every request, so raw figures cannot leave through it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoal.errors import PlanError
+from shoal.metrics.density import DensityUtility, density_utility
+from shoal.release.page import tables
+from shoal.release.page.page import asset, fill, json_for_script, local_times, plotly_js, scripts, write_page
+from shoal.release.page.payload import density_payload
+
+if TYPE_CHECKING:
+    from shoal.space.zones import Zones
+
+# Above this many numbers the page would grow past what a browser opens at ease (16 bytes each, as text more).
+MAX_DRAWN_VALUES = 2_000_000
+SCRIPTS = ("format.js", "plot.js", "map.js", "charts.js", "zones.js", "main.js")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherSeries:
+    """A second estimate of the same zones and slots, drawn beside the released one: "before improvements"."""
+
+    name: str
+    people: np.ndarray = field(repr=False)  # float [zones, slots]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DensityReportInputs:
+    """What a density run leaves for its owner. `exact` is raw: the report is for the owner's eyes only."""
+
+    manifest: dict[str, Any] = field(repr=False)
+    zones: Zones = field(repr=False)
+    slot_starts: list[str] = field(repr=False)  # local ISO time with offset, one per slot
+    exact: np.ndarray = field(repr=False)  # float [zones, slots], raw people
+    released: np.ndarray = field(repr=False)
+    low: np.ndarray = field(repr=False)  # ends of the 95 % interval
+    high: np.ndarray = field(repr=False)
+    budget: dict[str, Any]  # population, currency, limit, spent_before, this_release, left; may be empty
+    title: str
+    zone_xy_m: np.ndarray | None = field(default=None, repr=False)  # zone centres in metres: gives the EMD
+    utility: DensityUtility | None = field(default=None, repr=False)  # where the caller has it already
+    others: tuple[OtherSeries, ...] = ()
+
+
+def write_density_report(path: Path, inputs: DensityReportInputs) -> Path:
+    """Write the owner's report to `path` (readable by the owner alone) and return the path."""
+    return write_page(Path(path), density_report_html(inputs))
+
+
+def density_report_html(inputs: DensityReportInputs) -> str:
+    """The whole page as text."""
+    local_starts = _checked_starts(inputs)
+    utility = inputs.utility or density_utility(
+        inputs.exact,
+        inputs.released,
+        inputs.low,
+        inputs.high,
+        hour_of_day=np.array([start.hour for start in local_starts]),
+        zone_xy_m=inputs.zone_xy_m,
+    )
+    slots_drawn = min(utility.slots, max(1, MAX_DRAWN_VALUES // utility.zones))
+    payload = density_payload(inputs, utility, local_starts, slots_drawn)
+    return fill(
+        asset("page.html"),
+        {
+            "title": tables.text(inputs.title),
+            "css": asset("report.css"),
+            "sentence": tables.guarantee_sentence(inputs.manifest),
+            "subtitle": tables.subtitle(inputs.manifest, local_starts, utility),
+            "key_figures": tables.key_figures(inputs.manifest, utility),
+            "notices": tables.notices(inputs.manifest, utility, slots_drawn),
+            "emd_note": tables.emd_note(utility),
+            "error_table": tables.error_table(utility),
+            "budget": tables.budget_table(inputs.budget),
+            "spends": tables.spends_table(inputs.manifest),
+            "plan": tables.plan_table(inputs.manifest),
+            "payload": json_for_script(payload),
+            "plotly": plotly_js(),
+            "script": scripts(*SCRIPTS),
+        },
+    )
+
+
+def _checked_starts(inputs: DensityReportInputs) -> list[datetime]:
+    zones, slots = len(inputs.zones.ids), len(inputs.slot_starts)
+    for array in (inputs.exact, *(other.people for other in inputs.others)):
+        if np.shape(array) != (zones, slots):
+            raise PlanError(
+                "report-shape",
+                f"there must be one row per zone and one column per slot; got {list(np.shape(array))} "
+                f"for {zones} zones and {slots} slots.",
+                "Pass the zones and slots the arrays were computed on.",
+            )
+    return local_times(inputs.slot_starts)

@@ -1,0 +1,133 @@
+"""A published histogram of trips as one HTML page: for anyone, or for its owner with the exact one beside it.
+
+The public page is drawn from the published file alone. The owner's holds raw counts: it forbids every
+request and is written for its owner alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shoal.kinds.histogram import report_tables as tables
+from shoal.metrics.histogram import HistogramUtility, SizeFigures
+from shoal.release.histogram_published import PublishedHistogram
+from shoal.release.page.page import (
+    asset,
+    colour_end,
+    drawn_blocks,
+    fill,
+    float32_base64,
+    json_for_script,
+    plotly_js,
+    scripts,
+    write_page,
+)
+from shoal.release.page.tables import text
+
+SCRIPTS = ("format.js", "plot.js", "trip_maps.js", "histogram.js")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedRow:
+    """One method on the owner's trips; `released` marks the one of this release, `sound` what may be one."""
+
+    method: str
+    words: str
+    released: bool
+    sound: bool = True
+    utility: HistogramUtility = field(repr=False)
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HistogramReportInputs:
+    """All that the page shows. With `utility` and `exact_faces` it is raw: for the owner's eyes only."""
+
+    title: str
+    published: PublishedHistogram = field(repr=False)
+    exact_faces: np.ndarray | None = field(default=None, repr=False)
+    utility: HistogramUtility | None = field(default=None, repr=False)
+    compared: Sequence[ComparedRow] = ()
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    outside_share: float | None = None  # of the owner's points, beyond the box
+
+    @property
+    def owners(self) -> bool:
+        return self.utility is not None
+
+
+def write_histogram_report(path: Path, inputs: HistogramReportInputs) -> Path:
+    """Write the page to `path` and return the path."""
+    return write_page(Path(path), histogram_report_html(inputs))
+
+
+def histogram_report_html(inputs: HistogramReportInputs) -> str:
+    """The whole page as text."""
+    return fill(
+        asset("histogram.html"),
+        {
+            "title": text(inputs.title),
+            "css": asset("report.css"),
+            "banner": tables.banner(inputs.owners),
+            "subtitle": tables.subtitle(inputs.published),
+            "sentence": tables.sentence(inputs.published),
+            "notices": tables.notices(inputs),
+            "tiles": tables.tiles(inputs),
+            "sections": tables.sections(inputs),
+            "larger": tables.larger(inputs.published),
+            "reading": tables.READING if inputs.owners else "",
+            "payload": json_for_script(_payload(inputs)),
+            "plotly": plotly_js(),
+            "script": scripts(*SCRIPTS),
+        },
+    )
+
+
+def _payload(inputs: HistogramReportInputs) -> dict[str, Any]:
+    published, utility = inputs.published, inputs.utility
+    released, block = drawn_blocks(published.euler.faces)
+    shown = {"released": float32_base64(released)}
+    scale = [released]
+    if inputs.exact_faces is not None:
+        exact, _ = drawn_blocks(inputs.exact_faces.astype(np.float64))
+        shown["exact"] = float32_base64(exact)
+        scale.append(exact)
+    width, height = published.grid.cell_m
+    rows, columns = released.shape
+    differences = np.abs(scale[-1] - released)
+    return {
+        "map": {
+            **shown,
+            "columns": columns,
+            "rows": rows,
+            "widthKm": width * block / 1000,
+            "heightKm": height * block / 1000,
+            "end": colour_end(np.concatenate([each.ravel() for each in scale])),
+            "differenceEnd": colour_end(differences),
+        },
+        "bySize": None if utility is None else {name: _sizes(each) for name, each in utility.by_size.items()},
+        "compared": [
+            {
+                "method": row.method,
+                "released": row.released,
+                "given": row.utility.given,
+                "unseen": row.utility.unseen,
+            }
+            for row in inputs.compared
+        ],
+    }
+
+
+def _sizes(figures: Sequence[SizeFigures]) -> dict[str, Any]:
+    known = [each for each in figures if each.rectangles]
+    return {
+        "share": [float(np.sqrt(max(each.low, 0.1 * each.high) * each.high)) for each in known],
+        "error": [each.mean_absolute_error for each in known],
+        "exact": [each.mean_exact for each in known],
+        "rectangles": [each.rectangles for each in known],
+    }

@@ -1,0 +1,154 @@
+"""Distinct trips in any rectangle from a weighted pool of boxes; each trip counts once per histogram.
+
+Guarantee    epsilon-DP for everything together, epsilon = that of the number of trips + "boxes".
+Unit         one unit of the setting (user, or trip where declared).  Neighbours  add or remove one unit.
+Requires     trips behind the door of `UserTrips`: at most m = per_unit of one unit (checked by the engine).
+Sensitivity  A summary (bounding box and shape) is a function of one trip, so each trip is in one bin of each
+             histogram: L1 m. Bins of the second stage depend on noisy answers only. A distinct count moves by
+             at most m, so |count - estimate| does too: bounded range 2 m. Everything adds up (no two counts
+             are of different trips), and the shares add up to at most 1.
+Public       grid, rectangles to serve, m, the schedule; a declared number of trips.
+Source       own: specs of the package, "Histogram, the method of our own".
+Deviations   none.
+
+1. trips       n, unless declared; s = n epsilon / m picks the row of the schedule
+2. histograms  coarse ones on even borders; a pool of boxes is weighted to agree with them
+3. histograms  finer ones on borders that follow the pool
+4. rectangles  where s is large: those the pool seems most wrong about, a few per round
+The published model is the pool: every path in it is monotone, so answers are consistent.
+
+>>> from shoal.mechanisms.audit_size import trip_setting
+>>> mechanism = HistogramBoxes.within(Budget.of(1.0, None), trip_setting(per_unit=2))
+>>> [(name, loss.pure_epsilon_nano) for name, loss in mechanism.spends()]
+[('trips', 100000000), ('boxes', 900000000)]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from shoal.errors import PlanError
+from shoal.mechanisms.adders import LaplaceAdder, float_at_least
+from shoal.mechanisms.histogram.boxes_schedule import (
+    CHOICE,
+    FIRST_JITTER,
+    LAST_JITTER,
+    PER_ROUND,
+    ROUNDS,
+    SECOND_JITTER,
+    Count,
+    Row,
+    row_for,
+)
+from shoal.mechanisms.histogram.trip_totals import TripTotals
+from shoal.postprocess.histogram.box_model import BoxModel, NoisyBins, NoisyRectangle
+from shoal.privacy.accounting import NANO, Loss, compose
+from shoal.privacy.budget import Budget
+from shoal.privacy.noise import Noise
+from shoal.space.trip_setting import TripSetting
+from shoal.stages.noisy import NoisyHistogram
+from shoal.stages.trips import UserTrips
+from shoal_baselines.mechanisms.histogram_rounds import whole_estimates
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HistogramBoxes:
+    """Coarse to fine: number of trips, histograms of boxes, rectangles; all in Laplace noise."""
+
+    totals: TripTotals
+    boxes_nano: int  # epsilon in 1e-9
+    setting: TripSetting = field(repr=False)
+    boxes: int | None = None  # of the pool; None: as many as the schedule says
+
+    name = "histogram-boxes"
+    takes = "trips"
+
+    def loss(self) -> Loss:
+        return compose(loss for _, loss in self.spends())
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        return (*self.totals.spends(), ("boxes", Loss.pure(self.boxes_nano)))
+
+    def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
+        kept, every = self.totals(trips, noise)
+        row = row_for(kept * self.boxes_nano / NANO / self.setting.per_unit)
+        model = BoxModel.start(self.boxes or row.boxes, self.setting.grid, kept, row.pull)
+        model = model.with_bins(self._counts(row.first, model, trips, noise), FIRST_JITTER)
+        if self.setting.trips is None:
+            model = model.with_trips(self._trips(kept, model))
+        if row.second:
+            model = model.with_bins(self._counts(row.second, model, trips, noise), SECOND_JITTER)
+        if row.rectangles and self.setting.given.count:
+            model = self._rectangles(row, model, trips, noise)
+        return NoisyHistogram(
+            euler=model.euler(), trips=model.trips, all_trips=every, pool=model.pool_of_trips()
+        )
+
+    def _counts(
+        self, counts: tuple[Count, ...], model: BoxModel, trips: UserTrips, noise: Noise
+    ) -> list[NoisyBins]:
+        """Trips per bin, each histogram paid for by its share."""
+        grid, bought = self.setting.grid, []
+        for count in counts:
+            bins = count.bins(grid.columns, grid.rows, model.pool, model.weight)
+            adder = LaplaceAdder.within(self._nano(count.share), self.setting.per_unit)
+            noisy = adder.add(noise, "boxes", trips.binned(bins))
+            bought.append(NoisyBins(bins=bins, values=noisy.astype(np.float64), sigma=adder.deviation))
+        return bought
+
+    def _trips(self, kept: float, model: BoxModel) -> float:
+        """The number of trips again: histograms tell it too, each by its total."""
+        assert self.totals.trips is not None  # it was bought
+        known = [(kept, self.totals.trips.deviation**2)]
+        known += [(float(part.values.sum()), part.values.size * part.sigma**2) for part in model.bins]
+        weight = sum(1 / variance for _, variance in known)
+        return max(1.0, sum(value / variance for value, variance in known) / weight)
+
+    def _rectangles(self, row: Row, model: BoxModel, trips: UserTrips, noise: Noise) -> BoxModel:
+        """In each round a few rectangles, each chosen from its own part of the given ones, and measured."""
+        given, m = self.setting.given, self.setting.per_unit
+        wanted = min(ROUNDS * PER_ROUND, given.count)
+        share = row.rectangles / wanted
+        choice, measure = self._nano(share * CHOICE), self._nano(share * (1 - CHOICE))
+        scale = float_at_least(Fraction(2 * m * NANO, choice))
+        adder = LaplaceAdder.within(measure, m)
+        exact = trips.distinct(given)
+        for begin in range(0, wanted, PER_ROUND):
+            estimate = whole_estimates(model.euler().answers(given))
+            bought = []
+            for number in range(begin, min(begin + PER_ROUND, wanted)):
+                part = np.arange(number, given.count, wanted)
+                at = part[noise.choose("boxes", np.abs(exact[part] - estimate[part]), scale)]
+                noisy = adder.add(noise, "boxes", exact[at : at + 1])
+                bought.append(NoisyRectangle(index=int(at), value=float(noisy[0]), sigma=adder.deviation))
+            model = model.with_rectangles(given, bought)
+        return model.refined(LAST_JITTER)
+
+    def _nano(self, share: float) -> int:
+        nano = int(self.boxes_nano * Fraction(share).limit_denominator(10**6))
+        if nano < 1:
+            raise PlanError("share-empty", "nothing is left for a histogram.", "Raise --epsilon.")
+        return nano
+
+    @classmethod
+    def within(cls, budget: Budget, setting: TripSetting, *, boxes: int | None = None) -> HistogramBoxes:
+        """All of a pure budget: the number of trips, unless declared, and the rest."""
+        if not budget.pure:
+            raise PlanError(
+                "histogram-pure",
+                "the method boxes is pure: its noise is Laplace, and it has no delta.",
+                "Leave --delta out, or pass --method prish or dqam.",
+            )
+        totals, rest = TripTotals.within(budget, setting)
+        return cls(totals=totals, boxes_nano=rest.left, setting=setting, boxes=boxes)
+
+    def describe(self) -> dict:
+        """For the manifest: what else is public about it."""
+        return {
+            "trips_declared": self.setting.trips,
+            "trips_per_unit": self.setting.per_unit,
+            "epsilon_boxes": self.boxes_nano / NANO,
+        }

@@ -1,0 +1,106 @@
+"""The number of trips, bought before anything else; part of every histogram mechanism.
+
+`trips` counts kept trips (a unit changes it by at most per_unit), unless the number is declared. `all_trips`
+counts the trips before bounding (at most cap of a unit), where a cap above per_unit is set: answers are
+scaled up by their ratio.
+
+>>> from shoal.mechanisms.audit_size import trip_setting
+>>> totals, rest = TripTotals.within(Budget.of(1.0, None), trip_setting(per_unit=2, cap=4))
+>>> [(name, loss.pure_epsilon_nano) for name, loss in totals.spends()], rest.left
+([('trips', 100000000), ('all_trips', 45000000)], 855000000)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shoal.errors import GuaranteeError
+from shoal.mechanisms.adders import Adder, GaussianAdder, LaplaceAdder
+from shoal.postprocess.shrinkage import likely_between
+from shoal.privacy.accounting import Loss
+from shoal.privacy.budget import Allowance, Budget
+from shoal.privacy.noise import Noise
+from shoal.space.trip_setting import TripSetting
+from shoal.stages.trips import UserTrips
+
+TRIPS_SHARE = 0.1
+ALL_SHARE = 0.05
+
+
+def adder_within(allowance: Allowance, sensitivity: int) -> Adder:
+    """Laplace noise of a pure allowance, Gaussian noise of one in rho."""
+    if allowance.pure:
+        return LaplaceAdder.within(allowance.epsilon_nano, sensitivity)
+    return GaussianAdder.within(allowance.rho_nano, sensitivity)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TripTotals:
+    """Noisy numbers of kept and of all trips."""
+
+    declared: int | None
+    trips: Adder | None  # None: declared
+    all_trips: Adder | None  # None: answers are not scaled up
+    setting: TripSetting = field(repr=False)
+
+    @property
+    def per_unit(self) -> int:
+        return self.setting.per_unit
+
+    @property
+    def cap(self) -> int:
+        return self.setting.cap or self.setting.per_unit
+
+    def __call__(self, trips: UserTrips, noise: Noise) -> tuple[float, float | None]:
+        """Kept trips (at least 1) and all trips, after the bounds of the trips were checked."""
+        check_trips(trips, self.setting)
+        kept = float(self.declared or 0)
+        if self.trips is not None:
+            kept = float(self.trips.add(noise, "trips", np.array([trips.count()], np.int64))[0])
+        kept = max(kept, 1.0)
+        if self.all_trips is None:
+            return kept, None
+        every = self.all_trips.add(noise, "all_trips", np.array([trips.all_trips()], np.int64))
+        # min(c, cap) is from min(c, per_unit) to that times cap / per_unit, for every unit's c trips
+        most = kept * self.cap / self.per_unit
+        return kept, likely_between(float(every[0]), self.all_trips.deviation, kept, most)
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        bought = []
+        if self.trips is not None:
+            bought.append(("trips", self.trips.cost(self.per_unit)))
+        if self.all_trips is not None:
+            bought.append(("all_trips", self.all_trips.cost(self.cap)))
+        return tuple(bought)
+
+    @classmethod
+    def within(cls, budget: Budget, setting: TripSetting) -> tuple[TripTotals, Budget]:
+        """A tenth of the budget for kept trips, a twentieth for all trips; and what is left."""
+        trips = every = None
+        cap = setting.cap or setting.per_unit
+        if setting.trips is None:
+            allowance, budget = budget.take("trips", TRIPS_SHARE)
+            trips = adder_within(allowance, setting.per_unit)
+        if cap > setting.per_unit:
+            allowance, budget = budget.take("all_trips", ALL_SHARE)
+            every = adder_within(allowance, cap)
+        return cls(declared=setting.trips, trips=trips, all_trips=every, setting=setting), budget
+
+
+def check_trips(trips: UserTrips, setting: TripSetting) -> None:
+    """Refuses trips that are not bounded as the noise assumes, or lie on another grid."""
+    if trips.grid != setting.grid:
+        raise GuaranteeError("bound-not-held", "the trips lie on another grid than the noise is for.")
+    check_each_trip(trips.each_trip, setting.each_trip)
+    if trips.per_unit > setting.per_unit or (setting.cap is not None and trips.cap > setting.cap):
+        raise GuaranteeError("bound-not-held", "a unit has more trips than the noise is for.")
+
+
+def check_each_trip(counted: bool, declared: bool) -> None:
+    """Refuses trips that were bounded for another unit of privacy than the noise."""
+    if counted != declared:
+        units = {True: "a trip", False: "a user"}
+        message = f"the unit of these trips is {units[counted]}; the noise is for {units[declared]}."
+        raise GuaranteeError("bound-not-held", message)

@@ -1,0 +1,201 @@
+"""The model of trips as weighted boxes: what was bought so far, and the pool that agrees with it.
+
+Paths of boxes: from one corner over a bulge point to the opposite corner; always monotone.
+
+So a path meets any rectangle in one piece, its Euler count there is 0 or 1, and any weighting of such paths
+gives a histogram whose answers are never negative and never shrink when a rectangle grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numba import njit
+
+from shoal.postprocess.histogram.box_fit import Targets, fit_weights, targets_of
+from shoal.postprocess.histogram.box_pool import BoxPool, redraw, start_pool
+from shoal.space.cells import CellGrid
+from shoal.space.euler import Euler
+from shoal.space.rectangles import Rectangles
+from shoal.space.trip_setting import TripBins
+from shoal.stages.noisy import TripPool
+
+JITTER_SIDE = 256  # cells of the side that jitters are said for
+ROUND_STEPS = 60  # of the fit between rounds of rectangles
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyBins:
+    """A noisy histogram of trip summaries."""
+
+    bins: TripBins
+    values: np.ndarray = field(repr=False)
+    sigma: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyRectangle:
+    """The noisy number of trips in one of the given rectangles."""
+
+    index: int
+    value: float
+    sigma: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BoxModel:
+    """A pool of boxes with weights that sum to the number of trips."""
+
+    grid: CellGrid
+    pool: BoxPool = field(repr=False)
+    weight: np.ndarray = field(repr=False)
+    trips: float
+    pull: float
+    bins: tuple[NoisyBins, ...] = ()
+    rectangles: tuple[tuple[int, int, int, int], ...] = ()
+    answers: tuple[NoisyRectangle, ...] = ()
+
+    @classmethod
+    def start(cls, boxes: int, grid: CellGrid, trips: float, pull: float) -> BoxModel:
+        """Public: nothing was bought but the number of trips."""
+        pool = start_pool(boxes, grid.columns, grid.rows)
+        return cls(grid=grid, pool=pool, weight=np.full(boxes, trips / boxes), trips=trips, pull=pull)
+
+    def with_bins(self, bought: list[NoisyBins], jitters: tuple[float, ...]) -> BoxModel:
+        """Fitted to more histograms, then drawn again and fitted as often as there are jitters."""
+        return replace(self, bins=(*self.bins, *bought)).fitted().refined(jitters)
+
+    def with_rectangles(self, given: Rectangles, bought: list[NoisyRectangle]) -> BoxModel:
+        """Fitted on from where it was to more rectangles."""
+        sides = [given.x0, given.x1, given.y0, given.y1]
+        more = [tuple(int(side[each.index]) for side in sides) for each in bought]
+        model = replace(
+            self,
+            rectangles=(*self.rectangles, *more),
+            answers=(*self.answers, *bought),  # type: ignore[arg-type]
+        )
+        return replace(
+            model,
+            weight=fit_weights(model._targets(), self.trips, self.pull, start=self.weight, steps=ROUND_STEPS),
+        )
+
+    def with_trips(self, trips: float) -> BoxModel:
+        """The same shares of another number of trips."""
+        return replace(self, trips=trips, weight=self.weight * (trips / self.trips))
+
+    def fitted(self) -> BoxModel:
+        return replace(self, weight=fit_weights(self._targets(), self.trips, self.pull))
+
+    def refined(self, jitters: tuple[float, ...]) -> BoxModel:
+        """Drawn again by weight with a jitter, and fitted; for each jitter, in cells of a side of 256."""
+        model, columns, rows = self, self.grid.columns, self.grid.rows
+        for jitter in jitters:
+            cells = max(1.0, jitter * max(columns, rows) / JITTER_SIDE)  # or it would stay in its cell
+            pool = redraw(model.pool, model.weight, model.pool.count, cells, columns, rows)
+            model = replace(model, pool=pool).fitted()
+        return model
+
+    def euler(self) -> Euler:
+        return pool_euler(self.pool, self.weight, self.grid.rows, self.grid.columns)
+
+    def pool_of_trips(self) -> TripPool:
+        return TripPool(**vars(self.pool), weight=self.weight)
+
+    def _targets(self) -> Targets:
+        binned = [(part.values, part.sigma, part.bins.index(*self.pool.columns)) for part in self.bins]
+        if not self.answers:
+            return targets_of(binned)
+        table = np.array(self.rectangles, np.int64)
+        hits = pool_hits(self.pool, table, self.grid.rows, self.grid.columns)
+        values = np.array([answer.value for answer in self.answers])
+        return targets_of(binned, hits, values, self.answers[0].sigma)
+
+
+REACH = (0.58, 0.75, 0.93)  # how far a path of each degree goes into its corner
+
+
+def pool_euler(pool: BoxPool, weight: np.ndarray, rows: int, columns: int) -> Euler:
+    """Faces and edges of weighted paths."""
+    faces = np.zeros((rows, columns))
+    east, north = np.zeros((rows, columns)), np.zeros((rows, columns))
+    _add(pool.x0, pool.x1, pool.y0, pool.y1, pool.shape, weight, faces, east, north)
+    return Euler(faces=faces, east=np.ascontiguousarray(east[:, :-1]), north=np.ascontiguousarray(north[:-1]))
+
+
+def pool_hits(pool: BoxPool, rectangles: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """bool [rectangles, paths]: whether a path meets a rectangle (rows of x0, x1, y0, y1, half-open)."""
+    hits = np.zeros((len(rectangles), pool.count), np.bool_)
+    _hit(pool.x0, pool.x1, pool.y0, pool.y1, pool.shape, rectangles, columns, rows, hits)
+    return hits
+
+
+@njit(cache=True, nogil=True)
+def _path(left, right, bottom, top, shape, xs, ys):
+    """Cells of one path into xs, ys; returns their number.
+
+    The way leads along straight lines through cell centres; where both coordinates change it goes one step
+    across, then one up or down, so that it never cuts a corner.
+    """
+    falls = shape >= 6
+    side = (shape // 3) % 2
+    reach = REACH[shape % 3]
+    # The bulge, in units of the box measured from its lower left corner.
+    if falls:
+        u, v = (1 - reach, 1 - reach) if side == 0 else (reach, reach)
+    else:
+        u, v = (1 - reach, reach) if side == 0 else (reach, 1 - reach)
+    middle_x = left + int(np.rint(u * (right - left)))
+    middle_y = bottom + int(np.rint(v * (top - bottom)))
+    start_y, stop_y = (top, bottom) if falls else (bottom, top)
+    xs[0], ys[0] = left, start_y
+    size = _walk(left, start_y, middle_x, middle_y, xs, ys, 1)
+    return _walk(middle_x, middle_y, right, stop_y, xs, ys, size)
+
+
+@njit(cache=True, nogil=True)
+def _walk(x, y, to_x, to_y, xs, ys, size):
+    """Append the cells after (x, y) on the way to (to_x, to_y)."""
+    wide, high = abs(to_x - x), abs(to_y - y)
+    step_x, step_y = (1 if to_x > x else -1), (1 if to_y > y else -1)
+    done_x = done_y = 0
+    while done_x < wide or done_y < high:
+        # the next border that the straight line meets: (2 done + 1) / (2 side) of the way
+        if done_y == high or (done_x < wide and (2 * done_x + 1) * high <= (2 * done_y + 1) * wide):
+            x += step_x
+            done_x += 1
+        else:
+            y += step_y
+            done_y += 1
+        xs[size], ys[size] = x, y
+        size += 1
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _add(x0, x1, y0, y1, shape, weight, faces, east, north):
+    rows, columns = faces.shape
+    xs, ys = np.empty(rows + columns, np.int64), np.empty(rows + columns, np.int64)
+    for i in range(x0.size):
+        size = _path(x0[i], x1[i], y0[i], y1[i], shape[i], xs, ys)
+        for k in range(size):
+            faces[ys[k], xs[k]] += weight[i]
+            if k > 0:
+                low_x, low_y = min(xs[k], xs[k - 1]), min(ys[k], ys[k - 1])
+                if ys[k] == ys[k - 1]:
+                    east[low_y, low_x] += weight[i]
+                else:
+                    north[low_y, low_x] += weight[i]
+
+
+@njit(cache=True, nogil=True)
+def _hit(x0, x1, y0, y1, shape, rectangles, columns, rows, hits):
+    xs, ys = np.empty(rows + columns, np.int64), np.empty(rows + columns, np.int64)
+    for i in range(x0.size):
+        size = _path(x0[i], x1[i], y0[i], y1[i], shape[i], xs, ys)
+        for q in range(rectangles.shape[0]):
+            a, b, c, d = rectangles[q]
+            for k in range(size):
+                if a <= xs[k] < b and c <= ys[k] < d:
+                    hits[q, i] = True
+                    break

@@ -1,0 +1,237 @@
+"""What the page's script draws from: values, outlines, colours and error figures, ready for JSON.
+
+Zone outlines for drawing: planar, simplified a little, on a grid of 65,536 steps.
+
+For the eye only. Nothing is computed from these shapes: areas and overlaps come from `shoal.space`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import shapely
+
+from shoal.metrics.density import DensityUtility, HourProfile, relative_errors
+from shoal.release.page.page import float32_base64, uint16_base64
+
+if TYPE_CHECKING:
+    from shoal.kinds.density.report import DensityReportInputs, OtherSeries
+    from shoal.space.zones import Zones
+
+
+# The few largest values share the last colour, so that one crowded zone does not darken the whole map.
+COLOUR_QUANTILE = 0.999
+# Of the zones' relative errors, a larger share may pass the end: a few zones of few people err by far more.
+ERROR_COLOUR_QUANTILE = 0.98
+
+
+def density_payload(
+    inputs: DensityReportInputs, utility: DensityUtility, starts: list[datetime], slots_drawn: int
+) -> dict[str, Any]:
+    """All the page draws. Map and series cover the first `slots_drawn` slots, error figures all."""
+    drawn = drawn_zones(inputs.zones)
+    arrays = {"exact": inputs.exact, "released": inputs.released, "low": inputs.low, "high": inputs.high}
+    return {
+        "zones": {
+            "ids": [str(zone) for zone in inputs.zones.ids],
+            "names": [str(name) for name in inputs.zones.names],
+            "rings": drawn.ring_lengths,
+            "xy": uint16_base64(drawn.xy),
+            "width": drawn.width,
+            "height": drawn.height,
+            "stepsPerKm": drawn.steps_per_km,
+        },
+        "slots": slots_drawn,
+        "slotLabels": [slot_label(start) for start in starts],
+        "slotWord": slot_word(starts),
+        "dayTicks": day_ticks(starts),
+        "values": {name: float32_base64(array[:, :slots_drawn]) for name, array in arrays.items()},
+        "colours": _colours(inputs, utility),
+        "city": {"exact": inputs.exact.sum(axis=0), "released": inputs.released.sum(axis=0)},
+        "bySlot": _profile(utility.by_slot),
+        "byHourOfDay": None if utility.by_hour_of_day is None else _profile(utility.by_hour_of_day),
+        "boxes": {name: asdict(box) for name, box in utility.boxes.items()},
+        "byZone": {
+            "mre": utility.mre_by_zone,
+            "pearson": utility.pearson_by_zone,
+            "mae": utility.mae_by_zone,
+            "coverage": utility.coverage_by_zone,
+            "exactMean": inputs.exact.mean(axis=1),
+            "exactTotal": utility.exact_total_by_zone,
+            "releasedTotal": utility.released_total_by_zone,
+        },
+        "others": [_other(inputs.exact, other, slots_drawn) for other in inputs.others],
+    }
+
+
+def slot_label(start: datetime) -> str:
+    """A slot's start as a reader says it, with the offset so that a repeated hour can be told apart.
+
+    >>> slot_label(datetime.fromisoformat("2026-03-02T08:00:00+01:00"))
+    'Mon 2 Mar 2026, 08:00 (UTC+01:00)'
+    """
+    offset = f" ({start.tzname()})" if start.tzinfo else ""
+    return f"{start:%a} {start.day} {start:%b %Y, %H:%M}{offset}"
+
+
+def slot_word(starts: list[datetime]) -> str:
+    """What to call a slot: hour, day, or its length in minutes.
+
+    >>> slot_word([datetime(2026, 3, 2, 0), datetime(2026, 3, 2, 0, 30)])
+    '30-minute slot'
+    """
+    if len(starts) < 2:
+        return "slot"
+    minutes = round((starts[1] - starts[0]).total_seconds() / 60)
+    return {60: "hour", 1440: "day"}.get(minutes, f"{minutes}-minute slot")
+
+
+def day_ticks(starts: list[datetime], most: int = 8) -> dict[str, list]:
+    """Ticks of a slot axis: days where there are at least two, else hours; at most `most` of them.
+
+    Slot numbers rather than clock times on the axis: an hour repeated in autumn keeps its own place.
+    """
+    days = [slot for slot, start in enumerate(starts) if slot == 0 or start.date() != starts[slot - 1].date()]
+    if len(days) > 2:
+        chosen = days[:: -(-len(days) // most)]
+        return {
+            "slots": chosen,
+            "texts": [f"{starts[slot]:%a} {starts[slot].day} {starts[slot]:%b}" for slot in chosen],
+        }
+    chosen = list(range(0, len(starts), -(-len(starts) // most)))
+    form = "%H:%M" if len(days) == 1 and len(starts) > 1 else "%a %H:%M"
+    return {"slots": chosen, "texts": [starts[slot].strftime(form) for slot in chosen]}
+
+
+def _profile(profile: HourProfile) -> dict[str, np.ndarray | None]:
+    return {
+        "hours": profile.hours,
+        "mae": profile.mean_absolute_error,
+        "mre": profile.mean_relative_error,
+        "bias": profile.total_bias_share,
+        "emd": profile.mean_emd_m,
+    }
+
+
+def _other(exact: np.ndarray, other: OtherSeries, slots_drawn: int) -> dict[str, Any]:
+    """The second series of a zone, the city's, and its relative error by slot (zones with people only)."""
+    relative = relative_errors(np.asarray(exact, dtype=float), np.asarray(other.people, dtype=float))
+    relative = relative[~np.isnan(relative[:, 0])]
+    return {
+        "name": other.name,
+        "values": float32_base64(other.people[:, :slots_drawn]),
+        "city": other.people.sum(axis=0),
+        "mre": relative.mean(axis=0) if len(relative) else [],
+    }
+
+
+def _colours(inputs: DensityReportInputs, utility: DensityUtility) -> dict[str, Any]:
+    """Colour scales readable without red-green vision, and the value at the end of each.
+
+    One end for raw and released, over all slots: the same colour means the same number everywhere.
+    """
+    from plotly.colors import diverging, sequential
+
+    people = np.concatenate([inputs.exact.ravel(), inputs.released.ravel()])
+    difference = np.abs(inputs.released - inputs.exact)
+    mre = utility.mre_by_zone[~np.isnan(utility.mre_by_zone)]
+    mre = mre if mre.size else np.zeros(1)
+    worse = sequential.YlOrBr[1:]  # its first colour is hardly told from the white page
+    return {
+        "people": {"stops": sequential.Viridis, "end": _scale_end(people), "most": people.max()},
+        "difference": {
+            "stops": list(reversed(diverging.PuOr)),
+            "end": _scale_end(difference),
+            "most": difference.max(),
+        },
+        "mre": {"stops": worse, "end": _scale_end(mre, ERROR_COLOUR_QUANTILE), "most": mre.max()},
+        "pearson": {"stops": list(reversed(worse))},
+    }
+
+
+def _scale_end(values: np.ndarray, quantile: float = COLOUR_QUANTILE) -> float:
+    end = float(np.quantile(values, quantile))
+    return end if end > 0 else float(values.max()) or 1.0
+
+
+KM_PER_DEGREE = 111.32
+GRID_STEPS = 65_535
+# A drawing of about 1,000 pixels cannot show less than this share of its width.
+SIMPLIFY_SHARE = 1 / 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnZones:
+    """Rings of all zones, one after the other; y grows downwards, as on a screen."""
+
+    xy: np.ndarray = field(repr=False)  # uint16 [points, 2]
+    ring_lengths: list[list[int]] = field(repr=False)  # per zone, points of each ring; [] if nothing to draw
+    width: int  # of the drawing, in grid steps
+    height: int
+    steps_per_km: float
+
+
+def drawn_zones(zones: Zones) -> DrawnZones:
+    """The outlines of `zones`, north up, kilometres equal in both directions at the middle of the city."""
+    planar_km = _planar_km(zones)
+    bounds = shapely.total_bounds(planar_km)
+    if not np.isfinite(bounds).all():
+        return DrawnZones(
+            xy=np.zeros((0, 2), "u2"),
+            ring_lengths=[[] for _ in planar_km],
+            width=1,
+            height=1,
+            steps_per_km=1.0,
+        )
+    extent_km = max(bounds[2] - bounds[0], bounds[3] - bounds[1], 1e-9)
+    steps_per_km = GRID_STEPS / extent_km
+    simple = _simplified(planar_km, extent_km * SIMPLIFY_SHARE)
+    points, lengths = [], []
+    for shape in simple:
+        rings = _rings(shape)
+        lengths.append([len(ring) for ring in rings])
+        points.extend(rings)
+    xy_km = np.concatenate(points) if points else np.zeros((0, 2))
+    steps = np.column_stack([xy_km[:, 0] - bounds[0], bounds[3] - xy_km[:, 1]]) * steps_per_km
+    return DrawnZones(
+        xy=np.clip(np.rint(steps), 0, GRID_STEPS).astype("u2"),
+        ring_lengths=lengths,
+        width=max(1, round((bounds[2] - bounds[0]) * steps_per_km)),
+        height=max(1, round((bounds[3] - bounds[1]) * steps_per_km)),
+        steps_per_km=steps_per_km,
+    )
+
+
+def _planar_km(zones: Zones) -> np.ndarray:
+    if zones.crs is None:  # planar metres without a place on earth: drawn as they are
+        return shapely.transform(np.asarray(zones.geometry, dtype=object), lambda xy: xy / 1000)
+    lonlat = np.asarray(zones.to_lonlat().geometry, dtype=object)
+    bounds = shapely.total_bounds(lonlat)
+    # One longitude scale for the whole map: at the size of a city the error is below a pixel.
+    shrink = math.cos(math.radians((bounds[1] + bounds[3]) / 2)) if np.isfinite(bounds).all() else 1.0
+    return shapely.transform(lonlat, lambda xy: xy * (KM_PER_DEGREE * shrink, KM_PER_DEGREE))
+
+
+def _simplified(shapes: np.ndarray, tolerance_km: float) -> np.ndarray:
+    """Shapes with fewer points; shared borders stay shared, so no slits open between zones."""
+    try:
+        return np.asarray(shapely.coverage_simplify(shapes, tolerance_km), dtype=object)
+    except (shapely.errors.ShapelyError, AttributeError, TypeError, ValueError, NotImplementedError):
+        # An old GEOS, or shapes that are no coverage (overlaps, points): each by itself.
+        return np.asarray(shapely.simplify(shapes, tolerance_km), dtype=object)
+
+
+def _rings(shape: shapely.Polygon | shapely.MultiPolygon | None) -> list[np.ndarray]:
+    """Outer and inner rings, without the repeated last point; inner ones are drawn by the even-odd rule."""
+    if shape is None or shape.is_empty:
+        return []
+    rings = []
+    for part in shapely.get_parts(shape):
+        if part.geom_type == "Polygon" and not part.is_empty:
+            for ring in (part.exterior, *part.interiors):
+                rings.append(shapely.get_coordinates(ring)[:-1])
+    return rings

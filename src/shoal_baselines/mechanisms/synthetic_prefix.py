@@ -1,0 +1,107 @@
+"""Synthetic trips from a tree of prefixes: how many trips begin with a cell and go on by these steps.
+
+Guarantee    epsilon-DP (or rho-zCDP) for the model, so for any number of trips drawn from it: the sum of
+             "trips" (unless declared), "hours", "stays", "starts" and one share for each level of the tree.
+Unit         one user, or one trip where the setting says so.   Neighbours   add or remove one unit.
+Requires     trips behind the door of `UserPaths`, which scales every unit to norm 1 in every table.
+Sensitivity  trips: the cap. Each level: 1 in L1 (pure) or L2 (zCDP); a trip is in one place of it at most.
+             Which prefixes go on follows from noisy counts alone, so levels compose adaptively.
+Public       grid, step, window, cap, height, shares, the threshold.
+Source       Chen, Fung, Desai and Sossou 2012, "Differentially private transit data publication: a case study
+             on the Montreal transportation system".
+Deviations   trips go on by moves to touching cells and the end, where the paper has stations, and groups of
+             them on levels in between. All get noise below a prefix that is kept. Stays are bought by
+             themselves (steps stayed in all, by number of moves) and put evenly over the visits of a trip.
+             Counts are made consistent from the top down (the nearest that are non-negative and sum to their
+             prefix), where the paper orders them along each branch. Trips end where the tree does, as there.
+
+>>> from shoal.mechanisms.audit_size import path_setting
+>>> mechanism = SyntheticPrefix.within(Budget.of(1.0, None), path_setting(trips=100))
+>>> [(name, loss.pure_epsilon_nano) for name, loss in mechanism.spends()][:3], len(mechanism.levels)
+([('hours', 30000000), ('stays', 70000000), ('starts', 90000000)], 9)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_door, tables_within
+from shoal.privacy.accounting import Loss, compose
+from shoal.privacy.budget import Budget
+from shoal.privacy.noise import Noise
+from shoal.space.path_setting import PathSetting
+from shoal.space.path_tables import Hours, Stays
+from shoal.stages.synthetic import NoisyTable
+from shoal.stages.trips import UserPaths
+from shoal_baselines.postprocess.prefix import PrefixModel
+from shoal_baselines.space.gram_tables import MoveSteps, Prefixes, Starts, Trie
+
+HEIGHT = 9  # levels below the starts
+HOURS_SHARE, STAYS_SHARE = 0.03, 0.07  # of what the number of trips leaves; starts and levels share the rest
+# Deviations of the noise of the next level, from which a prefix goes on. At one, noise alone would make
+# more prefixes on every level than on the one before.
+PASSES = 1.5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SyntheticPrefix:
+    """Starts, and prefixes that go on where their noisy count is large."""
+
+    totals: PathTotals
+    hours: TableNoise
+    stays: TableNoise
+    starts: TableNoise
+    levels: tuple[TableNoise, ...]
+    setting: PathSetting = field(repr=False)
+
+    name = "synthetic-prefix"
+    takes = "paths"
+
+    def __call__(self, paths: UserPaths, noise: Noise) -> PrefixModel:
+        check_door(paths, self.setting)
+        trips = self.totals(paths, noise)
+        cells = MoveSteps(self.setting.grid)
+        hours = self.hours(paths, Hours(self.setting), noise)
+        stays = self.stays(paths, Stays(), noise)
+        starts = self.starts(paths, Starts(cells), noise)
+        trie, bought = Trie.of(cells), list[NoisyTable]()
+        for level in self.levels:
+            if bought:
+                trie = trie.grown(bought[-1].values, PASSES * level.deviation)
+            bought.append(level(paths, Prefixes(trie), noise))
+        return PrefixModel(
+            setting=self.setting,
+            trips=trips,
+            hours=hours,
+            stays=stays,
+            starts=starts,
+            trie=trie,
+            levels=tuple(bought),
+        )
+
+    def loss(self) -> Loss:
+        return compose(loss for _, loss in self.spends())
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        tables = (self.hours, self.stays, self.starts, *self.levels)
+        return (*self.totals.spends(), *(table.spend() for table in tables))
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "height": len(self.levels),
+            "level_deviation": self.levels[0].deviation,
+            "threshold_deviations": PASSES,
+        }
+
+    @classmethod
+    def within(cls, budget: Budget, setting: PathSetting) -> SyntheticPrefix:
+        totals, budget = PathTotals.within(budget, setting)
+        share = (1 - HOURS_SHARE - STAYS_SHARE) / (HEIGHT + 1)
+        shares = {"hours": HOURS_SHARE, "stays": STAYS_SHARE, "starts": share}
+        shares |= {f"level_{i + 1}": share for i in range(HEIGHT)}
+        hours, stays, starts, *levels = tables_within(budget, shares).values()
+        return cls(
+            totals=totals, hours=hours, stays=stays, starts=starts, levels=tuple(levels), setting=setting
+        )

@@ -1,0 +1,186 @@
+"""Movement as a tree of prefixes: how many trips begin with a cell and go on by these moves; stays apart.
+
+Stays for trips that only move: how many steps by the number of moves, where by chance.
+
+Models of trips on a grid that multiplicative updates work on: faces and edges, float64.
+
+>>> model = uniform_model((2, 2), trips=8.0, cells=2.0)
+>>> model.faces.sum(), model.whole()
+(np.float64(16.0), np.float64(8.0))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+
+from shoal.postprocess.synthetic.draws import onto_total, onto_totals, pick, stream, uniform, uniforms
+from shoal.space.euler import Euler
+from shoal.space.path_setting import PathSetting
+from shoal.space.path_tables import MOVE_CLASSES, STAY_BINS, class_of_moves
+from shoal.space.rectangles import Rectangles
+from shoal.stages.synthetic import NoisyTable, SyntheticPaths
+from shoal_baselines.postprocess.grams import (
+    START_PURPOSE,
+    Visits,
+    draw_symbol,
+    rows_to_one,
+    start_weights,
+    timed_paths,
+    visits_of,
+    walk_prefixes,
+)
+from shoal_baselines.space.gram_tables import Trie
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PrefixModel:
+    """Noisy counts of prefixes, level by level; a trip ends where the tree does."""
+
+    setting: PathSetting
+    trips: float
+    hours: NoisyTable
+    stays: NoisyTable  # [classes of moves * steps stayed]
+    starts: NoisyTable  # [cells]
+    trie: Trie = field(repr=False)
+    levels: tuple[NoisyTable, ...] = field(repr=False)  # [prefixes of the level * symbols]
+
+    def numbers(self) -> dict[str, np.ndarray]:
+        """Every noisy number, and the prefixes that were chosen by them."""
+        grams = {f"level_{i}": table.values for i, table in enumerate(self.levels, 1)}
+        tables = {name: getattr(self, name).values for name in ("hours", "stays", "starts")}
+        return {"trips": np.array([self.trips]), **tables, "contexts": self.trie.child, **grams}
+
+    def generate(self, count: int, seed: int) -> SyntheticPaths:
+        starts, counts = self.consistent()
+        start = pick(starts, uniforms(seed, START_PURPOSE, count))
+        ends = np.cumsum(rows_to_one(counts), axis=1)
+        walks = walk_prefixes(start, ends, self.trie.child, self.trie.steps.follow(), seed)
+        return timed_paths(with_stays(visits_of(walks), self.stays, seed), self.setting, self.hours, seed)
+
+    def consistent(self) -> tuple[np.ndarray, np.ndarray]:
+        """Starts [cells] that sum to the number of trips, and counts [prefixes, symbols] that sum to that of
+        their prefix: non-negative, from the top down, each the nearest to its noisy counts.
+
+        Where units are users, a level is first scaled to the trips that reach it: a user has norm 1 in each.
+        """
+        starts = self._starts()
+        edges = [*self.trie.level_first, self.trie.nodes]
+        may = self.trie.steps.may()[self.trie.state]
+        mass, counts = starts, np.zeros(may.shape)
+        for level, table in enumerate(self.levels):
+            part = slice(edges[level], edges[level + 1])
+            counts[part] = _below(mass, table, may[part], self.setting.each_trip)
+            mass = counts[part][self.trie.child[part] >= 0]
+        return starts, counts
+
+    def _starts(self) -> np.ndarray:
+        if self.setting.each_trip:
+            return onto_total(self.starts.values, self.trips)
+        weights = start_weights(self.starts)
+        return weights * (self.trips / weights.sum())
+
+
+def _below(mass: np.ndarray, table: NoisyTable, may: np.ndarray, same_scale: bool) -> np.ndarray:
+    """float64 [prefixes, symbols]: what follows prefixes of known counts, nothing impossible."""
+    noisy = table.values.reshape(may.shape)
+    found, wanted = float(noisy[may].sum()), float(mass.sum())
+    scale = 1.0 if same_scale or min(found, wanted) <= 0 else wanted / found
+    counts = np.zeros(may.shape)
+    if mass.size:
+        counts[may] = onto_totals(noisy[may] * scale, np.nonzero(may)[0], mass)
+    return counts
+
+
+TOTAL_PURPOSE, PLACE_PURPOSE = 105, 106
+
+
+def with_stays(visits: Visits, stays: NoisyTable, seed: int) -> Visits:
+    """Draws each trip's steps stayed from the noisy table of its class of moves; later visits begin later.
+
+    The open bin stands for its least number of steps. A class that noise left nothing of takes that of all.
+    """
+    first, cells, tick, _ = visits
+    noisy = stays.values.reshape(MOVE_CLASSES.size + 1, STAY_BINS)
+    fitted = onto_total(noisy, max(float(noisy.sum()), 0.0))
+    usual = fitted.sum(axis=0) + 1e-9 * (np.arange(STAY_BINS) == 0)
+    ends = np.cumsum(np.where(fitted.sum(axis=1, keepdims=True) > 0, fitted, usual), axis=1)
+    kind = class_of_moves(np.diff(first) - 1)
+    total = np.empty(kind.size, np.int64)
+    _totals(ends, kind, uniforms(seed, TOTAL_PURPOSE, kind.size), total)
+    stay = np.zeros(cells.size, np.int32)
+    _place(first, total, np.uint64(seed), stay)
+    earlier = np.cumsum(stay) - stay  # steps stayed before a visit, in its own trip from the next line on
+    earlier -= np.repeat(earlier[first[:-1]], np.diff(first))
+    return first, cells, (tick + earlier).astype(np.int32), stay
+
+
+@njit(cache=True, nogil=True)
+def _totals(ends, kind, chance, out):
+    for trip in range(kind.size):
+        out[trip] = draw_symbol(ends[kind[trip]], chance[trip])
+
+
+@njit(cache=True, nogil=True)
+def _place(first, total, seed, stay):
+    for trip in range(total.size):
+        chances, visits = stream(seed, PLACE_PURPOSE, trip), first[trip + 1] - first[trip]
+        for step in range(total[trip]):
+            stay[first[trip] + np.int64(uniform(chances, step) * visits)] += 1
+
+
+LEAST_TOTAL = 0.2  # of the trips: a total below that is not divided by
+MOST_STEP = 2.0  # normalising multiplies by at most so much, and by no less than its inverse
+
+
+@dataclass(eq=False)
+class TripModel:
+    """Faces [rows, columns] and inner edges; changed in place by updates."""
+
+    faces: np.ndarray = field(repr=False)
+    east: np.ndarray = field(repr=False)
+    north: np.ndarray = field(repr=False)
+
+    def answers(self, rectangles: Rectangles) -> np.ndarray:
+        return self.euler().answers(rectangles)
+
+    def whole(self) -> float:
+        """The answer to the whole grid."""
+        return self.faces.sum() - self.east.sum() - self.north.sum()
+
+    def normalise(self, trips: float) -> None:
+        """Everything times one number, so that the whole grid has `trips`, in bounded steps."""
+        factor = step_to(self.whole(), trips)
+        for part in (self.faces, self.east, self.north):
+            part *= factor
+
+    def copy(self) -> TripModel:
+        return TripModel(self.faces.copy(), self.east.copy(), self.north.copy())
+
+    def euler(self) -> Euler:
+        return Euler(faces=self.faces, east=self.east, north=self.north)
+
+
+def uniform_model(shape: tuple[int, int], trips: float, cells: float) -> TripModel:
+    """Equal faces of `trips` trips with `cells` cells each; equal edges, so that the whole grid has `trips`.
+
+    No edge exceeds a face: with F cells there are at least F - 1 edges, and cells <= F.
+    """
+    rows, columns = shape
+    cells = min(max(cells, 1.0), float(rows * columns))
+    edges = rows * (columns - 1) + (rows - 1) * columns
+    edge = trips * (cells - 1) / max(edges, 1)
+    return TripModel(
+        np.full((rows, columns), trips * cells / (rows * columns)),
+        np.full((rows, columns - 1), edge),
+        np.full((rows - 1, columns), edge),
+    )
+
+
+@njit(cache=True, nogil=True)
+def step_to(total, trips):
+    """The factor that brings `total` to `trips`, kept within bounds."""
+    factor = trips / max(total, LEAST_TOTAL * trips)
+    return min(max(factor, 1 / MOST_STEP), MOST_STEP)
