@@ -83,8 +83,8 @@ def key_and_manifest(folder: Path, name: str) -> dict[str, Any]:
 
 def scales(name: str) -> dict[str, list[tuple[str, str, float]]]:
     """Name, family and scale of every noise call of a mechanism of the registry, by budget."""
-    from shoal.auditing.spend_runs import queries_of
-    from shoal.auditing.pipelines.density import pipeline_of
+    from shoal.auditing.lower_bounds import queries_of
+    from shoal.auditing.pipelines.visits import pipeline_of
     from shoal.mechanisms.registry import entry_of
 
     entry, listed = entry_of(name), {}

@@ -10,8 +10,10 @@ noise     of real runs: no key or draw comes again, the spread is that of the sc
 
 from __future__ import annotations
 
+import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,17 +21,21 @@ from typing import Any
 
 import numpy as np
 
-from shoal.auditing.end_to_end.adapters import ADAPTERS
 from shoal.auditing.end_to_end.driver import Adapter, Outcome, differences, loss_problems, run, run_again
-from shoal.auditing.end_to_end.noise_runs import repeated
 from shoal.auditing.end_to_end.trip_worlds import call_world, trip_world
 from shoal.auditing.end_to_end.worlds import World, event_world
-from shoal.auditing.many import in_processes
 from shoal.auditing.noise_faults import scale_faults
-from shoal.auditing.replay import ArbitraryNoise, RecordingNoise, ReplayNoise
-from shoal.auditing.run import Progress, Silent
+from shoal.auditing.replay import ArbitraryNoise, Call, RecordingNoise, ReplayNoise
+from shoal.auditing.run import Progress, Silent, in_processes
 from shoal.errors import PlanError
-from shoal.privacy.noise import SeededNoise
+from shoal.kinds import KINDS
+from shoal.kinds.commute.build import CommuteBuild
+from shoal.kinds.density.build import DensityBuild
+from shoal.kinds.histogram.build import HistogramBuild
+from shoal.kinds.query.ask import Ask
+from shoal.kinds.query.prepare import QueryPlan, prepare_query
+from shoal.kinds.synthetic.build import SyntheticBuild
+from shoal.privacy.noise import OsNoise, SeededNoise
 
 METHODS = {
     "density": ("best", "gaussian", "laplace", "efpag", "fpa"),
@@ -210,4 +216,91 @@ WORLDS: dict[str, Callable[[str, str, int, int], World]] = {
     "histogram": trip_world,
     "synthetic": trip_world,
     "commute": call_world,
+}
+
+
+RUNS = 4
+WIDE = 1e5  # from this scale on, three equal draws among hundreds have a probability below 1e-9 per triple
+
+
+class WatchedNoise(RecordingNoise):
+    """OsNoise as it is, with every draw and run key kept; made before the run is driven."""
+
+    def __init__(self) -> None:
+        real = OsNoise(processes=1)
+        super().__init__(_Bound(real), b"")
+        self.keys: list[bytes] = []
+
+    def run_key(self) -> bytes:
+        self.keys.append(self._inner.run_key())
+        return self.keys[-1]
+
+
+class _Bound:
+    """The methods of a noise as they are now, whatever is put in their place later."""
+
+    publishable = True
+
+    def __init__(self, real: OsNoise) -> None:
+        self.run_key, self.laplace = real.run_key, real.laplace
+        self.gaussian, self.choose = real.gaussian, real.choose
+
+
+def repeated(adapter: Adapter, world: World) -> Iterator[str]:
+    """Run keys and draws that come again, from one run to the next or from one question to another."""
+    keys: list[bytes] = []
+    drawn: list[list[Call]] = []
+    with tempfile.TemporaryDirectory(prefix="shoal-audit-") as scratch:
+        for _ in range(RUNS):
+            watched = WatchedNoise()
+            run(adapter, world, world.table, watched, Path(scratch) / "run")
+            keys += watched.keys
+            drawn.append(watched.calls)
+    if len(set(keys)) < len(keys) or any(len(key) < 16 for key in keys):
+        yield "a run key comes again in another run, or is shorter than 16 bytes"
+    for calls in zip(*drawn, strict=False):
+        noise = [_noise_of(call) for call in calls]
+        first = noise[0]
+        same = first is not None and all(each is not None and np.array_equal(first, each) for each in noise)
+        if same and _surprising(calls[0]):
+            yield f"the noise of {calls[0].name} is the same in {RUNS} runs"
+    single = Counter(
+        int(noise.ravel()[0])
+        for calls in drawn
+        for call in calls
+        if (noise := _noise_of(call)) is not None and noise.size == 1 and call.scale >= WIDE
+    )
+    yield from (f"{count} questions got the same noise" for _, count in single.most_common(1) if count > 2)
+
+
+def _noise_of(call: Call) -> np.ndarray | None:
+    return call.answer - call.exact if isinstance(call.answer, np.ndarray) else None
+
+
+def _surprising(call: Call) -> bool:
+    """Whether the same noise in all runs has a probability below 1e-9."""
+    return call.exact.size * (RUNS - 1) * math.log(max(call.scale, 1.0)) > math.log(1e9)
+
+
+def _prepare(kind: str, settings: Mapping[str, Any]) -> Any:
+    return KINDS[kind].prepare(KINDS[kind].plan.from_settings(dict(settings)))
+
+
+def _query(settings: Mapping[str, Any]) -> Any:
+    density = dict(settings)
+    asks = tuple(Ask.of(each, number) for number, each in enumerate(density.pop("asks"), 1))
+    flags = {name: density.pop(name) for name in ("epsilon", "out", "updates")}
+    flags["mechanism"] = density.pop("method")
+    return prepare_query(QueryPlan.from_settings(density, flags, asks))
+
+
+BUILDS = {
+    "density": DensityBuild,
+    "histogram": HistogramBuild,
+    "synthetic": SyntheticBuild,
+    "commute": CommuteBuild,
+}
+ADAPTERS = {
+    "query": Adapter(_query, KINDS["query"].run),
+    **{kind: Adapter(partial(_prepare, kind), KINDS[kind].run, build) for kind, build in BUILDS.items()},
 }

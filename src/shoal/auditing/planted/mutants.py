@@ -19,55 +19,74 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.auditing.check import KEYS, NOTHING_RELEASED, audit_pairs, findings, replay_pair
-from shoal.auditing.lower_bound import bounds
+from shoal.auditing.lower_bounds import PICKS, Query, bounds, queries_of, sample, worst_shown
 from shoal.auditing.noise_faults import draw_noise, noise_faults
-from shoal.auditing.pipelines.density import (
+from shoal.auditing.pairs import event_table
+from shoal.auditing.pipelines.pipeline import Pipeline
+from shoal.auditing.pipelines.trips import CommutePipeline, PathPipeline, TripPipeline
+from shoal.auditing.pipelines.visits import (
     ClippedPipeline,
     CountsPipeline,
-    CoverPipeline,
     QueryPipeline,
     ScaledPipeline,
     VisitsPipeline,
+    baselines,
     pipeline_of,
 )
-from shoal.auditing.pipelines.paths import CommutePipeline, PathPipeline
-from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.pipelines.trips import TripPipeline
-from shoal.auditing.planted.bounds import path_bound_bugs, trip_bound_bugs
-from shoal.auditing.planted.calls import call_bugs, ell_bugs, scaled_bugs, spend_bugs
-from shoal.auditing.planted.commutes import commute_bugs
-from shoal.auditing.planted.counts import count_bugs, median_bugs, people_bugs
-from shoal.auditing.planted.histograms import histogram_bugs
-from shoal.auditing.planted.noise import sampler_bugs
-from shoal.auditing.planted.patches import Bug, Shown
-from shoal.auditing.planted.paths import generator_bugs, path_call_bugs, path_door_bugs, path_output_bugs
-from shoal.auditing.planted.query import query_bugs, query_call_bugs
-from shoal.auditing.planted.scheme import pure_scheme_bugs, scheme_bugs
-from shoal.auditing.planted.steps import (
+from shoal.auditing.planted.bug import Bug, Shown
+from shoal.auditing.planted.calls import (
+    call_bugs,
+    ell_bugs,
+    on_cells,
+    sampler_bugs,
+    scaled_bugs,
+    spend_bugs,
+    value_bugs,
+)
+from shoal.auditing.planted.clipped import best_bugs, door_bugs
+from shoal.auditing.planted.counts import (
     bound_bugs,
     cap_bugs,
+    count_bugs,
     declared_bugs,
+    median_bugs,
     output_bugs,
+    people_bugs,
+    query_bugs,
+    query_call_bugs,
     table_bugs,
     zone_bugs,
 )
+from shoal.auditing.planted.paths import (
+    bridge_bugs,
+    commute_bugs,
+    generator_call_bugs,
+    path_output_bugs,
+    path_table_bugs,
+)
+from shoal.auditing.planted.trip_bounds import path_bound_bugs, trip_bound_bugs
 from shoal.auditing.planted.trips import (
+    boxes_bugs,
     per_unit_bugs,
     trip_call_bugs,
     trip_count_bugs,
     trip_spend_bugs,
     trip_total_bugs,
 )
-from shoal.auditing.planted.values import on_cells, value_bugs
-from shoal.auditing.planted.visits import best_bugs, door_bugs
-from shoal.auditing.replay import RecordingNoise, observe
-from shoal.auditing.spend_runs import PICKS, Query, queries_of, sample, worst_shown
-from shoal.auditing.tables import event_table
+from shoal.auditing.replay import (
+    KEYS,
+    NOTHING_RELEASED,
+    RecordingNoise,
+    audit_pairs,
+    findings,
+    observe,
+    replay_pair,
+)
 from shoal.mechanisms.registry import entry_of
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise, SeededNoise
 
+Family = Callable[[Pipeline], list[Bug]]
 CHECKS = ("bound", "asked", "lattice", "replay", "noise", "runs")
 SAMPLER_CHECKS = ("noise", "runs", "bound", "asked", "lattice", "replay")  # the likely ones first
 EXTRA_PAIRS = 20  # random ones, beside those with a name
@@ -76,35 +95,29 @@ RUNS = 100_000  # per side: enough for a scale that is a fifth too small, at the
 DELTA = 1e-6
 
 # Which bugs a pipeline can have, by its stage.
-FAMILIES: dict[type[Pipeline], tuple[Callable[[Pipeline], list[Bug]], ...]] = {
+FAMILIES: dict[type[Pipeline], tuple[Family, ...]] = {
     CountsPipeline: (
         *(call_bugs, ell_bugs, value_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs, median_bugs),
-        *(people_bugs, output_bugs, table_bugs),
+        table_bugs,
     ),
-    ScaledPipeline: (
-        *(call_bugs, spend_bugs, scaled_bugs, bound_bugs, cap_bugs, count_bugs),
-        *(people_bugs, output_bugs, table_bugs),
-    ),
-    CoverPipeline: (
-        *(call_bugs, spend_bugs, scheme_bugs, pure_scheme_bugs, bound_bugs, zone_bugs, cap_bugs, count_bugs),
-        *(people_bugs, output_bugs, table_bugs),
-    ),
-    ClippedPipeline: (call_bugs, door_bugs, people_bugs, output_bugs),
-    VisitsPipeline: (call_bugs, spend_bugs, door_bugs, best_bugs, people_bugs, output_bugs),
+    ScaledPipeline: (call_bugs, spend_bugs, scaled_bugs, bound_bugs, cap_bugs, count_bugs, table_bugs),
+    ClippedPipeline: (call_bugs, door_bugs),
+    VisitsPipeline: (call_bugs, spend_bugs, door_bugs, best_bugs),
     QueryPipeline: (
         *(query_call_bugs, spend_bugs, query_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs),
-        *(people_bugs, output_bugs),
     ),
-    PathPipeline: (
-        *(path_call_bugs, path_door_bugs, path_bound_bugs, path_output_bugs, generator_bugs),
-        *(people_bugs, output_bugs),
-    ),
-    CommutePipeline: (commute_bugs, people_bugs, output_bugs),
+    PathPipeline: (generator_call_bugs, path_table_bugs, path_bound_bugs, path_output_bugs, bridge_bugs),
+    CommutePipeline: (generator_call_bugs, commute_bugs),
     TripPipeline: (
         *(trip_call_bugs, trip_spend_bugs, per_unit_bugs, trip_bound_bugs, trip_count_bugs, trip_total_bugs),
-        *(histogram_bugs, people_bugs, output_bugs),
+        boxes_bugs,
     ),
 }
+
+
+def families_of(pipeline: type[Pipeline]) -> tuple[Family, ...]:
+    """Every family of bugs that a kind of pipeline can have, with those of the baselines."""
+    return (*FAMILIES.get(pipeline, ()), *baselines().FAMILIES.get(pipeline, ()), people_bugs, output_bugs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +163,8 @@ def planted(name: str) -> list[Mutant]:
     entry = entry_of(name)
     delta = None if entry.pure else DELTA
     true = pipeline_of(name, claim_of(name), delta)
-    bugs = [bug for family in FAMILIES[type(true)] for bug in family(true)]
+    bugs = [bug for family in families_of(type(true)) for bug in family(true)]
+    bugs = baselines().adjusted(true, bugs)
     greedy = Bug(name="a fifth of the noise asked for, and an honest claim", plant=_greedy(name, delta))
     return [
         *(Mutant(mechanism=name, bug=bug, delta=delta) for bug in (*bugs, greedy)),

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from shoal.auditing.pairs import NEW, Pair, at
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.planted.patches import Bug, Shown, light_among_heavy, step_bug
-from shoal.auditing.spend_runs import KeepsEverything
+from shoal.auditing.planted.bug import Bug, Shown, light_among_heavy, step_bug
+from shoal.auditing.replay import KeepsEverything
 from shoal.engine.grid_trips import TripBound, bound_trips
 from shoal.engine.path_trips import PathBound, encode_paths
 from shoal.stages.trips import ExactPaths
