@@ -2,8 +2,8 @@
 
     python -m tests.golden.record        record all of it anew, in tests/golden/now
 
-Help texts, keys of runs, manifests, noise scales, and planted bugs with what catches them. They are recorded anew only in a commit of its own,
-whose message lists every difference.
+Help texts, keys of runs, manifests, noise scales, and planted bugs with what catches them. They are
+recorded anew only in a commit of its own, whose message lists every difference.
 """
 
 from __future__ import annotations
