@@ -37,13 +37,11 @@ from shoal.kinds.query.prepare import QueryPlan, prepare_query
 from shoal.kinds.synthetic.build import SyntheticBuild
 from shoal.privacy.noise import OsNoise, SeededNoise
 
-METHODS = {
-    "density": ("best", "gaussian", "laplace", "efpag", "fpa"),
-    "query": ("gaussian", "laplace", "weights"),
-    "histogram": ("boxes", "prish", "laplace"),
-    "synthetic": ("bridges", "markov", "ngram"),
-    "commute": ("commute",),
-    "noise": ("repeats", "scale"),  # of real runs, whatever their kind
+# Every method of every kind that promises an epsilon; trajectories have none. And what is looked at in the
+# noise of real runs, whatever their kind.
+METHODS: dict[str, tuple[str, ...]] = {
+    **{name: kind.methods for name, kind in KINDS.items() if kind.is_private},
+    "noise": ("repeats", "scale"),
 }
 WATCHED = (("density", "gaussian"), ("query", "laplace"))
 
@@ -67,13 +65,17 @@ class Finding:
 
 @dataclass
 class Result:
-    """One method: pairs that were tried, the largest share of the claim that was reached, findings."""
+    """One method: pairs that were tried, the largest share of the claim that was reached, findings.
+
+    `cases` has the share of each audit case that the releases named.
+    """
 
     kind: str
     method: str
     pairs: int = 0
     share: float = 0.0
     findings: list[Finding] = field(default_factory=list)
+    cases: dict[str, float] = field(default_factory=dict)
 
 
 class WildNoise(ArbitraryNoise):
@@ -194,6 +196,9 @@ def _pair(result: Result, adapter: Adapter, world: World, number: int, seed: int
     problems, share = loss_problems(first, second)
     found("loss", problems)
     result.share = max(result.share, share)
+    if first.manifest and first.manifest.audit_case:
+        case = first.manifest.audit_case
+        result.cases[case] = max(result.cases.get(case, 0.0), share)
     far = run(adapter, world, world.far, ReplayNoise(first.calls, key), folder)
     found("bytes", differences(first, far))
     if number == 0:  # a crowd with users above the bounds

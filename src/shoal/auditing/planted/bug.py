@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
@@ -34,6 +34,10 @@ class Bug:
     plant: Callable[[Pipeline], Pipeline]
     raises: bool = False  # the bug is an exception
     shown: Shown | None = None
+
+
+Family = Callable[[Pipeline], list[Bug]]  # the bugs of one kind that a pipeline can have
+Families = Mapping[type[Pipeline], tuple[Family, ...]]
 
 
 def step_bug(name: str, shown: Shown | None = None, **steps: Any) -> Bug:

@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.planted.bug import Bug, call_bug, method_bug, noise_bug
+from shoal.auditing.pipelines.visits import (
+    ClippedPipeline,
+    CountsPipeline,
+    QueryPipeline,
+    ScaledPipeline,
+    VisitsPipeline,
+)
+from shoal.auditing.planted.bug import Bug, Families, call_bug, method_bug, noise_bug
 from shoal.auditing.replay import Answers, ask
 from shoal.errors import PlanError
 from shoal.mechanisms.audit_size import AuditSize
@@ -287,3 +294,12 @@ def _refuse_empty_zone(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
     if (exact.units.sum(axis=1) == 0).any():
         raise ValueError("a zone has no visits.")
     return true(exact, noise)
+
+
+FAMILIES: Families = {
+    CountsPipeline: (call_bugs, ell_bugs, value_bugs),
+    ScaledPipeline: (call_bugs, spend_bugs, scaled_bugs),
+    ClippedPipeline: (call_bugs,),
+    VisitsPipeline: (call_bugs, spend_bugs),
+    QueryPipeline: (spend_bugs,),
+}

@@ -19,8 +19,10 @@ import pyarrow as pa
 
 from shoal.auditing.pairs import table_bytes
 from shoal.auditing.pipelines.pipeline import Pipeline
+from shoal.auditing.pipelines.visits import CountsPipeline, QueryPipeline, ScaledPipeline
 from shoal.auditing.planted.bug import (
     Bug,
+    Families,
     Rule,
     call_bug,
     crowd_of,
@@ -391,3 +393,10 @@ def _one_by_one(draw: Draw, margins: np.ndarray, scale: float) -> int:
         if draw(margins[number : number + 1], scale) == 0:
             return number
     return int(margins.size)
+
+
+FAMILIES: Families = {
+    CountsPipeline: (bound_bugs, zone_bugs, declared_bugs, count_bugs, median_bugs, table_bugs),
+    ScaledPipeline: (bound_bugs, cap_bugs, count_bugs, table_bugs),
+    QueryPipeline: (query_call_bugs, query_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs),
+}

@@ -23,56 +23,10 @@ from shoal.auditing.lower_bounds import PICKS, Query, bounds, queries_of, sample
 from shoal.auditing.noise_faults import draw_noise, noise_faults
 from shoal.auditing.pairs import event_table
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.pipelines.trips import CommutePipeline, PathPipeline, TripPipeline
-from shoal.auditing.pipelines.visits import (
-    ClippedPipeline,
-    CountsPipeline,
-    QueryPipeline,
-    ScaledPipeline,
-    VisitsPipeline,
-    baselines,
-    pipeline_of,
-)
-from shoal.auditing.planted.bug import Bug, Shown
-from shoal.auditing.planted.calls import (
-    call_bugs,
-    ell_bugs,
-    on_cells,
-    sampler_bugs,
-    scaled_bugs,
-    spend_bugs,
-    value_bugs,
-)
-from shoal.auditing.planted.clipped import best_bugs, door_bugs
-from shoal.auditing.planted.counts import (
-    bound_bugs,
-    cap_bugs,
-    count_bugs,
-    declared_bugs,
-    median_bugs,
-    output_bugs,
-    people_bugs,
-    query_bugs,
-    query_call_bugs,
-    table_bugs,
-    zone_bugs,
-)
-from shoal.auditing.planted.paths import (
-    bridge_bugs,
-    commute_bugs,
-    generator_call_bugs,
-    path_output_bugs,
-    path_table_bugs,
-)
-from shoal.auditing.planted.trip_bounds import path_bound_bugs, trip_bound_bugs
-from shoal.auditing.planted.trips import (
-    boxes_bugs,
-    per_unit_bugs,
-    trip_call_bugs,
-    trip_count_bugs,
-    trip_spend_bugs,
-    trip_total_bugs,
-)
+from shoal.auditing.pipelines.visits import baselines, pipeline_of
+from shoal.auditing.planted import calls, clipped, counts, paths, trip_bounds, trips
+from shoal.auditing.planted.bug import Bug, Family, Shown
+from shoal.auditing.planted.calls import on_cells, sampler_bugs
 from shoal.auditing.replay import (
     KEYS,
     NOTHING_RELEASED,
@@ -86,7 +40,6 @@ from shoal.mechanisms.registry import entry_of
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise, SeededNoise
 
-Family = Callable[[Pipeline], list[Bug]]
 CHECKS = ("bound", "asked", "lattice", "replay", "noise", "runs")
 SAMPLER_CHECKS = ("noise", "runs", "bound", "asked", "lattice", "replay")  # the likely ones first
 EXTRA_PAIRS = 20  # random ones, beside those with a name
@@ -94,30 +47,12 @@ ROUNDING = 1e-9  # of a conversion to epsilon, relative
 RUNS = 100_000  # per side: enough for a scale that is a fifth too small, at the epsilon below
 DELTA = 1e-6
 
-# Which bugs a pipeline can have, by its stage.
-FAMILIES: dict[type[Pipeline], tuple[Family, ...]] = {
-    CountsPipeline: (
-        *(call_bugs, ell_bugs, value_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs, median_bugs),
-        table_bugs,
-    ),
-    ScaledPipeline: (call_bugs, spend_bugs, scaled_bugs, bound_bugs, cap_bugs, count_bugs, table_bugs),
-    ClippedPipeline: (call_bugs, door_bugs),
-    VisitsPipeline: (call_bugs, spend_bugs, door_bugs, best_bugs),
-    QueryPipeline: (
-        *(query_call_bugs, spend_bugs, query_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs),
-    ),
-    PathPipeline: (generator_call_bugs, path_table_bugs, path_bound_bugs, path_output_bugs, bridge_bugs),
-    CommutePipeline: (generator_call_bugs, commute_bugs),
-    TripPipeline: (
-        *(trip_call_bugs, trip_spend_bugs, per_unit_bugs, trip_bound_bugs, trip_count_bugs, trip_total_bugs),
-        boxes_bugs,
-    ),
-}
 
-
-def families_of(pipeline: type[Pipeline]) -> tuple[Family, ...]:
+def families_of(pipeline: type[Pipeline]) -> Iterator[Family]:
     """Every family of bugs that a kind of pipeline can have, with those of the baselines."""
-    return (*FAMILIES.get(pipeline, ()), *baselines().FAMILIES.get(pipeline, ()), people_bugs, output_bugs)
+    for module in (calls, counts, clipped, trips, trip_bounds, paths, baselines()):
+        yield from module.FAMILIES.get(pipeline, ())
+    yield from (counts.people_bugs, counts.output_bugs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,18 @@ import pyarrow as pa
 
 from shoal.auditing.pairs import CROWDS
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.pipelines.trips import SAMPLE, SEED, CountedCommutes, CountedPaths, generated_row
+from shoal.auditing.pipelines.trips import (
+    SAMPLE,
+    SEED,
+    CommutePipeline,
+    CountedCommutes,
+    CountedPaths,
+    PathPipeline,
+    generated_row,
+)
 from shoal.auditing.planted.bug import (
     Bug,
+    Families,
     Rule,
     Shown,
     call_bug,
@@ -312,3 +321,9 @@ def _not_the_busiest(engine: Any, events: list[pa.RecordBatch], kernel: CommuteK
 
 def _other_norm(counted: CountedCommutes, norm: int) -> ExactCommutes:
     return replace(counted.tables(3 - norm), norm=norm)
+
+
+FAMILIES: Families = {
+    PathPipeline: (generator_call_bugs, path_table_bugs, path_output_bugs, bridge_bugs),
+    CommutePipeline: (generator_call_bugs, commute_bugs),
+}

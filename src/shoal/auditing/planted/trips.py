@@ -11,10 +11,11 @@ import numpy as np
 
 from shoal.auditing.pairs import table_bytes
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.pipelines.trips import CountedTrips
+from shoal.auditing.pipelines.trips import CountedTrips, TripPipeline
 from shoal.auditing.planted.bug import (
     Bug,
     ChangedPart,
+    Families,
     Rule,
     Shown,
     call_bug,
@@ -212,3 +213,10 @@ def _counts_on_exact_bins(self: Any, counts: Any, model: BoxModel, trips: TripDo
 def _twice(self: Any, row: Any, model: BoxModel, trips: TripDoor, noise: Noise) -> BoxModel:
     once = HistogramBoxes._rectangles(self, row, model, trips, noise)
     return HistogramBoxes._rectangles(self, row, once, trips, noise)
+
+
+FAMILIES: Families = {
+    TripPipeline: (
+        *(trip_call_bugs, trip_spend_bugs, per_unit_bugs, trip_count_bugs, trip_total_bugs, boxes_bugs),
+    )
+}
