@@ -6,6 +6,7 @@ import pytest
 from tests.fuzz import run as harness
 from tests.fuzz.mutate import no_internal_error
 from tests.fuzz.run import TARGETS, fuzz, run
+from tests.loops import for_each
 
 from shoal.errors import SourceError
 
@@ -15,7 +16,7 @@ READERS = ("csv", "parquet", "geojson", "shapefile", "geopackage", "geoparquet",
 READERS += ("manifest", "published")
 
 
-@pytest.mark.parametrize("target", READERS)
+@for_each("target", READERS)
 def test_no_input_is_an_internal_error(target):
     assert run(target, QUICK.get(target, 500), seed=7) == {}
 

@@ -5,6 +5,7 @@ import math
 
 import pytest
 from tests.golden.record import NOW, RELEASES, ULPS, arguments, help_texts, key_and_manifest, scales, world
+from tests.loops import for_each
 
 SCALES = json.loads((NOW / "scales.json").read_text("utf-8"))
 RUNS = json.loads((NOW / "runs.json").read_text("utf-8"))
@@ -15,7 +16,7 @@ def test_every_command_has_its_recorded_help():
     assert help_texts() == (NOW / "help.txt").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", SCALES)
+@for_each("name", SCALES)
 def test_noise_has_its_recorded_scale(name):
     found = scales(name)
     assert found.keys() == SCALES[name].keys()

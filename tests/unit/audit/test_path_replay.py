@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.loops import for_each
 
 from shoal.auditing.check import audit_pairs, findings, replay_pair, sources
 from shoal.auditing.pairs import NEW, Pair, at
@@ -121,7 +122,7 @@ def test_crowds_and_ties_hold(name):
     assert list(findings(true, several, true.mechanism.loss(), quick=True)) == []
 
 
-@pytest.mark.parametrize("name", sorted(PATH_ENTRIES))
+@for_each("name", sorted(PATH_ENTRIES))
 def test_trips_a_user_has_do_not_change_what_the_tables_cost(name):
     """However long and many they are, each table of a user has norm 1."""
     true = TRUE[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-import pytest
+from tests.loops import for_each
 
 from shoal.events.times import DAY_US, offset_changes, zone_days
 
@@ -37,7 +37,7 @@ ZONES = [
 ]
 
 
-@pytest.mark.parametrize("name", ZONES)
+@for_each("name", ZONES)
 def test_every_change_of_a_zone_agrees_with_the_standard_library(name):
     zone = ZoneInfo(name)
     table = zone_days(name)
