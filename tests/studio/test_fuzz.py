@@ -53,13 +53,13 @@ def known(tmp_path_factory):
         users=100,
     )
     source = studio.shelf.register(card).id
-    run = studio.runs.start({"do": "check", "source": source}, "check")["id"]
+    check = studio.runs.start({"do": "check", "source": source}, "check")["id"]
     form = {"kind": "density", "source": source, "population": "town", "name": "week", "epsilon": 1.0}
     prepared = studio.planner.prepared(form, studio.planner.settings(form))
     release = run(prepared, open_ledger()).release
     names = {
         "source": source,
-        "run": run,
+        "run": check,
         "population": "town",
         "release": sha256_file(release / "manifest.json"),
     }

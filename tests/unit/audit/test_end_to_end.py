@@ -27,7 +27,7 @@ from shoal.privacy.noise import OsNoise
 ROOT = Path(__file__).parents[3]
 EVERY = [(kind, method) for kind, methods in METHODS.items() for method in methods]
 
-ONE_OF_EACH = list({kind: (kind, method) for kind, method in reversed(EVERY)}.values())  # the first
+ONE_OF_EACH = {kind: (kind, method) for kind, method in reversed(EVERY)}.values()  # the first
 
 
 @for_each(("at", "kind", "method"), [(at, *each) for at, each in enumerate(EVERY) if each in ONE_OF_EACH])
