@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
+from shoal.kinds.run import run
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import sha256_file
 from shoal.studio.app import unguarded
@@ -28,8 +29,8 @@ class Waiting(Runs):
     """Runs that are asked for and never start: what is tried here is the server."""
 
     def _next(self):
-        for run in list(self._live):
-            self.cancel(run)
+        for waiting in list(self._live):
+            self.cancel(waiting)
 
 
 @pytest.fixture(scope="module")

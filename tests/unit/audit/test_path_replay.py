@@ -8,11 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.loops import for_each
 
-from shoal.auditing.check import audit_pairs, findings, replay_pair, sources
-from shoal.auditing.pairs import NEW, Pair, at
-from shoal.auditing.pipelines.density import pipeline_of
-from shoal.auditing.pipelines.paths import PLACES, SAMPLE, path_numbers
-from shoal.auditing.tables import event_table, read_table
+from shoal.auditing.pairs import NEW, Pair, at, event_table, read_table
+from shoal.auditing.pipelines.trips import PLACES, SAMPLE, drawn_numbers
+from shoal.auditing.pipelines.visits import pipeline_of
+from shoal.auditing.replay import audit_pairs, findings, replay_pair, sources
 from shoal.engine.path_trips import PathBound
 from shoal.mechanisms.registry_synthetic import PATH_ENTRIES, SYNTHETIC
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
@@ -67,7 +66,7 @@ def test_every_number_of_the_model_and_of_some_trips_is_released(name):
     events = event_table([(1, at(0), 0), (1, at(0), 1)])
     model = true.measure(true.counted(events, KEY), SeededNoise(3))
     drawn = model.generate(SAMPLE, 5)
-    found = [*model.numbers().values(), *path_numbers(drawn)]
+    found = [*model.numbers().values(), *drawn_numbers(drawn)]
     numbers = np.concatenate([np.ravel(part) for part in found]).astype(float)
     released = read_table(true.release(true.counted(events, KEY), SeededNoise(3)))
     assert sorted(released.tolist()) == sorted(numbers.tolist())

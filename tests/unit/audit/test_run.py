@@ -6,12 +6,10 @@ from dataclasses import replace
 import pytest
 from tests.loops import tiers
 
-from shoal.auditing import many
 from shoal.auditing import run as module
-from shoal.auditing.many import audit_many
-from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.planted.mutants import planted
-from shoal.auditing.run import AuditPlan, audit_mechanism, sample_whole, worst_events
+from shoal.auditing.run import AuditPlan, audit_many, audit_mechanism, sample_whole, worst_events
 from shoal.errors import PlanError
 from shoal.mechanisms.registry import REGISTRY
 from shoal.mechanisms.registry_histogram import HISTOGRAMS
@@ -150,7 +148,7 @@ def test_processes_find_what_one_finds_in_the_order_asked():
 def test_two_processes_audit_in_the_order_asked(hurry, monkeypatch):
     """A small sibling of the test above, without what their children find."""
     names = ["query-laplace", "density-laplace"]
-    monkeypatch.setattr(many, "in_processes", lambda one, items, tell, jobs: [one(item) for item in items])
+    monkeypatch.setattr(module, "in_processes", lambda one, items, tell, jobs: [one(item) for item in items])
     together = audit_many(names, AuditPlan.quick(runs=1000), jobs=2)
     assert [found.mechanism for found in together] == names
     assert all(found.problems == () for found in together)

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.auditing.pairs import NEW, Pair, at, crowd_pair
-from shoal.auditing.pipelines.pipeline import Door, Pipeline
+from shoal.auditing.pipelines.pipeline import Pipeline
+from shoal.auditing.pipelines.visits import ClippedPipeline, Door, VisitsPipeline
+from shoal.auditing.planted.bug import Bug, Families, Shown, method_bug, spread_bug
 from shoal.auditing.planted.calls import bare
-from shoal.auditing.planted.patches import Bug, Shown, method_bug, spread_bug
-from shoal.auditing.replay import ArbitraryNoise
-from shoal.auditing.spend_runs import KeepsEverything
+from shoal.auditing.replay import ArbitraryNoise, KeepsEverything
 from shoal.engine.clipped import Measure, user_weights
 from shoal.engine.protocol import Progress, Sums, UserKernel, add_sums
 from shoal.mechanisms.density.best import DensityBest
@@ -196,3 +196,6 @@ def _exact_zone_weights(self: DensityBest, visits: Any, noise: Any, *steps: Any)
         space.data = space.data >> 18
         steps = ((name, clip, space, time),)
     return DensityBest._measure(self, visits, noise, *steps)
+
+
+FAMILIES: Families = {ClippedPipeline: (door_bugs,), VisitsPipeline: (door_bugs, best_bugs)}
