@@ -18,7 +18,7 @@ help:
 	@echo "make studio        the local page on a simulated city, in studio-demo/"
 	@echo "make test          the tests that a commit can break"
 	@echo "make test-all      every test, the exhaustive ones included"
-	@echo "make slowest       make test, with a table of the 30 slowest tests"
+	@echo "make slowest       make test, with the 30 tests that take most CPU time"
 	@echo "make sizes         lines and files by package; fails where one has grown by 3 %"
 	@echo "make fuzz          TARGET=csv N=2000 SEED=1: inputs of one target, on from where it stopped"
 	@echo "make check         lint, types, sizes and make test"
@@ -59,7 +59,7 @@ test-all: setup-dev
 	$(PYTEST)
 
 slowest: setup-dev
-	$(PYTEST) -m "not exhaustive" --durations 30
+	$(PYTEST) -m "not exhaustive" --cpu 30
 
 sizes:
 	@$(PYTHON) -m tests.sizes

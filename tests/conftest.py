@@ -15,6 +15,43 @@ ONE_PROCESS = ("spark",)  # folders whose tests share something that a process s
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+spent: dict[str, float] = {}  # CPU seconds by test, of its process and of those it waited for
+begun = pytest.StashKey[float]()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--cpu", type=int, default=0, metavar="N", help="the N tests that take most CPU seconds")
+
+
+def cpu_seconds():
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    item.stash.setdefault(begun, cpu_seconds())
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    if call.when == "teardown":
+        item.user_properties.append(("cpu", cpu_seconds() - item.stash.get(begun, cpu_seconds())))
+    return (yield)
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "teardown":
+        spent[report.nodeid.partition("@")[0]] = dict(report.user_properties).get("cpu", 0.0)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """CPU seconds do not depend on what else runs on the machine."""
+    if config.option.cpu:
+        terminalreporter.section(f"{sum(spent.values()):.0f} CPU seconds in {len(spent)} tests")
+        for name in sorted(spent, key=spent.__getitem__, reverse=True)[: config.option.cpu]:
+            terminalreporter.write_line(f"{spent[name]:7.1f}  {name}")
+
+
 def pytest_configure(config):
     if "PYTEST_XDIST_WORKER" in os.environ:
         compile_kernels_once()

@@ -1,6 +1,7 @@
 """The API under random requests by its own description: no answer is ever a 5xx.
 
-SHOAL_STUDIO_EXAMPLES is the number of requests per operation: 1,000 for the figure in docs/results/studio.md.
+`make test` asks 8 times per operation, `make test-all` SHOAL_STUDIO_EXAMPLES times: 1,000 for the figure in
+docs/results/studio.md.
 """
 
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings, strategies
+from tests.loops import tiers
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
@@ -83,12 +85,13 @@ def schema(known):
     return schemathesis.openapi.from_asgi("/api/openapi.json", known[0])
 
 
+@pytest.mark.parametrize("examples", tiers([8, EXAMPLES], (8,)))
 @pytest.mark.parametrize(("method", "path"), operations(), ids=" ".join)
-def test_no_request_breaks_the_server(method, path, schema, known):
+def test_no_request_breaks_the_server(method, path, examples, schema, known):
     """Half of the requests name things that exist."""
     names = known[1]
 
-    @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(case=schema[path][method].as_strategy(), real=strategies.booleans())
     def ask(case, real):
         if real:

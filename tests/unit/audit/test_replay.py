@@ -62,7 +62,7 @@ def pairs(draw):
     )
 
 
-@pytest.mark.parametrize("uneven", [False, True])
+@pytest.mark.parametrize("uneven", tiers([False, True], (True,)))
 @pytest.mark.parametrize("name", VISITS)
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(pair=pairs(), key=st.binary(min_size=16, max_size=16), swap=st.booleans(), which=st.integers(0, 4))
