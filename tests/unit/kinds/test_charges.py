@@ -2,8 +2,7 @@
 
 import pytest
 
-from shoal.auditing.end_to_end.driver import POPULATION
-from shoal.auditing.end_to_end.rules import ADAPTERS
+from shoal.auditing.end_to_end.driver import POPULATION, prepared_of
 from shoal.auditing.end_to_end.worlds import event_world
 from shoal.kinds.query.build import QuerySession
 from shoal.privacy.ledger import open_ledger
@@ -25,13 +24,13 @@ def test_every_ask_of_a_session_is_charged_what_its_manifest_lists(method, curre
 
     def prepared(number):
         asked = {"asks": ASKS[number], "epsilon": (0.1, 0.7, 0.2)[number], "out": str(tmp_path / f"{number}")}
-        return ADAPTERS["query"].prepare({**settings, **asked})
+        return prepared_of("query", {**settings, **asked})
 
     session, charged = QuerySession(prepared(0), ledger, engine=world.engine(tmp_path)), []
     for number in range(len(ASKS)):
         before = ledger.state().population(POPULATION).spent_nano
         made = session.ask(prepared(number))
         charged.append(ledger.state().population(POPULATION).spent_nano - before)
-        spent = spent_loss(Manifest.from_json((made.folder / MANIFEST).read_text("utf-8")))
+        spent = spent_loss(Manifest.from_json((made.release / MANIFEST).read_text("utf-8")))
         assert charged[-1] == cost_nano(spent, currency)
     assert charged[1] > max(charged[0], charged[2])

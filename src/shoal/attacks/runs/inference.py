@@ -27,7 +27,7 @@ from shoal.errors import PlanError
 from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.methods import METHODS
 from shoal.kinds.plan import DEFAULT_DELTA
-from shoal.kinds.progress import Progress, Silent
+from shoal.kinds.source import Progress, Silent
 from shoal.space.clock import Clock
 
 
