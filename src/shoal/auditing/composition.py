@@ -22,7 +22,8 @@ import scipy.sparse
 
 from shoal.auditing.replay import Verdict, replay
 from shoal.auditing.spend_runs import KEY, KeepsEverything
-from shoal.engine.density import cover_counts, exact_counts, scalable_counts
+from shoal.baselines import needed
+from shoal.engine.density import exact_counts, scalable_counts
 from shoal.mechanisms.audit_size import PATHS, START, AuditSize
 from shoal.mechanisms.registry import entry_of
 from shoal.privacy.accounting import NANO, Loss
@@ -30,7 +31,6 @@ from shoal.privacy.noise import Noise
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 from shoal.space.commute_setting import CommuteSetting
-from shoal.space.cover import Cover, minimum_cover
 from shoal.space.path_setting import PathSetting
 from shoal.space.path_tables import PathTable
 from shoal.space.question import Question
@@ -42,13 +42,12 @@ from shoal.stages.bounded import BoundedVisits
 from shoal.stages.commutes import ExactCommutes
 from shoal.stages.exact import STEP, ClippedSum, View
 from shoal.stages.trips import BinsLike
-from shoal_baselines.mechanisms.fpa import SLOTS_PAIRED
 
 LEAST = 0.8  # of loss()
 WIDEST = 4096
 MANY_QUESTIONS, MOST_SLOTS = 200, 512
 # Beyond these, both sides of every size at which a bound or a schedule is another one; the last if not quick.
-LONG_WINDOWS = (SLOTS_PAIRED, SLOTS_PAIRED + 1, 8760)  # slots, up to a year of hours
+LONG_WINDOWS = (2000, 2001, 8760)  # slots, up to a year of hours; waves have another bound from 2001 on
 LONG_LISTS = (1001, 10_001, 100_000)  # queries, up to the most that a plan may hold
 SIZES = (*range(1, 65), 80, 81, 82, 127, 163, 256, 486, 487, 1000, 1459, 2048, WIDEST)
 QUICK = (*range(1, 10), 18, 19, 54, 55, 64, 163, 487, 1459, WIDEST)
@@ -98,10 +97,6 @@ class WideSize(AuditSize):
     def setting(self) -> Setting:
         return _setting(self.width, self.slots)
 
-    @property
-    def cover(self) -> Cover:
-        return _cover(self.width, self.slots)
-
     def trips(self, declared: int | None = None) -> TripSetting:
         grid, given = self.grid, random_rectangles(self.grid, 12, self.width)
         return TripSetting(
@@ -143,11 +138,6 @@ def _setting(zones: int, slots: int) -> Setting:
     clock = Clock(start=START, end=START + timedelta(hours=slots), time_zone="UTC")
     areas = np.ones(zones)
     return Setting(weights=weights, zone_xy_m=xy_m, place_xy_m=xy_m, zone_area_km2=areas, clock=clock)
-
-
-@cache
-def _cover(zones: int, slots: int) -> Cover:
-    return minimum_cover(_setting(zones, slots))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +206,7 @@ class OneUnit:
         if mechanism.takes == "scalable":
             return scalable_counts(self.visits(), setting.weights)
         if mechanism.takes == "cover":
-            return cover_counts(self.visits(), mechanism.cover)
+            return needed("counting:cover_counts", mechanism.name)(self.visits(), mechanism.cover)
         if mechanism.takes == "commutes":
             shapes = self.size.commutes.shapes
             tables = {name: self._in(shape, LATTICE) for name, shape in shapes.items()}

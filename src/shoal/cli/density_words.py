@@ -90,7 +90,7 @@ def _public(prepared: PreparedDensity) -> list[tuple[str, str]]:
         ("window", f"{clock.start} to {clock.end}, {clock.time_zone}: {slots}"),
         ("bound", _bound(prepared)),
         *(("  note", words) for words in prepared.notes()),
-        ("method", f"{prepared.method.name}: {prepared.method.words}"),
+        ("method", f"{prepared.method.name}: {prepared.method.summary}"),
         ("written to", f"{plan.out}, and for the owner {plan.owner}"),
         ("resources", need_summary(prepared.needs(), Path(plan.out))),
     ]
@@ -110,13 +110,13 @@ def _bound(prepared: PreparedDensity) -> str:
 def _price(prepared: PreparedDensity, population: Population | None) -> list[tuple[str, str]]:
     """Every named spend, what the ledger would be charged, and what is left there."""
     from shoal.errors import LedgerError
-    from shoal.kinds.density.method_text import SPENDS
+    from shoal.kinds.density.methods import PAYS_FOR
     from shoal.privacy.ledger.names import cost_nano, show_nano
 
     loss = prepared.mechanism.loss()
     pure = loss.pure_epsilon_nano is not None
     parts = [
-        (f"  {name}", f"{_nano(spend, pure):<11}  {SPENDS.get(name, '')}")
+        (f"  {name}", f"{_nano(spend, pure):<11}  {PAYS_FOR.get(name, '')}")
         for name, spend in prepared.mechanism.spends()
     ]
     unit = "epsilon, pure" if pure else "rho"

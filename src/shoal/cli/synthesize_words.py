@@ -46,7 +46,7 @@ def _site_rows(prepared: PreparedCommute) -> list[tuple[str, str]]:
     plan = prepared.plan
     return [
         ("population", plan.population),
-        ("method", f"{plan.method}: {prepared.method.words}"),
+        ("method", f"{plan.method}: {prepared.method.summary}"),
         ("sites", f"{prepared.sites.count:,}, in {prepared.setting.region_count} regions"),
         ("window", f"{plan.window.start} to {plan.window.end}, {plan.window.time_zone}"),
         ("kept", f"all that a {plan.unit} did, scaled to one"),

@@ -112,7 +112,7 @@ def map_rows(prepared: Any) -> list[tuple[str, str]]:
     width, height = grid.cell_m
     return [
         ("population", plan.population),
-        ("method", f"{plan.method}: {prepared.method.words}"),
+        ("method", f"{plan.method}: {prepared.method.summary}"),
         ("map", f"{west:g} to {east:g}, {south:g} to {north:g}"),
         ("cells", f"{grid.columns} x {grid.rows}, each {width:,.0f} x {height:,.0f} m"),
         ("window", f"{plan.window.start} to {plan.window.end}, {plan.window.time_zone}"),

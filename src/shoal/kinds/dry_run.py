@@ -56,16 +56,15 @@ def other_unit(population: Population, unit: str) -> list[str]:
 def expected_noise(prepared: PreparedDensity) -> ExpectedError | None:
     from shoal.kinds.density.expected import expected_error
 
-    if prepared.method.noise is None:
-        return None
-    return expected_error(prepared.method.noise(prepared.mechanism), prepared.setting.zones)
+    noise = getattr(prepared.mechanism, "noise_of_count", None)
+    return None if noise is None else expected_error(noise, prepared.setting.zones)
 
 
 def density_dry_run(prepared: PreparedDensity, ledger: Ledger) -> dict[str, Any]:
     """Of a density, with the error to expect of every method."""
     from shoal.kinds.density.expected import expected_methods
     from shoal.kinds.density.manifest import public_parameters
-    from shoal.kinds.density.method_text import SPENDS
+    from shoal.kinds.density.methods import PAYS_FOR
 
     population, error = population_of(prepared, ledger), expected_noise(prepared)
     return {
@@ -75,7 +74,7 @@ def density_dry_run(prepared: PreparedDensity, ledger: Ledger) -> dict[str, Any]
         "unit": prepared.guarantee.unit.sentence,
         "promise": prepared.guarantee.sentence,
         "guarantee": prepared.guarantee.to_manifest(),
-        "spends": spends_of(prepared.mechanism, SPENDS),
+        "spends": spends_of(prepared.mechanism, PAYS_FOR),
         "expected_error": error and asdict(error),
         "expected_methods": [asdict(each) for each in expected_methods(prepared.plan, prepared.setting)],
         "budget": price_of(prepared.mechanism.loss(), population),

@@ -124,7 +124,7 @@ KINDS: dict[str, Kind] = {
             prepare_at="query.prepare:prepare_query",
             run_at="query.build:run_query",
             dry_run_at="dry_run:query_dry_run",
-            methods_at="query.prepare:MECHANISMS",
+            methods_at="query.prepare:METHODS",
         ),
     )
 }

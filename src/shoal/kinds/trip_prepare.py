@@ -18,7 +18,7 @@ from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 
 if TYPE_CHECKING:
-    from shoal.events.trips import TripRule
+    from shoal.events.schema import TripRule
 
 TRIP_SENTENCE = (
     "One trip of one user: all points of that trip in the window, {found}. "

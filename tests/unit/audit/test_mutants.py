@@ -21,11 +21,12 @@ from shoal.auditing.planted.mutants import (
 from shoal.auditing.planted.patches import Bug, step_bug
 from shoal.auditing.tables import event_table
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.registry import REGISTRY
-from shoal.mechanisms.registry_histogram import HISTOGRAMS
-from shoal.mechanisms.registry_synthetic import SYNTHETIC
+from shoal.mechanisms.registry import REGISTRY, taking
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import SeededNoise
+
+HISTOGRAMS = taking("trips")
+SYNTHETIC = taking("paths", "commutes")
 
 # trips: test_trip_mutants.py, test_path_mutants.py
 VISITS = sorted(REGISTRY.keys() - HISTOGRAMS.keys() - SYNTHETIC.keys())

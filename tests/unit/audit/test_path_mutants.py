@@ -9,7 +9,9 @@ from shoal.auditing.planted.mutants import above_asked, catch, planted, shown_pr
 from shoal.auditing.planted.patches import Bug, step_bug
 from shoal.auditing.tables import event_table
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.registry_synthetic import SYNTHETIC
+from shoal.mechanisms.registry import taking
+
+SYNTHETIC = taking("paths", "commutes")
 
 ALL_BUGS = ("synthetic-markov", "synthetic-ngram-zcdp", "synthetic-commute")
 ISSUE = (  # what an issue of the package asks for by name

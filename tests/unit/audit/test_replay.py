@@ -21,10 +21,11 @@ from shoal.auditing.replay import (
 )
 from shoal.auditing.tables import event_table
 from shoal.errors import PlanError
-from shoal.mechanisms.registry import REGISTRY
-from shoal.mechanisms.registry_histogram import HISTOGRAMS
+from shoal.mechanisms.registry import REGISTRY, taking
 from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.noise import SeededNoise
+
+HISTOGRAMS = taking("trips")
 
 TRUE = {
     (name, uneven): pipeline_of(name, 1.0, None if entry.pure else 1e-6, uneven=uneven)

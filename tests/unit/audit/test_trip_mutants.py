@@ -15,8 +15,10 @@ from shoal.auditing.planted.trips import BACK_AND_FORTH, per_unit_bugs
 from shoal.auditing.spend_runs import KeepsEverything
 from shoal.auditing.tables import event_table
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.registry_histogram import HISTOGRAMS
+from shoal.mechanisms.registry import taking
 from shoal.privacy.noise import SeededNoise
+
+HISTOGRAMS = taking("trips")
 
 ALL_BUGS = ("histogram-laplace", "histogram-dawa", "histogram-prish", "histogram-boxes")
 OWN_BUGS = sorted(HISTOGRAMS.keys() - set(ALL_BUGS))

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shoal.events.schema import TripRule
 from shoal.events.source import open_source
 from shoal.events.trip_reader import read_trips
-from shoal.events.trips import TripRule, in_order
+from shoal.events.trips import in_order
 
 
 def batch_of(rows, names):

@@ -24,8 +24,7 @@ from shoal.attacks.models.rows import TruthRows
 from shoal.attacks.runs.defences import defender_of, released_people, with_null
 from shoal.attacks.runs.source import AttackSource, open_attack_source
 from shoal.errors import PlanError
-from shoal.kinds.density.method import MethodOptions
-from shoal.kinds.density.methods import METHODS
+from shoal.kinds.density.methods import METHODS, MethodOptions
 from shoal.kinds.plan import DEFAULT_DELTA
 from shoal.kinds.progress import Progress, Silent
 from shoal.space.clock import Clock

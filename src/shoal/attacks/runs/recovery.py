@@ -29,8 +29,7 @@ from shoal.attacks.models.visits import KnownVisits
 from shoal.attacks.runs.defences import Defender, defender_of, released_people
 from shoal.attacks.runs.source import open_attack_source
 from shoal.errors import PlanError
-from shoal.kinds.density.method import MethodOptions
-from shoal.kinds.density.methods import METHODS
+from shoal.kinds.density.methods import METHODS, MethodOptions
 from shoal.kinds.plan import DEFAULT_DELTA
 from shoal.kinds.progress import Progress, Silent
 from shoal.space.clock import Clock

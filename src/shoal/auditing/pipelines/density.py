@@ -11,21 +11,18 @@ import numpy as np
 from shoal.auditing.pipelines.paths import CommutePipeline, PathPipeline
 from shoal.auditing.pipelines.pipeline import Counted, Pipeline, audit_view, small_world
 from shoal.auditing.pipelines.trips import TripPipeline
-from shoal.engine.density import cover_counts, exact_counts, scalable_counts
+from shoal.baselines import part
+from shoal.engine.density import exact_counts, scalable_counts
 from shoal.mechanisms.audit_size import AuditSize
-from shoal.mechanisms.registry import Entry, entry_of
-from shoal.mechanisms.registry_histogram import HISTOGRAMS
-from shoal.mechanisms.registry_synthetic import COMMUTE_ENTRIES, PATH_ENTRIES
+from shoal.mechanisms.registry import REGISTRY, Entry, entry_of
 from shoal.postprocess.density.answers import finish_answers
 from shoal.postprocess.density.numbers import estimate_density, round_density
 from shoal.postprocess.density.scaled import scaled_density
 from shoal.privacy.accounting import Loss
-from shoal.space.cover import Cover
 from shoal.space.setting import Setting
 from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.noisy import DensityEstimate, NoisyAnswers, NoisyBest, NoisyMeasurement, NoisyScaled
-from shoal_baselines.postprocess.scheme import finish_scheme
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,19 +42,6 @@ class ScaledPipeline(CountsPipeline):
 
     spread: Callable[[BoundedVisits, AreaWeights], Any] = scalable_counts
     estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: scaled_and_bare(noisy)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CoverPipeline(Pipeline):
-    """Counts of cover cells, back to zones after the noise."""
-
-    spread: Callable[[BoundedVisits, Cover], Any] = cover_counts
-    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, setting: round_density(
-        finish_scheme(noisy, setting), 1
-    )
-
-    def exact(self, counted: Counted) -> Any:
-        return self.spread(counted.bounded, self.world.cover)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -127,30 +111,23 @@ class QueryPipeline(CountsPipeline):
     estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: answered(noisy)
 
 
-PIPELINES: dict[str, type[Pipeline]] = {
-    "density-gaussian": CountsPipeline,
-    "density-laplace": CountsPipeline,
-    "density-fpa": CountsPipeline,
-    "density-fpa-laplace": CountsPipeline,
-    "density-scm-full": CountsPipeline,
-    "density-scaled": ScaledPipeline,
-    "density-scaled-laplace": ScaledPipeline,
-    "density-scaled-fpa": ScaledPipeline,
-    "density-scaled-fpa-laplace": ScaledPipeline,
-    "density-scaled-scm-full": ScaledPipeline,
-    "density-efpag": CoverPipeline,
-    "density-efpag-basic": CoverPipeline,
-    "density-efpag-repaired": CoverPipeline,
-    "density-efpa": CoverPipeline,
-    "clipped-gaussian": ClippedPipeline,
-    "density-best": VisitsPipeline,
-    "query-gaussian": QueryPipeline,
-    "query-laplace": QueryPipeline,
-    "query-weights": QueryPipeline,
-    **dict.fromkeys(HISTOGRAMS, TripPipeline),
-    **dict.fromkeys(PATH_ENTRIES, PathPipeline),
-    **dict.fromkeys(COMMUTE_ENTRIES, CommutePipeline),
+BY_STAGE: dict[str, type[Pipeline]] = {
+    "counts": CountsPipeline,
+    "scalable": ScaledPipeline,
+    "visits": VisitsPipeline,
+    "clipped": ClippedPipeline,
+    "trips": TripPipeline,
+    "paths": PathPipeline,
+    "commutes": CommutePipeline,
+    **part("auditing:STAGES", {}),
 }
+
+
+def _pipeline(name: str, entry: Entry) -> type[Pipeline]:
+    return QueryPipeline if name.startswith("query-") else BY_STAGE[entry.takes]
+
+
+PIPELINES: dict[str, type[Pipeline]] = {name: _pipeline(name, entry) for name, entry in REGISTRY.items()}
 
 
 def pipeline_of(

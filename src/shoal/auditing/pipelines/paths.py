@@ -22,7 +22,7 @@ from shoal.auditing.tables import HOUR_US, START_US
 from shoal.engine.commute import CommuteKernel, sum_commutes
 from shoal.engine.path_door import PathDoor
 from shoal.engine.path_trips import PathBound, encode_paths
-from shoal.events.trips import TripRule
+from shoal.events.schema import TripRule
 from shoal.space.path_setting import PathSetting
 from shoal.space.setting import Setting
 from shoal.stages.commutes import ExactCommutes, SyntheticEvents

@@ -28,10 +28,9 @@ from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Progress, Sums, UserKernel
 from shoal.engine.visits import VisitKernel
 from shoal.mechanisms.audit_size import AuditSize
-from shoal.mechanisms.registry import AUDIT_CLIP
+from shoal.mechanisms.methods import AUDIT_CLIP
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise
-from shoal.space.cover import Cover
 from shoal.space.setting import Setting
 from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import BoundedVisits
@@ -58,10 +57,6 @@ class World:
     @property
     def setting(self) -> Setting:
         return self.size.setting
-
-    @property
-    def cover(self) -> Cover:
-        return self.size.cover
 
     @property
     def ell(self) -> int:

@@ -18,8 +18,9 @@ from shoal.auditing.pipelines.pipeline import Events, Pipeline, Step, World
 from shoal.engine.euler import exact_euler
 from shoal.engine.grid_trips import TripBound, bound_trips
 from shoal.engine.trip_door import TripDoor
+from shoal.events.schema import TripRule
 from shoal.events.trip_reader import number_trips, starts, whole_users
-from shoal.events.trips import TripRule, in_order
+from shoal.events.trips import in_order
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import DensityEstimate, NoisyHistogram
 from shoal.stages.trips import ExactEuler, GridTrips

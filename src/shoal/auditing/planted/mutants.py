@@ -25,7 +25,6 @@ from shoal.auditing.noise_faults import draw_noise, noise_faults
 from shoal.auditing.pipelines.density import (
     ClippedPipeline,
     CountsPipeline,
-    CoverPipeline,
     QueryPipeline,
     ScaledPipeline,
     VisitsPipeline,
@@ -67,6 +66,7 @@ from shoal.auditing.tables import event_table
 from shoal.mechanisms.registry import entry_of
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise, SeededNoise
+from shoal_baselines.auditing import CoverPipeline
 
 CHECKS = ("bound", "asked", "lattice", "replay", "noise", "runs")
 SAMPLER_CHECKS = ("noise", "runs", "bound", "asked", "lattice", "replay")  # the likely ones first

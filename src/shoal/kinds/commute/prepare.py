@@ -12,7 +12,7 @@ from shoal.kinds.commute.files import FILES
 from shoal.kinds.needs import commute_needs
 from shoal.kinds.source import READING, unit_of
 from shoal.kinds.spends import check_spends, spends_of
-from shoal.kinds.synthetic.methods import SITES_PAY_FOR, SyntheticMethod, synthetic_method
+from shoal.kinds.synthetic.methods import SITES_PAY_FOR, Method, synthetic_method
 from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan
 from shoal.kinds.trip_prepare import PreparedTrips, trip_manifest, window_us
 from shoal.mechanisms.synthetic.commute import SyntheticCommute
@@ -71,7 +71,7 @@ class PreparedCommute(PreparedTrips):
     sites: Sites = field(repr=False)
     setting: CommuteSetting = field(repr=False)
     window_us: tuple[int, int]
-    method: SyntheticMethod
+    method: Method
     mechanism: SyntheticCommute
     guarantee: Guarantee
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.engine.protocol import MOST_EVENTS
-from shoal.kinds.density.method import DensityMechanism
-from shoal.kinds.density.method_text import SPENDS
+from shoal.kinds.density.methods import PAYS_FOR, DensityMechanism
 from shoal.kinds.source import READING
 from shoal.kinds.spends import spends_of
 from shoal.release.audit_cases import with_audit_case
@@ -25,7 +24,7 @@ def density_manifest(prepared: PreparedDensity, *, reproducible: bool) -> Manife
         promise=guarantee.sentence,
         guarantee=guarantee.to_manifest(),
         public=public_parameters(prepared),
-        spends=spends_of(prepared.mechanism, SPENDS),
+        spends=spends_of(prepared.mechanism, PAYS_FOR),
         population=plan.population,
         input={"shape": str(prepared.source.shape), "columns": sorted(prepared.source.columns)},
         columns={name: dict(columns) for name, columns in FILES.items()},
@@ -49,7 +48,7 @@ def public_parameters(prepared: PreparedDensity) -> dict:
         "slots": clock.slots,
         **_bound(prepared),
         "method": prepared.method.name,
-        **prepared.method.describe(prepared.mechanism),
+        **prepared.mechanism.describe(),
         **{name: getattr(options, name) for name in prepared.method.uses},
         "decimals": options.decimals,
         "reading": {name: getattr(prepared.source, name) for name in READING},
@@ -71,7 +70,7 @@ def how_to_read(prepared: PreparedDensity) -> str:
         points.append(f"Visits were seen at {sites.count} sites and shared out by area.")
     if ell is not None:
         points += _sample(unit, min(ell, prepared.clock.slots), visits_cap(prepared.mechanism))
-    return "\n".join(f"- {point}" for point in (*points, *prepared.method.reading(prepared.mechanism)))
+    return "\n".join(f"- {point}" for point in (*points, *prepared.mechanism.reading()))
 
 
 def visits_cap(mechanism: DensityMechanism) -> int | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from shoal.engine.grid_trips import TripBound
 from shoal.engine.protocol import Held, TripEngine
 from shoal.engine.trip_watch import share
+from shoal.kinds.histogram.compare import published_methods
 from shoal.kinds.histogram.manifest import files, histogram_manifest, how_to_read
 from shoal.kinds.histogram.owner_report import OwnersTrips, owner_report
 from shoal.kinds.histogram.prepare import PreparedHistogram
@@ -47,6 +48,8 @@ def run_histogram(
     `compare` runs the other methods on the same trips for the owner's report. `confirm` is asked before
     anything is spent where no point at all would be counted; by default the run goes on.
     """
+    if compare:
+        published_methods()  # said before anything is spent where they are not installed
     making = HistogramBuild(prepared, progress, confirm, engine)
     making.compare = compare
     return run(making, ledger)

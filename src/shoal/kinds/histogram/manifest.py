@@ -40,7 +40,7 @@ def histogram_manifest(
 
 
 def files(prepared: PreparedHistogram) -> dict[str, dict[str, str]]:
-    return files_of(pool=prepared.method.pool, zones=prepared.zones is not None)
+    return files_of(pool=prepared.mechanism.pool, zones=prepared.zones is not None)
 
 
 def public_parameters(prepared: PreparedHistogram) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def how_to_read(prepared: PreparedHistogram) -> str:
         "Noise was added before anything was published. All answers come from the published numbers, so "
         "asking is free and one person can ask any number of times.",
     ]
-    if not prepared.method.edges:
+    if not prepared.mechanism.edges:
         points.append("There are no edges: a trip was shared over its cells, and a face is a sum of shares.")
     return "\n".join(f"- {point}" for point in points) + f"\n\n{_SNIPPETS}"
 

@@ -11,7 +11,7 @@ from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.events.trip_reader import check_rule
-from shoal.kinds.histogram.methods import HistogramMechanism, HistogramMethod, histogram_method
+from shoal.kinds.histogram.methods import HistogramMechanism, Method, histogram_method
 from shoal.kinds.histogram.plan import HistogramPlan
 from shoal.kinds.needs import histogram_needs
 from shoal.kinds.source import opened_source, unit_of
@@ -71,7 +71,7 @@ class PreparedHistogram(PreparedTrips):
     setting: TripSetting = field(repr=False)
     window_us: tuple[int, int]
     zones: Zones | None = field(repr=False)
-    method: HistogramMethod
+    method: Method
     mechanism: HistogramMechanism
     guarantee: Guarantee
 
@@ -100,7 +100,7 @@ class PreparedHistogram(PreparedTrips):
         if plan.trips is not None:
             notes.append("answers are scaled to the declared number of trips: a wrong one makes them wrong.")
         notes += self._total_notes()
-        if not self.method.edges:
+        if not self.mechanism.edges:
             notes.append(
                 f"{plan.method} is a baseline: a trip is shared over its cells, so answers are low where "
                 "trips leave the rectangle."

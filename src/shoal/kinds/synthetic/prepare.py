@@ -13,7 +13,7 @@ from shoal.kinds.commute.prepare import PreparedCommute, prepare_commute
 from shoal.kinds.needs import synthetic_needs
 from shoal.kinds.source import opened_source, unit_of
 from shoal.kinds.spends import check_spends
-from shoal.kinds.synthetic.methods import COMMUTES, SyntheticMechanism, SyntheticMethod, synthetic_method
+from shoal.kinds.synthetic.methods import COMMUTES, Method, SyntheticMechanism, synthetic_method
 from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan
 from shoal.kinds.trip_plan import TRIP
 from shoal.kinds.trip_prepare import PreparedTrips, window_us
@@ -92,7 +92,7 @@ class PreparedSynthetic(PreparedTrips):
     source: EventSource
     setting: PathSetting = field(repr=False)
     window_us: tuple[int, int]
-    method: SyntheticMethod
+    method: Method
     mechanism: SyntheticMechanism
     guarantee: Guarantee
 
