@@ -1,6 +1,7 @@
-"""Exact counts on a public lattice: the input of a mechanism.
+"""What mechanisms of densities take: exact counts and clipped sums; all private.
 
-Clipped sums: what the engine hands over where all visits count and each user is clipped in a norm.
+ExactCounts, ScalableCounts    counts on a public lattice, and the two numbers they are scaled up by
+View, ClippedSum, UserVisits   sums over users clipped in a norm, where all visits count
 """
 
 from __future__ import annotations
