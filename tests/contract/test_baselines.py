@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from shoal.kinds import KINDS
 from shoal.kinds.trajectories.methods import METHODS as TRAJECTORIES
 from shoal.kinds.trajectories.methods import compared_methods
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden"
 HIDDEN = """
 import sys
 
@@ -155,3 +157,24 @@ def test_the_audit_knows_the_mechanisms_of_shoal_without_the_package():
     own = [name for name, entry in REGISTRY.items() if entry.mechanism.__module__.startswith("shoal.")]
     waves = [name for name in own if "fpa" in name or "scm" in name]  # of baselines, scaled up by shoal
     assert set(without_baselines(code).split()) == set(own) - set(waves)
+
+
+def test_each_distribution_holds_its_own_package_and_both_have_one_version(tmp_path):
+    builder = pytest.importorskip("hatchling.builders.wheel").WheelBuilder
+    folders = {"shoal": ROOT, "shoal_baselines": ROOT / "src" / "shoal_baselines"}
+    metadata = {}
+    for package, folder in folders.items():
+        (wheel,) = builder(str(folder)).build(directory=str(tmp_path), versions=["standard"])
+        with zipfile.ZipFile(wheel) as archive:
+            names = archive.namelist()
+            (about,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+            metadata[package] = archive.read(about).decode().splitlines()
+        code = {name for name in names if ".dist-info/" not in name}
+        sources = {
+            path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src" / package).rglob("*.py")
+        }
+        assert sources <= code
+        assert {name.split("/")[0] for name in code} == {package}
+    (version,) = (line.split()[1] for line in metadata["shoal"] if line.startswith("Version:"))
+    assert f"Version: {version}" in metadata["shoal_baselines"]
+    assert f"Requires-Dist: shoal=={version}" in metadata["shoal_baselines"]
