@@ -74,6 +74,11 @@ def is_baseline(kind: str, name: str) -> bool:
     return released or name in COMPARATORS.get(kind, ())
 
 
+def lacks(kind: str, name: str) -> bool:
+    """Whether a method is one of the package, and the package is not installed."""
+    return is_baseline(kind, name) and part("methods:METHODS") is None
+
+
 def part(place: str, otherwise: Any = None) -> Any:
     """The object at "module:name" of the package; `otherwise` where the package is not installed."""
     try:

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from shoal.cli.density_options import MAP_OPTIONS, as_settings, with_options
-from shoal.cli.lists import names, numbers
+from shoal.cli.options import MAP_OPTIONS, as_settings, names, numbers, with_options
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
 from shoal.events.schema import SourcePlan
@@ -123,7 +122,7 @@ def _print(said: list[str], rows: list[dict[str, Any]], paths: dict[str, Path]) 
     from rich.markup import escape
     from rich.table import Table
 
-    from shoal.cli.result_words import near
+    from shoal.kinds.owner import near
 
     console = Console()
     table = Table(box=None, header_style="bold", pad_edge=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from shoal.cli.lists import names, numbers
+from shoal.cli.options import names, numbers
 
 DEFENCE_OPTIONS = (
     click.option(

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from shoal.cli.attack_options import DEFENCE_OPTIONS, OUTPUT_OPTIONS
-from shoal.cli.density_options import MAP_OPTIONS, as_settings, with_options
+from shoal.cli.options import MAP_OPTIONS, as_settings, with_options
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
 from shoal.events.schema import SourcePlan

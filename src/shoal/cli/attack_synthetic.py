@@ -8,12 +8,10 @@ from typing import Any
 import click
 
 from shoal.cli.attack_options import OUTPUT_OPTIONS
-from shoal.cli.density_options import with_options
-from shoal.cli.lists import names, numbers
+from shoal.cli.options import names, numbers, settings_from, with_options
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options, trip_options
-from shoal.cli.synthesize_run import MAP_OPTIONS, TRIP_BOUNDS
-from shoal.cli.trip_words import settings_from
+from shoal.cli.synthesize import MAP_OPTIONS, TRIP_BOUNDS
 from shoal.events.schema import SourcePlan
 
 SPACE = ("box", "cells", "cell_m", "planar")

@@ -15,11 +15,11 @@ from shoal.auditing.end_to_end.stops import STOPS, section
 from shoal.auditing.replay import ArbitraryNoise
 from shoal.cli.audit import audit
 from shoal.errors import ShoalError
-from shoal.kinds import trip_release
+from shoal.kinds import trips as trip_release
 from shoal.kinds.commute import build as commute_release
 from shoal.kinds.density import build as density
 from shoal.kinds.synthetic import build as synthetic
-from shoal.kinds.trip_prepare import PreparedTrips
+from shoal.kinds.trips import PreparedTrips
 from shoal.privacy import noise as noise_module
 from shoal.privacy.noise import OsNoise
 
@@ -104,13 +104,11 @@ def test_a_run_key_that_is_no_secret_is_found(key, monkeypatch):
 
 
 def test_an_exact_number_in_the_manifest_or_as_the_size_is_found(monkeypatch):
-    true_manifest = synthetic.synthetic_manifest
+    true_manifest = synthetic.manifest_of
     monkeypatch.setattr(
         synthetic,
-        "synthetic_manifest",
-        lambda prepared, trips=None, count=None, **more: replace(
-            true_manifest(prepared, trips, count, **more), licence=f"{len(seen)}"
-        ),
+        "manifest_of",
+        lambda prepared, **more: replace(true_manifest(prepared, **more), licence=f"{len(seen)}"),
     )
     seen = []
     true_paths = synthetic.SyntheticBuild.paths

@@ -15,7 +15,7 @@ from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
 from shoal.kinds.density.counting import Counting, stage_for
 from shoal.kinds.density.methods import MethodOptions, any_method
-from shoal.kinds.progress import Silent
+from shoal.kinds.source import Silent
 from shoal.privacy.accounting import check_epsilon
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import OsNoise, SeededNoise

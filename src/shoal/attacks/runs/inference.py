@@ -26,7 +26,7 @@ from shoal.attacks.runs.source import AttackSource, open_attack_source
 from shoal.errors import PlanError
 from shoal.kinds.density.methods import METHODS, MethodOptions
 from shoal.kinds.plan import DEFAULT_DELTA
-from shoal.kinds.progress import Progress, Silent
+from shoal.kinds.source import Progress, Silent
 from shoal.space.clock import Clock
 
 

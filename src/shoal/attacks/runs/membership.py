@@ -35,7 +35,7 @@ from shoal.attacks.runs.source import AttackSource, open_attack_source
 from shoal.errors import PlanError
 from shoal.kinds.density.methods import METHODS, any_method
 from shoal.kinds.plan import DEFAULT_DELTA
-from shoal.kinds.progress import Progress, Silent
+from shoal.kinds.source import Progress, Silent
 from shoal.privacy.accounting import check_delta, check_epsilon
 from shoal.space.clock import Clock
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from shoal.attacks.runs.source import note_look, write_findings
 from shoal.errors import PlanError
-from shoal.kinds.progress import Progress
+from shoal.kinds.source import Progress
 
 BINS = 50
 

@@ -22,8 +22,7 @@ from shoal.events.placed import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.kinds.owner import open_owner_folder
 from shoal.kinds.plan import WindowPlan, part_of
-from shoal.kinds.progress import Progress, Silent
-from shoal.kinds.source import opened_source
+from shoal.kinds.source import Progress, Silent, opened_source
 from shoal.privacy.ledger import open_ledger
 from shoal.release.private import private_file
 from shoal.release.staging import refuse_inside_release, unwritable

@@ -10,7 +10,7 @@ import numpy as np
 
 from shoal.attacks.models.known_trips import KnownTrips
 from shoal.attacks.models.synthetic_membership import Publish
-from shoal.baselines import is_baseline, missing, needed
+from shoal.baselines import lacks, missing, needed
 from shoal.engine.path_door import PathDoor
 from shoal.errors import PlanError
 from shoal.kinds.synthetic.methods import COMMUTES, METHODS
@@ -105,7 +105,7 @@ DEFENCES = {
 
 
 def defence_named(name: str) -> Defence:
-    if name not in DEFENCES and is_baseline("synthetic", name):
+    if name not in DEFENCES and lacks("synthetic", name):
         raise missing(f"the defence {name}")
     if name not in DEFENCES:
         near = difflib.get_close_matches(name, DEFENCES, 1)

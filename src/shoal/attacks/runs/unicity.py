@@ -9,7 +9,7 @@ from typing import Any
 from shoal.attacks.models.unicity import Unicity, coarser, square_groups, unicity
 from shoal.attacks.runs.source import AttackSource, open_attack_source
 from shoal.errors import PlanError
-from shoal.kinds.progress import Progress, Silent
+from shoal.kinds.source import Progress, Silent
 
 MOST_POINTS = 50
 

@@ -8,12 +8,9 @@ from typing import Any
 
 from shoal.auditing.end_to_end.driver import Adapter
 from shoal.kinds import KINDS
-from shoal.kinds.commute.build import CommuteBuild
-from shoal.kinds.density.build import DensityBuild
-from shoal.kinds.histogram.build import HistogramBuild
 from shoal.kinds.query.ask import Ask
 from shoal.kinds.query.prepare import QueryPlan, prepare_query
-from shoal.kinds.synthetic.build import SyntheticBuild
+from shoal.kinds.run import run
 
 
 def _prepare(kind: str, settings: Mapping[str, Any]) -> Any:
@@ -28,13 +25,8 @@ def _query(settings: Mapping[str, Any]) -> Any:
     return prepare_query(QueryPlan.from_settings(density, flags, asks))
 
 
-BUILDS = {
-    "density": DensityBuild,
-    "histogram": HistogramBuild,
-    "synthetic": SyntheticBuild,
-    "commute": CommuteBuild,
-}
 ADAPTERS = {
-    "query": Adapter(_query, KINDS["query"].run),
-    **{kind: Adapter(partial(_prepare, kind), KINDS[kind].run, build) for kind, build in BUILDS.items()},
+    kind: Adapter(_query if kind == "query" else partial(_prepare, kind), run, KINDS[kind].build)
+    for kind in KINDS
+    if KINDS[kind].is_private
 }

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from shoal.baselines import is_baseline, missing
+from shoal.baselines import lacks, missing
 from shoal.errors import PlanError
 from shoal.mechanisms import methods
 from shoal.mechanisms.method import Method, Methods
@@ -100,7 +100,7 @@ def any_method(name: str) -> Method:
 
 
 def _unknown(name: str, known: Iterable[str]) -> PlanError:
-    if is_baseline("density", name):
+    if lacks("density", name):
         return missing(f"the method {name}")
     return PlanError("plan-method", f"there is no method {name!r}.", f"Use {_listed(known)}.")
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from shoal.baselines import is_baseline, missing
+from shoal.baselines import lacks, missing
 from shoal.errors import PlanError
 from shoal.mechanisms import methods
 from shoal.mechanisms.method import Method, Methods
@@ -45,7 +45,7 @@ DEFAULT_METHOD = "bridges"
 def synthetic_method(name: str) -> Method:
     if name in METHODS:
         return METHODS[name]
-    if is_baseline("synthetic", name):
+    if lacks("synthetic", name):
         raise missing(f"the method {name}")
     near = difflib.get_close_matches(name, METHODS, 1)
     hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(METHODS)}."

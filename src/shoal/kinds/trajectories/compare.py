@@ -17,7 +17,7 @@ from shoal.attacks.models.box_attacks import Known, attack_points, attack_window
 from shoal.attacks.runs.source import note_look, plain, write_findings
 from shoal.attacks.tracker.evidence import verify_arrays
 from shoal.errors import PlanError
-from shoal.kinds.progress import Progress, Silent
+from shoal.kinds.source import Progress, Silent
 from shoal.kinds.trajectories.methods import Method, Setting, compared_methods
 from shoal.metrics.trajectories import covering_boxes, granularity, suppressed_share
 from shoal.metrics.trajectory_density import density_or_nan

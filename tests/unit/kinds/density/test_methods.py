@@ -19,7 +19,7 @@ from shoal.kinds.density.methods import (
     method_named,
 )
 from shoal.kinds.density.plan import DensityPlan
-from shoal.kinds.spends import check_spends, spends_of
+from shoal.kinds.describe import check_spends, spends_of
 from shoal.privacy.accounting import Loss, compose
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise

@@ -1,84 +1,21 @@
-"""What `shoal trajectories run` prints: the plan, and what came out of it."""
+"""What the command says of a run: what it cost, what a tracker learns."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from shoal.cli.result_words import print_changed
-
 if TYPE_CHECKING:
-    from shoal.kinds.trajectories.build import PreparedTrajectories, TrajectoryResult
+    from shoal.kinds.run import RunResult
+    from shoal.kinds.trajectories.prepare import PreparedTrajectories
 
 
-def print_dry_run(prepared: PreparedTrajectories, as_json: bool) -> None:
-    """The plan as it was understood; no row was read."""
-    from shoal.kinds.dry_run import trajectories_dry_run
-    from shoal.privacy.ledger import open_ledger
-
-    summary = trajectories_dry_run(prepared, open_ledger())
-    plan, lattice = prepared.plan, prepared.opened.lattice
-    _, epoch = plan.minutes()
-    if as_json:
-        click.echo(json.dumps(summary, indent=2))
-        return
-    rows = [
-        ("population", plan.population),
-        ("promise", summary["promise"].removesuffix(".")),
-        ("epoch", f"{epoch} minutes"),
-        ("window", f"{plan.window.start} to {plan.window.end}, {plan.window.time_zone}"),
-        (
-            "lattice",
-            f"{lattice.metres:g} m, {lattice.minutes} min, from {lattice.origin[0]}, {lattice.origin[1]}",
-        ),
-        ("source", ", ".join(sorted(prepared.opened.source.columns))),
-        ("spends", "nothing: not differential privacy; the ledger lists the release"),
-        ("out", plan.out),
-        ("owner", plan.owner),
-    ]
-    for name, value in rows:
-        click.echo(f"{name:<11}{value}")
-    for words in prepared.notes():
-        click.echo(f"{'note':<11}{words}")
-    for words in summary["obstacles"]:
-        click.echo(f"{'obstacle':<11}{words}")
-    click.echo("Dry run: no row was read and nothing was written.")
-
-
-def print_result(prepared: PreparedTrajectories, result: TrajectoryResult, as_json: bool) -> None:
-    """Where things lie, what it cost, what a tracker learns."""
-    if as_json:
-        paths = {name: getattr(result, name) for name in ("release", "report", "record_key")}
-        told = {name: None if path is None else str(path) for name, path in paths.items()}
-        figures = {**result.figures, "verification": result.figures.get("verified")}
-        told |= {**figures, "reused": result.reused, "verified": result.verified}
-        told["source_changed"] = result.source_changed
-        click.echo(json.dumps(told, indent=2, allow_nan=False))
-        return
-    if result.reused:
-        click.echo(
-            "This very release was made before, see below; nothing was done again and --out was not used."
-        )
-    else:
-        for line in in_words(prepared, result):
-            click.echo(line)
-    print_changed(result)
-    click.echo(f"release  {result.release}")
-    if result.record_key is not None:
-        click.echo(f"key      {result.record_key}  (whose record is whose: keep it to yourself)")
-    if result.report is not None:
-        click.echo(f"report   {result.report}")
-
-
-def in_words(prepared: PreparedTrajectories, result: TrajectoryResult) -> list[str]:
+def in_words(prepared: PreparedTrajectories, result: RunResult) -> list[str]:
     """The figures, a line each."""
     figures, plan = result.figures, prepared.plan
     tau, _ = plan.minutes()
     utility, verified = figures["utility"], figures["verified"]
     space, time = (utility["granularity"]["per_box"][name] for name in ("space_m", "time_min"))
-    head = "VERIFIED" if result.verified else "UNSAFE, NOT FOR PUBLICATION"
+    head = "VERIFIED" if figures["verified"]["passed"] else "UNSAFE, NOT FOR PUBLICATION"
     linked = _linked(figures["read_from_data"], plan.k)
     if figures["read_from_data"].get("with_overlapping_releases"):
         head += ", this release taken alone"
