@@ -61,9 +61,6 @@ ALLOWED = {
     **dict.fromkeys(("errors.py", "scratch.py", "__init__.py", "__main__.py")),
 }
 
-# Their planted bugs, which belong into shoal_baselines/auditing.
-BUGS_OF_BASELINES = tuple(f"auditing/planted/{name}.py" for name in ("histograms", "mutants", "scheme"))
-
 # library -> the only places that may import it
 ONLY_IN = {
     "opendp": ("privacy/noise.py",),
@@ -138,7 +135,7 @@ def test_one_file_of_shoal_imports_the_baselines():
         f"{place} imports {name}"
         for place, path in own
         for name in imported(path, typing_too=True)
-        if below(name, BASELINES) and place not in BUGS_OF_BASELINES
+        if below(name, BASELINES)
     ]
     assert not faults, "\n".join(faults)
     naming = {place for place, path in own if f'"{BASELINES}' in path.read_text("utf-8")}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shoal.auditing.end_to_end.adapters import ADAPTERS
 from shoal.auditing.end_to_end.driver import POPULATION
+from shoal.auditing.end_to_end.rules import ADAPTERS
 from shoal.auditing.end_to_end.worlds import event_world
 from shoal.kinds.query.build import QuerySession
 from shoal.privacy.ledger import open_ledger

@@ -1,4 +1,7 @@
-"""Planted bugs of the scheme on cover cells: the papers' own arguments, and exact values in its choices."""
+"""The pipeline of mechanisms on cover cells, and their planted bugs.
+
+The papers' own arguments, and exact values in their choices.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,35 @@ import scipy.sparse
 
 from shoal.auditing.pairs import NEW, Pair, at
 from shoal.auditing.pipelines.pipeline import Pipeline, small_world
+from shoal.auditing.pipelines.visits import CountsPipeline
+from shoal.auditing.planted.bug import Bug, ChangedPart, Shown, call_bug, method_bug, noise_bug, recast
 from shoal.auditing.planted.calls import bare, scaled_bug
-from shoal.auditing.planted.patches import Bug, Shown, method_bug, noise_bug, recast
 from shoal.auditing.replay import ArbitraryNoise
 from shoal.mechanisms.audit_size import COVERED, AuditSize
+from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
 from shoal.stages.bounded import BoundedVisits
-from shoal.stages.noisy import NoisyTotals
+from shoal.stages.noisy import DensityEstimate, NoisyTotals
 from shoal_baselines.counting import CoverCounts, cover_counts
 from shoal_baselines.mechanisms.efpa import DensityEfpa
+from shoal_baselines.postprocess.scheme import finish_scheme
 from shoal_baselines.space.cover import Cover, minimum_cover
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CoverPipeline(CountsPipeline):
+    """Counts of cover cells, back to zones after the noise."""
+
+    spread: Callable[[BoundedVisits, Cover], Any] = cover_counts
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, setting: round_density(
+        finish_scheme(noisy, setting), 1
+    )
+
+    @property
+    def public(self) -> Cover:
+        return self.mechanism.cover
+
 
 SMALL_TAU = 2.0  # visits: small enough for clusters to differ between small tables
 APART = 3  # of the arbitrary answers: totals so large that every cell is a cluster
@@ -36,11 +57,14 @@ def scheme_bugs(true: Pipeline) -> list[Bug]:
     ell, cap = mechanism.touched, mechanism.cap
     pure = mechanism.loss().pure_epsilon_nano is not None
     fewer = (ell - 1) / ell if pure else math.sqrt((ell - 1) / ell)
+    small_tau: dict[str, Any] = {}
+    if isinstance(mechanism, DensityEfpa):
+        small_tau["tau"] = lambda self, clusters: SMALL_TAU
     bugs = [
         scaled_bug("coefficients: sensitivity for ell - 1 visits", fewer, "coefficients"),
         scaled_bug("k chosen at a third of the scale", 1 / 3, "select"),
         noise_bug("k from the exact argmax", partial(bare, only="select")),
-        Bug(name="clusters from the exact totals", plant=_exact_clusters),
+        call_bug("clusters from the exact totals", _exact_clusters, **small_tau),
         Bug(name="overlaps of chosen cells subtracted as in the paper", plant=_other_cells(_subtracted)),
         Bug(name="overlaps of chosen cells counted in both", plant=_other_cells(_in_both)),
     ]
@@ -77,27 +101,6 @@ def _of_series(mechanism: Any) -> Any:
     return mechanism.totals.totals.cost(mechanism.touched * mechanism.lattice)
 
 
-@dataclass(frozen=True)
-class _ChangedTotals:
-    """Totals made as they should be, then changed with a look at the exact counts."""
-
-    true: Any
-    change: Callable[[NoisyTotals, CoverCounts], NoisyTotals]
-    seen: list[NoisyTotals]
-
-    @property
-    def totals(self) -> Any:
-        return self.true.totals
-
-    def spends(self) -> Any:
-        return self.true.spends()
-
-    def __call__(self, exact: CoverCounts, noise: Noise) -> NoisyTotals:
-        noisy = self.true(exact, noise)
-        self.seen.append(noisy)
-        return self.change(noisy, exact)
-
-
 def _exact_users(true: Pipeline) -> Pipeline:
     """N left exact, as in the paper."""
 
@@ -105,28 +108,19 @@ def _exact_users(true: Pipeline) -> Pipeline:
         users = (int(exact.one_visit.sum()) + exact.outside) / exact.lattice
         return replace(noisy, visits=noisy.visits * (1 + users))
 
-    totals = _ChangedTotals(true.mechanism.totals, change, [])
-    return replace(true, mechanism=replace(true.mechanism, totals=totals))
+    mechanism = true.mechanism
+    return replace(true, mechanism=replace(mechanism, totals=ChangedPart(mechanism.totals, change)))
 
 
-def _exact_clusters(true: Pipeline) -> Pipeline:
+def _exact_clusters(true: Any, exact: CoverCounts, noise: Noise) -> Any:
     """Noisy totals are released, but cells are merged by the exact ones (at a small tau, which is public)."""
 
     def exact_totals(noisy: NoisyTotals, exact: CoverCounts) -> NoisyTotals:
         return replace(noisy, visits=exact.units.sum(axis=1) / exact.lattice)
 
-    kind: Any = type(true.mechanism)
-
-    def call(self, exact, noise):
-        totals = _ChangedTotals(self.totals, exact_totals, [])
-        made = kind.__call__(replace(self, totals=totals), exact, noise)
-        return replace(made, totals=totals.seen[0])
-
-    methods: dict[str, Any] = {"__call__": call}
-    if kind is DensityEfpa:
-        methods["tau"] = lambda self, clusters: SMALL_TAU
-        return replace(true, mechanism=recast(true.mechanism, methods))
-    return replace(true, mechanism=replace(recast(true.mechanism, methods), tau=SMALL_TAU))
+    totals = ChangedPart(true.mechanism.totals, exact_totals)
+    tau = {} if isinstance(true.mechanism, DensityEfpa) else {"tau": SMALL_TAU}
+    return replace(true(exact, noise, totals=totals, **tau), totals=totals.true_results[0])
 
 
 def _other_cells(cells: Callable[[Pipeline], np.ndarray]) -> Callable[[Pipeline], Pipeline]:
@@ -182,7 +176,8 @@ def _mixed(true: Pipeline) -> Pipeline:
     epsilon = true.mechanism.loss().pure_epsilon_nano / 10**9
     public = {"slots": _LONG.slots, "ell": _LONG.ell, "cap": _LONG.cap}
     mechanism = DensityEfpa.improved(Budget.pure_epsilon(epsilon), minimum_cover(_LONG.setting), **public)
-    return replace(true, mechanism=recast(mechanism, {"scales": _mixed_scales}), world=small_world(_LONG))
+    world = small_world(_LONG, type(true.world))
+    return replace(true, mechanism=recast(mechanism, {"scales": _mixed_scales}), world=world)
 
 
 class _FewThenAll(ArbitraryNoise):

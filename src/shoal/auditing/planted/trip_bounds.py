@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from shoal.auditing.pairs import NEW, Pair, at
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.planted.patches import Bug, Shown, light_among_heavy, step_bug
-from shoal.auditing.spend_runs import KeepsEverything
+from shoal.auditing.pipelines.trips import PathPipeline, TripPipeline
+from shoal.auditing.planted.bug import Bug, Families, Shown, light_among_heavy, step_bug
+from shoal.auditing.replay import KeepsEverything
 from shoal.engine.grid_trips import TripBound, bound_trips
 from shoal.engine.path_trips import PathBound, encode_paths
 from shoal.stages.trips import ExactPaths
@@ -175,3 +176,6 @@ def _step_from_data(batches: Batches, bound: PathBound) -> ExactPaths:
     usual = apart[(apart > 0) & (apart < 1800)]
     step_s = max(float(np.rint(usual.mean())), 1.0) if usual.size else bound.step_s
     return replace(encode_paths(batches, replace(bound, step_s=step_s)), step_s=bound.step_s)
+
+
+FAMILIES: Families = {TripPipeline: (trip_bound_bugs,), PathPipeline: (path_bound_bugs,)}

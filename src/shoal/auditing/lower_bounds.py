@@ -1,40 +1,32 @@
-"""Many runs of each named spend of a mechanism, alone and together, on the user that costs the most.
+"""Lower bounds on epsilon and mu from many runs of each spend, on the user that costs the most.
 
 The mechanism runs once on a city without the user and once with, both given the same answers (all
 coefficients kept, else zeros). What it asked of the noise on either side, at which scale, are its queries.
 They are then asked many times over, and a run of a spend is turned into a few numbers: the log-likelihood
 ratio of the two sides if the noise is what it claims to be; total, least and largest cell for when it is not.
-
 Queries that depend on earlier answers are so taken along one path: a bound above the claim of a spend, or of
 all of them, shows a broken promise as well there. What a mechanism does with its answers is for replay.
 
-Exact chances of the sparse vector primitive, by integration over the threshold's noise.
-
-For the lower bounds and for tests of the primitive (shoal/privacy/above.py), written from its definition:
-
-    P(i) = integral f(t) prod_{j < i} F(t - m_j) (1 - F(t - m_i)) dt
-
-with f the density of Laplace(scale) and F the distribution of Laplace(2 scale). The lattice is far finer than
-either, so the integral stands for the sum.
-
->>> above_chances(np.array([0]), 1000.0).round(6).tolist()           # above or below by symmetry
-[0.5, 0.5]
+On the first half of the runs one event "this number is at least t" or "at most t" is chosen; on the other
+half its two probabilities are bounded by Clopper-Pearson at alpha = 1e-6, half of it for each:
+  epsilon >= log((P_low - delta) / Q_high)          for (epsilon, delta)-DP
+  mu      >= Phi^-1(P_low) - Phi^-1(Q_high)         for Gaussian noise, on the trade-off curve
+Both directions of the pair compete in the choice, so a single test is made and alpha is not split further.
+Each bound exceeds a true claim with probability at most alpha.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import betaincinv, log_softmax, ndtri
 from scipy.stats import laplace
 
-from shoal.auditing.pairs import Pair, lone_pair
+from shoal.auditing.pairs import Pair, event_table, lone_pair
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.replay import PICKS, Answers, Call, RecordingNoise, ReplayNoise, ask
-from shoal.auditing.tables import event_table
+from shoal.auditing.replay import PICKS, Call, Follows, KeepsEverything, RecordingNoise, ReplayNoise, ask
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.registry import Entry
 from shoal.privacy.noise import Noise
@@ -43,7 +35,6 @@ CHUNK_DRAWS = 400_000  # noise per call: enough to be worth a second process, sm
 NEGLIGIBLE = 1e-6  # of the largest change: cells that tell nothing are not drawn
 FINE = 4.0  # steps: from here a discrete Gaussian's mu is within a hundredth of the continuous one's
 KEY = bytes(16)
-MANY = 2**20  # users, whose values answers are made of where the worst user is followed
 
 Advance = Callable[[int], None]
 Sides = tuple[np.ndarray, np.ndarray]  # statistics [runs, numbers] with the user, and without
@@ -86,7 +77,7 @@ class Query:
             with_user, without = log_softmax(scores, axis=1)
             return (with_user - without)[answers[:, 0]]
         if self.kind == "above":
-            with_user, without = (above_chances(side, self.scale) for side in (self.after, self.before))
+            with_user, without = (above_probabilities(side, self.scale) for side in (self.after, self.before))
             return np.log(with_user / without)[answers[:, 0]]
         change = (self.after - self.before).astype(np.float64)
         if self.kind == "laplace":
@@ -100,25 +91,6 @@ class Query:
             return np.column_stack([ratio] * 4)
         moved = answers * np.sign(self.after - self.before)
         return np.column_stack([ratio, moved.sum(axis=1), moved.min(axis=1), moved.max(axis=1)])
-
-
-class KeepsEverything(Answers):
-    """Answers of zero, and of choices the last one: all coefficients are kept."""
-
-    def answer(self, kind: str, name: str, exact: np.ndarray, scale: float) -> Any:
-        if kind in PICKS:
-            return exact.size - 1 if kind == "choose" else 0
-        return self.values(name, exact)
-
-    def values(self, name: str, exact: np.ndarray) -> np.ndarray:
-        return np.zeros_like(exact)
-
-
-class Follows(KeepsEverything):
-    """Answers as if very many did what is asked about: what only large values lead to is asked as well."""
-
-    def values(self, name: str, exact: np.ndarray) -> np.ndarray:
-        return exact * MANY
 
 
 def worst_shown(entry: Entry) -> tuple[Pair, Callable[[], Noise], bool]:
@@ -212,14 +184,122 @@ def _chunks(runs: int, cells_per_run: int) -> Iterator[int]:
 POINTS, REACH = 20_001, 40.0  # of the grid over the threshold's noise, in scales
 
 
-def above_chances(margins: np.ndarray, scale: float) -> np.ndarray:
-    """Chance of each index, and of none as the last: float64 [values + 1]."""
+def above_probabilities(margins: np.ndarray, scale: float) -> np.ndarray:
+    """Probability of each index of a sparse vector test, and of none as the last: float64 [values + 1].
+
+    Written from the definition of the primitive (shoal/privacy/above.py), for its tests as well:
+
+        P(i) = integral f(t) prod_{j < i} F(t - m_j) (1 - F(t - m_i)) dt
+
+    with f the density of Laplace(scale) and F the distribution of Laplace(2 scale). The lattice is far finer
+    than either, so the integral stands for the sum.
+
+    >>> above_probabilities(np.array([0]), 1000.0).round(6).tolist()   # above or below by symmetry
+    [0.5, 0.5]
+    """
     threshold = np.linspace(-REACH, REACH, POINTS) * scale
     weight = laplace.pdf(threshold, scale=scale)
     weight /= weight.sum()
-    chances = []
+    probabilities = []
     for margin in margins.astype(np.float64):
         below = laplace.cdf(threshold - margin, scale=2 * scale)
-        chances.append(float((weight * (1 - below)).sum()))
+        probabilities.append(float((weight * (1 - below)).sum()))
         weight = weight * below
-    return np.array([*chances, float(weight.sum())])
+    return np.array([*probabilities, float(weight.sum())])
+
+
+ALPHA = 1e-6
+CANDIDATES = 400  # thresholds tried on the first half, per statistic
+
+Gain = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (P_low, Q_high) -> epsilon or mu
+
+
+@dataclass(frozen=True)
+class Events:
+    """Many events {statistic >= threshold} (where `upper`) or {statistic <= threshold}, side by side."""
+
+    statistic: np.ndarray
+    threshold: np.ndarray
+    upper: np.ndarray
+
+    def hits(self, runs: np.ndarray) -> np.ndarray:
+        """How many of the runs [runs, statistics] fall into each event."""
+        counts = np.empty(self.threshold.size, np.int64)
+        for number, ordered in enumerate(np.sort(runs, axis=0).T):
+            for upper in (True, False):
+                mine = (self.statistic == number) & (self.upper == upper)
+                below = np.searchsorted(ordered, self.threshold[mine], side="left" if upper else "right")
+                counts[mine] = len(runs) - below if upper else below
+        return counts
+
+    def only(self, place: int) -> Events:
+        one = slice(place, place + 1)
+        return Events(self.statistic[one], self.threshold[one], self.upper[one])
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the runs show: epsilon at delta, and mu where it was asked for."""
+
+    epsilon: float
+    mu: float | None
+    runs: int  # per side, both halves
+
+
+def clopper_pearson(hits: np.ndarray, runs: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Limits (low, high) of proportions, each wrong with probability at most alpha."""
+    hits = np.asarray(hits, dtype=float)
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), runs - hits + 1, alpha), 0.0)
+    # By symmetry; 1 - alpha itself would round away a small alpha.
+    high = np.where(hits < runs, 1 - betaincinv(np.maximum(runs - hits, 1), hits + 1, alpha), 1.0)
+    return low, high
+
+
+def bounds(
+    with_user: np.ndarray, without: np.ndarray, delta: float, *, mu: bool = False, alpha: float = ALPHA
+) -> Bounds:
+    """Lower bounds from statistics [runs] or [runs, statistics] with the user and without."""
+    runs = min(len(with_user), len(without))
+    half = runs // 2
+    one, other = (side[:runs].reshape(runs, -1) for side in (with_user, without))
+    events = _candidates(one[:half], other[:half])
+    hits = events.hits(one[:half]), events.hits(other[:half])
+
+    def best(gain: Gain, strictness: int) -> float:
+        # The choice is made at a stricter alpha: chance favours rare events, and those test badly later.
+        gains = [_gain(p, q, half, gain, alpha**strictness) for p, q in (hits, hits[::-1])]
+        direction, place = np.unravel_index(np.argmax(gains), (2, hits[0].size))
+        event = events.only(int(place))
+        p, q = event.hits(one[half:]), event.hits(other[half:])
+        proved = _gain(*((q, p) if direction else (p, q)), runs - half, gain, alpha)
+        return max(float(proved[0]), 0.0)
+
+    def epsilon(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        return np.log(np.maximum(low - delta, 1e-300) / high)
+
+    def separation(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        return ndtri(np.maximum(low, 1e-300)) - ndtri(np.minimum(high, 1 - 1e-16))
+
+    # On the trade-off curve all thresholds tell the same mu, so the middle, where counts are surest, is best.
+    return Bounds(epsilon=best(epsilon, 2), mu=best(separation, 4) if mu else None, runs=runs)
+
+
+def _gain(favoured: np.ndarray, other: np.ndarray, runs: int, gain: Gain, alpha: float) -> np.ndarray:
+    """What the hits prove, where the first side is the one the event speaks for."""
+    low, _ = clopper_pearson(favoured, runs, alpha / 2)
+    _, high = clopper_pearson(other, runs, alpha / 2)
+    return gain(low, high)
+
+
+def _candidates(with_user: np.ndarray, without: np.ndarray) -> Events:
+    """Quantiles of the first half, which include the atoms of a clipped statistic, from both ends."""
+    shares = np.linspace(0, 1, CANDIDATES)
+    columns = [
+        np.unique(np.quantile(np.concatenate(both), shares, method="inverted_cdf"))
+        for both in zip(with_user.T, without.T, strict=True)
+    ]
+    statistic = np.repeat(np.arange(len(columns)), [column.size for column in columns])
+    threshold = np.concatenate(columns)
+    return Events(
+        np.tile(statistic, 2), np.tile(threshold, 2), np.arange(2 * threshold.size) < threshold.size
+    )
