@@ -31,7 +31,7 @@ from benchmarks.table import machine_class, report
 from shoal.events.readers import scan
 from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
-from shoal.kinds.commute.files import commute_utility, exact_commutes, real_events
+from shoal.kinds.commute.build import commute_utility, exact_commutes, real_events
 from shoal.mechanisms.synthetic.commute import SyntheticCommute
 from shoal.metrics.commute import SiteEvents, commute_figures, commute_km, lives_of
 from shoal.privacy.budget import Budget

@@ -29,8 +29,8 @@ from shoal.events.placed import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
 from shoal.kinds.density.counting import Counting
-from shoal.kinds.progress import Silent
 from shoal.kinds.query.prepare import build, public_prior, questions_of
+from shoal.kinds.source import Silent
 from shoal.mechanisms.density.gaussian import DensityGaussian
 from shoal.mechanisms.query.gaussian import QueryGaussian
 from shoal.privacy.accounting import NANO

@@ -41,7 +41,7 @@ class RealCity:
         from shoal.events.placed import PlacedEvents
         from shoal.events.source import open_source
         from shoal.kinds.density.counting import Counting
-        from shoal.kinds.progress import Silent
+        from shoal.kinds.source import Silent
         from shoal.space.clock import Clock
         from shoal.space.geography import SpacePlan, open_geography
         from shoal.space.setting import setting_of

@@ -21,7 +21,7 @@ def main(town: Path, release: Path) -> None:
     )
     with shoal.SparkEngine() as engine:  # the session that spark-submit has set up
         prepared = shoal.prepare_density(plan, engine)
-        result = shoal.run_density(prepared, shoal.open_ledger(), engine=engine)
+        result = shoal.run(prepared, shoal.open_ledger(), engine=engine)
     print(f"release {result.release}, report {result.report}")
 
 

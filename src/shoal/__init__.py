@@ -16,18 +16,16 @@ if TYPE_CHECKING:
     from shoal.events.source import open_source
     from shoal.events.trip_reader import read_trips
     from shoal.events.trips import TripRule
-    from shoal.kinds.density.build import run_density
     from shoal.kinds.density.plan import DensityPlan
     from shoal.kinds.density.prepare import prepare_density
-    from shoal.kinds.histogram.build import run_histogram
     from shoal.kinds.histogram.plan import HistogramPlan
     from shoal.kinds.histogram.prepare import prepare_histogram
     from shoal.kinds.plan import read_plan
-    from shoal.kinds.synthetic.build import run_synthetic
+    from shoal.kinds.run import run
     from shoal.kinds.synthetic.plan import SyntheticPlan
     from shoal.kinds.synthetic.prepare import prepare_synthetic
-    from shoal.kinds.trajectories.build import prepare_trajectories, run_trajectories
     from shoal.kinds.trajectories.plan import TrajectoryPlan
+    from shoal.kinds.trajectories.prepare import prepare_trajectories
     from shoal.kinds.trajectories.verify import verify_trajectories
     from shoal.privacy.ledger import open_ledger
     from shoal.release.evidence import gather_evidence, write_evidence
@@ -59,7 +57,7 @@ _ROOMS = {
     "prepare_density": "kinds.density.prepare",
     "prepare_histogram": "kinds.histogram.prepare",
     "prepare_synthetic": "kinds.synthetic.prepare",
-    "prepare_trajectories": "kinds.trajectories.build",
+    "prepare_trajectories": "kinds.trajectories.prepare",
     "preset_named": "events.simulate",
     "publish": "release.publish",
     "read_histogram": "release.histogram_published",
@@ -67,10 +65,7 @@ _ROOMS = {
     "read_sites": "space.sites",
     "read_trips": "events.trip_reader",
     "read_zones": "space.zones",
-    "run_density": "kinds.density.build",
-    "run_histogram": "kinds.histogram.build",
-    "run_synthetic": "kinds.synthetic.build",
-    "run_trajectories": "kinds.trajectories.build",
+    "run": "kinds.run",
     "serve_studio": "studio.serve",
     "simulate_city": "events.simulate",
     "verify_trajectories": "kinds.trajectories.verify",
@@ -81,19 +76,16 @@ __all__ = [  # noqa: RUF022
     "DensityPlan",
     "read_plan",
     "prepare_density",
-    "run_density",
     "TrajectoryPlan",
     "prepare_trajectories",
-    "run_trajectories",
     "verify_trajectories",
     "k_merge",
     "HistogramPlan",
     "prepare_histogram",
-    "run_histogram",
     "read_histogram",
     "SyntheticPlan",
     "prepare_synthetic",
-    "run_synthetic",
+    "run",
     "SparkEngine",
     "open_ledger",
     "publish",

@@ -21,7 +21,7 @@ def test_the_parts_of_a_kind_are_where_the_table_says(kind):
     assert hasattr(kind.plan, "from_settings")
     for part in (kind.prepare, kind.run, kind.dry_run):
         assert callable(part)
-        assert part.__doc__ or part.__module__ == "shoal.kinds.dry_run"
+        assert part.__doc__ or part.__module__ == "shoal.kinds.describe"
     assert kind.releases.endswith(".")
     assert "." in kind.main_file
 

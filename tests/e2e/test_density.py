@@ -13,10 +13,10 @@ import shapely
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
-from shoal.kinds.density.build import run_density
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.prepare import prepare_density
 from shoal.kinds.plan import read_plan
+from shoal.kinds.run import run as release
 from shoal.kinds.simulated import write_city_plan
 from shoal.privacy.ledger import open_ledger
 from shoal.space.sites import read_sites
@@ -273,7 +273,7 @@ def test_the_expected_error_is_the_error(city, tmp_path, ledger):
         city, population="town", out=str(tmp_path / "release"), owner=str(tmp_path / "owner")
     )
     prepared = prepare_density(DensityPlan.from_settings({**read_plan(plan), "method": "gaussian"}))
-    result = run_density(prepared, ledger)
+    result = release(prepared, ledger)
     told = expected_error(prepared.method.noise(prepared.mechanism), prepared.geography.zones.count)
     nobody = np.zeros((160, 168), np.int64)
     empty = BoundedVisits(counts=nobody, one_visit=nobody[:, 0], users=0, visits_capped=0, ell=30, cap=250)
@@ -307,7 +307,7 @@ def test_the_library_way_gives_the_same_kind_of_release(city, tmp_path, ledger):
             "owner": str(tmp_path / "owner"),
         }
     )
-    result = run_density(prepare_density(plan), ledger)
+    result = release(prepare_density(plan), ledger)
     manifest = json.loads((result.release / "manifest.json").read_text())
     assert manifest["guarantee"]["delta"] == 0
     assert 1.99 < sum(spend["epsilon"] for spend in manifest["spends"]) <= 2.0

@@ -156,7 +156,7 @@ def test_a_pure_population_takes_laplace_only(ask):
 KILLED = """
 import os, signal, sys
 import shoal.kinds.query.build as flow
-flow.QuerySession._table = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # after the reserve
+flow.QueryTables.counts = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # after the reserve
 sys.argv = ["shoal", "query", "--plan", "plan.toml", "--rho", "0.01"]
 from shoal.cli.main import main
 main()

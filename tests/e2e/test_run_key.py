@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.auditing.end_to_end.adapters import ADAPTERS
-from shoal.auditing.end_to_end.rules import METHODS, WORLDS
+from shoal.auditing.end_to_end.rules import ADAPTERS, METHODS, WORLDS
 from shoal.events.schema import SourcePlan
-from shoal.kinds.run_key import run_name, source_asked
+from shoal.kinds.describe import run_name, source_asked
 from shoal.privacy.ledger import open_ledger
 
 V1 = Path(__file__).parents[1] / "golden" / "v1"

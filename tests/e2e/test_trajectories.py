@@ -191,7 +191,7 @@ def test_a_dry_run_reads_no_row_and_writes_nothing(walks, command, monkeypatch, 
     def read(*_, **__):
         raise AssertionError("a row was read")
 
-    for name in ("check_trajectories", "read_samples"):
+    for name in ("checked_rows", "read_samples"):
         monkeypatch.setattr(flow, name, read)
     code, out, err = command(*walks.arguments("--dry-run", *form))
     assert (code, err) == (0, "")

@@ -2,8 +2,8 @@
 
     python -m tests.golden.record        record all of it anew, in tests/golden/now
 
-Help texts, keys of runs, manifests and noise scales. They are recorded anew only in a commit of its own,
-whose message lists every difference.
+Help texts, keys of runs, manifests, noise scales, and planted bugs with what catches them. They are
+recorded anew only in a commit of its own, whose message lists every difference.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def key_and_manifest(folder: Path, name: str) -> dict[str, Any]:
 
 def scales(name: str) -> dict[str, list[tuple[str, str, float]]]:
     """Name, family and scale of every noise call of a mechanism of the registry, by budget."""
-    from shoal.auditing.pipelines.density import pipeline_of
-    from shoal.auditing.spend_runs import queries_of
+    from shoal.auditing.lower_bounds import queries_of
+    from shoal.auditing.pipelines.visits import pipeline_of
     from shoal.mechanisms.registry import entry_of
 
     entry, listed = entry_of(name), {}
@@ -95,12 +95,21 @@ def scales(name: str) -> dict[str, list[tuple[str, str, float]]]:
     return listed
 
 
+def caught(name: str) -> dict[str, str | None]:
+    """The check that catches each planted bug of a registered mechanism first."""
+    from shoal.auditing.planted.mutants import catch, planted
+
+    found = {mutant.name: catch(mutant) for mutant in planted(name)}
+    return {bug: how and how.partition(":")[0] for bug, how in found.items()}
+
+
 def main() -> None:
     from shoal.mechanisms.registry import REGISTRY
 
     NOW.mkdir(exist_ok=True)
     (NOW / "help.txt").write_text(help_texts(), "utf-8")
     _write("scales.json", {name: scales(name) for name in sorted(REGISTRY)})
+    _write("planted.json", {name: caught(name) for name in sorted(REGISTRY)})
     runs = {}
     for name in RELEASES:
         with tempfile.TemporaryDirectory() as place:

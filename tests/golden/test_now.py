@@ -4,9 +4,22 @@ import json
 import math
 
 import pytest
-from tests.golden.record import NOW, RELEASES, ULPS, arguments, help_texts, key_and_manifest, scales, world
+from tests.golden.record import (
+    NOW,
+    RELEASES,
+    ULPS,
+    arguments,
+    caught,
+    help_texts,
+    key_and_manifest,
+    scales,
+    world,
+)
+
+from shoal.auditing.planted.mutants import planted
 
 SCALES = json.loads((NOW / "scales.json").read_text("utf-8"))
+PLANTED = json.loads((NOW / "planted.json").read_text("utf-8"))
 RUNS = json.loads((NOW / "runs.json").read_text("utf-8"))
 IN_EVERY_RUN = ("density-best", "histogram-boxes", "synthetic-commute", "query-laplace")
 
@@ -38,3 +51,15 @@ def test_a_run_has_its_recorded_key_and_manifest(name, tmp_path, monkeypatch, co
     code, _, error = command(*arguments(name))
     assert code == 0, error
     assert key_and_manifest(tmp_path, name) == RUNS[name]
+
+
+def test_the_recorded_bugs_are_planted():
+    assert {name: {mutant.name for mutant in planted(name)} for name in SCALES} == {
+        name: set(bugs) for name, bugs in PLANTED.items()
+    }
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", PLANTED)
+def test_every_planted_bug_is_caught_as_recorded(name):
+    assert caught(name) == PLANTED[name]

@@ -6,21 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from shoal.kinds.density.build import run_density
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.prepare import prepare_density
-from shoal.kinds.histogram.build import run_histogram
 from shoal.kinds.histogram.plan import HistogramPlan
 from shoal.kinds.histogram.prepare import prepare_histogram
 from shoal.kinds.plan import read_plan
 from shoal.kinds.query.ask import Ask
-from shoal.kinds.query.build import run_query
 from shoal.kinds.query.prepare import QueryPlan, prepare_query
-from shoal.kinds.synthetic.build import run_synthetic
+from shoal.kinds.run import run
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.synthetic.prepare import prepare_synthetic
-from shoal.kinds.trajectories.build import prepare_trajectories, run_trajectories
 from shoal.kinds.trajectories.plan import TrajectoryPlan
+from shoal.kinds.trajectories.prepare import prepare_trajectories
 from shoal.privacy.ledger import open_ledger
 from shoal.privacy.ledger.chain import GENESIS, link
 from shoal.release.evidence import gather_evidence
@@ -31,10 +28,10 @@ V1 = Path(__file__).parent / "v1"
 MADE_AT = "/srv/golden"
 RELEASES = sorted(path.name for path in (V1 / "releases").iterdir())
 RUNS = {
-    "density": (DensityPlan, prepare_density, run_density),
-    "histogram": (HistogramPlan, prepare_histogram, run_histogram),
-    "synthetic": (SyntheticPlan, prepare_synthetic, run_synthetic),
-    "trajectories": (TrajectoryPlan, prepare_trajectories, run_trajectories),
+    "density": (DensityPlan, prepare_density),
+    "histogram": (HistogramPlan, prepare_histogram),
+    "synthetic": (SyntheticPlan, prepare_synthetic),
+    "trajectories": (TrajectoryPlan, prepare_trajectories),
 }
 # made by flags over another plan, or from a source that this machine does not read
 WITHOUT_PLAN = ("density-pure", "density-spark", "query-gaussian", "query-laplace", "query-weights")
@@ -81,7 +78,7 @@ def test_a_release_verifies_and_is_published(golden, name):
 
 
 def prepared_of(golden, name):
-    plan, prepare, _ = RUNS[name.partition("-")[0]]
+    plan, prepare = RUNS[name.partition("-")[0]]
     return prepare(plan.from_settings(read_plan(golden / "plans" / f"{name}.toml")))
 
 
@@ -102,7 +99,7 @@ def test_its_plan_finds_it_under_the_key_of_its_version(golden, name):
 def test_its_plan_returns_it_and_spends_nothing(golden, name):
     ledger = open_ledger()
     before = ledger.state().population("golden").spent_nano
-    made = RUNS[name.partition("-")[0]][2](prepared_of(golden, name), ledger)
+    made = run(prepared_of(golden, name), ledger)
     assert (made.reused, made.release) == (True, golden / "releases" / name)
     assert ledger.state().population("golden").spent_nano == before
 
@@ -111,8 +108,8 @@ def test_a_query_returns_its_stored_answers(golden):
     flags = {"epsilon": 0.5, "mechanism": "gaussian"}
     settings = read_plan(golden / "plans" / "density-gaussian.toml")
     asked = QueryPlan.from_settings(settings, flags, (Ask(name="query", zones=("z0", "z1")),))
-    made = run_query(prepare_query(asked), open_ledger())
-    assert (made.reused, made.folder) == (True, golden / "releases" / "query-gaussian")
+    made = run(prepare_query(asked), open_ledger())
+    assert (made.reused, made.release) == (True, golden / "releases" / "query-gaussian")
 
 
 def test_the_command_shows_and_verifies_them(golden, command):

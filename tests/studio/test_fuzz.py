@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings, strategies
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
-from shoal.kinds.density.build import run_density
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import sha256_file
 from shoal.studio.app import unguarded
@@ -57,7 +56,7 @@ def known(tmp_path_factory):
     run = studio.runs.start({"do": "check", "source": source}, "check")["id"]
     form = {"kind": "density", "source": source, "population": "town", "name": "week", "epsilon": 1.0}
     prepared = studio.planner.prepared(form, studio.planner.settings(form))
-    release = run_density(prepared, open_ledger()).release
+    release = run(prepared, open_ledger()).release
     names = {
         "source": source,
         "run": run,

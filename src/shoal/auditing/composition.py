@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from shoal.auditing.replay import Verdict, replay
-from shoal.auditing.spend_runs import KEY, KeepsEverything
+from shoal.auditing.lower_bounds import KEY
+from shoal.auditing.pipelines.visits import baselines
+from shoal.auditing.replay import KeepsEverything, Verdict, replay
 from shoal.engine.density import cover_counts, exact_counts, scalable_counts
 from shoal.mechanisms.audit_size import PATHS, START, AuditSize
 from shoal.mechanisms.registry import entry_of
@@ -42,35 +43,17 @@ from shoal.stages.bounded import BoundedVisits
 from shoal.stages.commutes import ExactCommutes
 from shoal.stages.exact import STEP, ClippedSum, View
 from shoal.stages.trips import BinsLike
-from shoal_baselines.mechanisms.fpa import SLOTS_PAIRED
 
 LEAST = 0.8  # of loss()
 WIDEST = 4096
 MANY_QUESTIONS, MOST_SLOTS = 200, 512
 # Beyond these, both sides of every size at which a bound or a schedule is another one; the last if not quick.
-LONG_WINDOWS = (SLOTS_PAIRED, SLOTS_PAIRED + 1, 8760)  # slots, up to a year of hours
+LONG_WINDOWS = (2000, 2001, 8760)  # slots, up to a year of hours; `SLOTS_PAIRED` of fpa is 2000
 LONG_LISTS = (1001, 10_001, 100_000)  # queries, up to the most that a plan may hold
 SIZES = (*range(1, 65), 80, 81, 82, 127, 163, 256, 486, 487, 1000, 1459, 2048, WIDEST)
 QUICK = (*range(1, 10), 18, 19, 54, 55, 64, 163, 487, 1459, WIDEST)
-# Less where one unit at one place cannot reach the bound of a step: a choice pays for a range of twice the
-# sensitivity, deviation costs and rectangles for other units than this one, waves for the worst slots.
-REACHED = {
-    "density-fpa-laplace": 0.5,
-    "density-scaled-fpa-laplace": 0.5,
-    "density-scm-full": 0.0,
-    "density-scaled-scm-full": 0.0,
-    "density-efpa": 0.65,
-    "density-efpag": 0.4,
-    "density-efpag-basic": 0.25,
-    "density-efpag-repaired": 0.3,
-    "query-weights": 0.7,
-    "histogram-mwem": 0.04,
-    "histogram-prish": 0.5,
-    "histogram-dqam": 0.7,
-    "synthetic-ngram": 0.5,  # where no gram is made longer, its share buys nothing
-    "synthetic-prefix": 0.25,
-    "synthetic-dpt": 0.6,
-}
+# Less where one unit at one place cannot reach the bound of a step: a choice pays for twice the sensitivity.
+REACHED = {"query-weights": 0.7}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,6 +235,7 @@ def composed(name: str, epsilon: float, delta: float | None, widths: tuple[int, 
     if not hasattr(entry_of(name).mechanism, "takes"):  # one measurement: there is nothing to compose
         return Composed(sizes=0, least=1.0, most=1.0, problems=())
     problems, shares = [], []
+    least = (REACHED | baselines().REACHED).get(name.removesuffix("-zcdp"), LEAST)
     for size, factor in _sizes(name, widths):
         mechanism: Any = entry_of(name).build(epsilon, delta, size)
         if hasattr(mechanism, "parts"):  # shrinkage after the noise takes long and asks for nothing
@@ -259,7 +243,7 @@ def composed(name: str, epsilon: float, delta: float | None, widths: tuple[int, 
         verdict, share = _asked(mechanism, size, factor)
         shares.append(share)
         found = [*verdict.problems, *(f"{kind} was raised" for kind in verdict.raised)]
-        if not found and share < REACHED.get(name.removesuffix("-zcdp"), LEAST):
+        if not found and share < least:
             found = [f"only {share:.2f} of the claimed loss is asked for"]
         asked = f", {size.asked} queries" if size.asked else ""
         problems += [f"{size.width} x {size.long} cells, {size.slots} slots{asked}: {each}" for each in found]

@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 from scipy.stats import chi2, rankdata
 
-from shoal.auditing.spend_runs import Query
+from shoal.auditing.lower_bounds import Query
 from shoal.privacy.noise import PARALLEL_FROM, Noise, OsNoise
 
 DEVIATIONS = 6.0

@@ -8,24 +8,29 @@ exact privacy loss of this transcript follows from the difference of the queries
   choose    r^2 / 8 (rho), r (pure), r = range of the score change / scale
   above     2 |dq|_inf / scale (pure): the first value above a threshold (shoal/privacy/above.py)
 and its sum must not exceed what the mechanism's loss() claims, nor the calls of a name what spends() claims
-under that name. It holds whatever the control flow does
-with noisy answers, since it holds for every transcript that was tried, also for arbitrary ones.
+under that name. It holds whatever the control flow does with noisy answers, since it holds for every
+transcript that was tried, also for arbitrary ones. `findings` tries a pipeline on pairs of neighbours, in
+both directions and with several kinds of transcript.
+
 Replay trusts the primitives; that they draw what they say is for the lower bounds and tests/statistical.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from shoal.auditing.pairs import Pair, crowd_pairs, edge_pairs, random_pairs, tie_pairs
+from shoal.auditing.pipelines.pipeline import Pipeline, World
 from shoal.privacy.above import first_above
 from shoal.privacy.accounting import NANO, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Noise, SeededNoise
 
 Parts = Mapping[str, Loss]
 PICKS = ("choose", "above")  # answered by an index
@@ -254,3 +259,119 @@ class ArbitraryNoise(Answers):
         kinds = (-(cells + 1) * visit, cells * 0, (cells % 3 - 1) * 7 * visit + cells, (cells + 1) * 2**35)
         self._turn += 1
         return kinds[(self._turn - 1) % len(kinds)]
+
+
+MANY = 2**20  # users, whose values answers are made of where the worst user is followed
+
+
+class KeepsEverything(Answers):
+    """Answers of zero, and of choices the last one: all coefficients are kept."""
+
+    def answer(self, kind: str, name: str, exact: np.ndarray, scale: float) -> Any:
+        if kind in PICKS:
+            return exact.size - 1 if kind == "choose" else 0
+        return self.values(name, exact)
+
+    def values(self, name: str, exact: np.ndarray) -> np.ndarray:
+        return np.zeros_like(exact)
+
+
+class Follows(KeepsEverything):
+    """Answers as if very many did what is asked about: what only large values lead to is asked as well."""
+
+    def values(self, name: str, exact: np.ndarray) -> np.ndarray:
+        return exact * MANY
+
+
+KEYS = (bytes(16), bytes(range(16)))
+NOTHING_RELEASED = "nothing was released"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A pair whose neighbours could be told apart, cost more than the claim, or were not released."""
+
+    pair: str
+    transcript: str
+    problem: str
+    raised: tuple[str, ...] = ()
+
+
+def sources() -> list[tuple[str, Callable[[], Noise]]]:
+    """Where transcripts come from: the true distribution, and arbitrary answers."""
+    return [
+        ("drawn", lambda: SeededNoise(7)),
+        *((f"arbitrary {k}", lambda k=k: ArbitraryNoise(k)) for k in range(4)),
+    ]
+
+
+def replay_pair(
+    pipeline: Pipeline, pair: Pair, claim: Loss, source: Noise, run_key: bytes, *, swap: bool = False
+) -> Verdict:
+    """Record on one of the two tables, replay on the other (`swap`: recorded on the larger one)."""
+
+    def side(larger: bool) -> Callable[[Noise], bytes]:
+        def run(noise: Noise) -> bytes:
+            steps = pipeline.kernel, pipeline.bound, pipeline.world
+            return pipeline.release(counted_once(*steps, pair, larger, noise.run_key()), noise)
+
+        return run
+
+    return replay(side(swap), side(not swap), claim, source, run_key, dict(pipeline.spends()))
+
+
+@lru_cache(maxsize=8192)
+def counted_once(
+    kernel: Callable, bound: Callable, world: World, pair: Pair, larger: bool, run_key: bytes
+) -> Any:
+    """Visits of one side of a pair. They come before the noise, so transcripts and mechanisms share them."""
+    counted = world.count(kernel, bound, pair.tables[larger], run_key)
+    counted.freeze()  # shared from here on
+    return counted
+
+
+def findings(
+    pipeline: Pipeline, pairs: Iterable[Pair], claim: Loss, *, quick: bool = False
+) -> Iterator[Finding]:
+    """Everything replay holds against a pipeline: first one transcript of every pair, then the others.
+
+    `quick`: two others of each pair, in turn, and none of crowds and ties.
+    """
+    pairs = list(pairs)
+    turns = [(label, make, swap) for label, make in sources() for swap in (False, True)]
+    for pair in pairs:
+        yield from _replayed(pipeline, pair, claim, *turns[0])
+    others = turns[1:]
+    for number, pair in enumerate(pairs):
+        one, another = others[number % len(others)], others[(number + 4) % len(others)]
+        few, many = ([one, another], others) if pair.thorough else ([], [one])
+        for turn in few if quick else many:
+            yield from _replayed(pipeline, pair, claim, *turn)
+
+
+def _replayed(
+    pipeline: Pipeline, pair: Pair, claim: Loss, label: str, make: Callable[[], Noise], swap: bool
+) -> Iterator[Finding]:
+    run_key = KEYS[swap and pair.thorough]  # a number of people is the same under every key
+    verdict = replay_pair(pipeline, pair, claim, make(), run_key, swap=swap)
+    problems = list(verdict.problems)
+    if verdict.raised and not problems:  # two equal errors hide whatever comes after them
+        problems = [f"{NOTHING_RELEASED}: {verdict.raised[0]}"]
+    for problem in problems:
+        yield Finding(pair.name, label + (", from the larger table" if swap else ""), problem, verdict.raised)
+
+
+def audit_pairs(pipeline: Pipeline, extra: int = 0, seed: int = 1) -> list[Pair]:
+    """The edge cases, ties, crowds, and `extra` random pairs."""
+    world = pipeline.world
+    return _pairs(world.slots, world.ell, world.sites, extra, seed)
+
+
+@lru_cache(maxsize=64)
+def _pairs(slots: int, ell: int, sites: int, extra: int, seed: int) -> list[Pair]:
+    return [
+        *edge_pairs(slots, ell, sites),
+        *tie_pairs(slots, sites),
+        *random_pairs(seed, extra, slots, sites),
+        *crowd_pairs(ell),
+    ]

@@ -1,26 +1,41 @@
-"""The audit of one registered mechanism: replay, its noise, lower bounds, planted bugs, and a verdict.
+"""The audit of registered mechanisms: replay, noise, lower bounds, planted bugs, and a verdict.
 
-Whole pipelines run as such, one call per run, and judged by the released bytes alone.
+Whole pipelines run as such as well, one call per run, and are judged by the released bytes alone. Several
+mechanisms are audited in processes of their own where there are cores for them.
 """
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from multiprocessing import active_children, get_context
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from shoal.auditing.check import KEYS, audit_pairs, counted_once, findings, replay_pair
 from shoal.auditing.composition import QUICK, SIZES, composed
-from shoal.auditing.lower_bound import Bounds, bounds
+from shoal.auditing.lower_bounds import (
+    PICKS,
+    Advance,
+    Bounds,
+    Query,
+    Runs,
+    bounds,
+    queries_of,
+    run_spends,
+    worst_shown,
+)
 from shoal.auditing.noise_faults import SLOTS, draw_noise, noise_faults, scale_faults
-from shoal.auditing.pairs import NEW, Pair, at
-from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing.pairs import NEW, Pair, at, event_table
 from shoal.auditing.pipelines.pipeline import Pipeline
+from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.planted.ledger import MemoryStore, agrees
 from shoal.auditing.planted.mutants import catch, more_than_asked, planted
-from shoal.auditing.spend_runs import PICKS, Advance, Query, Runs, queries_of, run_spends, worst_shown
-from shoal.auditing.tables import event_table
+from shoal.auditing.replay import KEYS, audit_pairs, counted_once, findings, replay_pair
 from shoal.errors import PlanError
 from shoal.mechanisms.registry import Entry, entry_of
 from shoal.privacy.accounting import Loss, check_delta, check_epsilon, compose
@@ -324,3 +339,55 @@ def sample_whole(
                 advance(1)
         sides.append(seen)
     return sides[0], sides[1]
+
+
+Item = TypeVar("Item", bound=Hashable)
+Found = TypeVar("Found")
+
+
+def audit_many(
+    names: Sequence[str], plan: AuditPlan, progress: Progress | None = None, jobs: int | None = None
+) -> list[AuditResult]:
+    """One result per name, in order. `jobs` processes at a time; by default one for each core."""
+    tell = progress or Silent()
+    if processes(jobs, len(names)) <= 1:
+        return [audit_mechanism(name, plan, tell) for name in names]
+    tell.stage(f"{len(names)} mechanisms", len(names))
+    return in_processes(partial(_one, plan=plan), names, tell, jobs)
+
+
+def processes(jobs: int | None, work: int) -> int:
+    """Processes at a time."""
+    if jobs is not None and jobs < 1:
+        raise PlanError("audit-jobs", f"an audit runs in at least 1 process; got {jobs}.")
+    return min(jobs or os.cpu_count() or 1, work)
+
+
+def in_processes(
+    one: Callable[[Item], Found], items: Sequence[Item], tell: Progress, jobs: int | None
+) -> list[Found]:
+    """The result of `one` for each item, in order, each in a process of its own."""
+    # Spawned, not forked: a fork copies the locks of compiled code and of DuckDB's threads.
+    at_once = processes(jobs, len(items))
+    with ProcessPoolExecutor(at_once, mp_context=get_context("spawn"), initializer=_leave_stops) as pool:
+        pending = {pool.submit(one, item): item for item in items}
+        found: dict[Item, Found] = {}
+        try:
+            for done in as_completed(pending):
+                found[pending[done]] = done.result()
+                tell.advance(1)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in active_children():
+                child.terminate()
+            raise
+    return [found[item] for item in items]
+
+
+def _one(name: str, plan: AuditPlan) -> AuditResult:
+    return audit_mechanism(name, plan)
+
+
+def _leave_stops() -> None:
+    """Ctrl-C reaches every process of a terminal; the first one ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -12,8 +12,8 @@ import click
 
 from shoal.attacks.runs.adversaries import ADVERSARIES, Adversary
 from shoal.attacks.runs.plans import Setting, settings_of
-from shoal.cli.density_options import MAP_OPTIONS, as_settings, with_options
 from shoal.cli.lazy import LazyGroup
+from shoal.cli.options import MAP_OPTIONS, as_settings, with_options
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options, trip_options
 
@@ -143,9 +143,9 @@ def _density() -> Reading:
 
 def _trips() -> Reading:
     """Trips, a grid and a window, as synthetic trips read them."""
-    from shoal.cli.synthesize_run import MAP_OPTIONS as GRID_OPTIONS
-    from shoal.cli.synthesize_run import TRIP_BOUNDS
-    from shoal.cli.trip_words import settings_from as trip_settings
+    from shoal.cli.options import settings_from as trip_settings
+    from shoal.cli.synthesize import MAP_OPTIONS as GRID_OPTIONS
+    from shoal.cli.synthesize import TRIP_BOUNDS
 
     def settings_from(flags: dict[str, Any]) -> Mapping[str, Any]:
         plan, source, rule = (flags.pop(name) for name in ("plan", "source_options", "trip_rule"))
@@ -185,7 +185,7 @@ def _print(findings: Findings, paths: Mapping[str, Path]) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    from shoal.cli.result_words import near
+    from shoal.kinds.owner import near
 
     console = Console()
     for table in findings.tables:

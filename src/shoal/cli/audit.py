@@ -81,8 +81,7 @@ def audit(
 
         show_planted(planted, at_once, as_json)
         return
-    from shoal.auditing.many import audit_many
-    from shoal.auditing.run import AuditPlan, audit_shared
+    from shoal.auditing.run import AuditPlan, audit_many, audit_shared
     from shoal.cli.progress import Bars
     from shoal.errors import GuaranteeError
     from shoal.mechanisms.registry import REGISTRY, entry_of

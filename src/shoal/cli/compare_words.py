@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shoal.cli.result_words import near
+from shoal.kinds.owner import near
 
 
 def print_comparison(told: dict[str, Any], page: Path, figures: Path, as_json: bool) -> None:

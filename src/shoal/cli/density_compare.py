@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from shoal.cli.density_options import MAP_OPTIONS, METHOD_OPTIONS, as_settings, with_options
 from shoal.cli.engine_options import THREADS
-from shoal.cli.lists import names, numbers
+from shoal.cli.options import DENSITY_OPTIONS, MAP_OPTIONS, as_settings, names, numbers, with_options
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
 from shoal.events.schema import SourcePlan
@@ -50,7 +49,7 @@ CITIES = ("town", "paris", "rough")
 @click.option(
     "--city", type=click.Choice(CITIES), help="Simulated city.  [default: town, or paris on your zones]"
 )
-@with_options(METHOD_OPTIONS)
+@with_options(DENSITY_OPTIONS)
 @with_options(MAP_OPTIONS)
 @click.option("--seed", type=click.IntRange(min=0), help="Of the simulated city and the noise.  [default: 1]")
 @click.option(

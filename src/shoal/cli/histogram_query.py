@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.density_options import box, with_options
+from shoal.cli.options import box, with_options
 
 if TYPE_CHECKING:
     from shoal.release.histogram_published import AreaAnswer, PublishedHistogram

@@ -6,103 +6,17 @@ from typing import Any
 
 import click
 
-from shoal.cli.density_options import box
-from shoal.cli.engine_options import THREADS, EngineChoice, engine_options
-from shoal.cli.progress import bars_for
-
-EXAMPLE = """\b
-Examples:
-  shoal query --plan town/density.toml --zones-in Z0001,Z0002
-      --from 2026-03-02T07:00 --to 2026-03-02T10:00 --epsilon 0.1 --dry-run
-  shoal query --plan town/density.toml --bbox 4.9,47.2,5.1,47.4 --rho 0.001
-  shoal query --plan town/density.toml --file queries.jsonl --mechanism weights --epsilon 1
-\b
-A line of queries.jsonl, zones by id or box, slots by time or number, all where left out:
-  {"name": "morning", "zones": ["Z0001"], "from": "2026-03-02T07:00", "to": "2026-03-02T10:00"}
-  {"name": "all week", "bbox": [4.9, 47.2, 5.1, 47.4]}
-"""
+from shoal.cli.engine_options import THREADS, engine_options
+from shoal.cli.options import box
+from shoal.cli.run import run_command
 
 
-@click.command(epilog=EXAMPLE)
-@click.option(
-    "--plan", required=True, type=click.Path(), help="A density's plan: source, map, window, population."
-)
-@click.option("--zones-in", metavar="ID,...", help="Zones of the query.  [default: all]")
-@click.option("--bbox", callback=box, help="west,south,east,north: zones whose centre lies in it.")
-@click.option(
-    "--from", "start", metavar="TIME", help="First slot, local time.  [default: that of the window]"
-)
-@click.option(
-    "--to", "end", metavar="TIME", help="Local time after the last slot.  [default: end of the window]"
-)
-@click.option("--slots", metavar="N-M,...", help="Slots by number, from 0, instead of times.")
-@click.option("--file", type=click.Path(), help="Many queries instead of one: a line of JSON each.")
-@click.option("--population", help="Whose budget is spent.  [default: that of the plan]")
-@click.option("--epsilon", type=float, help="Privacy loss of all queries of this command together.")
-@click.option(
-    "--delta",
-    type=float,
-    help="Probability mass that the epsilon bound may miss.  [default: 1e-6; laplace: none]",
-)
-@click.option("--rho", type=float, help="The price itself instead of --epsilon.")
-@click.option(
-    "--mechanism",
-    type=click.Choice(["gaussian", "laplace", "weights"]),
-    help="gaussian or laplace (pure) noise per query; weights learns, for many.  [default: gaussian]",
-)
-@click.option("--updates", type=int, help="With weights: queries that may be bought.  [default: 40]")
-@click.option("--ell", type=int, help="Visits kept per user.  [default: that of the plan, else 30]")
-@click.option("--decimals", type=int, help="Decimals of the answers.  [default: 1]")
-@click.option(
-    "--out", help="Folder of the answers; must not exist.  [default: query-..., named after the run]"
-)
-@click.option("--run-id", help="Another id asks the same again, and spends again.")
-@click.option(
-    "--supersedes", metavar="SHA256", help="Manifest hash of an earlier release that this one replaces."
-)
-@THREADS
-@click.option(
-    "--dry-run", is_flag=True, help="Print what it would cost and the expected error; read no rows."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@engine_options
-def query(
-    plan: str,
-    file: str | None,
-    dry_run: bool,
-    as_json: bool,
-    threads: int,
-    choice: EngineChoice,
-    **flags: Any,
-) -> None:
-    """Count visits in a set of zones and slots of private events, with noise. It spends.
-
-    Of each user at most one visit per slot and --ell in the window are kept. The budget is reserved before
-    anything is counted; the same query again returns the stored answer and spends nothing.
-
-    A release that is published can be asked anything for free, from its files. This command goes back to the
-    events instead: use it for what no release says.
-    """
-    from shoal.cli.query_words import print_answers, print_dry_run
+def _plan_from(path: str, flags: dict[str, Any]) -> Any:
     from shoal.kinds.plan import read_plan
-    from shoal.kinds.query.prepare import QueryPlan, prepare_query
-    from shoal.privacy.ledger import open_ledger
+    from shoal.kinds.query.prepare import QueryPlan
 
-    asks = _asks(file, flags)
-    asked = QueryPlan.from_settings(read_plan(plan), flags, asks)
-    with choice.opened() as spark:
-        prepared = prepare_query(asked, spark)
-        ledger = open_ledger()
-        if dry_run:
-            print_dry_run(prepared, ledger, as_json)
-            return
-        from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
-        from shoal.kinds.query.build import run_query
-
-        with bars_for(prepared.notes(), as_json) as bars:
-            engine = spark or DuckEngine(threads=threads)
-            result = run_query(prepared, ledger, engine=engine, progress=bars, confirm=bars.confirm)
-    print_answers(prepared, result, ledger, as_json)
+    asks = _asks(flags.pop("file"), flags)
+    return QueryPlan.from_settings(read_plan(path), flags, asks)
 
 
 def _asks(file: str | None, flags: dict[str, Any]):
@@ -119,3 +33,75 @@ def _asks(file: str | None, flags: dict[str, Any]):
     if any(value is not None for value in said.values()):
         raise PlanError("query-set", "queries come from the file or from flags; got both.", "Leave one out.")
     return read_asks(file)
+
+
+ABOUT = """Count visits in a set of zones and slots of private events, with noise. It spends.
+
+Of each user at most one visit per slot and --ell in the window are kept. The budget is reserved before
+anything is counted; the same query again returns the stored answer and spends nothing.
+
+A release that is published can be asked anything for free, from its files. This command goes back to the
+events instead: use it for what no release says.
+"""
+EXAMPLE = """\b
+Examples:
+  shoal query --plan town/density.toml --zones-in Z0001,Z0002
+      --from 2026-03-02T07:00 --to 2026-03-02T10:00 --epsilon 0.1 --dry-run
+  shoal query --plan town/density.toml --bbox 4.9,47.2,5.1,47.4 --rho 0.001
+  shoal query --plan town/density.toml --file queries.jsonl --mechanism weights --epsilon 1
+\b
+A line of queries.jsonl, zones by id or box, slots by time or number, all where left out:
+  {"name": "morning", "zones": ["Z0001"], "from": "2026-03-02T07:00", "to": "2026-03-02T10:00"}
+  {"name": "all week", "bbox": [4.9, 47.2, 5.1, 47.4]}
+"""
+
+
+query = run_command(
+    "query",
+    click.option(
+        "--plan", required=True, type=click.Path(), help="A density's plan: source, map, window, population."
+    ),
+    click.option("--zones-in", metavar="ID,...", help="Zones of the query.  [default: all]"),
+    click.option("--bbox", callback=box, help="west,south,east,north: zones whose centre lies in it."),
+    click.option(
+        "--from", "start", metavar="TIME", help="First slot, local time.  [default: that of the window]"
+    ),
+    click.option(
+        "--to", "end", metavar="TIME", help="Local time after the last slot.  [default: end of the window]"
+    ),
+    click.option("--slots", metavar="N-M,...", help="Slots by number, from 0, instead of times."),
+    click.option("--file", type=click.Path(), help="Many queries instead of one: a line of JSON each."),
+    click.option("--population", help="Whose budget is spent.  [default: that of the plan]"),
+    click.option("--epsilon", type=float, help="Privacy loss of all queries of this command together."),
+    click.option(
+        "--delta",
+        type=float,
+        help="Probability mass that the epsilon bound may miss.  [default: 1e-6; laplace: none]",
+    ),
+    click.option("--rho", type=float, help="The price itself instead of --epsilon."),
+    click.option(
+        "--mechanism",
+        type=click.Choice(["gaussian", "laplace", "weights"]),
+        help="gaussian or laplace (pure) noise per query; weights learns, for many.  [default: gaussian]",
+    ),
+    click.option("--updates", type=int, help="With weights: queries that may be bought.  [default: 40]"),
+    click.option("--ell", type=int, help="Visits kept per user.  [default: that of the plan, else 30]"),
+    click.option("--decimals", type=int, help="Decimals of the answers.  [default: 1]"),
+    click.option(
+        "--out", help="Folder of the answers; must not exist.  [default: query-..., named after the run]"
+    ),
+    click.option("--run-id", help="Another id asks the same again, and spends again."),
+    click.option(
+        "--supersedes", metavar="SHA256", help="Manifest hash of an earlier release that this one replaces."
+    ),
+    THREADS,
+    click.option(
+        "--dry-run", is_flag=True, help="Print what it would cost and the expected error; read no rows."
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    engine_options,
+    about=ABOUT,
+    example=EXAMPLE,
+    plan_from=_plan_from,
+    name="query",
+)

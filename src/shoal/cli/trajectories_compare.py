@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from shoal.cli.density_options import with_options
-from shoal.cli.lists import names
+from shoal.cli.options import as_settings, names, with_options
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options
 from shoal.events.schema import SourcePlan
@@ -21,7 +20,6 @@ Examples:
       --origin -4.4,5.1 --methods raw,grid-k,km2,kte --k 2 --users 3000
 """
 SPACE = ("origin", "cell_m", "sites", "site_id", "site_lon", "site_lat", "sites_crs")
-WINDOW = ("start", "end")
 HEADINGS = ("method", "kept", "suppressed", "km", "minutes", "density off", "seconds")
 ATTACKS = ("method", "1", "2", "3", "4", "4 at 1 km", "below k", "learned", "by chance")
 
@@ -88,7 +86,7 @@ def compare(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     from shoal.kinds.trajectories.compare import compare_source
 
     own = {name: flags.pop(name) for name in ("methods", "users", "seed", "out", "as_json")}
-    settings = merge(read_plan(plan) if plan else {}, _settings(source_options, flags))
+    settings = merge(read_plan(plan) if plan else {}, as_settings(source_options, flags, SPACE))
     with Bars(quiet=own["as_json"]) as bars:
         told, path = compare_source(
             settings,
@@ -103,17 +101,6 @@ def compare(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
         return
     print_table(told)
     click.echo(f"\nfigures  {path}   (owner's eyes only)")
-
-
-def _settings(source: SourcePlan, flags: dict[str, Any]) -> dict[str, Any]:
-    """Flags as nested settings, in the shape of a plan file."""
-    from dataclasses import asdict
-
-    window = {name: flags.pop(name) for name in WINDOW}
-    space = {name: flags.pop(name) for name in SPACE}
-    if any(window.values()) or source.time_zone:
-        window["time_zone"] = source.time_zone
-    return {**flags, "source": asdict(source), "space": space, "window": window}
 
 
 def print_table(told: dict[str, Any]) -> None:

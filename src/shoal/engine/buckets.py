@@ -1,9 +1,8 @@
 """Rows on their way from file order to user order: kept in buckets of users, spilled to disk when many.
 
-All rows of a user fall into one bucket. Memory is bounded by `spill_bytes` plus one bucket per thread.
-The spill folder is private and lives in the system's temporary folder (shoal/scratch.py).
-
-Rows of a batch brought into user order: exact comparison of ids, linear time.
+All rows of a user fall into one bucket, which is then sorted by exact comparison of ids in linear time.
+Memory is bounded by `spill_bytes` plus one bucket per thread. The spill folder is private and lies in the
+system's temporary folder (shoal/scratch.py).
 """
 
 from __future__ import annotations

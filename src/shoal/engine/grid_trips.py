@@ -1,11 +1,8 @@
-"""Points of trips to paths on a grid: pieces bounded per unit (trip_pieces), traced; all in memory.
+"""Points of trips to paths of cells: pieces bounded per unit (trip_pieces), then traced; all in memory.
 
-Beyond `most_cells` cells of a unit its paths are cut off, trip by trip; a trip keeps its first cell.
-
-The cells that trips cross, step by step: straight lines between points, in whole numbers.
-
-A line that goes exactly through a corner enters the cell to its east or west first, every time. One after the
-other the cells of a path share an edge.
+A step between two points is a straight line, traced in whole numbers. A line that goes exactly through a
+corner enters the cell to its east or west first, so consecutive cells of a path share an edge. Beyond
+`most_cells` cells of a unit its paths are cut off, trip by trip; a trip keeps its first cell.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Check every row of a source in one streaming pass: how many are bad, why, and where the first ones are.
+"""Checks every row of a source in one streaming pass: how many are bad, why, and where the first ones are.
 
-What the good rows of a source hold: users, times, places. For the owner's eyes, never released.
+Also summarises the good rows (users, times, places). Both are for the owner's eyes, never released.
 """
 
 from __future__ import annotations

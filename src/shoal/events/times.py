@@ -1,9 +1,8 @@
-"""SQL for times: as written to microseconds, then from the written clock to UTC.
+"""SQL for times: from text or numbers to microseconds, then from the written clock to UTC.
 
-Offsets of a time zone per local day, so that naive local times become UTC by a plain join.
-
-A local time that a clock shows twice (autumn) is ambiguous, one it never shows (spring) does not exist. Both
-are bad rows: any silent choice would move people by an hour.
+Offsets of a time zone per local day turn naive local times into UTC by a plain join. A local time that a
+clock shows twice (autumn) is ambiguous, one that it never shows (spring) does not exist. Both are bad rows:
+any silent choice would move people by an hour.
 """
 
 from __future__ import annotations

@@ -9,14 +9,13 @@ from pathlib import Path
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import city_identity, holds_city, simulate_city
-from shoal.kinds.density.build import run_density
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.prepare import PreparedDensity, prepare_density
 from shoal.kinds.owner import utility_file
 from shoal.kinds.plan import read_plan
-from shoal.kinds.progress import Progress
-from shoal.kinds.run import RunResult
+from shoal.kinds.run import RunResult, run
 from shoal.kinds.simulated import write_city_plan
+from shoal.kinds.source import Progress
 from shoal.privacy.accounting import rho_for
 from shoal.privacy.ledger import Ledger, open_ledger
 
@@ -48,7 +47,7 @@ def run_demo(folder: Path, *, users: int, seed: int, progress: Progress) -> Demo
         book.create(POPULATION, currency="rho", limit_nano=rho_for(4.0, 1e-6), delta=1e-6, note="simulated")
     plan = DensityPlan.from_settings(read_plan(plan_file))
     prepared = _unreleased_or_present(prepare_density(plan), book)
-    result = run_density(prepared, book, progress=progress)
+    result = run(prepared, book, progress=progress)
     assert result.report is not None  # the city is the one that the release was made from
     utility = json.loads(utility_file(result.report).read_text("utf-8"))
     return Demo(

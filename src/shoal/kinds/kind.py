@@ -14,7 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shoal.kinds.run import Build
 
 
 def _part(place: str) -> Any:
@@ -27,13 +30,13 @@ class Kind:
     """One kind of release."""
 
     name: str
+    title: str
     releases: str  # one sentence for the owner
     main_file: str  # the published file that a recipient opens first
     is_private: bool = True  # differentially private: has a price and may be asked to stop before it is paid
     plan_at: str
     prepare_at: str
-    run_at: str
-    dry_run_at: str
+    build_at: str
     methods_at: str
 
     @property
@@ -47,14 +50,9 @@ class Kind:
         return _part(self.prepare_at)
 
     @property
-    def run(self) -> Callable[..., Any]:
-        """Check, reserve, build, commit, report."""
-        return _part(self.run_at)
-
-    @property
-    def dry_run(self) -> Callable[..., dict[str, Any]]:
-        """What a run would do, spend and leave, from public parameters and the ledger."""
-        return _part(self.dry_run_at)
+    def build(self) -> type[Build]:
+        """What a run does between reserve and commit, and the owner's report."""
+        return _part(self.build_at)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -67,63 +65,63 @@ KINDS: dict[str, Kind] = {
     for each in (
         Kind(
             name="density",
+            title="Density",
             releases="People per zone and slot.",
             main_file="density.parquet",
             plan_at="density.plan:DensityPlan",
             prepare_at="density.prepare:prepare_density",
-            run_at="density.build:run_density",
-            dry_run_at="dry_run:density_dry_run",
+            build_at="density.build:DensityBuild",
             methods_at="density.methods:METHODS",
         ),
         Kind(
             name="trajectories",
+            title="Records among k",
             releases="Real records, generalised until k people look alike.",
             main_file="records.parquet",
             is_private=False,
             plan_at="trajectories.plan:TrajectoryPlan",
-            prepare_at="trajectories.build:prepare_trajectories",
-            run_at="trajectories.build:run_trajectories",
-            dry_run_at="dry_run:trajectories_dry_run",
+            prepare_at="trajectories.prepare:prepare_trajectories",
+            build_at="trajectories.build:TrajectoryBuild",
             methods_at="",
         ),
         Kind(
             name="histogram",
+            title="Trips in rectangles",
             releases="Distinct trips in any rectangle.",
             main_file="histogram.parquet",
             plan_at="histogram.plan:HistogramPlan",
             prepare_at="histogram.prepare:prepare_histogram",
-            run_at="histogram.build:run_histogram",
-            dry_run_at="dry_run:histogram_dry_run",
+            build_at="histogram.build:HistogramBuild",
             methods_at="histogram.methods:METHODS",
         ),
         Kind(
             name="synthetic",
+            title="Synthetic trips",
             releases="Synthetic trips.",
             main_file="trips.parquet",
             plan_at="synthetic.plan:SyntheticPlan",
             prepare_at="synthetic.prepare:prepare_synthetic",
-            run_at="synthetic.build:run_synthetic",
-            dry_run_at="dry_run:synthetic_dry_run",
+            build_at="synthetic.build:SyntheticBuild",
             methods_at="synthetic.methods:TRIPS",
         ),
         Kind(
             name="commute",
+            title="Synthetic events at sites",
             releases="Synthetic events at sites.",
             main_file="events.parquet",
             plan_at="synthetic.plan:SyntheticPlan",
             prepare_at="synthetic.prepare:prepare_synthetic",
-            run_at="synthetic.build:run_synthetic",
-            dry_run_at="dry_run:synthetic_dry_run",
+            build_at="commute.build:CommuteBuild",
             methods_at="synthetic.methods:EVENTS",
         ),
         Kind(
             name="query",
+            title="Counting queries",
             releases="Answers to counting queries.",
             main_file="answers.csv",
             plan_at="query.prepare:QueryPlan",
             prepare_at="query.prepare:prepare_query",
-            run_at="query.build:run_query",
-            dry_run_at="dry_run:query_dry_run",
+            build_at="query.build:QueryBuild",
             methods_at="query.prepare:MECHANISMS",
         ),
     )

@@ -43,6 +43,12 @@ def open_owner_folder(path: Path) -> Path:
     return path
 
 
+def near(path: Path) -> str:
+    """Relative to the working directory where that is shorter to read."""
+    shown = os.path.relpath(path)
+    return shown if not shown.startswith("..") else str(path)
+
+
 @contextmanager
 def drawing_report(made: Path, remedy: str = DRAW_AGAIN) -> Iterator[None]:
     """An error while the owner's report is drawn says that the release is in place."""

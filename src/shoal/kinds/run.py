@@ -1,4 +1,4 @@
-"""The one procedure of a release: check, reserve, build, commit, report.
+"""The one procedure of a release of any kind: check, reserve, build, commit, report.
 
 prepare      public things only: files that hold nothing of the events, and the noisy ones tried without data
 check        are the rows well-formed?                               the owner's own look, shown to no one
@@ -7,19 +7,21 @@ build        raw -> bounded -> exact -> noisy -> files               the kind's 
 commit       folder sealed, spend committed, folder moved into place
 report       raw against released, for the owner's folder only
 
-A kind of release subclasses `Build`. A seeded run goes to the owner's folder, spends nothing and is noted.
+A kind of release subclasses `Build`. A seeded run goes to the owner's folder, spends nothing and is noted. A
+release without a mechanism is listed in the ledger at no cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from shoal.engine.duck import DuckEngine
-from shoal.kinds.owner import drawing_report, open_owner_folder
-from shoal.kinds.progress import Progress, Silent
+from shoal.kinds.describe import Prepared, manifest_of
+from shoal.kinds.kind import KINDS
+from shoal.kinds.owner import DRAW_AGAIN, drawing_report, open_owner_folder
+from shoal.kinds.source import Progress, Silent
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.folder import (
@@ -31,21 +33,23 @@ from shoal.release.folder import (
     write_for_owner,
 )
 from shoal.release.manifest import Manifest
+from shoal.release.readme import recipient_readme
 from shoal.release.rehearsal import rehearse
 from shoal.release.verify import sha256_file
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """Where the release lies and the owner's report; `rows` and `bad_rows` are for the owner's eyes."""
+    """Where the release lies and the owner's report; rows and figures are for the owner's eyes."""
 
     release: Path
-    report: Path | None  # None: not drawn, because the files changed since the release
+    report: Path | None  # None: not drawn, because the files changed since the release, or there is none
     reused: bool
     publishable: bool
     rows: int | None  # None: stored before, so not read again
     bad_rows: int | None
     source_changed: bool = False  # the files are not those that the stored release was made from
+    figures: dict[str, Any] = field(default_factory=dict, repr=False)  # as the report shows them
 
 
 class Build:
@@ -55,6 +59,8 @@ class Build:
     on, since nobody and somebody must look alike to a recipient.
     """
 
+    remedy = DRAW_AGAIN  # where the owner's report could not be drawn
+
     def __init__(
         self,
         prepared: Any,
@@ -63,21 +69,40 @@ class Build:
         engine: Any = None,
     ) -> None:
         self.prepared, self.tell, self.confirm = prepared, progress or Silent(), confirm
-        self.engine: Any = engine or DuckEngine()
+        self._engine = engine
         self.rows: int | None = None
         self.bad_rows: int | None = None
+        self.figures: dict[str, Any] = {}
+
+    @property
+    def engine(self) -> Any:
+        """The engine that was given, else that of this machine."""
+        if self._engine is None:
+            from shoal.engine.duck import DuckEngine
+
+            self._engine = DuckEngine()
+        return self._engine
+
+    def notes(self, ledger: Ledger) -> list[str]:
+        """What the owner should know before the run; none of it stops it."""
+        return self.prepared.notes()
+
+    def listed(self, ledger: Ledger) -> dict[str, Any]:
+        """What the ledger records of a release without a loss; refuses one that others rule out."""
+        return {}
 
     def check(self) -> None:
         """Stop on bad rows before anything is spent; notes `rows` and `bad_rows`."""
         raise NotImplementedError
 
-    def manifest(self) -> Manifest:
+    def manifest(self) -> Manifest | None:
         """As far as it is known before anything is counted."""
-        raise NotImplementedError
+        return manifest_of(self.prepared)
 
     def public(self, folder: Path, manifest: Manifest) -> None:
         """Write the files that hold nothing of the events; the manifest is as `manifest` gives it."""
-        raise NotImplementedError
+        text = recipient_readme(manifest, self.prepared.files(), self.prepared.reading())
+        (folder / "README.md").write_text(text, "utf-8")
 
     def try_without_data(self, folder: Path) -> None:
         """Write the noisy files from an empty source with the noise of a public seed."""
@@ -98,72 +123,89 @@ class Build:
 
     def prepare(self, folder: Path) -> None:
         """Before the reserve: all that is public, and the noisy files tried without data."""
-        self.public(folder, self.manifest())
-        self.tell.stage("try without data")
-        rehearse(folder, type(self)(self.prepared).try_without_data, times=self.times_rehearsed)
+        manifest = self.manifest()
+        if manifest is not None:
+            self.public(folder, manifest)
+            self.tell.stage("try without data")
+            rehearse(folder, type(self)(self.prepared).try_without_data, times=self.times_rehearsed)
 
 
-def run(making: Build, ledger: Ledger) -> RunResult:
+def run(
+    prepared: Prepared,
+    ledger: Ledger,
+    *,
+    engine: Any = None,
+    progress: Progress | None = None,
+    confirm: Callable[[str], bool] | None = None,
+    **options: Any,
+) -> RunResult:
+    """Release what was prepared, of any kind: check, reserve, build, commit, report.
+
+    `confirm` is asked before anything is spent where nothing at all would be counted; by default the run goes
+    on. `options` are for the owner's report of that kind, such as `compare=True` of a histogram.
+    """
+    return run_build(KINDS[prepared.kind].build(prepared, progress, confirm, engine, **options), ledger)
+
+
+def run_build(making: Build, ledger: Ledger) -> RunResult:
     """Check, reserve, build, commit and report; with a seed, into the owner's folder without a spend."""
     plan = making.prepared.plan
-    owner = open_owner_folder(Path(plan.owner))
+    owner = None if plan.owner is None else open_owner_folder(Path(plan.owner))
     ledger.state().population(plan.population)  # a name that does not exist is reported before any work
-    made = _release(making, ledger) if plan.seed is None else _experiment(making, ledger, owner)
-    with drawing_report(made.path):
-        report = making.report(owner, made, ledger)
+    seeded = plan.seed is not None
+    made = _experiment(making, ledger) if seeded else _release(making, ledger, owner)
+    report = None
+    if owner is not None:
+        with drawing_report(made.path, making.remedy):
+            report = making.report(owner, made, ledger)
     return RunResult(
         release=made.path,
         report=report,
         reused=made.reused,
-        publishable=plan.seed is None,
+        publishable=not seeded,
         rows=making.rows,
         bad_rows=making.bad_rows,
         source_changed=made.source_changed,
+        figures=making.figures,
     )
 
 
-def request_of(prepared: Any, **more: Any) -> ReleaseRequest:
-    """The request of a prepared plan; `more` are fields that only this kind sets, or sets in its own way."""
-    plan = more.pop("plan", prepared.plan)
-    public = {
-        "population": plan.population,
-        "key": prepared.key(),
-        "unit": plan.unit,
-        "source_digest": prepared.source_digest(),
-        "earlier_key": prepared.earlier_key,
-        "supersedes": plan.supersedes or None,
-    }
-    return ReleaseRequest(**public | more)
-
-
-def _release(making: Build, ledger: Ledger) -> Committed:
+def _release(making: Build, ledger: Ledger, owner: Path | None) -> Committed:
     prepared, plan = making.prepared, making.prepared.plan
-    request = request_of(
-        prepared,
-        loss=prepared.mechanism.loss(),
-        out=Path(plan.out),
-        owner=Path(plan.owner),
+    request = ReleaseRequest(
+        population=plan.population,
+        loss=None if prepared.mechanism is None else prepared.mechanism.loss(),
+        key=prepared.key(),
+        out=Path(prepared.out),
         what=prepared.what(),
-        needs=prepared.needs(),
+        unit=plan.unit,
+        source_digest=prepared.source_digest(),
+        supersedes=plan.supersedes or None,
+        earlier_key=prepared.earlier_key,
         prepare=making.prepare,
+        owner=owner,
+        needs=prepared.needs(),
     )
     preflight(ledger, request, making.manifest())
     if stored_release(ledger, request) is None:
+        request = replace(request, **making.listed(ledger))
         making.check()
     noise = OsNoise()
     return release(ledger, request, lambda folder: making(folder, noise), waiting=making.tell.stage)
 
 
-def _experiment(making: Build, ledger: Ledger, owner: Path) -> Committed:
+def _experiment(making: Build, ledger: Ledger) -> Committed:
     """A seeded run: to the owner's folder, without a spend, marked in manifest and ledger."""
     plan, what = making.prepared.plan, making.prepared.what()
     noise = SeededNoise(plan.seed or 0)
     making.check()
-    out = owner / f"seeded-{plan.seed}"
+    out = Path(plan.owner).resolve() / f"seeded-{plan.seed}"
     ledger.look(plan.population, f"seeded, not for publication: {what}", str(out))  # before it is seen
 
     def build(folder: Path) -> Manifest:
-        making.public(folder, replace(making.manifest(), reproducible=True))
+        manifest = making.manifest()
+        assert manifest is not None  # a kind with seeds is private
+        making.public(folder, replace(manifest, reproducible=True))
         return making(folder, noise)
 
     path = write_for_owner(out, build)

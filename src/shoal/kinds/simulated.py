@@ -19,7 +19,7 @@ from shoal.events.simulate.city import city_identity, holds_city, simulate_city
 from shoal.kinds.density.plan import DEFAULT_METHOD
 from shoal.kinds.histogram.methods import DEFAULT_METHOD as DEFAULT_HISTOGRAM
 from shoal.kinds.plan import read_plan
-from shoal.kinds.progress import Progress
+from shoal.kinds.source import Progress
 from shoal.kinds.synthetic.methods import DEFAULT_METHOD as DEFAULT_SYNTHETIC
 from shoal.privacy.accounting import rho_for
 from shoal.privacy.ledger import Ledger

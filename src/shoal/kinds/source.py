@@ -1,9 +1,13 @@
-"""The source of a plan, opened by the engine that will read it, and what names its content."""
+"""The source of a plan, opened by the engine that will read it, and what names its content.
+
+How a flow tells how far it is; the command draws bars with it, a library user may leave it out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -15,7 +19,6 @@ from shoal.events.foreign import ForeignSource
 from shoal.events.readers import scan
 from shoal.events.schema import EventSource, SourcePlan
 from shoal.events.source import open_source
-from shoal.kinds.progress import Progress
 from shoal.privacy.unit import TRIP, Unit
 from shoal.release.verify import sha256_file
 
@@ -97,3 +100,19 @@ def checked_rows(
     if source.on_bad_row == "stop":
         report.raise_if_bad()
     return report
+
+
+class Progress(Protocol):
+    def stage(self, name: str, total: float | None = None) -> None:
+        """A new stage begins; `total` in whatever `advance` counts, None where it is not known."""
+        ...
+
+    def advance(self, amount: float) -> None: ...
+
+
+class Silent:
+    def stage(self, name: str, total: float | None = None) -> None:
+        pass
+
+    def advance(self, amount: float) -> None:
+        pass

@@ -1,17 +1,15 @@
-"""Noisy values made likely by what other noisy values say of them; nothing else is known but the noise.
+"""Empirical-Bayes shrinkage of noisy values, from other noisy values and bounds alone.
 
-Expected   a value is predicted from others by least squares over all places. Its noise is independent of that
-           of the others, so what predicts noisy values best predicts the true ones best as well.
-Scatter    how far true values lie from what is expected: squared residuals less the noise, as a rising curve
-           along what is expected; where places are few, b p or c p^2.
-Likely     expected + scatter^2 / (scatter^2 + deviation^2) (noisy - expected): linear, so that sums over many
-           places stay unbiased; it may be negative, and is projected afterwards.
+Prediction          by least squares on other values, over all places. Their noise is independent of that of
+                    the value, so what predicts noisy values best predicts the true ones best as well.
+Residual variance   squared residuals minus the noise variance, fitted by isotonic regression on the
+                    prediction; where places are few, b p or c p^2.
+Shrunk value        prediction + variance / (variance + noise variance) (noisy - prediction): linear, so that
+                    sums over many places stay unbiased; it may be negative, and is projected afterwards.
 
-A noisy number that is known to lie between two bounds: its likely value.
-
-Beforehand the lower bound is the most likely and the upper one not at all, with a straight line between: a
-cap is set so that few reach it. The noise is taken as normal. A precise number stays as it is; one that says
-nothing becomes a third of the way up, not a bound.
+A number between two known bounds has the posterior mean under a prior density that falls linearly from the
+lower bound to zero at the upper one, with normal noise. A precise number stays as it is; where the noise
+hides it altogether, the result lies a third of the way up.
 
 >>> likely_between(500.0, 0.1, 100.0, 900.0), round(likely_between(5000.0, 1e7, 100.0, 1000.0))
 (500.0, 400)

@@ -11,23 +11,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from shoal.errors import GuaranteeError, LedgerError, OutputError, ResourceError, ShoalError
-from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from shoal.privacy.ledger.book import new_reservation
 from shoal.privacy.ledger.names import show_nano
 from shoal.privacy.ledger.runs import RunFile
-from shoal.privacy.ledger.state import UNKNOWN_UNIT
 from shoal.release.manifest import MANIFEST, NONE_RECORDED, RECORDED, Manifest, is_tuned
-from shoal.release.price import covers, price_problems, spent_loss
-from shoal.release.private import private_file
 from shoal.release.readme import state_looks
 from shoal.release.rehearsal import OUT_OF_MEMORY, nothing_spent
-from shoal.release.resources import Needs, check_needs
+from shoal.release.request import Committed, ReleaseRequest, check_head, check_manifest, note_head
+from shoal.release.resources import check_needs
 from shoal.release.staging import (
     Staging,
     check_place,
@@ -40,47 +36,6 @@ from shoal.release.staging import (
 from shoal.release.verify import check_release, sha256_file
 
 Build = Callable[[Path], Manifest]
-OWNER_HEAD = "ledger-head.txt"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReleaseRequest:
-    """What to release, for whom, at what cost; `key` names the run, so that asking again is free."""
-
-    population: str
-    loss: Loss | None  # None: not differentially private; listed in the ledger without a cost
-    key: str
-    out: Path
-    what: str
-    reproducible: bool = False
-    unit: str = UNKNOWN_UNIT
-    source_digest: str | None = None  # private; recorded for the owner, never written into a release
-    supersedes: str | None = None  # manifest hash of the release that this one replaces
-    earlier_key: Callable[[], str] | None = None  # the run's key in ledgers that hold no digests
-    prepare: Callable[[Path], None] | None = None  # writes the public files, tries the noisy ones
-    owner: Path | None = None  # the owner's folder, which keeps the head of the ledger after each run
-    needs: Needs | None = None  # memory and disk, estimated from public numbers
-    # Of a release without a loss: its window, and the manifests of the listed releases it was composed with.
-    window_us: tuple[int, int] | None = None
-    knows: frozenset[str] | None = None
-
-    @property
-    def terms(self) -> dict[str, Any]:
-        """What the ledger records beside the cost."""
-        return {"unit": self.unit, "source_digest": self.source_digest, "supersedes": self.supersedes}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Committed:
-    """A release in its place. `reused`: it was stored under its key before, nothing was spent now.
-
-    `source_changed`, for the owner alone: the files are not those that the stored release was made from.
-    """
-
-    path: Path
-    manifest_sha256: str
-    reused: bool
-    source_changed: bool = False
 
 
 def preflight(ledger: Ledger, request: ReleaseRequest, manifest: Manifest | None = None) -> None:
@@ -90,7 +45,7 @@ def preflight(ledger: Ledger, request: ReleaseRequest, manifest: Manifest | None
     counts has it checked too: found wrong after the reserve, the budget would be gone.
     """
     out = _absolute(request.out)
-    _check_head(ledger, request.owner)
+    check_head(ledger, request.owner)
     if stored_release(ledger, request) is not None:
         return  # stored before: asking again is free
     if ledger.unfinished():
@@ -103,7 +58,7 @@ def preflight(ledger: Ledger, request: ReleaseRequest, manifest: Manifest | None
     if request.loss is not None:
         ledger.check_fits(request.population, request.loss, unit=request.unit)
     if manifest is not None:
-        _check_manifest(manifest, request)
+        check_manifest(manifest, request)
 
 
 def release(
@@ -120,7 +75,7 @@ def release(
     `waiting` receives a line for each time that the commit finds the ledger in use.
     """
     out = _absolute(request.out)
-    _check_head(ledger, request.owner)
+    check_head(ledger, request.owner)
     with ledger.running(request.population, request.key) as run:
         stored = stored_release(ledger, request)
         stored = stored or _commit_unfinished(ledger, request, run, waiting)
@@ -129,7 +84,7 @@ def release(
         else:
             run.forget()
             made = _finish(stored, request)
-        _note_head(ledger, request.owner)
+        note_head(ledger, request.owner)
         return made
 
 
@@ -223,7 +178,7 @@ def _fill_and_record(
     with _saying_what_is_spent(request, reservation, run):
         looks = RECORDED if ledger.is_tuned(request.population) else NONE_RECORDED
         manifest = build(staging.path)
-        _check_manifest(manifest, request)
+        check_manifest(manifest, request)
         looks = RECORDED if is_tuned(manifest.tuned_on_private_data) else looks
         manifest = replace(manifest, tuned_on_private_data=looks, supersedes=request.supersedes)
         _state_looks(staging.path / "README.md", manifest)
@@ -321,30 +276,6 @@ def _spent(reservation: Reservation | None) -> str:
     return f"It failed after the budget was reserved: {amount} is recorded as spent."
 
 
-def _check_manifest(manifest: Manifest, request: ReleaseRequest) -> None:
-    if manifest.reproducible:
-        raise LedgerError("seeded-release", "a seeded run cannot be released.", "Leave the seed out.")
-    if manifest.population != request.population:
-        raise GuaranteeError("manifest-population", "the manifest names another population than the ledger.")
-    if manifest.is_private != (request.loss is not None):
-        raise GuaranteeError("manifest-kind", "the manifest's kind of guarantee is not the one asked for.")
-    if request.loss is not None:
-        _check_price(manifest, request.loss)
-
-
-def _check_price(manifest: Manifest, loss: Loss) -> None:
-    """A manifest may promise less than was paid for, never more, and lists all that was spent."""
-    guarantee, spent = manifest.guarantee, spent_loss(manifest)
-    rho_holds = "rho" not in guarantee or round(guarantee["rho"] * NANO) >= loss.rho_nano
-    if not (rho_holds and covers(guarantee, loss)):
-        raise GuaranteeError("manifest-price", "the manifest promises more than the ledger was charged for.")
-    if spent is None or spent.rho_nano != loss.rho_nano:
-        raise GuaranteeError("manifest-price", "the manifest lists other spends than the ledger is charged.")
-    problems = price_problems(manifest)
-    if problems:
-        raise GuaranteeError("manifest-price", f"the manifest does not agree with itself: {problems[0]}")
-
-
 def _place(stored: AlreadyReleased) -> None:
     """Complete the rename of a recorded release, unless another run did."""
     out = Path(stored.path)
@@ -365,33 +296,6 @@ def _finish(stored: AlreadyReleased, request: ReleaseRequest) -> Committed:
         raise _missing(f"this run was released to {out} before, but that folder is gone or was changed.")
     changed = stored.source_digest is not None and stored.source_digest != request.source_digest
     return Committed(path=out, manifest_sha256=stored.manifest_sha256, reused=True, source_changed=changed)
-
-
-def _check_head(ledger: Ledger, owner: Path | None) -> None:
-    """Refuse a ledger that lost rows since a run noted its head in this owner's folder."""
-    if owner is None:
-        return
-    try:
-        first, count, head = (owner / OWNER_HEAD).read_text("utf-8").split()
-        place = int(count) - 1
-    except (OSError, ValueError):
-        return
-    digests = [row.digest for row in ledger.store.rows()]
-    if digests[:1] == [first] and digests[place : place + 1] != [head]:
-        raise LedgerError(
-            "ledger-older",
-            f"the ledger {ledger.store.where()} lost rows: it had {count} when {owner} was written.",
-            "Put the newest copy of the ledger back. If spends are lost for good, lower the budgets by them "
-            f"and remove {OWNER_HEAD} from that folder.",
-        )
-
-
-def _note_head(ledger: Ledger, owner: Path | None) -> None:
-    """Which ledger it is (its first row), its number of rows and its last one; a failure costs a witness."""
-    if owner is not None:
-        with suppress(OSError, ShoalError), private_file(owner / OWNER_HEAD, text=True) as file:
-            digests = [row.digest for row in ledger.store.rows()]
-            file.write(f"{digests[0]} {len(digests)} {digests[-1]}\n")
 
 
 def _missing(what: str) -> LedgerError:

@@ -1,18 +1,14 @@
-"""The public setting of a density: where places and zones lie, how places spread over zones, the clock.
+"""The public setting of a density: places and zones, how places spread over zones, regions, the clock.
 
-What area weights say of zones before anything is counted: how large each is, which share their sites.
+A zone's size is the number of visits it would have if every site had one. Sites are denser where more people
+are, so sizes are a rough guess of how zones differ. Where points were located in zones, every zone is its own
+place: all sizes are 1 and nothing is shared.
 
-A zone's size is the visits it would have if every site had one. Sites stand closer where more people are, so
-sizes are a rough guess of how zones differ; nothing here comes from events. Where points were located in
-zones, every zone is its own place: all sizes are 1 and nothing is shared.
+Regions are k-means clusters of zone centroids, the same for the same map.
 
-Regions of near zones, from public geometry alone: k-means on centroids, the same for the same map.
-
-What is publicly expected of a window's time: when people are awake, which days are alike.
-
-Everything comes from the clock. The activity curve is a rough guess of how phones are used through a day
-(low before dawn, high in the evening); a method weighs hours by it before anything was measured, and
-replaces it by a bought profile after. Where slots are longer than three hours the curve is flat.
+The activity curve is a rough guess of how phones are used through a day (low before dawn, high in the
+evening): a method weighs hours by it before anything was measured and replaces it by a measured profile
+afterwards. Where slots are longer than three hours the curve is flat.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Plain tables without geometry: the columns of a CSV or Parquet file of sites.
-
-Ids and names of zones and sites, taken from the columns of a layer.
-"""
+"""Columns of public files: sites in CSV or Parquet, and the ids and names of zones and sites."""
 
 from __future__ import annotations
 

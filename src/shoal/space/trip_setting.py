@@ -1,9 +1,8 @@
 """What a histogram mechanism may know before it pays: the grid, the rectangles to serve, bounds on trips.
 
-Public partitions of trip summaries: a trip's bounding box and shape fall into exactly one bin.
-
-A summary is the first and last column, the first and last row (whole cells, inclusive) and a shape 0..11. A
-partition cuts columns and rows at given borders and keeps some of the coordinates:
+Also the public partitions of trip summaries. A summary is the first and last column, the first and last row
+(whole cells, inclusive) and a shape 0..11; a partition cuts columns and rows at given borders and keeps some
+of the coordinates, so that every summary falls into exactly one bin:
 
 box      first and last column, first and last row         centre   middle of the box
 x, y     first and last column; first and last row         size     columns + rows of the box

@@ -2,14 +2,12 @@
 
 W[zone, site] = area(cell of site, in zone) / area(cell of site), times LATTICE = 2**20 and rounded so that a
 column never sums to more than LATTICE. One visit therefore moves the zone counts by at most LATTICE in L1:
-this is the step of the sensitivity proof that geometry pays for. The weights are public: sites and zones are
-all they come from.
+the sensitivity proof relies on this step. The weights follow from sites and zones alone, so they are public.
 
 >>> AreaWeights.identity(2).spread(np.array([[3], [5]])).tolist()
 [[3145728], [5242880]]
 
-Voronoi cells of sites in an equal-area plane shared with the zones.
-
+The cell of a site is its Voronoi cell in an equal-area plane shared with the zones.
 Envelope     cells are bounded by the convex hull of sites, zones and city, widened by the typical distance
              between sites: the square root of (hull area / number of positions). Public geometry only.
 Duplicates   positions that agree to the millimetre are one position with one cell.

@@ -1,10 +1,8 @@
-"""Zones: the public polygons that counts are released for.
+"""Zones: the public polygons that counts are released for, and which of them a point lies in.
 
-Which zone a point lies in: a raster of cells for the easy points, exact tests for the others.
-
-A raster cell that only one zone touches, and that this zone covers, answers for all points in it. Points in
-other cells are tested against each zone that touches their cell. So an answer depends on the point alone,
-never on the batch, and a point on a shared border goes to the lowest zone index.
+Points are located by a raster: a cell that only one zone touches, and that this zone covers, answers for all
+points in it. Points in other cells are tested against each zone that touches their cell. So an answer depends
+on the point alone, never on the batch, and a point on a shared border goes to the lowest zone index.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Exact counts on a public lattice: the input of a mechanism.
+"""What mechanisms of densities take: exact counts, clipped sums, and counts of cover cells; all private.
 
-Clipped sums: what the engine hands over where all visits count and each user is clipped in a norm.
-
-Exact counts of cover cells: the input of the scheme of Acs and Castelluccia 2014.
+ExactCounts, ScalableCounts    counts on a public lattice, and the two numbers they are scaled up by
+View, ClippedSum, UserVisits   sums over users clipped in a norm, where all visits count
+CoverCounts                    counts of cover cells, for the scheme of Acs and Castelluccia 2014
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Noisy counts: what post-processing, reports and releases may see.
-
-Noisy answers to counting questions: what post-processing, reports and releases may see.
-
-A noisy histogram of trips: what post-processing, files and reports may see.
-"""
+"""What post-processing, reports and releases may see: counts, answers and histograms after the noise."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Trips on a grid: paths of cells, and the door through which mechanisms ask for sums over them.
+"""Trips on a grid, exact and private, and the interfaces through which mechanisms ask for bounded sums.
 
-Trips encoded as paths of cells, exact and private; the door through which mechanisms ask for tables.
+GridTrips, UserTrips    paths of cells, for histograms
+CellPaths, UserPaths    paths of visits with ticks and stays, for synthetic trips
 """
 
 from __future__ import annotations

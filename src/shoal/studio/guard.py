@@ -1,14 +1,13 @@
 """Who may ask, and how much: checked for every request before anything else looks at it.
 
 Host       127.0.0.1 or localhost with our port: a name that somebody else bound to this machine is refused
-Origin     ours, where a browser says one; a page of another site cannot ask in its visitor's name
-token      in a header, for all but the bare page, its scripts and tickets
+Origin     ours, where a browser sends one; a page of another site cannot ask in its visitor's name
+token      of the session, in a header, for all but the bare page, its scripts and tickets
+ticket     an address that opens one file for a short while
 type       a request with a body is JSON
 size, time a body is small and arrives soon
 
-The token of a session, and tickets: addresses that open one file for a short while.
-
-Neither is noise: they come from the operating system and only keep others out.
+Tokens and tickets come from the operating system's random numbers and only keep others out.
 """
 
 from __future__ import annotations

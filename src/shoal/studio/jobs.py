@@ -1,17 +1,18 @@
-"""What a run does, by the name of its job: the functions that the command calls too."""
+"""What a run does, by the name of its job, and what a run that was stopped left behind."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import PlanError
-from shoal.kinds import KINDS
 from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.privacy.ledger.book import new_reservation
+from shoal.privacy.ledger.names import show_nano
+from shoal.release.manifest import MANIFEST
 from shoal.studio.sources import SourceShelf, simulated_city
 from shoal.studio.workspace import Workspace, read_json, write_json
 
@@ -70,6 +71,7 @@ def _check(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
 
 
 def _release(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
+    from shoal.kinds.run import run
     from shoal.studio.plans import Planner
 
     form, ledger = job["form"], NotingLedger(open_ledger().store, told)
@@ -80,15 +82,14 @@ def _release(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]
     key = prepared.key()
     told.note(population=form["population"], key=key, out=settings["out"])
     keep_plan(Path(settings["owner"]), key, form, settings)
-    kind, anyway = KINDS[form["kind"]], bool(job.get("even_if_nobody"))
-    asked = {"confirm": lambda _: anyway} if kind.is_private else {}
-    result = kind.run(prepared, ledger, progress=told, **asked)
+    anyway = bool(job.get("even_if_nobody"))
+    result = run(prepared, ledger, progress=told, confirm=lambda _: anyway)
     return {
         "release": work.relative(result.release),
         "reused": result.reused,
         "source_changed": result.source_changed,
-        "rows": getattr(result, "rows", None),
-        "bad_rows": getattr(result, "bad_rows", None),
+        "rows": result.rows,
+        "bad_rows": result.bad_rows,
         "manifest_sha256": _recorded(ledger, result.release),
     }
 
@@ -202,3 +203,48 @@ _JOBS: dict[str, Callable[[dict[str, Any], Workspace, Any], dict[str, Any]]] = {
     "attack": _attack,
     "audit": _audit,
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aftermath:
+    """`spent` in words, or empty; `released` where the folder of the release is in place."""
+
+    words: str
+    spent: str
+    released: bool
+
+
+def aftermath(ledger: Ledger, population: str, reservation: str, out: Path) -> Aftermath:
+    """Of the run that reserved, or listed, under this id, read off the ledger and the folders.
+
+    The run noted the id before it reserved. A reserve is spent from the moment it is written. A run that died
+    before it spent nothing; one that died after it and before its commit spent and published nothing; one
+    that died after its commit is complete, or is completed by asking for it again, which is free.
+    """
+    owner = ledger.state().find(population)
+    spend = next((each for each in owner.spends if each.reservation == reservation), None) if owner else None
+    stored = (
+        next((e for e in owner.released.values() if e.reservation == reservation), None) if owner else None
+    )
+    if owner is None or (spend is None and stored is None):
+        return Aftermath(words="Nothing was reserved and nothing was spent.", spent="", released=False)
+    cost = "" if spend is None else f"{owner.currency} = {show_nano(spend.cost_nano)}"
+    if stored is None and reservation in ledger.unfinished():
+        words = (
+            f"{cost} was spent. The release is complete, but its commit failed. Run it again: that commits "
+            "it and is free."
+        )
+        return Aftermath(words=words, spent=cost, released=False)
+    if stored is None:
+        words = (
+            f"The budget was reserved before it stopped: {cost} counts as spent, because noise may have been "
+            f"drawn. It published nothing in {out.name}. Running it again spends again."
+        )
+        return Aftermath(words=words, spent=cost, released=False)
+    paid = f"{cost} was spent. " if cost else ""
+    if (Path(stored.path) / MANIFEST).is_file():
+        return Aftermath(
+            words=f"{paid}The release was recorded and is in its place.", spent=cost, released=True
+        )
+    words = f"{paid}The release was recorded, but not yet moved to its place. Run it again: that is free."
+    return Aftermath(words=words, spent=cost, released=False)

@@ -16,6 +16,7 @@ from shoal.kinds import KINDS
 from shoal.kinds.density.methods import METHODS as DENSITY
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.prepare import OpenedDensity, open_density
+from shoal.kinds.describe import dry_run
 from shoal.kinds.histogram.methods import METHODS as HISTOGRAM
 from shoal.kinds.histogram.plan import MapPlan
 from shoal.kinds.plan import WindowPlan
@@ -246,7 +247,7 @@ class Planner:
         if self._apart is not None:
             return self._apart("dry_run", dict(form))
         settings = self.settings(form)
-        return KINDS[form["kind"]].dry_run(self.prepared(form, settings), ledger)
+        return dry_run(self.prepared(form, settings), ledger)
 
     def _opened(self, plan: DensityPlan, settings: dict[str, Any]) -> OpenedDensity:
         files = [os.stat(settings["space"][name]).st_mtime_ns for name in PATHS if name in settings["space"]]

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import LedgerError, PlanError, SourceError
-from shoal.kinds.aftermath import aftermath
 from shoal.privacy.ledger import open_ledger
 from shoal.studio.guard import new_name
+from shoal.studio.jobs import aftermath
 from shoal.studio.worker import now
 from shoal.studio.workspace import Workspace, read_json, write_json
 

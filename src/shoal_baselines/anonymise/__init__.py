@@ -1,1 +1,1 @@
-"""Anonymise."""
+"""Baselines that generalise or move records; none carries an epsilon."""

@@ -1,1 +1,1 @@
-"""Mechanisms."""
+"""Published mechanisms with sound accounting."""

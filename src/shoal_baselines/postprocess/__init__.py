@@ -1,1 +1,1 @@
-"""Postprocess."""
+"""Post-processing of the published mechanisms: noisy in, noisy out."""

@@ -1,1 +1,1 @@
-"""Space."""
+"""Public partitions and tables that only baselines use."""

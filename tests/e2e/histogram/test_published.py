@@ -32,7 +32,7 @@ def test_the_python_side_says_the_same(paths, command):
     paths.write(paths.trips)
     settings = shoal.read_plan(_toml(paths))
     prepared = shoal.prepare_histogram(shoal.HistogramPlan.from_settings(settings))
-    made = shoal.run_histogram(prepared, shoal.open_ledger())
+    made = shoal.run(prepared, shoal.open_ledger())
     histogram = shoal.read_histogram(made.release)
     assert histogram.answer([(0, 0, 400, 100), (0, 0, 800, 800)]).round().tolist() == [1, 4]
     alone = shoal.read_histogram(made.release / "histogram.parquet")

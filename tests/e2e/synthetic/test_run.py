@@ -238,7 +238,7 @@ time_zone = "Europe/Paris"
     )
     settings = shoal.read_plan(walks.folder / "plan.toml")
     prepared = shoal.prepare_synthetic(shoal.SyntheticPlan.from_settings(settings))
-    made = shoal.run_synthetic(prepared, shoal.open_ledger())
+    made = shoal.run(prepared, shoal.open_ledger())
     assert read_synthetic(made.release).about.trips == 400
     assert walks.manifest_of(made.release)["input"]["trips_declared"] == 400
-    assert not shoal.run_synthetic(prepared, shoal.open_ledger()).rows  # stored before
+    assert not shoal.run(prepared, shoal.open_ledger()).rows  # stored before

@@ -5,9 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shoal.auditing.lower_bound import bounds
+from shoal.auditing.lower_bounds import Query, above_probabilities, bounds, sample
 from shoal.auditing.replay import ArbitraryNoise, Call, RecordingNoise, ReplayNoise, transcript_loss
-from shoal.auditing.spend_runs import Query, above_chances, sample
 from shoal.privacy.above import first_above
 from shoal.privacy.noise import SeededNoise
 
@@ -42,7 +41,7 @@ def test_chances_are_those_of_many_runs():
     noise = SeededNoise(2)
     runs = 20_000
     seen = np.bincount([first_above(noise, "test", BEFORE // 3, SCALE) for _ in range(runs)], minlength=7)
-    expected = above_chances(BEFORE // 3, SCALE)
+    expected = above_probabilities(BEFORE // 3, SCALE)
     assert expected.sum() == pytest.approx(1.0)
     assert np.abs(seen / runs - expected).max() < 5 * np.sqrt(0.25 / runs)
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from shoal.auditing.check import NOTHING_RELEASED, audit_pairs, counted_once, findings, replay_pair
 from shoal.auditing.pairs import CROWDS, NEW, crowd_pairs, tie_pairs
-from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing.pipelines.visits import pipeline_of
+from shoal.auditing.planted.bug import drop, round_to, suppress
 from shoal.auditing.planted.counts import blank_from, changed
-from shoal.auditing.planted.patches import drop, round_to, suppress
+from shoal.auditing.replay import NOTHING_RELEASED, audit_pairs, counted_once, findings, replay_pair
 from shoal.errors import SourceError
 from shoal.privacy.noise import SeededNoise
 

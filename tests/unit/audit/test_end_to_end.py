@@ -15,13 +15,15 @@ from shoal.auditing.end_to_end.stops import STOPS, section
 from shoal.auditing.replay import ArbitraryNoise
 from shoal.cli.audit import audit
 from shoal.errors import ShoalError
-from shoal.kinds import trip_release
+from shoal.kinds import KINDS
+from shoal.kinds import trips as trip_release
 from shoal.kinds.commute import build as commute_release
 from shoal.kinds.density import build as density
 from shoal.kinds.synthetic import build as synthetic
-from shoal.kinds.trip_prepare import PreparedTrips
+from shoal.kinds.trips import PreparedTrips
 from shoal.privacy import noise as noise_module
 from shoal.privacy.noise import OsNoise
+from shoal.release.audit_cases import CASES
 
 ROOT = Path(__file__).parents[3]
 EVERY = [(kind, method) for kind, methods in METHODS.items() for method in methods]
@@ -42,8 +44,20 @@ def test_worlds_reach_the_claim():
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("kind", "method"), EVERY)
-def test_every_method_holds(kind, method):
-    assert check(kind, method, pairs=24, seed=2) == []
+def test_every_method_holds_and_every_audit_case_is_reached(kind, method):
+    (result,) = examine(kind, method, pairs=24, seed=2)
+    assert result.findings == []
+    assert set(result.cases) == {case.case for case in CASES.values() if walked_as(case) == (kind, method)}
+
+
+def walked_as(case):
+    """Kind and method of a case; synthetic events have a kind of their own."""
+    return ("commute", "commute") if case.method == "commute" else (case.kind, case.method)
+
+
+def test_every_method_with_an_audit_case_is_walked():
+    assert {walked_as(case) for case in CASES.values()} == {each for each in EVERY if each[0] != "noise"}
+    assert set(METHODS) == {*KINDS, "noise"} - {"trajectories"}  # which have no epsilon
 
 
 def test_a_kind_or_method_without_an_adapter_is_refused():
@@ -104,13 +118,11 @@ def test_a_run_key_that_is_no_secret_is_found(key, monkeypatch):
 
 
 def test_an_exact_number_in_the_manifest_or_as_the_size_is_found(monkeypatch):
-    true_manifest = synthetic.synthetic_manifest
+    true_manifest = synthetic.manifest_of
     monkeypatch.setattr(
         synthetic,
-        "synthetic_manifest",
-        lambda prepared, trips=None, count=None, **more: replace(
-            true_manifest(prepared, trips, count, **more), licence=f"{len(seen)}"
-        ),
+        "manifest_of",
+        lambda prepared, **more: replace(true_manifest(prepared, **more), licence=f"{len(seen)}"),
     )
     seen = []
     true_paths = synthetic.SyntheticBuild.paths

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from shoal.auditing import spend_runs
-from shoal.auditing.lower_bound import bounds, clopper_pearson
-from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing import lower_bounds as spend_runs
+from shoal.auditing.lower_bounds import Query, bounds, clopper_pearson, queries_of, run_spends, sample
+from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.run import mu_of, runs_for
-from shoal.auditing.spend_runs import Query, queries_of, run_spends, sample
 from shoal.mechanisms.registry import REGISTRY
 from shoal.privacy.noise import OsNoise, SeededNoise
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shoal.auditing.check import audit_pairs, findings
-from shoal.auditing.pairs import edge_pairs
+from shoal.auditing.pairs import edge_pairs, event_table
+from shoal.auditing.planted.bug import Bug, step_bug
 from shoal.auditing.planted.mutants import (
     above_asked,
     above_claim,
@@ -18,8 +18,7 @@ from shoal.auditing.planted.mutants import (
     planted,
     told_apart,
 )
-from shoal.auditing.planted.patches import Bug, step_bug
-from shoal.auditing.tables import event_table
+from shoal.auditing.replay import audit_pairs, findings
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.registry import REGISTRY
 from shoal.mechanisms.registry_histogram import HISTOGRAMS

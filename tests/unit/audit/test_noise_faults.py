@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from shoal.auditing.lower_bounds import PICKS, Query, queries_of
 from shoal.auditing.noise_faults import (
     Drawn,
     correlations,
@@ -14,8 +15,7 @@ from shoal.auditing.noise_faults import (
     residues,
     scale_faults,
 )
-from shoal.auditing.pipelines.density import pipeline_of
-from shoal.auditing.spend_runs import PICKS, Query, queries_of
+from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.mechanisms.registry import REGISTRY
 from shoal.privacy import noise as noise_module
 from shoal.privacy.noise import OsNoise, SeededNoise

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from shoal.auditing.pairs import at
+from shoal.auditing.pairs import at, event_table
+from shoal.auditing.planted.bug import Bug, step_bug
 from shoal.auditing.planted.mutants import above_asked, catch, planted, shown_problems, told_apart
-from shoal.auditing.planted.patches import Bug, step_bug
-from shoal.auditing.tables import event_table
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.registry_synthetic import SYNTHETIC
 

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shoal.auditing.check import audit_pairs, findings, replay_pair, sources
-from shoal.auditing.pairs import NEW, Pair, at
-from shoal.auditing.pipelines.density import pipeline_of
-from shoal.auditing.pipelines.paths import PLACES, SAMPLE, path_numbers
-from shoal.auditing.tables import event_table, read_table
+from shoal.auditing.pairs import NEW, Pair, at, event_table, read_table
+from shoal.auditing.pipelines.trips import PLACES, SAMPLE, path_numbers
+from shoal.auditing.pipelines.visits import pipeline_of
+from shoal.auditing.replay import audit_pairs, findings, replay_pair, sources
 from shoal.engine.path_trips import PathBound
 from shoal.mechanisms.registry_synthetic import PATH_ENTRIES, SYNTHETIC
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from shoal.auditing.planted import PLANTED, plant, read_bugs
-from shoal.auditing.planted.bugs import PACKAGE, copy_package
-from shoal.auditing.planted.checks import all_checks, source_tree
+from shoal.auditing.planted.patched import PACKAGE, all_checks, copy_package, source_tree
 from shoal.errors import PlanError
 
 BUGS = read_bugs(PLANTED)

@@ -7,19 +7,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shoal.auditing.check import audit_pairs, findings, replay_pair, sources
-from shoal.auditing.pairs import NEW, Pair, at, edge_pairs
-from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing.pairs import NEW, Pair, at, edge_pairs, event_table
+from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.replay import (
     ArbitraryNoise,
     Call,
     RecordingNoise,
+    audit_pairs,
+    findings,
     observe,
     over_claim,
     replay,
+    replay_pair,
+    sources,
     transcript_loss,
 )
-from shoal.auditing.tables import event_table
 from shoal.errors import PlanError
 from shoal.mechanisms.registry import REGISTRY
 from shoal.mechanisms.registry_histogram import HISTOGRAMS

@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from shoal.auditing import run as module
-from shoal.auditing.many import audit_many
-from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.planted.mutants import planted
-from shoal.auditing.run import AuditPlan, audit_mechanism, sample_whole, worst_events
+from shoal.auditing.run import AuditPlan, audit_many, audit_mechanism, sample_whole, worst_events
 from shoal.errors import PlanError
 from shoal.mechanisms.registry import REGISTRY
 from shoal.mechanisms.registry_histogram import HISTOGRAMS

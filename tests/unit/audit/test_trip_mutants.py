@@ -4,19 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from shoal.auditing.check import KEYS, replay_pair
-from shoal.auditing.pairs import NEW, Pair, at
-from shoal.auditing.pipelines.density import pipeline_of
-from shoal.auditing.planted.bounds import trip_bound_bugs
-from shoal.auditing.planted.histograms import histogram_bugs
+from shoal.auditing.pairs import NEW, Pair, at, event_table
+from shoal.auditing.pipelines.visits import pipeline_of
+from shoal.auditing.planted.bug import Bug, step_bug
 from shoal.auditing.planted.mutants import above_claim, catch, planted, told_apart
-from shoal.auditing.planted.patches import Bug, step_bug
-from shoal.auditing.planted.trips import BACK_AND_FORTH, per_unit_bugs
-from shoal.auditing.spend_runs import KeepsEverything
-from shoal.auditing.tables import event_table
+from shoal.auditing.planted.trip_bounds import trip_bound_bugs
+from shoal.auditing.planted.trips import BACK_AND_FORTH, boxes_bugs, per_unit_bugs
+from shoal.auditing.replay import KEYS, KeepsEverything, replay_pair
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.registry_histogram import HISTOGRAMS
 from shoal.privacy.noise import SeededNoise
+from shoal_baselines.auditing.histograms import histogram_bugs
 
 ALL_BUGS = ("histogram-laplace", "histogram-dawa", "histogram-prish", "histogram-boxes")
 OWN_BUGS = sorted(HISTOGRAMS.keys() - set(ALL_BUGS))
@@ -30,7 +28,8 @@ def delta_of(name):
 def own(name):
     """Bugs of trips alone: those of any mechanism are caught above in others."""
     true = pipeline_of(name, 1.0, delta_of(name))
-    return {bug.name for family in (histogram_bugs, trip_bound_bugs, per_unit_bugs) for bug in family(true)}
+    families = (histogram_bugs, boxes_bugs, trip_bound_bugs, per_unit_bugs)
+    return {bug.name for family in families for bug in family(true)}
 
 
 MUTANTS = [

@@ -5,12 +5,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shoal.auditing.check import audit_pairs, findings, replay_pair, sources
-from shoal.auditing.pairs import NEW, Pair, at
-from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing.pairs import NEW, Pair, at, event_table, read_table
 from shoal.auditing.pipelines.trips import CELLS, model_row
+from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.planted.trips import BACK_AND_FORTH
-from shoal.auditing.tables import event_table, read_table
+from shoal.auditing.replay import audit_pairs, findings, replay_pair, sources
 from shoal.engine.euler import exact_euler
 from shoal.engine.trip_door import distinct_counts
 from shoal.mechanisms.registry_histogram import HISTOGRAMS, TWO_TRIPS

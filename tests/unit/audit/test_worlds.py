@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shoal.auditing.check import audit_pairs, findings
-from shoal.auditing.pipelines.density import pipeline_of
+from shoal.auditing.pipelines.visits import pipeline_of
+from shoal.auditing.replay import audit_pairs, findings
 from shoal.engine.buckets import UserBuckets
 from shoal.engine.duck import DuckEngine
 from shoal.mechanisms.audit_size import SPLIT

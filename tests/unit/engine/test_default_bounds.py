@@ -10,7 +10,7 @@ from shoal.engine.duck import DuckEngine
 from shoal.engine.euler import exact_euler
 from shoal.engine.grid_trips import TripBound, bound_trips
 from shoal.kinds.density.counting import Counting
-from shoal.kinds.progress import Silent
+from shoal.kinds.source import Silent
 from shoal.space.cells import CellGrid
 from shoal.space.question import Question, Questions
 from shoal.space.weights import LATTICE, AreaWeights

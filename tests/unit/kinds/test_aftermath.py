@@ -2,9 +2,9 @@
 
 import pytest
 
-from shoal.kinds.aftermath import aftermath
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import open_ledger
+from shoal.studio.jobs import aftermath
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from shoal.kinds.histogram.prepare import prepare_histogram
 from shoal.kinds.query import build as query
 from shoal.kinds.query.ask import Ask
 from shoal.kinds.query.prepare import QueryPlan, prepare_query
+from shoal.kinds.run import run
 from shoal.kinds.synthetic import build as synthetic
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.synthetic.prepare import prepare_synthetic
@@ -83,10 +84,7 @@ class Kind:
         return prepare_synthetic(SyntheticPlan.from_settings(settings))
 
     def run(self, prepared: Any, ledger: Any) -> Path:
-        if self.name == "query":
-            return query.run_query(prepared, ledger).folder
-        runs = {"density": density.run_density, "histogram": histogram.run_histogram}
-        return runs.get(self.name, synthetic.run_synthetic)(prepared, ledger).release
+        return run(prepared, ledger).release
 
 
 KINDS = {
@@ -174,7 +172,7 @@ def test_a_writer_that_fails_costs_nothing(kind, ledger, tmp_path, monkeypatch):
 
 def test_public_files_that_cannot_be_written_cost_nothing(kind, ledger, tmp_path, monkeypatch):
     prepared = kind.prepare(tmp_path)
-    monkeypatch.setattr(kind.module, "recipient_readme", full_disk)
+    monkeypatch.setattr("shoal.kinds.run.recipient_readme", full_disk)
     with costs_nothing(ledger, tmp_path):
         kind.run(prepared, ledger)
 
@@ -315,7 +313,7 @@ def test_what_fails_after_the_reserve_says_what_it_cost(kind, ledger, tmp_path, 
     for primitive in ("laplace", "gaussian", "run_key"):
         monkeypatch.setattr(OsNoise, primitive, fail)
     if kind.name == "query":
-        monkeypatch.setattr(query.QuerySession, "_table", fail)
+        monkeypatch.setattr(query.QueryTables, "counts", fail)
     with pytest.raises((ShoalError, error)) as found:
         kind.run(prepared, ledger)
     said = f"{found.value} {getattr(found.value, '__notes__', '')}"

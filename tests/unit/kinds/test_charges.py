@@ -2,8 +2,8 @@
 
 import pytest
 
-from shoal.auditing.end_to_end.adapters import ADAPTERS
 from shoal.auditing.end_to_end.driver import POPULATION
+from shoal.auditing.end_to_end.rules import ADAPTERS
 from shoal.auditing.end_to_end.worlds import event_world
 from shoal.kinds.query.build import QuerySession
 from shoal.privacy.ledger import open_ledger
@@ -32,6 +32,6 @@ def test_every_ask_of_a_session_is_charged_what_its_manifest_lists(method, curre
         before = ledger.state().population(POPULATION).spent_nano
         made = session.ask(prepared(number))
         charged.append(ledger.state().population(POPULATION).spent_nano - before)
-        spent = spent_loss(Manifest.from_json((made.folder / MANIFEST).read_text("utf-8")))
+        spent = spent_loss(Manifest.from_json((made.release / MANIFEST).read_text("utf-8")))
         assert charged[-1] == cost_nano(spent, currency)
     assert charged[1] > max(charged[0], charged[2])

@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from shoal.kinds.expected_trips import RANGES, RECTANGLES, expected_ranges, expected_rectangles
+from shoal.kinds.histogram.prepare import RECTANGLES, PreparedHistogram
+from shoal.kinds.synthetic.prepare import RANGES, PreparedSynthetic
+
+LEDGER: Any = None  # not looked at
 
 
 @dataclass
@@ -18,14 +22,16 @@ class Plan:
 
 
 def rectangles(**said):
-    return expected_rectangles(SimpleNamespace(plan=Plan(**said)))
+    plan: Any = SimpleNamespace(plan=Plan(**said))
+    return PreparedHistogram.foreseen(plan, LEDGER)["expected_share"]
 
 
 def test_points_of_the_table_come_back():
     for signal, share in RECTANGLES.items():
         assert rectangles(trips=signal * 10)["share"] == pytest.approx(share, rel=1e-4)
     for signal, share in RANGES.items():
-        told = expected_ranges(SimpleNamespace(plan=Plan(method="bridges", trips=signal, epsilon=1.0)))
+        plan: Any = SimpleNamespace(plan=Plan(method="bridges", trips=signal, epsilon=1.0), each_trip=True)
+        told = PreparedSynthetic.foreseen(plan, LEDGER)["expected_share"]
         assert told["share"] == pytest.approx(share, rel=1e-4)
 
 

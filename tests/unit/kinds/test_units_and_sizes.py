@@ -16,8 +16,8 @@ from shoal.kinds.plan import read_plan
 from shoal.kinds.simulated import write_city_plan
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.synthetic.prepare import prepare_synthetic
-from shoal.kinds.trajectories.build import prepare_trajectories
 from shoal.kinds.trajectories.plan import TrajectoryPlan
+from shoal.kinds.trajectories.prepare import prepare_trajectories
 
 DAY = {"start": "2026-03-02", "end": "2026-03-03", "time_zone": "UTC"}
 BOX = [0.0, 0.0, 1000.0, 1000.0]

@@ -1,1 +1,1 @@
-"""Models."""
+"""Adversaries: what they know, how they score, and the measures of their success."""

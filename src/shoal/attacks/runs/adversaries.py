@@ -30,7 +30,7 @@ from shoal.privacy.ledger import open_ledger
 
 if TYPE_CHECKING:
     from shoal.attacks.runs.findings import Findings
-    from shoal.kinds.progress import Progress
+    from shoal.kinds.source import Progress
 
 
 @dataclass(frozen=True, kw_only=True)

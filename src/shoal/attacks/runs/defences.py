@@ -18,7 +18,7 @@ from shoal.errors import PlanError
 from shoal.kinds.density.counting import Counting, stage_for
 from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.methods import any_method
-from shoal.kinds.progress import Progress, Silent
+from shoal.kinds.source import Progress, Silent
 from shoal.privacy.accounting import check_epsilon
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import OsNoise, SeededNoise

@@ -26,7 +26,7 @@ from shoal.attacks.runs.plans import InferencePlan
 from shoal.attacks.runs.source import open_attack_source
 from shoal.errors import PlanError
 from shoal.kinds.density.methods import METHODS
-from shoal.kinds.progress import Progress
+from shoal.kinds.source import Progress
 from shoal.space.clock import Clock
 
 KNOWS = {

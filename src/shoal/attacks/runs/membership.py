@@ -36,7 +36,7 @@ from shoal.attacks.runs.plans import MembershipPlan
 from shoal.attacks.runs.source import AttackSource, open_attack_source
 from shoal.errors import PlanError
 from shoal.kinds.density.methods import METHODS, any_method
-from shoal.kinds.progress import Progress, Silent
+from shoal.kinds.source import Progress, Silent
 from shoal.space.clock import Clock
 
 FALSE_ALARMS = 0.001

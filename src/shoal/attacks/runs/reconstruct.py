@@ -34,7 +34,7 @@ from shoal.attacks.runs.plans import ReconstructPlan
 from shoal.attacks.runs.source import AttackSource, open_attack_source
 from shoal.errors import PlanError, SourceError
 from shoal.kinds.plan import DEFAULT_DELTA
-from shoal.kinds.progress import Progress
+from shoal.kinds.source import Progress
 from shoal.privacy.accounting import NANO, check_epsilon, rho_for
 from shoal.privacy.noise import SeededNoise
 

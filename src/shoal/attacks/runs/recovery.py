@@ -32,7 +32,7 @@ from shoal.attacks.runs.source import open_attack_source
 from shoal.errors import PlanError
 from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.methods import METHODS
-from shoal.kinds.progress import Progress, Silent
+from shoal.kinds.source import Progress, Silent
 from shoal.space.clock import Clock
 
 NIGHT_ENDS, DAY_BEGINS = 6.0, 4.0  # local hours: people rest until six; days are cut at four

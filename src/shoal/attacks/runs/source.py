@@ -15,8 +15,7 @@ from shoal.events.checks import check_rows
 from shoal.events.placed import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.kinds.plan import WindowPlan, part_of
-from shoal.kinds.progress import Progress, Silent
-from shoal.kinds.source import opened_source
+from shoal.kinds.source import Progress, Silent, opened_source
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, SpacePlan, open_geography
 from shoal.space.setting import Setting, setting_of

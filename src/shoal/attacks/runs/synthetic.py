@@ -34,7 +34,7 @@ from shoal.attacks.runs.plans import SyntheticAttackPlan
 from shoal.attacks.runs.synthetic_defences import Defence, defence_named
 from shoal.errors import PlanError, SourceError
 from shoal.kinds.commute.prepare import PreparedCommute
-from shoal.kinds.progress import Progress
+from shoal.kinds.source import Progress
 from shoal.kinds.synthetic.build import SyntheticBuild
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.synthetic.prepare import PreparedSynthetic, prepare_synthetic

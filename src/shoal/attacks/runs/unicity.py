@@ -9,7 +9,7 @@ from shoal.attacks.models.unicity import coarser, square_groups, unicity
 from shoal.attacks.runs.findings import Column, Findings, Table
 from shoal.attacks.runs.plans import UnicityPlan
 from shoal.attacks.runs.source import AttackSource, open_attack_source
-from shoal.kinds.progress import Progress
+from shoal.kinds.source import Progress
 
 
 def run(settings: Mapping[str, Any], plan: UnicityPlan, progress: Progress) -> Findings:

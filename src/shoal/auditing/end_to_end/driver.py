@@ -79,7 +79,7 @@ def run_again(adapter: Adapter, world: World, rows: Rows, noise: Any, folder: Pa
             prepared = adapter.prepare({**settings, "population": POPULATION})
             outcome.key = prepared.key()
             result = adapter.run(prepared, ledger, engine=world.engine(folder))
-            made: Path = result.folder if hasattr(result, "folder") else result.release
+            made: Path = result.release
         outcome.files = {
             path.relative_to(made).as_posix(): path.read_bytes()
             for path in sorted(made.rglob("*"))

@@ -10,8 +10,10 @@ noise     of real runs: no key or draw comes again, the spread is that of the sc
 
 from __future__ import annotations
 
+import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,25 +21,24 @@ from typing import Any
 
 import numpy as np
 
-from shoal.auditing.end_to_end.adapters import ADAPTERS
 from shoal.auditing.end_to_end.driver import Adapter, Outcome, differences, loss_problems, run, run_again
-from shoal.auditing.end_to_end.noise_runs import repeated
 from shoal.auditing.end_to_end.trip_worlds import call_world, trip_world
 from shoal.auditing.end_to_end.worlds import World, event_world
-from shoal.auditing.many import in_processes
 from shoal.auditing.noise_faults import scale_faults
-from shoal.auditing.replay import ArbitraryNoise, RecordingNoise, ReplayNoise
-from shoal.auditing.run import Progress, Silent
+from shoal.auditing.replay import ArbitraryNoise, Call, RecordingNoise, ReplayNoise
+from shoal.auditing.run import Progress, Silent, in_processes
 from shoal.errors import PlanError
-from shoal.privacy.noise import SeededNoise
+from shoal.kinds import KINDS
+from shoal.kinds.query.ask import Ask
+from shoal.kinds.query.prepare import QueryPlan, prepare_query
+from shoal.kinds.run import run as run_release
+from shoal.privacy.noise import OsNoise, SeededNoise
 
-METHODS = {
-    "density": ("best", "gaussian", "laplace", "efpag", "fpa"),
-    "query": ("gaussian", "laplace", "weights"),
-    "histogram": ("boxes", "prish", "laplace"),
-    "synthetic": ("bridges", "markov", "ngram"),
-    "commute": ("commute",),
-    "noise": ("repeats", "scale"),  # of real runs, whatever their kind
+# Every method of every kind that promises an epsilon; trajectories have none. And what is looked at in the
+# noise of real runs, whatever their kind.
+METHODS: dict[str, tuple[str, ...]] = {
+    **{name: kind.methods for name, kind in KINDS.items() if kind.is_private},
+    "noise": ("repeats", "scale"),
 }
 WATCHED = (("density", "gaussian"), ("query", "laplace"))
 
@@ -61,13 +62,17 @@ class Finding:
 
 @dataclass
 class Result:
-    """One method: pairs that were tried, the largest share of the claim that was reached, findings."""
+    """One method: pairs that were tried, the largest share of the claim that was reached, findings.
+
+    `cases` has the share of each audit case that the releases named.
+    """
 
     kind: str
     method: str
     pairs: int = 0
     share: float = 0.0
     findings: list[Finding] = field(default_factory=list)
+    cases: dict[str, float] = field(default_factory=dict)
 
 
 class WildNoise(ArbitraryNoise):
@@ -188,6 +193,9 @@ def _pair(result: Result, adapter: Adapter, world: World, number: int, seed: int
     problems, share = loss_problems(first, second)
     found("loss", problems)
     result.share = max(result.share, share)
+    if first.manifest and first.manifest.audit_case:
+        case = first.manifest.audit_case
+        result.cases[case] = max(result.cases.get(case, 0.0), share)
     far = run(adapter, world, world.far, ReplayNoise(first.calls, key), folder)
     found("bytes", differences(first, far))
     if number == 0:  # a crowd with users above the bounds
@@ -210,4 +218,86 @@ WORLDS: dict[str, Callable[[str, str, int, int], World]] = {
     "histogram": trip_world,
     "synthetic": trip_world,
     "commute": call_world,
+}
+
+
+RUNS = 4
+WIDE = 1e5  # from this scale on, three equal draws among hundreds have a probability below 1e-9 per triple
+
+
+class WatchedNoise(RecordingNoise):
+    """OsNoise as it is, with every draw and run key kept; made before the run is driven."""
+
+    def __init__(self) -> None:
+        real = OsNoise(processes=1)
+        super().__init__(_Bound(real), b"")
+        self.keys: list[bytes] = []
+
+    def run_key(self) -> bytes:
+        self.keys.append(self._inner.run_key())
+        return self.keys[-1]
+
+
+class _Bound:
+    """The methods of a noise as they are now, whatever is put in their place later."""
+
+    publishable = True
+
+    def __init__(self, real: OsNoise) -> None:
+        self.run_key, self.laplace = real.run_key, real.laplace
+        self.gaussian, self.choose = real.gaussian, real.choose
+
+
+def repeated(adapter: Adapter, world: World) -> Iterator[str]:
+    """Run keys and draws that come again, from one run to the next or from one question to another."""
+    keys: list[bytes] = []
+    drawn: list[list[Call]] = []
+    with tempfile.TemporaryDirectory(prefix="shoal-audit-") as scratch:
+        for _ in range(RUNS):
+            watched = WatchedNoise()
+            run(adapter, world, world.table, watched, Path(scratch) / "run")
+            keys += watched.keys
+            drawn.append(watched.calls)
+    if len(set(keys)) < len(keys) or any(len(key) < 16 for key in keys):
+        yield "a run key comes again in another run, or is shorter than 16 bytes"
+    for calls in zip(*drawn, strict=False):
+        noise = [_noise_of(call) for call in calls]
+        first = noise[0]
+        same = first is not None and all(each is not None and np.array_equal(first, each) for each in noise)
+        if same and _surprising(calls[0]):
+            yield f"the noise of {calls[0].name} is the same in {RUNS} runs"
+    single = Counter(
+        int(noise.ravel()[0])
+        for calls in drawn
+        for call in calls
+        if (noise := _noise_of(call)) is not None and noise.size == 1 and call.scale >= WIDE
+    )
+    yield from (f"{count} questions got the same noise" for _, count in single.most_common(1) if count > 2)
+
+
+def _noise_of(call: Call) -> np.ndarray | None:
+    return call.answer - call.exact if isinstance(call.answer, np.ndarray) else None
+
+
+def _surprising(call: Call) -> bool:
+    """Whether the same noise in all runs has a probability below 1e-9."""
+    return call.exact.size * (RUNS - 1) * math.log(max(call.scale, 1.0)) > math.log(1e9)
+
+
+def _prepare(kind: str, settings: Mapping[str, Any]) -> Any:
+    return KINDS[kind].prepare(KINDS[kind].plan.from_settings(dict(settings)))
+
+
+def _query(settings: Mapping[str, Any]) -> Any:
+    density = dict(settings)
+    asks = tuple(Ask.of(each, number) for number, each in enumerate(density.pop("asks"), 1))
+    flags = {name: density.pop(name) for name in ("epsilon", "out", "updates")}
+    flags["mechanism"] = density.pop("method")
+    return prepare_query(QueryPlan.from_settings(density, flags, asks))
+
+
+ADAPTERS = {
+    kind: Adapter(_query if kind == "query" else partial(_prepare, kind), run_release, KINDS[kind].build)
+    for kind in KINDS
+    if KINDS[kind].is_private
 }

@@ -6,13 +6,21 @@ import random
 from datetime import datetime, timedelta
 from typing import Any
 
-from shoal.auditing.end_to_end.worlds import CROWDS, WINDOWS, Rows, World, slot_times, stored, user_ids
+from shoal.auditing.end_to_end.worlds import (
+    CROWDS,
+    WINDOWS,
+    Rows,
+    World,
+    slot_times,
+    stored,
+    takes_delta,
+    user_ids,
+)
 
 BOX = (2.30, 48.80, 2.36, 48.84)  # six columns and four rows of 0.01 degrees
 COLUMNS, ROWS = 6, 4
 HEAVY = ("many trips", "one long trip", "a trip of one point", "in and out of the box")
 STAY_S = 2**21 + 50  # steps of a second: a stay of one step beside it is below a lattice step
-PURE_ONLY = ("boxes",)
 
 
 def trip_world(kind: str, method: str, number: int, seed: int) -> World:
@@ -23,7 +31,7 @@ def trip_world(kind: str, method: str, number: int, seed: int) -> World:
     start, end, zone = WINDOWS[number % len(WINDOWS)]
     moments = slot_times(start, end, zone)
     ids = user_ids(number, CROWDS[number % len(CROWDS)])
-    per_trip = number % 5 == 4
+    per_trip = number % 5 == 4 or number % 10 == 5  # with a delta and without
 
     def rows_of(users: list[Any]) -> Rows:
         rows: Rows = []
@@ -44,7 +52,7 @@ def trip_world(kind: str, method: str, number: int, seed: int) -> World:
     settings = {
         "method": method,
         "epsilon": (1.0, 4.0, 0.3)[number % 3],
-        "delta": None if method in PURE_ONLY or number % 2 else 1e-6,
+        "delta": 1e-6 if takes_delta(kind, method) and number % 2 == 0 else None,
         "unit": "trip" if per_trip else "user",
         "window": {"start": start, "end": end, "time_zone": zone},
         "space": {"box": BOX, "cells": f"{COLUMNS}x{ROWS}"},

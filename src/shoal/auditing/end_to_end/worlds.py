@@ -30,6 +30,7 @@ from shoal.engine import duck
 from shoal.engine.cap import cut_users
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import MOST_EVENTS, Progress, Sums, UserKernel
+from shoal.release.audit_cases import CASES, GAUSSIAN
 
 Row = tuple[Any, ...]  # user, [trip], time, then site or two coordinates
 Rows = list[Row]
@@ -270,9 +271,15 @@ def event_world(kind: str, method: str, number: int, seed: int) -> World:
         far=rows_of(user_ids(number, 75)),
         public=public,
         **stored(number),
-        currency="epsilon" if method == "laplace" and number % 4 < 2 else "rho",
+        currency="rho" if takes_delta(kind, method) or number % 4 > 1 else "epsilon",
         keyed=frozenset() if method == "best" else frozenset({"queries"}),
     )
+
+
+def takes_delta(kind: str, method: str) -> bool:
+    """Whether the noise of a method can be Gaussian, by the audit cases of the method."""
+    families = {case.family for case in CASES.values() if (case.kind, case.method) == (kind, method)}
+    return GAUSSIAN in families
 
 
 def slot_times(start: str, end: str, zone: str) -> list[datetime]:

@@ -3,39 +3,27 @@
 They use the package's own steps (engine, kernels, area weights, cover, mechanism, post-processing) on a
 public world of a few sites, zones and slots (shoal/mechanisms/audit_size.py). Each step is a field, so that
 a planted bug replaces one step and nothing else (shoal/auditing/planted/mutants.py).
-
-All visits of a small table behind a door that lets only bounded sums out: `UserVisits` at audit size.
-
-The sums are made by the package's own kernel on the whole table at once; that an engine brings the events of
-a user together is for the pipelines of bounded visits, which run through one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse
 
-from shoal.auditing.tables import HOUR_US, START_US, read_table, table_bytes
-from shoal.engine.clipped import EngineVisits
-from shoal.engine.density import bound_visits
+from shoal.auditing.pairs import HOUR_US, START_US, read_table, table_bytes
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Progress, Sums, UserKernel
-from shoal.engine.visits import VisitKernel
 from shoal.mechanisms.audit_size import AuditSize
-from shoal.mechanisms.registry import AUDIT_CLIP
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise
 from shoal.space.cover import Cover
 from shoal.space.setting import Setting
 from shoal.space.weights import AreaWeights
-from shoal.stages.bounded import BoundedVisits
-from shoal.stages.exact import ClippedSum, View, on_lattice
 from shoal.stages.noisy import DensityEstimate
 
 Step = Callable[..., Any]
@@ -85,51 +73,16 @@ class World:
 
     def count(self, kernel: Step, bound: Step, events: Events, run_key: bytes) -> Any:
         """What there is before the noise, from a table of events."""
-        made = kernel(edges_us=self.edges_us, sites=self.sites, ell=self.ell, cap=self.cap, run_key=run_key)
-        return Counted(bound(self.engine, events, made), events, run_key, self)
+        raise NotImplementedError
 
 
 @cache
-def small_world(size: AuditSize, uneven: bool = False, kind: type[World] = World) -> World:
+def small_world(size: AuditSize, kind: type[World], uneven: bool = False) -> World:
     """The world of a size. `uneven`: a longer slot, as at a change of the clocks; an engine that spills."""
     edges = START_US + HOUR_US * np.arange(size.slots + 1, dtype=np.int64)
     if uneven:
         edges[size.slots // 2 :] += HOUR_US
     return kind(size=size, edges_us=edges, spills=uneven)
-
-
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """What there is before the noise: bounded visits, and the rows for those who clip them otherwise."""
-
-    bounded: BoundedVisits
-    events: list[pa.RecordBatch]
-    run_key: bytes
-    world: World
-
-    def freeze(self) -> None:
-        """Nobody changes what several mechanisms share."""
-        self.bounded.counts.setflags(write=False)
-        self.bounded.one_visit.setflags(write=False)
-
-    @cached_property
-    def visits(self) -> Door:
-        """All visits behind a door."""
-        return self.behind(Door)
-
-    def behind(self, door: type[Door]) -> Door:
-        return door(
-            engine=self.world.engine if self.world.spills else WholeTable(),
-            events=lambda: self.events,
-            edges_us=self.world.edges_us,
-            places=self.world.sites,
-            run_key=self.run_key,
-            count_users=lambda: self.bounded.users,
-        )
-
-
-def _bound(engine: DuckEngine, events: list[pa.RecordBatch], kernel: VisitKernel) -> BoundedVisits:
-    return bound_visits(engine, events, kernel)[0]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -138,13 +91,13 @@ class Pipeline:
 
     mechanism: Any
     world: World
-    kernel: Callable[..., Any] = VisitKernel
-    bound: Callable[..., Any] = _bound
+    kernel: Callable[..., Any]
+    bound: Callable[..., Any]
     spread: Callable[[Any, Any], Any]
     estimate: Callable[[Any, Any, Setting], DensityEstimate]
     write: Callable[[DensityEstimate, Any], bytes] = lambda estimate, _: table_bytes(estimate)
 
-    worlds = World  # the kind of world it runs in
+    worlds: ClassVar[type[World]]  # the kind of world it runs in
 
     def __call__(self, events: list[pa.RecordBatch], noise: Noise) -> bytes:
         return self.release(self.counted(events, noise.run_key()), noise)
@@ -155,7 +108,12 @@ class Pipeline:
 
     def exact(self, counted: Any) -> Any:
         """The stage that the mechanism takes."""
-        raise NotImplementedError
+        return self.spread(counted.bounded, self.public)
+
+    @property
+    def public(self) -> Any:
+        """What is public about that stage."""
+        return self.mechanism.setting
 
     def measure(self, counted: Any, noise: Noise) -> Any:
         return self.mechanism(self.exact(counted), noise)
@@ -167,7 +125,7 @@ class Pipeline:
         return self.write(estimate, counted.bounded)
 
     def told(self, released: bytes) -> np.ndarray:
-        """What an adversary looks at: the first cells, where `whole.worst_events` puts the user.
+        """What an adversary looks at: the first cells, where `worst_events` puts the user.
 
         The upper ends of the intervals: unlike the people they are not tied to the slot's total.
         """
@@ -194,32 +152,3 @@ class WholeTable:
         batches = list(events)
         rows = pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
         return kernel(rows[0]) if rows else kernel.zero()
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Door(EngineVisits):
-    """The package's door to visits; sums that were asked for are kept, since the audit asks often."""
-
-    kept: dict[tuple, ClippedSum] = field(init=False, default_factory=dict, repr=False)
-
-    def clipped(self, *views: View) -> list[ClippedSum]:
-        keys = [(view.space.toarray().tobytes(), view.time.tobytes(), view.clip) for view in views]
-        new = [view for key, view in zip(keys, views, strict=True) if key not in self.kept]
-        fresh = iter(super().clipped(*new) if new else ())
-        for key in keys:
-            if key not in self.kept:
-                self.kept[key] = next(fresh)
-        return [self.kept[key] for key in keys]
-
-
-@lru_cache(maxsize=16)
-def audit_view(setting: Setting) -> View:
-    """A public view of zones and slots whose columns overlap, so that norms are not sums over visits."""
-    slot = np.arange(setting.slots)
-    waves = np.cos(np.pi * (slot[:, None] + 0.5) * slot / setting.slots) + (slot[:, None] == slot)
-    return View(
-        space=scipy.sparse.csr_array(setting.weights.matrix),
-        space_lattice=setting.weights.lattice,
-        time=on_lattice(waves),
-        clip=AUDIT_CLIP,
-    )

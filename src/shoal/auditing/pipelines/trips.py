@@ -1,28 +1,39 @@
-"""The pipeline of trips at audit size: events at places of a small grid, cut into trips, to released bytes.
+"""Pipelines of trips at audit size: events at places of a small grid, cut into trips, to released bytes.
 
-The same tables of (user, time, site) as for visits: a site is a cell, a user is seen there at a time, and
-half an hour without being seen ends a trip. Users who go from site to site and back enter rectangles again.
+The tables of (user, time, site) are those of visits: a site is a cell, a user is seen there at a time, and
+half an hour without being seen ends a trip. For histograms, users who go from site to site and back enter
+rectangles again. For generators a microsecond between rows is a step, and so is the number of the site, so
+that a user who is seen at several sites in a slot goes from one to the next; where the unit is a trip, the
+window is one slot, and all that a user does in it is one trip. Rows out of the window are not read, as in a
+run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from shoal.auditing.pipelines.pipeline import Events, Pipeline, Step, World
+from shoal.auditing.pairs import HOUR_US, START_US
+from shoal.auditing.pipelines.pipeline import Events, Pipeline, Step, WholeTable, World
+from shoal.engine.commute import CommuteKernel, sum_commutes
 from shoal.engine.euler import exact_euler
 from shoal.engine.grid_trips import TripBound, bound_trips
+from shoal.engine.path_door import PathDoor
+from shoal.engine.path_trips import PathBound, encode_paths
 from shoal.engine.trip_door import TripDoor
 from shoal.events.trip_reader import number_trips, starts, whole_users
 from shoal.events.trips import TripRule, in_order
+from shoal.space.path_setting import PathSetting
 from shoal.space.trip_setting import TripSetting
+from shoal.stages.commutes import ExactCommutes, SyntheticEvents
 from shoal.stages.noisy import DensityEstimate, NoisyHistogram
-from shoal.stages.trips import ExactEuler, GridTrips
+from shoal.stages.synthetic import SyntheticPaths
+from shoal.stages.trips import ExactEuler, ExactPaths, GridTrips
 
 RULE = TripRule(gap_minutes=30.0)  # slots are an hour apart: a trip each
 # Column and row of each site, of 8 x 8. From the first to the second a path crosses all given rectangles;
@@ -33,22 +44,26 @@ OUTSIDE = (-5, -5)
 BATCH_ROWS = 64
 
 
-def freeze(stage: Any) -> None:
-    """Arrays of a stage that nobody may change."""
-    for part in vars(stage).values():
-        if isinstance(part, np.ndarray):
-            part.setflags(write=False)
+class Counted:
+    """What there is before the noise, for itself; `counts` and `users` are for bugs that look back."""
+
+    @property
+    def bounded(self) -> Any:
+        return self
+
+    def freeze(self) -> None:
+        """Nobody changes what several mechanisms share."""
+        for stage in vars(self).values():
+            for part in vars(stage).values() if isinstance(stage, GridTrips | ExactPaths) else ():
+                if isinstance(part, np.ndarray):
+                    part.setflags(write=False)
 
 
 @dataclass(frozen=True, eq=False)
-class CountedTrips:
-    """What there is before the noise: bounded paths; `counts` and `users` are for bugs that look back."""
+class CountedTrips(Counted):
+    """Trips on the grid."""
 
     trips: GridTrips
-
-    @property
-    def bounded(self) -> CountedTrips:
-        return self
 
     @property
     def users(self) -> int:
@@ -65,10 +80,6 @@ class CountedTrips:
     @cached_property
     def door(self) -> TripDoor:
         return TripDoor(self.trips)
-
-    def freeze(self) -> None:
-        """Nobody changes what several mechanisms share."""
-        freeze(self.trips)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,18 +121,14 @@ def row_of(parts: list[np.ndarray]) -> DensityEstimate:
 def model_row(noisy: NoisyHistogram) -> DensityEstimate:
     """Every number of the model, in a row: the numbers of trips first."""
     numbers = [np.array([noisy.trips, noisy.all_trips or 0.0, noisy.violated_before or 0.0])]
-    for part in (noisy.euler, noisy.pool):
-        numbers += (
-            [np.ravel(value) for value in vars(part).values() if isinstance(value, np.ndarray)]
-            if part
-            else []
-        )
-    return row_of(numbers)
+    parts = [part for part in (noisy.euler, noisy.pool) if part]
+    arrays = [value for part in parts for value in vars(part).values() if isinstance(value, np.ndarray)]
+    return row_of([*numbers, *arrays])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TripPipeline(Pipeline):
-    """Trips behind a door, asked for sums."""
+    """Trips behind their query interface, asked for sums."""
 
     kernel: Callable[..., Any] = TripBound
     bound: Callable[..., GridTrips] = bound_trips
@@ -130,9 +137,180 @@ class TripPipeline(Pipeline):
 
     worlds = TripWorld
 
-    def exact(self, counted: CountedTrips) -> Any:
-        return self.spread(counted, self.mechanism.setting)
-
     @property
     def seen(self) -> slice:
         return slice(2)  # the numbers of trips
+
+
+ONE_TRIP = TripRule(gap_minutes=600.0)  # no gap within a slot is as long
+PLACES = (*CELLS[:7], CELLS[2])  # two sites in one cell: from one to the other is a stay
+STEP_US = 60_000_000
+NEAR_US = 60  # rows that are closer to the start of a slot are so many steps away from it
+SAMPLE = 20  # trips, or people, that are generated and released
+SEED = 5  # of what is generated; public
+
+
+@dataclass(frozen=True, eq=False)
+class CountedPaths(Counted):
+    """Paths with times."""
+
+    paths: ExactPaths
+
+    @property
+    def users(self) -> int:
+        return self.paths.units
+
+    @property
+    def drawn(self) -> int:
+        """How many trips a bug generates that tells their number."""
+        return max(self.paths.all_trips, 1)
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """Visits per cell."""
+        return np.bincount(self.paths.cells, minlength=self.paths.grid.count)[:, None]
+
+    @cached_property
+    def door(self) -> PathDoor:
+        return PathDoor(self.paths)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PathWorld(World):
+    """Sites are cells; `ell` trips of a user are kept, `cap` counted."""
+
+    def count(self, kernel: Step, bound: Step, events: Events, run_key: bytes) -> CountedPaths:
+        setting = self.size.paths()
+        made = kernel(
+            grid=setting.grid,
+            per_unit=self.ell,
+            cap=self.cap,
+            each_trip=setting.each_trip,
+            step_s=setting.step_s,
+            run_key=run_key,
+        )
+        return CountedPaths(bound(list(path_points(events, self)), made))
+
+
+def path_points(events: list[pa.RecordBatch], world: World) -> Iterator[pa.RecordBatch]:
+    """User-complete batches of user, trip, time_us, x, y, as the reader of trips makes them."""
+    if not events:
+        return
+    table = pa.Table.from_batches(events)
+    time_us = table["time_us"].to_numpy()
+    table = table.filter(pa.array((time_us >= world.edges_us[0]) & (time_us < world.edges_us[-1])))
+    table = table.sort_by("user")
+    steps = np.maximum(table["site"].to_numpy(), 0)
+    time_us = _stretched(table["time_us"].to_numpy()) + steps * STEP_US
+    yield from placed(table, time_us, PLACES, world.size.cells, ONE_TRIP if world.size.each_trip else RULE)
+
+
+def _stretched(time_us: np.ndarray) -> np.ndarray:
+    """Microseconds around the start of a slot as steps."""
+    slot = (time_us - START_US + HOUR_US // 2) // HOUR_US
+    begin = START_US + slot * HOUR_US
+    away = time_us - begin
+    return begin + np.where(np.abs(away) <= NEAR_US, away * STEP_US, away)
+
+
+def drawn_numbers(drawn: SyntheticPaths | SyntheticEvents) -> list[np.ndarray]:
+    """Every number of trips, or of people's events, that were generated."""
+    if isinstance(drawn, SyntheticEvents):
+        return [np.array([drawn.people]), drawn.person, drawn.time_us, drawn.site]
+    return [np.array([drawn.count]), drawn.first, drawn.cells, drawn.tick, drawn.stay, drawn.start_us]
+
+
+def generated_row(model: Any, drawn: SyntheticPaths | SyntheticEvents) -> DensityEstimate:
+    """Every number of the model, starts first, and every number of what was generated."""
+    numbers = model.numbers()
+    names = sorted(numbers, key=lambda name: not name.startswith("starts"))
+    return row_of([*(numbers[name] for name in names), *drawn_numbers(drawn)])
+
+
+def _estimate(model: Any, *_: Any) -> DensityEstimate:
+    return generated_row(model, model.generate(SAMPLE, SEED))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PathPipeline(Pipeline):
+    """Paths behind their query interface, asked for tables."""
+
+    kernel: Callable[..., Any] = PathBound
+    bound: Callable[..., ExactPaths] = encode_paths
+    spread: Callable[[CountedPaths, PathSetting], Any] = lambda counted, _: counted.door
+    estimate: Callable[..., DensityEstimate] = _estimate
+
+    worlds = PathWorld
+
+    @property
+    def seen(self) -> slice:
+        """Trips that start in the cell of the first site."""
+        column, row = np.array(PLACES[0]) * self.world.size.cells // SIDE
+        at = row * self.world.size.cells + column
+        return slice(at, at + 1)
+
+
+# --- site events ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class CountedCommutes(Counted):
+    """Events at sites, summed for either norm when asked."""
+
+    sum: Callable[[int], ExactCommutes]
+    events: list[pa.RecordBatch]
+    world: World
+    kept: dict[int, ExactCommutes] = field(init=False, default_factory=dict)
+
+    def tables(self, norm: int) -> ExactCommutes:
+        if norm not in self.kept:
+            self.kept[norm] = self.sum(norm)
+        return self.kept[norm]
+
+    @property
+    def drawn(self) -> int:
+        """How many people a bug generates that tells their number."""
+        return self.users
+
+    @cached_property
+    def users(self) -> int:
+        return len({user for batch in self.events for user in batch["user"].to_pylist()})
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """Rows per site."""
+        site = np.array([site for batch in self.events for site in batch["site"].to_pylist()], np.int64)
+        return np.bincount(site[site >= 0], minlength=self.world.sites)[:, None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CommuteWorld(World):
+    """Sites on a plane."""
+
+    def count(self, kernel: Step, bound: Step, events: Events, run_key: bytes) -> CountedCommutes:
+        setting = self.size.commutes
+
+        def summed(norm: int) -> ExactCommutes:
+            return bound(WholeTable(), events, kernel(setting=setting, norm=norm, run_key=run_key))
+
+        return CountedCommutes(summed, events, self)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CommutePipeline(Pipeline):
+    """Tables of homes, work places and calls."""
+
+    kernel: Callable[..., Any] = CommuteKernel
+    bound: Callable[..., ExactCommutes] = sum_commutes
+    spread: Callable[[CountedCommutes, int], ExactCommutes] = CountedCommutes.tables
+    estimate: Callable[..., DensityEstimate] = _estimate
+
+    worlds = CommuteWorld
+
+    @property
+    def public(self) -> int:
+        return self.mechanism.norm
+
+    @property
+    def seen(self) -> slice:
+        return slice(1)  # the number of users

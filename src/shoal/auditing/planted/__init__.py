@@ -11,6 +11,6 @@ without it all checks run until one does. A bug of more than one change has the 
 with a module, old and new. bugs.toml holds the bugs that an outside review planted.
 """
 
-from shoal.auditing.planted.bugs import PLANTED, Caught, PatchedBug, plant, read_bugs
+from shoal.auditing.planted.patched import PLANTED, Caught, PatchedBug, plant, read_bugs
 
 __all__ = ["PLANTED", "Caught", "PatchedBug", "plant", "read_bugs"]

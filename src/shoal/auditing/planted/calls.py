@@ -1,23 +1,35 @@
-"""Planted bugs that any mechanism may have: it asks its noise wrongly, or not at all.
+"""Planted bugs that any mechanism may have: it asks its noise wrongly, or the noise itself is wrong.
 
-Each is a noise put between the mechanism and the true one.
+The first kind is a noise put between the mechanism and the true one. The second is a broken noise module: the
+call looks right, what is drawn is not. Replay trusts the primitives, so only many runs and looks at the noise
+(and tests/statistical) can tell these.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.planted.patches import Bug, method_bug, noise_bug
+from shoal.auditing.pipelines.visits import (
+    ClippedPipeline,
+    CountsPipeline,
+    QueryPipeline,
+    ScaledPipeline,
+    VisitsPipeline,
+)
+from shoal.auditing.planted.bug import Bug, Families, call_bug, method_bug, noise_bug
 from shoal.auditing.replay import Answers, ask
 from shoal.errors import PlanError
 from shoal.mechanisms.audit_size import AuditSize
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Noise, SeededNoise
+from shoal.stages.exact import ExactCounts
+from shoal.stages.noisy import NoisyCounts
 
 VISIT = AuditSize().lattice
 
@@ -191,3 +203,103 @@ def _uncharged(name: str) -> Bug:
         return tuple((step, loss) for step, loss in kind.spends() if step != name)
 
     return method_bug(f"{name}: not charged", spends=spends)
+
+
+class Broken(SeededNoise):
+    """A sampler whose draws are changed, whichever of the two laws they are of.
+
+    With `again` every call draws from the same seed.
+    """
+
+    def __init__(self, seed: int, *, change: Change = _passed, again: bool = False) -> None:
+        super().__init__(seed)
+        self.change, self.again = change, again
+
+    def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
+        draw = SeededNoise(5).laplace if self.again else super().laplace
+        return self.change(lambda e, s: draw(name, e, s), exact, scale)
+
+    def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
+        draw = SeededNoise(5).gaussian if self.again else super().gaussian
+        return self.change(lambda e, s: draw(name, e, s), exact, sigma)
+
+
+def _of_scale(part: float) -> Change:
+    return lambda draw, exact, scale: draw(exact, scale * part)
+
+
+def _changed(change: Callable[[np.ndarray, float], np.ndarray]) -> Change:
+    """True noise of the right scale, changed as a whole; `change(noise, scale)`."""
+    return lambda draw, exact, scale: exact + change(draw(np.zeros_like(exact), scale), scale)
+
+
+CHANGES: dict[str, Change] = {
+    "draws at 0.8 of the scale": _of_scale(0.8),
+    "draws at half the scale": _of_scale(0.5),
+    # A count is then never below the truth.
+    "adds noise on one side only": _changed(lambda noise, _: np.abs(noise)),
+    # What lies beyond one scale is impossible, which tells the neighbours apart.
+    "cuts the tails": _changed(lambda noise, scale: np.clip(noise, -int(scale), int(scale))),
+    # Zones of a slot differ by their exact counts then, without noise.
+    "draws once for all zones of a slot": _changed(lambda noise, _: np.broadcast_to(noise[:1], noise.shape)),
+    "uses noise again in every second zone": _changed(lambda noise, _: noise[np.arange(len(noise)) // 2 * 2]),
+    # The low bits of the exact count come out as they are.
+    "rounds noise to 2^14 lattice steps": _changed(
+        lambda noise, _: np.rint(noise / 2**14).astype(np.int64) * 2**14
+    ),
+    "draws even numbers only": _changed(lambda noise, _: noise // 2 * 2),
+}
+
+
+def sampler_bugs() -> list[tuple[str, Callable[[int], Noise]]]:
+    """Name of the bug, and the broken noise from a seed."""
+    return [
+        *((f"sampler {name}", partial(Broken, change=change)) for name, change in CHANGES.items()),
+        # Two releases differ by their exact counts then.
+        ("sampler draws the same at every call", partial(Broken, again=True)),
+    ]
+
+
+def value_bugs(true: Pipeline) -> list[Bug]:
+    """Bugs between the noise and the values of a cell."""
+    bugs = [
+        call_bug("retry until nothing is negative", _retry),
+        call_bug("exception when a zone is empty", _refuse_empty_zone, raises=True),
+    ]
+    if on_cells(true):
+        bugs.append(call_bug("low bits of the exact count in the output", _off_lattice))
+    return bugs
+
+
+def on_cells(pipeline: Pipeline) -> bool:
+    """Whether noise is added to the counts themselves, so that noisy ones stay on the lattice."""
+    return tuple(dict(pipeline.spends())) == ("counts",)
+
+
+def _off_lattice(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    """Floats mixed into a right answer carry low bits of the exact count."""
+    noisy = true(exact, noise)
+    return replace(noisy, values=noisy.values + exact.units / exact.lattice * 2.0**-30 + 2.0**-31)
+
+
+def _retry(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    for _ in range(20):
+        noisy = true(exact, noise)
+        if (noisy.values >= 0).all():
+            break
+    return noisy
+
+
+def _refuse_empty_zone(true, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+    if (exact.units.sum(axis=1) == 0).any():
+        raise ValueError("a zone has no visits.")
+    return true(exact, noise)
+
+
+FAMILIES: Families = {
+    CountsPipeline: (call_bugs, ell_bugs, value_bugs),
+    ScaledPipeline: (call_bugs, spend_bugs, scaled_bugs),
+    ClippedPipeline: (call_bugs,),
+    VisitsPipeline: (call_bugs, spend_bugs),
+    QueryPipeline: (spend_bugs,),
+}

@@ -19,51 +19,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.auditing.check import KEYS, NOTHING_RELEASED, audit_pairs, findings, replay_pair
-from shoal.auditing.lower_bound import bounds
+from shoal.auditing.lower_bounds import PICKS, Query, bounds, queries_of, sample, worst_shown
 from shoal.auditing.noise_faults import draw_noise, noise_faults
-from shoal.auditing.pipelines.density import (
-    ClippedPipeline,
-    CountsPipeline,
-    CoverPipeline,
-    QueryPipeline,
-    ScaledPipeline,
-    VisitsPipeline,
-    pipeline_of,
-)
-from shoal.auditing.pipelines.paths import CommutePipeline, PathPipeline
+from shoal.auditing.pairs import event_table
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.pipelines.trips import TripPipeline
-from shoal.auditing.planted.bounds import path_bound_bugs, trip_bound_bugs
-from shoal.auditing.planted.calls import call_bugs, ell_bugs, scaled_bugs, spend_bugs
-from shoal.auditing.planted.commutes import commute_bugs
-from shoal.auditing.planted.counts import count_bugs, median_bugs, people_bugs
-from shoal.auditing.planted.histograms import histogram_bugs
-from shoal.auditing.planted.noise import sampler_bugs
-from shoal.auditing.planted.patches import Bug, Shown
-from shoal.auditing.planted.paths import generator_bugs, path_call_bugs, path_door_bugs, path_output_bugs
-from shoal.auditing.planted.query import query_bugs, query_call_bugs
-from shoal.auditing.planted.scheme import pure_scheme_bugs, scheme_bugs
-from shoal.auditing.planted.steps import (
-    bound_bugs,
-    cap_bugs,
-    declared_bugs,
-    output_bugs,
-    table_bugs,
-    zone_bugs,
+from shoal.auditing.pipelines.visits import baselines, pipeline_of
+from shoal.auditing.planted import calls, clipped, counts, paths, trip_bounds, trips
+from shoal.auditing.planted.bug import Bug, Family, Shown
+from shoal.auditing.planted.calls import on_cells, sampler_bugs
+from shoal.auditing.replay import (
+    KEYS,
+    NOTHING_RELEASED,
+    RecordingNoise,
+    audit_pairs,
+    findings,
+    observe,
+    replay_pair,
 )
-from shoal.auditing.planted.trips import (
-    per_unit_bugs,
-    trip_call_bugs,
-    trip_count_bugs,
-    trip_spend_bugs,
-    trip_total_bugs,
-)
-from shoal.auditing.planted.values import on_cells, value_bugs
-from shoal.auditing.planted.visits import best_bugs, door_bugs
-from shoal.auditing.replay import RecordingNoise, observe
-from shoal.auditing.spend_runs import PICKS, Query, queries_of, sample, worst_shown
-from shoal.auditing.tables import event_table
 from shoal.mechanisms.registry import entry_of
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise, SeededNoise
@@ -75,36 +47,12 @@ ROUNDING = 1e-9  # of a conversion to epsilon, relative
 RUNS = 100_000  # per side: enough for a scale that is a fifth too small, at the epsilon below
 DELTA = 1e-6
 
-# Which bugs a pipeline can have, by its stage.
-FAMILIES: dict[type[Pipeline], tuple[Callable[[Pipeline], list[Bug]], ...]] = {
-    CountsPipeline: (
-        *(call_bugs, ell_bugs, value_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs, median_bugs),
-        *(people_bugs, output_bugs, table_bugs),
-    ),
-    ScaledPipeline: (
-        *(call_bugs, spend_bugs, scaled_bugs, bound_bugs, cap_bugs, count_bugs),
-        *(people_bugs, output_bugs, table_bugs),
-    ),
-    CoverPipeline: (
-        *(call_bugs, spend_bugs, scheme_bugs, pure_scheme_bugs, bound_bugs, zone_bugs, cap_bugs, count_bugs),
-        *(people_bugs, output_bugs, table_bugs),
-    ),
-    ClippedPipeline: (call_bugs, door_bugs, people_bugs, output_bugs),
-    VisitsPipeline: (call_bugs, spend_bugs, door_bugs, best_bugs, people_bugs, output_bugs),
-    QueryPipeline: (
-        *(query_call_bugs, spend_bugs, query_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs),
-        *(people_bugs, output_bugs),
-    ),
-    PathPipeline: (
-        *(path_call_bugs, path_door_bugs, path_bound_bugs, path_output_bugs, generator_bugs),
-        *(people_bugs, output_bugs),
-    ),
-    CommutePipeline: (commute_bugs, people_bugs, output_bugs),
-    TripPipeline: (
-        *(trip_call_bugs, trip_spend_bugs, per_unit_bugs, trip_bound_bugs, trip_count_bugs, trip_total_bugs),
-        *(histogram_bugs, people_bugs, output_bugs),
-    ),
-}
+
+def families_of(pipeline: type[Pipeline]) -> Iterator[Family]:
+    """Every family of bugs that a kind of pipeline can have, with those of the baselines."""
+    for module in (calls, counts, clipped, trips, trip_bounds, paths, baselines()):
+        yield from module.FAMILIES.get(pipeline, ())
+    yield from (counts.people_bugs, counts.output_bugs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +98,8 @@ def planted(name: str) -> list[Mutant]:
     entry = entry_of(name)
     delta = None if entry.pure else DELTA
     true = pipeline_of(name, claim_of(name), delta)
-    bugs = [bug for family in FAMILIES[type(true)] for bug in family(true)]
+    bugs = [bug for family in families_of(type(true)) for bug in family(true)]
+    bugs = baselines().adjusted(true, bugs)
     greedy = Bug(name="a fifth of the noise asked for, and an honest claim", plant=_greedy(name, delta))
     return [
         *(Mutant(mechanism=name, bug=bug, delta=delta) for bug in (*bugs, greedy)),

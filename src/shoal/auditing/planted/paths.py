@@ -1,39 +1,53 @@
-"""Planted bugs of generators of trips: how a user is scaled, rules on exact numbers, what is generated."""
+"""Planted bugs of generators: how a unit is scaled, rules on exact numbers, what is generated.
+
+Generators of trips first, then those of events at sites.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from shoal.auditing.pairs import CROWDS, NEW, Pair, at
-from shoal.auditing.pipelines.paths import SAMPLE, SEED, CountedPaths, model_row
+from shoal.auditing.pairs import CROWDS
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.planted.calls import Between, Draw, call_bugs, mean_of_two, scaled_bug, spend_bugs
-from shoal.auditing.planted.patches import (
+from shoal.auditing.pipelines.trips import (
+    SAMPLE,
+    SEED,
+    CommutePipeline,
+    CountedCommutes,
+    CountedPaths,
+    PathPipeline,
+    generated_row,
+)
+from shoal.auditing.planted.bug import (
     Bug,
-    OtherDoor,
+    Families,
+    Rule,
     Shown,
     call_bug,
     crowd_of,
-    drop,
+    interface_bug,
     method_bug,
     noise_bug,
+    one_user,
     recast,
-    spread_bug,
+    rule_bugs,
     step_bug,
-    suppress,
 )
-from shoal.auditing.spend_runs import KeepsEverything
+from shoal.auditing.planted.calls import Between, Draw, call_bugs, mean_of_two, scaled_bug, spend_bugs
+from shoal.engine.commute import CommuteKernel, sum_commutes
 from shoal.engine.path_door import PathDoor
+from shoal.engine.protocol import Sums
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.postprocess.synthetic.bridge_places import MOST_REGIONS, blocks_of, regions
 from shoal.privacy.noise import Noise
 from shoal.space.path_tables import PathTable, Places
 from shoal.space.setting import Setting
+from shoal.stages.commutes import ExactCommutes
 from shoal.stages.noisy import DensityEstimate
 from shoal.stages.synthetic import SyntheticPaths
 from shoal.stages.trips import LATTICE
@@ -42,14 +56,13 @@ BIG = 50  # units in one place
 ALL_SITES = range(8)
 
 
-def path_call_bugs(true: Pipeline) -> list[Bug]:
-    """The bugs of every mechanism, and a table measured twice."""
-    bugs = []
-    for bug in call_bugs(true):
-        big = bug.name == "half the noise above 50 visits"
-        bugs.append(replace(bug, shown=crowd_of(BIG, true)) if big else bug)
-    again = noise_bug("a table measured twice for one price", lambda noise: Between(noise, add=_FirstTwice()))
-    return [*bugs, again, *spend_bugs(true)]
+def generator_call_bugs(true: Pipeline) -> list[Bug]:
+    """The bugs of every mechanism; what waits for many visits shows in a crowd of units."""
+    bugs = [
+        replace(bug, shown=crowd_of(BIG, true)) if bug.name == "half the noise above 50 visits" else bug
+        for bug in call_bugs(true)
+    ]
+    return [*bugs, *spend_bugs(true)]
 
 
 class _FirstTwice:
@@ -62,57 +75,61 @@ class _FirstTwice:
         return mean_of_two(draw, exact, scale) if larger else draw(exact, scale)
 
 
-def _everywhere(true: Pipeline) -> Shown:
-    """One user whose trips go through all sites."""
-    rows = tuple((NEW, at(slot), site) for slot in range(true.world.ell) for site in ALL_SITES)
-    return Shown(Pair("nobody, and a user who goes everywhere", (), rows), KeepsEverything)
+# --- the query interface ----------------------------------------------------------------------------------
 
 
-# --- the door ---------------------------------------------------------------------------------------------
+def path_table_bugs(true: Pipeline) -> list[Bug]:
+    """How a unit is scaled, and rules on exact sums."""
+    far = one_user("goes everywhere", true, ALL_SITES, apart=False)
+    one = "trip" if true.world.size.each_trip else "user"
+    tables: dict[str, Callable[..., np.ndarray]] = {
+        f"a {one} not normalised": _in_full,
+        "scaled to the largest place": _to_largest,
+    }
+    tables["shares rounded up"] = _rounded_up
+    if true.mechanism.loss().pure_epsilon_nano is not None:  # norm 1 is safe where norm 2 is meant
+        tables["norm 2 under Laplace noise"] = lambda door, table, norm: door.table(table, 3 - norm)
+    if true.world.ell > 1:
+        tables["a user scaled trip by trip"] = _trip_by_trip
+    bugs = [interface_bug(name, far, table=table) for name, table in tables.items()]
+    return [*bugs, *rule_bugs(true, _ruled, low="sums", high="sums")[:-1]]  # rounding is none of them
 
 
-class NotNormalised(OtherDoor):
+def _ruled(name: str, rule: Rule) -> Bug:
+    """Every sum changed by a rule on whole units."""
+
+    def table(door: PathDoor, wanted: PathTable, norm: int) -> np.ndarray:
+        return np.rint(rule(door.table(wanted, norm) / LATTICE) * LATTICE).astype(np.int64)
+
+    return interface_bug(name, all_trips=lambda door: int(rule(np.array([door.all_trips()]))[0]), table=table)
+
+
+def _in_full(door: PathDoor, table: PathTable, _norm: int) -> np.ndarray:
     """Every entry counts in full."""
-
-    def table(self, table: PathTable, norm: int) -> np.ndarray:
-        entries = table.entries(self.inner.paths)
-        return np.bincount(entries.index, entries.weight, table.size).astype(np.int64) * LATTICE
+    entries = table.entries(door.paths)
+    return np.bincount(entries.index, entries.weight, table.size).astype(np.int64) * LATTICE
 
 
-class PerTrip(OtherDoor):
+def _trip_by_trip(door: PathDoor, table: PathTable, norm: int) -> np.ndarray:
     """Every trip of a user is scaled by itself."""
-
-    def table(self, table: PathTable, norm: int) -> np.ndarray:
-        paths = self.inner.paths
-        return PathDoor(replace(paths, unit=np.arange(paths.count))).table(table, norm)
+    return PathDoor(replace(door.paths, unit=np.arange(door.paths.count))).table(table, norm)
 
 
-class OtherNorm(OtherDoor):
-    """Scaled in norm 2 where the noise is for norm 1."""
-
-    def table(self, table: PathTable, norm: int) -> np.ndarray:
-        return self.inner.table(table, 3 - norm)
-
-
-class ToLargest(OtherDoor):
+def _to_largest(door: PathDoor, table: PathTable, _norm: int) -> np.ndarray:
     """Scaled so that the largest place of a unit is one."""
-
-    def table(self, table: PathTable, norm: int) -> np.ndarray:
-        out = np.zeros(table.size, np.int64)
-        for places in _places_of_units(self.inner, table):
-            out += places * LATTICE // max(int(places.max(initial=0)), 1)
-        return out
+    out = np.zeros(table.size, np.int64)
+    for places in _places_of_units(door, table):
+        out += places * LATTICE // max(int(places.max(initial=0)), 1)
+    return out
 
 
-class RoundedUp(OtherDoor):
+def _rounded_up(door: PathDoor, table: PathTable, norm: int) -> np.ndarray:
     """Scaled as it should be, and each place rounded up."""
-
-    def table(self, table: PathTable, norm: int) -> np.ndarray:
-        out = np.zeros(table.size, np.int64)
-        for places in _places_of_units(self.inner, table):
-            size = float(places.sum()) if norm == 1 else float(np.sqrt((places.astype(float) ** 2).sum()))
-            out += np.ceil(places * LATTICE / max(size, 1.0)).astype(np.int64) + (places > 0)
-        return out
+    out = np.zeros(table.size, np.int64)
+    for places in _places_of_units(door, table):
+        size = float(places.sum()) if norm == 1 else float(np.sqrt((places.astype(float) ** 2).sum()))
+        out += np.ceil(places * LATTICE / max(size, 1.0)).astype(np.int64) + (places > 0)
+    return out
 
 
 def _places_of_units(door: PathDoor, table: PathTable) -> list[np.ndarray]:
@@ -122,39 +139,6 @@ def _places_of_units(door: PathDoor, table: PathTable) -> list[np.ndarray]:
     return [
         np.bincount(entries.index[unit == one], weight[unit == one], table.size).astype(np.int64)
         for one in np.unique(paths.unit)
-    ]
-
-
-class _Changed(OtherDoor):
-    """Every sum changed by a rule on whole units."""
-
-    def all_trips(self) -> int:
-        return int(self.rule(np.array([self.inner.all_trips()]))[0])
-
-    def table(self, table: PathTable, norm: int) -> np.ndarray:
-        return np.rint(self.rule(self.inner.table(table, norm) / LATTICE) * LATTICE).astype(np.int64)
-
-
-def path_door_bugs(true: Pipeline) -> list[Bug]:
-    """How a unit is scaled, and rules on exact sums."""
-    far = _everywhere(true)
-    one = "trip" if true.world.size.each_trip else "user"
-    bugs = [
-        spread_bug(f"a {one} not normalised", NotNormalised, far),
-        spread_bug("scaled to the largest place", ToLargest, far),
-        spread_bug("shares rounded up", RoundedUp, far),
-    ]
-    if true.mechanism.loss().pure_epsilon_nano is not None:  # norm 1 is safe where norm 2 is meant
-        bugs.append(spread_bug("norm 2 under Laplace noise", OtherNorm, far))
-    if true.world.ell > 1:
-        bugs.append(spread_bug("a user scaled trip by trip", PerTrip, far))
-    rules = [
-        *((f"sums below {k} suppressed", suppress(k - 0.5), k - 1) for k in (5, 10, 20)),
-        *((f"sums above {k} dropped as outliers", drop(k + 0.5), k) for k in (7, 12, 15)),
-    ]
-    return [
-        *bugs,
-        *(spread_bug(name, partial(_Changed, rule=rule), crowd_of(k, true)) for name, rule, k in rules),
     ]
 
 
@@ -182,13 +166,32 @@ def fresh_budget(name: str) -> Bug:
     )
 
 
-def _drawn_bug(name: str, draw: Callable[[Any, CountedPaths], SyntheticPaths]) -> Bug:
-    """Other trips, drawn with a look at the real ones."""
+def _drawn_bug(name: str, draw: Callable[[Any, Any], Any]) -> Bug:
+    """Other trips or people, drawn with a look at the real ones."""
 
-    def estimate(model: Any, bounded: CountedPaths, _setting: Setting) -> DensityEstimate:
-        return model_row(model, draw(model, bounded))
+    def estimate(model: Any, bounded: Any, _setting: Setting) -> DensityEstimate:
+        return generated_row(model, draw(model, bounded))
 
     return step_bug(name, estimate=estimate)
+
+
+def _real_seed(model: Any, bounded: CountedPaths | CountedCommutes) -> Any:
+    return model.generate(SAMPLE, SEED + int(bounded.counts.sum()))
+
+
+def _as_many(model: Any, bounded: CountedPaths | CountedCommutes) -> Any:
+    return model.generate(bounded.drawn, SEED)
+
+
+def path_output_bugs(_true: Pipeline) -> list[Bug]:
+    return [
+        noise_bug("a table measured twice for one price", lambda noise: Between(noise, add=_FirstTwice())),
+        fresh_budget("fresh epsilon per generated trip"),
+        _drawn_bug("start hours copied from real trips", _real_hours),
+        _drawn_bug("a real trip among the generated ones", _real_trip),
+        _drawn_bug("generated trips seeded by real ones", _real_seed),
+        _drawn_bug("exactly as many trips generated as there are", _as_many),
+    ]
 
 
 def _real_hours(model: Any, bounded: CountedPaths) -> SyntheticPaths:
@@ -211,50 +214,15 @@ def _real_trip(model: Any, bounded: CountedPaths) -> SyntheticPaths:
     return replace(drawn, first=first, **parts)
 
 
-def _real_seed(model: Any, bounded: CountedPaths) -> SyntheticPaths:
-    return model.generate(SAMPLE, SEED + int(bounded.paths.cells.sum()))
+# --- bridges ----------------------------------------------------------------------------------------------
 
 
-def _as_many(model: Any, bounded: CountedPaths) -> SyntheticPaths:
-    return model.generate(max(bounded.paths.all_trips, 1), SEED)
-
-
-def path_output_bugs(_true: Pipeline) -> list[Bug]:
-    return [
-        fresh_budget("fresh epsilon per generated trip"),
-        _drawn_bug("start hours copied from real trips", _real_hours),
-        _drawn_bug("a real trip among the generated ones", _real_trip),
-        _drawn_bug("generated trips seeded by real ones", _real_seed),
-        _drawn_bug("exactly as many trips generated as there are", _as_many),
-    ]
-
-
-# --- single mechanisms ------------------------------------------------------------------------------------
-
-
-def generator_bugs(true: Pipeline) -> list[Bug]:
-    mechanism = true.mechanism
-    if isinstance(mechanism, SyntheticBridges):
-        return _bridge_bugs(true)
-    levels = [name for name, _ in true.spends() if name.startswith(("level_", "grams_"))]
-    if not levels:
-        return []
-    return [
-        noise_bug("contexts that nobody has do not go on", partial(Between, only=levels, add=_only_real)),
-        scaled_bug("levels charged as if of different trips", 1 / len(levels), levels),
-    ]
-
-
-def _only_real(draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
-    """Noise everywhere, but only what is there can pass."""
-    noisy = draw(exact, scale)
-    return np.where(exact == 0, np.minimum(noisy, 0), noisy)
-
-
-def _bridge_bugs(true: Pipeline) -> list[Bug]:
+def bridge_bugs(true: Pipeline) -> list[Bug]:
     """Shares, regions, and the rule for corners."""
+    if not isinstance(true.mechanism, SyntheticBridges):
+        return []
     bugs = [
-        method_bug("shares add up to more than 1", _noise=_more_than_its_share),
+        method_bug("shares add up to more than 1", _noise=_over_its_share),
         method_bug("regions from exact starts and ends", _regions=_exact_regions),
         scaled_bug("tables charged as if of different trips", 0.2, "tables"),
     ]
@@ -264,12 +232,12 @@ def _bridge_bugs(true: Pipeline) -> list[Bug]:
     return bugs
 
 
-def _more_than_its_share(self: Any, part: Any) -> Any:
+def _over_its_share(self: Any, part: Any) -> Any:
     return SyntheticBridges._noise(self, part * 6 / 5)
 
 
 def _exact_regions(self: Any, ask: Any, bought: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Of like weight in the trips themselves."""
+    """Regions of like weight in the trips themselves."""
     grid = self.setting.grid
     block, count = blocks_of(grid, 1)
     begin, end = (ask.paths.table(Places(block, count, last=last), 1) for last in (False, True))
@@ -294,3 +262,68 @@ def _at_the_rule(true: Pipeline) -> Shown:
     mechanism = true.mechanism
     many = next(n for n in CROWDS if "corners" in mechanism.noises(float(n)))
     return crowd_of(many - 1, true)
+
+
+# --- events at sites --------------------------------------------------------------------------------------
+
+
+def commute_bugs(true: Pipeline) -> list[Bug]:
+    """How a user is scaled, whose home is where, what is drawn."""
+    bugs = [
+        step_bug("a user not normalised", kernel=_CountsAll),
+        step_bug("users weighed by their events", bound=_by_events),
+        step_bug("the busiest site is nobody's home", bound=_not_the_busiest),
+        fresh_budget("fresh epsilon per person drawn"),
+        _drawn_bug("exactly as many people drawn as there are", _as_many),
+        _drawn_bug("people seeded by real events", _real_seed),
+    ]
+    if true.mechanism.norm == 1:
+        bugs.append(step_bug("norm 2 under Laplace noise", spread=_other_norm))
+    return bugs
+
+
+class _CountsAll(CommuteKernel):
+    """Every event counts in full in the tables of events, and nobody checks."""
+
+    def __call__(self, batch: pa.RecordBatch) -> Sums:
+        sums = super().__call__(batch)
+        events = batch.num_rows
+        return {
+            name: values * events if name in ("hours", "places", "elsewhere", "reach") else values
+            for name, values in sums.items()
+        }
+
+
+def _unchecked(engine: Any, events: list[pa.RecordBatch], kernel: CommuteKernel) -> ExactCommutes:
+    return ExactCommutes(tables=engine.sum_users(events, kernel), norm=kernel.norm)
+
+
+def _by_events(engine: Any, events: list[pa.RecordBatch], kernel: CommuteKernel) -> ExactCommutes:
+    """Each event a user of its own in the tables of homes and hours."""
+    rows = pa.Table.from_batches(events) if events else None
+    if rows is None:
+        return _unchecked(engine, events, kernel)
+    alone = rows.set_column(0, "user", pa.array(np.arange(rows.num_rows)))
+    once = _unchecked(engine, events, kernel)
+    many = _unchecked(engine, alone.to_batches(), kernel)
+    return replace(once, tables={**once.tables, "homes": many.tables["homes"], "hours": many.tables["hours"]})
+
+
+def _not_the_busiest(engine: Any, events: list[pa.RecordBatch], kernel: CommuteKernel) -> ExactCommutes:
+    """The site with most events, a station say, is dropped: which one that is, one user may change."""
+    if not events:
+        return sum_commutes(engine, events, kernel)
+    table = pa.Table.from_batches(events)
+    site = table["site"].to_numpy()
+    busiest = int(np.bincount(site[site >= 0], minlength=1).argmax())
+    return sum_commutes(engine, table.filter(pa.array(site != busiest)).to_batches(), kernel)
+
+
+def _other_norm(counted: CountedCommutes, norm: int) -> ExactCommutes:
+    return replace(counted.tables(3 - norm), norm=norm)
+
+
+FAMILIES: Families = {
+    PathPipeline: (generator_call_bugs, path_table_bugs, path_output_bugs, bridge_bugs),
+    CommutePipeline: (generator_call_bugs, commute_bugs),
+}

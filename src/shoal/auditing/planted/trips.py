@@ -1,90 +1,75 @@
-"""Planted bugs of any histogram of trips: its noise, the door to sums over trips, the numbers of trips."""
+"""Planted bugs of histograms of trips: noise, sums over trips, numbers of trips, and `boxes`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from shoal.auditing.pairs import NEW, Pair, at
+from shoal.auditing.pairs import table_bytes
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.pipelines.trips import CountedTrips
-from shoal.auditing.planted.calls import Between, Draw, call_bugs, scaled_bug, spend_bugs
-from shoal.auditing.planted.patches import (
+from shoal.auditing.pipelines.trips import CountedTrips, TripPipeline
+from shoal.auditing.planted.bug import (
     Bug,
-    OtherDoor,
+    ChangedPart,
+    Families,
+    Rule,
     Shown,
     call_bug,
     crowd_of,
-    drop,
+    interface_bug,
+    method_bug,
     noise_bug,
-    recast,
-    round_to,
-    spread_bug,
+    one_user,
+    rule_bugs,
     step_bug,
-    suppress,
 )
-from shoal.auditing.spend_runs import KeepsEverything
-from shoal.auditing.tables import table_bytes
+from shoal.auditing.planted.calls import Between, Draw, call_bugs, scaled_bug, spend_bugs
 from shoal.engine.euler import exact_euler
 from shoal.engine.trip_door import TripDoor
+from shoal.mechanisms.histogram.boxes import HistogramBoxes
+from shoal.postprocess.histogram.box_model import BoxModel
+from shoal.postprocess.histogram.box_pool import BoxPool
 from shoal.privacy.noise import Noise
 from shoal.space.rectangles import Rectangles
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import BinsLike
 
 BIG = 50  # trips
-ONE_BY_ONE = ("histogram-mwem", "histogram-prish")  # these ask for one value at a time
-SEEN = {"trips": 10_000, "answers": 3_000}  # noisy answers that move a model
 # Sites one after the other: this trip leaves rectangles and comes back.
 BACK_AND_FORTH = (4, 6, 1, 7, 2, 3, 5, 0)
 
 
+def back_and_forth(true: Pipeline) -> Shown:
+    """One user, all of whose trips enter rectangles again and again."""
+    return one_user("comes back", true, BACK_AND_FORTH)
+
+
 def trip_call_bugs(true: Pipeline) -> list[Bug]:
     """The bugs of every mechanism, and half the noise from a number of trips on."""
-    left_out = {"half the noise above 50 visits"}
-    if true.mechanism.name in ONE_BY_ONE:
-        left_out.add("one draw for all values")  # is right there
-    crowd = crowd_of(BIG // true.world.ell, true)
-    numbers = ("trips", "all_trips")
-    thin = noise_bug("half the noise above 50 trips", partial(Between, only=numbers, add=_thin_when_big))
-    bugs = [bug for bug in call_bugs(true) if bug.name not in left_out]
-    if true.mechanism.name == "histogram-dqam":  # what is wrong in a region shows where there are several
-        bugs = [replace(bug, shown=back_and_forth(true, SplitsEverywhere)) for bug in bugs]
-    return [*bugs, replace(thin, shown=crowd)]
+    thin = noise_bug(
+        "half the noise above 50 trips",
+        partial(Between, only=("trips", "all_trips"), add=_thin_when_big),
+        shown=crowd_of(BIG // true.world.ell, true),
+    )
+    return [*(bug for bug in call_bugs(true) if bug.name != "half the noise above 50 visits"), thin]
 
 
 def trip_spend_bugs(true: Pipeline) -> list[Bug]:
     """Bugs of one spend among several.
 
-    Exact costs show in large crowds only, see planted_histograms. The number of all trips is cut to what
-    the number of kept ones allows: far below a declared one it is not seen at all.
+    The number of all trips is cut to what the number of kept ones allows: far below a declared one it is not
+    seen at all.
     """
-    hidden = {"costs: no noise"}
-    if true.mechanism.setting.trips is not None:
-        hidden.add("all_trips: no noise")
-    return [bug for bug in spend_bugs(true) if bug.name not in hidden]
+    hidden = "all_trips: no noise" if true.mechanism.setting.trips is not None else ""
+    return [bug for bug in spend_bugs(true) if bug.name != hidden]
 
 
 def _thin_when_big(draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
     return draw(exact, scale / 2 if exact.max() > BIG else scale)
-
-
-class SplitsEverywhere(KeepsEverything):
-    """Costs that fall from level to level, so that every block is divided; answers that move a model."""
-
-    def __init__(self) -> None:
-        self._cost = 2**50
-
-    def values(self, name: str, exact: np.ndarray) -> np.ndarray:
-        if name == "costs":
-            self._cost //= 4
-            return np.full(exact.shape, self._cost, np.int64)
-        return np.full(exact.shape, SEEN.get(name, 0), np.int64)
 
 
 def per_unit_bugs(true: Pipeline) -> list[Bug]:
@@ -98,81 +83,53 @@ def per_unit_bugs(true: Pipeline) -> list[Bug]:
     ]
 
 
-# --- the door ---------------------------------------------------------------------------------------------
+# --- the query interface ----------------------------------------------------------------------------------
 
 
-class _Changed(OtherDoor):
-    """Every number of trips changed by a rule; shares of trips by the same rule on whole trips."""
+def euler_bug(true: Pipeline) -> Bug:
+    """The Euler answer where distinct trips are meant: a trip that comes back counts again."""
 
-    def count(self) -> int:
-        return int(self.rule(np.array([self.inner.count()]))[0])
+    def distinct(door: TripDoor, rectangles: Rectangles) -> np.ndarray:
+        return exact_euler(door.trips).answers(rectangles).astype(np.int64)
 
-    def distinct(self, rectangles: Rectangles) -> np.ndarray:
-        return self.rule(self.inner.distinct(rectangles))
-
-    def shared_faces(self, lattice: int) -> np.ndarray:
-        units = self.inner.shared_faces(lattice)
-        return self.rule(units // lattice) * lattice + units % lattice
-
-    def binned(self, bins: BinsLike) -> np.ndarray:
-        return self.rule(self.inner.binned(bins))
-
-
-class EulerAnswers(OtherDoor):
-    """The Euler answer where distinct trips are meant: who comes back counts again."""
-
-    def distinct(self, rectangles: Rectangles) -> np.ndarray:
-        return exact_euler(self.inner.trips).answers(rectangles).astype(np.int64)
-
-
-class WholeTripPerCell(OtherDoor):
-    """Every cell of a trip counts in full."""
-
-    def shared_faces(self, lattice: int) -> np.ndarray:
-        return exact_euler(self.inner.trips).faces * lattice
-
-
-class TwoBins(OtherDoor):
-    """A trip counts in two bins."""
-
-    def binned(self, bins: BinsLike) -> np.ndarray:
-        once = self.inner.binned(bins)
-        return once + np.roll(once, 1)
-
-
-class AllTripsKept(OtherDoor):
-    """The number of all trips where that of kept ones is meant."""
-
-    def count(self) -> int:
-        return self.inner.all_trips()
+    name = "Euler answer measured with sensitivity 1"
+    return interface_bug(name, back_and_forth(true), distinct=distinct)
 
 
 def trip_count_bugs(true: Pipeline) -> list[Bug]:
     """Rules on raw numbers of trips."""
-    m = true.world.ell
-    rules = [
-        *((f"raw counts below {k} suppressed", suppress(k), k - 1) for k in (5, 10, 20)),
-        *((f"counts above {k} dropped as outliers", drop(k), k) for k in (7, 12, 15)),
-        ("raw counts rounded to 10", round_to(10), 5),
-    ]
-    bugs = [
-        spread_bug(name, partial(_Changed, rule=rule), crowd_of(trips // m, true))
-        for name, rule, trips in rules
-    ]
+    bugs = rule_bugs(true, _ruled, low="raw counts", high="counts", each=true.world.ell)
     if "trips" in dict(true.spends()):
-        bugs.append(spread_bug("all trips measured as kept ones", AllTripsKept))
+        bugs.append(interface_bug("all trips measured as kept ones", count=lambda door: door.all_trips()))
     return bugs
 
 
-def back_and_forth(true: Pipeline, source: Callable[[], Noise] = KeepsEverything) -> Shown:
-    """One user, all of whose trips enter rectangles again and again."""
-    rows = tuple(
-        (NEW, at(slot, k), site) for slot in range(true.world.ell) for k, site in enumerate(BACK_AND_FORTH)
+def _ruled(name: str, rule: Rule) -> Bug:
+    """Every number of trips changed by a rule; shares of trips by the same rule on whole trips."""
+
+    def shared_faces(door: TripDoor, lattice: int) -> np.ndarray:
+        units = door.shared_faces(lattice)
+        return rule(units // lattice) * lattice + units % lattice
+
+    return interface_bug(
+        name,
+        count=lambda door: int(rule(np.array([door.count()]))[0]),
+        distinct=lambda door, rectangles: rule(door.distinct(rectangles)),
+        shared_faces=shared_faces,
+        binned=lambda door, bins: rule(door.binned(bins)),
     )
-    return Shown(Pair("nobody, and a user who comes back", (), rows), source)
 
 
 # --- totals and output ------------------------------------------------------------------------------------
+
+
+def trip_total_bugs(true: Pipeline) -> list[Bug]:
+    return [
+        call_bug("number of trips read off the data for free", _free_trips),
+        call_bug("estimates mixed with the exact Euler histogram", _exact_faces),
+        step_bug("cells of the longest trip written", write=_write_pieces),
+        call_bug("normalised to the exact number of trips", _with_exact_trips),
+    ]
 
 
 def _free_trips(true: Any, exact: TripDoor, noise: Noise) -> NoisyHistogram:
@@ -180,31 +137,10 @@ def _free_trips(true: Any, exact: TripDoor, noise: Noise) -> NoisyHistogram:
     return replace(true(exact, noise), trips=float(max(exact.count(), 1)))
 
 
-def _with_exact_trips(true: Pipeline) -> Pipeline:
-    """Normalised to the exact number of trips; the noisy number is published beside."""
-    kind: Any = type(true.mechanism)
-
-    def call(self: Any, exact: TripDoor, noise: Noise) -> NoisyHistogram:
-        totals = _ExactInside(self.totals)
-        made = kind.__call__(replace(self, totals=totals), exact, noise)
-        return replace(made, trips=totals.noisy[0])
-
-    return replace(true, mechanism=recast(true.mechanism, {"__call__": call}))
-
-
-class _ExactInside:
-    """Buys the totals as it should, and hands the exact number of trips on."""
-
-    def __init__(self, true: Any) -> None:
-        self.true, self.noisy = true, []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.true, name)
-
-    def __call__(self, trips: TripDoor, noise: Noise) -> tuple[float, float | None]:
-        kept, every = self.true(trips, noise)
-        self.noisy.append(kept)
-        return float(max(trips.count(), 1)), every
+def _with_exact_trips(true: Any, exact: TripDoor, noise: Noise) -> NoisyHistogram:
+    """The noisy number of trips is published, and the exact one used."""
+    totals = ChangedPart(true.mechanism.totals, lambda noisy, trips: (float(max(trips.count(), 1)), noisy[1]))
+    return replace(true(exact, noise, totals=totals), trips=totals.true_results[0][0])
 
 
 def _exact_faces(true: Any, exact: TripDoor, noise: Noise) -> NoisyHistogram:
@@ -219,12 +155,68 @@ def _write_pieces(estimate: Any, bounded: CountedTrips) -> bytes:
     return table_bytes(estimate) + f"# longest trip {longest} cells\n".encode()
 
 
-def trip_total_bugs(true: Pipeline) -> list[Bug]:
+# --- boxes ------------------------------------------------------------------------------------------------
+
+
+def boxes_bugs(true: Pipeline) -> list[Bug]:
+    """Histograms, their bins, and (where trips are many) rectangles."""
+    if not isinstance(true.mechanism, HistogramBoxes):
+        return []
+    crowd = crowd_of(64, true)
     bugs = [
-        call_bug("number of trips read off the data for free", _free_trips),
-        call_bug("estimates mixed with the exact Euler histogram", _exact_faces),
-        step_bug("cells of the longest trip written", write=_write_pieces),
+        interface_bug("a trip counts in two bins", binned=_two_bins),
+        method_bug(
+            "histograms charged as if they were of different trips",
+            crowd,
+            _nano=lambda self, _share: self.boxes_nano,
+        ),
+        method_bug("bins of the second stage from exact trips", crowd, _counts=_counts_on_exact_bins),
     ]
-    if true.mechanism.name not in ("histogram-laplace", "histogram-dawa"):  # these are not normalised
-        bugs.append(Bug(name="normalised to the exact number of trips", plant=_with_exact_trips))
-    return bugs
+    if true.mechanism.setting.trips is None:
+        return bugs
+    wanted = true.mechanism.setting.given.count
+    return [
+        *bugs,
+        euler_bug(true),
+        _rectangle_bug(
+            "rounds of rectangles charged as if they were of different trips",
+            lambda draw, exact, scale: draw(exact, scale / wanted),
+        ),
+        _rectangle_bug("answers of rectangles without noise", lambda draw, exact, scale: exact),
+        method_bug("rectangles measured twice for one price", _rectangles=_twice),
+    ]
+
+
+def _rectangle_bug(name: str, change: Any) -> Bug:
+    """Rectangles are the numbers that are asked for one by one."""
+
+    def add(draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
+        return change(draw, exact, scale) if exact.size == 1 else draw(exact, scale)
+
+    return noise_bug(name, partial(Between, only="boxes", add=add))
+
+
+def _two_bins(door: TripDoor, bins: BinsLike) -> np.ndarray:
+    once = door.binned(bins)
+    return once + np.roll(once, 1)
+
+
+def _counts_on_exact_bins(self: Any, counts: Any, model: BoxModel, trips: TripDoor, noise: Noise) -> Any:
+    """Borders follow the trips themselves, not the pool that noisy answers made."""
+    if model.bins:
+        x0, x1, y0, y1, shape = (np.asarray(part, np.int64) for part in trips._summaries)
+        pool = BoxPool(x0=x0, x1=x1, y0=y0, y1=y1, shape=shape)
+        model = replace(model, pool=pool, weight=np.ones(x0.size))
+    return HistogramBoxes._counts(self, counts, model, trips, noise)
+
+
+def _twice(self: Any, row: Any, model: BoxModel, trips: TripDoor, noise: Noise) -> BoxModel:
+    once = HistogramBoxes._rectangles(self, row, model, trips, noise)
+    return HistogramBoxes._rectangles(self, row, once, trips, noise)
+
+
+FAMILIES: Families = {
+    TripPipeline: (
+        *(trip_call_bugs, trip_spend_bugs, per_unit_bugs, trip_count_bugs, trip_total_bugs, boxes_bugs),
+    )
+}

@@ -2,9 +2,8 @@
 
 The kernel, the cut and the reading of rows are those of the default engine; only where they run differs. The
 sums are the same bit by bit, for any number of partitions, any order of rows, and after tasks were repeated.
-Noise, ledger and post-processing stay in this process and see the sums alone.
-
-Pieces of work that need nothing of each other, each as a Spark task: blocks of people to be hidden.
+Noise, ledger and post-processing stay in this process and see the sums alone. Independent pieces of work,
+such as blocks of people to be anonymised, run as one Spark task each.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""One maker per kind of record: draws blocks of users and writes them to parts.
+"""Draws simulated records in blocks of users and writes them to parts on disk.
 
-Parts of a simulated city on disk: several Parquet files, each a stretch of time, all open at once.
-
-Rows go to the part of their time, so a user's rows are spread over the parts as in an operator's log.
+One function per kind of record. Each part is a Parquet file of one stretch of time, and all are open at once,
+so that a user's rows are spread over the parts as in an operator's log.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Records at sites: each user's diary seen at the moments of a phone's activity.
+"""Simulated records at sites: each user's diary observed at the moments of a phone's activity.
 
 Events are visits in the sense of Acs and Castelluccia 2014: distinct in (user, site, hour). Samples are not.
-
-Transit trips: the longer journeys of a diary, touched in at one station and out at another.
+Transit trips are the longer journeys of a diary, touched in at one station and out at another.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Synthetic site events, published: the part between reserve and commit, and the owner's figures."""
+"""Synthetic site events, published: how records of sites become made-up people, and the owner's figures."""
 
 from __future__ import annotations
 
@@ -7,22 +7,94 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 
+from shoal.engine.commute import CommuteKernel, sum_commutes
+from shoal.engine.duck import DuckEngine
+from shoal.engine.protocol import Engine, Progress
 from shoal.events.placed import SiteEvents
-from shoal.kinds.commute.files import FILES, commute_utility, exact_commutes, real_events, write_events
-from shoal.kinds.commute.prepare import HOW_TO_READ, PreparedCommute
+from shoal.kinds.commute.prepare import PreparedCommute
+from shoal.kinds.describe import manifest_of
 from shoal.kinds.owner import report_of
 from shoal.kinds.source import any_row, events_of_some
 from shoal.kinds.synthetic.owner_report import events_report
 from shoal.kinds.synthetic.plan import MOST_UNASKED
-from shoal.kinds.trip_release import TripBuild
+from shoal.kinds.trips import TripBuild
+from shoal.metrics.commute import SiteEvents as Events
+from shoal.metrics.commute import commute_figures
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, SeededNoise
 from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
-from shoal.release.readme import recipient_readme
-from shoal.stages.commutes import SyntheticEvents
+from shoal.space.commute_setting import CommuteSetting
+from shoal.space.projection import LONLAT, transform_xy
+from shoal.space.sites import Sites
+from shoal.stages.commutes import ExactCommutes, SyntheticEvents
+
+
+def exact_commutes(
+    events: Iterable[pa.RecordBatch],
+    setting: CommuteSetting,
+    run_key: bytes,
+    engine: Engine | None = None,
+    *,
+    norm: int = 1,
+    progress: Progress | None = None,
+) -> ExactCommutes:
+    """The stage a `SyntheticCommute` takes, of placed events (user, time_us, site); `norm` as its own."""
+    kernel = CommuteKernel(setting=setting, norm=norm, run_key=run_key)
+    return sum_commutes(engine or DuckEngine(), events, kernel, progress)
+
+
+def events_table(events: SyntheticEvents, sites: Sites) -> pa.Table:
+    """Rows by person and time, in the columns of site events."""
+    x, y = np.asarray(sites.x, float), np.asarray(sites.y, float)
+    if sites.crs is not None:
+        x, y = transform_xy(x, y, sites.crs, LONLAT)
+    digits = max(7, len(str(max(events.people, 1))))
+    names = pa.array([f"s{number + 1:0{digits}d}" for number in range(events.people)], pa.string())
+    person = pa.array(events.person.astype(np.int32), pa.int32())
+    return pa.table(
+        {
+            "user": pa.DictionaryArray.from_arrays(person, names),
+            "time": pa.array(events.time_us, pa.timestamp("us", "UTC")),
+            "site": pa.DictionaryArray.from_arrays(pa.array(events.site), pa.array(sites.ids, pa.string())),
+            "lon": x[events.site],
+            "lat": y[events.site],
+        }
+    )
+
+
+def write_events(folder: Path, events: SyntheticEvents, sites: Sites) -> None:
+    """events.parquet and events.csv into `folder`."""
+    table = events_table(events, sites)
+    for at, name in ((0, "user"), (2, "site")):
+        table = table.set_column(at, name, table[name].cast(pa.string()))
+    pq.write_table(table, folder / "events.parquet", compression="zstd")
+    pyarrow.csv.write_csv(table, folder / "events.csv")
+
+
+def real_events(batches: Iterable[pa.RecordBatch]) -> Events:
+    """All placed events in memory, users as numbers: for the owner's figures only."""
+    parts = list(batches)
+    if not parts:
+        nothing = np.empty(0, np.int64)
+        return Events(user=nothing, time_us=nothing, site=nothing)
+    table = pa.Table.from_batches(parts).combine_chunks()
+    user = table["user"].combine_chunks().dictionary_encode()
+    return Events(
+        user=user.indices.to_numpy(zero_copy_only=False).astype(np.int64),
+        time_us=table["time_us"].to_numpy(),
+        site=table["site"].to_numpy(),
+    )
+
+
+def commute_utility(real: Events, synthetic: SyntheticEvents, setting: CommuteSetting) -> dict[str, float]:
+    """Errors of the synthetic events; both sides go through the same functions. For the owner's eyes."""
+    drawn = Events(user=synthetic.person, time_us=synthetic.time_us, site=synthetic.site)
+    return commute_figures(real, drawn, setting)
+
 
 NAMES = {"read": "read events", "count": "count commutes"}
 REHEARSED = 1_000  # people drawn before the reserve
@@ -36,9 +108,6 @@ class CommuteBuild(TripBuild):
     @property
     def sites(self) -> Sequence[str]:
         return self.prepared.sites.ids
-
-    def manifest(self) -> Manifest:
-        return self.prepared.manifest()
 
     def _anybody(self) -> bool:
         events = self.events()
@@ -72,10 +141,8 @@ class CommuteBuild(TripBuild):
         drawn = model.generate(people, seed)
         self.tell.stage("write the release")
         write_events(folder, drawn, prepared.sites)
-        return prepared.manifest(model.users, people, reproducible=not noise.publishable)
-
-    def public(self, folder: Path, manifest: Manifest) -> None:
-        (folder / "README.md").write_text(recipient_readme(manifest, FILES, HOW_TO_READ), "utf-8")
+        known = {"users_with_noise": round(model.users, 3), "synthetic_people": people}
+        return manifest_of(prepared, reproducible=not noise.publishable, **known)
 
     def try_without_data(self, folder: Path) -> None:
         self.noisy(folder, (), SeededNoise(0), REHEARSED)

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.engine.protocol import MOST_EVENTS
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
-from shoal.kinds.commute.files import FILES
-from shoal.kinds.needs import commute_needs
-from shoal.kinds.source import READING, unit_of
-from shoal.kinds.spends import check_spends, spends_of
+from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, check_spends, reading_of, window_of
+from shoal.kinds.run import RunResult
+from shoal.kinds.source import unit_of
 from shoal.kinds.synthetic.methods import SITES_PAY_FOR, SyntheticMethod, synthetic_method
 from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan
-from shoal.kinds.trip_prepare import PreparedTrips, trip_manifest, window_us
+from shoal.kinds.trips import PreparedTrips, read_it, window_us
 from shoal.mechanisms.synthetic.commute import SyntheticCommute
 from shoal.privacy.guarantee import Guarantee
-from shoal.release.manifest import Manifest
 from shoal.release.resources import Needs
 from shoal.space.commute_setting import CommuteSetting, commute_setting
 from shoal.space.sites import Sites
 
 ASKED = ("population", "epsilon", "delta", "method", "unit", "count", "run_id")
-HOW_TO_READ = "\n".join(
-    f"- {point}"
-    for point in (
+COLUMNS = {
+    "user": "a made-up person, s and a number; no user of the source",
+    "time": "when the call was made, UTC (a timestamp in Parquet, ISO 8601 text in CSV)",
+    "site": "id of the site, as in the public list",
+    "lon": "longitude of the site (x where the list is planar)",
+    "lat": "latitude of the site (y where the list is planar)",
+}
+FILES = {"events.parquet": COLUMNS, "events.csv": COLUMNS}
+HOW_TO_READ = as_list(
+    (
         "**No person here exists.** All were drawn from a model of homes, work places, commutes and hours of "
         "calls that noise was added to before anything was published.",
         "Homes and work places are where records are: at night, and in work hours.",
@@ -66,6 +72,8 @@ def prepare_commute(plan: SyntheticPlan, source: EventSource) -> PreparedCommute
 class PreparedCommute(PreparedTrips):
     """A plan with its public things opened. Nothing here depends on a row of the source."""
 
+    kind = "commute"
+    pays_for = SITES_PAY_FOR
     plan: SyntheticPlan
     source: EventSource
     sites: Sites = field(repr=False)
@@ -79,52 +87,58 @@ class PreparedCommute(PreparedTrips):
         return {"count": self.sites.count, "sha256": self.sites.digest()}
 
     def what(self) -> str:
-        """The release in a line, for the ledger."""
         return self.line("synthetic site events", f"{self.sites.count} sites")
 
     def needs(self) -> Needs:
-        """Memory and disk, from the sites, the slots and the number of synthetic people, where it is set."""
         return commute_needs(self.sites.count, self.setting.clock.slots, self.plan.count or MOST_UNASKED)
 
     def notes(self) -> list[str]:
-        """What the owner should know of the settings before the run; none of it stops it."""
         noise = self.mechanism.adders["users"].deviation / 2**20
         return [f"the number of {self.plan.unit}s is bought: its noise is about {noise:,.1f}."]
 
-    def asked(self) -> tuple[Any, ...]:
-        return "synthetic", ASKED
+    def files(self) -> Mapping[str, Mapping[str, str]]:
+        return FILES
+
+    def reading(self) -> str:
+        return HOW_TO_READ
 
     def public(self) -> dict[str, Any]:
-        """Every parameter that shapes the output, all of them configured."""
-        clock = self.setting.clock
         return {
             "kind": "synthetic site events",
             "synthetic": True,
             "sites": self.places(),
-            "window": {"start": clock.start.isoformat(), "end": clock.end.isoformat()},
-            "time_zone": clock.time_zone,
+            **window_of(self.setting.clock),
             "events_per_unit_cap": MOST_EVENTS,
             "count": self.plan.count,
             "method": self.plan.method,
             "mechanism": self.mechanism.describe(),
-            "reading": {name: getattr(self.source, name) for name in READING},
+            "reading": reading_of(self.source),
         }
 
-    def spends(self) -> list[dict]:
-        return spends_of(self.mechanism, SITES_PAY_FOR)
+    def rows(self) -> list[tuple[str, str]]:
+        plan = self.plan
+        return [
+            *self.first_rows(),
+            ("sites", f"{self.sites.count:,}, in {self.setting.region_count} regions"),
+            self.window_row(),
+            ("kept", f"all that a {plan.unit} did, scaled to one"),
+            ("written", "as many people" if plan.count is None else f"{plan.count:,} synthetic people"),
+            self.source_row(),
+        ]
 
-    def manifest(
-        self, users: float | None = None, people: int | None = None, *, reproducible: bool = False
-    ) -> Manifest:
-        """What the release says of itself, before its files are hashed; noisy totals once there are."""
-        known: dict[str, float | None] = {}
-        if users is not None:
-            known = {"users_with_noise": round(users, 3), "synthetic_people": people}
-        return trip_manifest(
-            self,
-            public=self.public(),
-            spends=self.spends(),
-            columns={name: dict(columns) for name, columns in FILES.items()},
-            reproducible=reproducible,
-            **known,
-        )
+    def outcome(self, result: RunResult) -> Outcome:
+        return Outcome(then=[read_it(result)])
+
+    def asked(self) -> list[Any]:
+        return self.asked_of("synthetic", ASKED)
+
+
+def commute_needs(sites: int, slots: int, people: int) -> Needs:
+    """Tables over the sites and slots; the drawn people with their events.
+
+    The number of events of a person is measured with noise, so with a small budget a run may need several
+    times more or less.
+    """
+    return Needs(
+        memory=BASE + 2_000 * sites + 1_000 * slots + 5_000 * people, disk=SMALL_FILES + 3_000 * people
+    )

@@ -14,39 +14,24 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
 from shoal.events.placed import PlacedEvents
 from shoal.kinds.density.counting import Counting, stage_for
-from shoal.kinds.density.manifest import density_manifest, how_to_read
 from shoal.kinds.density.owner_report import write_owner_report
 from shoal.kinds.density.prepare import PreparedDensity
+from shoal.kinds.describe import manifest_of
 from shoal.kinds.owner import report_of
-from shoal.kinds.progress import Progress
-from shoal.kinds.run import Build, RunResult, run
+from shoal.kinds.run import Build
 from shoal.kinds.source import any_row, checked_rows
 from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
-from shoal.release.density_files import FILES, write_density, write_public
+from shoal.release.density_files import write_density, write_public
 from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
-from shoal.release.readme import recipient_readme
 from shoal.space.geography import Geography
 
 NOBODY = "No event lies in the window and the zones, so the release would be noise alone."
-
-
-def run_density(
-    prepared: PreparedDensity,
-    ledger: Ledger,
-    *,
-    engine: Engine | None = None,
-    progress: Progress | None = None,
-    confirm: Callable[[str], bool] | None = None,
-) -> RunResult:
-    """Release a density: check, reserve, count, add noise, write, commit, report."""
-    return run(DensityBuild(prepared, progress, confirm, engine), ledger)
 
 
 class DensityBuild(Build):
@@ -78,21 +63,16 @@ class DensityBuild(Build):
         window = (int(edges[0]), int(edges[-1]))
         return PlacedEvents(source=self.prepared.source, geography=self.prepared.geography, window_us=window)
 
-    def manifest(self) -> Manifest:
-        return density_manifest(self.prepared, reproducible=False)
-
     def public(self, folder: Path, manifest: Manifest) -> None:
-        prepared = self.prepared
-        write_public(folder, prepared.geography.zones)
-        text = recipient_readme(manifest, FILES, how_to_read(prepared))
-        (folder / "README.md").write_text(text, "utf-8")
+        write_public(folder, self.prepared.geography.zones)
+        super().public(folder, manifest)
 
     def try_without_data(self, folder: Path) -> None:
         self.noisy(folder, self.counts_under(bytes(16), tuple), SeededNoise(0))
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
         self.noisy(folder, self.counts_under(noise.run_key()), noise)
-        return density_manifest(self.prepared, reproducible=not noise.publishable)
+        return manifest_of(self.prepared, reproducible=not noise.publishable)
 
     def noisy(self, folder: Path, counting: Counting, noise: Noise) -> None:
         """Count, add noise, write."""

@@ -29,7 +29,7 @@ from shoal.kinds.density.method import Method, MethodOptions
 from shoal.kinds.density.methods import METHODS, any_method
 from shoal.kinds.density.prepare import PreparedDensity
 from shoal.kinds.plan import DEFAULT_DELTA, WindowPlan, part_of
-from shoal.kinds.progress import Progress, Silent
+from shoal.kinds.source import Progress, Silent
 from shoal.metrics.density import BoxFigures, density_utility
 from shoal.metrics.emd import MAX_ZONES, emd_m
 from shoal.postprocess.density.numbers import round_density

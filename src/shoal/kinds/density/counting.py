@@ -24,7 +24,7 @@ from shoal.engine.protocol import Engine
 from shoal.engine.visits import VisitKernel
 from shoal.errors import PlanError
 from shoal.kinds.density.method import MethodOptions
-from shoal.kinds.progress import Progress
+from shoal.kinds.source import Progress
 from shoal.space.setting import Setting
 from shoal.stages.bounded import BoundedVisits, ExactDensity
 

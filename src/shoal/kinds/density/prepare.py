@@ -1,27 +1,40 @@
-"""A density plan with its public things opened: sources, zones, clock, noise, price. No row is read."""
+"""A density plan with its public things opened, and what the release says of itself. No row is read."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import time
 from pathlib import Path
+from typing import Any
 
-from shoal.engine.protocol import Engine
+from shoal.engine.protocol import MOST_EVENTS, Engine
 from shoal.events.schema import EventSource
+from shoal.kinds.density.method_text import SPENDS
 from shoal.kinds.density.methods import DensityMechanism, Method, MethodOptions, method_named
 from shoal.kinds.density.plan import DensityPlan
-from shoal.kinds.needs import density_needs
-from shoal.kinds.run_key import as_typed, earlier_name, run_name, source_digest
-from shoal.kinds.source import contents_of, opened_source, unit_of
-from shoal.kinds.spends import check_spends
+from shoal.kinds.describe import (
+    BASE,
+    SMALL_FILES,
+    Prepared,
+    Table,
+    as_list,
+    check_spends,
+    reading_of,
+    window_of,
+)
+from shoal.kinds.source import opened_source, unit_of
 from shoal.privacy.accounting import Loss
 from shoal.privacy.guarantee import Guarantee
+from shoal.privacy.ledger import Ledger
 from shoal.privacy.unit import Unit
+from shoal.release.density_files import FILES
 from shoal.release.resources import Needs, check_needs
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, grid_cells, open_geography
 from shoal.space.setting import Setting, setting_of
 
+COUNTS = (10, 100, 1000)  # people in a zone and slot, to show what the noise means
 ASKED = ("population", "epsilon", "delta", "method", "unit", "decimals", "run_id")
 
 
@@ -66,11 +79,11 @@ def prepare_density(
         method=method,
         options=options,
         mechanism=mechanism,
-        guarantee=_guarantee(plan, mechanism.loss(), unit),
+        guarantee=promised(plan, mechanism.loss(), unit),
     )
 
 
-def _guarantee(plan: DensityPlan, loss: Loss, unit: Unit) -> Guarantee:
+def promised(plan: DensityPlan, loss: Loss, unit: Unit) -> Guarantee:
     """What is promised is what was asked for, the noise is set within it; a rho is read as it was spent."""
     if plan.epsilon is None:
         return Guarantee.of(loss, delta=plan.delta, unit=unit)
@@ -78,9 +91,11 @@ def _guarantee(plan: DensityPlan, loss: Loss, unit: Unit) -> Guarantee:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedDensity:
+class PreparedDensity(Prepared):
     """A plan with its public things opened. Nothing here depends on a row of the events."""
 
+    kind = "density"
+    pays_for = SPENDS
     plan: DensityPlan
     source: EventSource
     geography: Geography = field(repr=False)
@@ -92,18 +107,16 @@ class PreparedDensity:
     guarantee: Guarantee
 
     def what(self) -> str:
-        """The release in a line, for the ledger: method and window, with hours where days are not whole."""
+        """Method and window, with hours where days are not whole."""
         ends = self.clock.start, self.clock.end
         form = "%Y-%m-%d" if all(end.time() == time.min for end in ends) else "%Y-%m-%d %H:%M"
         return f"density, {self.method.name}, {ends[0]:{form}} to {ends[1]:{form}}"
 
     def needs(self) -> Needs:
-        """Memory and disk, from the number of zones and slots."""
         return density_needs(self.setting.zones, self.clock.slots)
 
     def notes(self) -> list[str]:
-        """What the owner should know of the settings before the run; none of it stops it."""
-        ell, slots = getattr(self.mechanism, "ell", None), self.clock.slots
+        ell, slots = self._bound.get("ell"), self.clock.slots
         if ell is None or ell <= slots:
             return []
         return [
@@ -111,26 +124,141 @@ class PreparedDensity:
             f"{self.plan.unit} and slot is kept, so it has the effect of ell = {slots}."
         ]
 
-    def key(self) -> str:
-        """Names the run by public values: the same plan, population and run id are the same release."""
-        return run_name("density", self.plan.source, *self._asked())
+    def public(self) -> dict[str, Any]:
+        return {
+            **placed(self.geography, self.clock),
+            "events_per_unit_cap": MOST_EVENTS,
+            "slots": self.clock.slots,
+            **self._bound,
+            "method": self.method.name,
+            **self.method.describe(self.mechanism),
+            **{name: getattr(self.options, name) for name in self.method.uses},
+            "decimals": self.options.decimals,
+            "reading": reading_of(self.source),
+        }
 
-    def earlier_key(self) -> str:
-        """The key of this run in ledgers written before, where files entered by their content."""
-        asked, *rest = self._asked()
-        asked = as_typed(self.plan, asked)
-        return earlier_name("density", asked, self.source.understood(), *rest, contents_of(self.source))
+    def files(self) -> Mapping[str, Mapping[str, str]]:
+        return FILES
 
-    def source_digest(self) -> str:
-        """Private, for the owner's ledger: whether the files are those of an earlier run."""
-        return source_digest(self.source)
+    def reading(self) -> str:
+        sites, ell, unit = self.geography.sites, self._bound.get("ell"), self.plan.unit
+        points = [
+            f"A count is of {unit}s seen in the zone during the slot. A {unit} seen at several places within "
+            f"a slot counts at each; a {unit} at one place counts once, however many events there are.",
+            f"Counted are the {unit}s in the owner's records, not all people.",
+        ]
+        if unit != "user":
+            points.append(f"The columns called `people` count {unit}s, not persons.")
+        if sites is not None:
+            points.append(f"Visits were seen at {sites.count} sites and shared out by area.")
+        if ell is not None:
+            points += _sample(unit, min(ell, self.clock.slots), visits_cap(self.mechanism))
+        return as_list((*points, *self.method.reading(self.mechanism)))
 
-    def _asked(self) -> list:
-        plan, clock = self.plan, self.clock
-        asked = {name: getattr(plan, name) for name in ASKED}
+    def rows(self) -> list[tuple[str, str]]:
+        source, clock, geography = self.source, self.clock, self.geography
+        sites = "" if geography.sites is None else f", {geography.sites.count:,} sites"
+        columns = ", ".join(f"{role}={name}" for role, name in source.columns.items())
+        slots = f"{clock.slots} slots of {clock.slot_minutes} min"
+        return [
+            ("source", f"{len(source.paths)} {source.format} file(s), shape {source.shape}, {columns}"),
+            *(("  guessed", each) for each in source.guessed),
+            ("zones", f"{geography.zones.count:,} zones{sites}"),
+            *(("  note", each) for each in geography.zones.notes),
+            ("window", f"{clock.start} to {clock.end}, {clock.time_zone}: {slots}"),
+            ("bound", self._bound_in_words()),
+            ("method", f"{self.method.name}: {self.method.words}"),
+        ]
+
+    def foreseen(self, ledger: Ledger) -> dict[str, Any]:
+        """The error to expect, of this method and of every other."""
+        from shoal.kinds.density.expected import expected_error, expected_methods
+
+        error = None
+        if self.method.noise is not None:
+            error = asdict(expected_error(self.method.noise(self.mechanism), self.setting.zones))
+        methods = [asdict(each) for each in expected_methods(self.plan, self.setting)]
+        return {"expected_error": error, "expected_methods": methods}
+
+    def expected(self, summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+        error = summary["expected_error"]
+        if error is None:
+            return []
+        mean = error["mean_absolute"]
+        relative = ", ".join(f"{mean / count:.0%} of {count:,}" for count in COUNTS)
+        return [
+            ("expected noise", f"{mean:,.1f} people per zone and slot on average: {relative}"),
+            ("", f"within {error['half_interval']:,.1f} in 95 of 100 cases"),
+            ("", f"{error['city_slot']:,.0f} (standard deviation) for a slot's total over all zones"),
+            (
+                "",
+                "before counts are scaled up to all visits; busier zones, larger cells or slots, a larger "
+                "epsilon or a smaller --ell make it smaller",
+            ),
+        ]
+
+    def table(self, summary: Mapping[str, Any]) -> Table:
+        from shoal.kinds.density.expected import methods_table
+
+        return methods_table(self.plan, self.setting, summary["expected_methods"])
+
+    def asked(self) -> list[Any]:
+        asked = {name: getattr(self.plan, name) for name in ASKED}
         asked |= {name: getattr(self.options, name) for name in self.method.uses}
-        if plan.rho is not None:
-            asked["rho"] = plan.rho
-        window = [clock.start.isoformat(), clock.end.isoformat(), clock.time_zone, clock.slot_minutes]
-        places = [self.geography.zones.digest(), self.geography.sites and self.geography.sites.digest()]
-        return [asked, window, places]
+        if self.plan.rho is not None:
+            asked["rho"] = self.plan.rho
+        sites = self.geography.sites
+        places = [self.geography.zones.digest(), sites and sites.digest()]
+        return ["density", asked, slots_of(self.clock), places]
+
+    @property
+    def _bound(self) -> dict[str, int]:
+        """Visits kept per user, where the mechanism takes a sample of them: the number it used."""
+        ell = getattr(self.mechanism, "ell", None)
+        return {} if ell is None else {"ell": ell}
+
+    def _bound_in_words(self) -> str:
+        unit, ell = self.plan.unit, self._bound.get("ell")
+        if self.mechanism.takes == "visits":
+            return f"all visits, once per {unit}, place and slot; every {unit} scaled down to a bounded size"
+        kept = f"once per {unit} and slot" + ("" if ell is None else f", at most {ell} visits per {unit}")
+        cap = visits_cap(self.mechanism)
+        return kept + ("" if cap is None else f"; scaled up to all visits, at most {cap} per {unit}")
+
+
+def density_needs(zones: int, slots: int) -> Needs:
+    """Arrays over zones and slots, the geometry of the zones; CSV and Parquet of every zone and slot."""
+    cells = zones * slots
+    return Needs(memory=BASE + 120 * cells + 13_000 * zones, disk=SMALL_FILES + 95 * cells + 4_000 * zones)
+
+
+def placed(geography: Geography, clock: Clock) -> dict[str, Any]:
+    """The public map and the window, as manifests state them."""
+    zones, sites = geography.zones, geography.sites
+    return {
+        "zones": {"count": zones.count, "sha256": zones.digest()},
+        "sites": None if sites is None else {"count": sites.count, "sha256": sites.digest()},
+        **window_of(clock),
+        "slot_minutes": clock.slot_minutes,
+    }
+
+
+def slots_of(clock: Clock) -> list[Any]:
+    """The slots, as they enter keys."""
+    return [clock.start.isoformat(), clock.end.isoformat(), clock.time_zone, clock.slot_minutes]
+
+
+def visits_cap(mechanism: DensityMechanism) -> int | None:
+    """Visits per user in the released number of visits; None where a sample is not scaled up to one."""
+    return getattr(mechanism, "cap", None) if "visits" in dict(mechanism.spends()) else None
+
+
+def _sample(unit: str, ell: int, cap: int | None) -> list[str]:
+    kept = f"Of each {unit} at most one visit per slot and {ell} in the window were kept, chosen at random"
+    if cap is None:
+        return [f"{kept}, so the counts are low by what that leaves out."]
+    return [
+        f"{kept}, and the counts were scaled up to the number of all visits, which was released with noise "
+        f"of its own (a {unit} enters it with at most {cap}).",
+        f"Zones where {unit}s hurry from place to place stay somewhat low, others somewhat high.",
+    ]

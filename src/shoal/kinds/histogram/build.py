@@ -1,55 +1,29 @@
-"""Distinct trips in any rectangle, published: the whole way from raw points to a release folder.
+"""Distinct trips in any rectangle, published: how raw points become the files of a histogram.
 
-prepare      plan -> source, grid, rectangles, mechanism, price     public things only, no row is read
-check        are the rows well-formed?                               the owner's own look, shown to no one
-reserve      the ledger takes the price                              before any trip is counted
 trace        raw -> trips, cut at the map's edge, bounded per user   paths of cells
-noise        sums over trips -> noisy histogram                      mechanism, through a door
-commit       folder sealed, spend committed, folder moved into place
+noise        sums over trips -> noisy histogram                      mechanism, through a query interface
 report       raw against released, for the owner's folder only
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from shoal.engine.grid_trips import TripBound
-from shoal.engine.protocol import Held, TripEngine
+from shoal.engine.protocol import Held
 from shoal.engine.trip_watch import share
-from shoal.kinds.histogram.manifest import files, histogram_manifest, how_to_read
+from shoal.kinds.describe import manifest_of
 from shoal.kinds.histogram.owner_report import OwnersTrips, owner_report
 from shoal.kinds.histogram.prepare import PreparedHistogram
 from shoal.kinds.owner import report_of
-from shoal.kinds.progress import Progress
-from shoal.kinds.run import RunResult, run
-from shoal.kinds.trip_release import ALL_TRIPS, TripBuild
+from shoal.kinds.trips import ALL_TRIPS, TripBuild
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.folder import Committed
-from shoal.release.histogram_files import write_histogram, write_public
+from shoal.release.histogram_files import DECIMALS, write_histogram, write_public
 from shoal.release.manifest import Manifest
-from shoal.release.readme import recipient_readme
 from shoal.stages.trips import UserTrips
-
-
-def run_histogram(
-    prepared: PreparedHistogram,
-    ledger: Ledger,
-    *,
-    compare: bool = False,
-    engine: TripEngine | None = None,
-    progress: Progress | None = None,
-    confirm: Callable[[str], bool] | None = None,
-) -> RunResult:
-    """Check, reserve, trace, add noise, write, commit, report.
-
-    `compare` runs the other methods on the same trips for the owner's report. `confirm` is asked before
-    anything is spent where no point at all would be counted; by default the run goes on.
-    """
-    making = HistogramBuild(prepared, progress, confirm, engine)
-    making.compare = compare
-    return run(making, ledger)
 
 
 class HistogramBuild(TripBuild):
@@ -57,10 +31,10 @@ class HistogramBuild(TripBuild):
 
     prepared: PreparedHistogram
     kept: Held | None = None
-    compare: bool = False  # other methods in the owner's report
 
-    def manifest(self) -> Manifest:
-        return histogram_manifest(self.prepared)
+    def __init__(self, *given: Any, compare: bool = False) -> None:
+        super().__init__(*given)
+        self.compare = compare  # run the other methods on the same trips for the owner's report
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
         setting = self.prepared.setting
@@ -74,13 +48,19 @@ class HistogramBuild(TripBuild):
         noisy = prepared.mechanism(door, noise)
         self.tell.stage("write the release")
         write_histogram(folder, noisy, prepared.grid)
-        return histogram_manifest(prepared, noisy, reproducible=not noise.publishable)
+        known = {self._name: round(noisy.trips * noisy.scale, DECIMALS)}
+        return manifest_of(prepared, reproducible=not noise.publishable, **known)
+
+    @property
+    def _name(self) -> str:
+        """Of the number of trips, as the manifest has it."""
+        setting = self.prepared.setting
+        scaled = setting.cap is not None and setting.cap > setting.per_unit
+        return "trips_with_noise" if setting.trips is None or scaled else "trips_declared"
 
     def public(self, folder: Path, manifest: Manifest) -> None:
-        prepared = self.prepared
-        write_public(folder, prepared.zones)
-        text = recipient_readme(manifest, files(prepared), how_to_read(prepared))
-        (folder / "README.md").write_text(text, "utf-8")
+        write_public(folder, self.prepared.zones)
+        super().public(folder, manifest)
 
     def try_without_data(self, folder: Path) -> None:
         bound = self.bound(bytes(16), self.prepared.setting.per_unit, self.prepared.setting.cap)

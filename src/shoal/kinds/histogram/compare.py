@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from shoal.engine.euler import euler_of
 from shoal.kinds.histogram.figures import ExactAnswers, OwnersDoor, utility_of
 from shoal.kinds.histogram.methods import METHODS
-from shoal.kinds.progress import Progress
+from shoal.kinds.source import Progress
 from shoal.metrics.histogram import HistogramUtility
 from shoal.privacy.budget import Budget
 from shoal.privacy.ledger import Ledger

@@ -14,7 +14,7 @@ from shoal.kinds.histogram.report import (
     write_histogram_report,
 )
 from shoal.kinds.owner import budget_of, keep_earlier, write_figures
-from shoal.kinds.progress import Progress
+from shoal.kinds.source import Progress
 from shoal.privacy.ledger import Ledger
 from shoal.release.folder import Committed
 from shoal.release.histogram_published import read_histogram

@@ -1,24 +1,29 @@
-"""A histogram plan with its public things opened: source, grid, rectangles, noise, price. No row is read."""
+"""A histogram plan with its public things opened, and what the release says of itself. No row is read."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from shoal.engine.protocol import Engine
+from shoal.engine.protocol import MOST_EVENTS, Engine
+from shoal.engine.trip_pieces import MOST_CELLS
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.events.trip_reader import check_rule
-from shoal.kinds.histogram.methods import HistogramMechanism, HistogramMethod, histogram_method
+from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, check_spends, reading_of, window_of
+from shoal.kinds.histogram.methods import PAYS_FOR, HistogramMechanism, HistogramMethod, histogram_method
 from shoal.kinds.histogram.plan import HistogramPlan
-from shoal.kinds.needs import histogram_needs
+from shoal.kinds.owner import near
+from shoal.kinds.run import RunResult
 from shoal.kinds.source import opened_source, unit_of
-from shoal.kinds.spends import check_spends
 from shoal.kinds.trip_plan import TRIP
-from shoal.kinds.trip_prepare import PreparedTrips, window_us
+from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, rule_of, window_us
 from shoal.privacy.guarantee import Guarantee
+from shoal.privacy.ledger import Ledger
+from shoal.release.histogram_files import DECIMALS, files_of
 from shoal.release.resources import Needs
 from shoal.space.cells import CellGrid
 from shoal.space.rectangles import Rectangles, random_rectangles, read_boxes, rectangles_digest, snap
@@ -29,6 +34,16 @@ ASKED = (
     *("population", "epsilon", "delta", "method", "unit", "trips_cap", "trips", "jump_m", "mean_cells"),
     "run_id",
 )
+# signal -> mean absolute error of a random rectangle, as a share of all trips; method boxes
+RECTANGLES = {
+    10: 0.0806,
+    100: 0.0436,
+    500: 0.0193,
+    1000: 0.0142,
+    10_000: 0.0079,
+    50_000: 0.0058,
+    219_818: 0.0042,
+}
 
 
 def prepare_histogram(plan: HistogramPlan, engine: Engine | None = None) -> PreparedHistogram:
@@ -66,6 +81,8 @@ def prepare_histogram(plan: HistogramPlan, engine: Engine | None = None) -> Prep
 class PreparedHistogram(PreparedTrips):
     """A plan with its public things opened. Nothing here depends on a row of the source."""
 
+    kind = "histogram"
+    pays_for = PAYS_FOR
     plan: HistogramPlan
     source: EventSource
     setting: TripSetting = field(repr=False)
@@ -80,18 +97,15 @@ class PreparedHistogram(PreparedTrips):
         return self.setting.grid
 
     def what(self) -> str:
-        """The release in a line, for the ledger."""
         return self.line("histogram", f"{self.grid.columns} x {self.grid.rows} cells")
 
     def needs(self) -> Needs:
-        """Memory and disk, from the cells of the map and the rectangles that are served."""
         return histogram_needs(self.grid.columns * self.grid.rows, self.setting.given.count)
 
     def notes(self) -> list[str]:
-        """What the owner should know of the settings before the run; none of it stops it."""
         plan, notes = self.plan, []
         if self.each_trip:
-            notes.append("the promise is per trip: who made many trips is not protected as a person.")
+            notes.append(PER_TRIP)
         elif plan.trips_cap is None:
             notes.append(
                 f"at most {plan.per_unit} trips of a {plan.unit} are counted, and answers may be low by the "
@@ -121,9 +135,110 @@ class PreparedHistogram(PreparedTrips):
             if adder is not None
         ]
 
-    def asked(self) -> tuple[Any, ...]:
+    def files(self) -> Mapping[str, Mapping[str, str]]:
+        return files_of(pool=self.method.pool, zones=self.zones is not None)
+
+    def public(self) -> dict[str, Any]:
+        plan, setting, zones = self.plan, self.setting, self.zones
+        random = plan.given_file is None
+        return {
+            "kind": "histogram of trips",
+            "grid": self.grid.describe(),
+            **window_of(plan.clock()),
+            "trip_rule": rule_of(plan.trip_rule) or "named by the source",
+            "points_outside_the_box": cut_words(self.each_trip),
+            "points_per_unit_cap": None if self.each_trip else MOST_EVENTS,
+            "cells_per_unit_cap": MOST_CELLS,
+            "jump_m": plan.jump_m,
+            "trips_per_unit": setting.per_unit,
+            "trips_cap": setting.cap,
+            "trips_declared": setting.trips,
+            "mean_cells": setting.expected_cells,
+            "given": {
+                "rectangles": setting.given.count,
+                "from": "random" if random else "a file of the owner",
+                "seed": plan.given_seed if random else None,
+                "sha256": rectangles_digest(setting.given),
+            },
+            "method": plan.method,
+            "mechanism": self.mechanism.describe(),
+            "decimals": DECIMALS,
+            # of the coordinates that are published: zones.geojson is longitude and latitude
+            "zones": None if zones is None else {"count": zones.count, "sha256": zones.published().digest()},
+            "reading": reading_of(self.source),
+        }
+
+    def reading(self) -> str:
+        grid = self.grid
+        west, south, east, north = grid.box
+        width, height = grid.cell_size
+        points = [
+            "An answer is the number of trips that were in an area at some time, each once: the sum of "
+            "the faces "
+            "of its cells minus the sum of the edges between two of them.",
+            "A trip that leaves the area and comes back may count again, one that goes round in circles may "
+            "count less; numbers may be fractions.",
+            *self._bounded(),
+            f"The map has {grid.columns} x {grid.rows} cells from west {west!r}, south {south!r}; a cell is "
+            f"{width:.6g} wide and {height:.6g} high. A point x, y lies in column "
+            f"floor((x - {west!r}) / ({east!r} - {west!r}) * {grid.columns}) and row "
+            f"floor((y - {south!r}) / ({north!r} - {south!r}) * {grid.rows}).",
+            "Noise was added before anything was published. All answers come from the published numbers, so "
+            "asking is free and one person can ask any number of times.",
+        ]
+        if not self.method.edges:
+            points.append(
+                "There are no edges: a trip was shared over its cells, and a face is a sum of shares."
+            )
+        return f"{as_list(points)}\n\n{_SNIPPETS}"
+
+    def _bounded(self) -> list[str]:
+        plan, setting = self.plan, self.setting
+        if self.each_trip:
+            return ["Of every trip one piece was counted: the one with most points, where it was cut."]
+        kept = f"Of each {plan.unit} at most {setting.per_unit} trips were kept, chosen at random"
+        if setting.cap is None or setting.cap <= setting.per_unit:
+            return [f"{kept}, so answers may be low by what that leaves out."]
+        return [
+            f"{kept}, and all numbers were scaled up to the number of all trips, which was bought with noise "
+            f"of its own (a {plan.unit} enters it with at most {setting.cap})."
+        ]
+
+    def rows(self) -> list[tuple[str, str]]:
+        plan, setting = self.plan, self.setting
+        kept = "one piece of every trip" if self.each_trip else f"at most {setting.per_unit} of a {plan.unit}"
+        scaled = "" if setting.cap is None else f", scaled up to at most {setting.cap} of a {plan.unit}"
+        return [
+            *self.map_rows(),
+            ("kept", kept + scaled),
+            ("number", "bought" if setting.trips is None else f"{setting.trips:,}, as declared"),
+            ("given", f"{setting.given.count:,} rectangles"),
+            self.source_row(),
+        ]
+
+    def foreseen(self, ledger: Ledger) -> dict[str, Any]:
+        """The error of `boxes` per trip, their number declared: as a share of all trips."""
+        plan, share = self.plan, None
+        if plan.method == "boxes" and plan.trips is not None and plan.unit == TRIP:
+            signal = plan.epsilon * plan.trips
+            share = measured_share(RECTANGLES, signal, "of all trips, for a random rectangle")
+        return {"expected_share": share}
+
+    def outcome(self, result: RunResult) -> Outcome:
+        box = f"{near(result.release)} --box WEST,SOUTH,EAST,NORTH"
+        return Outcome(then=[f"Ask it:  shoal histogram query {box}   (free)"])
+
+    def asked(self) -> list[Any]:
         zones = self.zones and self.zones.digest()
-        return "histogram", ASKED, self.plan.per_unit, rectangles_digest(self.setting.given), zones
+        given = rectangles_digest(self.setting.given)
+        return [*self.asked_of("histogram", ASKED), self.plan.per_unit, given, zones]
+
+
+def histogram_needs(cells: int, rectangles: int) -> Needs:
+    """Faces and edges of the map with the noisy tables above them; the rectangles that are served."""
+    return Needs(
+        memory=BASE + 340 * cells + 1_000 * rectangles, disk=SMALL_FILES + 10 * cells + 100 * rectangles
+    )
 
 
 def _given(plan: HistogramPlan, grid: CellGrid) -> Rectangles:
@@ -139,3 +254,22 @@ def _given(plan: HistogramPlan, grid: CellGrid) -> Rectangles:
             "Check the order of coordinates: west,south,east,north.",
         )
     return given
+
+
+_SNIPPETS = """Trips in columns 10 to 19 and rows 30 to 44, with pandas:
+
+```python
+import pandas as pd
+
+h = pd.read_parquet("histogram.parquet")
+inside = h[h.column.between(10, 19 - (h.kind == "east")) & h.row.between(30, 44 - (h.kind == "north"))]
+print(inside.trips.where(inside.kind == "face", -inside.trips).sum())
+```
+
+and with DuckDB:
+
+```sql
+SELECT sum(CASE kind WHEN 'face' THEN trips ELSE -trips END) FROM 'histogram.parquet'
+WHERE "column" BETWEEN 10 AND 19 - (kind = 'east')::INT
+  AND "row" BETWEEN 30 AND 44 - (kind = 'north')::INT
+```"""

@@ -9,29 +9,41 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from shoal.engine.protocol import Engine
+from shoal.engine.protocol import MOST_EVENTS, Engine
 from shoal.errors import PlanError
+from shoal.events.schema import EventSource, SourcePlan
 from shoal.kinds.density.plan import DensityPlan
-from shoal.kinds.density.prepare import PreparedDensity, prepare_density
-from shoal.kinds.needs import query_needs
+from shoal.kinds.density.prepare import PreparedDensity, placed, prepare_density, promised, slots_of
+from shoal.kinds.describe import (
+    BASE,
+    SMALL_FILES,
+    Outcome,
+    Prepared,
+    Table,
+    check_spends,
+    earlier_name,
+    reading_of,
+)
 from shoal.kinds.query.ask import Ask
-from shoal.kinds.run_key import earlier_name
-from shoal.kinds.spends import check_spends
+from shoal.kinds.run import RunResult
 from shoal.mechanisms.query.gaussian import QueryGaussian
 from shoal.mechanisms.query.laplace import QueryLaplace
 from shoal.mechanisms.query.weights import QueryWeights
 from shoal.postprocess.density.numbers import Z95
 from shoal.privacy.budget import Budget
 from shoal.privacy.guarantee import Guarantee
+from shoal.privacy.ledger import Ledger
+from shoal.release.query_files import FILES, read_answers
 from shoal.release.resources import Needs
 from shoal.space.question import Question, Questions
 from shoal.space.setting import Setting, activity
 
 MECHANISMS = ("gaussian", "laplace", "weights")
+SHOWN = 20  # queries in a table on the screen; all are in the file
 MANY = 300  # queries from which weights are ahead of independent noise (make bench-query)
 UPDATES = 40  # questions that multiplicative weights may buy; fitted on simulated cities (make bench-query)
 # What a query does not take from a density's plan: it says its own price, so that none is spent unsaid.
@@ -39,6 +51,12 @@ OF_A_DENSITY = (
     *("epsilon", "rho", "method", "cap", "nights", "users", "decimals"),
     *("out", "owner", "run_id", "supersedes", "seed"),
 )
+PAYS_FOR = {
+    "answers": "the queries that were counted, each with noise of its own",
+    "total": "the number of all kept visits in the zones, which the public guess is scaled to",
+    "test": "finding the queries that the table is wrong about, the sparse vector technique",
+    "error": "one width for the intervals of all queries that were not counted",
+}
 QueryMechanism = QueryGaussian | QueryLaplace | QueryWeights
 
 
@@ -51,6 +69,28 @@ class QueryPlan:
     mechanism: str = "gaussian"
     updates: int = UPDATES
     out: str | None = None  # folder of the answers; None: named after the run
+    owner: ClassVar[None] = None  # there is no report, so no folder for it
+    seed: ClassVar[None] = None
+
+    @property
+    def population(self) -> str:
+        return self.place.population
+
+    @property
+    def unit(self) -> str:
+        return self.place.unit
+
+    @property
+    def source(self) -> SourcePlan:
+        return self.place.source
+
+    @property
+    def supersedes(self) -> str:
+        return self.place.supersedes
+
+    @property
+    def licence(self) -> str:
+        return self.place.licence
 
     def __post_init__(self) -> None:
         if not self.asks:
@@ -89,10 +129,13 @@ class QueryPlan:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedQuery:
+class PreparedQuery(Prepared):
     """A query plan with its public things opened. Nothing here depends on a row of the events."""
 
+    kind = "query"
+    pays_for = PAYS_FOR
     plan: QueryPlan
+    source: EventSource
     opened: PreparedDensity
     questions: Questions = field(repr=False)
     mechanism: QueryMechanism
@@ -110,12 +153,13 @@ class PreparedQuery:
         """
         return self.plan.out or f"query-{self._asked_digest()[:8]}"
 
+    def what(self) -> str:
+        return f"query, {self.plan.mechanism}, {self.questions.count} asked"
+
     def needs(self) -> Needs:
-        """Memory and disk, from the size of the table and the number of queries."""
         return query_needs(self.setting.zones, self.setting.slots, self.questions.count)
 
     def notes(self) -> list[str]:
-        """What the owner should know of the settings before the run; none of it stops it."""
         mechanism, count = self.mechanism, self.questions.count
         if isinstance(mechanism, QueryWeights):
             visits = mechanism.threshold / self.questions.lattice
@@ -129,28 +173,110 @@ class PreparedQuery:
             return [f"{count} queries share the budget; --mechanism weights or a density may be better."]
         return []
 
+    def public(self) -> dict[str, Any]:
+        public = {
+            **placed(self.opened.geography, self.opened.clock),
+            "slots": self.opened.clock.slots,
+            "ell": self.questions.ell,
+            "events_per_unit_cap": MOST_EVENTS,
+            "mechanism": self.plan.mechanism,
+            "queries": self.questions.count,
+            "decimals": self.plan.place.decimals,
+            "reading": reading_of(self.source),
+        }
+        if isinstance(self.mechanism, QueryWeights):
+            public["updates"] = self.mechanism.updates
+            public["threshold_visits"] = self.mechanism.threshold / self.questions.lattice
+        return public
+
+    def files(self) -> Mapping[str, Mapping[str, str]]:
+        return FILES
+
+    def reading(self) -> str:
+        unit, ell = self.plan.unit, self.questions.ell
+        text = (
+            f"- An answer counts visits of {unit}s in the zones and slots of its query. Of each {unit} "
+            f"at most "
+            f"one visit per slot and {ell} in the window were kept, chosen at random, so answers are low by "
+            "what that leaves out.\n- Intervals cover the noise, not what was left out.\n"
+        )
+        if isinstance(self.mechanism, QueryWeights):
+            return text + (
+                f"- At most {self.mechanism.updates} queries were answered with noise of their own. The "
+                "others come from a table that started at a public guess and learned from those answers; "
+                "their interval is one width for all, bought for them, and holds for 95 of 100 of them."
+            )
+        return text + "- Every query has noise of its own; the interval holds in 95 of 100 cases."
+
+    def rows(self) -> list[tuple[str, str]]:
+        return []
+
+    def foreseen(self, ledger: Ledger) -> dict[str, Any]:
+        """How far one user moves each answer, and how large its noise is."""
+        errors = expected_answers(self.mechanism)
+        return {
+            "mechanism": self.mechanism.name,
+            "queries": [
+                {"query": each.name, "zones": len(each.zones), "slots": len(each.slots), **vars(error)}
+                for each, error in zip(self.questions.each, errors, strict=True)
+            ],
+        }
+
+    def table(self, summary: Mapping[str, Any]) -> Table:
+        rows = [
+            (
+                each["query"],
+                f"{each['zones']:,}",
+                f"{each['slots']:,}",
+                f"{each['most']:g}",
+                "known after the run" if each["half"] is None else f"+- {each['half']:,.1f} visits",
+            )
+            for each in summary["queries"]
+        ]
+        header = ("query", "zones", "slots", "one user changes", "95 % interval")
+        return Table(header=header, rows=rows, right=(1, 2, 3, 4), most=SHOWN)
+
+    def outcome(self, result: RunResult) -> Outcome:
+        answers = read_answers(result.release)
+        rows = [
+            (
+                row["query"],
+                f"{row['visits']:,.{self.plan.place.decimals}f}",
+                f"{row['visits_low']:,.0f} to {row['visits_high']:,.0f}",
+                row["how"],
+            )
+            for row in answers
+        ]
+        header = ("query", "visits", "95 % interval", "how")
+        return Outcome(
+            table=Table(header=header, rows=rows, right=(1, 2, 3), most=SHOWN),
+            then=["This asked the events, not a published release: reading one of those is free."],
+            figures={"folder": str(result.release), "answers": answers},
+        )
+
     def key(self) -> str:
-        """Names the run by public values: the same queries at the same price have the same answers."""
-        return earlier_name("query", self.opened.key(), *self._asked())
+        return earlier_name("query", self.opened.key(), *self.asked())
 
     def earlier_key(self) -> str:
-        """The key of this run in ledgers written before, where files entered by their content."""
-        return earlier_name("query", self.opened.earlier_key(), *self._asked())
+        return earlier_name("query", self.opened.earlier_key(), *self.asked())
 
-    def source_digest(self) -> str:
-        """Private, for the owner's ledger: whether the files are those of an earlier run."""
-        return self.opened.source_digest()
-
-    def _asked(self) -> list:
+    def asked(self) -> list[Any]:
         asked = [[each.name, each.zones, each.slots] for each in self.questions.each]
         updates = self.plan.updates if self.plan.mechanism == "weights" else None
         return [self.plan.mechanism, updates, self.questions.ell, asked]
 
     def _asked_digest(self) -> str:
-        place, clock = self.plan.place, self.opened.clock
-        window = [clock.start.isoformat(), clock.end.isoformat(), clock.time_zone, clock.slot_minutes]
+        place = self.plan.place
         price = [place.population, place.run_id, place.epsilon, place.delta, place.rho]
-        return hashlib.sha256(json.dumps([price, window, *self._asked()]).encode()).hexdigest()
+        asked = [price, slots_of(self.opened.clock), *self.asked()]
+        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+
+def query_needs(zones: int, slots: int, queries: int) -> Needs:
+    """The table of zones and slots that queries are answered from."""
+    return Needs(
+        memory=BASE + 40 * zones * slots + 10_000 * zones, disk=SMALL_FILES + 500 * queries + 2_000 * zones
+    )
 
 
 def prepare_query(plan: QueryPlan, engine: Engine | None = None) -> PreparedQuery:
@@ -164,13 +290,13 @@ def prepare_query(plan: QueryPlan, engine: Engine | None = None) -> PreparedQuer
     mechanism = build(plan.mechanism, budget, questions, opened.setting, plan.updates)
     check_spends(mechanism, budget)
     loss, unit = mechanism.loss(), opened.guarantee.unit
-    promised = (
-        Guarantee.of(loss, delta=plan.place.delta, unit=unit)
-        if plan.place.epsilon is None
-        else Guarantee(epsilon=plan.place.epsilon, delta=plan.place.delta or 0.0, loss=loss, unit=unit)
-    )
     return PreparedQuery(
-        plan=plan, opened=opened, questions=questions, mechanism=mechanism, guarantee=promised
+        plan=plan,
+        source=opened.source,
+        opened=opened,
+        questions=questions,
+        mechanism=mechanism,
+        guarantee=promised(plan.place, loss, unit),
     )
 
 

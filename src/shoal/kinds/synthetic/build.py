@@ -1,64 +1,39 @@
-"""Synthetic trips, published: the whole way from raw points to a release folder.
+"""Synthetic trips, published: how raw points become the files of made-up trips.
 
-prepare      plan -> source, grid, mechanism, price                  public things only, no row is read
-check        are the rows well-formed?                               the owner's own look, shown to no one
-reserve      the ledger takes the price                              before any trip is encoded
-encode       raw -> trips, cut at the map's edge -> paths of visits   in memory
-noise        tables over users -> noisy model                        mechanism, through a door
-draw         noisy model -> trips -> points with times               post-processing: any number is free
-commit       folder sealed, spend committed, folder moved into place
+encode       raw -> trips, cut at the map's edge, kept per user      paths of cells and steps of time
+noise        sums over trips -> a noisy model of movement            mechanism, through a query interface
+draw         trips from the model, points and times                  post-processing: any number is free
 report       real against synthetic, for the owner's folder only
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from shoal.engine.path_trips import PathBound, encode_paths
-from shoal.engine.protocol import Held, TripEngine
+from shoal.engine.protocol import Held
 from shoal.engine.trip_watch import share
-from shoal.kinds.commute.build import CommuteBuild
-from shoal.kinds.commute.prepare import PreparedCommute
+from shoal.kinds.describe import manifest_of
 from shoal.kinds.owner import report_of
-from shoal.kinds.progress import Progress
-from shoal.kinds.run import RunResult, run
-from shoal.kinds.synthetic.manifest import columns_of, files, how_to_read, synthetic_manifest
 from shoal.kinds.synthetic.owner_report import OwnersPaths, owner_report
 from shoal.kinds.synthetic.plan import MOST_UNASKED
 from shoal.kinds.synthetic.prepare import PreparedSynthetic
-from shoal.kinds.trip_release import TripBuild
+from shoal.kinds.trips import TripBuild
 from shoal.postprocess.synthetic.path_points import PathPoints, path_points
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
-from shoal.release.readme import recipient_readme
 from shoal.release.trip_files import PublishedTrips, TripsAbout, read_synthetic, write_trips
 from shoal.stages.synthetic import SyntheticPaths
 from shoal.stages.trips import ExactPaths, UserPaths
 
 REHEARSED = 1_000  # trips drawn before the reserve
+DECIMALS = 3  # of the noisy number of trips in the manifest
 CHUNK = 50_000  # trips whose points are in memory at a time
-
-
-def run_synthetic(
-    prepared: PreparedSynthetic | PreparedCommute,
-    ledger: Ledger,
-    *,
-    engine: TripEngine | None = None,
-    progress: Progress | None = None,
-    confirm: Callable[[str], bool] | None = None,
-) -> RunResult:
-    """Check, reserve, encode, add noise, draw, write, commit, report.
-
-    `confirm` is asked before anything is spent where no point at all would be counted; by default the run
-    goes on.
-    """
-    kind: type[TripBuild] = CommuteBuild if isinstance(prepared, PreparedCommute) else SyntheticBuild
-    return run(kind(prepared, progress, confirm, engine), ledger)
 
 
 class SyntheticBuild(TripBuild):
@@ -66,9 +41,6 @@ class SyntheticBuild(TripBuild):
 
     prepared: PreparedSynthetic
     kept: Held | None = None
-
-    def manifest(self) -> Manifest:
-        return synthetic_manifest(self.prepared)
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
         self.kept = self.paths(noise.run_key())
@@ -86,12 +58,10 @@ class SyntheticBuild(TripBuild):
         self.tell.stage("write the release", count)
         about = TripsAbout(grid=prepared.grid, step_s=plan.step_s, trips=drawn.count)
         chunks = self._chunks(drawn, int(seeds[1]))
-        write_trips(folder, chunks, about, columns_of(prepared), plan.formats)
-        return synthetic_manifest(prepared, model.trips, drawn.count, reproducible=not noise.publishable)
-
-    def public(self, folder: Path, manifest: Manifest) -> None:
-        text = recipient_readme(manifest, files(self.prepared), how_to_read(self.prepared))
-        (folder / "README.md").write_text(text, "utf-8")
+        write_trips(folder, chunks, about, prepared.columns, plan.formats)
+        name = "trips_with_noise" if plan.trips is None else "trips_declared"
+        known = {name: round(model.trips, DECIMALS), "synthetic_trips": drawn.count}
+        return manifest_of(prepared, reproducible=not noise.publishable, **known)
 
     def try_without_data(self, folder: Path) -> None:
         bound = self.bound(bytes(16))

@@ -1,24 +1,36 @@
-"""A plan of synthetic trips with its public things opened: source, grid, noise, price. No row is read."""
+"""A plan of synthetic trips with its public things opened, and what the release says. No row is read."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.engine.protocol import Engine
+from shoal.engine.protocol import MOST_EVENTS, Engine
+from shoal.engine.trip_pieces import MOST_CELLS
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.events.trip_reader import check_rule
 from shoal.kinds.commute.prepare import PreparedCommute, prepare_commute
-from shoal.kinds.needs import synthetic_needs
+from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, check_spends, reading_of, window_of
+from shoal.kinds.owner import utility_file
+from shoal.kinds.run import RunResult
 from shoal.kinds.source import opened_source, unit_of
-from shoal.kinds.spends import check_spends
-from shoal.kinds.synthetic.methods import COMMUTES, SyntheticMechanism, SyntheticMethod, synthetic_method
+from shoal.kinds.synthetic.methods import (
+    COMMUTES,
+    PAYS_FOR,
+    SyntheticMechanism,
+    SyntheticMethod,
+    synthetic_method,
+)
 from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan
 from shoal.kinds.trip_plan import TRIP
-from shoal.kinds.trip_prepare import PreparedTrips, window_us
+from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, read_it, rule_of, window_us
 from shoal.privacy.guarantee import Guarantee
+from shoal.privacy.ledger import Ledger
 from shoal.release.resources import Needs
+from shoal.release.trip_files import TripColumns, files_of
 from shoal.release.trip_formats import GLOBE_ONLY
 from shoal.space.cells import CellGrid
 from shoal.space.path_setting import PathSetting
@@ -29,6 +41,8 @@ ASKED = (
     "run_id",
 )
 FEWEST_TRIPS = 1_000  # written at most where the number of trips is lost in its noise
+# signal -> mean relative error of a random rectangle, floor 1 % of the trips; method bridges
+RANGES = {5_000: 0.26, 10_000: 0.17, 50_000: 0.057, 100_000: 0.044}
 
 
 def prepare_synthetic(
@@ -88,6 +102,8 @@ def _check_planar_formats(plan: SyntheticPlan, source: EventSource) -> None:
 class PreparedSynthetic(PreparedTrips):
     """A plan with its public things opened. Nothing here depends on a row of the source."""
 
+    kind = "synthetic"
+    pays_for = PAYS_FOR
     plan: SyntheticPlan
     source: EventSource
     setting: PathSetting = field(repr=False)
@@ -101,20 +117,17 @@ class PreparedSynthetic(PreparedTrips):
         return self.setting.grid
 
     def what(self) -> str:
-        """The release in a line, for the ledger."""
         return self.line("synthetic trips", f"{self.grid.columns} x {self.grid.rows} cells")
 
     def needs(self) -> Needs:
-        """Memory and disk, from the cells of the map and the declared number of trips."""
         return synthetic_needs(
             self.grid.columns * self.grid.rows, self.plan.count or self.plan.trips or MOST_UNASKED
         )
 
     def notes(self) -> list[str]:
-        """What the owner should know of the settings before the run; none of it stops it."""
         plan, notes = self.plan, []
         if self.each_trip:
-            notes.append("the promise is per trip: who made many trips is not protected as a person.")
+            notes.append(PER_TRIP)
         elif plan.delta is None:
             notes.append(
                 f"without a delta all that a {plan.unit} did is scaled to a sum of 1; with --delta 1e-6 it "
@@ -152,5 +165,132 @@ class PreparedSynthetic(PreparedTrips):
         bought = getattr(getattr(self.mechanism, "totals", None), "trips", None)
         return 1 if bought is None else max(1, min(round(bought.deviation), FEWEST_TRIPS))
 
-    def asked(self) -> tuple[Any, ...]:
-        return "synthetic", ASKED, self.plan.per_unit, self.plan.cap
+    @property
+    def columns(self) -> TripColumns:
+        """Of the published points, named like those of the source."""
+        return TripColumns.like(self.source.columns, planar=self.grid.planar)
+
+    def files(self) -> Mapping[str, Mapping[str, str]]:
+        return files_of(self.columns, self.plan.formats)
+
+    def public(self) -> dict[str, Any]:
+        plan = self.plan
+        return {
+            "kind": "synthetic trips",
+            "synthetic": True,
+            "grid": self.grid.describe(),
+            "step_s": self.setting.step_s,
+            **window_of(self.setting.clock),
+            "trip_rule": rule_of(plan.trip_rule) or "named by the source",
+            "points_outside_the_box": cut_words(self.each_trip),
+            "points_per_unit_cap": None if self.each_trip else MOST_EVENTS,
+            "cells_per_unit_cap": MOST_CELLS,
+            "jump_m": plan.jump_m,
+            "trips_per_unit": plan.per_unit,
+            "trips_cap": plan.cap,
+            "trips_declared": plan.trips,
+            "count": plan.count,
+            "method": plan.method,
+            "mechanism": self.mechanism.describe(),
+            "reading": reading_of(self.source),
+        }
+
+    def reading(self) -> str:
+        plan, grid, names = self.plan, self.grid, self.columns
+        width, height = grid.cell_m
+        points = [
+            "**No trip here was made by anyone.** All were drawn from a model of movement that noise "
+            "was added "
+            "to before anything was published. Every trip is a made-up user of its own.",
+            f"Movement is known by cells of {width:,.0f} x {height:,.0f} m and steps of {plan.step_s:g} "
+            f"s. Where "
+            "inside its cell a point lies is drawn: streets and addresses mean nothing.",
+            f"Trips start in the window, on the clock of {plan.window.time_zone}; `{names.time}` is in "
+            f"UTC. A "
+            "trip that starts near the end of the window may end after it.",
+            *self._number(),
+            "Shares, flows and distributions over many trips are what the model keeps. Rare places and "
+            "rare ways "
+            "are mostly noise: a single trip proves nothing.",
+            "Any number of questions may be asked of these files: the privacy was paid for once.",
+        ]
+        return f"{as_list(points)}\n\n{_SNIPPET}"
+
+    def _number(self) -> list[str]:
+        plan = self.plan
+        if plan.count is not None:
+            return [
+                f"The owner chose to write {plan.count:,} trips: their number says nothing about the "
+                f"real one."
+            ]
+        if plan.trips is not None:
+            return ["There are as many trips as the owner declared there are."]
+        if self.each_trip:
+            return ["There are about as many trips as real ones: the number was bought with noise."]
+        return [
+            f"Their number follows the real one, which was bought with noise (a {plan.unit} enters it "
+            f"with at "
+            f"most {plan.cap} trips)."
+        ]
+
+    def rows(self) -> list[tuple[str, str]]:
+        plan = self.plan
+        kept = f"all that a {plan.unit} did, scaled to one; at most {plan.per_unit:,} trips are read"
+        bought = "bought" if self.each_trip else f"bought, at most {plan.cap} of a {plan.unit}"
+        return [
+            *self.map_rows(),
+            ("step", f"{plan.step_s:g} s"),
+            ("kept", "one piece of every trip" if self.each_trip else kept),
+            ("number", bought if plan.trips is None else f"{plan.trips:,}, as declared"),
+            ("written", "as many as bought" if plan.count is None else f"{plan.count:,} synthetic trips"),
+            ("formats", ", ".join(plan.formats)),
+            self.source_row(),
+        ]
+
+    def foreseen(self, ledger: Ledger) -> dict[str, Any]:
+        """The relative error of `bridges` per trip and pure, their number declared."""
+        plan, share = self.plan, None
+        if plan.method == "bridges" and plan.trips is not None and self.each_trip and plan.delta is None:
+            signal = plan.epsilon * plan.trips
+            share = measured_share(RANGES, signal, "of the trips that cross a random rectangle")
+        return {"expected_share": share}
+
+    def outcome(self, result: RunResult) -> Outcome:
+        input_ = json.loads((result.release / "manifest.json").read_text("utf-8"))["input"]
+        done = "stored" if result.reused else "written"
+        missing = [each for each in self.plan.formats if not (result.release / f"trips.{each}").exists()]
+        then = [read_it(result)]
+        if result.reused and missing:
+            then.append(f"It was released without {', '.join(missing)}: trips.parquet has the same trips.")
+        lines = [f"{done:<9}{input_['synthetic_trips']:,} synthetic trips", *_slow(result)]
+        return Outcome(lines=lines, then=then)
+
+    def asked(self) -> list[Any]:
+        return [*self.asked_of("synthetic", ASKED), self.plan.per_unit, self.plan.cap]
+
+
+def synthetic_needs(cells: int, trips: int) -> Needs:
+    """Tables of the model over the cells of the map; the drawn trips, in memory and in the files."""
+    return Needs(memory=BASE + 1_000 * cells + 2_500 * trips, disk=SMALL_FILES + 2_500 * trips)
+
+
+def _slow(result: RunResult) -> list[str]:
+    """Whether the step of time is shorter than the source can tell."""
+    figures = None if result.report is None else utility_file(result.report)
+    known = json.loads(figures.read_text("utf-8")) if figures and figures.exists() else {}
+    share = known.get("steps_longer_than_step_s_share")
+    if share is None or share <= 0.5:
+        return []
+    return [
+        f"note     {share:.0%} of the steps between two points are longer than --step-s: short stays "
+        "cannot be seen, and a longer step would fit better   (owner's eyes only)"
+    ]
+
+
+_SNIPPET = """With geopandas:
+
+```python
+import geopandas as gpd
+
+points = gpd.read_parquet("trips.parquet")
+```"""

@@ -19,7 +19,7 @@ import numpy as np
 from shoal.anonymise.kte import Kte
 from shoal.attacks.tracker.evidence import Verified, verify_arrays
 from shoal.engine.protocol import WorksElsewhere
-from shoal.kinds.progress import Progress, Silent
+from shoal.kinds.source import Progress, Silent
 from shoal.kinds.trajectories.resume import decide, kept_block, open_kept
 from shoal.release.private import private_file
 from shoal.release.staging import unwritable

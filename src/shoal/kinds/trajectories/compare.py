@@ -18,7 +18,7 @@ from shoal.attacks.runs.adversaries import note_look
 from shoal.attacks.runs.findings import plain, write_findings
 from shoal.attacks.tracker.evidence import verify_arrays
 from shoal.errors import PlanError
-from shoal.kinds.progress import Progress, Silent
+from shoal.kinds.source import Progress, Silent
 from shoal.kinds.trajectories.methods import METHODS, Method, Setting
 from shoal.metrics.trajectories import covering_boxes, granularity, suppressed_share
 from shoal.metrics.trajectory_density import density_or_nan

@@ -21,7 +21,7 @@ from shoal.attacks.tracker.evidence import make_tables
 from shoal.attacks.tracker.files import Claim, read_claim, read_key_file
 from shoal.attacks.tracker.keyed import Key, number_of
 from shoal.errors import PlanError, ShoalError
-from shoal.kinds.progress import Progress
+from shoal.kinds.source import Progress
 from shoal.kinds.trajectories.records import OpenSamples, TrajectorySource
 from shoal.kinds.trajectories.verify import tables_of
 from shoal.privacy.ledger import Ledger, Population
@@ -31,7 +31,7 @@ from shoal.release.verify import check_release, sha256_file
 from shoal.stages.trajectories import Boxes
 
 if TYPE_CHECKING:
-    from shoal.kinds.trajectories.build import PreparedTrajectories
+    from shoal.kinds.trajectories.prepare import PreparedTrajectories
 
 DIGITS = 3  # of shares in the manifest
 

@@ -12,7 +12,7 @@ from shoal.attacks.models.box_attacks import Known, attack_points
 from shoal.attacks.tracker.evidence import Verified
 from shoal.attacks.tracker.keyed import Key
 from shoal.attacks.tracker.leakage import TWO_APART, measure
-from shoal.kinds.progress import Progress
+from shoal.kinds.source import Progress
 from shoal.kinds.trajectories.picture import local_zone, raw_views
 from shoal.kinds.trajectories.records import OpenSamples
 from shoal.kinds.trajectories.report import TrajectoryFacts, trajectory_report
@@ -24,7 +24,7 @@ from shoal.release.verify import sha256_file
 from shoal.stages.trajectories import Boxes
 
 if TYPE_CHECKING:
-    from shoal.kinds.trajectories.build import PreparedTrajectories
+    from shoal.kinds.trajectories.prepare import PreparedTrajectories
 
 TARGETS = 2000  # people attacked with a few points, before and after
 POINTS = (1, 2, 3, 4)

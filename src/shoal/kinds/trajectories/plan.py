@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -58,6 +58,7 @@ class TrajectoryPlan:
     compose_with: tuple[str, ...] = ()  # earlier releases that overlap: folders, or hashes of manifests
     licence: str = ""
     keep_unsafe: bool = False  # write a release that the verifier refuted, marked as such
+    seed: ClassVar[None] = None  # there is no noise to repeat
 
     def __post_init__(self) -> None:
         Unit(self.unit)

@@ -11,11 +11,9 @@ import pyarrow.compute as pc
 
 from shoal.engine.protocol import Engine
 from shoal.errors import PlanError, SourceError
-from shoal.events.checks import RowReport, check_rows
 from shoal.events.readers import scan
 from shoal.events.schema import EventSource
-from shoal.kinds.progress import Progress, Silent
-from shoal.kinds.source import opened_source, unit_of
+from shoal.kinds.source import Progress, Silent, checked_rows, opened_source, unit_of
 from shoal.kinds.trajectories.plan import PlacesPlan, TrajectoryPlan
 from shoal.space.lattice import Lattice
 from shoal.space.sites import Sites, named_sites
@@ -54,22 +52,6 @@ def open_trajectories(plan: TrajectoryPlan, engine: Engine | None = None) -> Tra
     sites = _sites(plan.space) if source.shape.has_sites else None
     planar = source.planar if sites is None else sites.crs is None
     return TrajectorySource(source=source, lattice=plan.lattice(planar=planar), sites=sites)
-
-
-def check_trajectories(opened: TrajectorySource, progress: Progress | None = None) -> RowReport:
-    """Stop on bad rows, as the source says, before anything else is done."""
-    tell, done = progress or Silent(), 0.0
-    tell.stage("check rows", 1.0)
-
-    def advance(share: float) -> None:
-        nonlocal done
-        tell.advance(share - done)
-        done = share
-
-    report = check_rows(opened.source, sites=opened.site_ids, progress=advance)
-    if opened.source.on_bad_row == "stop":
-        report.raise_if_bad()
-    return report
 
 
 def read_samples(
@@ -111,7 +93,7 @@ def open_samples(
 ) -> tuple[LatticeSamples, pa.Array, Lattice]:
     """Checked and read in one call: samples, the users' ids, the lattice."""
     opened = open_trajectories(plan)
-    report = check_trajectories(opened, progress)
+    report = checked_rows(opened.source, progress or Silent(), sites=opened.site_ids)
     read = read_samples(opened, progress, report.rows)
     return read.samples, read.names, read.lattice
 

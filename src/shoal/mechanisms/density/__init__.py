@@ -1,1 +1,1 @@
-"""Density."""
+"""Mechanisms that release people per zone and slot."""

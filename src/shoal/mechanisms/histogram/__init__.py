@@ -1,1 +1,1 @@
-"""Histogram."""
+"""Mechanisms that release histograms of trips."""

@@ -1,1 +1,1 @@
-"""Query."""
+"""Mechanisms that answer counting queries."""

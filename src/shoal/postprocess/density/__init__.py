@@ -1,1 +1,1 @@
-"""Density."""
+"""Post-processing of densities and answers: noisy in, noisy out."""

@@ -1,4 +1,6 @@
-"""Noisy answers to released ones: not negative, rounded, intervals rounded outwards.
+"""Noisy answers to released ones, and the table that answers queries by multiplicative weights.
+
+Released answers are not negative and rounded, their intervals rounded outwards:
 
 >>> from shoal.stages.noisy import NoisyAnswers
 >>> noisy = NoisyAnswers(values=np.array([12.34, -3.0]), half=np.array([5.0, 5.0]), how=("noise", "noise"))
@@ -6,14 +8,11 @@
 >>> made.visits.tolist(), made.low.tolist(), made.high.tolist()
 ([12.3, 0.0], [7.3, 0.0], [17.4, 5.0])
 
-Multiplicative weights: a table of zones and slots that starts at a public guess and learns from answers.
-
-An answer to a question moves the question's cells by one factor and all others by another, so that the table
-keeps its total and meets the answer up to one deviation of its noise. That is the multiplicative weights
-update with the step that meets the answer at once; what lies within the noise moves nothing. Every new
-answer is followed by a few rounds over all answers so far, since the later ones disturb the earlier.
-
-Sees noisy answers and public things only.
+The table of zones and slots starts at a public guess. A noisy answer to a query multiplies the query's cells
+by one factor and all others by another, so that the table keeps its total and meets the answer up to one
+deviation of its noise: the multiplicative weights update with the step that meets the answer at once. What
+lies within the noise changes nothing. Every new answer is followed by a few rounds over all answers so far,
+since later ones disturb earlier ones.
 """
 
 from __future__ import annotations

@@ -1,26 +1,21 @@
-"""Noisy measurements of the method `best` to people per zone and slot, with 95 % intervals.
+"""Post-processing of the method `best`: noisy measurements to people per zone and slot, with 95 % intervals.
 
 1. zones' coefficients are kriged: totals first, then the others as shares of the total
-2. what the basis leaves out is added as far as it stands out of the noise, where it was measured
+2. the residuals of the basis are added, shrunk by how far they exceed the noise, where they were measured
 3. counts are kept above a small positive floor
 4. twice: slots are scaled to the city's profile, regions corrected by their own measurement
 5. everything is scaled to the noisy number of visits
-The interval adds up what is left uncertain: coefficients, scatter of the truth around the model, the city's
-slots and total, what clipping took from some zones and not from others.
 
-The number of all visits from two noisy numbers, under a narrow and a wide clip of users.
+The number of all visits follows from two noisy numbers, under a narrow and a wide clip of users. Regions are
+clipped less than the zones they consist of, so the gap between both shows what clipping removed: zones are
+moved towards their region's measurement, and the interval learns how unevenly clipping takes from zones.
 
-Regions beside the zones they are made of: regions are clipped less, so the gap shows what clipping took.
+The residual variance of a count with model value m in a zone of mean M is phi q m + kappa^2 m^1.5 M^0.5, q
+being the squared area weights of a zone over its weights. phi and kappa^2 are fitted by least squares to
+squared noisy residuals minus the noise variance, and shrunk towards usual values where residuals are few.
 
-Used twice: zones are moved towards their region's measurement, and the interval learns how unevenly
-clipping takes from zones, of which the correction of whole regions sees only a part.
-
-How the truth scatters around a smooth model, and what of a noisy residual is kept.
-
-Counts scatter like counts do, and a little more: variance phi q m + kappa^2 m^1.5 M^0.5 for a model count m
-in a zone of mean M, q the squared area weights of a zone over its weights. phi and kappa^2 come from noisy
-residuals, by least squares on their squares less the noise, and from what is usual: the less the residuals
-tell, the more of it.
+The interval adds the uncertainty of coefficients, of residuals, of the city's slots and total, and of what
+clipping took from some zones and not from others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The city's profile over slots from noisy hourly totals: block James-Stein in the frequency domain.
+"""Profiles over slots, from public columns and noisy totals.
 
-Columns over slots for zones, learned from noisy regions: which shapes a day takes in this city.
-
-Orthonormal columns over slots: built from public columns and noisy answers.
+city_profile      the city's profile from noisy hourly totals: block James-Stein in the frequency domain
+zone_columns      columns for zones, fitted to noisy regions: the shapes that a day takes in this city
+orthonormal       orthonormal columns from public columns and noisy answers
 """
 
 from __future__ import annotations

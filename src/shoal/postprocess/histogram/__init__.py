@@ -1,1 +1,1 @@
-"""Histogram."""
+"""Post-processing of histograms of trips: noisy in, noisy out."""

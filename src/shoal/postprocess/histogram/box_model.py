@@ -1,9 +1,8 @@
-"""The model of trips as weighted boxes: what was bought so far, and the pool that agrees with it.
+"""The model of trips as weighted boxes, fitted to the noisy answers measured so far.
 
-Paths of boxes: from one corner over a bulge point to the opposite corner; always monotone.
-
-So a path meets any rectangle in one piece, its Euler count there is 0 or 1, and any weighting of such paths
-gives a histogram whose answers are never negative and never shrink when a rectangle grows.
+A box stands for paths from one corner over a bulge point to the opposite corner, always monotone. Such a path
+meets any rectangle in one piece, so its Euler count there is 0 or 1, and any weighting of such paths gives a
+histogram whose answers are never negative and never shrink when a rectangle grows.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Synthetic."""
+"""Post-processing of movement models: noisy in, synthetic trips and events out."""

@@ -1,8 +1,7 @@
-"""Which parts of the bridge generator are used: all, but where an ablation shows what one is worth.
+"""Parts of the bridge generator: switches for ablations, distributions of lengths and stays, counts of moves.
 
-How long trips are, given how far apart their ends are; how long they stay: noisy classes by class.
-
-Moves of drawn trips counted as those of real ones were: each trip scaled to norm 1, or all alike.
+Lengths of trips are noisy classes by class of the distance between their ends; so are stays. Moves of drawn
+trips are counted as those of real ones were: each trip scaled to norm 1, or all alike.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """People with homes, work places and calls, drawn from noisy tables: any number of them, from a seed.
 
-Class and number of calls; home and work place of a commuter together, the home of others; then their calls
-(`commute_calls`). What is drawn for a person does not depend on how many others there are.
+Class and number of calls are drawn first, then home and work place of a commuter together and the home of
+others, then their calls. A person's draws do not depend on how many others there are.
 
-Calls of synthetic people, each by a stream of chances of their own.
-
-1. first calls that make them of their class: at home at night, at work in work hours; they were seen there,
-   or they would be of another class. All calls together follow the hours of people of the class.
+1. the first calls put the person into their class: at home at night, at work in work hours. All calls
+   together follow the hours of people of the class.
 2. each other call is at home, at work or elsewhere, by the part of the day; elsewhere is a site at a drawn
-   distance from an anchor, by how much is called there.
-3. all calls anew, some times, if they would be seen as of another class, home or work place
+   distance from an anchor, by how many calls are made there.
+3. all calls are drawn again, a few times at most, if they would imply another class, home or work place
 """
 
 from __future__ import annotations

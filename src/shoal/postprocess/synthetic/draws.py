@@ -1,13 +1,11 @@
-"""Chances for drawing synthetic trips: a stream of numbers for every trip, from a seed and the trip's number.
+"""Random numbers for drawing synthetic trips, and noisy tables projected onto known totals and margins.
 
-Not for privacy. The numbers do not depend on threads or order, so that a model and a seed always give the
-same trips. SplitMix64 (Steele, Lea and Flood 2014), which passes the usual tests of randomness.
+The numbers are not for privacy. Every trip has a stream of its own, from a seed and the trip's number, which
+does not depend on threads or order: a model and a seed always give the same trips. SplitMix64 (Steele, Lea
+and Flood 2014), which passes the usual tests of randomness.
 
 >>> uniforms(seed=7, purpose=1, count=3).round(3).tolist()
 [0.142, 0.172, 0.739]
-
-Noisy tables made whole: non-negative, of a known total, of known margins.
-
 >>> onto_total(np.array([3.0, -1.0, 2.0]), 4.0).tolist()
 [2.5, 0.0, 1.5]
 """

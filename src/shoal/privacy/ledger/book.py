@@ -12,7 +12,6 @@ There is no refund: from the reserve on, noise may have been drawn and seen.
 from __future__ import annotations
 
 import secrets
-import shlex
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -20,22 +19,33 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from shoal.errors import BudgetExceeded, LedgerError
+from shoal.errors import LedgerError
 from shoal.privacy.accounting import Loss, check_delta
 from shoal.privacy.ledger.chain import GENESIS, Finding, Row, Store, StoredRow, link, read_chain
 from shoal.privacy.ledger.names import (
     CURRENCIES,
-    LIMIT_FLAG,
     check_nano,
     cost_nano,
-    hidden_difference,
     population_name,
-    show_nano,
-    skeleton,
+)
+from shoal.privacy.ledger.rules import (
+    check_budget,
+    check_commit,
+    check_composed,
+    check_limit,
+    check_new_name,
+    check_path,
+    check_replaced_once,
+    check_sha256,
+    check_superseded,
+    check_text,
+    naming_the_price_of,
+    refuse_other_unit,
+    state_of,
+    terms_of,
 )
 from shoal.privacy.ledger.runs import RunFile, hold, unfinished
 from shoal.privacy.ledger.state import (
-    ONE_POT,
     UNKNOWN_UNIT,
     AlreadyReleased,
     Population,
@@ -43,7 +53,6 @@ from shoal.privacy.ledger.state import (
     State,
     apply,
     fold,
-    is_sha256,
     token_sha256,
 )
 
@@ -73,7 +82,7 @@ class Ledger:
         self, name: str, *, currency: str, limit_nano: int, delta: float | None = None, note: str = ""
     ) -> None:
         """Open a population with a lifetime budget; `delta` is only how the owner likes to read a rho."""
-        name = population_name(_text(name, "population", longest=100))
+        name = population_name(check_text(name, "population", longest=100))
         check_nano(limit_nano, currency)
         if currency not in CURRENCIES:
             raise LedgerError("bad-currency", f"a population counts in rho or epsilon; got {currency!r}.")
@@ -81,33 +90,14 @@ class Ledger:
             check_delta(delta)
 
         def decide(state: State) -> tuple[Content, None]:
-            if name in state.populations:
-                raise LedgerError(
-                    "population-exists",
-                    f'the ledger already has a population "{name}".',
-                    "Use another name, or `shoal ledger raise` for a larger budget.",
-                )
-            alike = [each for each in state.populations if skeleton(each) == skeleton(name)]
-            if alike:
-                raise LedgerError(
-                    "population-alike",
-                    f'the name "{name}" reads like the population "{alike[0]}": they differ only in case, '
-                    "spaces, punctuation or letters that look alike.",
-                    "For the same people use the existing population; otherwise choose a clearer name.",
-                )
-            if why := hidden_difference(name):
-                raise LedgerError(
-                    "population-alike",
-                    f"the name {name!a:.60} could be taken for another one: {why}.",
-                    "Type the name anew, in one alphabet.",
-                )
+            check_new_name(state, name)
             return {
                 "kind": "population",
                 "population": name,
                 "currency": currency,
                 "limit_nano": limit_nano,
                 "delta": None if delta is None else repr(float(delta)),
-                "note": _text(note, "note", empty=True),
+                "note": check_text(note, "note", empty=True),
             }, None
 
         self._append(decide)
@@ -125,29 +115,12 @@ class Ledger:
 
         def decide(state: State) -> tuple[Content, None]:
             population = state.population(name)
-            fits = (
-                limit_nano >= population.limit_nano if kind == "raise" else limit_nano < population.limit_nano
-            )
-            if not fits:
-                now = f"{population.currency} = {show_nano(population.limit_nano)}"
-                other, against = ("lower", "below") if kind == "raise" else ("raise", "not below")
-                raise LedgerError(
-                    f"limit-not-{'higher' if kind == 'raise' else 'lower'}",
-                    f'the limit of "{population.name}" is {now}; {show_nano(limit_nano)} is {against} that.',
-                    f"Use `shoal ledger {other}`.",
-                )
-            if limit_nano < population.spent_nano:
-                raise LedgerError(
-                    "limit-below-spent",
-                    f'the population "{population.name}" has spent {population.currency} = '
-                    f"{show_nano(population.spent_nano)}; a limit of {show_nano(limit_nano)} is below that.",
-                    "What is spent stays spent; choose a limit above it.",
-                )
+            check_limit(kind, population, limit_nano)
             return {
                 "kind": kind,
                 "population": population.name,
                 "limit_nano": limit_nano,
-                "note": _text(note, "note", empty=True),
+                "note": check_text(note, "note", empty=True),
             }, None
 
         self._append(decide)
@@ -177,9 +150,11 @@ class Ledger:
                 "a seeded run is reproducible, so its noise hides nothing; the ledger takes no such release.",
                 "Leave the seed out to publish, or write the run to the owner's folder.",
             )
-        _text(key, "key")
-        _text(what, "what")
-        terms = _terms(unit, "zcdp" if loss.pure_epsilon_nano is None else "pure", source_digest, supersedes)
+        check_text(key, "key")
+        check_text(what, "what")
+        terms = terms_of(
+            unit, "zcdp" if loss.pure_epsilon_nano is None else "pure", source_digest, supersedes
+        )
         token = secrets.token_hex(32)
         reservation = reservation or new_reservation()
 
@@ -188,9 +163,10 @@ class Ledger:
             cost = self._cost(loss, owner.currency)
             if key in owner.released:
                 return None, owner.released[key]
-            _refuse_other_unit(owner, unit)
-            self._refuse_if_short(owner, loss, cost)
-            _check_replaced_once(owner, supersedes)
+            refuse_other_unit(owner, unit)
+            with naming_the_price_of(loss, owner.currency):
+                self._check_fits(owner, cost)
+            check_replaced_once(owner, supersedes)
             content = {
                 "kind": "reserve",
                 "population": owner.name,
@@ -221,8 +197,9 @@ class Ledger:
 
         def decide(state: State) -> tuple[None, None]:
             owner = state.population(population)
-            _refuse_other_unit(owner, unit)
-            self._refuse_if_short(owner, loss, self._cost(loss, owner.currency))
+            refuse_other_unit(owner, unit)
+            with naming_the_price_of(loss, owner.currency):
+                self._check_fits(owner, self._cost(loss, owner.currency))
             return None, None
 
         self._append(decide)
@@ -250,8 +227,8 @@ class Ledger:
         A finished release was paid for, so a ledger in use is waited for much longer than before a reserve;
         `waiting` receives a line each time it was found in use.
         """
-        _sha256(manifest_sha256)
-        _path(path)
+        check_sha256(manifest_sha256)
+        check_path(path)
 
         def decide(state: State) -> tuple[Content, AlreadyReleased]:
             spend = state.by_reservation.get(reservation.reservation)
@@ -298,11 +275,11 @@ class Ledger:
 
         `knows` are the manifests of all listed releases that it was composed with; one more is refused.
         """
-        _text(key, "key")
-        _text(what, "what")
-        _path(path)
-        _sha256(manifest_sha256)
-        terms = _terms(unit, "none", source_digest, supersedes)
+        check_text(key, "key")
+        check_text(what, "what")
+        check_path(path)
+        check_sha256(manifest_sha256)
+        terms = terms_of(unit, "none", source_digest, supersedes)
         released = AlreadyReleased(
             reservation=reservation,
             path=path,
@@ -316,8 +293,8 @@ class Ledger:
             owner = state.population(population)
             if key in owner.released:
                 return None, owner.released[key]
-            _check_replaced_once(owner, supersedes)
-            _check_composed(owner, knows)
+            check_replaced_once(owner, supersedes)
+            check_composed(owner, knows)
             content = {"kind": "listing", "population": owner.name, "key": key, "what": what}
             content |= {} if window_us is None else {"window": list(window_us)}
             return {**content, **terms, **vars(released)}, released
@@ -326,13 +303,17 @@ class Ledger:
 
     def supersede(self, population: str, old_sha256: str, new_sha256: str, *, note: str = "") -> None:
         """Record that one release of a population, named by its manifest hash, replaces another."""
-        content = {"kind": "supersede", "old_sha256": _sha256(old_sha256), "new_sha256": _sha256(new_sha256)}
+        content = {
+            "kind": "supersede",
+            "old_sha256": check_sha256(old_sha256),
+            "new_sha256": check_sha256(new_sha256),
+        }
 
         def decide(state: State) -> tuple[Content, None]:
             owner = state.population(population)
             for each in (old_sha256, new_sha256):
-                _check_superseded(owner, each)
-            return {**content, "population": owner.name, "note": _text(note, "note", empty=True)}, None
+                check_superseded(owner, each)
+            return {**content, "population": owner.name, "note": check_text(note, "note", empty=True)}, None
 
         self._append(decide)
 
@@ -367,12 +348,12 @@ class Ledger:
 
     def state(self) -> State:
         """What the rows add up to; refuses a ledger that does not verify."""
-        return _state(self.store.rows(), self.store.where())
+        return state_of(self.store.rows(), self.store.where())
 
     def head(self) -> str:
         """Digest of the last row. Noted elsewhere, it later shows that no row was cut off."""
         rows = self.store.rows()
-        _state(rows, self.store.where())
+        state_of(rows, self.store.where())
         return rows[-1].digest if rows else GENESIS
 
     def verify(self, expected_head: str | None = None) -> list[Finding]:
@@ -392,46 +373,23 @@ class Ledger:
         return findings
 
     def _remember(self, kind: str, population: str, what: str, path: str) -> None:
-        content = {"kind": kind, "what": _text(what, "what"), "path": path}
+        content = {"kind": kind, "what": check_text(what, "what"), "path": path}
 
         def decide(state: State) -> tuple[Content, None]:
             return {**content, "population": state.population(population).name}, None
 
         self._append(decide)
 
+    # What the audit replaces by faulty versions (auditing/planted/ledger.py).
+
     def _cost(self, loss: Loss, currency: str) -> int:
         return cost_nano(loss, currency)
 
     def _check_fits(self, owner: Population, cost: int) -> None:
-        """Refuse what does not fit; `left` is without every reserve, resolved or not."""
-        if cost > owner.left_nano:
-            raise BudgetExceeded(
-                "budget-exceeded",
-                f"this release needs {owner.currency} = {show_nano(cost)}; "
-                f'the population "{owner.name}" has {show_nano(owner.left_nano)} left.',
-                "Lower --epsilon (or --rho where you gave it), or raise the budget with "
-                f"`shoal ledger raise {shlex.quote(owner.name)} "
-                f"{LIMIT_FLAG[owner.currency]} {show_nano(owner.limit_nano + cost - owner.left_nano)}`.",
-            )
-
-    def _refuse_if_short(self, owner: Population, loss: Loss, cost: int) -> None:
-        try:
-            self._check_fits(owner, cost)
-        except BudgetExceeded as error:
-            if owner.currency == "epsilon" or loss.pure_epsilon_nano is None:
-                raise
-            raise BudgetExceeded(error.code, error.message, f"{error.remedy} {_PURE_IS_DEAR}") from None
+        check_budget(owner, cost)
 
     def _check_commit(self, owner: Population, spend: Spend, token: str) -> None:
-        """One commit per key, by the holder of the reserve's token."""
-        if token_sha256(token) != spend.token_sha256:
-            raise LedgerError("wrong-token", "this commit does not carry the token of its reserve.")
-        if spend.key in owner.released:
-            raise LedgerError(
-                "already-committed",
-                "a release was committed under this key before.",
-                "Run the same command again to get the committed release.",
-            )
+        check_commit(owner, spend, token)
 
     def _append_patiently(
         self,
@@ -456,7 +414,7 @@ class Ledger:
         answers: list[Answer] = []
 
         def step(stored: list[StoredRow]) -> StoredRow | None:
-            state = _state(stored, self.store.where())
+            state = state_of(stored, self.store.where())
             content, answer = decide(state)
             answers.append(answer)
             if content is None:
@@ -482,102 +440,5 @@ class Ledger:
             )
 
 
-def _check_composed(owner: Population, knows: Collection[str] | None) -> None:
-    """No release without a loss was listed while this one was being made."""
-    listed = {note["manifest_sha256"] for note in owner.notes if note["kind"] == "listing"}
-    if knows is not None and not listed <= set(knows):
-        raise LedgerError(
-            "listed-meanwhile",
-            f'another release of "{owner.name}" was listed while this one was being made.',
-            "Run again: the new one is compared with it first.",
-        )
-
-
 def new_reservation() -> str:
     return secrets.token_hex(8)
-
-
-def _state(stored: list[StoredRow], where: str) -> State:
-    rows, findings = read_chain(stored)
-    state, more = fold(rows, where)
-    findings += more
-    if findings:
-        raise LedgerError(
-            "ledger-damaged",
-            f"row {findings[0].seq} of the ledger {where} does not verify: {findings[0].message}",
-            "See `shoal ledger verify` and restore a backup. Nothing is released until then.",
-        )
-    return state
-
-
-def _text(value: object, name: str, *, longest: int = 1000, empty: bool = False) -> str:
-    if not isinstance(value, str) or len(value) > longest or not (empty or value.strip()):
-        raise LedgerError(
-            "bad-text", f"{name} must be a text of 1 to {longest} characters; got {value!r:.40}."
-        )
-    if not value.isprintable():
-        raise LedgerError("bad-text", f"{name} must be printable on one line; got {value!r:.40}.")
-    return value
-
-
-def _terms(unit: str, law: str, source_digest: str | None, supersedes: str | None) -> dict[str, Any]:
-    """What reserves and listings record beside the cost; a release that replaces none has no such field."""
-    _text(unit, "unit", longest=100)
-    for digest in (source_digest, supersedes):
-        if digest is not None:
-            _sha256(digest)
-    terms = {"unit": unit, "law": law, "tau": 0, "pot": ONE_POT, "source_digest": source_digest}
-    return terms if supersedes is None else {**terms, "supersedes": supersedes}
-
-
-def _refuse_other_unit(owner: Population, unit: str) -> None:
-    """One unit per population. Spends from before units were recorded are taken to be of the same one."""
-    other = [each for each in owner.units if each != unit]
-    if other and unit != UNKNOWN_UNIT:
-        raise LedgerError(
-            "unit-mixed",
-            f'the population "{owner.name}" is counted per {other[0]}, this release per {unit}: a sum of '
-            "both would hold for neither.",
-            f"Create a population of its own for releases per {unit} with `shoal ledger create`.",
-        )
-
-
-def _check_replaced_once(owner: Population, manifest_sha256: str | None) -> None:
-    """A release is replaced by one release at most, so that recipients know which one holds."""
-    _check_superseded(owner, manifest_sha256)
-    if manifest_sha256 in owner.superseded:
-        raise LedgerError(
-            "already-superseded",
-            f"another release replaces {manifest_sha256[:16]}... already.",
-            "Name that other release with --supersedes, or leave the option out.",
-        )
-
-
-def _check_superseded(owner: Population, manifest_sha256: str | None) -> None:
-    if manifest_sha256 is not None and manifest_sha256 not in {
-        each.manifest_sha256 for each in owner.released.values()
-    }:
-        raise LedgerError(
-            "unknown-release",
-            f'the population "{owner.name}" has no release with the manifest hash {manifest_sha256[:16]}...',
-            f"`shoal ledger show {shlex.quote(owner.name)} --json` lists its releases.",
-        )
-
-
-def _path(value: object) -> str:
-    """A folder may have any name its file system takes; rows hold it escaped."""
-    if not isinstance(value, str) or not 0 < len(value) <= 5000:
-        raise LedgerError("bad-text", "a path must be a text of 1 to 5000 characters.")
-    return value
-
-
-def _sha256(value: object) -> str:
-    if not is_sha256(value):
-        raise LedgerError("bad-hash", f"a SHA-256 hash is 64 hexadecimal digits; got {value!r:.70}.")
-    return str(value)
-
-
-_PURE_IS_DEAR = (
-    "A pure epsilon costs epsilon^2 / 2 in rho; gaussian noise or a population made with --pure-epsilon is "
-    "cheaper."
-)

@@ -1,13 +1,12 @@
-"""Rows of a ledger in one SQLite file: rollback journal, synchronous=EXTRA, one immediate transaction each.
+"""The owner's ledger in one SQLite file: SHOAL_LEDGER, or a file in the user's data folder.
 
-WAL at NORMAL may lose a commit in a power cut, so the journal is DELETE. A connection lives for one call:
-nothing is inherited over a fork, and a killed process leaves at most a journal that the next one rolls back.
+Rollback journal, synchronous=EXTRA, one immediate transaction per row. WAL at NORMAL may lose a commit in a
+power cut, so the journal is DELETE. A connection lives for one call: nothing is inherited over a fork, and a
+killed process leaves at most a journal that the next one rolls back.
 
 A second file, `ledger.sqlite.head`, names the last row. It is written after each row, so it may lag behind by
 rows that chain onto it. It is ahead only of a ledger that lost rows: an older copy was put in its place, or
 SQLite played back an old journal.
-
-Open the owner's ledger: SHOAL_LEDGER, or a file in the user's data folder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""A page as one file: templates filled, the chart library inside, written for its owner alone.
+"""A report as one HTML file: templates filled, the chart library inside, written for its owner alone.
 
-Numbers and text for a page: arrays as base64, JSON that cannot end its script element.
-
-Maps of cells as a page draws them: blocks of cells where there are too many, the end of the colours.
+Arrays are encoded as base64, JSON cannot end its script element, and maps of many cells are drawn in blocks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What the page's script draws from: values, outlines, colours and error figures, ready for JSON.
+"""What a page's script draws from: values, zone outlines, colours and error figures, ready for JSON.
 
-Zone outlines for drawing: planar, simplified a little, on a grid of 65,536 steps.
-
-For the eye only. Nothing is computed from these shapes: areas and overlaps come from `shoal.space`.
+Outlines are planar, simplified a little, on a grid of 65,536 steps, for the eye alone: areas and overlaps are
+computed in `shoal.space`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The plain columns of a Parquet file: read without expanding dictionaries, so that memory is bounded.
-
-Rows of a GeoParquet file with WKB geometry.
-"""
+"""Rows of Parquet and GeoParquet files (WKB geometry); dictionaries are not expanded, to bound memory."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ import pytest
 
 from shoal.errors import GuaranteeError, OutputError, PlanError, ShoalError
 from shoal.kinds.density import owner_report
-from shoal.kinds.density.build import run_density
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.prepare import prepare_density
 from shoal.kinds.plan import merge, read_plan
+from shoal.kinds.run import run
 from shoal.mechanisms.density.gaussian import DensityGaussian
 from shoal.privacy.ledger import open_ledger
 
@@ -133,23 +133,23 @@ def test_files_enter_the_key_by_their_names_and_the_digest_by_their_content(sett
 
 
 def test_each_release_keeps_its_report(settings, ledger, tmp_path):
-    first = run_density(prepared(settings), ledger)
+    first = run(prepared(settings), ledger)
     page = first.report.read_bytes()
-    second = run_density(prepared(settings, epsilon=0.5, out=str(tmp_path / "second")), ledger)
+    second = run(prepared(settings, epsilon=0.5, out=str(tmp_path / "second")), ledger)
     assert second.report == first.report
     assert second.report.read_bytes() != page
-    again = run_density(prepared(settings), ledger)
+    again = run(prepared(settings), ledger)
     assert again.reused
     assert again.report.name.startswith("report-")
     assert again.report.read_bytes() == page
-    assert run_density(prepared(settings, epsilon=0.5), ledger).report == second.report
+    assert run(prepared(settings, epsilon=0.5), ledger).report == second.report
 
 
 def test_a_lost_report_is_drawn_again_for_free(settings, ledger, tmp_path):
-    made = run_density(prepared(settings), ledger)
+    made = run(prepared(settings), ledger)
     before = spent(ledger)
     shutil.rmtree(tmp_path / "owner")
-    again = run_density(prepared(settings), ledger)
+    again = run(prepared(settings), ledger)
     assert again.reused
     assert again.report.is_file()
     assert again.release == made.release
@@ -159,7 +159,7 @@ def test_a_lost_report_is_drawn_again_for_free(settings, ledger, tmp_path):
 def test_figures_that_do_not_exist_are_null(settings, ledger, tmp_path):
     empty = pq.read_table(tmp_path / "events.parquet").slice(0, 0)
     pq.write_table(empty, tmp_path / "events.parquet")
-    run_density(prepared(settings), ledger)
+    run(prepared(settings), ledger)
     text = (tmp_path / "owner" / "utility.json").read_text()
     assert "NaN" not in text
     assert json.loads(text)["mean_relative_error"] is None
@@ -174,13 +174,13 @@ def test_nobody_counted_is_asked_before_spending(settings, ledger, tmp_path):
         return False
 
     with pytest.raises(PlanError, match="nobody-counted"):
-        run_density(prepared(settings, **late), ledger, confirm=no)
+        run(prepared(settings, **late), ledger, confirm=no)
     assert len(asked) == 1
     assert spent(ledger) == 0
     assert not (tmp_path / "release").exists()
-    assert run_density(prepared(settings, **late), ledger, confirm=lambda question: True).release.exists()
+    assert run(prepared(settings, **late), ledger, confirm=lambda question: True).release.exists()
     asked.clear()
-    run_density(prepared(settings, out=str(tmp_path / "other")), ledger, confirm=no)
+    run(prepared(settings, out=str(tmp_path / "other")), ledger, confirm=no)
     assert asked == []
 
 
@@ -191,10 +191,10 @@ def test_a_failed_report_says_that_the_release_is_there(settings, ledger, tmp_pa
     with monkeypatch.context() as patch:
         patch.setattr(owner_report, "write_density_report", full)
         with pytest.raises(OutputError, match="the release is in place") as caught:
-            run_density(prepared(settings), ledger)
+            run(prepared(settings), ledger)
     assert "spends nothing" in caught.value.remedy
     paid = spent(ledger)
-    again = run_density(prepared(settings), ledger)
+    again = run(prepared(settings), ledger)
     assert again.reused
     assert again.report.is_file()
     assert spent(ledger) == paid > 0
@@ -208,17 +208,17 @@ def test_what_the_owner_sees_is_noted_before_it_is_there(settings, ledger, tmp_p
     monkeypatch.setattr("shoal.kinds.run.write_for_owner", stopped)
     monkeypatch.setattr(owner_report, "write_density_report", stopped)
     with pytest.raises(KeyboardInterrupt):
-        run_density(prepared(settings, seed=seed), ledger)
+        run(prepared(settings, seed=seed), ledger)
     notes = [note["kind"] for note in ledger.state().population("town").notes]
     assert notes == ["disclosure"] + (["tuned"] if seed else [])
 
 
 def test_raw_figures_stay_out_of_any_release(settings, ledger, tmp_path):
-    made = run_density(prepared(settings), ledger)
+    made = run(prepared(settings), ledger)
     (tmp_path / "link").symlink_to(made.release)
     for owner in (made.release, made.release / "inside", tmp_path / "link" / "inside"):
         with pytest.raises(OutputError, match="owner-in-release"):
-            run_density(prepared(settings, epsilon=0.3, out=str(tmp_path / "new"), owner=str(owner)), ledger)
+            run(prepared(settings, epsilon=0.3, out=str(tmp_path / "new"), owner=str(owner)), ledger)
     assert sorted(os.listdir(made.release)) == [
         "README.md",
         "density.csv",
@@ -278,5 +278,5 @@ def test_what_can_be_known_before_is_said_before_the_rows_are_read(
 
     monkeypatch.setattr("shoal.kinds.source.check_rows", touched)
     with pytest.raises(ShoalError, match=code):
-        run_density(prepared(settings, **changes), ledger)
+        run(prepared(settings, **changes), ledger)
     assert spent(ledger) == 0

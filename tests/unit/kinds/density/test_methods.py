@@ -14,7 +14,7 @@ from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.method_text import SPENDS
 from shoal.kinds.density.methods import COMPARATORS, METHODS, any_method, method_named
 from shoal.kinds.density.plan import DensityPlan
-from shoal.kinds.spends import check_spends, spends_of
+from shoal.kinds.describe import check_spends, spends_of
 from shoal.privacy.accounting import Loss, compose
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from shoal.errors import PlanError
+from shoal.kinds.describe import check_spends, spends_of
 from shoal.kinds.histogram.methods import METHODS, PAYS_FOR, histogram_method
-from shoal.kinds.spends import check_spends, spends_of
 from shoal.mechanisms.audit_size import trip_setting
 from shoal.privacy.budget import Budget
 

@@ -40,6 +40,6 @@ def test_nobody_is_in_two_blocks_or_none():
 
 
 def test_ids_are_a_new_permutation_each_time():
-    one, two = record_ids(500), record_ids(500)
+    one, two = record_ids(500, b"1" * 16), record_ids(500, b"2" * 16)
     assert sorted(one.tolist()) == sorted(two.tolist()) == list(range(1, 501))
     assert (one != two).any()

@@ -1,0 +1,236 @@
+"""Pipelines of visits at audit size, and the pipeline of any registered mechanism.
+
+Clipped sums are made by the package's own kernel on the whole table at once, behind its own query
+interface; that an engine brings the events of a user together is for the pipelines of bounded visits, which
+run through one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+
+from shoal.auditing.pipelines.pipeline import Events, Pipeline, Step, WholeTable, World, small_world
+from shoal.auditing.pipelines.trips import CommutePipeline, PathPipeline, TripPipeline
+from shoal.engine.clipped import EngineVisits
+from shoal.engine.density import bound_visits, exact_counts, scalable_counts
+from shoal.engine.duck import DuckEngine
+from shoal.engine.visits import VisitKernel
+from shoal.mechanisms.audit_size import AuditSize
+from shoal.mechanisms.registry import AUDIT_CLIP, entry_of
+from shoal.postprocess.density.answers import finish_answers
+from shoal.postprocess.density.numbers import estimate_density, round_density
+from shoal.postprocess.density.scaled import scaled_density
+from shoal.privacy.accounting import Loss
+from shoal.space.setting import Setting
+from shoal.stages.bounded import BoundedVisits
+from shoal.stages.exact import ClippedSum, View, on_lattice
+from shoal.stages.noisy import DensityEstimate, NoisyAnswers, NoisyBest, NoisyMeasurement, NoisyScaled
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VisitWorld(World):
+    """Sites and zones; a user is kept in `ell` slots, and `cap` visits are counted."""
+
+    def count(self, kernel: Step, bound: Step, events: Events, run_key: bytes) -> Counted:
+        made = kernel(edges_us=self.edges_us, sites=self.sites, ell=self.ell, cap=self.cap, run_key=run_key)
+        return Counted(bound(self.engine, events, made), events, run_key, self)
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What there is before the noise: bounded visits, and the rows for those who clip them otherwise."""
+
+    bounded: BoundedVisits
+    events: list[pa.RecordBatch]
+    run_key: bytes
+    world: World
+
+    def freeze(self) -> None:
+        """Nobody changes what several mechanisms share."""
+        self.bounded.counts.setflags(write=False)
+        self.bounded.one_visit.setflags(write=False)
+
+    @cached_property
+    def visits(self) -> Door:
+        """All visits behind the query interface."""
+        return self.behind(Door)
+
+    def behind(self, door: type[Door]) -> Door:
+        return door(
+            engine=self.world.engine if self.world.spills else WholeTable(),
+            events=lambda: self.events,
+            edges_us=self.world.edges_us,
+            places=self.world.sites,
+            run_key=self.run_key,
+            count_users=lambda: self.bounded.users,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Door(EngineVisits):
+    """The package's query interface to visits; sums are kept, since the audit asks for them often."""
+
+    kept: dict[tuple, ClippedSum] = field(init=False, default_factory=dict, repr=False)
+
+    def clipped(self, *views: View) -> list[ClippedSum]:
+        keys = [(view.space.toarray().tobytes(), view.time.tobytes(), view.clip) for view in views]
+        new = [view for key, view in zip(keys, views, strict=True) if key not in self.kept]
+        fresh = iter(super().clipped(*new) if new else ())
+        for key in keys:
+            if key not in self.kept:
+                self.kept[key] = next(fresh)
+        return [self.kept[key] for key in keys]
+
+
+@lru_cache(maxsize=16)
+def audit_view(setting: Setting) -> View:
+    """A public view of zones and slots whose columns overlap, so that norms are not sums over visits."""
+    slot = np.arange(setting.slots)
+    waves = np.cos(np.pi * (slot[:, None] + 0.5) * slot / setting.slots) + (slot[:, None] == slot)
+    return View(
+        space=scipy.sparse.csr_array(setting.weights.matrix),
+        space_lattice=setting.weights.lattice,
+        time=on_lattice(waves),
+        clip=AUDIT_CLIP,
+    )
+
+
+def _bound(engine: DuckEngine, events: list[pa.RecordBatch], kernel: VisitKernel) -> BoundedVisits:
+    return bound_visits(engine, events, kernel)[0]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CountsPipeline(Pipeline):
+    """Zone counts."""
+
+    kernel: Callable[..., Any] = VisitKernel
+    bound: Callable[..., Any] = _bound
+    spread: Callable[[BoundedVisits, Any], Any] = exact_counts
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: estimate_density(noisy)
+
+    worlds = VisitWorld
+
+    @property
+    def public(self) -> Any:
+        return self.world.weights
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScaledPipeline(CountsPipeline):
+    """Zone counts with the numbers of visits that they are scaled by."""
+
+    spread: Callable[[BoundedVisits, Any], Any] = scalable_counts
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: scaled_and_bare(noisy)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VisitsPipeline(CountsPipeline):
+    """All visits, asked for in clipped sums."""
+
+    spread: Callable[[Counted, Setting], Any] = lambda counted, _setting: counted.visits
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: bare(noisy)
+
+    def exact(self, counted: Counted) -> Any:
+        return self.spread(counted, self.world.setting)
+
+
+def scaled_and_bare(noisy: NoisyScaled) -> DensityEstimate:
+    """People as released, with intervals; and the two numbers themselves, which rounding would hide."""
+    people = round_density(scaled_density(noisy), 1)
+    numbers = np.array([noisy.visits, noisy.kept])
+    return DensityEstimate(
+        people=np.concatenate([people.people.ravel(), numbers])[None, :],
+        low=np.concatenate([people.low.ravel(), numbers])[None, :],
+        high=np.concatenate([people.high.ravel(), numbers])[None, :],
+    )
+
+
+def bare(noisy: NoisyBest) -> DensityEstimate:
+    """All that was bought, in a row: post-processing sees nothing else, and would round differences away."""
+    bought = [
+        np.ravel(value.values if isinstance(value, NoisyMeasurement) else value).astype(float)
+        for value in vars(noisy).values()
+        if value is not None
+    ]
+    return _plain(np.concatenate(bought)[None, :])
+
+
+def _plain(noisy: np.ndarray, *_public: Any) -> DensityEstimate:
+    return DensityEstimate(people=noisy, low=noisy, high=noisy)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClippedPipeline(VisitsPipeline):
+    """One clipped sum of a public view, released as it is."""
+
+    estimate: Callable[..., DensityEstimate] = _plain
+
+    def exact(self, counted: Counted) -> Any:
+        setting = self.world.setting
+        return self.spread(counted, setting).clipped(audit_view(setting))[0]
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        return (("clipped", self.mechanism.loss()),)
+
+
+def answered(noisy: NoisyAnswers) -> DensityEstimate:
+    """Answers in a row, as bought and as released: rounding would hide differences."""
+    made = finish_answers(noisy, 1)
+    return DensityEstimate(
+        people=np.concatenate([noisy.values, made.visits])[None, :],
+        low=np.concatenate([noisy.values - noisy.half, made.low])[None, :],
+        high=np.concatenate([noisy.values + noisy.half, made.high])[None, :],
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QueryPipeline(CountsPipeline):
+    """Zone counts, and answers to questions about them."""
+
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: answered(noisy)
+
+
+# By the stage that a mechanism takes, or by its name where it takes counts otherwise.
+STAGES: dict[str, type[Pipeline]] = {
+    "counts": CountsPipeline,
+    "scalable": ScaledPipeline,
+    "visits": VisitsPipeline,
+    "trips": TripPipeline,
+    "paths": PathPipeline,
+    "commutes": CommutePipeline,
+}
+
+
+def baselines() -> Any:
+    """Pipelines and planted bugs of published baselines, from their package."""
+    return import_module("shoal_baselines.auditing")
+
+
+def stage_of(name: str) -> type[Pipeline]:
+    """The kind of pipeline of a registered mechanism."""
+    if name == "clipped-gaussian":
+        return ClippedPipeline
+    if name.startswith("query-"):
+        return QueryPipeline
+    return (STAGES | baselines().STAGES)[entry_of(name).mechanism.takes]
+
+
+def pipeline_of(
+    name: str, epsilon: float, delta: float | None, *, uneven: bool = False, size: AuditSize | None = None
+) -> Pipeline:
+    """The correct pipeline of a registered mechanism, at its audit size unless said otherwise.
+
+    `uneven`: slots of different length, no site wholly in one zone, and an engine that spills.
+    """
+    entry = entry_of(name)
+    kind: Any = stage_of(name)
+    size = size or (entry.size.split if uneven else entry.size)
+    return kind(mechanism=entry.build(epsilon, delta, size), world=small_world(size, kind.worlds, uneven))

@@ -1,0 +1,201 @@
+"""Planted bugs where all visits count and users are clipped: in the door to the visits, and behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.auditing.pairs import NEW, Pair, at, crowd_pair
+from shoal.auditing.pipelines.pipeline import Pipeline
+from shoal.auditing.pipelines.visits import ClippedPipeline, Door, VisitsPipeline
+from shoal.auditing.planted.bug import Bug, Families, Shown, method_bug, spread_bug
+from shoal.auditing.planted.calls import bare
+from shoal.auditing.replay import ArbitraryNoise, KeepsEverything
+from shoal.engine.clipped import Measure, user_weights
+from shoal.engine.protocol import Progress, Sums, UserKernel, add_sums
+from shoal.mechanisms.density.best import DensityBest
+from shoal.mechanisms.density.best_constants import constants_for
+from shoal.stages.exact import STEP, WEIGHT, ClippedSum, View
+from shoal.stages.noisy import NoisyMeasurement
+
+MANY = 3  # of the arbitrary answers: so many users that the basis is learned
+FEW, LARGE = 5, 10**7  # more users than a few stand for a large population, where a small table has none
+
+
+def door_bugs(true: Pipeline) -> list[Bug]:
+    """In how users are clipped and summed."""
+    measures: dict[str, Callable[[Measure], Measure]] = {
+        "clip after projection forgotten": _norm_of_visits,
+        "clip after projection forgotten, unchecked": lambda m: _Unchecked.of_measure(_norm_of_visits(m)),
+        "weights rounded up, unchecked": _RoundedUp.of_measure,
+        "users not clipped, unchecked": _NotClipped.of_measure,
+        "each visit clipped instead of each user, unchecked": _EachVisit.of_measure,
+    }
+    doors: dict[str, Callable[[Door], Any]] = {
+        "clip from the data": _ClipFromData.behind,
+        "clip looser than the noise is for, as declared": _DeclaredLooser.behind,
+        "clip looser than the noise is for": _Looser.behind,
+        "users clipped batch by batch": lambda door: replace(door, engine=_BatchByBatch()),
+    }
+    return [
+        *(
+            spread_bug(name, lambda door, change=change: _measuring(door, change))
+            for name, change in measures.items()
+        ),
+        *(spread_bug(name, change) for name, change in doors.items()),
+    ]
+
+
+def best_bugs(true: Pipeline) -> list[Bug]:
+    """In what the method `best` makes of its answers."""
+    crowd = tuple((user, at(slot), (user + slot) % 4) for user in range(9) for slot in range(1 + user % 3))
+    learned = Shown(Pair("a crowd and one more", crowd, ((NEW, at(3), 3),)), lambda: ArbitraryNoise(MANY))
+    crossing = Shown(crowd_pair(FEW, true.world.ell), KeepsEverything)
+    return [
+        method_bug("rows of constants by the exact number of users", shown=crossing, _rows=_exact_rows),
+        method_bug("basis from the exact regions", shown=learned, _measure=_keep_exact, _zones=_exact_basis),
+        method_bug("profile from the exact city", shown=learned, _measure=_exact_city),
+        method_bug("zones weighted by the exact crowd", shown=crossing, _measure=_exact_zone_weights),
+    ]
+
+
+def _norm_of_visits(true: Measure) -> Measure:
+    """The weight from |x| instead of |M x|; the check of the weights still stands."""
+    return replace(true, gram=np.eye(len(true.gram)), quad=np.eye(len(true.quad)))
+
+
+class _Unchecked(Measure):
+    """Weights as they come, past the check."""
+
+    @classmethod
+    def of_measure(cls, true: Measure) -> Measure:
+        return cls(true.space, true.time, true.gram, true.quad, true.clip)
+
+    def weights(self, user: np.ndarray, slot: np.ndarray, place: np.ndarray) -> np.ndarray:
+        columns = self.time.shape[1]
+        return user_weights(user, slot, place, self.gram, *self.lists, self.quad, columns, self.clip)
+
+
+class _RoundedUp(_Unchecked):
+    def weights(self, user: np.ndarray, slot: np.ndarray, place: np.ndarray) -> np.ndarray:
+        return np.minimum(super().weights(user, slot, place) + 1, WEIGHT)
+
+
+class _NotClipped(_Unchecked):
+    def weights(self, user: np.ndarray, slot: np.ndarray, place: np.ndarray) -> np.ndarray:
+        return np.full(user.size, WEIGHT)
+
+
+class _EachVisit(_Unchecked):
+    def weights(self, user: np.ndarray, slot: np.ndarray, place: np.ndarray) -> np.ndarray:
+        return super().weights(np.arange(user.size, dtype=user.dtype), slot, place)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Measuring(Door):
+    """A door behind which users get their weights in another way."""
+
+    change: Callable[[Measure], Measure]
+
+    def _sums(self, measures: tuple[Measure, ...]) -> Sums:
+        return super()._sums(tuple(self.change(measure) for measure in measures))
+
+
+def _measuring(door: Door, change: Callable[[Measure], Measure]) -> Door:
+    return _again(door, _Measuring, change=change)
+
+
+def _again(door: Door, kind: Any, **more: Any) -> Any:
+    """The same visits behind another kind of door."""
+    public = {"edges_us": door.edges_us, "places": door.places, "run_key": door.run_key}
+    return kind(engine=door.engine, events=door.events, count_users=door.count_users, **public, **more)
+
+
+class _Other(Door):
+    @classmethod
+    def behind(cls, door: Door) -> Door:
+        return _again(door, cls)
+
+
+class _ClipFromData(_Other):
+    """Clipped at the mean of what users add, if that is less: one user changes everybody's weight."""
+
+    def clipped(self, *views: View) -> list[ClippedSum]:
+        sums = []
+        for view in views:
+            open_view = replace(view, clip=1e6)
+            whole = float(np.linalg.norm(super().clipped(open_view)[0].values)) / STEP
+            mean = max(min(view.clip, whole / max(self.users, 1)), 1e-3)
+            sums.append(replace(super().clipped(replace(view, clip=mean))[0], clip=view.clip))
+        return sums
+
+
+class _DeclaredLooser(_Other):
+    def clipped(self, *views: View) -> list[ClippedSum]:
+        return super().clipped(*(replace(view, clip=2 * view.clip) for view in views))
+
+
+class _Looser(_Other):
+    def clipped(self, *views: View) -> list[ClippedSum]:
+        sums = super().clipped(*(replace(view, clip=2 * view.clip) for view in views))
+        return [replace(found, clip=view.clip) for found, view in zip(sums, views, strict=True)]
+
+
+class _BatchByBatch:
+    """An engine that does not bring the events of a user together."""
+
+    name = "batch by batch"
+
+    def sum_users(
+        self, events: Iterable[pa.RecordBatch], kernel: UserKernel, progress: Progress | None = None
+    ) -> Sums:
+        total = kernel.zero()
+        for batch in events:
+            add_sums(total, kernel(batch))
+        return total
+
+
+def _exact_rows(self: DensityBest, visits: Any, noise: Any) -> Any:
+    """The noisy number of users is bought and then not used (a small table stands for a large one)."""
+    DensityBest._rows(self, visits, noise)
+    many = LARGE * (visits.users > FEW)
+    return constants_for(many, self.loss().rho, self.setting.zones)
+
+
+def _keep_exact(self: DensityBest, visits: Any, noise: Any, *steps: Any) -> list[NoisyMeasurement]:
+    noisy = DensityBest._measure(self, visits, noise, *steps)
+    if steps[0][0] == "regions":
+        exact = DensityBest._measure(self, visits, bare(noise), *steps)[0]
+        object.__setattr__(self, "exact_regions", exact)
+    return noisy
+
+
+def _exact_basis(
+    self: Any, visits: Any, noise: Any, row: Any, dictionary: Any, regions: Any, *more: Any
+) -> Any:
+    return DensityBest._zones(self, visits, noise, row, dictionary, self.exact_regions, *more)
+
+
+def _exact_city(self: DensityBest, visits: Any, noise: Any, *steps: Any) -> list[NoisyMeasurement]:
+    """Noise is drawn for the city's slots, and not used."""
+    noisy = DensityBest._measure(self, visits, noise, *steps)
+    if steps[-1][0] == "city":
+        noisy[-1] = DensityBest._measure(self, visits, bare(noise), *steps)[-1]
+    return noisy
+
+
+def _exact_zone_weights(self: DensityBest, visits: Any, noise: Any, *steps: Any) -> list[NoisyMeasurement]:
+    """Zones count for next to nothing from some number of users on: one user changes what all others add."""
+    name, clip, space, time = steps[0]
+    if name == "zones" and visits.users > FEW:
+        space = space.copy()
+        space.data = space.data >> 18
+        steps = ((name, clip, space, time),)
+    return DensityBest._measure(self, visits, noise, *steps)
+
+
+FAMILIES: Families = {ClippedPipeline: (door_bugs,), VisitsPipeline: (door_bugs, best_bugs)}

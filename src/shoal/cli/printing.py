@@ -1,0 +1,204 @@
+"""Prints what runs say: dry runs, results, tables. One printer for every kind of release."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from shoal.kinds.owner import near
+
+if TYPE_CHECKING:
+    from shoal.kinds.describe import Prepared, Table
+    from shoal.kinds.run import RunResult
+    from shoal.privacy.ledger import Ledger, Population
+
+
+def print_table(table: Table) -> None:
+    """Title, rows, what the figures mean; the chosen row is set off."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table as Drawn
+
+    console = Console(highlight=False)
+    if table.title:
+        console.print(f"\n[bold]{escape(table.title)}[/bold]")
+    drawn = Drawn(box=None, pad_edge=False, header_style="dim")
+    for number, name in enumerate(table.header):
+        last = number == len(table.header) - 1
+        drawn.add_column(name, justify="right" if number in table.right else "left", no_wrap=not last)
+    for number, row in enumerate(table.rows[: table.most]):
+        drawn.add_row(*map(escape, row), style="bold" if number == table.chosen else None)
+    console.print(drawn)
+    if table.most is not None and len(table.rows) > table.most:
+        click.echo(f"... and {len(table.rows) - table.most:,} more")
+    console.print(f"\n{escape(table.below)}" if table.below else "", style="dim", soft_wrap=True)
+
+
+def print_dry_run(prepared: Prepared, ledger: Ledger, as_json: bool) -> None:
+    """Everything the run would do, from public parameters and the ledger alone."""
+    from shoal.kinds.describe import dry_run
+    from shoal.release.resources import need_summary
+
+    summary, plan, needs = dry_run(prepared, ledger), prepared.plan, prepared.needs()
+    if as_json:
+        click.echo(json.dumps(summary, indent=2))
+        return
+    population = ledger.state().find(plan.population)
+    rows = [*prepared.rows(), ("out", prepared.out)]
+    rows += [("owner", plan.owner)] if plan.owner is not None else []
+    rows += [*_price(prepared, population), *prepared.expected(summary)]
+    rows += [("resources", need_summary(needs, Path(prepared.out)))] if needs is not None else []
+    rows += [("note", words) for words in summary["notes"]]
+    click.echo("Dry run: no row was read, nothing was spent.\n")
+    width = max(len(name) for name, _ in rows) + 2
+    for name, words in rows:
+        click.echo(f"{name:<{width}}{words}")
+    table = prepared.table(summary)
+    if table is not None:
+        print_table(table)
+    for obstacle in summary["obstacles"]:
+        click.echo(f"The run would stop: {obstacle}")
+    if prepared.guarantee is not None:
+        click.echo(f"\n{prepared.unit_sentence}\n{prepared.guarantee.sentence}")
+
+
+def print_result(prepared: Prepared, result: RunResult, ledger: Ledger, as_json: bool) -> None:
+    """Where things are, what was promised, what was spent and what is left."""
+    population = ledger.state().population(prepared.plan.population)
+    outcome = prepared.outcome(result)
+    if as_json:
+        told = {**_result_json(prepared, result, population), **outcome.figures}
+        click.echo(json.dumps(told, indent=2, allow_nan=False))
+        return
+    for line in outcome.lines:
+        click.echo(line)
+    if result.reused:
+        click.echo("This run was released before: here it is again, and nothing was spent.")
+        if result.release != Path(prepared.out).resolve():
+            click.echo(f"{prepared.out} was not written; --run-id NAME makes another release, and spends.")
+    _print_changed(result)
+    if outcome.table is not None:
+        print_table(outcome.table)
+    click.echo(f"release  {near(result.release)}")
+    for name, path, words in outcome.places:
+        click.echo(f"{name:<9}{near(path)}   ({words})")
+    if result.report is not None:
+        click.echo(f"report   {near(result.report)}   (owner's eyes only: it shows raw figures)")
+    if not result.publishable:
+        click.echo(
+            "Seeded: repeatable, so it protects nobody and is not for publication. Nothing was spent; "
+            "--out was not used. The ledger records it, and later manifests of this population say so."
+        )
+        return
+    if result.rows is not None:
+        click.echo(f"rows     {result.rows:,} read, {result.bad_rows:,} dropped as bad   (owner's eyes only)")
+    if prepared.guarantee is not None:
+        click.echo(f"budget   {spent(prepared, population, result.reused)}")
+        click.echo(f"{prepared.unit_sentence}\n{prepared.guarantee.sentence}")
+    for line in outcome.then:
+        click.echo(line)
+
+
+def _result_json(prepared: Prepared, result: RunResult, population: Population) -> dict[str, Any]:
+    """The same for programs."""
+    told = {
+        "release": str(result.release),
+        "report": None if result.report is None else str(result.report),
+        "reused": result.reused,
+        "source_changed": result.source_changed,
+        "publishable": result.publishable,
+        "notes": prepared.notes(),
+        "unit": prepared.unit_sentence,
+    }
+    if prepared.guarantee is None:
+        return told
+    return told | {
+        "guarantee": prepared.guarantee.to_manifest(),
+        "budget_left_nano": population.left_nano,
+        "budget_currency": population.currency,
+    }
+
+
+def _print_changed(result: RunResult) -> None:
+    """For the owner alone; whether a run is free must not depend on the data, so the release stands."""
+    if result.source_changed:
+        from shoal.release.manifest import MANIFEST
+        from shoal.release.verify import sha256_file
+
+        click.echo(
+            "The files changed since this release was made (for your eyes only). It is returned as it is, "
+            "and no report is drawn anew. For a new release of the new files, which spends, add: "
+            f"--run-id NAME --out FOLDER --supersedes {sha256_file(result.release / MANIFEST)}"
+        )
+
+
+def _price(prepared: Prepared, population: Population | None) -> list[tuple[str, str]]:
+    """Every named spend, what the ledger would be charged, and what is left there."""
+    from shoal.errors import LedgerError
+    from shoal.privacy.ledger.names import cost_nano, show_nano
+
+    if prepared.mechanism is None:
+        return []
+    loss, mechanism = prepared.mechanism.loss(), prepared.mechanism
+    pure = loss.pure_epsilon_nano is not None
+
+    def shown(spend: Any) -> str:
+        return show_nano(spend.pure_epsilon_nano or 0 if pure else spend.rho_nano)
+
+    lines = [("spends", f"{'epsilon, pure' if pure else 'rho'} = {shown(loss)}: in these parts")]
+    for name, spend in mechanism.spends():
+        lines.append((f"  {name}", f"{shown(spend):<11}  {prepared.pays_for.get(name, '')}"))
+    if population is None:
+        return lines
+    try:
+        charged = f"{population.currency} = {show_nano(cost_nano(loss, population.currency))} charged; "
+    except LedgerError:  # the population takes pure releases only
+        charged = ""
+    return [*lines, ("budget", f"{charged}{_left(population)}")]
+
+
+def spent(prepared: Any, population: Population, reused: bool) -> str:
+    """What the run cost, and what is left of the population's budget."""
+    from shoal.privacy.ledger.names import cost_nano, show_nano
+
+    cost = cost_nano(prepared.mechanism.loss(), population.currency)
+    amount = "nothing" if reused else f"{population.currency} = {show_nano(cost)}"
+    return f"{amount} spent; {_left(population)}"
+
+
+def _left(population: Population) -> str:
+    from shoal.privacy.ledger.names import show_nano
+
+    left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
+    has = f'"{population.name}" has {population.currency} = {left} left of {limit}'
+    return ". ".join([has, *filter(None, [population.mixture])])
+
+
+def print_page(
+    path: Path, told: dict[str, Any], trips: str, manifest: Mapping[str, Any], as_json: bool
+) -> None:
+    """Where the page of a published release is; drawing it is free."""
+    if as_json:
+        figures = {"page": str(path), **told, "guarantee": manifest.get("guarantee"), "spent": 0}
+        click.echo(json.dumps(figures, indent=2))
+        return
+    click.echo(f"page     {path}\ntrips    {trips}")
+    if manifest:
+        click.echo(f"{manifest['unit']} {manifest['promise']}")
+
+
+def check_page_place(out: Path) -> None:
+    """A page of a release is never written into one."""
+    from shoal.errors import OutputError
+    from shoal.release.manifest import MANIFEST
+
+    if any((folder / MANIFEST).is_file() for folder in out.resolve().parents):
+        raise OutputError(
+            "report-in-release",
+            "a page inside a release would no longer be what its manifest lists.",
+            "Pass --out another-place.html.",
+        )

@@ -1,0 +1,330 @@
+"""What a release of any kind says of itself, rendered from the prepared objects: key, dry run, manifest.
+
+The key of a run consists of public values alone. It decides whether a run returns a stored release or spends
+budget, and anyone who sees two publications can tell which of the two happened. So it holds the parsed plan,
+the population, the run id, public maps by their content, and the source as the plan writes it: never the
+matched files, their sizes or contents. The digest of the contents is for the owner alone: it shows that files
+changed under a known key. A setting that is added later enters the key only where it differs from its
+default, so keys stay the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from shoal.errors import GuaranteeError, LedgerError
+from shoal.events.schema import EventSource, SourcePlan, written
+from shoal.kinds.source import READING, contents_of
+from shoal.privacy.accounting import NANO, Loss, compose
+from shoal.privacy.budget import Budget
+from shoal.privacy.ledger import Ledger, Population
+from shoal.privacy.ledger.names import cost_nano, show_nano
+from shoal.release.audit_cases import with_audit_case
+from shoal.release.manifest import Manifest
+from shoal.release.resources import MEGA, Needs, need_problems
+from shoal.space.clock import Clock
+
+if TYPE_CHECKING:
+    from shoal.kinds.run import RunResult
+
+VERSION = 2  # of keys; the first hashed the contents of the files
+DEFAULTS = {"on_bad_row": "stop"}  # of settings of a source whose None means these
+# Peak memory and size of a release are estimated per kind from public numbers of the plan alone, fitted to
+# whole runs on little data, report included; `make bench-memory` measures ten plans anew.
+BASE = 480 * MEGA  # the interpreter with its libraries, and the owner's report
+SMALL_FILES = 8 * MEGA  # owner's report, manifest, README
+
+
+class Spending(Protocol):
+    """A mechanism, as its price is stated."""
+
+    @property
+    def name(self) -> str: ...
+
+    def loss(self) -> Loss: ...
+
+    def spends(self) -> Iterable[tuple[str, Loss]]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Figures for the terminal; numbers stand right."""
+
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    right: tuple[int, ...] = ()  # columns of numbers
+    title: str = ""
+    below: str = ""  # what the figures mean
+    chosen: int | None = None  # the row that is set off
+    most: int | None = None  # rows that are shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a kind says of a run beside where things lie and what was spent."""
+
+    lines: Sequence[str] = ()
+    table: Table | None = None
+    places: Sequence[tuple[str, Path, str]] = ()  # a name, a file of the owner's, what it is
+    then: Sequence[str] = ()  # what can be done with the release now
+    figures: Mapping[str, Any] = field(default_factory=dict)  # for programs
+
+
+class Prepared(Protocol):
+    """A plan with its public things opened. Nothing here depends on a row of the source."""
+
+    kind: ClassVar[str]  # its name in KINDS
+    pays_for: ClassVar[Mapping[str, str]] = {}  # name of each spend of the mechanism -> what it pays for
+    plan: Any
+    source: EventSource
+    guarantee: Any  # a Guarantee; None: not differentially private, and there is no mechanism
+    mechanism: Any
+
+    def what(self) -> str:
+        """The release in a line, for the ledger."""
+        ...
+
+    def needs(self) -> Needs | None:
+        """Memory and disk of the run, from public numbers; None: not estimated."""
+        return None
+
+    def notes(self) -> list[str]:
+        """What the owner should know of the settings before the run; none of it stops it."""
+        return []
+
+    def public(self) -> dict[str, Any]:
+        """Every parameter that shapes the output, all of them configured."""
+        ...
+
+    def files(self) -> Mapping[str, Mapping[str, str]]:
+        """Published file -> column -> its meaning."""
+        ...
+
+    def reading(self) -> str:
+        """For the recipient, in Markdown: what a row is, how large the noise is, what may be read off it.
+
+        Empty where the README depends on what was measured.
+        """
+        return ""
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Lines of the dry run: a name, and what was understood."""
+        ...
+
+    def asked(self) -> list[Any]:
+        """What names the run: the kind, the settings of the plan, and the other public things."""
+        ...
+
+    def foreseen(self, ledger: Ledger) -> dict[str, Any]:
+        """What the dry run of this kind says beside what that of every kind says."""
+        return {}
+
+    def expected(self, summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Lines of the dry run on the error to expect."""
+        return []
+
+    def table(self, summary: Mapping[str, Any]) -> Table | None:
+        """Figures of the dry run that need a table."""
+        return None
+
+    def outcome(self, result: RunResult) -> Outcome:
+        """What this kind says of a run."""
+        return Outcome()
+
+    @property
+    def out(self) -> str:
+        """The folder of the release."""
+        return self.plan.out
+
+    @property
+    def unit_sentence(self) -> str:
+        """Whom the promise is about; the first line of the manifest."""
+        return self.guarantee.unit.sentence
+
+    def key(self) -> str:
+        """Names the run by public values: the same plan, population and run id are the same release."""
+        kind, *public = self.asked()
+        return run_name(kind, self.plan.source, *public)
+
+    def earlier_key(self) -> str:
+        """The key of this run in ledgers written before, where files entered by their content."""
+        kind, asked, *rest = self.asked()
+        understood, asked = self.source.understood(), as_typed(self.plan, asked)
+        return earlier_name(kind, asked, understood, *rest, contents_of(self.source))
+
+    def source_digest(self) -> str:
+        """Private, for the owner's ledger: whether the files are those of an earlier run."""
+        return _sha256(["source", contents_of(self.source)])
+
+
+def manifest_of(prepared: Prepared, *, reproducible: bool = False, **noisy: float | None) -> Manifest:
+    """What a private release says of itself, before its files are hashed.
+
+    `noisy`: what is known of the input once noise was added.
+    """
+    plan, source, guarantee = prepared.plan, prepared.source, prepared.guarantee
+    manifest = Manifest(
+        unit=prepared.unit_sentence,
+        promise=guarantee.sentence,
+        guarantee=guarantee.to_manifest(),
+        public=prepared.public(),
+        spends=spends_of(prepared.mechanism, prepared.pays_for),
+        population=plan.population,
+        input={"shape": str(source.shape), "columns": sorted(source.columns), **noisy},
+        columns={name: dict(columns) for name, columns in prepared.files().items()},
+        licence=plan.licence or "none given by the owner yet",
+        reproducible=reproducible,
+    )
+    return with_audit_case(manifest)
+
+
+def window_of(clock: Clock) -> dict[str, Any]:
+    """The window, as manifests state it."""
+    window = {"start": clock.start.isoformat(), "end": clock.end.isoformat()}
+    return {"window": window, "time_zone": clock.time_zone}
+
+
+def reading_of(source: EventSource) -> dict[str, Any]:
+    """How the files were read, as manifests state it."""
+    return {name: getattr(source, name) for name in READING}
+
+
+def as_list(points: Iterable[str]) -> str:
+    """In Markdown."""
+    return "\n".join(f"- {point}" for point in points)
+
+
+def check_spends(mechanism: Any, budget: Budget) -> None:
+    """The named spends must add up to the loss, and the loss must stay within the budget."""
+    loss = mechanism.loss()
+    listed = compose(spend for _, spend in mechanism.spends())
+    within, _ = Budget(budget.left, budget.pure).take("whole", 1)
+    if not within.covers(loss):
+        raise GuaranteeError("over-budget", "the noise is too small for the privacy that was asked for.")
+    if listed != loss:
+        raise GuaranteeError("spends", "the spends of the mechanism do not add up to its loss.")
+
+
+def spends_of(mechanism: Spending, pays_for: Mapping[str, str]) -> list[dict]:
+    """Each named step with what it buys and what it costs, in order."""
+    listed = []
+    for name, loss in mechanism.spends():
+        spend = {
+            "name": name,
+            "pays_for": pays_for.get(name, ""),
+            "mechanism": mechanism.name,
+            "rho": loss.rho,
+        }
+        if loss.pure_epsilon_nano is not None:
+            spend["epsilon"] = loss.pure_epsilon_nano / NANO
+        listed.append(spend)
+    return listed
+
+
+def dry_run(prepared: Prepared, ledger: Ledger) -> dict[str, Any]:
+    """What a run would do, spend and leave, from public parameters and the ledger alone.
+
+    The command prints it, the page draws it; both say the same.
+    """
+    population, needs = ledger.state().find(prepared.plan.population), prepared.needs()
+    summary: dict[str, Any] = {
+        "dry_run": True,
+        "plan": asdict(prepared.plan),
+        "public": prepared.public(),
+        "notes": prepared.notes(),
+        "spends": [],
+    }
+    if prepared.guarantee is not None:
+        summary |= {
+            "unit": prepared.unit_sentence,
+            "promise": prepared.guarantee.sentence,
+            "guarantee": prepared.guarantee.to_manifest(),
+            "spends": spends_of(prepared.mechanism, prepared.pays_for),
+            "budget": price_of(prepared.mechanism.loss(), population),
+        }
+    if needs is not None:
+        summary["resources"] = needs.to_plain(Path(prepared.out))
+    foreseen = prepared.foreseen(ledger)
+    stops = [*obstacles(prepared, population), *foreseen.pop("obstacles", ())]
+    return {**summary, "obstacles": stops, **foreseen}
+
+
+def price_of(loss: Loss, population: Population | None) -> dict[str, Any] | None:
+    """What the population's budget would be charged, and what is left of it; None where there is none."""
+    if population is None:
+        return None
+    try:
+        cost = cost_nano(loss, population.currency)
+    except LedgerError:  # the population takes pure releases only
+        cost = None
+    return {
+        "currency": population.currency,
+        "limit_nano": population.limit_nano,
+        "left_nano": population.left_nano,
+        "cost_nano": cost,
+    }
+
+
+def obstacles(prepared: Prepared, population: Population | None) -> list[str]:
+    """One sentence for each thing that would stop a run before it spends; a seeded run spends nothing."""
+    plan, out, needs = prepared.plan, prepared.out, prepared.needs()
+    name, seeded, listed = plan.population, plan.seed is not None, []
+    if population is None:
+        listed.append(f'the ledger has no population "{name}": shoal ledger create {name} ...')
+    elif prepared.mechanism is not None and not seeded:
+        loss = prepared.mechanism.loss()
+        if population.currency == "epsilon" and loss.pure_epsilon_nano is None:
+            listed.append(
+                f'"{name}" takes pure releases only: leave out --delta, or use a method with Laplace noise.'
+            )
+        elif (cost := cost_nano(loss, population.currency)) > population.left_nano:
+            needed, left = (
+                f"{population.currency} = {show_nano(amount)}" for amount in (cost, population.left_nano)
+            )
+            listed.append(f'the budget of "{name}" is not enough: it needs {needed}; {left} is left.')
+        others = [each for each in population.units if each != plan.unit]
+        if others:  # spends are counted per another unit, which the ledger refuses
+            listed.append(f'"{name}" is counted per {others[0]}, this release per {plan.unit}.')
+    if not seeded and os.path.lexists(out):
+        listed.append(f"{out} exists (unless it is this very release, which is returned for free).")
+    return listed + (need_problems(needs, Path(out)) if needs else [])
+
+
+def run_name(kind: str, source: SourcePlan, *public: Any) -> str:
+    """SHA-256 of what was asked."""
+    return _sha256([f"shoal run {VERSION}", kind, source_asked(source), *public])
+
+
+def earlier_name(*understood: Any) -> str:
+    """The key that the first version gave to a run; only releases of that version are found under it."""
+    return _sha256(list(understood))
+
+
+def as_typed(plan: Any, asked: dict[str, Any]) -> dict[str, Any]:
+    """Declared sizes with all their digits, as the first version took them."""
+    return asked | {name: value for name, value in getattr(plan, "typed", {}).items() if name in asked}
+
+
+def source_asked(source: SourcePlan) -> dict[str, Any]:
+    """The source as the plan writes it: its name, or its paths, and every setting that is not a default.
+
+    >>> source_asked(SourcePlan(paths=("./calls/*.parquet",), on_bad_row="stop", time_unit="s"))
+    {'name': 'calls/*.parquet', 'time_unit': 's'}
+    """
+    asked: dict[str, Any] = {"name": source.source_name or written(source.paths)}
+    for each in fields(SourcePlan):
+        value = getattr(source, each.name)
+        default = DEFAULTS.get(each.name)
+        if each.name not in ("paths", "source_name") and value not in (None, {}, default):
+            asked[each.name] = value
+    return asked
+
+
+def _sha256(named: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(named, sort_keys=True, default=dict).encode()).hexdigest()

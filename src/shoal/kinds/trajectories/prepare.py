@@ -1,0 +1,278 @@
+"""A plan of records with its public things opened, and what the release says of itself. Never an epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shoal.anonymise.kte import Kte
+from shoal.engine.protocol import Engine
+from shoal.errors import PlanError
+from shoal.events.schema import EventSource
+from shoal.kinds.describe import Outcome, Prepared, as_list, reading_of
+from shoal.kinds.source import unit_of
+from shoal.kinds.trajectories.plan import TrajectoryPlan
+from shoal.kinds.trajectories.records import TrajectorySource, open_trajectories
+from shoal.privacy.ledger import Ledger
+from shoal.release.manifest import MANIFEST, NOT_DIFFERENTIALLY_PRIVATE, REFUTED, Manifest
+from shoal.release.readme import as_plain, recipient_readme
+from shoal.release.trajectory_files import FILES, RECORDS, find_key
+from shoal.release.verify import sha256_file
+
+if TYPE_CHECKING:
+    from shoal.kinds.run import RunResult
+    from shoal.kinds.trajectories.compose import Composition
+
+ASKED = (
+    "population",
+    "k",
+    "full_length",
+    "price",
+    "forget_days",
+    "block_users",
+    "unit",
+    "run_id",
+    "keep_unsafe",
+)
+LIMITS = "No composition, no protection beyond the stated tracker."
+SNAP = (
+    "t = floor((time - start) / minutes); x = floor((lon - origin[0]) * metres_per_unit[0] / metres), y "
+    "likewise with lat, origin[1], metres_per_unit[1]. Samples with t outside 0 .. steps - 1 are not part of "
+    "the release; equal samples of a user count once."
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedTrajectories(Prepared):
+    """A plan with its public things opened. Nothing here depends on a row of the records."""
+
+    kind = "trajectories"
+    guarantee = None
+    mechanism = None
+    plan: TrajectoryPlan
+    source: EventSource
+    opened: TrajectorySource
+    anonymiser: Kte
+
+    @property
+    def window_us(self) -> tuple[int, int]:
+        lattice = self.opened.lattice
+        return lattice.start_us, lattice.start_us + lattice.steps * lattice.minutes * 60_000_000
+
+    @property
+    def unit_sentence(self) -> str:
+        return unit_of(self.plan.unit, self.plan.source, self.source).sentence
+
+    def what(self) -> str:
+        tau, epoch = self.plan.minutes()
+        return f"trajectories, k = {self.plan.k}, tau {tau} min, epoch {epoch} min"
+
+    def notes(self) -> list[str]:
+        n = self.anonymiser.tau_steps // self.anonymiser.epoch_steps
+        notes = ["not differential privacy: no composition, no protection beyond the stated tracker."]
+        if n > 1 and not self.plan.full_length:
+            notes.append(
+                f"tau is {n} epochs: people are told apart by {2 ** (n + 1)} patterns of activity, which "
+                "takes time and suppresses more. An epoch as long as tau is cheaper."
+            )
+        return notes
+
+    def public(self) -> dict[str, Any]:
+        plan, sites = self.plan, self.opened.sites
+        tau, epoch = plan.minutes()
+        return {
+            "lattice": self.opened.lattice.to_manifest(),
+            "snapping": SNAP,
+            "k": plan.k,
+            "tau_minutes": tau,
+            "epoch_minutes": epoch,
+            "full_length": plan.full_length,
+            "window": {"start": plan.window.start, "end": plan.window.end},
+            "time_zone": plan.window.time_zone,
+            "cost_of_a_box": asdict(self.anonymiser.cost),
+            "price_of_suppression": plan.price,
+            "boxes_count_longer_by_epochs": self.anonymiser.longer,
+            "pairs_forgotten_after_days": plan.forget_days,
+            "block_users": plan.block_users,
+            "sites": None if sites is None else {"count": sites.count, "sha256": sites.digest()},
+            "reading": reading_of(self.source),
+        }
+
+    def files(self) -> Mapping[str, Mapping[str, str]]:
+        return FILES
+
+    def rows(self) -> list[tuple[str, str]]:
+        plan, lattice = self.plan, self.opened.lattice
+        origin = f"{lattice.origin[0]}, {lattice.origin[1]}"
+        return [
+            ("population", plan.population),
+            ("epoch", f"{plan.minutes()[1]} minutes"),
+            ("window", f"{plan.window.start} to {plan.window.end}, {plan.window.time_zone}"),
+            ("lattice", f"{lattice.metres:g} m, {lattice.minutes} min, from {origin}"),
+            ("source", ", ".join(sorted(self.source.columns))),
+            ("spends", "nothing: not differential privacy; the ledger lists the release"),
+        ]
+
+    def foreseen(self, ledger: Ledger) -> dict[str, Any]:
+        """What is promised, and the earlier releases that would have to be named."""
+        from shoal.kinds.trajectories.compose import check_named, earlier_releases
+
+        plan, (tau, epoch) = self.plan, self.plan.minutes()
+        known = ledger.state().find(plan.population) is not None
+        earlier, stops = earlier_releases(ledger, self, Path(plan.owner)) if known else [], []
+        try:
+            check_named(earlier, plan.population)
+        except PlanError as error:
+            stops.append(f"{error.message} Name them with --compose-with, or choose another window.")
+        overlapping = [each for each in earlier if each.overlaps]
+        promise = f"{plan.k} records fit whatever was seen of a {plan.unit} in any {tau} minutes."
+        if overlapping:
+            promise = (
+                "None of k records: the measured result of linking with earlier releases takes its place."
+            )
+        return {
+            "k": plan.k,
+            "tau_minutes": tau,
+            "epoch_minutes": epoch,
+            "lattice": self.opened.lattice.to_manifest(),
+            "promise": promise,
+            "obstacles": stops,
+            "to_compose": [each.sha256 for each in overlapping if each.named is None],
+        }
+
+    def expected(self, summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+        return [("promise", summary["promise"].removesuffix("."))]
+
+    def outcome(self, result: RunResult) -> Outcome:
+        from shoal.kinds.trajectories.text import in_words
+
+        manifest = Manifest.from_json((result.release / MANIFEST).read_text("utf-8"))
+        key = find_key(Path(self.plan.owner), sha256_file(result.release / RECORDS))
+        figures = {**result.figures, "verification": result.figures.get("verified")}
+        return Outcome(
+            lines=[] if result.reused else in_words(self, result),
+            places=[] if key is None else [("key", key, "whose record is whose: keep it to yourself")],
+            figures={
+                "record_key": None if key is None else str(key),
+                **figures,
+                "verified": bool(manifest.guarantee.get("verified")),
+            },
+        )
+
+    def asked(self) -> list[Any]:
+        plan, sites = self.plan, self.opened.sites
+        asked = {name: getattr(plan, name) for name in ASKED} | {"minutes": plan.minutes()}
+        lattice = self.opened.lattice.to_manifest()
+        return ["trajectories", asked, lattice, asdict(plan.window), sites and sites.digest()]
+
+
+def prepare_trajectories(plan: TrajectoryPlan, engine: Engine | None = None) -> PreparedTrajectories:
+    """Open everything public; reads headers of the records, no rows."""
+    opened = open_trajectories(plan, engine)
+    return PreparedTrajectories(plan=plan, source=opened.source, opened=opened, anonymiser=plan.anonymiser())
+
+
+def trajectories_manifest(
+    prepared: PreparedTrajectories,
+    records: int,
+    *,
+    verified: bool,
+    single: Mapping[str, float | None] | None = None,
+    composition: Composition | None = None,
+) -> Manifest:
+    """Promise, public parameters and columns; `verified` is what the tracker found.
+
+    `single`: share of people with a single record that fits, by what is known of them.
+    """
+    plan, source = prepared.plan, prepared.source
+    tau, _ = plan.minutes()
+    return Manifest(
+        unit=prepared.unit_sentence,
+        promise=_promise(plan.k, tau, plan.unit, composition) if verified else REFUTED,
+        guarantee={
+            "kind": NOT_DIFFERENTIALLY_PRIVATE,
+            "unit": plan.unit,
+            "adversary": f"tracked one {plan.unit} for any {tau} minutes and knows every sample of "
+            "that time, and when there was none",
+            "verified": verified,
+            "limits": LIMITS,
+        },
+        public=prepared.public(),
+        read_from_data={
+            "records": records,
+            **({} if single is None else {"share_with_single_record": dict(single)}),
+            **({} if composition is None else composition.to_plain()),
+        },
+        spends=[],
+        population=plan.population,
+        input={"shape": str(source.shape), "columns": sorted(source.columns)},
+        columns={name: dict(columns) for name, columns in FILES.items()},
+        licence=plan.licence or "none given by the owner yet",
+    )
+
+
+def _promise(k: int, tau: int, unit: str, composed: Composition | None) -> str:
+    overlaps = composed is not None and composed.overlaps
+    return composed.promise(k, tau, unit) if composed and overlaps else promise(k, tau, unit)
+
+
+def promise(k: int, tau: int, unit: str) -> str:
+    """One sentence."""
+    return (
+        f"Whoever tracked one {unit} for any {tau} minutes finds at least {k} records here that agree with "
+        "all of it."
+    )
+
+
+def trajectories_readme(manifest: Manifest) -> str:
+    """For the recipient: what a box is, what was left out, what was measured and is not protected."""
+    public, found = manifest.public, manifest.read_from_data
+    lattice, unit = public["lattice"], as_plain(manifest.guarantee["unit"])
+    points = [
+        "No noise was added and no point made up. A row is a box: the person of this record was, at least "
+        f"once, somewhere in these cells ({lattice['metres']:g} m each) during these steps "
+        f"({lattice['minutes']} min each).",
+        "Boxes of a record do not overlap in time. Between boxes nothing is known: samples are suppressed "
+        f"where too few people look alike, in whole stretches of {public['epoch_minutes']} minutes.",
+        f"There are {found['records']} records, one for each {unit} in the data; those of which nothing "
+        "could be kept have no row. This number and the shares below were read from the data.",
+        public["snapping"],
+        f"{manifest.guarantee['limits']} The records that agree need not be equally likely to someone who "
+        "knows the method. Whoever holds another release about the same people may find a single record "
+        "that fits.",
+        *_measured(found, public["tau_minutes"], unit),
+        "Attribute disclosure is not prevented: what all fitting records have in common is learned without "
+        f"knowing which is whose. Membership is not hidden: that a {unit} is in the data can be learned.",
+        *(_earlier(each) for each in found.get("earlier_releases", ())),
+    ]
+    overlaps = any(each["overlaps"] for each in found.get("earlier_releases", ()))
+    first = f"**{as_plain(manifest.promise)}**" if overlaps else ""
+    return recipient_readme(manifest, FILES, as_list(points), first)
+
+
+def _measured(found: Mapping[str, Any], tau: int, unit: str) -> list[str]:
+    """What more knowledge than one stretch does, in this release."""
+    single = found.get("share_with_single_record", {})
+    two, four = single.get("two_stretches_of_tau"), single.get("four_points")
+    known = {f"two separate stretches of {tau} minutes": two, "four points at random times": four}
+    shares = [f"{words}, {share:.1%}" for words, share in known.items() if share is not None]
+    if not shares:
+        return []
+    return [
+        f"Measured, not promised: share of {unit}s for whom a single record fits what is known of them. Of "
+        f"those known by {'; by '.join(shares)}."
+    ]
+
+
+def _earlier(release: Mapping[str, Any]) -> str:
+    """An earlier release about the same people, and what linking gave."""
+    share, window = release["records_linked_share"], release["window"]
+    when = "an unknown window" if window is None else f"{window['start']} to {window['end']}"
+    linked = "not measured" if share is None else f"{share:.1%}"
+    return (
+        f"An earlier release about the same population covers {when} "
+        f"(manifest {release['manifest_sha256'][:12]}). Records of both that were linked to "
+        f"the right ones without any other knowledge: {linked}."
+    )

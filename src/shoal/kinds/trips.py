@@ -1,0 +1,192 @@
+"""What kinds of release made of trips share: preparing, checking rows, reading trips, expected errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.engine.protocol import Encoder, Held
+from shoal.errors import PlanError
+from shoal.events.trip_reader import TripPoints
+from shoal.kinds.describe import Prepared
+from shoal.kinds.owner import near
+from shoal.kinds.run import Build, RunResult
+from shoal.kinds.source import any_row, checked_rows
+from shoal.kinds.trip_plan import TRIP
+from shoal.privacy.guarantee import Guarantee
+from shoal.space.cells import CellGrid
+from shoal.space.clock import Clock
+
+if TYPE_CHECKING:
+    from shoal.events.trips import TripRule
+
+TRIP_SENTENCE = (
+    "One trip of one user: all points of that trip in the window, {found}. "
+    "As declared by the owner, this is not a person: who made many trips is not protected as a person."
+)
+PER_TRIP = "the promise is per trip: who made many trips is not protected as a person."
+NOBODY = (
+    "No point lies in the window and the box, so the release would be noise alone. Are --box "
+    "(west,south,east,north), the order of the coordinates, --start, --end and --time-zone right?"
+)
+ALL_TRIPS = 2**40  # no bound: for the owner's figures
+OFF_BY = 1.6  # other data lay within this factor of the measured tables
+
+
+class PreparedTrips(Prepared):
+    """What is said alike of every release made of trips."""
+
+    window_us: tuple[int, int]
+    method: Any
+    guarantee: Guarantee
+
+    @property
+    def grid(self) -> CellGrid:
+        raise NotImplementedError
+
+    def places(self) -> dict[str, Any]:
+        """The public map, as it enters the key."""
+        return self.grid.describe()
+
+    def asked_of(self, kind: str, names: Iterable[str]) -> list[Any]:
+        """What names the run of every kind made of trips."""
+        settings = {name: getattr(self.plan, name) for name in names}
+        return [kind, settings, rule_of(self.plan.trip_rule), self.window_us, self.places()]
+
+    def line(self, kind: str, places: str) -> str:
+        """Kind, method, map, window and unit, for the ledger."""
+        plan = self.plan
+        return f"{kind}, {plan.method}, {places}, {plan.window.start} to {plan.window.end}, per {plan.unit}"
+
+    def first_rows(self) -> list[tuple[str, str]]:
+        """Of the dry run: whose trips, and how."""
+        return [
+            ("population", self.plan.population),
+            ("method", f"{self.plan.method}: {self.method.words}"),
+        ]
+
+    def map_rows(self) -> list[tuple[str, str]]:
+        """Of the dry run: where, when, and how trips are found."""
+        grid, plan = self.grid, self.plan
+        west, south, east, north = grid.box
+        width, height = grid.cell_m
+        return [
+            *self.first_rows(),
+            ("map", f"{west:g} to {east:g}, {south:g} to {north:g}"),
+            ("cells", f"{grid.columns} x {grid.rows}, each {width:,.0f} x {height:,.0f} m"),
+            self.window_row(),
+            ("trips", "named by the source" if plan.trip_rule is None else "found by the trip rule"),
+        ]
+
+    def window_row(self) -> tuple[str, str]:
+        window = self.plan.window
+        return "window", f"{window.start} to {window.end}, {window.time_zone}"
+
+    def source_row(self) -> tuple[str, str]:
+        return "source", ", ".join(sorted(self.source.columns))
+
+    def expected(self, summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+        error = summary.get("expected_share")
+        if error is None:
+            return []
+        return [("error", f"about {error['share']:.1%} {error['of']}; measured on cabs, per trip")]
+
+    @property
+    def each_trip(self) -> bool:
+        return self.plan.unit == TRIP
+
+    @property
+    def unit_sentence(self) -> str:
+        if not self.each_trip:
+            return self.guarantee.unit.sentence
+        named = "as the source names it" if self.plan.trip_rule is None else "as the trip rule finds it"
+        return TRIP_SENTENCE.format(found=named)
+
+
+def read_it(result: RunResult) -> str:
+    return f"Read it:  {near(result.release / 'README.md')} tells how."
+
+
+def window_us(clock: Clock) -> tuple[int, int]:
+    return int(clock.edges_us[0]), int(clock.edges_us[-1])
+
+
+def rule_of(rule: TripRule | None) -> dict[str, Any] | None:
+    return None if rule is None else asdict(rule)
+
+
+def cut_words(each_trip: bool) -> str:
+    """What becomes of a trip at the edge of the map, for the manifest."""
+    pieces = "its pieces are trips"
+    if each_trip:
+        pieces = "the piece with most points is kept"
+    return f"dropped; the trip is cut there, as at a jump, and {pieces}"
+
+
+def measured_share(table: dict[int, float], signal: float, of: str) -> dict[str, Any] | None:
+    """The error to expect, read off a measured table: from public parameters alone.
+
+    The default methods err by the signal s = epsilon * trips: so much is bought. The tables are of San
+    Francisco cabs (docs/results/histogram.md, synthetic.md), promise per trip, pure epsilon; between their
+    points the logarithms are joined by lines, beyond them nothing is said. Where other settings were not
+    measured, there is no figure rather than a wrong one: per user it depends on how many trips people make,
+    which is private.
+
+    >>> measured_share({10: 0.1, 1000: 0.001}, 100, "of all")["share"]
+    0.01
+    >>> measured_share({10: 0.1, 1000: 0.001}, 5, "of all") is None
+    True
+    """
+    points = list(table)
+    if not points[0] <= signal <= points[-1]:
+        return None
+    share = np.exp(np.interp(np.log(signal), np.log(points), np.log(list(table.values()))))
+    return {"share": round(float(share), 6), "of": of, "off_by": OFF_BY}
+
+
+class TripBuild(Build):
+    """Raw points in, files of a release of trips out."""
+
+    @property
+    def sites(self) -> Sequence[str] | None:
+        """Ids of the sites, where records name them."""
+        return None
+
+    def check(self) -> None:
+        """Stop on bad rows before anything is spent."""
+        rule = self.prepared.plan.trip_rule
+        flagged = rule is not None and rule.flag
+        report = checked_rows(self.prepared.source, self.tell, sites=self.sites, with_flag=flagged)
+        self.rows, self.bad_rows = report.rows, report.bad
+        if self.confirm and not self._anybody() and not self.confirm(NOBODY):
+            raise PlanError(
+                "nobody-counted",
+                "no point lies in the window and the box; nothing was spent.",
+                "Check --box (west,south,east,north), the order of coordinates, --start, --end, --time-zone.",
+            )
+
+    def _anybody(self) -> bool:
+        """Whether any point would be counted; stops reading at the first one."""
+        prepared = self.prepared
+        return any_row(prepared.source, partial(_inside, prepared.grid), window_us=prepared.window_us)
+
+    def hold(self, encoder: Encoder, stage: str, step_s: float | None = None) -> Held:
+        """The source's trips, encoded where the engine keeps them."""
+        from shoal.engine.trip_watch import PointWatch
+
+        prepared = self.prepared
+        points = TripPoints(
+            source=prepared.source, rule=prepared.plan.trip_rule, window_us=prepared.window_us
+        )
+        self.tell.stage(stage, self.rows)
+        watch = PointWatch(grid=prepared.grid, step_s=step_s)
+        return self.engine.hold(points, encoder, watch, lambda _, rows: self.tell.advance(rows))
+
+
+def _inside(grid: CellGrid, batch: pa.RecordBatch) -> bool:
+    return bool(grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())[2].any())
