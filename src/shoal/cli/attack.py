@@ -18,9 +18,7 @@ from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options, trip_options
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from shoal.attacks.runs.findings import Findings, Table
+    from shoal.attacks.runs.findings import Findings
 
 Decorator = Callable[[Callable], Callable]
 FILES = {"html": "page", "json": "figures", "parquet": "table"}
@@ -182,37 +180,13 @@ def _files(paths: Mapping[str, Path]) -> dict[str, Any]:
 
 
 def _print(findings: Findings, paths: Mapping[str, Path]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-
+    from shoal.cli.printing import print_table
     from shoal.kinds.owner import near
 
-    console = Console()
     for table in findings.tables:
-        _print_table(console, table)
+        print_table(table)
     for line in findings.summary:
-        console.print(escape(line), soft_wrap=True, highlight=False)
+        click.echo(line)
     for number, (ending, path) in enumerate(paths.items()):
-        note = "" if number else "   (owner's eyes only)"
-        click.echo(f"{'' if number else chr(10)}{FILES[ending]:<9}{near(path)}{note}")
-
-
-def _print_table(console: Console, table: Table) -> None:
-    """Title, rows and legend; rows of one column without a heading are lines."""
-    from rich import table as rich
-    from rich.markup import escape
-
-    if table.title:
-        console.print(escape(table.title), style="bold", soft_wrap=True, highlight=False)
-    if len(table.columns) == 1:
-        for row in table.rows:
-            console.print(f"  {escape(table.columns[0].cell(row))}", soft_wrap=True, highlight=False)
-    elif table.rows:
-        drawn = rich.Table(box=None, pad_edge=False, header_style="dim")
-        for column in table.columns:
-            text = not column.form
-            drawn.add_column(column.heading, justify="left" if text else "right", no_wrap=text)
-        for row in table.rows:
-            drawn.add_row(*(escape(column.cell(row)) for column in table.columns))
-        console.print(drawn)
-    console.print(f"{table.legend}\n" if table.legend else "", style="dim", soft_wrap=True, highlight=False)
+        before, after = ("", "") if number else ("\n", "   (owner's eyes only)")
+        click.echo(f"{before}{FILES[ending]:<9}{near(path)}{after}")

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.errors import OutputError
+from shoal.kinds.describe import Table
 from shoal.kinds.owner import open_owner_folder
 from shoal.release.manifest import MANIFEST
 from shoal.release.private import private_file
@@ -43,14 +44,14 @@ class Column:
         return self.missing if value is None else format(value, self.form)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Rows as they are shown, with a title above and an explanation of the columns below."""
-
-    columns: Sequence[Column]
-    rows: Sequence[Mapping[str, Any]] = field(repr=False)
-    title: str = ""
-    legend: str = ""
+def table_of(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], **shown: Any) -> Table:
+    """Rows as a table of the terminal; numbers stand right."""
+    return Table(
+        header=tuple(column.heading for column in columns),
+        rows=[tuple(column.cell(row) for column in columns) for row in rows],
+        right=tuple(number for number, column in enumerate(columns) if column.form),
+        **shown,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -21,7 +21,7 @@ from shoal.attacks.models.framework import Outcome, attack_counts, privacy_gain,
 from shoal.attacks.models.priors import Periods
 from shoal.attacks.models.rows import TruthRows
 from shoal.attacks.runs.defences import AttackedCounts, protected_counts, released_people, with_null
-from shoal.attacks.runs.findings import Column, Findings, Table, spread, stacked
+from shoal.attacks.runs.findings import Column, Findings, spread, stacked, table_of
 from shoal.attacks.runs.plans import InferencePlan
 from shoal.attacks.runs.source import open_attack_source
 from shoal.errors import PlanError
@@ -43,16 +43,16 @@ COLUMNS = (
     Column("prior", "knows", missing="nothing"),
     Column("inference", "does"),
     Column("counts", "counts"),
-    Column("profiling_error", "prof.", ".2f"),
+    Column("profiling_error", "prof", ".2f"),
     Column("profiling_privacy_loss", "loss", ".2f"),
     Column("profiling_privacy_gain", "gain", ".2f"),
     Column("seen_error", "seen", ".2f"),
-    Column("locating_error", "loc.", ".2f"),
+    Column("locating_error", "loc", ".2f"),
     Column("locating_privacy_loss", "loss", ".2f"),
     Column("locating_privacy_gain", "gain", ".2f"),
 )
 LEGEND = (
-    "prof.: profiling, mean Jensen-Shannon divergence in bits; seen: in slots with a visit only; loc.: "
+    "prof: profiling, mean Jensen-Shannon divergence in bits; seen: in slots with a visit only; loc: "
     "locating, 1 - F1, all places with a chance, and not being seen is a place. All from 0 (all known) "
     "to 1, means over people. loss: a person's share of the error that the counts take away. gain: of "
     "the room above the error with raw counts, the share that protection gives back; 0 where none. "
@@ -106,7 +106,7 @@ def run(settings: Mapping[str, Any], plan: InferencePlan, progress: Progress) ->
     return Findings(
         figures={"summary": summary, "users": result.users, "places": result.places, "rows": rows},
         summary=summary,
-        tables=[Table(columns=COLUMNS, rows=_shown(rows), legend=LEGEND)],
+        tables=[table_of(COLUMNS, _shown(rows), below=LEGEND)],
         curves=_per_user(result),
         html=inference_html(result, rows, summary, title),
         **({} if plan.release is None else _beside_raw(result)),

@@ -31,7 +31,7 @@ from shoal.attacks.models.membership import (
 )
 from shoal.attacks.models.visits import KnownVisits
 from shoal.attacks.runs.defences import defender_of
-from shoal.attacks.runs.findings import Column, Findings, Table, drawn_curve, stacked
+from shoal.attacks.runs.findings import Column, Findings, drawn_curve, stacked, table_of
 from shoal.attacks.runs.plans import MembershipPlan
 from shoal.attacks.runs.source import AttackSource, open_attack_source
 from shoal.errors import PlanError
@@ -127,7 +127,7 @@ def run(settings: Mapping[str, Any], plan: MembershipPlan, progress: Progress) -
     return Findings(
         figures={"summary": summary, **counted, "rows": rows},
         summary=summary,
-        tables=[Table(columns=COLUMNS, rows=rows, legend=LEGEND)],
+        tables=[table_of(COLUMNS, rows, below=LEGEND)],
         curves=curves,
         sentence=_beside_raw(rows, result),
         chart={"curves": drawn},

@@ -29,10 +29,11 @@ from shoal.attacks.models.reconstruct import (
     random_subsets,
     reconstruct,
 )
-from shoal.attacks.runs.findings import Column, Findings, Table
+from shoal.attacks.runs.findings import Column, Findings, table_of
 from shoal.attacks.runs.plans import ReconstructPlan
 from shoal.attacks.runs.source import AttackSource, open_attack_source
 from shoal.errors import PlanError, SourceError
+from shoal.kinds.describe import Table
 from shoal.kinds.plan import DEFAULT_DELTA
 from shoal.kinds.source import Progress
 from shoal.privacy.accounting import NANO, check_epsilon, rho_for
@@ -118,37 +119,36 @@ def _figures(log: QueryLog, found: LogFindings) -> dict[str, Any]:
 
 
 def _tables(figures: Mapping[str, Any]) -> list[Table]:
-    title = (
-        f"{figures['queries']} queries over {figures['cells']} cells. {len(figures['disclosed'])} of the "
-        "cells follow from the answers, whatever they are."
-    )
-    differences = figures["differences"]
-    legend = _more(differences) if differences else "No two or three queries differ by a few only."
-    tables = [Table(columns=(Column("words", ""),), rows=differences[:SHOWN], title=title, legend=legend)]
+    tables = []
+    if figures["differences"]:
+        title = "Queries whose difference counts only a few"
+        columns = (Column("words", "difference"),)
+        tables.append(table_of(columns, figures["differences"], title=title, most=SHOWN))
     if figures["counts"] is not None:
         fixed = {(each["zone"], each["slot"]) for each in figures["disclosed"]}
         rows = [
             {**each, "fixed": "yes" if (each["zone"], each["slot"]) in fixed else ""}
-            for each in figures["counts"][:SHOWN]
+            for each in figures["counts"]
         ]
-        title = f"Likely counts from {figures['answered']} answers (fit: {figures['fit']}):"
-        legend = f"{_more(figures['counts'])}{LEGEND}"
-        tables.append(Table(columns=COLUMNS, rows=rows, title=title, legend=legend))
+        title = f"Likely counts from {figures['answered']} answers (fit: {figures['fit']})"
+        tables.append(table_of(COLUMNS, rows, title=title, below=LEGEND, most=SHOWN))
     return tables
 
 
-def _more(rows: Sequence[Any]) -> str:
-    return f"and {len(rows) - SHOWN} more. " if len(rows) > SHOWN else ""
-
-
 def _summary(figures: Mapping[str, Any]) -> list[str]:
+    lines = [
+        f"{figures['queries']} queries over {figures['cells']} cells. {len(figures['disclosed'])} of the "
+        "cells follow from the answers, whatever they are."
+    ]
+    if not figures["differences"]:
+        lines.append("No two or three queries differ by a few only.")
     if figures["counts"] is None:
-        return ["The log has no answers: no count was reconstructed."]
-    if figures["check"] is None:
-        return []
-    visited = figures["check"]["share_right_of_visited"]
-    of_visited = "" if visited is None else f", and {visited:.1%} of those with a visit"
-    return [f"{figures['check']['share_right']:.1%} of the counts are right{of_visited}."]
+        lines.append("The log has no answers: no count was reconstructed.")
+    elif figures["check"] is not None:
+        visited = figures["check"]["share_right_of_visited"]
+        of_visited = "" if visited is None else f", and {visited:.1%} of those with a visit"
+        lines.append(f"{figures['check']['share_right']:.1%} of the counts are right{of_visited}.")
+    return lines
 
 
 @dataclass(frozen=True, kw_only=True)

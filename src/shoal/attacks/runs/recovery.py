@@ -26,7 +26,7 @@ from shoal.attacks.models.recovery_score import (
 )
 from shoal.attacks.models.visits import KnownVisits
 from shoal.attacks.runs.defences import AttackedCounts, protected_counts, released_people
-from shoal.attacks.runs.findings import Column, Findings, Table, spread, stacked
+from shoal.attacks.runs.findings import Column, Findings, spread, stacked, table_of
 from shoal.attacks.runs.plans import RecoveryAttackPlan
 from shoal.attacks.runs.source import open_attack_source
 from shoal.errors import PlanError
@@ -41,8 +41,8 @@ COLUMNS = (
     Column("points_recovered", "points", ".1%"),
     Column("trajectories_recovered", "mostly", ".1%"),
     Column("away_recovered", "away", ".1%"),
-    Column("reidentified", "singled out", ".1%"),
-    Column("home_only_points", "home only", ".1%"),
+    Column("reidentified", "singled\nout", ".1%"),
+    Column("home_only_points", "home\nonly", ".1%"),
     Column("home_only_trajectories", "and", ".1%"),
     Column("seconds", "seconds", ".1f"),
 )
@@ -115,7 +115,7 @@ def run(settings: Mapping[str, Any], plan: RecoveryAttackPlan, progress: Progres
     return Findings(
         figures={"summary": summary, "rows": rows},
         summary=summary,
-        tables=[Table(columns=COLUMNS, rows=rows, legend=LEGEND)],
+        tables=[table_of(COLUMNS, rows, below=LEGEND)],
         curves=per_user,
         **({} if plan.release is None else _beside_raw(*found[:2])),
     )

@@ -28,12 +28,13 @@ from shoal.attacks.models.synthetic_membership import (
     learn,
     rareness,
 )
-from shoal.attacks.runs.findings import Column, Findings, Table, plain, stacked
+from shoal.attacks.runs.findings import Column, Findings, plain, stacked, table_of
 from shoal.attacks.runs.membership import allowed
 from shoal.attacks.runs.plans import SyntheticAttackPlan
 from shoal.attacks.runs.synthetic_defences import Defence, defence_named
 from shoal.errors import PlanError, SourceError
 from shoal.kinds.commute.prepare import PreparedCommute
+from shoal.kinds.describe import Table
 from shoal.kinds.source import Progress
 from shoal.kinds.synthetic.build import SyntheticBuild
 from shoal.kinds.synthetic.plan import SyntheticPlan
@@ -52,12 +53,12 @@ MEMBERSHIP_LEGEND = (
 NEAREST_COLUMNS = (
     Column("release", "release"),
     Column("set_at", "set at", "g"),
-    Column("nearer_seen", "nearest seen", ".1%", missing="no trip of 5 cells"),
+    Column("nearer_seen", "nearest\nseen", ".1%", missing="no trip of 5 cells"),
     Column("by_chance", "by chance"),
-    Column("copies_seen", "copies seen", ".1%"),
-    Column("copies_held", "copies held out", ".1%"),
-    Column("median_m_seen", "median m, seen", ",.0f"),
-    Column("median_m_held", "held out", ",.0f"),
+    Column("copies_seen", "copies\nseen", ".1%"),
+    Column("copies_held", "copies\nheld out", ".1%"),
+    Column("median_m_seen", "median m,\nseen", ",.0f"),
+    Column("median_m_held", "held\nout", ",.0f"),
 )
 NEAREST_LEGEND = (
     "nearest seen: synthetic trips whose nearest real trip is one they were made from, and where that share "
@@ -273,7 +274,7 @@ def _membership_table(rows: list[dict[str, Any]], result: SyntheticAttack) -> Ta
     columns += [Column(name, name) for name in statistics]
     columns.append(Column("auc_at_most", "at most", ".3f"))
     title = f"In or out: AUC of four adversaries, releases of {result.group:,} {result.unit}s"
-    return Table(columns=columns, rows=[*lines.values()], title=title, legend=MEMBERSHIP_LEGEND)
+    return table_of(columns, [*lines.values()], title=title, below=MEMBERSHIP_LEGEND)
 
 
 def _nearest_table(rows: list[dict[str, Any]]) -> Table:
@@ -284,7 +285,7 @@ def _nearest_table(rows: list[dict[str, Any]]) -> Table:
         else:
             row = {**row, "by_chance": f"{row['by_chance_low']:.1%} to {row['by_chance_high']:.1%}"}
         shown.append(row)
-    return Table(columns=NEAREST_COLUMNS, rows=shown, legend=NEAREST_LEGEND)
+    return table_of(NEAREST_COLUMNS, shown, below=NEAREST_LEGEND)
 
 
 def _beside_raw(best: Mapping[str, float], unit: str) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from shoal.attacks.models.unicity import coarser, square_groups, unicity
-from shoal.attacks.runs.findings import Column, Findings, Table
+from shoal.attacks.runs.findings import Column, Findings, table_of
 from shoal.attacks.runs.plans import UnicityPlan
 from shoal.attacks.runs.source import AttackSource, open_attack_source
+from shoal.kinds.describe import Table
 from shoal.kinds.source import Progress
 
 
@@ -62,7 +63,7 @@ def _table(rows: Sequence[Mapping[str, Any]], users: int) -> Table:
     points = [_points(count) for count in sorted({row["points"] for row in rows})]
     columns = [Column("space", "space"), Column("minutes", "minutes", "d")]
     columns += [Column(name, name, ".1%") for name in points]
-    return Table(columns=columns, rows=[*shown.values()], title=f"Unique among {users:,} people")
+    return table_of(columns, [*shown.values()], title=f"Unique among {users:,} people")
 
 
 def _points(count: int) -> str:
