@@ -57,7 +57,7 @@ def unbound_names(text):
 def test_every_patch_fits_the_package_as_it_is(bug, tmp_path):
     copy_package(tmp_path / "shoal", bug.changes)
     for change in bug.changes:
-        copied = (tmp_path / "shoal" / change.file).read_text("utf-8")
+        copied = (tmp_path / change.package.name / change.file).read_text("utf-8")
         assert change.new in copied
         assert unbound_names(copied) == set()
     assert bug.caught_by

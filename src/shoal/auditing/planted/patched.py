@@ -32,6 +32,7 @@ import shoal
 from shoal.errors import PlanError
 
 PACKAGE = Path(shoal.__file__).parent
+PACKAGES = (PACKAGE, PACKAGE.with_name("shoal_baselines"))
 PLANTED = Path(__file__).with_name("bugs.toml")
 FIELDS = {"name", "module", "old", "new", "caught_by", "family", "effect", "also"}
 # A patch that does not run is no bug: these say that it is broken, not that a promise is.
@@ -47,14 +48,23 @@ class Change:
     new: str
 
     @property
+    def package(self) -> Path:
+        """The folder of its package."""
+        name = self.module.partition(".")[0]
+        root = next((each for each in PACKAGES if each.name == name), None)
+        if root is None:
+            raise _wrong(f"{self.module!r} is no module of the package", "Write shoal.privacy.noise, say.")
+        return root
+
+    @property
     def file(self) -> Path:
         """The module's file, relative to the package."""
         parts = self.module.split(".")
-        if parts[0] != PACKAGE.name or not all(part.isidentifier() for part in parts):
+        if not all(part.isidentifier() for part in parts):
             raise _wrong(f"{self.module!r} is no module of the package", "Write shoal.privacy.noise, say.")
         path = Path(*parts[1:])
-        found = path / "__init__.py" if (PACKAGE / path).is_dir() else path.with_suffix(".py")
-        if not (PACKAGE / found).is_file():
+        found = path / "__init__.py" if (self.package / path).is_dir() else path.with_suffix(".py")
+        if not (self.package / found).is_file():
             raise _wrong(f"there is no module {self.module}")
         return found
 
@@ -140,18 +150,20 @@ def plant(bugs: Sequence[PatchedBug]) -> Caught:
 
 
 def copy_package(folder: Path, changes: Sequence[Change]) -> bool:
-    """A copy of the package with the changes; whether compiled code is among what changed."""
-    texts: dict[Path, str] = {}
+    """A copy of the package, and of the baselines where they change; whether compiled code is among it."""
+    copies: dict[Path, dict[Path, str]] = {PACKAGE: {}}
     for change in changes:
-        text = texts.get(change.file) or (PACKAGE / change.file).read_text("utf-8")
+        texts = copies.setdefault(change.package, {})
+        text = texts.get(change.file) or (change.package / change.file).read_text("utf-8")
         if text.count(change.old) != 1:
             raise _wrong(
                 f"a text to replace occurs {text.count(change.old)} times in {change.module}",
                 "It must occur exactly once; give more of its surroundings.",
             )
         texts[change.file] = text.replace(change.old, change.new)
-    _link(PACKAGE, folder, texts)
-    return any("njit" in text for text in texts.values())
+    for package, texts in copies.items():
+        _link(package, folder.with_name(package.name), texts)
+    return any("njit" in text for texts in copies.values() for text in texts.values())
 
 
 def _link(source: Path, target: Path, texts: dict[Path, str], inside: Path = Path()) -> None:
