@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.golden.record import arguments, world
+from tests.loops import for_each
 
 from shoal.kinds import KINDS
 from shoal.kinds.run import Build
@@ -21,7 +22,7 @@ def test_every_folder_is_a_kind_and_every_kind_a_folder():
     assert {path.parent.name for path in FOLDER.glob("*/__init__.py")} == set(KINDS)
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@for_each("kind", KINDS.values(), ids=KINDS)
 def test_the_parts_of_a_kind_are_where_the_table_says(kind):
     assert hasattr(kind.plan, "from_settings")
     for part in (kind.prepare, kind.build):
@@ -32,7 +33,7 @@ def test_the_parts_of_a_kind_are_where_the_table_says(kind):
     assert "." in kind.main_file
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@for_each("kind", KINDS.values(), ids=KINDS)
 def test_every_private_kind_has_methods_and_each_an_audit_case(kind):
     assert bool(kind.methods) == kind.is_private
     named = "synthetic" if kind.name == "commute" else kind.name
