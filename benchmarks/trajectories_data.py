@@ -16,7 +16,7 @@ from benchmarks.table import OUT
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import city_identity, holds_city, simulate_city
 from shoal.kinds.plan import read_plan
-from shoal.kinds.simulated import write_trajectories_plan
+from shoal.kinds.simulated import write_city_plan
 from shoal.kinds.trajectories.plan import TrajectoryPlan
 from shoal.kinds.trajectories.records import open_samples
 from shoal.space.lattice import Lattice
@@ -51,7 +51,7 @@ def _simulated(data: str, users: int | None, days: int) -> tuple[LatticeSamples,
     if not holds_city(folder, city_identity(preset, 1, None, None)):
         print(f"simulating {preset.users:,} users of {data} ...", flush=True)
         simulate_city(preset, folder, seed=1)
-    settings = read_plan(write_trajectories_plan(folder))
+    settings = read_plan(write_city_plan(folder, "trajectories"))
     settings["window"]["end"] = f"{preset.start.replace(day=preset.start.day + days).isoformat()}T00:00:00"
     samples, _, lattice = open_samples(TrajectoryPlan.from_settings(settings))
     return samples, lattice

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
-from shoal.kinds.simulated import write_synthetic_plan
+from shoal.kinds.simulated import write_city_plan
 
 SMALL = ["--group", "60", "--worlds", "8", "--targets", "30"]
 
@@ -19,7 +19,7 @@ def plan(tmp_path_factory):
     folder = tmp_path_factory.mktemp("attacked") / "town"
     preset = replace(preset_named("town"), users=240, what=("trips",), trip_share=1.0)
     simulate_city(preset, folder, seed=4)
-    write_synthetic_plan(folder, population="town")
+    write_city_plan(folder, "synthetic", population="town")
     return folder / "synthetic.toml"
 
 

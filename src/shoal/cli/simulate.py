@@ -65,16 +65,7 @@ def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) 
 
     from shoal.events.simulate import preset_named
     from shoal.events.simulate.city import city_identity, holds_city, simulate_city
-    from shoal.kinds.simulated import (
-        HISTOGRAM_FILE,
-        PLAN_FILE,
-        SYNTHETIC_FILE,
-        TRAJECTORIES_FILE,
-        write_city_plan,
-        write_histogram_plan,
-        write_synthetic_plan,
-        write_trajectories_plan,
-    )
+    from shoal.kinds.simulated import write_missing_plans
 
     changes = {"users": users, "weeks": weeks, "what": _kinds(what)}
     plan = replace(
@@ -86,14 +77,7 @@ def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) 
     if not reused:
         with Bars(quiet=as_json) as bars:
             simulate_city(plan, out, seed=seed, progress=_shown(bars), zones=zones, sites=sites)
-    if "events" in plan.what and not (out / PLAN_FILE).exists():
-        write_city_plan(out)
-    if "samples" in plan.what and not (out / TRAJECTORIES_FILE).exists():
-        write_trajectories_plan(out)
-    if "trips" in plan.what and not (out / HISTOGRAM_FILE).exists():
-        write_histogram_plan(out)
-    if "trips" in plan.what and not (out / SYNTHETIC_FILE).exists():
-        write_synthetic_plan(out)
+    write_missing_plans(out, plan.what)
     _say(out, reused, as_json)
 
 

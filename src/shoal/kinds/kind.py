@@ -38,6 +38,7 @@ class Kind:
     prepare_at: str
     build_at: str
     methods_at: str
+    records: str = ""  # of a simulated city, that a release is made of; empty: there is no plan for one
 
     @property
     def plan(self) -> Any:
@@ -59,6 +60,11 @@ class Kind:
         """Names of the methods that can be released; trajectories have one, without a name."""
         return tuple(_part(self.methods_at)) if self.methods_at else ()
 
+    @property
+    def city_plan(self) -> str:
+        """The plan for a simulated city, to be filled in."""
+        return _part(f"{self.plan_at.partition(':')[0]}:CITY_PLAN")
+
 
 KINDS: dict[str, Kind] = {
     each.name: each
@@ -72,6 +78,7 @@ KINDS: dict[str, Kind] = {
             prepare_at="density.prepare:prepare_density",
             build_at="density.build:DensityBuild",
             methods_at="density.methods:METHODS",
+            records="events",
         ),
         Kind(
             name="trajectories",
@@ -83,6 +90,7 @@ KINDS: dict[str, Kind] = {
             prepare_at="trajectories.prepare:prepare_trajectories",
             build_at="trajectories.build:TrajectoryBuild",
             methods_at="",
+            records="samples",
         ),
         Kind(
             name="histogram",
@@ -93,6 +101,7 @@ KINDS: dict[str, Kind] = {
             prepare_at="histogram.prepare:prepare_histogram",
             build_at="histogram.build:HistogramBuild",
             methods_at="histogram.methods:METHODS",
+            records="trips",
         ),
         Kind(
             name="synthetic",
@@ -103,6 +112,7 @@ KINDS: dict[str, Kind] = {
             prepare_at="synthetic.prepare:prepare_synthetic",
             build_at="synthetic.build:SyntheticBuild",
             methods_at="synthetic.methods:TRIPS",
+            records="trips",
         ),
         Kind(
             name="commute",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,11 +16,9 @@ from typing import Any
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import city_identity, holds_city, simulate_city
-from shoal.kinds.density.plan import DEFAULT_METHOD
-from shoal.kinds.histogram.methods import DEFAULT_METHOD as DEFAULT_HISTOGRAM
+from shoal.kinds.kind import KINDS
 from shoal.kinds.plan import read_plan
 from shoal.kinds.source import Progress
-from shoal.kinds.synthetic.methods import DEFAULT_METHOD as DEFAULT_SYNTHETIC
 from shoal.privacy.accounting import rho_for
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.unit import declared_size
@@ -31,7 +29,7 @@ EPSILON, DELTA = 4.0, 1e-6  # lifetime budget of a simulated population
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedCity:
-    """What is simulated for one purpose; `plans`: kind of release -> its plan file."""
+    """What is simulated for one purpose, and the kinds of release that it is made for."""
 
     name: str
     title: str
@@ -39,7 +37,7 @@ class SimulatedCity:
     users: int
     weeks: int
     what: str
-    plans: dict[str, Callable[..., Path]]
+    kinds: tuple[str, ...]
 
     @property
     def population(self) -> str:
@@ -75,7 +73,7 @@ def make_simulated(
             note="simulated: nobody is in it",
         )
     settings = {
-        kind: read_plan(write(folder, population=city.population)) for kind, write in city.plans.items()
+        kind: read_plan(write_city_plan(folder, kind, population=city.population)) for kind in city.kinds
     }
     if city.weeks > 1:
         last = preset.start + timedelta(weeks=city.weeks - 1)
@@ -84,148 +82,49 @@ def make_simulated(
     return settings
 
 
-PLAN_FILE = "density.toml"
-TRAJECTORIES_FILE = "trajectories.toml"
-HISTOGRAM_FILE = "histogram.toml"
-SYNTHETIC_FILE = "synthetic.toml"
-
-
 def write_city_plan(
-    city: Path, *, population: str | None = None, out: str = "release", owner: str = "owner"
+    city: Path,
+    kind: str = "density",
+    *,
+    population: str | None = None,
+    out: str = "release",
+    owner: str = "owner",
 ) -> Path:
-    """density.toml in the city's folder: events, zones, sites and window as the simulator made them."""
+    """The plan of a kind in the city's folder: records, public files and window as they were simulated."""
     card = json.loads((city / "city.json").read_text("utf-8"))
-    window = card["window"]
-    path = city / PLAN_FILE
-    path.write_text(
-        f"""# A density of this simulated city: shoal density run --plan {PLAN_FILE}
-population = "{population or card["preset"]}"
-epsilon = 1.0
-delta = 1e-6
-method = "{DEFAULT_METHOD}"
-ell = 30                # visits kept per user
-users = {declared_size(card["users"])}  # declared: an order of magnitude, never counted
-out = "{out}"
-owner = "{owner}"
-
-[source]
-paths = ["{card["sources"]["events"]["glob"]}"]
-
-[space]
-zones = "zones.geojson"
-sites = "sites.csv"
-
-[window]
-start = "{window["start"][:19]}"
-end = "{window["end"][:19]}"
-time_zone = "{card["time_zone"]}"
-slot_minutes = 60
-""",
-        "utf-8",
-    )
+    window, made = card["window"], KINDS[kind]
+    values = {
+        "population": population or card["preset"],
+        "users": declared_size(card["users"]),
+        "paths": card["sources"][made.records]["glob"],
+        "method": getattr(made.plan, "method", ""),
+        "start": window["start"][:19],
+        "end": window["end"][:19],
+        "time_zone": card["time_zone"],
+        "out": out,
+        "owner": owner,
+    }
+    if "{box}" in made.city_plan:
+        values["box"] = _round_box(city)
+    if "{origin}" in made.city_plan:
+        values["origin"] = _origin(city)
+    path = city / f"{kind}.toml"
+    path.write_text(made.city_plan.format(**values), "utf-8")
     return path
 
 
-def write_trajectories_plan(city: Path, *, population: str | None = None) -> Path:
-    """trajectories.toml in the city's folder: samples, window, and a lattice from a corner of its sites."""
-    card = json.loads((city / "city.json").read_text("utf-8"))
+def write_missing_plans(city: Path, what: Iterable[str]) -> None:
+    """A plan for every kind that can be made of the city's records, where the folder has none."""
+    for kind, made in KINDS.items():
+        if made.records in what and not (city / f"{kind}.toml").exists():
+            write_city_plan(city, kind)
+
+
+def _origin(city: Path) -> list[float]:
+    """A corner south-west of the city's sites, to a tenth of a degree."""
     with open(city / "sites.csv", encoding="utf-8", newline="") as file:
         sites = list(csv.DictReader(file))
-    lon, lat = (math.floor(min(float(site[name]) for site in sites) * 10) / 10 for name in ("lon", "lat"))
-    window = card["window"]
-    path = city / TRAJECTORIES_FILE
-    path.write_text(
-        f"""# Records of this simulated city: shoal trajectories run --plan {TRAJECTORIES_FILE}
-population = "{population or card["preset"]}"
-k = 2
-tau_minutes = 30        # how long the adversary tracked somebody
-epoch_minutes = 30      # people are grouped anew every so often
-out = "records"
-owner = "records-owner"
-
-[source]
-paths = ["{card["sources"]["samples"]["glob"]}"]
-
-[space]
-origin = [{lon}, {lat}]  # corner of the lattice, south-west of the city
-cell_m = 100.0
-
-[window]
-start = "{window["start"][:19]}"
-end = "{window["end"][:19]}"
-time_zone = "{card["time_zone"]}"
-""",
-        "utf-8",
-    )
-    return path
-
-
-def write_histogram_plan(city: Path, *, population: str | None = None) -> Path:
-    """histogram.toml in the city's folder: trips, window, and a round box around its zones."""
-    card = json.loads((city / "city.json").read_text("utf-8"))
-    box, window = _round_box(city), card["window"]
-    path = city / HISTOGRAM_FILE
-    path.write_text(
-        f"""# Trips of this simulated city: shoal histogram run --plan {HISTOGRAM_FILE}
-population = "{population or card["preset"]}"
-epsilon = 0.5
-method = "{DEFAULT_HISTOGRAM}"
-unit = "user"           # or "trip": then who makes many trips is not protected as a person
-trips_per_user = 10     # kept of each user
-trips_cap = 40          # of each user in the number of all trips, which answers are scaled up to
-out = "histogram"
-owner = "histogram-owner"
-
-[source]
-paths = ["{card["sources"]["trips"]["glob"]}"]
-
-[space]
-box = {box}  # west, south, east, north
-cells = 128
-zones = "zones.geojson" # recipients may ask by their names
-
-[window]
-start = "{window["start"][:19]}"
-end = "{window["end"][:19]}"
-time_zone = "{card["time_zone"]}"
-""",
-        "utf-8",
-    )
-    return path
-
-
-def write_synthetic_plan(city: Path, *, population: str | None = None) -> Path:
-    """synthetic.toml in the city's folder: trips, window, and a round box around its zones."""
-    card = json.loads((city / "city.json").read_text("utf-8"))
-    box, window = _round_box(city), card["window"]
-    path = city / SYNTHETIC_FILE
-    path.write_text(
-        f"""# Synthetic trips of this simulated city: shoal synthesize run --plan {SYNTHETIC_FILE}
-population = "{population or card["preset"]}"
-epsilon = 1.0
-delta = 1e-6            # without one, much less is kept of users with many trips
-method = "{DEFAULT_SYNTHETIC}"
-unit = "user"           # or "trip": then who makes many trips is not protected as a person
-trips_cap = 40          # of each user in the number of trips
-step_s = 60             # of time, in seconds
-out = "synthetic"
-owner = "synthetic-owner"
-
-[source]
-paths = ["{card["sources"]["trips"]["glob"]}"]
-
-[space]
-box = {box}  # west, south, east, north
-cell_m = 420
-
-[window]
-start = "{window["start"][:19]}"
-end = "{window["end"][:19]}"
-time_zone = "{card["time_zone"]}"
-""",
-        "utf-8",
-    )
-    return path
+    return [math.floor(min(float(site[name]) for site in sites) * 10) / 10 for name in ("lon", "lat")]
 
 
 def _round_box(city: Path) -> list[float]:
@@ -245,7 +144,7 @@ CITIES = {
             users=20_000,
             weeks=2,
             what="events",
-            plans={"density": write_city_plan},
+            kinds=("density",),
         ),
         SimulatedCity(
             name="trips",
@@ -254,7 +153,7 @@ CITIES = {
             users=5_000,
             weeks=1,
             what="trips",
-            plans={"histogram": write_histogram_plan, "synthetic": write_synthetic_plan},
+            kinds=("histogram", "synthetic"),
         ),
         SimulatedCity(
             name="walks",
@@ -263,7 +162,7 @@ CITIES = {
             users=1_000,
             weeks=1,
             what="samples",
-            plans={"trajectories": write_trajectories_plan},
+            kinds=("trajectories",),
         ),
     )
 }

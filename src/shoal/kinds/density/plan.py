@@ -25,6 +25,30 @@ from shoal.privacy.unit import Unit, declared_size
 from shoal.space.geography import SpacePlan
 
 DEFAULT_METHOD = "best"
+# the plan for a simulated city; `shoal simulate` fills in what its card says
+CITY_PLAN = """# A density of this simulated city: shoal density run --plan density.toml
+population = "{population}"
+epsilon = 1.0
+delta = 1e-6
+method = "{method}"
+ell = 30                # visits kept per user
+users = {users}  # declared: an order of magnitude, never counted
+out = "{out}"
+owner = "{owner}"
+
+[source]
+paths = ["{paths}"]
+
+[space]
+zones = "zones.geojson"
+sites = "sites.csv"
+
+[window]
+start = "{start}"
+end = "{end}"
+time_zone = "{time_zone}"
+slot_minutes = 60
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,30 @@ from shoal.space.zones import Zones, read_zones
 TRIPS_PER_USER = 10
 GIVEN = 16_000
 MOST_GIVEN = 1_000_000
+# the plan for a simulated city; `shoal simulate` fills in what its card says
+CITY_PLAN = """# Trips of this simulated city: shoal histogram run --plan histogram.toml
+population = "{population}"
+epsilon = 0.5
+method = "{method}"
+unit = "user"           # or "trip": then who makes many trips is not protected as a person
+trips_per_user = 10     # kept of each user
+trips_cap = 40          # of each user in the number of all trips, which answers are scaled up to
+out = "histogram"
+owner = "histogram-owner"
+
+[source]
+paths = ["{paths}"]
+
+[space]
+box = {box}  # west, south, east, north
+cells = 128
+zones = "zones.geojson" # recipients may ask by their names
+
+[window]
+start = "{start}"
+end = "{end}"
+time_zone = "{time_zone}"
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,30 @@ MOST_COUNT = 10_000_000
 MOST_UNASKED = (
     2_000_000  # trips or people where their number is measured: with a small budget it can be anything
 )
+# the plan for a simulated city; `shoal simulate` fills in what its card says
+CITY_PLAN = """# Synthetic trips of this simulated city: shoal synthesize run --plan synthetic.toml
+population = "{population}"
+epsilon = 1.0
+delta = 1e-6            # without one, much less is kept of users with many trips
+method = "{method}"
+unit = "user"           # or "trip": then who makes many trips is not protected as a person
+trips_cap = 40          # of each user in the number of trips
+step_s = 60             # of time, in seconds
+out = "synthetic"
+owner = "synthetic-owner"
+
+[source]
+paths = ["{paths}"]
+
+[space]
+box = {box}  # west, south, east, north
+cell_m = 420
+
+[window]
+start = "{start}"
+end = "{end}"
+time_zone = "{time_zone}"
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,27 @@ if TYPE_CHECKING:
 
 FEWEST_IN_BLOCK = 5000  # smaller blocks find too few who look alike
 DAY_MINUTES = 1440
+# the plan for a simulated city; `shoal simulate` fills in what its card says
+CITY_PLAN = """# Records of this simulated city: shoal trajectories run --plan trajectories.toml
+population = "{population}"
+k = 2
+tau_minutes = 30        # how long the adversary tracked somebody
+epoch_minutes = 30      # people are grouped anew every so often
+out = "records"
+owner = "records-owner"
+
+[source]
+paths = ["{paths}"]
+
+[space]
+origin = {origin}  # corner of the lattice, south-west of the city
+cell_m = 100.0
+
+[window]
+start = "{start}"
+end = "{end}"
+time_zone = "{time_zone}"
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
