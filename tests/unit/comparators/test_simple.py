@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse
+from tests.loops import for_each
 
 from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.method_build import scm_zone
@@ -84,7 +85,7 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize("comparator", ALL, ids=lambda c: c.name)
+@for_each("comparator", ALL, ids=lambda c: c.name)
 def test_none_can_be_budgeted_and_each_says_what_it_promises(comparator):
     assert not hasattr(comparator, "loss")
     assert not hasattr(comparator, "spends")
