@@ -30,7 +30,8 @@ from shoal.auditing.run import Progress, Silent, in_processes
 from shoal.errors import PlanError
 from shoal.kinds import KINDS
 from shoal.kinds.query.ask import Ask
-from shoal.kinds.query.prepare import QueryPlan, prepare_query
+from shoal.kinds.query.plan import QueryPlan
+from shoal.kinds.query.prepare import prepare_query
 from shoal.kinds.run import run as run_release
 from shoal.privacy.noise import OsNoise, SeededNoise
 
