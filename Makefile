@@ -12,14 +12,16 @@ else
 INSTALL = $(UV) pip install --quiet --python $(BIN)/python
 endif
 
-.PHONY: help demo studio test test-all fuzz check lint types bench setup setup-dev lock clean
+.PHONY: help demo studio test test-all fuzz check lint types sizes slowest bench setup setup-dev lock clean
 help:
 	@echo "make demo          the whole way on a simulated city, into demo/"
 	@echo "make studio        the local page on a simulated city, in studio-demo/"
 	@echo "make test          the tests that a commit can break"
 	@echo "make test-all      every test, the exhaustive ones included"
+	@echo "make slowest       make test, with the 30 tests that take most CPU time"
+	@echo "make sizes         lines and files by package; fails where one has grown by 3 %"
 	@echo "make fuzz          TARGET=csv N=2000 SEED=1: inputs of one target, on from where it stopped"
-	@echo "make check         lint, types and make test"
+	@echo "make check         lint, types, sizes and make test"
 	@echo "make bench         all benchmarks (bench-NAME for one, QUICK=1 for a small run)"
 	@echo "make lock          pin the dependencies anew (needs uv)"
 
@@ -47,11 +49,20 @@ demo: setup
 studio: setup
 	SHOAL_LEDGER=$(CURDIR)/studio-demo/ledger.sqlite $(BIN)/shoal studio --simulated --folder studio-demo
 
+# Tests of a file run in one process, in the order of the folders: pages and Spark, which take longest, come first.
+PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+
 test: setup-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not exhaustive"
+	$(PYTEST) -m "not exhaustive"
 
 test-all: setup-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST)
+
+slowest: setup-dev
+	$(PYTEST) -m "not exhaustive" --cpu 30
+
+sizes:
+	@$(PYTHON) -m tests.sizes
 
 TARGET ?= csv
 N      ?= 2000
@@ -66,7 +77,7 @@ lint: setup-dev
 types: setup-dev
 	$(BIN)/pyright
 
-check: lint types test
+check: lint types sizes test
 
 bench: bench-engine bench-command bench-audit bench-density bench-density-cost bench-query bench-commute bench-attack-sfc bench-attack-scale bench-attack-recovery bench-attack-reconstruct bench-kmerge bench-trajectories bench-histogram bench-synthetic bench-scale bench-memory bench-studio
 

@@ -1,11 +1,96 @@
-"""What tests of every room may use."""
+"""What all tests may use, and how they are shared out to the processes of `make test`."""
 
+import contextlib
+import fcntl
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
 
+HERE = Path(__file__).parent
+ONE_PROCESS = ("spark",)  # folders whose tests share something that a process starts once, such as a JVM
+
 # Processes that tests start may keep what Python compiles: else each of them compiles all it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+spent: dict[str, float] = {}  # CPU seconds by test, of its process and of those it waited for
+begun = pytest.StashKey[float]()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--cpu", type=int, default=0, metavar="N", help="the N tests that take most CPU seconds")
+
+
+def cpu_seconds():
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    item.stash.setdefault(begun, cpu_seconds())
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    if call.when == "teardown":
+        item.user_properties.append(("cpu", cpu_seconds() - item.stash.get(begun, cpu_seconds())))
+    return (yield)
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "teardown":
+        spent[report.nodeid.partition("@")[0]] = dict(report.user_properties).get("cpu", 0.0)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """CPU seconds do not depend on what else runs on the machine."""
+    if config.option.cpu:
+        terminalreporter.section(f"{sum(spent.values()):.0f} CPU seconds in {len(spent)} tests")
+        for name in sorted(spent, key=spent.__getitem__, reverse=True)[: config.option.cpu]:
+            terminalreporter.write_line(f"{spent[name]:7.1f}  {name}")
+
+
+def pytest_configure(config):
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        compile_kernels_once()
+
+
+def compile_kernels_once():
+    """Let a worker that needs a kernel which another compiles wait, and read it from the cache then."""
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.dispatcher import Dispatcher
+
+    compile_kernel = Dispatcher.compile
+    place = Path(tempfile.gettempdir()) / f"shoal-tests-{os.environ['PYTEST_XDIST_TESTRUNUID']}"
+    place.mkdir(exist_ok=True)
+    held = set()
+
+    def compile_or_wait(self, signature):
+        name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
+        with global_compiler_lock, contextlib.ExitStack() as until_done:
+            if name not in held:
+                lock = until_done.enter_context(open(place / name, "w"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                held.add(name)
+                until_done.callback(held.discard, name)
+            return compile_kernel(self, signature)
+
+    Dispatcher.compile = compile_or_wait
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Tests of a file run in one process (`--dist loadgroup`), so that what they share is made once.
+
+    Exhaustive tests, most of which take long, are shared out one by one.
+    """
+    for item in items:
+        folder = item.path.relative_to(HERE).parts[0]
+        group = folder if folder in ONE_PROCESS else str(item.path.relative_to(HERE))
+        if item.get_closest_marker("exhaustive") is None or folder in ONE_PROCESS:
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture

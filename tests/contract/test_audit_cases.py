@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.loops import for_each
 
 from shoal.kinds.density import methods
 from shoal.kinds.density.methods import MethodOptions
@@ -37,7 +38,7 @@ def test_every_method_of_every_kind_has_a_case_and_no_other_has():
     assert listed == {(kind, method) for kind, table in METHODS.items() for method in table}
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@for_each("case", CASES.values(), ids=CASES)
 def test_a_case_is_a_registered_entry_of_its_kind_and_family(case):
     entry = REGISTRY[case.mechanism]
     assert entry.pure == (case.family == "laplace")
@@ -45,7 +46,7 @@ def test_a_case_is_a_registered_entry_of_its_kind_and_family(case):
     assert entry_name(case.case) == case.mechanism
 
 
-@pytest.mark.parametrize("name", methods.METHODS)
+@for_each("name", methods.METHODS)
 def test_a_density_is_audited_as_it_is_built(name):
     method = methods.METHODS[name]
     entry = REGISTRY[audit_case("density", name, pure=method.pure).mechanism]
@@ -65,7 +66,7 @@ def test_a_release_is_built_as_its_case_is_audited(case):
     assert set(entry.small) <= {"k", "boxes", "rounds", "first", "calibrate", "corners_from", "updates"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "method", "given", "case"),
     [
         ("synthetic", "bridges", {"pure": True, "each_trip": True}, "synthetic-bridges-laplace-trip"),
@@ -87,7 +88,7 @@ def recorded_manifests():
     return {name: each["manifest"] for name, each in runs.items() if each["manifest"]["spends"]}
 
 
-@pytest.mark.parametrize("name", sorted(recorded_manifests()))
+@for_each("name", sorted(recorded_manifests()))
 def test_a_manifest_names_the_case_of_its_own_method(name):
     manifest = recorded_manifests()[name]
     case = CASES[manifest["audit_case"]]
@@ -95,9 +96,7 @@ def test_a_manifest_names_the_case_of_its_own_method(name):
     assert (case.family == "laplace") == all("epsilon" in spend for spend in manifest["spends"])
 
 
-@pytest.mark.parametrize(
-    "path", sorted(GOLDEN.glob("v*/**/manifest.json")), ids=lambda path: path.parent.name
-)
+@for_each("path", sorted(GOLDEN.glob("v*/**/manifest.json")), ids=lambda path: path.parent.name)
 def test_releases_of_before_find_their_case(path):
     manifest = Manifest.from_json(path.read_text("utf-8"))
     case = case_of(manifest)

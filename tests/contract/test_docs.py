@@ -4,19 +4,23 @@
     ```sh fails      each line is run; it must fail with a clear message
     ```csv NAME      (or toml, json) the block is written to the file NAME
     ```python        run as one script
-Blocks of other kinds are pictures, not examples.
+Blocks of other kinds are pictures, not examples. `make test` runs the examples with small numbers, `make
+test-all` as they are written.
 """
 
-import importlib.util
+import doctest
+import importlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.loops import for_each
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -50,9 +54,27 @@ def lines_of(body):
 
 def no_spark():
     """Why Spark cannot run here, if it cannot."""
-    if importlib.util.find_spec("pyspark") is None:
+    if find_spec("pyspark") is None:
         return "PySpark is not installed"
     return None if shutil.which("java") or os.environ.get("JAVA_HOME") else "there is no Java here"
+
+
+SMALL = (  # what makes an example long, and the same in little
+    (re.compile(r"--users \d+"), "--users 400"),
+    (re.compile(r"--group \d+"), "--group 20"),
+    (re.compile(r"--worlds \d+"), "--worlds 2"),
+    (re.compile(r"--quick --mechanism density-best"), "--quick --runs 1000 --mechanism density-laplace"),
+)
+
+
+def as_written(body):
+    return body
+
+
+def with_small_numbers(body):
+    for pattern, small in SMALL:
+        body = pattern.sub(small, body)
+    return body
 
 
 def run_line(line, command):
@@ -63,21 +85,34 @@ def run_line(line, command):
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_examples_run(page, page_folder, command):
-    if page.name == "scale.md" and (reason := no_spark()):
-        pytest.skip(reason)
+def run_page(page, folder, command, changed):
     for kind, name, body in blocks(page):
         if kind == "sh":
-            for line in lines_of(body):
+            for line in lines_of(changed(body)):
                 code, out, err = run_line(line, command)
                 assert (code != 0) == (name == "fails"), f"{line}\n{out}\n{err}"
                 assert "Traceback" not in err
         elif kind in ("csv", "toml", "json") and name:
-            (page_folder / name).write_text(body, "utf-8")
+            (folder / name).write_text(body, "utf-8")
         elif kind == "python":
             done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True)
             assert done.returncode == 0, f"{body}\n{done.stderr}"
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "scale.md"], ids=lambda page: page.name
+)
+def test_examples_run_with_small_numbers(page, page_folder, command):
+    """Without the page on Spark: tests/spark runs the same command."""
+    run_page(page, page_folder, command, with_small_numbers)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_run(page, page_folder, command):
+    if page.name == "scale.md" and (reason := no_spark()):
+        pytest.skip(reason)
+    run_page(page, page_folder, command, as_written)
 
 
 def test_links_between_pages_lead_somewhere():
@@ -95,17 +130,15 @@ def test_the_readme_shows_the_two_commands_first():
     ]
 
 
-MODULES = sorted((ROOT / "src" / "shoal").rglob("*.py"))
+def modules_with_doctests():
+    for package in ("shoal", "shoal_baselines"):
+        for path in sorted((ROOT / "src" / package).rglob("*.py")):
+            if ">>> " in path.read_text("utf-8"):
+                yield ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
 
 
-@pytest.mark.parametrize(
-    "module", [m for m in MODULES if ">>> " in m.read_text("utf-8")], ids=lambda m: m.stem
-)
+@for_each("module", modules_with_doctests())
 def test_doctests(module):
-    import doctest
-    from importlib import import_module
-
-    name = ".".join(module.relative_to(ROOT / "src").with_suffix("").parts)
-    result = doctest.testmod(import_module(name))
+    result = doctest.testmod(importlib.import_module(module))
     assert result.attempted > 0
     assert result.failed == 0

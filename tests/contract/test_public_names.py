@@ -4,11 +4,12 @@ import ast
 from pathlib import Path
 
 import pytest
+from tests.loops import for_each
 
 import shoal
 
 
-@pytest.mark.parametrize("name", [name for name in shoal.__all__ if name != "__version__"])
+@for_each("name", [name for name in shoal.__all__ if name != "__version__"])
 def test_each_public_name_is_there(name):
     assert getattr(shoal, name).__name__ == name
     assert name in dir(shoal)

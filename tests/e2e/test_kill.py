@@ -1,9 +1,9 @@
 """kill -9 at every step of a release, 500 times: no release without its spend, no spend lost.
 
 The child counts the lines it executes in the ledger and in the release room and kills itself at line N;
-N walks evenly over the whole run. Nothing in the code under test knows about it. A kill cannot lose what
-the system holds in memory, so the folders lie on a memory file system where there is one: on a disk most
-of the time is fsync.
+N walks evenly over the whole run; `make test` has every tenth of these lines, others on another day. Nothing
+in the code under test knows about it. A kill cannot lose what the system holds in memory, so the folders lie
+on a memory file system where there is one: on a disk most of the time is fsync.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
+from tests.loops import tiers
 
 from shoal.privacy.accounting import Loss
 from shoal.privacy.guarantee import Guarantee
@@ -29,6 +31,7 @@ from shoal.release.readme import recipient_readme
 from shoal.release.verify import check_release
 
 KILLS = 500
+DAILY = 10  # in every run each tenth kill, from another one each day
 LOSS = Loss.pure(100_000)  # pure, so that no conversion takes time; costs rho = 5e-9
 LIMIT = 1000
 PROMISE = Guarantee.of(LOSS, delta=None, unit=Unit())
@@ -176,14 +179,26 @@ def check_run_again(folder: Path, stage: str) -> None:
     assert ledger.verify() == []
 
 
+@pytest.mark.exhaustive
 def test_kill_at_every_step(template: Path, place: Path) -> None:
+    stages = kill_at_steps(template, place, range(KILLS))
+    assert set(stages) == {"nothing", "reserved", "sealed", "committed", "in place"}
+
+
+def test_kill_at_a_tenth_of_the_steps(template: Path, place: Path) -> None:
+    stages = kill_at_steps(template, place, range(date.today().toordinal() % DAILY, KILLS, DAILY))
+    assert {"nothing", "reserved", "in place"} <= set(stages)
+
+
+def kill_at_steps(template: Path, place: Path, kills: range) -> dict[str, int]:
+    """How many kills left the release at each stage."""
     shutil.copytree(template, place / "whole")
     status, told = child(place / "whole", None)
     assert status == 0
     lines = int(told.lstrip(b"rc"))
     assert lines > KILLS
     stages: dict[str, int] = {}
-    for kill in range(KILLS):
+    for kill in kills:
         folder = place / f"kill{kill}"
         shutil.copytree(template, folder)
         status, told = child(folder, 1 + kill * (lines - 1) // (KILLS - 1))
@@ -193,17 +208,18 @@ def test_kill_at_every_step(template: Path, place: Path) -> None:
         stages[stage] = stages.get(stage, 0) + 1
         check_run_again(folder, stage)
         shutil.rmtree(folder)
-    print(f"{KILLS} kills over {lines} lines: {stages}")
-    assert set(stages) == {"nothing", "reserved", "sealed", "committed", "in place"}
+    print(f"{len(kills)} kills over {lines} lines: {stages}")
+    return stages
 
 
-def test_kill_at_any_moment(template: Path, place: Path) -> None:
+@pytest.mark.parametrize("kills", tiers([15, 60], (15,)))
+def test_kill_at_any_moment(kills: int, template: Path, place: Path) -> None:
     """Kills by the clock also land inside SQLite and the system calls."""
     shutil.copytree(template, place / "whole")
     began = time.perf_counter()
     child(place / "whole", None)
     seconds = time.perf_counter() - began
-    for kill in range(60):
+    for kill in range(kills):
         folder = place / f"kill{kill}"
         shutil.copytree(template, folder)
         read, write = os.pipe()
@@ -214,7 +230,7 @@ def test_kill_at_any_moment(template: Path, place: Path) -> None:
             finally:
                 os._exit(0)
         os.close(write)
-        time.sleep(seconds * kill / 60)
+        time.sleep(seconds * kill / kills)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         with os.fdopen(read, "rb") as stream:

@@ -98,7 +98,7 @@ class OpenReport:
         self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 150)))")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with sync_api.sync_playwright() as playwright:

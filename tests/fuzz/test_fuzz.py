@@ -6,18 +6,19 @@ import pytest
 from tests.fuzz import run as harness
 from tests.fuzz.mutate import no_internal_error
 from tests.fuzz.run import TARGETS, fuzz, run
+from tests.loops import for_each
 
 from shoal.errors import SourceError
 
-# Inputs of about two CPU seconds.
-QUICK = {"csv": 150, "parquet": 100, "geopackage": 150}
+# Inputs of about one CPU second.
+QUICK = {"csv": 75, "parquet": 50, "geopackage": 75}
 READERS = ("csv", "parquet", "geojson", "shapefile", "geopackage", "geoparquet", "sites", "plan", "queries")
 READERS += ("manifest", "published")
 
 
-@pytest.mark.parametrize("target", READERS)
+@for_each("target", READERS)
 def test_no_input_is_an_internal_error(target):
-    assert run(target, QUICK.get(target, 500), seed=7) == {}
+    assert run(target, QUICK.get(target, 250), seed=7) == {}
 
 
 @pytest.mark.parametrize("number", [1849, 7402])

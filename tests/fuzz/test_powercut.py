@@ -8,6 +8,7 @@ import shutil
 import pytest
 from tests.fuzz.powercut import FIXED_ROOT, Effect, cut, cut_in_place, fixture_effects, record_now
 from tests.fuzz.run import run
+from tests.loops import for_each
 
 pytestmark = pytest.mark.skipif(
     not FIXED_ROOT.parent.is_dir(), reason="needs the memory file system of Linux"
@@ -29,7 +30,7 @@ def test_cuts_of_the_code_as_it_is(count: int) -> None:
         cut(effects, root, random.Random(f"now:{number}"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("names", "said"),
     [
         (["place", "of"], "a release was lost"),  # parents that the release made

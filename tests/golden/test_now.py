@@ -15,6 +15,7 @@ from tests.golden.record import (
     scales,
     world,
 )
+from tests.loops import for_each
 
 from shoal.auditing.planted.mutants import planted
 
@@ -28,7 +29,7 @@ def test_every_command_has_its_recorded_help():
     assert help_texts() == (NOW / "help.txt").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", SCALES)
+@for_each("name", SCALES)
 def test_noise_has_its_recorded_scale(name):
     found = scales(name)
     assert found.keys() == SCALES[name].keys()

@@ -97,6 +97,7 @@ def stages_of(page):
     return asked(f"/{name}/stages"), asked, name
 
 
+@pytest.mark.exhaustive
 def test_a_killed_worker_changes_nothing_and_the_key_is_nowhere(cluster, events, tmp_path):
     example, folder, address = cluster
     data, out, logs = events(), tmp_path / "sums.npz", tmp_path / "events-log"
@@ -198,6 +199,7 @@ def check_nothing_is_exposed(temp, since):
                     assert b"user-" not in Path(path).read_bytes(), path
 
 
+@pytest.mark.exhaustive
 def test_a_lost_driver_leaves_the_reserve_spent_and_nothing_written(tmp_path, events):
     """Killed while Spark sums: the ledger has the spend, no release and no draft that looks like one.
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
 from shoal.privacy.noise import OsNoise, SeededNoise
@@ -27,16 +28,16 @@ def test_picks_follow_the_scores(noise):
     assert p_value(picks, SCALE / 2) < ALARM  # a mistaken factor of two in the exponent
 
 
-@pytest.mark.parametrize("noise", [OsNoise(), SeededNoise(3)], ids=["operating system", "seeded"])
-@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf")])
+@for_each("noise", [OsNoise(), SeededNoise(3)], ids=["operating system", "seeded"])
+@for_each("scale", [0.0, -1.0, float("nan"), float("inf")])
 def test_bad_scales_are_refused(noise, scale):
     for draw in (noise.choose, noise.laplace, noise.gaussian):
         with pytest.raises(GuaranteeError, match="noise-scale"):
             draw("zone", SCORES, scale)
 
 
-@pytest.mark.parametrize("noise", [OsNoise(), SeededNoise(3)], ids=["operating system", "seeded"])
-@pytest.mark.parametrize("query", [SCORES.astype(float), SCORES.astype(np.int32), SCORES.tolist()])
+@for_each("noise", [OsNoise(), SeededNoise(3)], ids=["operating system", "seeded"])
+@for_each("query", [SCORES.astype(float), SCORES.astype(np.int32), SCORES.tolist()])
 def test_only_whole_numbers_of_the_lattice_are_taken(noise, query):
     for draw in (noise.choose, noise.laplace, noise.gaussian):
         with pytest.raises(GuaranteeError, match="noise-lattice"):

@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import stats
+from tests.loops import for_each
 
 from shoal.privacy.noise import PARALLEL_FROM, OsNoise, SeededNoise
 
@@ -41,9 +42,9 @@ def p_value(kind, scale, noise, bins=24):
     return stats.chisquare(seen, expected).pvalue
 
 
-@pytest.mark.parametrize("scale", [SMALL, LARGE])
-@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
-@pytest.mark.parametrize("source", sorted(SOURCES))
+@for_each("scale", [SMALL, LARGE])
+@for_each("kind", ["laplace", "gaussian"])
+@for_each("source", sorted(SOURCES))
 def test_claimed_distribution_is_accepted_and_others_rejected(source, kind, scale):
     exact = np.full((3, DRAWS // 3), 77, np.int64)
     noisy = getattr(SOURCES[source](), kind)("counts", exact, scale)
@@ -93,9 +94,7 @@ def test_distribution_used_here_is_right_by_mpmath(kind):
         assert float(cumulative(kind, SMALL, x)) == pytest.approx(float(exact), rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("kind", "processes"), [("laplace", 2), ("gaussian", 2), ("laplace", 3), ("gaussian", 8)]
-)
+@for_each(("kind", "processes"), [("laplace", 2), ("gaussian", 2), ("laplace", 3), ("gaussian", 8)])
 def test_noise_from_several_processes_is_the_same_and_never_repeats(kind, processes):
     """Whatever the machine: a release has up to eight processes."""
     count = PARALLEL_FROM + 1  # shares that are not all equal
@@ -125,8 +124,8 @@ def test_noise_does_not_depend_on_the_count():
         assert p_value("gaussian", SMALL, noisy - exact) > ALARM
 
 
-@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
-@pytest.mark.parametrize("scale", [SMALL, 63.0, 65.0, LARGE])
+@for_each("kind", ["laplace", "gaussian"])
+@for_each("scale", [SMALL, 63.0, 65.0, LARGE])
 def test_seeded_noise_repeats_and_other_seeds_differ(kind, scale):
     def draw(seed):
         return getattr(SeededNoise(seed), kind)("counts", np.zeros(500, np.int64), scale)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
+from tests.loops import for_each
 
 from shoal.mechanisms.audit_size import path_setting
 from shoal.mechanisms.synthetic.bridges import SHARES, SyntheticBridges
@@ -40,9 +41,9 @@ def door(size):
     return SimpleNamespace(table=lambda table, norm: np.full(size, MASS * LATTICE, np.int64))
 
 
-@pytest.mark.parametrize("source", sorted(SOURCES))
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, None), (2.0, 1e-6)])
-@pytest.mark.parametrize("name", ["moves", "starts_0"])
+@for_each("source", sorted(SOURCES))
+@for_each(("epsilon", "delta"), [(1.0, None), (2.0, 1e-6)])
+@for_each("name", ["moves", "starts_0"])
 def test_tables_have_the_deviation_that_is_said(name, epsilon, delta, source):
     mechanism = SyntheticBridges.within(Budget.of(epsilon, delta), path_setting(each_trip=True))
     bought = mechanism.noises(1000.0)[name]

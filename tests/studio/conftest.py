@@ -112,7 +112,7 @@ def live(tmp_path, serve):
 def small_city(tmp_path_factory):
     """Phone events of a few people for two weeks, zones and sites; made once, copied by who needs it."""
     folder = tmp_path_factory.mktemp("small") / "city"
-    preset = replace(preset_named("town"), users=2000, weeks=2, zones=30, sites=40, what=("events",))
+    preset = replace(preset_named("town"), users=800, weeks=2, zones=30, sites=40, what=("events",))
     simulate_city(preset, folder, seed=1, parts=1)
     return folder
 
@@ -125,7 +125,7 @@ SOURCE = {
     "time_zone": "Europe/Paris",
     "start": "2026-03-09",
     "end": "2026-03-16",
-    "users": 2000,
+    "users": 800,
     "population": "town",
 }
 

@@ -1,7 +1,6 @@
 """The page in a real browser, as a person uses it; pictures of every room are kept in tests/out/studio/."""
 
 import shutil
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -44,19 +43,24 @@ class Seen:
         return [url for url in web if urlsplit(url).netloc != here]
 
 
-@contextmanager
-def browser(width=1280, height=800):
+@pytest.fixture(scope="module")
+def chromium():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = opened.new_context(viewport={"width": width, "height": height})
-        context.set_default_timeout(60_000)
-        context.on("page", lambda page: page.on("dialog", lambda dialog: dialog.accept()))
-        try:
-            yield context
-        finally:
-            opened.close()
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def context(chromium):
+    """A browser without memory of the tests before."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(60_000)
+    context.on("page", lambda page: page.on("dialog", lambda dialog: dialog.accept()))
+    yield context
+    context.close()
 
 
 def shot(page, name):
@@ -75,82 +79,81 @@ def button(page, words, where="main"):
 
 
 @pytest.mark.slow
-def test_from_the_first_click_to_a_published_release_its_report_an_attack_and_the_ledger(live, tmp_path):
+def test_from_the_first_click_to_a_published_release_its_report_an_attack_and_the_ledger(
+    live, tmp_path, context
+):
     """The landing path: clicks only."""
-    with browser() as context:
-        page = context.new_page()
-        seen = Seen(page, live.port)
-        page.goto(live.address)
-        page.wait_for_selector("text=Try with a simulated city")
-        assert "token" not in page.url
-        shot(page, "1-landing")
-        button(page, "Simulate a town")
-        page.wait_for_selector("text=What this release promises")
-        page.wait_for_selector("#expected svg")
-        before = page.inner_text("p.big")
-        page.locator("input[aria-label=Epsilon]").focus()
-        for _ in range(6):
-            page.keyboard.press("ArrowLeft")
-        page.wait_for_function("before => document.querySelector('p.big')?.innerText !== before", arg=before)
-        for _ in range(6):
-            page.keyboard.press("ArrowRight")
-        page.wait_for_function("before => document.querySelector('p.big')?.innerText === before", arg=before)
-        shot(page, "2-plan")
-        button(page, "Publish")
-        page.wait_for_selector("button:has-text('Cancel')")
-        shot(page, "3-running")
-        page.wait_for_selector("button:has-text('Look at it')")
-        shot(page, "3-published")
-        with context.expect_page() as opened:
-            button(page, "Open the owner")
-        report = opened.value
-        report.wait_for_selector("text=Owner's eyes only")
-        report.wait_for_selector("#series svg")
-        assert (
-            report.evaluate("(() => { try { return sessionStorage.length } catch { return 'none' } })()")
-            == "none"
-        )
-        report.screenshot(path=OUT / "3-report.png")
-        report.close()
-        button(page, "Look at it")
-        page.wait_for_selector("text=One zone over time")
-        page.wait_for_selector(".chart svg")
-        first = page.inner_text("output")
-        button(page, "Play")
-        page.wait_for_function(
-            "first => document.querySelector('.panel.soft output').value !== first", arg=first
-        )
-        button(page, "Pause")
-        page.mouse.click(*middle(page, "canvas >> nth=0"))
-        shot(page, "4-look")
-        button(page, "Error by zone")
-        shot(page, "4-look-errors")
-        button(page, "Check as recipient")
-        page.wait_for_selector("text=every hash and the guarantee hold")
-        with page.expect_download() as saved:
-            button(page, "Download")
-        assert saved.value.suggested_filename.endswith(".zip")
-        button(page, "Copy to public/")
-        page.wait_for_selector("text=A checked copy lies in")
-        button(page, "Attack it")
-        page.wait_for_selector("button:has-text('Run the attack')")
-        page.check("input[value=inference]")
-        button(page, "Run the attack")
-        page.wait_for_selector("[data-attack=inference] svg")
-        assert "raw counts bring it" in page.inner_text("main")
-        shot(page, "5-attack")
-        room(page, "ledger")
-        page.wait_for_selector("[data-history] svg")
-        button(page, "Verify the chain")
-        page.wait_for_selector("text=chain and totals hold")
-        assert "committed" in page.inner_text("[data-population=simulated-town]")
-        shot(page, "6-ledger")
-        with context.expect_page() as opened:
-            button(page, "Open with the attack annex")
-        opened.value.wait_for_selector("text=what adversaries gained")
-        shot(opened.value, "6-evidence")
-        assert seen.foreign() == []
-        assert seen.complaints == []
+    page = context.new_page()
+    seen = Seen(page, live.port)
+    page.goto(live.address)
+    page.wait_for_selector("text=Try with a simulated city")
+    assert "token" not in page.url
+    shot(page, "1-landing")
+    button(page, "Simulate a town")
+    page.wait_for_selector("text=What this release promises")
+    page.wait_for_selector("#expected svg")
+    before = page.inner_text("p.big")
+    page.locator("input[aria-label=Epsilon]").focus()
+    for _ in range(6):
+        page.keyboard.press("ArrowLeft")
+    page.wait_for_function("before => document.querySelector('p.big')?.innerText !== before", arg=before)
+    for _ in range(6):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_function("before => document.querySelector('p.big')?.innerText === before", arg=before)
+    shot(page, "2-plan")
+    button(page, "Publish")
+    page.wait_for_selector("button:has-text('Cancel')")
+    shot(page, "3-running")
+    page.wait_for_selector("button:has-text('Look at it')")
+    shot(page, "3-published")
+    with context.expect_page() as opened:
+        button(page, "Open the owner")
+    report = opened.value
+    report.wait_for_selector("text=Owner's eyes only")
+    report.wait_for_selector("#series svg")
+    assert (
+        report.evaluate("(() => { try { return sessionStorage.length } catch { return 'none' } })()")
+        == "none"
+    )
+    report.screenshot(path=OUT / "3-report.png")
+    report.close()
+    button(page, "Look at it")
+    page.wait_for_selector("text=One zone over time")
+    page.wait_for_selector(".chart svg")
+    first = page.inner_text("output")
+    button(page, "Play")
+    page.wait_for_function("first => document.querySelector('.panel.soft output').value !== first", arg=first)
+    button(page, "Pause")
+    page.mouse.click(*middle(page, "canvas >> nth=0"))
+    shot(page, "4-look")
+    button(page, "Error by zone")
+    shot(page, "4-look-errors")
+    button(page, "Check as recipient")
+    page.wait_for_selector("text=every hash and the guarantee hold")
+    with page.expect_download() as saved:
+        button(page, "Download")
+    assert saved.value.suggested_filename.endswith(".zip")
+    button(page, "Copy to public/")
+    page.wait_for_selector("text=A checked copy lies in")
+    button(page, "Attack it")
+    page.wait_for_selector("button:has-text('Run the attack')")
+    page.check("input[value=inference]")
+    button(page, "Run the attack")
+    page.wait_for_selector("[data-attack=inference] svg")
+    assert "raw counts bring it" in page.inner_text("main")
+    shot(page, "5-attack")
+    room(page, "ledger")
+    page.wait_for_selector("[data-history] svg")
+    button(page, "Verify the chain")
+    page.wait_for_selector("text=chain and totals hold")
+    assert "committed" in page.inner_text("[data-population=simulated-town]")
+    shot(page, "6-ledger")
+    with context.expect_page() as opened:
+        button(page, "Open with the attack annex")
+    opened.value.wait_for_selector("text=what adversaries gained")
+    shot(opened.value, "6-evidence")
+    assert seen.foreign() == []
+    assert seen.complaints == []
     population = open_ledger().state().population("simulated-town")
     assert [each.status for each in population.spends] == ["committed"]
     assert (tmp_path / "work" / "public").is_dir()
@@ -161,151 +164,143 @@ def middle(page, selector):
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-def test_without_its_token_the_page_is_locked(live):
-    with browser() as context:
-        page = context.new_page()
-        page.goto(f"http://127.0.0.1:{live.port}/")
-        page.wait_for_selector("text=This page is locked")
-        page.goto(f"http://127.0.0.1:{live.port}/#token=wrong")
-        page.reload()
-        page.wait_for_selector("text=This page is locked")
+def test_without_its_token_the_page_is_locked(live, context):
+    page = context.new_page()
+    page.goto(f"http://127.0.0.1:{live.port}/")
+    page.wait_for_selector("text=This page is locked")
+    page.goto(f"http://127.0.0.1:{live.port}/#token=wrong")
+    page.reload()
+    page.wait_for_selector("text=This page is locked")
 
 
-def test_empty_rooms_say_what_to_do_and_no_room_is_wider_than_the_screen(live):
-    with browser() as context:
-        page = context.new_page()
-        seen = Seen(page, live.port)
-        page.goto(live.address)
-        for name in ROOMS:
-            room(page, name)
-            page.wait_for_function("() => !document.querySelector('.loading')")
-            assert len(page.inner_text("main")) > 60
-            wide = page.evaluate(
-                "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-            )
-            assert wide <= 0, name
-        assert seen.complaints == []
+def test_empty_rooms_say_what_to_do_and_no_room_is_wider_than_the_screen(live, context):
+    page = context.new_page()
+    seen = Seen(page, live.port)
+    page.goto(live.address)
+    for name in ROOMS:
+        room(page, name)
+        page.wait_for_function("() => !document.querySelector('.loading')")
+        assert len(page.inner_text("main")) > 60
+        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, name
+    assert seen.complaints == []
 
 
-def test_wrong_input_is_answered_in_words(town):
+def test_wrong_input_is_answered_in_words(town, context):
     """Every form, filled in wrongly: an error that says what to do, and the page goes on."""
 
     def said(page, words):
         page.wait_for_selector(f"[role=alert]:has-text('{words}')")
 
-    with browser() as context:
-        page = context.new_page()
-        page.goto(town.address)
-        page.click("summary:has-text('Register your own files')")
-        button(page, "Register", "details")
-        said(page, "needs a name and files")
-        page.fill("label:has-text('Name') input", "mine")
-        page.fill("label:has-text('Records') input >> nth=0", "../../etc/passwd")
-        button(page, "Register", "details")
-        said(page, "leads out of it")
-        page.fill("label:has-text('People, about') input", "many")
-        button(page, "Register", "details")
-        said(page, "whole number")
-        room(page, "plan")
-        page.wait_for_selector("text=What this release promises")
-        page.fill("label:has-text('Window from') input", "2026-03-30")
-        page.press("label:has-text('Window from') input", "Tab")
-        said(page, "window")
-        page.fill("label:has-text('Window from') input", "2026-03-09")
-        page.press("label:has-text('Window from') input", "Tab")
-        page.wait_for_selector("text=What this release promises")
-        page.fill("label:has-text('Name of the release') input", "../x")
-        page.press("label:has-text('Name of the release') input", "Tab")
-        said(page, "name")
-        room(page, "ledger")
-        page.click("summary:has-text('Create a population')")
-        button(page, "Create", "details")
-        said(page, "needs a name")
-        page.fill("label:has-text('Name') input", "p")
-        page.fill("label:has-text('Lifetime epsilon') input >> nth=0", "lots")
-        button(page, "Create", "details")
-        said(page, "must be a number")
-        page.click("summary:has-text('Change the budget')")
-        page.fill("[data-population=town] label:has-text('Lifetime epsilon') input", "1e-7")
-        button(page, "Set the new limit")
-        page.wait_for_selector("[role=alert]")
-        shot(page, "7-wrong-input")
+    page = context.new_page()
+    page.goto(town.address)
+    page.click("summary:has-text('Register your own files')")
+    button(page, "Register", "details")
+    said(page, "needs a name and files")
+    page.fill("label:has-text('Name') input", "mine")
+    page.fill("label:has-text('Records') input >> nth=0", "../../etc/passwd")
+    button(page, "Register", "details")
+    said(page, "leads out of it")
+    page.fill("label:has-text('People, about') input", "many")
+    button(page, "Register", "details")
+    said(page, "whole number")
+    room(page, "plan")
+    page.wait_for_selector("text=What this release promises")
+    page.fill("label:has-text('Window from') input", "2026-03-30")
+    page.press("label:has-text('Window from') input", "Tab")
+    said(page, "window")
+    page.fill("label:has-text('Window from') input", "2026-03-09")
+    page.press("label:has-text('Window from') input", "Tab")
+    page.wait_for_selector("text=What this release promises")
+    page.fill("label:has-text('Name of the release') input", "../x")
+    page.press("label:has-text('Name of the release') input", "Tab")
+    said(page, "name")
+    room(page, "ledger")
+    page.click("summary:has-text('Create a population')")
+    button(page, "Create", "details")
+    said(page, "needs a name")
+    page.fill("label:has-text('Name') input", "p")
+    page.fill("label:has-text('Lifetime epsilon') input >> nth=0", "lots")
+    button(page, "Create", "details")
+    said(page, "must be a number")
+    page.click("summary:has-text('Change the budget')")
+    page.fill("[data-population=town] label:has-text('Lifetime epsilon') input", "1e-7")
+    button(page, "Set the new limit")
+    page.wait_for_selector("[role=alert]")
+    shot(page, "7-wrong-input")
 
 
-def test_a_run_survives_reload_a_second_tab_and_the_page_being_closed(town):
-    with browser() as context:
-        page = context.new_page()
-        page.goto(town.address)
-        room(page, "plan")
-        page.wait_for_selector("text=What this release promises")
-        button(page, "Publish")
-        page.wait_for_selector("button:has-text('Cancel')")
-        page.reload()
-        page.wait_for_selector("main h1:has-text('Run')")
-        second = context.new_page()
-        second.goto(town.address)
-        room(second, "run")
-        second.wait_for_selector("text=density: town-density-1")
-        page.close()
-        second.close()
-        run = town.ended(town.get("/runs").json()[0]["id"])
-        assert run["status"] == "done"
-        third = context.new_page()
-        third.goto(town.address)
-        room(third, "run")
-        third.wait_for_selector("button:has-text('Look at it')")
+def test_a_run_survives_reload_a_second_tab_and_the_page_being_closed(town, context):
+    page = context.new_page()
+    page.goto(town.address)
+    room(page, "plan")
+    page.wait_for_selector("text=What this release promises")
+    button(page, "Publish")
+    page.wait_for_selector("button:has-text('Cancel')")
+    page.reload()
+    page.wait_for_selector("main h1:has-text('Run')")
+    second = context.new_page()
+    second.goto(town.address)
+    room(second, "run")
+    second.wait_for_selector("text=density: town-density-1")
+    page.close()
+    second.close()
+    run = town.ended(town.get("/runs").json()[0]["id"])
+    assert run["status"] == "done"
+    third = context.new_page()
+    third.goto(town.address)
+    room(third, "run")
+    third.wait_for_selector("button:has-text('Look at it')")
 
 
-def test_an_interrupted_run_is_said_after_a_restart(town):
+def test_an_interrupted_run_is_said_after_a_restart(town, context):
     """As the page tells it; that it is true is tested with the ledger."""
     folder = town.folder / "studio" / "runs" / "abcdef0123456789"
     folder.mkdir()
     asked = '{"id": "abcdef0123456789", "title": "density: lost", "job": {"do": "release", "form": {}}, '
     (folder / "run.json").write_text(asked + '"asked_at": "2026-11-17T00:00:00.000000+00:00"}')
-    with browser() as context:
-        page = context.new_page()
-        page.goto(town.address)
-        room(page, "run")
-        page.wait_for_selector("text=The server was stopped while this ran")
-        page.wait_for_selector("text=Nothing was reserved and nothing was spent.")
-        shot(page, "8-interrupted")
+    page = context.new_page()
+    page.goto(town.address)
+    room(page, "run")
+    page.wait_for_selector("text=The server was stopped while this ran")
+    page.wait_for_selector("text=Nothing was reserved and nothing was spent.")
+    shot(page, "8-interrupted")
 
 
-def test_names_are_text_and_never_run(live):
+def test_names_are_text_and_never_run(live, context):
     open_ledger().create(NASTY, currency="rho", limit_nano=10**9, delta=1e-6, note=NASTY)
     (live.folder / f"{NASTY.replace('/', '')}.csv").write_text("user,time\n")
-    with browser() as context:
-        page = context.new_page()
-        page.goto(live.address)
-        page.click("summary:has-text('Register your own files')")
-        page.wait_for_selector(".files li")
-        room(page, "ledger")
-        page.wait_for_selector("h2:has-text('onerror')")
-        room(page, "plan")
-        assert page.title() != "broken"
-        assert page.locator("main img").count() == 0
+    page = context.new_page()
+    page.goto(live.address)
+    page.click("summary:has-text('Register your own files')")
+    page.wait_for_selector(".files li")
+    room(page, "ledger")
+    page.wait_for_selector("h2:has-text('onerror')")
+    room(page, "plan")
+    assert page.title() != "broken"
+    assert page.locator("main img").count() == 0
 
 
-def test_rooms_fit_the_screen_once_they_are_full(town):
+@pytest.mark.exhaustive
+def test_rooms_fit_the_screen_once_they_are_full(town, context):
     """A laptop and a projector: no room scrolls sideways, the slider is in sight below the maps."""
     told = town.post("/runs", {"plan": town_plan(town.source)})
     assert town.ended(told.json()["id"])["status"] == "done"
-    with browser() as context:
-        page = context.new_page()
-        page.goto(town.address)
-        for width, height in ((1280, 800), (1920, 1080)):
-            page.set_viewport_size({"width": width, "height": height})
-            for name in ROOMS:
-                room(page, name)
-                page.wait_for_function("() => !document.querySelector('.loading')")
-                page.wait_for_timeout(300)
-                root = "document.documentElement"
-                assert page.evaluate(f"{root}.scrollWidth - {root}.clientWidth") <= 0, name
-                shot(page, f"9-{name}-{width}")
-            room(page, "look")
-            page.wait_for_selector("input[aria-label='Time slot']")
-            box = page.locator("input[aria-label='Time slot']").bounding_box()
-            assert box["y"] + box["height"] < height
+    page = context.new_page()
+    page.goto(town.address)
+    for width, height in ((1280, 800), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
+        for name in ROOMS:
+            room(page, name)
+            page.wait_for_function("() => !document.querySelector('.loading')")
+            page.wait_for_timeout(300)
+            root = "document.documentElement"
+            assert page.evaluate(f"{root}.scrollWidth - {root}.clientWidth") <= 0, name
+            shot(page, f"9-{name}-{width}")
+        room(page, "look")
+        page.wait_for_selector("input[aria-label='Time slot']")
+        box = page.locator("input[aria-label='Time slot']").bounding_box()
+        assert box["y"] + box["height"] < height
 
 
 def town_plan(source):

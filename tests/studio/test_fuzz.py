@@ -1,6 +1,7 @@
 """The API under random requests by its own description: no answer is ever a 5xx.
 
-SHOAL_STUDIO_EXAMPLES is the number of requests per operation: 1,000 for the figure in docs/results/studio.md.
+`make test` asks 8 times per operation, `make test-all` SHOAL_STUDIO_EXAMPLES times: 1,000 for the figure in
+docs/results/studio.md.
 """
 
 import os
@@ -10,9 +11,11 @@ from pathlib import Path
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings, strategies
+from tests.loops import tiers
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
+from shoal.kinds.run import run
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import sha256_file
 from shoal.studio.app import unguarded
@@ -28,8 +31,8 @@ class Waiting(Runs):
     """Runs that are asked for and never start: what is tried here is the server."""
 
     def _next(self):
-        for run in list(self._live):
-            self.cancel(run)
+        for waiting in list(self._live):
+            self.cancel(waiting)
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +56,13 @@ def known(tmp_path_factory):
         users=100,
     )
     source = studio.shelf.register(card).id
-    run = studio.runs.start({"do": "check", "source": source}, "check")["id"]
+    check = studio.runs.start({"do": "check", "source": source}, "check")["id"]
     form = {"kind": "density", "source": source, "population": "town", "name": "week", "epsilon": 1.0}
     prepared = studio.planner.prepared(form, studio.planner.settings(form))
     release = run(prepared, open_ledger()).release
     names = {
         "source": source,
-        "run": run,
+        "run": check,
         "population": "town",
         "release": sha256_file(release / "manifest.json"),
     }
@@ -82,12 +85,13 @@ def schema(known):
     return schemathesis.openapi.from_asgi("/api/openapi.json", known[0])
 
 
+@pytest.mark.parametrize("examples", tiers([8, EXAMPLES], (8,)))
 @pytest.mark.parametrize(("method", "path"), operations(), ids=" ".join)
-def test_no_request_breaks_the_server(method, path, schema, known):
+def test_no_request_breaks_the_server(method, path, examples, schema, known):
     """Half of the requests name things that exist."""
     names = known[1]
 
-    @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(case=schema[path][method].as_strategy(), real=strategies.booleans())
     def ask(case, real):
         if real:

@@ -13,6 +13,18 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.loops import tiers
+from tests.studio.conftest import Live
+
+
+@pytest.fixture(scope="module")
+def one_server(tmp_path_factory):
+    """A server that refuses what is asked of it here, and so is the same for every test."""
+    place = tmp_path_factory.mktemp("hostile")
+    environment = {**os.environ, "SHOAL_LEDGER": str(place / "ledger.sqlite")}
+    server = Live(place / "work", environment)
+    yield server
+    server.stop()
 
 
 def raw(port, text, seconds=5.0):
@@ -42,45 +54,51 @@ def status(answer):
     return int(answer.split(b" ")[1]) if answer.startswith(b"HTTP/") else 0
 
 
-def test_all_hostile_requests_are_refused(live, tmp_path):
-    (tmp_path / "secret.csv").write_text("user,time\n1,2\n")
-    (tmp_path / "work" / "link.csv").symlink_to(tmp_path / "secret.csv")
+def test_all_hostile_requests_are_refused(one_server):
+    (one_server.folder.parent / "secret.csv").write_text("user,time\n1,2\n")
+    (one_server.folder / "link.csv").symlink_to(one_server.folder.parent / "secret.csv")
     json_type = "Content-Type: application/json\r\n"
     huge = f"{json_type}Content-Length: {10**9}\r\n"
     refused = {
-        "another host": request(live, host="evil.example"),
-        "a host bound to us": request(live, host=f"evil.example:{live.port}"),
-        "no port": request(live, host="127.0.0.1"),
-        "another site": request(live, more="Origin: https://evil.example\r\n"),
-        "a sandboxed site": request(live, more="Origin: null\r\n"),
-        "cross-site": request(live, more="Sec-Fetch-Site: cross-site\r\n"),
-        "no token": request(live, token=""),
-        "a wrong token": request(live, token="A" * 43),
-        "a token in the query": request(live, path=f"/api/state?token={live.token}", token=""),
-        "two hosts": request(live, more="Host: evil.example\r\n"),
-        "preflight": request(live, method="OPTIONS", more="Origin: https://evil.example\r\n"),
-        "trace": request(live, method="TRACE"),
-        "a huge body": request(live, "/api/plan", "POST", huge),
+        "another host": request(one_server, host="evil.example"),
+        "a host bound to us": request(one_server, host=f"evil.example:{one_server.port}"),
+        "no port": request(one_server, host="127.0.0.1"),
+        "another site": request(one_server, more="Origin: https://evil.example\r\n"),
+        "a sandboxed site": request(one_server, more="Origin: null\r\n"),
+        "cross-site": request(one_server, more="Sec-Fetch-Site: cross-site\r\n"),
+        "no token": request(one_server, token=""),
+        "a wrong token": request(one_server, token="A" * 43),
+        "a token in the query": request(one_server, path=f"/api/state?token={one_server.token}", token=""),
+        "two hosts": request(one_server, more="Host: evil.example\r\n"),
+        "preflight": request(one_server, method="OPTIONS", more="Origin: https://evil.example\r\n"),
+        "trace": request(one_server, method="TRACE"),
+        "a huge body": request(one_server, "/api/plan", "POST", huge),
         "a form": request(
-            live, "/api/simulate", "POST", "Content-Type: text/plain\r\nContent-Length: 2\r\n", body="{}"
+            one_server,
+            "/api/simulate",
+            "POST",
+            "Content-Type: text/plain\r\nContent-Length: 2\r\n",
+            body="{}",
         ),
-        "not JSON": request(live, "/api/simulate", "POST", f"{json_type}Content-Length: 1\r\n", body="{"),
-        "traversal in files": request(live, "/api/files?under=../.."),
-        "an absolute path": request(live, "/api/files?under=/etc"),
-        "a link out": request(live, "/api/files?under=link.csv"),
-        "traversal in the address": request(live, "/page/../../../../etc/passwd", token=""),
-        "encoded traversal": request(live, "/page/..%2f..%2fguard.py", token=""),
-        "a ticket nobody gave": request(live, "/open/" + "A" * 43, token=""),
-        "a long address": request(live, "/api/files?under=" + "a" * 9000),
-        "a long head": request(live, more=f"X-Long: {'a' * 70_000}\r\n"),
-        "an upgrade": request(live, more="Upgrade: websocket\r\nConnection: Upgrade\r\n", token=""),
-        "no HTTP": raw(live.port, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
+        "not JSON": request(
+            one_server, "/api/simulate", "POST", f"{json_type}Content-Length: 1\r\n", body="{"
+        ),
+        "traversal in files": request(one_server, "/api/files?under=../.."),
+        "an absolute path": request(one_server, "/api/files?under=/etc"),
+        "a link out": request(one_server, "/api/files?under=link.csv"),
+        "traversal in the address": request(one_server, "/page/../../../../etc/passwd", token=""),
+        "encoded traversal": request(one_server, "/page/..%2f..%2fguard.py", token=""),
+        "a ticket nobody gave": request(one_server, "/open/" + "A" * 43, token=""),
+        "a long address": request(one_server, "/api/files?under=" + "a" * 9000),
+        "a long head": request(one_server, more=f"X-Long: {'a' * 70_000}\r\n"),
+        "an upgrade": request(one_server, more="Upgrade: websocket\r\nConnection: Upgrade\r\n", token=""),
+        "no HTTP": raw(one_server.port, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
     }
     statuses = {name: status(answer) for name, answer in refused.items()}
     assert {name: code for name, code in statuses.items() if code and not 400 <= code < 500} == {}
     assert [name for name, code in statuses.items() if code == 0] in ([], ["no HTTP"])
     assert all(b"secret" not in answer and b"root:" not in answer for answer in refused.values())
-    assert live.get("/state").status_code == 200
+    assert one_server.get("/state").status_code == 200
 
 
 def test_sources_outside_the_folder_are_refused(live, tmp_path):
@@ -110,14 +128,14 @@ def test_a_file_that_became_a_link_is_refused_when_it_is_used(town, tmp_path):
     assert told.json()["code"] == "outside-folder"
 
 
-def test_a_slow_head_is_cut_off_the_first_and_every_later_one(live):
+def test_a_slow_head_is_cut_off_the_first_and_every_later_one(one_server):
     began = time.monotonic()
     with (
-        socket.create_connection(("127.0.0.1", live.port), timeout=30) as first,
-        socket.create_connection(("127.0.0.1", live.port), timeout=30) as later,
+        socket.create_connection(("127.0.0.1", one_server.port), timeout=30) as first,
+        socket.create_connection(("127.0.0.1", one_server.port), timeout=30) as later,
     ):
         first.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1")
-        later.sendall(f"GET /favicon.ico HTTP/1.1\r\nHost: 127.0.0.1:{live.port}\r\n\r\n".encode())
+        later.sendall(f"GET /favicon.ico HTTP/1.1\r\nHost: 127.0.0.1:{one_server.port}\r\n\r\n".encode())
         assert later.recv(100).startswith(b"HTTP/1.1 204")
         later.sendall(b"GET /favicon.ico HTTP/1.1\r\nHost: 127")
         assert first.recv(100) == b""
@@ -135,16 +153,18 @@ WAITING = {
 }
 
 
-def test_connections_that_wait_for_their_client_keep_nobody_out(live):
+def test_connections_that_wait_for_their_client_keep_nobody_out(one_server):
     for name, sent in WAITING.items():
         began = time.monotonic()
         with contextlib.ExitStack() as stack:
             for _ in range(150):
-                each = stack.enter_context(socket.create_connection(("127.0.0.1", live.port), timeout=5))
+                each = stack.enter_context(
+                    socket.create_connection(("127.0.0.1", one_server.port), timeout=5)
+                )
                 with contextlib.suppress(ConnectionResetError, BrokenPipeError):
-                    each.sendall(sent.format(host=f"127.0.0.1:{live.port}").encode())
-            assert status(request(live)) == 200, name
-            assert status(request(live, "/", token="")) == 200, name
+                    each.sendall(sent.format(host=f"127.0.0.1:{one_server.port}").encode())
+            assert status(request(one_server)) == 200, name
+            assert status(request(one_server, "/", token="")) == 200, name
         assert time.monotonic() - began < 8, f"{name}: served only after the others had timed out"
 
 
@@ -163,7 +183,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sign", tiers([signal.SIGINT, signal.SIGTERM], (signal.SIGTERM,)))
 def test_the_page_ends_while_a_read_is_in_progress(tmp_path, sign):
     server = subprocess.Popen(
         [sys.executable, "-c", BUSY, "studio", "--port", "0", "--no-open", "--folder", tmp_path / "work"],
@@ -246,24 +266,25 @@ def test_an_endless_read_ends_with_the_page(serve, tmp_path):
     assert gone(reader, 5)
 
 
+@pytest.mark.exhaustive
 def test_an_endless_read_ends_after_the_server_was_killed(serve, tmp_path):
     server, reader = reading_forever(serve, tmp_path, most=2)
     server.kill()
     assert gone(reader, 10)
 
 
-def test_the_server_listens_on_this_machine_alone(live):
+def test_the_server_listens_on_this_machine_alone(one_server):
     mine = {each[4][0] for each in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
     for address in mine - {"127.0.0.1"}:
         if address.startswith("127."):
             continue
         with pytest.raises(OSError):
-            socket.create_connection((address, live.port), timeout=2).close()
-    assert httpx.get(f"http://127.0.0.1:{live.port}/").status_code == 200
+            socket.create_connection((address, one_server.port), timeout=2).close()
+    assert httpx.get(f"http://127.0.0.1:{one_server.port}/").status_code == 200
 
 
-def test_a_second_server_on_the_port_is_refused_clearly(live, command, tmp_path):
-    code, _, err = command("studio", "--port", live.port, "--no-open", "--folder", tmp_path / "other")
+def test_a_second_server_on_the_port_is_refused_clearly(one_server, command, tmp_path):
+    code, _, err = command("studio", "--port", one_server.port, "--no-open", "--folder", tmp_path / "other")
     assert code == 5
     assert "port-taken" in err
     assert "Traceback" not in err

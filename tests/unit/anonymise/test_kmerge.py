@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.anonymise.kmerge import CostFamily, k_merge
 from shoal.errors import PlanError
@@ -62,7 +63,7 @@ def holds(trajectories, merge):
         assert inside.any(axis=0).all()
 
 
-@pytest.mark.parametrize("block", range(10))
+@for_each("block", range(10))
 def test_equals_brute_force_on_500_random_inputs(block):
     rng = np.random.default_rng(block)
     for _ in range(500):
@@ -75,7 +76,7 @@ def test_equals_brute_force_on_500_random_inputs(block):
         assert (spans[:, 0] * (spans[:, 1] + spans[:, 2])).sum() == merge.cost
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("family", "cost"),
     [
         (CostFamily(area=True), lambda dt, dx, dy: dt * dx * dy),
@@ -103,7 +104,7 @@ def test_one_trajectory_stays_as_it_is():
     assert k_merge([walk]).boxes[:, ::2].tolist() == walk.tolist()
 
 
-@pytest.mark.parametrize("bad", [[], [np.zeros((0, 3), int)], [np.zeros((2, 2), int)], [np.zeros((2, 3))]])
+@for_each("bad", [[], [np.zeros((0, 3), int)], [np.zeros((2, 2), int)], [np.zeros((2, 3))]])
 def test_what_is_no_trajectory_is_refused(bad):
     with pytest.raises(PlanError):
         k_merge(bad)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.anonymise.carriers import choose_carriers
 from shoal.anonymise.edges import NearPairs
@@ -33,9 +34,9 @@ def verified(samples, boxes, k, tau):
     return verify_arrays(*seen, *columns, users=samples.users, steps=samples.steps, k=k, tau=tau)
 
 
-@pytest.mark.parametrize("k", [2, 3, 5])
-@pytest.mark.parametrize(("tau", "epoch"), [(6, 6), (12, 6), (6, 3), (15, 5), (10, 10)])
-@pytest.mark.parametrize("users", [5, 9, 40, 120])
+@for_each("k", [2, 3, 5])
+@for_each(("tau", "epoch"), [(6, 6), (12, 6), (6, 3), (15, 5), (10, 10)])
+@for_each("users", [5, 9, 40, 120])
 def test_every_window_has_k_records(k, tau, epoch, users):
     for seed, rate in enumerate((0.02, 0.1, 0.4)):
         samples = population(seed, users, 47, rate)
@@ -143,7 +144,7 @@ def test_memory_may_fade():
     assert verified(samples, anonymiser(samples), 2, 6).passed
 
 
-@pytest.mark.parametrize("wrong", [{"k": 1}, {"tau_steps": 7}, {"tau_steps": 0}, {"epoch_steps": 0}])
+@for_each("wrong", [{"k": 1}, {"tau_steps": 7}, {"tau_steps": 0}, {"epoch_steps": 0}])
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(PlanError):
         Kte(**{"k": 2, "tau_steps": 6, "epoch_steps": 6, **wrong})

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from tests.loops import for_each
 
 from shoal.auditing.pairs import CROWDS, NEW, crowd_pairs, tie_pairs
 from shoal.auditing.pipelines.visits import pipeline_of
@@ -46,9 +47,9 @@ def test_ties_are_ties_until_the_new_user_comes():
         assert sorted(after.values()) == [8] * (len(before) - 1) + [9]
 
 
-@pytest.mark.parametrize("noise", sorted(TRUE))
-@pytest.mark.parametrize("threshold", [2, 17, 64])
-@pytest.mark.parametrize("rule", [suppress, drop])
+@for_each("noise", sorted(TRUE))
+@for_each("threshold", [2, 17, 64])
+@for_each("rule", [suppress, drop])
 def test_a_rule_on_raw_counts_is_seen_whatever_its_threshold(rule, threshold, noise):
     broken = changed(rule(threshold))(TRUE[noise])
     found = next(findings(broken, crowd_pairs(2), broken.mechanism.loss()))
@@ -61,7 +62,7 @@ def test_rounded_raw_counts_are_seen(step):
     assert next(findings(broken, crowd_pairs(2), broken.mechanism.loss()), None)
 
 
-@pytest.mark.parametrize("users", [1, 31, 64, 100, 128, 256])
+@for_each("users", [1, 31, 64, 100, 128, 256])
 def test_a_rule_on_the_number_of_users_is_seen(users):
     broken = blank_from(users)(TRUE["gaussian"])
     found = list(findings(broken, crowd_pairs(2), broken.mechanism.loss()))
@@ -81,7 +82,7 @@ def full_disk(*_):
     raise SourceError("disk-full", "there is no room left.")
 
 
-@pytest.mark.parametrize("step", ["bound", "spread", "estimate", "write"])
+@for_each("step", ["bound", "spread", "estimate", "write"])
 def test_two_equal_errors_are_not_a_pass(step):
     broken = replace(TRUE["laplace"], **{step: full_disk})
     pairs = audit_pairs(broken)[:2]

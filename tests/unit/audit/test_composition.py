@@ -4,6 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from tests.loops import for_each
 
 from shoal.auditing import composition
 from shoal.auditing.composition import LONG_LISTS, LONG_WINDOWS, QUICK, SIZES, WIDEST, composed
@@ -23,7 +24,7 @@ def of(name, widths):
     return composed(name, 1.0, None if entry.pure else 1e-6, widths)
 
 
-@pytest.mark.parametrize("name", REGISTRY)
+@for_each("name", REGISTRY)
 def test_what_is_asked_is_what_is_claimed(name):
     found = of(name, FEW)
     assert found.problems == ()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.loops import for_each
 
 from shoal.auditing.end_to_end import METHODS, Finding, Result, check, examine
 from shoal.auditing.end_to_end.driver import driven
@@ -28,10 +29,12 @@ from shoal.release.audit_cases import CASES
 ROOT = Path(__file__).parents[3]
 EVERY = [(kind, method) for kind, methods in METHODS.items() for method in methods]
 
+ONE_OF_EACH = {kind: (kind, method) for kind, method in reversed(EVERY)}.values()  # the first
 
-@pytest.mark.parametrize(("at", "kind", "method"), [(at, *each) for at, each in enumerate(EVERY)])
-def test_every_method_holds_in_one_world(at, kind, method):
-    """A different world for each; `make test-all` has all of them."""
+
+@for_each(("at", "kind", "method"), [(at, *each) for at, each in enumerate(EVERY) if each in ONE_OF_EACH])
+def test_one_method_of_each_kind_holds_in_one_world(at, kind, method):
+    """A different world for each; `make test-all` has all of them, and all methods."""
     assert check(kind, method, pairs=1, first=at % 6) == []
 
 
@@ -60,7 +63,7 @@ def test_every_method_with_an_audit_case_is_walked():
     assert set(METHODS) == {*KINDS, "noise"} - {"trajectories"}  # which have no epsilon
 
 
-def test_a_kind_or_method_without_an_adapter_is_refused():
+def test_a_kind_or_method_that_is_not_walked_is_refused():
     with pytest.raises(ShoalError, match="trajectories"):
         check("trajectories")
     with pytest.raises(ShoalError, match="nothing"):
@@ -172,6 +175,7 @@ def test_noise_that_is_drawn_once_is_found(monkeypatch):
     assert any("the same in" in each.problem for each in check("noise", "repeats"))
 
 
+@pytest.mark.exhaustive
 def test_a_scale_that_is_rounded_for_child_processes_is_found(monkeypatch):
     true_children = noise_module._draw_in_processes
     monkeypatch.setattr(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from tests.loops import for_each
 
 from shoal.auditing import lower_bounds as spend_runs
 from shoal.auditing.lower_bounds import Query, bounds, clopper_pearson, queries_of, run_spends, sample
@@ -19,7 +20,7 @@ def asked(name, epsilon):
     return entry, pipeline.mechanism.loss(), queries_of(pipeline, entry)
 
 
-@pytest.mark.parametrize(("hits", "runs"), [(0, 50), (1, 50), (25, 50), (49, 50), (50, 50), (700, 100_000)])
+@for_each(("hits", "runs"), [(0, 50), (1, 50), (25, 50), (49, 50), (50, 50), (700, 100_000)])
 def test_clopper_pearson_limits_are_where_the_tails_have_alpha(hits, runs):
     low, high = clopper_pearson(hits, runs, 1e-6)
     if hits > 0:
@@ -30,6 +31,7 @@ def test_clopper_pearson_limits_are_where_the_tails_have_alpha(hits, runs):
     assert (high == 1) == (hits == runs)
 
 
+@pytest.mark.exhaustive
 def test_laplace_bound_reaches_nine_tenths_of_the_claim_and_not_more():
     """The operating system's noise, 2e5 runs per side: with half of them one bound in 400 is below 0.9."""
     _, _, queries = asked("density-laplace", 1.0)
@@ -38,6 +40,7 @@ def test_laplace_bound_reaches_nine_tenths_of_the_claim_and_not_more():
     assert found.runs == 200_000
 
 
+@pytest.mark.exhaustive
 def test_gaussian_bound_on_mu_reaches_nine_tenths_of_the_claim_and_not_more():
     _, claim, queries = asked("density-gaussian", 4.0)
     found = bounds(*sample(queries, OsNoise(), 100_000), 1e-6, mu=True)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.loops import for_each, tiers
 
 from shoal.auditing.lower_bounds import PICKS, Query, queries_of
 from shoal.auditing.noise_faults import (
@@ -21,6 +22,7 @@ from shoal.privacy import noise as noise_module
 from shoal.privacy.noise import OsNoise, SeededNoise
 
 NAMES = ("density-gaussian", "density-laplace")
+ONE_OF_EACH_STAGE = ("density-gaussian", "query-laplace", "histogram-laplace", "synthetic-markov")
 
 
 def queries(name, epsilon=1.0):
@@ -32,7 +34,7 @@ def drawn(name, seed=1, epsilon=1.0, slots=10_000):
     return draw_noise(queries(name, epsilon), SeededNoise(seed), slots=slots)[0]
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
+@pytest.mark.parametrize("name", tiers(sorted(REGISTRY), ONE_OF_EACH_STAGE))
 def test_noise_of_the_operating_system_passes(name):
     asked = queries(name)
     found = draw_noise(asked, OsNoise(), slots=1500)
@@ -42,8 +44,8 @@ def test_noise_of_the_operating_system_passes(name):
         assert list(noise_faults(each)) == []
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0, 3000.0, 1e5])
-@pytest.mark.parametrize("name", NAMES)
+@for_each("epsilon", [0.01, 1.0, 30.0, 3000.0, 1e5])
+@for_each("name", NAMES)
 def test_true_noise_passes_at_every_scale(name, epsilon):
     """Also where values come again by right, because there are few of them."""
     for seed in range(2):
@@ -73,7 +75,7 @@ def tenth_of_the_next(units):
     units[:, :, 1:] += units[:, :, :-1] // 10
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "place"),
     [
         (one_sign, "zones 0 and 1"),
@@ -95,8 +97,8 @@ def test_a_share_of_noise_used_again_anywhere_is_seen(name):
     assert "comes again" in next(repeats(changed(later, name)))
 
 
-@pytest.mark.parametrize("step", [2, 3, 17, 1000, 2**14])
-@pytest.mark.parametrize("name", NAMES)
+@for_each("step", [2, 3, 17, 1000, 2**14])
+@for_each("name", NAMES)
 def test_a_coarser_lattice_is_seen(name, step):
     true = drawn(name)
     assert next(residues(replace(true, units=true.units // step * step))) == (

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.loops import for_each
 
 from shoal.auditing.pairs import NEW, Pair, at, event_table, read_table
-from shoal.auditing.pipelines.trips import PLACES, SAMPLE, path_numbers
+from shoal.auditing.pipelines.trips import PLACES, SAMPLE, drawn_numbers
 from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.replay import audit_pairs, findings, replay_pair, sources
 from shoal.engine.path_trips import PathBound
@@ -68,7 +69,7 @@ def test_every_number_of_the_model_and_of_some_trips_is_released(name):
     events = event_table([(1, at(0), 0), (1, at(0), 1)])
     model = true.measure(true.counted(events, KEY), SeededNoise(3))
     drawn = model.generate(SAMPLE, 5)
-    found = [*model.numbers().values(), *path_numbers(drawn)]
+    found = [*model.numbers().values(), *drawn_numbers(drawn)]
     numbers = np.concatenate([np.ravel(part) for part in found]).astype(float)
     released = read_table(true.release(true.counted(events, KEY), SeededNoise(3)))
     assert sorted(released.tolist()) == sorted(numbers.tolist())
@@ -123,7 +124,7 @@ def test_crowds_and_ties_hold(name):
     assert list(findings(true, several, true.mechanism.loss(), quick=True)) == []
 
 
-@pytest.mark.parametrize("name", sorted(PATH_ENTRIES))
+@for_each("name", sorted(PATH_ENTRIES))
 def test_trips_a_user_has_do_not_change_what_the_tables_cost(name):
     """However long and many they are, each table of a user has norm 1."""
     true = TRUE[name]

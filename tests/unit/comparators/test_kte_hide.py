@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.anonymise.kmerge import k_merge
 from shoal.attacks.tracker.evidence import verify_arrays
@@ -196,7 +197,7 @@ def test_pair_costs_are_those_of_k_merge(people):
     assert np.array_equal(costs, expected)
 
 
-@pytest.mark.parametrize("size", [2, 3, 5, 6])
+@for_each("size", [2, 3, 5, 6])
 def test_a_cycle_is_found_exactly_where_there_is_one(size):
     draw = np.random.default_rng(size)
     found = 0

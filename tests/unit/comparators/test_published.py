@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse
+from tests.loops import for_each
 
 from shoal.privacy.accounting import epsilon_for
 from shoal.privacy.noise import SeededNoise
@@ -82,8 +83,8 @@ def made(kind, shares=OVERLAP, epsilon=0.3, delta=2e-6, ell=5):
     return kind(epsilon=epsilon, delta=delta, ell=ell, setting=setting(shares))
 
 
-@pytest.mark.parametrize("cells_of", [subtracted_cells, zone_cells])
-@pytest.mark.parametrize("shares", [OVERLAP, PLAIN])
+@for_each("cells_of", [subtracted_cells, zone_cells])
+@for_each("shares", [OVERLAP, PLAIN])
 def test_there_and_back_is_exact_without_noise(cells_of, shares):
     given = setting(shares)
     cells = cells_of(given)
@@ -249,8 +250,8 @@ def test_none_can_be_budgeted_and_each_says_what_it_promises(kind):
     assert comparator.true_guarantee().startswith("No ") == math.isinf(comparator.user_epsilon())
 
 
-@pytest.mark.parametrize("kind", ALL)
-@pytest.mark.parametrize("users", [0, 1])
+@for_each("kind", ALL)
+@for_each("users", [0, 1])
 def test_nobody_and_one_user_give_numbers(kind, users):
     counts = np.zeros((4, 10), np.int64)
     counts[0, 0] = users

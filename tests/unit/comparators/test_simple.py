@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse
+from tests.loops import for_each
 
 from shoal.postprocess.density.numbers import plain_density
 from shoal.privacy.budget import Budget
@@ -81,7 +82,7 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize("comparator", ALL, ids=lambda c: c.name)
+@for_each("comparator", ALL, ids=lambda c: c.name)
 def test_none_can_be_budgeted_and_each_says_what_it_promises(comparator):
     assert not hasattr(comparator, "loss")
     assert not hasattr(comparator, "spends")

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import chisquare
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.privacy.noise import SeededNoise
@@ -261,8 +262,8 @@ SWITCHES = [
 ]
 
 
-@pytest.mark.parametrize("switches", SWITCHES, ids=str)
-@pytest.mark.parametrize("epsilon", [0.5, 1e3])
+@for_each("switches", SWITCHES, ids=str)
+@for_each("epsilon", [0.5, 1e3])
 def test_trips_stay_in_the_grid_and_have_a_tick_for_each_step(switches, epsilon):
     tgm, exact = PublishedTgm(epsilon=epsilon, **switches), walks(2)
     paths = tgm(exact, SeededNoise(4), 2_000)
@@ -337,7 +338,7 @@ def test_weights_cost_more_than_their_budget():
     assert PublishedTgm(epsilon=0.5, line_13="text").paid_epsilon() > weighted
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [{"line_13": "none"}, {"utilities": "both"}, {"epsilon": 0}, {"ratio": 1}, {"alpha": 0.5}],
     ids=str,

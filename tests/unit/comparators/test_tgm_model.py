@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.space.cell_paths import DX, DY, CellPaths
 from shoal.space.cells import CellGrid
@@ -56,7 +57,7 @@ def told(tree):
     return found
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each("seed", range(5))
 def test_whole_prefixes_are_counted(seed):
     trips = walks(seed)
     assert told(prefixes(CellPaths.of(GRID, 60, trips))) == counted(trips)

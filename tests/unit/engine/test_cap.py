@@ -5,6 +5,7 @@ import hashlib
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.loops import for_each
 
 from shoal.engine.buckets import digest_users
 from shoal.engine.cap import StreamCut, cut_users
@@ -47,8 +48,8 @@ def plain_cut(batch, most):
     return sorted(kept)
 
 
-@pytest.mark.parametrize("most", [1, 7, 100])
-@pytest.mark.parametrize("text", [False, True])
+@for_each("most", [1, 7, 100])
+@for_each("text", [False, True])
 def test_the_smallest_hashes_are_kept(most, text):
     batch = table(text=text)
     found = cut_users(batch, KEY, most)

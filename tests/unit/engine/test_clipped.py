@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse
+from tests.loops import for_each
 
 from shoal.engine.clipped import ClippedKernel, EngineVisits, Measure, apply_view, clip_holds
 from shoal.engine.duck import DuckEngine
@@ -78,8 +79,8 @@ def measured(rows, view):
     return vectors
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("clip", [0.3, 2.0, 50.0])
+@for_each("seed", range(6))
+@for_each("clip", [0.3, 2.0, 50.0])
 def test_sums_are_of_clipped_users(seed, clip):
     generator = np.random.default_rng(seed)
     view, rows = view_of(generator, clip=clip), rows_of(generator)
@@ -92,7 +93,7 @@ def test_sums_are_of_clipped_users(seed, clip):
     assert (units != 0).any()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@for_each("seed", range(6))
 def test_one_user_moves_the_sum_by_at_most_the_clip(seed):
     generator = np.random.default_rng(seed)
     view, rows = view_of(generator, clip=0.7), rows_of(generator)
@@ -171,7 +172,7 @@ def test_sums_of_any_size_are_exact(visits):
     assert apply_view(units, view).tolist() == [expected]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"space": scipy.sparse.csr_array(np.array([[-1, 0]]))},

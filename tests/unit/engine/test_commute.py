@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.loops import for_each
 
 from shoal.engine.commute import CommuteKernel, _add, sum_commutes
 from shoal.engine.duck import DuckEngine
@@ -112,8 +113,8 @@ def slow_user(events):
     return found
 
 
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("seed", range(4))
+@for_each("norm", [1, 2])
+@for_each("seed", range(4))
 def test_the_kernel_is_the_slow_version(seed, norm):
     rows = random_rows(seed)
     sums = CommuteKernel(setting=SETTING, norm=norm, run_key=KEY)(batch(rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.loops import for_each
 
 from shoal.engine.grid_trips import TripBound, bound_trips
 from shoal.errors import GuaranteeError, PlanError
@@ -56,7 +57,7 @@ def test_where_a_trip_is_the_unit_its_longest_piece_is_kept():
     assert (found.unit.tolist(), found.all_trips) == ([0, 1, 2, 3], 4)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_taking_a_trip_s_points_away_takes_one_path_away(seed):
     """Whatever is cut at the edge of the map and at jumps; the other trips of its user stay as they were."""
     chance = np.random.default_rng(seed)
@@ -110,8 +111,8 @@ def test_a_trip_that_stays_where_it_is_has_one_cell():
     assert paths(one_trip([(2.5, 3.5)] * 3)) == [[(2, 3)]]
 
 
-@pytest.mark.parametrize("rows", [[], [("a", 0, 99.0, 99.0)]])
-@pytest.mark.parametrize("each_trip", [False, True])
+@for_each("rows", [[], [("a", 0, 99.0, 99.0)]])
+@for_each("each_trip", [False, True])
 def test_nothing_inside_gives_no_trips(rows, each_trip):
     for batches in ([batch(rows)], []):
         found = bound_trips(batches, bound(each_trip=each_trip))
@@ -154,8 +155,8 @@ def as_sets(trips):
     return sorted(sorted(of_one) for of_one in by_unit.values())
 
 
-@pytest.mark.parametrize("text", [False, True])
-@pytest.mark.parametrize("per_unit", [1, 3])
+@for_each("text", [False, True])
+@for_each("per_unit", [1, 3])
 def test_at_most_m_of_a_user_and_the_same_ones_whatever_the_order_and_split_of_users(text, per_unit):
     generator = np.random.default_rng(5)
     rows = world(generator, 60, text)
@@ -233,7 +234,7 @@ def test_progress_hears_of_every_row():
     assert heard == [("trace", len(of_user)) for of_user in rows.values()]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "code"),
     [
         ({"each_trip": True, "per_unit": 2}, "trip-bound"),
@@ -270,8 +271,8 @@ def test_paths_over_the_bound_are_refused():
         GridTrips(**good, **arrays, per_unit=1)
 
 
-@pytest.mark.parametrize("most", [1, 2, 5, 15, 20, 29, 30, 99])
-@pytest.mark.parametrize("each_trip", [False, True])
+@for_each("most", [1, 2, 5, 15, 20, 29, 30, 99])
+@for_each("each_trip", [False, True])
 def test_cells_of_a_unit_beyond_the_most_are_cut_off(most, each_trip):
     """Fifteen cells from corner to corner, twice, by two users: as without the cut, but shorter."""
     rows = [(user, trip, 7.5 * p, 7.5 * p) for user in "ab" for trip in (0, 1) for p in (0, 1)]

@@ -9,6 +9,7 @@ from math import isqrt
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.engine import euler
 from shoal.engine.path_door import PathDoor, summed
@@ -88,9 +89,9 @@ def random_entries(chance, trips, size, weighted):
     return Entries(first, index, weight)
 
 
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("seed", range(8))
+@for_each("norm", [1, 2])
+@for_each("weighted", [False, True])
+@for_each("seed", range(8))
 def test_every_unit_adds_its_share_rounded_down_and_never_more(seed, weighted, norm):
     chance = np.random.default_rng(seed)
     trips, size = 40, int(chance.choice([2, 5, 60]))
@@ -184,7 +185,7 @@ def test_units_that_do_not_come_together_are_refused():
     PathDoor(exact_paths(trips, [0, 1, 4], each_trip=True))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("entries", "why"),
     [
         (Entries(np.array([0, 1, 2]), np.array([0, 4])), "no place"),

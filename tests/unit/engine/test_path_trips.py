@@ -8,6 +8,7 @@ from math import floor, hypot
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.loops import for_each
 
 from shoal.engine import trip_pieces
 from shoal.engine.path_trips import MOST_TICKS, PathBound, encode_paths
@@ -94,8 +95,8 @@ def random_rows(chance, users=4):
     return rows
 
 
-@pytest.mark.parametrize("each_trip", [False, True])
-@pytest.mark.parametrize("seed", range(60))
+@for_each("each_trip", [False, True])
+@for_each("seed", range(60))
 def test_paths_are_what_plain_python_says(seed, each_trip):
     chance = np.random.default_rng(seed)
     rows = random_rows(chance)
@@ -206,7 +207,7 @@ def test_users_whose_digests_are_alike_are_not_taken_for_one(monkeypatch):
         encode_paths([batch([("a", 0, 0, 0.5, 0.5), ("b", 0, 0, 0.5, 0.5)])], bound())
 
 
-@pytest.mark.parametrize("most", [1, 2, 5, 9, 12, 17, 18, 99])
+@for_each("most", [1, 2, 5, 9, 12, 17, 18, 99])
 def test_visits_of_a_unit_beyond_the_most_are_cut_off(most):
     """Nine cells from side to side and back, twice, by two users: as without the cut, but shorter."""
     rows = [

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.engine.grid_trips import crossed, trace
 from shoal.space.cells import STEPS
@@ -118,7 +119,7 @@ def test_cells_share_an_edge_and_begin_and_end_where_the_points_are():
 HALF = STEPS // 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("points", "cells"),
     [
         ([(HALF, HALF)], [(0, 0)]),

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.loops import for_each
 
 from shoal.engine.visits import VisitKernel, bound_holds
 from shoal.errors import GuaranteeError
@@ -96,8 +97,8 @@ def slow_sums(rows, ell, cap, edges, sites):
     return grid, free, np.array([one[s] for s in range(sites)]), len(users), capped
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("spelled", [int, str])
+@for_each("seed", range(8))
+@for_each("spelled", [int, str])
 def test_sums_equal_the_slow_version(seed, spelled):
     rows = random_rows(seed, spelled=spelled)
     edges = np.arange(7, dtype=np.int64) * HOUR
@@ -157,7 +158,7 @@ def test_the_bound_check_accepts_bounded_visits():
     assert holds(GOOD)
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@for_each("name", BROKEN)
 def test_the_bound_check_refuses(name):
     assert not holds(BROKEN[name])
 

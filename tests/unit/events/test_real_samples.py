@@ -39,7 +39,7 @@ def test_occupied_runs_of_taxis():
     assert count_trips(source, TripRule(flag=True, gap_minutes=5)) == trips
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_occupied_runs_of_all_taxis():
     sample("cabspotting/cabspotting_part0.parquet")
     source = open_source(str(SAMPLES / "cabspotting/cabspotting_part*.parquet"))

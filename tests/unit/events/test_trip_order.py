@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.loops import for_each
 
 from shoal.events.schema import TripRule
 from shoal.events.source import open_source
@@ -24,8 +25,8 @@ def new_user(rows):
     return np.array([i == 0 or row[0] != rows[i - 1][0] for i, row in enumerate(rows)])
 
 
-@pytest.mark.parametrize("text", [False, True])
-@pytest.mark.parametrize("kind", ["any", "runs", "sorted", "reversed"])
+@for_each("text", [False, True])
+@for_each("kind", ["any", "runs", "sorted", "reversed"])
 def test_rows_are_sorted_within_users_and_users_stay(text, kind):
     names = ["user", "trip", "time_us", "x", "y", "flag"]
     chance = random.Random(3)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.events.schema import TripRule
@@ -137,7 +138,7 @@ def test_distances_on_the_globe_are_metres(lon, lat):
         assert split(TripRule(stay_m=metres * factor, stay_minutes=1), [0, 1], lon, lat) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "settings",
     [
         {},

@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from tests.loops import for_each
 
 from shoal.engine.grid_trips import TripBound, bound_trips
 from shoal.engine.trip_door import TripDoor
@@ -41,8 +42,8 @@ class Refuses:
         raise AssertionError(f"{name} was asked before the bounds were compared")
 
 
-@pytest.mark.parametrize("bound", TRIP_BOUNDS)
-@pytest.mark.parametrize("name", HISTOGRAMS)
+@for_each("bound", TRIP_BOUNDS)
+@for_each("name", HISTOGRAMS)
 def test_histograms_refuse_trips_under_other_bounds(name, bound):
     entry = HISTOGRAMS[name]
     mechanism = entry.build(1.0, None if entry.pure else 1e-6, replace(entry.size, ell=2, cap=4))
@@ -54,8 +55,8 @@ def test_histograms_refuse_trips_under_other_bounds(name, bound):
         mechanism(SimpleNamespace(**stage, count=lambda: 1, all_trips=lambda: 1), Refuses())
 
 
-@pytest.mark.parametrize("bound", PATH_BOUNDS)
-@pytest.mark.parametrize("name", PATH_ENTRIES)
+@for_each("bound", PATH_BOUNDS)
+@for_each("name", PATH_ENTRIES)
 def test_generators_refuse_paths_under_other_bounds(name, bound):
     entry = PATH_ENTRIES[name]
     mechanism = entry.build(1.0, None if entry.pure else 1e-6, entry.size)

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.density.gaussian import DensityGaussian
@@ -44,8 +45,8 @@ class Spy:
         return query + 7
 
 
-@pytest.mark.parametrize("rho_nano", [1, 999, 24_355_970, 3 * 10**9])
-@pytest.mark.parametrize(("ell", "slots"), [(1, 1), (30, 168), (168, 168), (500, 168)])
+@for_each("rho_nano", [1, 999, 24_355_970, 3 * 10**9])
+@for_each(("ell", "slots"), [(1, 1), (30, 168), (168, 168), (500, 168)])
 def test_gaussian_uses_the_budget_and_not_more(rho_nano, ell, slots):
     mechanism = DensityGaussian.within(
         rho_nano, ell=ell, slots=slots, column_l2_squared=LATTICE**2, lattice=LATTICE
@@ -58,8 +59,8 @@ def test_gaussian_uses_the_budget_and_not_more(rho_nano, ell, slots):
     assert mechanism.mu == pytest.approx((2 * rho_nano / 1e9) ** 0.5, rel=1e-9)
 
 
-@pytest.mark.parametrize("epsilon_nano", [1, 333_333_333, 10**9, 12 * 10**9])
-@pytest.mark.parametrize(("ell", "slots"), [(1, 1), (30, 168), (500, 168)])
+@for_each("epsilon_nano", [1, 333_333_333, 10**9, 12 * 10**9])
+@for_each(("ell", "slots"), [(1, 1), (30, 168), (500, 168)])
 def test_laplace_uses_the_budget_and_not_more(epsilon_nano, ell, slots):
     mechanism = DensityLaplace.within(epsilon_nano, ell=ell, slots=slots, column_l1=LATTICE, lattice=LATTICE)
     assert Fraction(min(ell, slots) * LATTICE) / Fraction(mechanism.scale) <= Fraction(epsilon_nano, 10**9)
@@ -90,8 +91,8 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("mechanism", [GAUSSIAN, LAPLACE], ids=lambda m: m.name)
-@pytest.mark.parametrize("case", WRONG)
+@for_each("mechanism", [GAUSSIAN, LAPLACE], ids=lambda m: m.name)
+@for_each("case", WRONG)
 def test_anything_else_than_what_the_noise_was_scaled_for_is_refused(mechanism, case):
     spy = Spy()
     with pytest.raises(GuaranteeError):
@@ -99,8 +100,8 @@ def test_anything_else_than_what_the_noise_was_scaled_for_is_refused(mechanism, 
     assert spy.calls == []
 
 
-@pytest.mark.parametrize("noise", [OsNoise(), SeededNoise(1)], ids=["os", "seeded"])
-@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@for_each("noise", [OsNoise(), SeededNoise(1)], ids=["os", "seeded"])
+@for_each("kind", ["laplace", "gaussian"])
 def test_what_does_not_fit_the_lattice_is_refused(noise, kind):
     """A saturated draw plus an exact count would publish the count."""
     draw = getattr(noise, kind)

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse
+from tests.loops import for_each
 
 from shoal.auditing.replay import ArbitraryNoise, RecordingNoise, ReplayNoise, replay, transcript_loss
 from shoal.errors import GuaranteeError
@@ -128,9 +129,9 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("user", [*USERS, "everywhere"])
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("source", SOURCES)
+@for_each("user", [*USERS, "everywhere"])
+@for_each("kind", KINDS)
 def test_no_transcript_costs_more_than_the_claim(kind, user, source):
     cover = spread_cover() if user == "everywhere" else example_cover(CELLS)
     visits = LAST if user == "everywhere" else USERS[user]
@@ -154,8 +155,8 @@ def calls_of(mechanism, first, second, source):
     return one.calls, other.calls
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("user", ["one cell", "spread"])
+@for_each("kind", KINDS)
+@for_each("user", ["one cell", "spread"])
 def test_worst_users_reach_each_spend_and_none_exceeds_it(kind, user):
     """Every named share alone, not only the sum: a share too low could hide behind another."""
     mechanism = build(kind, 60.0)
@@ -192,9 +193,9 @@ def test_clusters_add_up_in_the_pure_choice():
     assert sum(ranges) / one_run_only > 0.8 * mechanism.select_nano / NANO  # sqrt(ell) would be at the edge
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0, 8.0])
-@pytest.mark.parametrize(("slots", "ell"), [(168, 30), (168, 500), (1, 1), (24, 24), (1, 30)])
+@for_each("kind", KINDS)
+@for_each("epsilon", [0.05, 0.3, 1.0, 8.0])
+@for_each(("slots", "ell"), [(168, 30), (168, 500), (1, 1), (24, 24), (1, 30)])
 def test_spends_add_up_to_the_loss_and_use_the_budget(kind, epsilon, slots, ell):
     mechanism = build(kind, epsilon, example_cover(50), slots=slots, ell=ell)
     loss = mechanism.loss()
@@ -236,11 +237,9 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", ODD)
-@pytest.mark.parametrize(
-    "noise", [SeededNoise(1), ArbitraryNoise(0), ArbitraryNoise(1)], ids=["s", "a0", "a1"]
-)
+@for_each("kind", KINDS)
+@for_each("case", ODD)
+@for_each("noise", [SeededNoise(1), ArbitraryNoise(0), ArbitraryNoise(1)], ids=["s", "a0", "a1"])
 def test_odd_sizes_and_nobody_give_a_valid_answer(kind, case, noise):
     cells, slots, ell = ODD[case]
     mechanism = build(kind, 1.0, example_cover(cells), slots=slots, ell=ell)
@@ -261,7 +260,7 @@ def test_odd_sizes_and_nobody_give_a_valid_answer(kind, case, noise):
     assert clusters == (len(set(noisy.cluster_of.tolist())))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_what_the_noise_was_not_scaled_for_is_refused(kind):
     mechanism, good = build(kind), counts(ONE_CELL)
     wrong = {
@@ -277,7 +276,7 @@ def test_what_the_noise_was_not_scaled_for_is_refused(kind):
             mechanism(exact, SeededNoise(1))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_without_much_noise_the_series_come_back(kind):
     mechanism = build(kind, 5e4)
     base = busy(4)
@@ -301,7 +300,7 @@ def test_counts_too_large_for_exact_sums_are_refused():
             build(kind)(replace(good, units=np.full((CELLS, SLOTS), 2**50)), SeededNoise(1))
 
 
-@pytest.mark.parametrize("slots", [1, 2, 168, 256, 257, 300, 8760])
+@for_each("slots", [1, 2, 168, 256, 257, 300, 8760])
 def test_candidates_start_at_one_and_end_at_all(slots):
     allowed = candidates(slots)
     assert (allowed[0], allowed[-1]) == (1, slots)

@@ -6,6 +6,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 from scipy.fft import dct, idct
+from tests.loops import for_each
 
 from shoal.errors import GuaranteeError, PlanError
 from shoal.postprocess.density.numbers import plain_density
@@ -50,7 +51,7 @@ class Silent:
         return exact
 
 
-@pytest.mark.parametrize(("k", "slots"), [(1, 1), (3, 3), (5, 12), (40, 168)])
+@for_each(("k", "slots"), [(1, 1), (3, 3), (5, 12), (40, 168)])
 def test_the_waves_are_those_of_the_orthonormal_dct(k, slots):
     wanted = dct(np.eye(slots), norm="ortho", axis=0)[:k]
     assert np.abs(FourierBasis.first(k, slots).waves - UNIT * wanted).max() <= 0.5 + 1e-9
@@ -77,8 +78,8 @@ def test_all_waves_are_all_of_the_counts():
     assert noisy.values == pytest.approx(people, abs=0.05)
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, 5])
-@pytest.mark.parametrize("ell", [1, 2, 3, 5, 9])
+@for_each("k", [1, 2, 3, 5])
+@for_each("ell", [1, 2, 3, 5, 9])
 def test_no_user_moves_the_coefficients_by_more_than_the_bound(k, ell):
     """Every user of 5 slots and 2 zones, whole visits and shared ones, in exact integers."""
     slots, basis = 5, FourierBasis.first(k, 5)
@@ -116,8 +117,8 @@ def test_long_windows_take_the_bound_by_waves():
     assert UNIT**2 < basis.l2_squared(1) < 1.01 * UNIT**2
 
 
-@pytest.mark.parametrize("amount", [1, 24_355_970, 3 * 10**9])
-@pytest.mark.parametrize(("ell", "slots", "k"), [(1, 1, 1), (30, 168, 40), (500, 168, 300)])
+@for_each("amount", [1, 24_355_970, 3 * 10**9])
+@for_each(("ell", "slots", "k"), [(1, 1, 1), (30, 168, 40), (500, 168, 300)])
 def test_the_budget_is_used_and_not_more(amount, ell, slots, k):
     one = gaussian(amount, ell=ell, slots=slots, k=k)
     basis = FourierBasis.first(k, slots)
@@ -140,8 +141,8 @@ def test_the_stated_deviation_is_that_of_the_released_counts(build):
     assert mechanism.noise_people.std() > 0.05 * mechanism.noise_people.mean()  # it does differ by slot
 
 
-@pytest.mark.parametrize("build", [gaussian, laplace])
-@pytest.mark.parametrize("k", [1, 5, 12])
+@for_each("build", [gaussian, laplace])
+@for_each("k", [1, 5, 12])
 def test_intervals_cover_slow_counts_at_every_slot(build, k):
     mechanism = build(k=k)
     people = np.full((20_000, 12), 1000)  # far from zero: no interval is cut
@@ -161,8 +162,8 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("build", [gaussian, laplace])
-@pytest.mark.parametrize("case", WRONG)
+@for_each("build", [gaussian, laplace])
+@for_each("case", WRONG)
 def test_other_counts_are_refused(build, case):
     silent = Silent()
     with pytest.raises(GuaranteeError):

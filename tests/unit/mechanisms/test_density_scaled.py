@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse
+from tests.loops import for_each
 
 from shoal.auditing.replay import ArbitraryNoise, replay
 from shoal.engine.density import bound_visits, scalable_counts
@@ -64,8 +65,8 @@ ONE_USER = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("user", ONE_USER)
+@for_each("name", NAMES)
+@for_each("user", ONE_USER)
 def test_replay_of_neighbours_stays_within_the_claim(name, user):
     mechanism, _ = built(name)
     pair = [stage(rows, mechanism.ell, mechanism.cap) for rows in (OTHERS, OTHERS + ONE_USER[user])]
@@ -101,7 +102,7 @@ def test_the_number_of_visits_and_of_kept_ones_reach_their_claims(name):
         assert 0 <= Fraction(loss, NANO) - true < Fraction(2, NANO)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_spends_come_in_order_and_add_up(name):
     mechanism, budget = built(name)
     names = [step for step, _ in mechanism.spends()]
@@ -131,7 +132,7 @@ def test_exact_numbers_are_not_shown_in_a_repr():
     assert "7654321" not in shown
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_little_noise_gives_all_visits_back(name):
     """A city where the bound keeps half of the visits: the total and each zone come back."""
     mechanism, _ = built(name, epsilon=30_000.0)

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
 from shoal.privacy.noise import SeededNoise
@@ -40,9 +41,7 @@ def test_the_cap_does_not_matter_and_the_engine_is_asked_for_none():
         assert noisy.scale == 12.0
 
 
-@pytest.mark.parametrize(
-    "other", [counts(zones=2), counts(slots=5), counts(lattice=2**10), np.zeros((3, 4), np.int64)]
-)
+@for_each("other", [counts(zones=2), counts(slots=5), counts(lattice=2**10), np.zeros((3, 4), np.int64)])
 def test_other_counts_are_refused(other):
     mechanism = DensityScmFull.within(10**9, zones=3, slots=4, lattice=LATTICE)
     with pytest.raises(GuaranteeError):

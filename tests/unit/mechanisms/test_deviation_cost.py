@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.privacy.budget import Budget
@@ -22,7 +23,7 @@ def in_fractions(cells, group, groups):
     return costs
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_costs_are_exact(seed):
     generator = np.random.default_rng(seed)
     groups = int(generator.integers(1, 6))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
+from tests.loops import for_each
 
 from shoal.auditing.replay import replay
 from shoal.mechanisms.adders import GaussianAdder, ceil_sqrt
@@ -65,9 +65,9 @@ def pure(**changes):
     return replace(DensityEfpa.improved(Budget.pure_epsilon(60.0), example_cover(CELLS), **PUBLIC), **changes)
 
 
-@pytest.mark.parametrize("visits", ["one cell", "spread"])
-@pytest.mark.parametrize("kept", [1, 99])
-@pytest.mark.parametrize("mechanism", [gaussian(), pure()], ids=lambda m: m.name)
+@for_each("visits", ["one cell", "spread"])
+@for_each("kept", [1, 99])
+@for_each("mechanism", [gaussian(), pure()], ids=lambda m: m.name)
 def test_the_true_ones_pass(mechanism, visits, kept):
     assert problems(mechanism, visits, kept) == ()
 

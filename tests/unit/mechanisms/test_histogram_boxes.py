@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.engine.grid_trips import GridTrips
 from shoal.engine.trip_door import TripDoor
@@ -62,14 +63,14 @@ class Asked:
         return int(np.argmax(scores))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"s below {row.below}")
+@for_each("row", ROWS, ids=lambda row: f"s below {row.below}")
 def test_shares_of_every_row_add_up_to_one(row):
     bought = [count.share for count in (*row.first, *row.second)]
     assert sum(bought) + row.rectangles == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("per_unit", [1, 3])
-@pytest.mark.parametrize("trips", [10, 150, 2000, 20_000, 10**6])
+@for_each("per_unit", [1, 3])
+@for_each("trips", [10, 150, 2000, 20_000, 10**6])
 def test_what_is_asked_costs_what_is_claimed(trips, per_unit):
     mechanism = boxes_within(Budget.of(1.0, None), setting(trips=trips, per_unit=per_unit))
     noise = Asked()

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.engine.trip_door import TripDoor
 from shoal.errors import GuaranteeError, PlanError
@@ -122,9 +123,9 @@ def setting_of(grid, per_unit, seed=3, trips=None):
     return TripSetting(grid=grid, given=random_rectangles(grid, 30, seed), per_unit=per_unit, trips=trips)
 
 
-@pytest.mark.parametrize("kind", MECHANISMS)
-@pytest.mark.parametrize("delta", DELTAS)
-@pytest.mark.parametrize(("columns", "rows"), [(8, 8), (5, 11), (16, 3)])
+@for_each("kind", MECHANISMS)
+@for_each("delta", DELTAS)
+@for_each(("columns", "rows"), [(8, 8), (5, 11), (16, 3)])
 def test_a_unit_more_or_less_costs_no_more_than_claimed(kind, delta, columns, rows):
     """Replay on neighbours: the same answers, so the same queries; their changes against every spend."""
     generator = np.random.default_rng(columns * rows)
@@ -151,9 +152,9 @@ def test_a_unit_more_or_less_costs_no_more_than_claimed(kind, delta, columns, ro
     assert all(reached > (0.99 if name in REACHED else 0.15) for name, reached in largest.items())
 
 
-@pytest.mark.parametrize("kind", MECHANISMS)
-@pytest.mark.parametrize("delta", DELTAS)
-@pytest.mark.parametrize("trips", [None, 50])
+@for_each("kind", MECHANISMS)
+@for_each("delta", DELTAS)
+@for_each("trips", [None, 50])
 def test_loss_is_the_epsilon_asked_for(kind, delta, trips):
     mechanism = kind.within(Budget.of(0.7, delta), trip_setting(per_unit=3, cap=9, trips=trips))
     loss = mechanism.loss()
@@ -180,7 +181,7 @@ class Watched:
         return getattr(self._door, name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "asks"),
     [
         (HistogramLaplace, {"count", "shared_faces"}),
@@ -198,7 +199,7 @@ def test_only_these_sums_leave_the_door(kind, asks):
     assert set(door.calls) == asks
 
 
-@pytest.mark.parametrize("kind", [*MECHANISMS, HistogramBoxes])
+@for_each("kind", [*MECHANISMS, HistogramBoxes])
 def test_units_with_more_trips_than_the_noise_is_for_are_refused(kind):
     """The bound of the trips and that of the mechanism come from different places."""
     grid = grid_of(8, 8)
@@ -214,9 +215,9 @@ def test_units_with_more_trips_than_the_noise_is_for_are_refused(kind):
             mechanism(door(per_unit, cap), SeededNoise(1))
 
 
-@pytest.mark.parametrize("kind", MECHANISMS)
-@pytest.mark.parametrize("epsilon", [0.05, 2.0, 1000.0])
-@pytest.mark.parametrize(("columns", "rows"), [(16, 16), (9, 5), (1, 7), (1, 1)])
+@for_each("kind", MECHANISMS)
+@for_each("epsilon", [0.05, 2.0, 1000.0])
+@for_each(("columns", "rows"), [(16, 16), (9, 5), (1, 7), (1, 1)])
 def test_what_is_published_is_finite_and_consistent(kind, epsilon, columns, rows):
     grid = grid_of(columns, rows)
     generator = np.random.default_rng(8)

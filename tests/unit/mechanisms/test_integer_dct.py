@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.fft
+from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
 from shoal_baselines.mechanisms.scheme_steps import (
@@ -18,7 +19,7 @@ from shoal_baselines.mechanisms.scheme_steps import (
 )
 
 
-@pytest.mark.parametrize("slots", [1, 2, 7, 168, 700])
+@for_each("slots", [1, 2, 7, 168, 700])
 def test_same_as_scipy_to_a_step_or_so(slots):
     units = np.random.default_rng(slots).integers(0, 2**30, (3, slots))
     expected = scipy.fft.dct(units.astype(float), type=2, norm="ortho", axis=1) * STEPS

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.mechanisms.audit_size import path_setting
 from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, tables_within
@@ -36,7 +37,7 @@ class Shift:
     gaussian = laplace
 
 
-@pytest.mark.parametrize(("shift", "trips"), [(0, 500), (40, 540), (-499, 1), (-10_000, 1)])
+@for_each(("shift", "trips"), [(0, 500), (40, 540), (-499, 1), (-10_000, 1)])
 def test_the_number_of_trips_is_at_least_one(shift, trips):
     totals, _ = PathTotals.within(Budget.of(1.0, None), path_setting(cap=7))
     noise = Shift(shift)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import AuditSize
@@ -39,7 +40,7 @@ def test_values_are_plain_sums():
         assert value == sum(int(units[zone, slot]) for zone in zones for slot in slots)
 
 
-@pytest.mark.parametrize("ell", [1, 2, 5, 9])
+@for_each("ell", [1, 2, 5, 9])
 def test_no_user_changes_an_answer_by_more_than_its_sensitivity(ell):
     """Brute force over users with at most ell visits, one per slot; the bound is reached."""
     asked = questions(ell)
@@ -115,10 +116,8 @@ def test_every_question_pays_the_same_share():
     assert pure.pure_epsilon_nano == 10**9
 
 
-@pytest.mark.parametrize("kind", [QueryGaussian, QueryLaplace])
-@pytest.mark.parametrize(
-    "changes", [{"ell": 3}, {"column_l1": 2**21}, {"column_l2_squared": 2**42}, {"lattice": 2**10}]
-)
+@for_each("kind", [QueryGaussian, QueryLaplace])
+@for_each("changes", [{"ell": 3}, {"column_l1": 2**21}, {"column_l2_squared": 2**42}, {"lattice": 2**10}])
 def test_a_looser_table_is_refused(kind, changes):
     with pytest.raises(GuaranteeError, match="sensitivity"):
         kind.within(10**9, questions())(table(**changes), SeededNoise(1))

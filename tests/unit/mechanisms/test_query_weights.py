@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.query.weights import QueryWeights
@@ -110,8 +111,8 @@ def test_a_margin_is_the_size_of_the_error_less_the_threshold():
     assert (noise.margins[0] + made.threshold) / LATTICE == pytest.approx(errors, abs=1e-5)
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 5.0])
-@pytest.mark.parametrize("updates", [1, 7, 40])
+@for_each("epsilon", [0.05, 1.0, 5.0])
+@for_each("updates", [1, 7, 40])
 def test_named_spends_stay_within_the_budget_and_use_nearly_all_of_it(epsilon, updates):
     made = mechanism(ranges(100), epsilon, updates)
     budget = Budget.of(epsilon, 1e-6).left

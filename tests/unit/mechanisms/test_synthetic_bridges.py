@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.loops import for_each
 
 from shoal.auditing.replay import CallsDiffer, RecordingNoise, ReplayNoise
 from shoal.engine.path_door import PathDoor
@@ -97,10 +98,10 @@ ABLATED = {
 }
 
 
-@pytest.mark.parametrize("delta", [None, 1e-6])
-@pytest.mark.parametrize("each_trip", [True, False])
-@pytest.mark.parametrize("part", [None, *ABLATED, "levels"])
-@pytest.mark.parametrize("epsilon", [0.3, 1e5])
+@for_each("delta", [None, 1e-6])
+@for_each("each_trip", [True, False])
+@for_each("part", [None, *ABLATED, "levels"])
+@for_each("epsilon", [0.3, 1e5])
 def test_noise_costs_what_is_said_and_all_of_the_budget(epsilon, part, each_trip, delta):
     """With many trips, so that corners are bought where the noise allows."""
     parts = Parts(**({part: False} if part else {}))
@@ -164,9 +165,9 @@ def check_valid(paths, public, count):
     assert edges[0] <= paths.start_us.min() <= paths.start_us.max() < edges[-1]
 
 
-@pytest.mark.parametrize("each_trip", [True, False])
-@pytest.mark.parametrize("delta", [None, 1e-6])
-@pytest.mark.parametrize(("count", "epsilon"), [(0, 1.0), (1, 1.0), (0, 0.0001), (50, 0.0001), (1, 1e5)])
+@for_each("each_trip", [True, False])
+@for_each("delta", [None, 1e-6])
+@for_each(("count", "epsilon"), [(0, 1.0), (1, 1.0), (0, 0.0001), (50, 0.0001), (1, 1e5)])
 def test_every_output_is_valid(count, epsilon, delta, each_trip):
     if delta is not None:
         epsilon = max(epsilon, 0.01)  # below, rho has no nano for every table
@@ -178,8 +179,8 @@ def test_every_output_is_valid(count, epsilon, delta, each_trip):
         assert all(np.isfinite(value).all() for value in model.numbers().values())
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(1, 1), (1, 2), (2, 1), (1, 12), (2, 2), (3, 1), (2, 30)])
-@pytest.mark.parametrize("epsilon", [0.01, 100.0])
+@for_each(("columns", "rows"), [(1, 1), (1, 2), (2, 1), (1, 12), (2, 2), (3, 1), (2, 30)])
+@for_each("epsilon", [0.01, 100.0])
 def test_grids_of_any_shape(columns, rows, epsilon):
     public = setting(columns, rows, trips=200)
     trips = random_trips(100, 5, columns, rows)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.synthetic.commute import OPTIONAL, SHARES, SyntheticCommute
@@ -42,8 +43,8 @@ def exact_of(norm=1, seed=0, users=1000):
     return ExactCommutes(tables=tables, norm=norm)
 
 
-@pytest.mark.parametrize("delta", [None, 1e-6])
-@pytest.mark.parametrize("without", [(), ("flows",), OPTIONAL])
+@for_each("delta", [None, 1e-6])
+@for_each("without", [(), ("flows",), OPTIONAL])
 def test_spends_add_up_to_the_budget(delta, without):
     budget = Budget.of(0.7, delta)
     mechanism = SyntheticCommute.within(budget, SETTING, without=without)

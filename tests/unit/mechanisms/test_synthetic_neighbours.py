@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.engine.path_door import PathDoor
 from shoal.errors import GuaranteeError
@@ -109,8 +110,8 @@ class Recorded:
         return answer
 
 
-@pytest.mark.parametrize("cls", ALL)
-@pytest.mark.parametrize("declared", [None, 50])
+@for_each("cls", ALL)
+@for_each("declared", [None, 50])
 def test_shares_add_up_to_a_pure_budget(cls, declared):
     mechanism = cls.within(Budget.of(0.7, None), path_setting(trips=declared))
     assert mechanism.loss().pure_epsilon_nano == 700_000_000
@@ -118,7 +119,7 @@ def test_shares_add_up_to_a_pure_budget(cls, declared):
     assert ("trips" in dict(mechanism.spends())) == (declared is None)
 
 
-@pytest.mark.parametrize("cls", ALL)
+@for_each("cls", ALL)
 def test_shares_add_up_to_a_budget_in_rho(cls):
     budget = Budget.of(0.7, 1e-6)
     mechanism = cls.within(budget, path_setting())
@@ -126,7 +127,7 @@ def test_shares_add_up_to_a_budget_in_rho(cls):
     assert sum(loss.rho_nano for _, loss in mechanism.spends()) == mechanism.loss().rho_nano == budget.left
 
 
-@pytest.mark.parametrize("cls", ALL)
+@for_each("cls", ALL)
 def test_one_question_for_every_share(cls):
     setting = path_setting(each_trip=True)
     mechanism, noise = cls.within(Budget.of(2.0, None), setting), Recorded(1)
@@ -134,8 +135,8 @@ def test_one_question_for_every_share(cls):
     assert [name for name, _, _ in noise.answers] == [name for name, _ in mechanism.spends()]
 
 
-@pytest.mark.parametrize(("delta", "norm"), [(None, 1), (1e-6, 2)])
-@pytest.mark.parametrize("each_trip", [True, False])
+@for_each(("delta", "norm"), [(None, 1), (1e-6, 2)])
+@for_each("each_trip", [True, False])
 def test_a_chain_without_noise_is_what_is_counted(delta, norm, each_trip):
     setting = path_setting(each_trip=each_trip)
     trips = random_trips(60, 2)
@@ -196,7 +197,7 @@ def context_names(trie):
     return names
 
 
-@pytest.mark.parametrize("cls", [*ALL, SyntheticBridges])
+@for_each("cls", [*ALL, SyntheticBridges])
 def test_seeds_of_any_size_draw_trips(cls):
     """One after the other in one process: the run's seed is any 64 bits."""
     setting = path_setting(each_trip=True)
@@ -205,7 +206,7 @@ def test_seeds_of_any_size_draw_trips(cls):
         assert model.generate(20, seed).count == 20
 
 
-@pytest.mark.parametrize("cls", ALL)
+@for_each("cls", ALL)
 def test_the_same_answers_make_the_same_model_of_any_trips(cls):
     """All that is asked, and all that is made of it, follows from noisy answers."""
     setting = path_setting(each_trip=True)
@@ -222,9 +223,9 @@ def test_the_same_answers_make_the_same_model_of_any_trips(cls):
         assert np.array_equal(drawn.cells, redrawn.cells)
 
 
-@pytest.mark.parametrize("cls", ALL)
-@pytest.mark.parametrize("delta", [None, 1e-6])
-@pytest.mark.parametrize(("count", "epsilon"), [(0, 1.0), (0, 0.001), (100, 0.001), (100, 1.0), (100, 1e4)])
+@for_each("cls", ALL)
+@for_each("delta", [None, 1e-6])
+@for_each(("count", "epsilon"), [(0, 1.0), (0, 0.001), (100, 0.001), (100, 1.0), (100, 1e4)])
 def test_every_output_is_valid(cls, delta, count, epsilon):
     setting = path_setting(each_trip=True)
     model = cls.within(Budget.of(epsilon, delta), setting)(
@@ -245,8 +246,8 @@ def test_every_output_is_valid(cls, delta, count, epsilon):
     assert edges[0] <= paths.start_us.min() <= paths.start_us.max() < edges[-1]
 
 
-@pytest.mark.parametrize("cls", ALL)
-@pytest.mark.parametrize("seed", range(5))
+@for_each("cls", ALL)
+@for_each("seed", range(5))
 def test_trips_come_to_an_end_whatever_the_noise_is(cls, seed):
     setting = path_setting(each_trip=True, cells=20)
     paths = cls.within(Budget.of(0.1, None), setting)(door([], setting), SeededNoise(seed)).generate(300, 1)
@@ -254,7 +255,7 @@ def test_trips_come_to_an_end_whatever_the_noise_is(cls, seed):
     assert paths.total_stay.mean() < 60
 
 
-@pytest.mark.parametrize("cls", ALL)
+@for_each("cls", ALL)
 def test_trips_follow_from_the_seed_and_none_from_their_number(cls):
     setting = path_setting(each_trip=True)
     model = cls.within(Budget.of(4.0, None), setting)(door(random_trips(100, 8), setting), SeededNoise(2))
@@ -267,7 +268,7 @@ def test_trips_follow_from_the_seed_and_none_from_their_number(cls):
     assert model.generate(0, 1).count == 0
 
 
-@pytest.mark.parametrize("cls", ALL)
+@for_each("cls", ALL)
 def test_trips_that_are_not_bounded_as_paid_for_are_refused(cls):
     users, each = path_setting(), path_setting(each_trip=True)
     trips = random_trips(5, 9)

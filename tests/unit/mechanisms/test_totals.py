@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.mechanisms.adders import GaussianAdder, LaplaceAdder, ceil_sqrt, float_at_least
 from shoal.privacy.noise import SeededNoise
@@ -61,9 +62,9 @@ class Fixed:
         return np.full(query.shape, self.answers[name], np.int64)
 
 
-@pytest.mark.parametrize("totals", [-(2**40), 0, 5, 2**40])
-@pytest.mark.parametrize("visits", [-(2**40), 0, 1, 2**40])
-@pytest.mark.parametrize("way", ["scaled", "one visit"])
+@for_each("totals", [-(2**40), 0, 5, 2**40])
+@for_each("visits", [-(2**40), 0, 1, 2**40])
+@for_each("way", ["scaled", "one visit"])
 def test_any_noisy_numbers_give_finite_totals_and_a_ratio_that_can_be(way, totals, visits):
     noisy = WAYS[way](exact(), Fixed(totals=totals, visits=visits))
     assert np.isfinite(noisy.visits).all()
@@ -71,9 +72,9 @@ def test_any_noisy_numbers_give_finite_totals_and_a_ratio_that_can_be(way, total
     assert 0 <= noisy.ratio_deviation <= 1
 
 
-@pytest.mark.parametrize("adder", [GaussianAdder, LaplaceAdder])
-@pytest.mark.parametrize("nano", [1, 12_345, 10**9, 7 * 10**9])
-@pytest.mark.parametrize("sensitivity", [1, 250, 30 * 2**20])
+@for_each("adder", [GaussianAdder, LaplaceAdder])
+@for_each("nano", [1, 12_345, 10**9, 7 * 10**9])
+@for_each("sensitivity", [1, 250, 30 * 2**20])
 def test_adders_use_what_they_may_and_not_more(adder, nano, sensitivity):
     made = adder.within(nano, sensitivity)
     cost = made.cost(sensitivity)

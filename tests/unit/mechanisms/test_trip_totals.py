@@ -1,7 +1,7 @@
 """Numbers of trips: what is bought, and how far a kept trip may be scaled up."""
 
 import numpy as np
-import pytest
+from tests.loops import for_each
 
 from shoal.mechanisms.audit_size import trip_setting
 from shoal.mechanisms.histogram.trip_totals import TripTotals
@@ -31,7 +31,7 @@ class Shift:
         return np.asarray(exact) + self.shift
 
 
-@pytest.mark.parametrize(("shift", "kept"), [(0, 20), (4, 24), (100_000, 100_020), (-(10**6), 1)])
+@for_each(("shift", "kept"), [(0, 20), (4, 24), (100_000, 100_020), (-(10**6), 1)])
 def test_a_kept_trip_stands_for_one_to_cap_over_per_unit(shift, kept):
     totals, _ = TripTotals.within(Budget.of(1.0, None), trip_setting(per_unit=2, cap=4))
     found, every = totals(Trips(), Shift(shift))

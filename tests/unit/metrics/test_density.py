@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from scipy import stats
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.metrics import box_figures, density_utility, emd_m
@@ -134,7 +135,7 @@ def test_perfect_release_has_no_error():
     assert got.total_bias == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "arguments"),
     [
         ("utility-shape", (np.ones((2, 3)), np.ones((3, 2)))),

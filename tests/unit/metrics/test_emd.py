@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.metrics import emd
@@ -103,7 +104,7 @@ def test_affordable_slots_spread_over_the_day():
     assert list(affordable_slots(50, 3)) == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "arguments"),
     [
         ("emd-shape", (np.ones((2, 3)), np.ones((3, 2)), np.ones((2, 2)))),

@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.metrics.patterns import dtw_f1, exact_f1, frechet_f1, top_patterns
@@ -50,8 +51,8 @@ def counted(trips, shortest, longest, count):
     return sorted(tally.items(), key=lambda item: (-item[1], len(item[0]), item[0]))[:count]
 
 
-@pytest.mark.parametrize(("shortest", "longest"), [(2, 5), (3, 5), (2, 2), (4, 6)])
-@pytest.mark.parametrize("count", [1, 10, 60, 100_000])
+@for_each(("shortest", "longest"), [(2, 5), (3, 5), (2, 2), (4, 6)])
+@for_each("count", [1, 10, 60, 100_000])
 def test_top_patterns_against_counting(shortest, longest, count):
     for seed in range(4):
         trips = random_walks(seed, 150)

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.metrics.patterns import (
@@ -84,7 +85,7 @@ def test_jsd_of_nothing():
         jsd(np.ones(2), np.ones(3))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@for_each("seed", range(4))
 def test_distances_against_all_pairs(seed):
     trips = [*random_trips(seed, 120), [(0, 0, 0), (98, 1, 0), (8, 2, 0)]]  # one jumps over rows
     reach = [

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.metrics.trajectories import (
@@ -236,7 +237,7 @@ def density_by_points(samples, boxes, cell, slot):
     return raw, released
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("zone", "start"),
     [
         ("Europe/Paris", datetime(2026, 3, 28, 22, 7, tzinfo=UTC)),  # summer time begins

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from scipy import stats
+from tests.loops import for_each
 
 from shoal.postprocess.density import kriging
 from shoal.postprocess.density.best import (
@@ -39,7 +40,7 @@ HOURS = np.arange(168)
 DAY = 1.2 + np.sin(2 * np.pi * HOURS / 24)
 
 
-@pytest.mark.parametrize("at", [-30.0, -9.0, -7.5, -1.0, 0.0, 0.5, 3.0, 7.5])
+@for_each("at", [-30.0, -9.0, -7.5, -1.0, 0.0, 0.5, 3.0, 7.5])
 def test_the_number_of_visits_is_the_mean_of_a_normal_cut_at_zero(at):
     found = number_of_visits(Total(at * 50.0, 50.0), Total(at * 50.0, 400.0))
     law = stats.truncnorm(-at, np.inf, loc=at * 50.0, scale=50.0)
@@ -54,7 +55,7 @@ def test_very_active_users_count_where_they_clearly_matter():
     assert number_of_visits(narrow, Total(11_400.0, 400.0)) == Total(11_400.0, 400.0)
 
 
-@pytest.mark.parametrize("columns", [1, 5, 167, 168])
+@for_each("columns", [1, 5, 167, 168])
 def test_probes_are_orthonormal_and_outside_the_basis(columns):
     basis = orthonormal(np.random.default_rng(1).normal(size=(columns, 168)))
     found = probes(basis, 6)
@@ -65,7 +66,7 @@ def test_probes_are_orthonormal_and_outside_the_basis(columns):
     np.testing.assert_allclose(whole.T @ whole, np.eye(168), atol=1e-9)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "course",
     [
         np.sin(2 * np.pi * HOURS / 24 * 3),
@@ -91,7 +92,7 @@ def residuals(phi, kappa, noise, zones=900, seed=3):
     return generator.normal(0, np.sqrt(variance)), counts, squares
 
 
-@pytest.mark.parametrize(("phi", "kappa"), [(1.6, 0.1), (2.0, 0.2), (1.4, 0.3), (1.5, 0.6)])
+@for_each(("phi", "kappa"), [(1.6, 0.1), (2.0, 0.2), (1.4, 0.3), (1.5, 0.6)])
 def test_scatter_is_found_where_residuals_tell_it(phi, kappa):
     seen, counts, squares = residuals(phi, kappa, noise=5.0)
     found = fit_scatter(seen, 5.0, counts, squares)
@@ -124,7 +125,7 @@ def field(seed, reach=1600.0):
     return 100 + 10 * lower @ np.random.default_rng(seed).normal(size=len(GRID))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@for_each("seed", range(4))
 def test_kriging_smooths_a_field_and_knows_how_well(seed):
     truth = field(seed)
     noise = np.random.default_rng(seed + 50).normal(0, 8, len(truth))

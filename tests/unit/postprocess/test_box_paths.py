@@ -1,7 +1,7 @@
 """Paths of boxes are monotone, stay in their box and bulge as their shape says."""
 
 import numpy as np
-import pytest
+from tests.loops import for_each
 
 from shoal.postprocess.histogram.box_model import pool_euler, pool_hits
 from shoal.postprocess.histogram.box_pool import BoxPool, fold, redraw, spread, start_pool
@@ -27,8 +27,8 @@ def cells_of(pool):
     return {(int(x), int(y)) for y, x in zip(*np.nonzero(faces), strict=True)}
 
 
-@pytest.mark.parametrize("shape", range(12))
-@pytest.mark.parametrize("box", [(2, 20, 3, 17), (5, 5, 5, 5), (0, 23, 7, 7), (4, 4, 0, 23), (3, 4, 3, 4)])
+@for_each("shape", range(12))
+@for_each("box", [(2, 20, 3, 17), (5, 5, 5, 5), (0, 23, 7, 7), (4, 4, 0, 23), (3, 4, 3, 4)])
 def test_a_path_spans_its_box_and_is_monotone(box, shape):
     x0, x1, y0, y1 = box
     cells = cells_of(one(*box, shape))
@@ -39,7 +39,7 @@ def test_a_path_spans_its_box_and_is_monotone(box, shape):
     assert corners <= cells
 
 
-@pytest.mark.parametrize(("shape", "corner"), [(2, (0, 20)), (5, (20, 0)), (8, (0, 0)), (11, (20, 20))])
+@for_each(("shape", "corner"), [(2, (0, 20)), (5, (20, 0)), (8, (0, 0)), (11, (20, 20))])
 def test_a_strong_bulge_goes_to_its_corner(shape, corner):
     def distance(shape):
         return min(abs(x - corner[0]) + abs(y - corner[1]) for x, y in cells_of(one(0, 20, 0, 20, shape)))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from tests.loops import for_each
 
 from shoal.postprocess.synthetic.bridge_parts import MOST_TAIL, by_class, drawn, fall_of, falling
 from shoal.stages.synthetic import NoisyTable
@@ -25,9 +26,9 @@ def noisy_of(rows, trips, deviation, seed=1):
     return NoisyTable((rows * trips + noise).ravel(), deviation)
 
 
-@pytest.mark.parametrize("alike", [False, True])
-@pytest.mark.parametrize("deviation", [1e-6, 1.0, 50.0, 1e7])
-@pytest.mark.parametrize("trips", [0.0, 3.0, 1000.0])
+@for_each("alike", [False, True])
+@for_each("deviation", [1e-6, 1.0, 50.0, 1e7])
+@for_each("trips", [0.0, 3.0, 1000.0])
 def test_rows_are_distributions(trips, deviation, alike):
     found = by_class(noisy_of(rows_of(1), trips, deviation), GUESS, alike=alike)
     assert found.shape == (CLASSES, BINS)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.postprocess.synthetic.bridge_parts import Parts
 from shoal.postprocess.synthetic.bridge_places import (
@@ -40,14 +41,14 @@ def busy(grid, chance):
     return chance.gamma(0.3, 30, grid.count) * (chance.random(grid.count) < 0.4)
 
 
-@pytest.mark.parametrize(("side", "expected"), [(6, (1,)), (7, (1, 3)), (18, (1, 3)), (19, (1, 3, 9))])
+@for_each(("side", "expected"), [(6, (1,)), (7, (1, 3)), (18, (1, 3)), (19, (1, 3, 9))])
 def test_sides_of_blocks(side, expected):
     """Thrice the one before, while more than two blocks lie side by side."""
     assert block_sides(grid_of(side, 2)) == block_sides(grid_of(1, side)) == expected
 
 
-@pytest.mark.parametrize("side", [1, 2, 3, 9, 30])
-@pytest.mark.parametrize(("columns", "rows"), SHAPES)
+@for_each("side", [1, 2, 3, 9, 30])
+@for_each(("columns", "rows"), SHAPES)
 def test_blocks_are_squares_in_order(columns, rows, side):
     block, count = blocks_of(grid_of(columns, rows), side)
     seen = {}
@@ -69,9 +70,9 @@ def test_values_of_blocks_are_shared_over_their_cells():
     assert found.sum(axis=0) == pytest.approx(truth.sum())
 
 
-@pytest.mark.parametrize("shrink", [True, False])
-@pytest.mark.parametrize("deviation", [0.0, 0.1, 5.0, 1e4])
-@pytest.mark.parametrize(("columns", "rows"), SHAPES)
+@for_each("shrink", [True, False])
+@for_each("deviation", [0.0, 0.1, 5.0, 1e4])
+@for_each(("columns", "rows"), SHAPES)
 def test_places_sum_to_the_total_whatever_the_noise_is(columns, rows, deviation, shrink):
     grid, chance = grid_of(columns, rows), np.random.default_rng(columns)
     truth = busy(grid, chance) + 0.01
@@ -114,7 +115,7 @@ def test_starts_and_ends_are_expected_where_there_are_moves():
         assert ((found - truth) ** 2).sum() < 0.7 * ((plain - truth) ** 2).sum()
 
 
-@pytest.mark.parametrize("wanted", [1, 4, 17, 100])
+@for_each("wanted", [1, 4, 17, 100])
 def test_regions_are_boxes_of_like_mass(wanted):
     grid = grid_of(60, 40)
     chance = np.random.default_rng(wanted)
@@ -137,8 +138,8 @@ def test_regions_of_small_and_empty_grids():
     assert np.array_equal(regions(GRID, point, 9), regions(GRID, point.copy(), 9))
 
 
-@pytest.mark.parametrize("count", [1, 4, 9])
-@pytest.mark.parametrize("deviation", [0.01, 5.0, 1e4])
+@for_each("count", [1, 4, 9])
+@for_each("deviation", [0.01, 5.0, 1e4])
 def test_flows_fit_their_margins(count, deviation):
     chance = np.random.default_rng(count)
     starts, ends = busy(GRID, chance) + 0.1, busy(GRID, chance) + 0.1

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from tests.loops import for_each
 
 from shoal.postprocess.synthetic import bridge_walk
 from shoal.postprocess.synthetic.bridge_walk import NEAR, possible_moves, walk
@@ -55,9 +56,7 @@ def p_value(expected, drawn):
     return stats.chisquare(seen, mean).pvalue if len(cuts) > 1 else 1.0
 
 
-@pytest.mark.parametrize(
-    ("begin", "end", "moves"), [(0, 8, 2), (4, 4, 2), (0, 0, 3), (3, 5, 4), (8, 1, 5), (2, 2, 6)]
-)
+@for_each(("begin", "end", "moves"), [(0, 8, 2), (4, 4, 2), (0, 0, 3), (3, 5, 4), (8, 1, 5), (2, 2, 6)])
 def test_walks_come_in_proportion_to_their_product_of_weights(begin, end, moves):
     count = 200_000
     chances, first_chances = weights(3, 3, seed=moves)
@@ -98,8 +97,8 @@ def check(columns, rows, begin, end, moves, first, cells):
     assert (chebyshev(cells[:-1], cells[1:], columns)[same_trip] == 1).all()
 
 
-@pytest.mark.parametrize("tiny", [1.0, 1e-6, 1e-30])
-@pytest.mark.parametrize(("columns", "rows"), [(2, 2), (3, 3), (2, 40), (1, 30), (30, 1), (9, 7)])
+@for_each("tiny", [1.0, 1e-6, 1e-30])
+@for_each(("columns", "rows"), [(2, 2), (3, 3), (2, 40), (1, 30), (30, 1), (9, 7)])
 def test_all_walks_arrive_and_none_leaves_the_grid(columns, rows, tiny):
     """Also where weights are so small that their products are beyond floats, and far beyond NEAR."""
     chance = np.random.default_rng(columns + rows)
@@ -123,7 +122,7 @@ def test_a_straight_way_of_just_the_distance():
     assert (np.diff(cells % 50) == 1).all()
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(1, 1), (1, 2), (2, 1), (1, 4), (2, 2)])
+@for_each(("columns", "rows"), [(1, 1), (1, 2), (2, 1), (1, 4), (2, 2)])
 def test_moves_are_raised_just_where_no_walk_has_so_many(columns, rows):
     chances, first_chances = weights(columns, rows, seed=1)
     for begin in range(columns * rows):

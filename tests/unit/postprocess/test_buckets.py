@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
+from tests.loops import for_each
 
 from shoal.space.rectangles import Rectangles
 from shoal_baselines.postprocess.cells import cover_by_intervals, interval_levels, map_or_flat
@@ -24,9 +24,9 @@ def every_cover(begin, length, cells, finest):
     return covers
 
 
-@pytest.mark.parametrize("cells", [1, 2, 5, 8])
-@pytest.mark.parametrize("finest", [1, 2])
-@pytest.mark.parametrize("seed", range(4))
+@for_each("cells", [1, 2, 5, 8])
+@for_each("finest", [1, 2])
+@for_each("seed", range(4))
 def test_the_cover_is_the_cheapest_of_all(cells, finest, seed):
     generator = np.random.default_rng(seed)
     lengths = interval_levels(cells, finest)

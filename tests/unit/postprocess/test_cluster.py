@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal_baselines.postprocess.scheme import cluster_cells
 from shoal_baselines.space.cover import example_cover, neighbour_graph
@@ -30,7 +31,7 @@ def as_sets(cluster_of):
     return {frozenset(np.flatnonzero(cluster_of == c).tolist()) for c in range(cluster_of.max() + 1)}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_same_clusters_as_by_hand(seed):
     rng = np.random.default_rng(seed)
     xy = rng.uniform(0, 1000, (40, 2))

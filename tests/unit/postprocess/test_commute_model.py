@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.postprocess.synthetic.commute_fit import _likely, fit_commutes
@@ -70,8 +71,8 @@ def test_people_depend_on_seed_and_number_alone():
     assert other.count != few.count or (other.time_us != few.time_us).any()
 
 
-@pytest.mark.parametrize("without", [(), ("works", "distances", "flows", "reach")])
-@pytest.mark.parametrize("seed", range(5))
+@for_each("without", [(), ("works", "distances", "flows", "reach")])
+@for_each("seed", range(5))
 def test_noise_alone_makes_valid_events(seed, without):
     for clock in (
         None,

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from tests.loops import for_each
 
 import shoal.postprocess.density.numbers
 from shoal.postprocess.density.numbers import estimate_density, half_width, keep_totals
@@ -50,8 +51,8 @@ def test_slots_do_not_mix():
     assert keep_totals(noisy).tolist() == [[3.0, 0.0, 4.0], [0.0, 0.0, 4.0]]
 
 
-@pytest.mark.parametrize("family", ["gaussian", "laplace"])
-@pytest.mark.parametrize("level", [0, 3, 100])
+@for_each("family", ["gaussian", "laplace"])
+@for_each("level", [0, 3, 100])
 def test_intervals_cover_the_bounded_counts(family, level):
     """95 % or more of 40,000 cells; below 94.5 % would be eight standard errors off."""
     lattice, scale = 2**20, 12.0

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.space.rectangles import Rectangles
 from shoal_baselines.postprocess.euler_consistent import violations
@@ -42,8 +43,8 @@ def by_recursion(shape, first, last, costs, threshold):
     return [leaf(row, column, first) for row in range(shape[0]) for column in range(shape[1])]
 
 
-@pytest.mark.parametrize("shape", [(8, 8), (5, 7), (1, 6), (16, 3)])
-@pytest.mark.parametrize("first", [0, 1, 2])
+@for_each("shape", [(8, 8), (5, 7), (1, 6), (16, 3)])
+@for_each("first", [0, 1, 2])
 def test_regions_are_the_leaves_of_the_recursion(shape, first):
     generator = np.random.default_rng(first)
     last, ends = depth_of(shape), set()

@@ -1,8 +1,8 @@
 """Streams of numbers for drawn trips: the published generator, even, and independent of each other."""
 
 import numpy as np
-import pytest
 from scipy import stats
+from tests.loops import for_each
 
 from shoal.postprocess.synthetic.draws import mix, pick, stream, uniform, uniforms
 
@@ -18,8 +18,8 @@ def test_a_stream_is_splitmix():
         assert float(uniform(np.uint64(1234567), draw)) == (word >> 11) / 2**53
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**63 + 5])
-@pytest.mark.parametrize("purpose", [1, 42])
+@for_each("seed", [0, 1, 2**63 + 5])
+@for_each("purpose", [1, 42])
 def test_numbers_of_things_are_even(seed, purpose):
     drawn = uniforms(seed, purpose, 50_000)
     assert drawn.min() >= 0
@@ -37,7 +37,7 @@ def test_numbers_within_a_stream_are_even():
     assert np.unique(drawn).size == drawn.size
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [((1, 1), (1, 2)), ((1, 1), (2, 1)), ((0, 1), (1, 0)), ((1, 21), (1, 1021)), ((3, 4), (4, 3))],
 )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from scipy.sparse import block_diag, coo_array, eye_array, hstack, vstack
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal_baselines.postprocess.euler_consistent import consistent, violations
@@ -69,7 +70,7 @@ def assert_exactly_consistent(faces, east, north):
     assert (north <= faces[1:]).all()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@for_each("seed", range(10))
 def test_as_near_as_the_linear_program(seed):
     rng = np.random.default_rng(seed)
     given = [histogram(rng, *rng.integers(2, 7, 2)) for _ in range(100)]
@@ -89,7 +90,7 @@ def test_of_the_nearest_the_least_is_given(seed):
         assert flat(consistent(*each)) == pytest.approx(best, abs=1e-7)
 
 
-@pytest.mark.parametrize("shape", [(40, 40), (1, 300), (300, 1), (2, 150)])
+@for_each("shape", [(40, 40), (1, 300), (300, 1), (2, 150)])
 def test_large_connected_violations(shape):
     rng = np.random.default_rng(7)
     parts = (rng.random(shape), rng.random((shape[0], shape[1] - 1)), rng.random((shape[0] - 1, shape[1])))
@@ -103,7 +104,7 @@ def row(faces, east):
     return np.array([faces], float), np.array([east], float), np.empty((0, len(faces)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "made"),
     [
         # one edge above both faces: lowering it costs 2, raising both 4
@@ -135,7 +136,7 @@ def test_four_edges_raise_the_face_between_them():
     assert made[2][:, 1].tolist() == [3, 3]
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 6), (6, 1), (2, 2), (5, 4)])
+@for_each("shape", [(1, 1), (1, 6), (6, 1), (2, 2), (5, 4)])
 def test_all_equal_stays(shape):
     parts = (
         np.full(shape, 3.7),
@@ -157,7 +158,7 @@ def test_untouched_where_nothing_is_violated_and_the_input_is_left_alone():
     assert all((a == b).all() for a, b in zip((faces, east, north), before, strict=True))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each("seed", range(5))
 def test_twice_is_once_and_mirrored_is_mirrored(seed):
     parts = histogram(np.random.default_rng(seed), 12, 9)
     made = consistent(*parts)
@@ -177,7 +178,7 @@ def test_violations_are_counted_each():
     assert violations(np.array([[0.0]]), np.empty((1, 0)), np.empty((0, 1))) == (0, 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "code"),
     [
         ((np.ones((2, 2)), np.ones((2, 2)), np.ones((1, 2))), "euler-shape"),
@@ -187,7 +188,7 @@ def test_violations_are_counted_each():
         (row([1, np.inf], [0]), "euler-values"),
     ],
 )
-@pytest.mark.parametrize("function", [consistent, violations])
+@for_each("function", [consistent, violations])
 def test_what_is_no_histogram_is_refused(function, given, code):
     with pytest.raises(PlanError) as refused:
         function(*given)

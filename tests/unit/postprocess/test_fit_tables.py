@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize
+from tests.loops import for_each
 
 from shoal.postprocess.synthetic.draws import conditional, onto_own_total, onto_total, onto_totals, to_margins
 
@@ -14,7 +15,7 @@ def projected(values, total):
     return np.maximum(values - level, 0)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_onto_total_is_the_nearest_table(seed):
     chance = np.random.default_rng(seed)
     values = chance.normal(0, 3, int(chance.integers(1, 60)))
@@ -53,7 +54,7 @@ def test_noise_far_above_the_total_leaves_the_total(size):
     assert onto_own_total(np.array([size, -abs(size)]), 1.0).sum() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@for_each("seed", range(10))
 def test_onto_totals_is_onto_total_of_every_group(seed):
     chance = np.random.default_rng(seed)
     group = chance.integers(0, 9, 80)  # in any order; some groups may be empty
@@ -64,7 +65,7 @@ def test_onto_totals_is_onto_total_of_every_group(seed):
         assert found[own] == pytest.approx(onto_total(values[own], totals[one]), abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@for_each("seed", range(10))
 def test_onto_own_total_keeps_shares_and_takes_noise_off_twice(seed):
     chance = np.random.default_rng(seed)
     values = chance.gamma(0.5, 9, 40)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.postprocess.shrinkage import better, likely, prediction, rising, scatter
 from shoal.stages.synthetic import NoisyTable
@@ -112,8 +113,8 @@ def test_what_fits_only_noise_is_not_picked():
     assert taken <= 10  # by chance, a few
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("places", [3, 41, 3000])
+@for_each("seed", range(5))
+@for_each("places", [3, 41, 3000])
 def test_the_curve_rises_and_is_never_below_zero(places, seed):
     chance = np.random.default_rng(seed)
     told = chance.normal(1, 2, places)

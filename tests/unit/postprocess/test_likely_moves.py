@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.postprocess.synthetic.bridge_parts import Parts
 from shoal.postprocess.synthetic.draws import onto_own_total
@@ -67,7 +68,7 @@ def test_moves_into_a_cell_and_visits():
     assert np.array_equal(visits_of(SMALL, moves), visits)
 
 
-@pytest.mark.parametrize("reach", [0, 1, 2, 9])
+@for_each("reach", [0, 1, 2, 9])
 def test_sums_around_a_cell(reach):
     values = whole_numbers(SMALL, 3)[:, 0].reshape(5, 7)
     found = boxes(values, reach)
@@ -109,7 +110,7 @@ def test_likely_moves_are_nearer_to_the_truth_than_noisy_ones(deviation):
     assert ((found - truth) ** 2).sum() < 0.8 * ((plain - truth) ** 2).sum()
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(1, 1), (1, 2), (2, 2), (1, 30), (5, 3)])
+@for_each(("columns", "rows"), [(1, 1), (1, 2), (2, 2), (1, 30), (5, 3)])
 def test_small_grids_and_nothing_but_noise(columns, rows):
     grid = grid_of(columns, rows)
     noisy = NoisyTable(np.random.default_rng(5).normal(0, 50, grid.count * 8), 50.0)

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.postprocess.shrinkage import likely_between
 
 
-@pytest.mark.parametrize("deviation", [2.0, 20.0, 300.0, 1e4])
-@pytest.mark.parametrize("noisy", [98.0, 100.0, 450.0, 901.0, 300.0])
+@for_each("deviation", [2.0, 20.0, 300.0, 1e4])
+@for_each("noisy", [98.0, 100.0, 450.0, 901.0, 300.0])
 def test_it_is_the_mean_of_what_can_be(noisy, deviation):
     low, high = 100.0, 900.0
     at = np.linspace(low, high, 400_001)

@@ -3,8 +3,8 @@
 import time
 
 import numpy as np
-import pytest
 from scipy.optimize import least_squares
+from tests.loops import for_each
 
 from shoal.space.clock import Clock
 from shoal_baselines.postprocess.scheme import fit_exponential, nights_of, smooth_nights
@@ -12,7 +12,7 @@ from shoal_baselines.postprocess.scheme import fit_exponential, nights_of, smoot
 WEEK = Clock.week("2026-03-02", "Europe/Paris")
 
 
-@pytest.mark.parametrize("seed", range(15))
+@for_each("seed", range(15))
 def test_fit_is_the_least_squares_fit(seed):
     rng = np.random.default_rng(seed)
     x = np.arange(5.0)
@@ -66,7 +66,7 @@ CLOCKS = {
 }
 
 
-@pytest.mark.parametrize("name", CLOCKS)
+@for_each("name", CLOCKS)
 def test_only_whole_nights_of_the_clock_count(name):
     clock, nights = CLOCKS[name]
     assert len(nights_of(clock)) == nights

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.postprocess.synthetic.bridge_parts import counted_moves
 
@@ -38,8 +39,8 @@ def moves_of(trip):
     return Counter((a, WAYS.index((b % WIDE - a % WIDE, b // WIDE - a // WIDE))) for a, b in steps)
 
 
-@pytest.mark.parametrize(("norm", "each_trip"), [(1, True), (2, True), (1, False), (2, False)])
-@pytest.mark.parametrize("seed", range(4))
+@for_each(("norm", "each_trip"), [(1, True), (2, True), (1, False), (2, False)])
+@for_each("seed", range(4))
 def test_every_trip_has_its_norm(seed, norm, each_trip):
     trips = random_trips(seed, 60)
     expected = np.zeros((WIDE * HIGH, 8))

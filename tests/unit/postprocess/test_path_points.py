@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.loops import for_each
 
 from shoal.engine.path_door import PathDoor
 from shoal.engine.path_trips import PathBound, encode_paths
@@ -79,7 +79,7 @@ def test_points_of_drawn_trips_encode_to_the_trips(seed, step_s, each_trip, epsi
     same(encoded(path_points(paths, seed), setting.grid, step_s), paths)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "trip",
     [
         [(5, 0, 0)],  # a trip of one point

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
+from tests.loops import for_each
 
 from shoal.engine.path_trips import PathBound, encode_paths
 from shoal.postprocess.synthetic.bridge_places import block_sides, blocks_of
@@ -86,8 +87,8 @@ def encoded(first, cells, tick, stay):
     return encode_paths([batch], PathBound(grid=GRID, run_key=bytes(16), step_s=60))
 
 
-@pytest.mark.parametrize("straight", [0.3, 0.95])
-@pytest.mark.parametrize("place", [0, 2, 4, 7, 9])
+@for_each("straight", [0.3, 0.95])
+@for_each("place", [0, 2, 4, 7, 9])
 def test_points_at_ticks_encode_to_the_same_paths(place, straight):
     """From several cells within a step to several steps per cell."""
     first, cells = walks(400, seed=place, straight=straight)
@@ -110,7 +111,7 @@ def test_a_step_per_move_without_tables():
         assert tick[own].tolist() == np.concatenate([[0], np.cumsum(stay[own] + 1)[:-1]]).tolist()
 
 
-@pytest.mark.parametrize("place", range(BINS))
+@for_each("place", range(BINS))
 def test_ticks_per_move_follow_the_table(place):
     """Straight trips of 20 moves, so that any pace can be had, and no stays."""
     first = np.arange(0, 21 * 301, 21)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.space.rectangles import Rectangles
 from shoal_baselines.postprocess.euler_consistent import violations
@@ -101,8 +102,8 @@ def test_without_repair_borders_are_violated_and_with_it_not():
     assert violations(*parts(learner.without_repair(start)))[0] > 0
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 6), (7, 1), (8, 8), (3, 5)])
-@pytest.mark.parametrize("cells", [0.1, 3.0, 1e6])
+@for_each("shape", [(1, 1), (1, 6), (7, 1), (8, 8), (3, 5)])
+@for_each("cells", [0.1, 3.0, 1e6])
 def test_the_uniform_start_has_all_trips_and_no_violation(shape, cells):
     model = uniform_model(shape, 50.0, cells)
     assert model.whole() == pytest.approx(50.0)

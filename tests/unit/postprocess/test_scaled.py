@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.postprocess.density.numbers import plain_density
 from shoal.postprocess.density.scaled import per_kept_visit, scaled_density, total_deviation
@@ -58,7 +59,7 @@ def test_no_scaling_where_the_divisor_is_noise(hopeless):
     assert scaled_density(noisy).people == pytest.approx(plain_density(noisy.counts).people)
 
 
-@pytest.mark.parametrize(("visits", "ratio"), [(-50.0, 1.0), (600.0, 1.0), (2400.0, 2.0), (1e9, 250.0)])
+@for_each(("visits", "ratio"), [(-50.0, 1.0), (600.0, 1.0), (2400.0, 2.0), (1e9, 250.0)])
 def test_a_kept_visit_stands_for_one_at_least_and_for_the_cap_at_most(visits, ratio):
     assert per_kept_visit(noisy_of(VALUES, visits=visits)) == ratio
 

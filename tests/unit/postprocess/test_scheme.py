@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from tests.loops import for_each
 
 from shoal.space.clock import Clock
 from shoal.space.setting import Setting
@@ -46,7 +47,7 @@ def noisy(visits, cluster_of, series, kept=None, deviation=0.0, totals_deviation
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@for_each("seed", range(4))
 def test_without_noise_and_merging_zones_come_back_exactly(seed):
     weights = random_weights(seed)
     setting = setting_of(weights)
@@ -87,8 +88,8 @@ def test_a_shape_without_anything_positive_is_flat():
     np.testing.assert_allclose(shapes, 1 / 24)
 
 
-@pytest.mark.parametrize("cells", [1, 2])
-@pytest.mark.parametrize("total", [-5.0, 0.0, 7.0])
+@for_each("cells", [1, 2])
+@for_each("total", [-5.0, 0.0, 7.0])
 def test_one_slot_and_few_cells(cells, total):
     clock = Clock(start="2026-03-02T00:00", end="2026-03-02T01:00", time_zone="UTC")
     setting = setting_of(AreaWeights.identity(cells), clock)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.postprocess.density.answers import LearnedTable
 from shoal.space.question import Question, Questions
@@ -46,8 +47,8 @@ def test_cells_alike_to_the_question_stay_alike():
     assert np.unique(table.round(9)).size == 2
 
 
-@pytest.mark.parametrize("total", [-50.0, 0.0, 1e-9, 1e18])
-@pytest.mark.parametrize("answer", [-1e18, 0.0, 1e18])
+@for_each("total", [-50.0, 0.0, 1e-9, 1e18])
+@for_each("answer", [-1e18, 0.0, 1e18])
 def test_any_answer_leaves_a_table(total, answer):
     learned = start(total)
     for question in range(3):

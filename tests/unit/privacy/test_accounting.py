@@ -14,6 +14,7 @@ from opendp.domains import atom_domain
 from opendp.measurements import make_gaussian
 from opendp.metrics import absolute_distance
 from opendp.mod import enable_features
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.privacy import accounting
@@ -52,8 +53,8 @@ def best_delta(rho, epsilon):
         return mpmath.exp(log_delta(high))
 
 
-@pytest.mark.parametrize("rho_nano", RHOS)
-@pytest.mark.parametrize("factor", [2.0, 5.0])
+@for_each("rho_nano", RHOS)
+@for_each("factor", [2.0, 5.0])
 def test_delta_is_the_best_over_all_orders_and_never_below(rho_nano, factor):
     rho = rho_nano / NANO
     epsilon = rho + factor * math.sqrt(2 * rho)
@@ -61,8 +62,8 @@ def test_delta_is_the_best_over_all_orders_and_never_below(rho_nano, factor):
     assert exact <= delta_for(rho, epsilon) <= exact * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("rho_nano", RHOS)
-@pytest.mark.parametrize("delta", DELTAS)
+@for_each("rho_nano", RHOS)
+@for_each("delta", DELTAS)
 def test_epsilon_agrees_with_opendp(rho_nano, delta):
     enable_features("contrib")
     sigma = math.sqrt(NANO / (2 * rho_nano))
@@ -72,14 +73,14 @@ def test_epsilon_agrees_with_opendp(rho_nano, delta):
     assert theirs * (1 - 1e-9) <= ours <= theirs * (1 + 1e-9) + 2e-9
 
 
-@pytest.mark.parametrize("rho_nano", RHOS)
-@pytest.mark.parametrize("delta", DELTAS)
+@for_each("rho_nano", RHOS)
+@for_each("delta", DELTAS)
 def test_epsilon_is_never_cheaper_than_the_exact_conversion(rho_nano, delta):
     assert best_delta(mpmath.mpf(rho_nano) / NANO, epsilon_for(rho_nano, delta)) <= delta
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0, 4.0, 20.0])
-@pytest.mark.parametrize("delta", DELTAS)
+@for_each("epsilon", [0.01, 0.1, 0.5, 1.0, 4.0, 20.0])
+@for_each("delta", DELTAS)
 def test_rho_is_the_largest_that_fits(epsilon, delta):
     rho_nano = rho_for(epsilon, delta)
     assert best_delta(mpmath.mpf(rho_nano) / NANO, epsilon) <= delta
@@ -135,7 +136,7 @@ def test_pure_parts_stay_pure_until_one_is_not():
     assert mixed.epsilon(1e-6) == epsilon_for(mixed.rho_nano, 1e-6)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "expected"),
     [("1", NANO), (0.1, 10**8), ("0.1234567899", 123_456_789), (Decimal("1e-9"), 1), (2, 2 * NANO)],
 )
@@ -146,19 +147,19 @@ def test_nano_rounds_down(given, expected):
 BAD = [float("nan"), float("inf"), -float("inf"), 0, -1, 0.0, -1e-300]
 
 
-@pytest.mark.parametrize("bad", [*BAD, "nan", "Infinity", "", "one", "1e-10", 1e10, None, True, False])
+@for_each("bad", [*BAD, "nan", "Infinity", "", "one", "1e-10", 1e10, None, True, False])
 def test_nano_refuses(bad):
     with pytest.raises(PlanError, match="amount-range"):
         nano(bad)
 
 
-@pytest.mark.parametrize("bad", [*BAD, "1", "x", None, True, False, [1]])
+@for_each("bad", [*BAD, "1", "x", None, True, False, [1]])
 def test_epsilon_refuses(bad):
     with pytest.raises(PlanError, match="epsilon-range"):
         check_epsilon(bad)
 
 
-@pytest.mark.parametrize("bad", [*BAD, 1, 1.0, 2, "1e-6", None, True, False])
+@for_each("bad", [*BAD, 1, 1.0, 2, "1e-6", None, True, False])
 def test_delta_refuses(bad):
     with pytest.raises(PlanError, match="delta-range"):
         check_delta(bad)

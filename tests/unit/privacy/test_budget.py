@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.privacy import budget as module
@@ -40,7 +41,7 @@ def test_approximate_budget_is_what_epsilon_and_delta_buy():
     assert Budget.of(0.5, None) == Budget(NANO // 2, True)
 
 
-@pytest.mark.parametrize("share", [0, -0.1, 1.0000001, 2])
+@for_each("share", [0, -0.1, 1.0000001, 2])
 def test_shares_out_of_range_are_refused(share):
     with pytest.raises(PlanError, match="share-range"):
         Budget(10**9, False).take("a", share)
@@ -60,20 +61,20 @@ def test_nothing_left_is_refused():
         Budget(10, False).take("tiny", 0.05)
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), True, "1", None])
+@for_each("epsilon", [0, -1, float("nan"), float("inf"), True, "1", None])
 def test_bad_epsilon_is_refused(epsilon):
     for delta in (None, 1e-6):
         with pytest.raises(PlanError, match="epsilon-range"):
             Budget.of(epsilon, delta)
 
 
-@pytest.mark.parametrize("delta", [0, 1, 1.5, -1e-6, float("nan"), True, "1e-6"])
+@for_each("delta", [0, 1, 1.5, -1e-6, float("nan"), True, "1e-6"])
 def test_bad_delta_is_refused(delta):
     with pytest.raises(PlanError, match="delta-range"):
         Budget.of(1.0, delta)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("allowance", "loss", "covered"),
     [
         (Allowance("a", 100, False), Loss(100), True),

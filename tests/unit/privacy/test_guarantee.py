@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.privacy import guarantee, unit
@@ -30,7 +31,7 @@ def test_an_approximate_loss_promises_the_converted_epsilon():
     )
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0), (1.0, 1e-6), (1.0, 0.1), (3.5, 1e-3), (12.0, 0)])
+@for_each(("epsilon", "delta"), [(0.1, 0), (1.0, 1e-6), (1.0, 0.1), (3.5, 1e-3), (12.0, 0)])
 def test_even_odds_are_those_of_the_trade_off_function(epsilon, delta):
     """Brute force over type I errors, and over the sets of outputs of the pair that attains the bound."""
     alpha = np.linspace(0, 1, 2_000_001)
@@ -84,7 +85,7 @@ def test_the_manifest_says_the_same_as_the_object():
     assert "user" not in promise.sentence
 
 
-@pytest.mark.parametrize("name", ["", "   ", "\t", "user\n", "a\nb"])
+@for_each("name", ["", "   ", "\t", "user\n", "a\nb"])
 def test_a_unit_has_a_name_on_one_line(name):
     with pytest.raises(PlanError, match="unit-name"):
         Unit(name)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from opendp import measurements
+from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
 from shoal.privacy import noise as noise_module
@@ -97,7 +98,7 @@ def test_a_choice_hands_all_scores_on(size, monkeypatch):
     assert list(tape.scores) == scores.tolist()
 
 
-@pytest.mark.parametrize("size", [1, 65, 1_000, 100_000])
+@for_each("size", [1, 65, 1_000, 100_000])
 def test_a_test_draws_one_threshold_and_one_noise_for_each_value(size):
     calls, margins = [], wild(size)
 

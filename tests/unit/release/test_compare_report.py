@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.kinds.density import compare_page as compare
@@ -162,7 +163,7 @@ def test_series_and_boxes_follow_the_order_of_the_lines():
     assert order == [("laplace", 0.1), ("laplace", 1.0), ("best", 0.1), ("best", 1.0)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "code"),
     [
         ({"rows": []}, "compare-rows"),

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.kinds.histogram.report import HistogramReportInputs, histogram_report_html
 from shoal.kinds.histogram.report_tables import notices
@@ -25,7 +26,7 @@ def test_only_made_up_trips_promise_more_in_a_larger_rectangle(pool):
     assert ("do not promise that a larger area" in page) != pool
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("share", "said"),
     [
         (0.25, "25.0 % of"),

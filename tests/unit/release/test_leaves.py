@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.loops import for_each
 
 from shoal.cli.verify import verify as verify_command
 from shoal.errors import GuaranteeError, OutputError, PlanError
@@ -131,8 +132,8 @@ def test_epochs_shorter_than_a_step_are_rejected_without_a_warning(tmp_path, min
     )
 
 
-@pytest.mark.parametrize("value", ["977", True, None, [977], {}])
-@pytest.mark.parametrize(
+@for_each("value", ["977", True, None, [977], {}])
+@for_each(
     ("kind", "name"),
     [("synthetic-gaussian", "trips_with_noise"), ("synthetic-commute", "users_with_noise")],
 )

@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
 from shoal.privacy.accounting import Loss
@@ -71,10 +72,8 @@ def test_seeded_says_not_for_publication() -> None:
     assert "not for publication" not in private().to_json()
 
 
-@pytest.mark.parametrize(
-    "name", ["epsilon", "delta", "rho", "rho_nano", "pure_epsilon", "Epsilon", "max-delta"]
-)
-@pytest.mark.parametrize("place", ["guarantee", "public", "input", "columns"])
+@for_each("name", ["epsilon", "delta", "rho", "rho_nano", "pure_epsilon", "Epsilon", "max-delta"])
+@for_each("place", ["guarantee", "public", "input", "columns"])
 def test_what_is_not_private_has_no_price_anywhere(name: str, place: str) -> None:
     value = {"deep": [{name: 1}]}
     if place == "guarantee":
@@ -83,7 +82,7 @@ def test_what_is_not_private_has_no_price_anywhere(name: str, place: str) -> Non
         syntactic(**{place: value})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"spends": [{"name": "counts"}]},
@@ -97,7 +96,7 @@ def test_what_is_not_private_never_reads_so(change: dict) -> None:
         syntactic(**change)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"guarantee": {**private().guarantee, "epsilon": 0}},
@@ -140,7 +139,7 @@ def test_refused(change: dict) -> None:
         private(**change)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "spoil",
     [
         lambda text: text + " ",
@@ -186,14 +185,14 @@ def test_readme_is_rendered_from_the_manifest() -> None:
     assert "looking" not in recipient_readme(replace(private(), tuned_on_private_data=False), {})
 
 
-@pytest.mark.parametrize("value", [True, False, "recorded", "none recorded"])
+@for_each("value", [True, False, "recorded", "none recorded"])
 def test_looks_of_this_and_the_first_version_are_read_back(value) -> None:
     text = replace(private(), tuned_on_private_data=value).to_json()
     assert Manifest.from_json(text).tuned_on_private_data is value or isinstance(value, str)
     assert Manifest.from_json(text).to_json() == text
 
 
-@pytest.mark.parametrize("value", ["no", "", None, 1, 0, ["recorded"]])
+@for_each("value", ["no", "", None, 1, 0, ["recorded"]])
 def test_other_words_about_looks_are_refused(value) -> None:
     with pytest.raises(GuaranteeError, match="tuned_on_private_data"):
         replace(private(), tuned_on_private_data=value)

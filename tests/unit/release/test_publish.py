@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.loops import for_each
 
 from shoal.cli.publish import publish as publish_command
 from shoal.cli.verify import verify as verify_command
@@ -175,8 +176,8 @@ def test_epsilon_against_rho_and_delta() -> None:
     assert "is below" in price_problems(rho_manifest(rho=0.021))[1]
 
 
-@pytest.mark.parametrize("epsilon", [1 / 3, 0.1, 0.7123456789123, 2 / 7, 3.3333333333])
-@pytest.mark.parametrize("delta", [1e-6, 1e-9])
+@for_each("epsilon", [1 / 3, 0.1, 0.7123456789123, 2 / 7, 3.3333333333])
+@for_each("delta", [1e-6, 1e-9])
 def test_what_a_budget_buys_is_never_called_a_lie(epsilon: float, delta: float) -> None:
     loss = Loss(rho_for(epsilon, delta))
     made = replace(

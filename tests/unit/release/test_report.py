@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import shapely
+from tests.loops import for_each
 
 from shoal.errors import OutputError, PlanError
 from shoal.kinds.density import report as density
@@ -210,7 +211,7 @@ def test_words_for_slots_and_ticks():
     assert day_ticks(starts[:48])["texts"][4] == "Tue 00:00"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "code"),
     [
         ({"exact": np.ones((2, 48))}, "report-shape"),

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from tests.loops import for_each
 
 from shoal.release.density_files import read_density, write_density
 from shoal.release.readme import as_plain
@@ -31,7 +32,7 @@ def test_formulas_in_ids_are_text_in_csv_and_themselves_in_parquet(tmp_path):
     assert read_density(tmp_path, 6, 2).people.shape == (6, 2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "shown"),
     [
         ("paris-2026", "paris-2026"),

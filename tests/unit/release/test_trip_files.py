@@ -10,6 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from tests.loops import for_each
 
 from shoal.errors import SourceError
 from shoal.postprocess.synthetic.path_points import PathPoints
@@ -92,7 +93,7 @@ def test_csv_times_keep_fractions_where_there_are_any(tmp_path):
     assert pyarrow.csv.read_csv(tmp_path / "trips.csv").num_rows == 6
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("columns", "planar", "names"),
     [
         ({"user": "cab", "time": "t", "lon": "X", "lat": "Y"}, False, ("cab", "trip", "t", "X", "Y")),

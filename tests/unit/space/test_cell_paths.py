@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-import pytest
+from tests.loops import for_each
 
 from shoal.space.cell_paths import DX, DY, CellPaths, chebyshev, direction_between
 from shoal.space.cells import CellGrid
@@ -66,7 +66,7 @@ def test_narrow_cells_do_not_wrap_around():
     assert direction_between(np.array([6], np.uint8), np.array([0], np.uint8), WIDE).tolist() == [5]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each("seed", range(5))
 def test_what_is_said_of_every_trip(seed):
     trips = random_trips(seed, 20)
     paths = CellPaths.of(GRID, 30.0, trips)

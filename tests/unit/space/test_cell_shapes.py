@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import shapely
+from tests.loops import for_each
 
 from shoal.errors import GeometryError
 from shoal.space.cells import CellGrid, cells_of, read_shape
@@ -12,7 +13,7 @@ from shoal.space.cells import CellGrid, cells_of, read_shape
 GRID = CellGrid(box=(0.0, 0.0, 20.0, 10.0), columns=20, rows=10, planar=True)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each("seed", range(5))
 def test_areas_against_the_union_of_the_cells(seed):
     generator = np.random.default_rng(seed)
     shape = shapely.MultiPoint(generator.uniform((-3, -3), (23, 13), (7, 2))).convex_hull

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from pyproj import Geod
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.space.cells import MOST_SIDE, STEPS, CellGrid
@@ -77,7 +78,7 @@ def test_it_describes_itself():
     assert CellGrid(**{**grid.describe(), "box": tuple(grid.describe()["box"])}) == grid
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "code"),
     [
         ({"columns": 0}, "grid-size"),

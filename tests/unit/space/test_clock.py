@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.space.clock import Clock
@@ -47,8 +48,8 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize("slot_minutes", [15, 20, 60, 90, 120, 720, 1440])
-@pytest.mark.parametrize(("start", "end", "time_zone"), WINDOWS)
+@for_each("slot_minutes", [15, 20, 60, 90, 120, 720, 1440])
+@for_each(("start", "end", "time_zone"), WINDOWS)
 def test_edges_against_a_walk_over_minutes(start, end, time_zone, slot_minutes):
     clock = Clock(start=start, end=end, time_zone=time_zone, slot_minutes=slot_minutes)
     assert clock.edges_us.tolist() == brute_force_edges(start, end, time_zone, slot_minutes)
@@ -75,8 +76,8 @@ def test_a_day_without_midnight_begins_with_its_first_instant():
     assert clock.minutes.tolist() == [1440, 1380, 1440]
 
 
-@pytest.mark.parametrize("day", ["2018-11-04", "2026-10-25", "2026-03-29"])
-@pytest.mark.parametrize("time_zone", ["America/Sao_Paulo", "Europe/Paris", "America/Havana"])
+@for_each("day", ["2018-11-04", "2026-10-25", "2026-03-29"])
+@for_each("time_zone", ["America/Sao_Paulo", "Europe/Paris", "America/Havana"])
 def test_windows_that_touch_share_one_edge(day, time_zone):
     middle = datetime.fromisoformat(day)
     before = Clock(start=middle - timedelta(days=1), end=middle, time_zone=time_zone)
@@ -140,7 +141,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("code", "change"), [(code, change) for code in BAD for change in BAD[code]])
+@for_each(("code", "change"), [(code, change) for code in BAD for change in BAD[code]])
 def test_bad_clocks(code, change):
     good = {"start": "2026-03-02", "end": "2026-03-09", "time_zone": "Europe/Paris", "slot_minutes": 60}
     with pytest.raises(PlanError) as caught:

@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.space.clock import Clock
@@ -30,7 +31,7 @@ def test_classes_of_distance_cover_the_city():
     assert setting.distance_ends_m.tolist() == [5000 / 16, 5000 / 4, 5000 * 9 / 16]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "changed"),
     [
         ("site-list", {"site_xy_m": np.zeros((0, 2))}),

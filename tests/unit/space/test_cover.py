@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import shapely
+from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
 from shoal.space.clock import Clock
@@ -68,7 +69,7 @@ GEOMETRIES = {
 }
 
 
-@pytest.mark.parametrize("seed", range(25))
+@for_each("seed", range(25))
 def test_cover_is_as_small_as_brute_force_finds(seed):
     rng = np.random.default_rng(seed)
     zones, places = rng.integers(1, 6, 2)
@@ -79,7 +80,7 @@ def test_cover_is_as_small_as_brute_force_finds(seed):
     assert chosen_zones.sum() + chosen_places.sum() == smallest_cover_by_hand(matrix)
 
 
-@pytest.mark.parametrize("name", GEOMETRIES)
+@for_each("name", GEOMETRIES)
 def test_there_and_back_is_exact(name):
     weights = GEOMETRIES[name]
     cover = minimum_cover(setting_of(weights))
@@ -98,7 +99,7 @@ def test_there_and_back_is_exact(name):
     np.testing.assert_allclose(cover.back @ cells, zone_units, rtol=1e-13)
 
 
-@pytest.mark.parametrize("name", GEOMETRIES)
+@for_each("name", GEOMETRIES)
 def test_every_fragment_is_in_one_cell(name):
     weights = GEOMETRIES[name]
     cover = minimum_cover(setting_of(weights))
@@ -149,7 +150,7 @@ def test_neighbours_hold_the_nearest_and_are_connected():
     assert scipy.sparse.csgraph.connected_components(graph)[0] == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "xy",
     [[(0, 0)], [(0, 0), (1, 0)], [(0, 0), (2, 2), (1, 1)], [(0, 0)] * 4, [(0, 0), (0, 0), (1, 0), (0, 1)]],
     ids=["one", "two", "on a line", "at one position", "twins"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
 from shoal.space.cells import CellGrid
@@ -35,8 +36,8 @@ def direct(histogram, x0, x1, y0, y1):
     return total
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(4, 6), (1, 5), (5, 1), (1, 1)])
-@pytest.mark.parametrize("left_out", [(), ("blocks",), ("east", "north", "blocks")])
+@for_each(("rows", "columns"), [(4, 6), (1, 5), (5, 1), (1, 1)])
+@for_each("left_out", [(), ("blocks",), ("east", "north", "blocks")])
 def test_answers_are_direct_sums(rows, columns, left_out):
     generator = np.random.default_rng(61)
     kept = {name: value for name, value in parts(generator, rows, columns).items() if name not in left_out}

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import shapely
+from tests.loops import for_each
 
 from shoal.errors import GeometryError, PlanError
 from shoal.space.geography import Geography, SpacePlan, open_geography
@@ -64,7 +65,7 @@ def placed(geography: Geography, *batches):
     return [tuple(row.values()) for row in pa.Table.from_batches(found).to_pylist()]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "settings"),
     [
         ("plan-zones", {}),

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
-import pytest
+from tests.loops import for_each
 
 from shoal.space.cell_paths import DX, DY, CellPaths
 from shoal.space.cells import CellGrid
@@ -111,7 +111,7 @@ def test_fast_steps_are_told_on_coarse_grids():
     ]
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(9, 8), (4, 4), (1, 1), (34, 35)])
+@for_each(("columns", "rows"), [(9, 8), (4, 4), (1, 1), (34, 35)])
 def test_grids_cover_all_cells_and_every_told_symbol_may_be(columns, rows):
     grid = CellGrid(box=(0, 0, columns, rows), columns=columns, rows=rows, planar=True)
     steps = SpeedSteps(grid)

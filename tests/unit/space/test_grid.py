@@ -4,6 +4,7 @@ import numpy as np
 import pyproj
 import pytest
 import shapely
+from tests.loops import for_each
 
 from shoal.errors import ShoalError
 from shoal.space.grid import square_grid
@@ -47,7 +48,7 @@ def test_metres_in_a_map_of_feet():
     assert zones.geometry[0].bounds[2] - 900000 == pytest.approx(1000, rel=1e-5)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "box", "cell_m"),
     [
         ("cell-size", (0, 0, 1, 1), 0),

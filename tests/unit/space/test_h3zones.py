@@ -4,6 +4,7 @@ import h3
 import numpy as np
 import pytest
 import shapely
+from tests.loops import for_each
 
 from shoal.errors import ShoalError
 from shoal.space.h3zones import h3_zones
@@ -27,7 +28,7 @@ STRIPE = shapely.LineString([(2.25, 48.82), (2.42, 48.9)]).buffer(1e-6)  # too n
 SPECK = shapely.box(2.30000, 48.85, 2.30001, 48.85001)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("area", "resolution"),
     [(HOLLOW, 8), (STRIPE, 8), (SPECK, 5), (shapely.box(*PARIS), 6), (shapely.box(179, -17, 179.9, -16), 6)],
 )
@@ -54,7 +55,7 @@ def test_two_parts_give_no_cell_twice():
     assert set(zones.ids) == set(h3_zones(left, 8).ids) | set(h3_zones(right, 8).ids)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "area", "resolution"),
     [
         ("h3-resolution", PARIS, 16),

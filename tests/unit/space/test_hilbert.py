@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal_baselines.postprocess.cells import hilbert_order
 
 
-@pytest.mark.parametrize("side", [1, 2, 4, 32])
+@for_each("side", [1, 2, 4, 32])
 def test_steps_go_to_neighbours(side):
     order = hilbert_order(side, side)
     assert sorted(order.tolist()) == list(range(side * side))

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.space.lattice import MOST_CELLS, MOST_STEPS, Lattice
@@ -87,7 +88,7 @@ def test_the_manifest_is_plain_json():
     assert json.loads(json.dumps(told)) == told
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changed", "code"),
     [
         ({"start": datetime(2026, 3, 2)}, "lattice-start"),
@@ -110,7 +111,7 @@ def test_what_makes_no_lattice(changed, code):
     assert said.value.code == code
 
 
-@pytest.mark.parametrize("far", [MOST_CELLS * 100.0, -MOST_CELLS * 100.0, math.nan, math.inf, -math.inf])
+@for_each("far", [MOST_CELLS * 100.0, -MOST_CELLS * 100.0, math.nan, math.inf, -math.inf])
 def test_points_too_far_away_are_an_error_not_a_wrapped_number(far):
     made = lattice(planar=True, origin=(0.0, 0.0))
     near = np.array([5.0])

@@ -7,7 +7,7 @@ from functools import cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pytest
+from tests.loops import for_each
 
 from shoal.space.cell_paths import CellPaths
 from shoal.space.cells import CellGrid
@@ -138,8 +138,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("seed", range(2))
+@for_each("name", CASES)
+@for_each("seed", range(2))
 def test_entries_of_every_trip(name, seed):
     table, size, plain = CASES[name]
     trips, start = random_trips(seed)
@@ -159,14 +159,14 @@ def test_entries_of_every_trip(name, seed):
     assert len(set(entries.index.tolist())) > 1
 
 
-@pytest.mark.parametrize("name", CASES)
+@for_each("name", CASES)
 def test_no_trips_have_no_entries(name):
     entries = CASES[name][0].entries(CellPaths.of(GRID, 60, []))
     assert entries.first.tolist() == [0]
     assert entries.index.size == 0
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(1, 1), (3, 9), (40, 12), (7, 300), (4096, 4096)])
+@for_each(("columns", "rows"), [(1, 1), (3, 9), (40, 12), (7, 300), (4096, 4096)])
 def test_classes_of_distance_are_single_up_to_8_and_a_fifth_wide_beyond(columns, rows):
     grid = CellGrid(box=(0, 0, 1, 1), columns=columns, rows=rows, planar=True)
     cuts = distance_cuts(grid)

@@ -4,6 +4,7 @@ import numpy as np
 import pyproj
 import pytest
 import shapely
+from tests.loops import for_each
 
 from shoal.errors import GeometryError
 from shoal.space.projection import (
@@ -17,9 +18,7 @@ from shoal.space.projection import (
 )
 
 
-@pytest.mark.parametrize(
-    "centre", [(2.35, 48.85), (-122.4, 37.7), (0, 0), (19, 69.6), (151, -33.9), (179, -17)]
-)
+@for_each("centre", [(2.35, 48.85), (-122.4, 37.7), (0, 0), (19, 69.6), (151, -33.9), (179, -17)])
 def test_areas_are_those_of_the_ellipsoid(centre):
     lon, lat = centre
     square = shapely.segmentize(shapely.box(lon - 0.3, lat - 0.2, lon + 0.3, lat + 0.2), 0.01)
@@ -44,9 +43,7 @@ def test_lambert_93_against_published_sites_of_a_known_place():
     assert (x[0], y[0]) == pytest.approx((700_000, 6_600_000), abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    "spelling", ["EPSG:4326", "epsg:4326", "OGC:CRS84", 4326, pyproj.CRS(4326).to_json_dict()]
-)
+@for_each("spelling", ["EPSG:4326", "epsg:4326", "OGC:CRS84", 4326, pyproj.CRS(4326).to_json_dict()])
 def test_all_spellings_of_lonlat_are_one(spelling):
     assert crs_name(spelling) == LONLAT
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.space.cells import CellGrid
@@ -32,7 +33,7 @@ def test_areas_do_not_overflow():
     assert Rectangles.of([(0, 2**17, 0, 2**17)]).areas.tolist() == [2**34]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "row",
     [(0, 6, 0, 1), (0, 1, 0, 4), (-1, 1, 0, 1), (0, 1, -1, 1), (2, 2, 0, 1), (0, 1, 2, 1), (3, 2, 0, 1)],
 )

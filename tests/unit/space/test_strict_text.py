@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from tests.loops import for_each
 
 from shoal.errors import GeometryError, ShoalError
 from shoal.space.formats.shapefiles import _encoding
@@ -77,7 +78,7 @@ def test_half_a_surrogate_pair_is_refused_whatever_the_format(tmp_path, zone):
         read_zones(tmp_path / "z.gpkg", crs="planar", holes="allow")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["utf-16-surrogatepass", "utf-7", "rot13", "idna", "punycode", "unicode_escape", "raw_unicode_escape",
      "hex", "base64", "zlib", "undefined", "utf-16", "mbcs", "cp", "utf-8-sig", "../x"],
@@ -86,9 +87,7 @@ def test_a_cpg_names_a_character_set_or_nothing(name):
     assert _encoding(name.encode()) is None
 
 
-@pytest.mark.parametrize(
-    "name", ["UTF-8", "1252", "ANSI 1252", "88591", "8859-15", "GBK", "Shift_JIS", "koi8-r"]
-)
+@for_each("name", ["UTF-8", "1252", "ANSI 1252", "88591", "8859-15", "GBK", "Shift_JIS", "koi8-r"])
 def test_character_sets_are_known(name):
     assert "a".encode(_encoding(name.encode())) == b"a"
 

@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-import pytest
+from tests.loops import for_each
 
 from shoal.space.trip_setting import TripBins
 
@@ -28,8 +28,8 @@ def everything(side=7):
     return np.array(rows).T
 
 
-@pytest.mark.parametrize("shapes", [1, 2, 12])
-@pytest.mark.parametrize("kind", ["box", "x", "y", "centre", "size"])
+@for_each("shapes", [1, 2, 12])
+@for_each("kind", ["box", "x", "y", "centre", "size"])
 def test_bins_are_a_partition_by_the_named_coordinates(kind, shapes):
     x0, x1, y0, y1, shape = everything()
     made = bins(kind, shapes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.space.cells import CellGrid
@@ -24,7 +25,7 @@ def test_defaults():
     assert setting(mean_cells=40.0).expected_cells == 40.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "code"),
     [
         ({"per_unit": 0}, "trip-bound"),

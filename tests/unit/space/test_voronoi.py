@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import shapely
 from scipy.spatial import cKDTree
+from tests.loops import for_each
 
 from shoal.space.sites import Sites
 from shoal.space.weights import envelope, to_plane, voronoi_cells
@@ -35,7 +36,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@for_each("name", LAYOUTS)
 def test_cells_part_the_envelope_and_hold_what_is_nearest(name):
     plane = plane_of(LAYOUTS[name])
     cells, bound = voronoi_cells(plane), envelope(plane)

@@ -7,6 +7,7 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import cKDTree
+from tests.loops import for_each
 
 from shoal.errors import GeometryError, GuaranteeError
 from shoal.space.grid import square_grid
@@ -124,9 +125,7 @@ def test_sites_on_one_mast_have_the_weights_of_one():
     assert (double[:, 13] == single[:, 0]).all()
 
 
-@pytest.mark.parametrize(
-    "xy", [[(5, 5)], [(2, 5), (8, 5)], [(2, 2), (5, 5), (8, 8)], [(1, 1), (1, 9), (9, 1), (9, 9)]]
-)
+@for_each("xy", [[(5, 5)], [(2, 5), (8, 5)], [(2, 2), (5, 5), (8, 8)], [(1, 1), (1, 9), (9, 1), (9, 9)]])
 def test_few_collinear_and_cocircular_sites(xy):
     halves = make_zones([shapely.box(0, 0, 5, 10), shapely.box(5, 0, 10, 10)])
     weights = voronoi_weights(make_sites(xy), halves)
@@ -171,7 +170,7 @@ def test_sites_and_zones_in_different_coordinates_agree():
     assert np.abs((same.matrix - mixed.matrix).toarray()).max() <= LATTICE * 1e-5
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "xy", "crs"),
     [
         ("crs-mixed", [(2.3, 48.85)], None),
@@ -257,7 +256,7 @@ def test_rounding_keeps_sums_and_stays_near(columns, kept):
         assert (np.abs(units[mine] - exact[mine]) < slack + 1e-6).all()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("exact", "units"),
     [
         ([2.875, 3.25, 4.875], [3, 3, 5]),

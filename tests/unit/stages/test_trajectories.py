@@ -1,7 +1,7 @@
 """Samples and boxes come in any order: sorted and counted once, against sets of Python."""
 
 import numpy as np
-import pytest
+from tests.loops import for_each
 
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
@@ -17,7 +17,7 @@ def drawn(rng, count, users, steps, cells):
     )
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_samples_are_a_sorted_set(seed):
     rng = np.random.default_rng(seed)
     users, steps = int(rng.integers(1, 6)), int(rng.integers(1, 9))
@@ -59,7 +59,7 @@ def test_what_was_handed_in_is_left_as_it_was():
         np.testing.assert_array_equal(column, before)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_boxes_are_sorted_by_record_and_time_and_all_kept(seed):
     rng = np.random.default_rng(seed)
     records, count = int(rng.integers(1, 7)), int(rng.integers(0, 60))

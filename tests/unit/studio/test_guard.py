@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-import pytest
+from tests.loops import for_each
 
 from shoal.studio import guard
 from shoal.studio.guard import Guard
@@ -55,7 +55,7 @@ def test_a_good_request_passes_with_its_body():
     assert told["body"] == b"{}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "changed"),
     [
         (421, {"host": "evil.example"}),
@@ -98,14 +98,12 @@ def test_headers_that_count_may_come_once():
         assert ask(headers=pairs)["status"] == 400
 
 
-@pytest.mark.parametrize("method", ["OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get"])
+@for_each("method", ["OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get"])
 def test_other_methods_are_refused(method):
     assert ask(method=method)["status"] == 405
 
 
-@pytest.mark.parametrize(
-    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
-)
+@for_each("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
 def test_a_body_must_be_json(kind):
     assert ask(method="POST", headers={**GOOD, "content-type": kind}, body=b"{}")["status"] == 415
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.space.lattice import Lattice
@@ -75,8 +76,8 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("seed", range(6))
+@for_each("method", METHODS, ids=str)
+@for_each("seed", range(6))
 def test_boxes_are_truthful_and_disjoint(method, seed):
     samples = draw(seed)
     boxes = method(samples, LATTICE)
@@ -100,7 +101,7 @@ def test_grid_covers_the_hour_and_drops_what_few_hold():
     assert len(rows_of(GridHours(cell_m=2000, k=3)(samples, LATTICE))) == 3
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each("seed", range(5))
 def test_threshold_is_k_to_the_one(seed):
     boxes = GridHours(cell_m=2000, k=3)(draw(seed, users=60), LATTICE)
     assert boxes.count
@@ -119,8 +120,8 @@ def test_hexagons_hold_their_centres_on_the_lattice():
         HexagonHours()(samples, planar)
 
 
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("m", [1, 2])
+@for_each("k", [2, 3])
+@for_each("m", [1, 2])
 def test_sets_of_boxes_are_shared(k, m):
     kept = 0
     for seed in range(40):

@@ -7,6 +7,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.space.lattice import Lattice
@@ -63,8 +64,8 @@ def walks_alone(boxes, k, delta, period=STEPS):
     return bad
 
 
-@pytest.mark.parametrize(("k", "period"), [(2, None), (3, None), (2, 120), (4, 240)])
-@pytest.mark.parametrize("seed", range(4))
+@for_each(("k", "period"), [(2, None), (3, None), (2, 120), (4, 240)])
+@for_each("seed", range(4))
 def test_nobody_walks_alone(k, period, seed):
     method = NeverWalkAlone(k=k, delta_m=1500, period_minutes=period, most_trash=0.3)
     samples = draw(seed)
@@ -76,7 +77,7 @@ def test_nobody_walks_alone(k, period, seed):
     assert (boxes.x1 - boxes.x0 == 14).all()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@for_each("seed", range(6))
 def test_the_check_of_walks_is_the_one_by_one(seed):
     """On boxes of nobody's making: some alone, some not."""
     rng = np.random.default_rng(seed)
@@ -115,8 +116,8 @@ def test_never_walk_alone_says_that_it_is_not_truthful():
         NeverWalkAlone(k=2, most_users=1)(far, LATTICE)
 
 
-@pytest.mark.parametrize("k", [2, 3, 5])
-@pytest.mark.parametrize("seed", range(5))
+@for_each("k", [2, 3, 5])
+@for_each("seed", range(5))
 def test_whole_records_are_equal(k, seed):
     samples = draw(seed, users=23)
     boxes = FullLength(k=k, candidates=8)(samples, LATTICE)

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
+from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.events.simulate import PRESETS, preset_named
@@ -37,7 +38,7 @@ def test_a_preset_goes_through_json():
     assert row["what"] == ["transit"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"users": 0},

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.loops import for_each
 
 from shoal.auditing.planted.ledger import MUTANTS, MemoryStore, agrees, ledger_mutants, raw_spent, years_apart
 from shoal.errors import BudgetExceeded, LedgerError
@@ -241,7 +242,7 @@ def test_memory_ledger_follows_the_model(currency: str, unit: int) -> None:
     run_state_machine_as_test(machine, settings=QUICK)
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@for_each("name", MUTANTS)
 def test_model_catches_planted_bug(name: str) -> None:
     with years_apart(), pytest.raises((AssertionError, LedgerError)):
         run_state_machine_as_test(machine_for(MUTANTS[name]), settings=QUICK)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import shapely
+from tests.loops import for_each
 
 from shoal.errors import GeometryError
 from shoal.space.formats.geojson import read_geojson
@@ -35,7 +36,7 @@ def refused(document):
     return caught.value
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("geometry", "wkt"),
     [
         ({"type": "Point", "coordinates": [1, 2]}, "POINT (1 2)"),
@@ -156,7 +157,7 @@ def replaced(node, path, junk):
     return copy
 
 
-@pytest.mark.parametrize("junk", [None, True, -1, 1e999, "x", [], ["x"], [[]], {}, {"type": "Polygon"}])
+@for_each("junk", [None, True, -1, 1e999, "x", [], ["x"], [[]], {}, {"type": "Polygon"}])
 def test_junk_in_any_place_is_refused_or_read(junk):
     document = collection(
         feature({"type": "Polygon", "coordinates": [RING, HOLE]}, id=1, properties={"a": {"b": 1}}),

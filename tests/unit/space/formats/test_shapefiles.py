@@ -12,6 +12,7 @@ import pyogrio.raw
 import pytest
 import shapefile
 import shapely
+from tests.loops import for_each
 
 from shoal.errors import GeometryError
 from shoal.space.formats.shapefiles import read_shapefile
@@ -122,7 +123,7 @@ def test_other_kinds_of_shape():
     assert (flat.area, flat.has_z) == (100, False)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cpg", "encoding"),
     [
         (b"UTF-8", "utf-8"),
