@@ -29,7 +29,7 @@ from shoal.events.placed import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
 from shoal.kinds.density.counting import Counting
-from shoal.kinds.query.prepare import METHODS, QueryOptions
+from shoal.kinds.query.plan import METHODS, QueryOptions
 from shoal.kinds.source import Silent
 from shoal.mechanisms.density.gaussian import DensityGaussian
 from shoal.mechanisms.query.gaussian import QueryGaussian

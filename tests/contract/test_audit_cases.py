@@ -10,7 +10,7 @@ from tests.loops import for_each
 from shoal.kinds.density import methods
 from shoal.kinds.density.methods import MethodOptions
 from shoal.kinds.histogram import methods as histogram_methods
-from shoal.kinds.query import prepare as query
+from shoal.kinds.query import plan as query
 from shoal.kinds.synthetic import methods as synthetic_methods
 from shoal.mechanisms.method import SMALL
 from shoal.mechanisms.registry import REGISTRY

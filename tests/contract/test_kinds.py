@@ -163,24 +163,17 @@ def test_a_run_is_returned_when_it_is_asked_again(city, command, kind):
 
 
 PLACES = ("mechanisms", "anonymise", "postprocess", "attacks", "engine")
-# A plan names methods by their table; the plan of queries is opened as that of a density is.
 LIGHT = {"shoal.mechanisms.method", "shoal.mechanisms.methods", "shoal.mechanisms.audit_size"}
-OF_QUERIES = {"shoal.engine.protocol", "shoal.mechanisms.adders", "shoal.mechanisms.density.exact_input"}
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_a_plan_loads_no_mechanism_of_another_kind(kind):
-    """No mechanism, post-processing, baseline, anonymiser or compiled kernel but what its own kind needs."""
+    """Nor a baseline, an anonymiser or compiled kernels; it names methods by their table."""
     code = f"import sys\nfrom shoal.kinds import KINDS\nKINDS[{kind.name!r}].plan\nprint(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
     of_shoal = {name for name in loaded if name.startswith(tuple(f"shoal.{place}." for place in PLACES))}
-    if kind.name == "query":
-        own = ("shoal.mechanisms.query", "shoal.postprocess.density")
-        of_shoal -= {name for name in of_shoal if name in OF_QUERIES or name.startswith(own)}
-        of_shoal.discard("shoal.mechanisms.density")  # the folder
-    else:
-        assert "numba" not in loaded
+    assert "numba" not in loaded
     assert of_shoal <= LIGHT
     assert not [name for name in loaded if name.startswith("shoal_baselines")]

@@ -12,7 +12,8 @@ from shoal.kinds.histogram.plan import HistogramPlan
 from shoal.kinds.histogram.prepare import prepare_histogram
 from shoal.kinds.plan import read_plan
 from shoal.kinds.query.ask import Ask
-from shoal.kinds.query.prepare import QueryPlan, prepare_query
+from shoal.kinds.query.plan import QueryPlan
+from shoal.kinds.query.prepare import prepare_query
 from shoal.kinds.run import run
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.synthetic.prepare import prepare_synthetic

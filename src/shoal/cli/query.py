@@ -13,7 +13,7 @@ from shoal.cli.run import run_command
 
 def _plan_from(path: str, flags: dict[str, Any]) -> Any:
     from shoal.kinds.plan import read_plan
-    from shoal.kinds.query.prepare import QueryPlan
+    from shoal.kinds.query.plan import QueryPlan
 
     asks = _asks(flags.pop("file"), flags)
     return QueryPlan.from_settings(read_plan(path), flags, asks)

@@ -129,10 +129,10 @@ KINDS: dict[str, Kind] = {
             title="Counting queries",
             releases="Answers to counting queries.",
             main_file="answers.csv",
-            plan_at="query.prepare:QueryPlan",
+            plan_at="query.plan:QueryPlan",
             prepare_at="query.prepare:prepare_query",
             build_at="query.build:QueryBuild",
-            methods_at="query.prepare:METHODS",
+            methods_at="query.plan:METHODS",
         ),
     )
 }

@@ -9,14 +9,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from shoal.engine.protocol import MOST_EVENTS, Engine
-from shoal.errors import PlanError
-from shoal.events.schema import EventSource, SourcePlan
-from shoal.kinds.density.plan import DensityPlan
+from shoal.events.schema import EventSource
 from shoal.kinds.density.prepare import PreparedDensity, placed, prepare_density, promised, slots_of
 from shoal.kinds.describe import (
     BASE,
@@ -28,10 +26,8 @@ from shoal.kinds.describe import (
     earlier_name,
     reading_of,
 )
-from shoal.kinds.query.ask import Ask
+from shoal.kinds.query.plan import METHODS, QueryOptions, QueryPlan
 from shoal.kinds.run import RunResult
-from shoal.mechanisms import methods
-from shoal.mechanisms.method import Methods
 from shoal.mechanisms.query.gaussian import QueryGaussian
 from shoal.mechanisms.query.laplace import QueryLaplace
 from shoal.mechanisms.query.weights import QueryWeights
@@ -40,18 +36,11 @@ from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
 from shoal.release.query_files import FILES, read_answers
 from shoal.release.resources import Needs
-from shoal.space.question import Question, Questions
+from shoal.space.question import Questions
 from shoal.space.setting import Setting
 
-METHODS = Methods("query", methods.QUERY, "methods:METHODS")
 SHOWN = 20  # queries in a table on the screen; all are in the file
 MANY = 300  # queries from which weights are ahead of independent noise (make bench-query)
-UPDATES = 40  # questions that multiplicative weights may buy; fitted on simulated cities (make bench-query)
-# What a query does not take from a density's plan: it says its own price, so that none is spent unsaid.
-OF_A_DENSITY = (
-    *("epsilon", "rho", "method", "cap", "nights", "users", "decimals"),
-    *("out", "owner", "run_id", "supersedes", "seed"),
-)
 PAYS_FOR = {
     "answers": "the queries that were counted, each with noise of its own",
     "total": "the number of all kept visits in the zones, which the public guess is scaled to",
@@ -59,83 +48,6 @@ PAYS_FOR = {
     "error": "one width for the intervals of all queries that were not counted",
 }
 QueryMechanism = QueryGaussian | QueryLaplace | QueryWeights
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueryOptions:
-    """What a mechanism answers."""
-
-    questions: list[Question]
-    ell: int  # visits kept per user
-    updates: int = UPDATES
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueryPlan:
-    """Which queries, at what price, on whose events."""
-
-    place: DensityPlan  # population, source, space, window, price; its method is the family of the noise
-    asks: tuple[Ask, ...]
-    mechanism: str = "gaussian"
-    updates: int = UPDATES
-    out: str | None = None  # folder of the answers; None: named after the run
-    owner: ClassVar[None] = None  # there is no report, so no folder for it
-    seed: ClassVar[None] = None
-
-    @property
-    def population(self) -> str:
-        return self.place.population
-
-    @property
-    def unit(self) -> str:
-        return self.place.unit
-
-    @property
-    def source(self) -> SourcePlan:
-        return self.place.source
-
-    @property
-    def supersedes(self) -> str:
-        return self.place.supersedes
-
-    @property
-    def licence(self) -> str:
-        return self.place.licence
-
-    def __post_init__(self) -> None:
-        if not self.asks:
-            raise PlanError("query-empty", "there is no query.")
-        if not 1 <= self.updates <= 10_000:
-            raise PlanError(
-                "plan-range", f"updates must be from 1 to 10000; got {self.updates}.", "Pass --updates 40."
-            )
-        names = [ask.name for ask in self.asks]
-        if len(set(names)) < len(names):
-            raise PlanError("query-name", "two queries have the same name.", "Give each a name of its own.")
-
-    @classmethod
-    def from_settings(
-        cls, density: Mapping[str, Any], flags: Mapping[str, Any], asks: tuple[Ask, ...]
-    ) -> QueryPlan:
-        """From a density's plan (where, when, whose) and flags (price, mechanism)."""
-        given = {name: value for name, value in flags.items() if value is not None}
-        mechanism = str(given.pop("mechanism", "gaussian"))
-        updates, out = int(given.pop("updates", UPDATES)), given.pop("out", None)
-        if mechanism not in METHODS:
-            raise PlanError("query-mechanism", f"no way to answer is called {mechanism!r}.")
-        if "epsilon" not in given and "rho" not in given:
-            raise PlanError(
-                "query-price",
-                "a query says its own price; the plan's epsilon is that of its density.",
-                "Pass --epsilon 0.1, say: smaller is more private, larger is more accurate.",
-            )
-        settings = {name: value for name, value in density.items() if name not in OF_A_DENSITY}
-        pure = mechanism == "laplace"
-        if pure:
-            settings.pop("delta", None)  # the plan's own; one that was asked for is refused
-        settings |= {**given, "method": "laplace" if pure else "gaussian"}
-        place = DensityPlan.from_settings(settings)
-        return cls(place=place, asks=asks, mechanism=mechanism, updates=updates, out=out)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
