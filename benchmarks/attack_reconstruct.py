@@ -67,7 +67,8 @@ def _town(users: int):
 
 
 def _members(source, size: dict) -> list[dict]:
-    from shoal.attacks.runs.membership import FALSE_ALARMS, MembershipPlan, attack_source
+    from shoal.attacks.runs.membership import FALSE_ALARMS, attack_source
+    from shoal.attacks.runs.plans import MembershipPlan
 
     rows = []
     for defence in (None, *DEFENCES):

@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks.table import machine_class, report
 from shoal.attacks.models.recovery_score import MOSTLY
-from shoal.attacks.runs.defences import defender_of
-from shoal.attacks.runs.recovery import RecoveryAttackPlan, recover, visits_of_positions
+from shoal.attacks.runs.defences import AttackedCounts, defender_of
+from shoal.attacks.runs.recovery import recover, visits_of_positions
 from shoal.events.simulate import CityPreset, preset_named
 from shoal.events.simulate.positions import simulate_positions
 from shoal.kinds.density.method import MethodOptions
@@ -61,7 +61,7 @@ def measured(name: str, preset: CityPreset) -> list[dict]:
     for defence in (None, *DEFENCES):
         counts = visits.counts() if defence is None else defender.people(defence, EPSILON)
         epsilon = None if defence is None else EPSILON
-        found = recover(true, counts, xy, clock, RecoveryAttackPlan(), defence, epsilon)
+        found = recover(true, xy, clock, AttackedCounts(defence, epsilon, counts))
         row = found.row()
         users = row.pop("users")
         rows.append({"city": name, "users": users, "places": len(xy), "slots": clock.slots, **row})

@@ -1,4 +1,4 @@
-"""Counts the source files that a release passes through: python tools/trace_release.py [--files].
+"""Counts the source files that a release of each kind passes: python tools/trace_release.py [--files].
 
 A file counts if the body of one of its functions runs between start and return of the command, in a process
 in which the same command ran before. Module level, generated code and compiled kernels do not count.

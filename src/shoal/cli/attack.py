@@ -1,31 +1,52 @@
-"""`shoal attack`: what a release gives away, one command per adversary."""
+"""`shoal attack`: one command per adversary, made from the settings of its plan."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
 import click
 
+from shoal.attacks.runs.adversaries import ADVERSARIES, Adversary
+from shoal.attacks.runs.plans import Setting, settings_of
 from shoal.cli.lazy import LazyGroup
+from shoal.cli.options import MAP_OPTIONS, as_settings, with_options
+from shoal.cli.progress import Bars
+from shoal.cli.source_options import source_options, trip_options
 
-# name -> (module, object, what it does)
-ATTACKS = {
-    "inference": (
-        "attack_inference",
-        "inference",
-        "Where people are, from what is known of them and counts.",
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from shoal.attacks.runs.findings import Findings, Table
+
+Decorator = Callable[[Callable], Callable]
+FILES = {"html": "page", "json": "figures", "parquet": "table"}
+OUTPUT_OPTIONS = (
+    click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        default=Path("owner/attack"),
+        show_default=True,
+        help="Owner's folder.",
     ),
-    "recovery": ("attack_recovery", "recovery", "Whole trajectories from counts alone."),
-    "reconstruct": ("attack_reconstruct", "reconstruct", "Single visits from answers to counting queries."),
-    "membership": ("attack_membership", "membership", "Whether a person is in the counts at all."),
-    "synthetic": (
-        "attack_synthetic",
-        "synthetic",
-        "Whose trips synthetic ones were made from, and whether they copy them.",
-    ),
-    "unicity": ("attack_unicity", "unicity", "How many people a few known points single out."),
-}
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+)
 
 
-@click.group(cls=LazyGroup, steps=ATTACKS)
+class Adversaries(LazyGroup):
+    """A command for each adversary, made when it is called."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return command_of(ADVERSARIES[cmd_name]) if cmd_name in self.steps else None
+
+
+@click.group(
+    cls=Adversaries,
+    steps={each.name: ("", "", each.title) for each in ADVERSARIES.values() if each.reads != "release"},
+)
 def attack() -> None:
     """Attack a release, or raw counts, as an adversary would.
 
@@ -34,3 +55,164 @@ def attack() -> None:
     \b
     Example:  shoal attack inference --help
     """
+
+
+def command_of(adversary: Adversary) -> click.Command:
+    """The command: what it reads, the settings of its plan, and where the findings go."""
+    reading, settings_from = READ[adversary.reads]()
+    settings = settings_of(adversary.plan)
+    kinds = get_type_hints(adversary.plan)
+
+    def run(out: Path, as_json: bool, **flags: Any) -> None:
+        own = {name: flags.pop(name) for name in settings}
+        own |= {"log": flags.pop("log")} if "log" in flags else {}
+        data = settings_from(flags)
+        asked = adversary.plan(**own)
+        with Bars(quiet=as_json) as bars:
+            findings = adversary.run(data, asked, out, bars)
+        paths = findings.write(out, adversary.name)
+        if as_json:
+            click.echo(json.dumps({**findings.figures, **_files(paths)}, indent=2))
+        else:
+            _print(findings, paths)
+
+    options = [_option(name, settings[name], kinds[name], getattr(adversary.plan, name)) for name in settings]
+    decorated = with_options((*reading, *options, *OUTPUT_OPTIONS))(run)
+    examples = adversary.examples.strip().replace("\n", "\n  ").replace("\n  \b\n  ", "\n\b\n")
+    epilog = f"\b\nExamples:\n  {examples}\n"
+    return click.command(adversary.name, help=adversary.plan.__doc__, epilog=epilog)(decorated)
+
+
+def _option(name: str, setting: Setting, kind: Any, default: Any) -> Decorator:
+    """A flag with its help and default, of the type of its field."""
+    flag = f"--{(setting.flag or name).replace('_', '-')}"
+    words = setting.words + (f"  [default: {setting.shown}]" if setting.shown else "")
+    more: dict[str, Any] = {"help": words, "default": default}
+    more["show_default"] = not setting.shown and default not in (None, (), False)
+    if get_origin(kind) is tuple:
+        of = get_args(kind)[0]
+        values: tuple = default or ()
+        listed = ",".join(each if of is str else f"{each:g}" for each in values)
+        unit = setting.unit or ("NAME" if of is str else "NUMBER")
+        more |= {"default": (listed,) if values else (), "multiple": True, "metavar": f"{unit},..."}
+        return click.option(flag, name, callback=_list_of(of), **more)
+    of = next((each for each in get_args(kind) if each is not NoneType), kind)
+    if of is bool:
+        return click.option(flag, name, is_flag=True, **more)
+    if setting.choices:
+        of = click.Choice(setting.choices)
+    elif setting.least is not None:
+        of = click.IntRange(min=setting.least)
+    elif of is Path:
+        of = click.Path(path_type=Path)
+    return click.option(flag, name, type=of, **more)
+
+
+def _list_of(of: type) -> Callable[..., tuple]:
+    """Reads names or numbers, repeated or separated by commas."""
+
+    def read(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple:
+        try:
+            return tuple(of(part.strip()) for each in value for part in each.split(",") if part.strip())
+        except ValueError:
+            numbers = "whole numbers" if of is int else "numbers"
+            raise click.BadParameter(f"give {numbers} separated by commas, such as 1,2,4.") from None
+
+    return read
+
+
+Reading = tuple[tuple[Decorator, ...], Callable[[dict[str, Any]], Mapping[str, Any] | None]]
+
+
+def _plan_option(words: str) -> Decorator:
+    return click.option("--plan", type=click.Path(), help=words)
+
+
+def _density() -> Reading:
+    """Events, zones and a window, as a density reads them."""
+
+    def settings_from(flags: dict[str, Any]) -> Mapping[str, Any]:
+        from shoal.kinds.plan import merge, read_plan
+
+        plan = flags.pop("plan")
+        return merge(read_plan(plan) if plan else {}, as_settings(flags.pop("source_options"), flags))
+
+    plan = _plan_option("A TOML plan of a density; flags win over it.")
+    return (plan, source_options(required=False), *MAP_OPTIONS), settings_from
+
+
+def _trips() -> Reading:
+    """Trips, a grid and a window, as synthetic trips read them."""
+    from shoal.cli.options import settings_from as trip_settings
+    from shoal.cli.synthesize import MAP_OPTIONS as GRID_OPTIONS
+    from shoal.cli.synthesize import TRIP_BOUNDS
+
+    def settings_from(flags: dict[str, Any]) -> Mapping[str, Any]:
+        plan, source, rule = (flags.pop(name) for name in ("plan", "source_options", "trip_rule"))
+        return trip_settings(plan, source, rule, flags, ("box", "cells", "cell_m", "planar"))
+
+    plan = _plan_option("A TOML plan of synthetic trips; flags win over it.")
+    return (plan, source_options(required=False), trip_options, *TRIP_BOUNDS, *GRID_OPTIONS), settings_from
+
+
+def _log() -> Reading:
+    """A log of queries; the events of a density plan only where one is given."""
+
+    def settings_from(flags: dict[str, Any]) -> Mapping[str, Any] | None:
+        from shoal.kinds.plan import read_plan
+
+        return read_plan(flags["plan"]) if flags["plan"] else None
+
+    log = click.argument("log", required=False, type=click.Path())
+    return (
+        log,
+        _plan_option("A TOML plan of a density: hold the findings against its events."),
+    ), settings_from
+
+
+READ: dict[str, Callable[[], Reading]] = {"density": _density, "trips": _trips, "log": _log}
+
+
+def _files(paths: Mapping[str, Path]) -> dict[str, Any]:
+    """The files in `--json`: one, a list, or by their endings where there is a page."""
+    named = {ending: str(path) for ending, path in paths.items()}
+    if list(named) == ["json"]:
+        return {"file": named["json"]}
+    return {"files": named if "html" in named else [*named.values()]} if named else {}
+
+
+def _print(findings: Findings, paths: Mapping[str, Path]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    from shoal.kinds.owner import near
+
+    console = Console()
+    for table in findings.tables:
+        _print_table(console, table)
+    for line in findings.summary:
+        console.print(escape(line), soft_wrap=True, highlight=False)
+    for number, (ending, path) in enumerate(paths.items()):
+        note = "" if number else "   (owner's eyes only)"
+        click.echo(f"{'' if number else chr(10)}{FILES[ending]:<9}{near(path)}{note}")
+
+
+def _print_table(console: Console, table: Table) -> None:
+    """Title, rows and legend; rows of one column without a heading are lines."""
+    from rich import table as rich
+    from rich.markup import escape
+
+    if table.title:
+        console.print(escape(table.title), style="bold", soft_wrap=True, highlight=False)
+    if len(table.columns) == 1:
+        for row in table.rows:
+            console.print(f"  {escape(table.columns[0].cell(row))}", soft_wrap=True, highlight=False)
+    elif table.rows:
+        drawn = rich.Table(box=None, pad_edge=False, header_style="dim")
+        for column in table.columns:
+            text = not column.form
+            drawn.add_column(column.heading, justify="left" if text else "right", no_wrap=text)
+        for row in table.rows:
+            drawn.add_row(*(escape(column.cell(row)) for column in table.columns))
+        console.print(drawn)
+    console.print(f"{table.legend}\n" if table.legend else "", style="dim", soft_wrap=True, highlight=False)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Request
 from fastapi.responses import StreamingResponse
 
-from shoal.attacks.runs.release import ADVERSARIES, adversary_named
+from shoal.attacks.runs.adversaries import ADVERSARIES, adversary_named
 from shoal.errors import PlanError
 from shoal.release.audit_cases import case_of
 from shoal.release.manifest import MANIFEST, Manifest

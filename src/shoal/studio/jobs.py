@@ -100,13 +100,14 @@ def _recorded(ledger: Ledger, release: Path) -> str | None:
 
 
 def _attack(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
-    from shoal.attacks.runs.release import Asked, attack_release
+    from shoal.attacks.runs.adversaries import attack_release
+    from shoal.attacks.runs.plans import ReleaseAttack
 
     release = Path(job["release"])
     owner = work.owner(release.name)
     out = owner / "attacks" / job["adversary"]
     told.stage("read the files' hashes")
-    asked = Asked(
+    asked = ReleaseAttack(
         settings=_same_data(read_plan_of(owner, job["key"])["form"], job["key"], work),
         release=release,
         owner=owner,

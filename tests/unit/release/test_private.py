@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import shoal
-from shoal.attacks.runs.source import write_findings
+from shoal.attacks.runs.findings import write_findings
 from shoal.errors import OutputError
 from shoal.kinds.density.owner_report import write_exact
 from shoal.kinds.owner import open_owner_folder, write_figures

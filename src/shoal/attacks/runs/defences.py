@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,13 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.attacks.models.visits import KnownVisits
+from shoal.attacks.runs.plans import InferencePlan, RecoveryAttackPlan
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
 from shoal.kinds.density.counting import Counting, stage_for
 from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.methods import any_method
-from shoal.kinds.source import Silent
+from shoal.kinds.source import Progress, Silent
 from shoal.privacy.accounting import check_epsilon
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import OsNoise, SeededNoise
@@ -92,6 +94,33 @@ def defender_of(
     )
     chosen = options or MethodOptions(users=visits.users)
     return Defender(visits=visits, setting=own, delta=delta, options=chosen, seed=seed)
+
+
+@dataclass(frozen=True, eq=False)
+class AttackedCounts:
+    """One set of counts: raw, of a release, or of a method at an epsilon."""
+
+    defence: str | None  # None: raw counts
+    epsilon: float | None  # what the method was set at; None: raw, or a release
+    counts: np.ndarray = field(repr=False)  # [places, slots]
+
+
+def protected_counts(
+    visits: KnownVisits,
+    setting: Setting,
+    clock: Clock,
+    plan: InferencePlan | RecoveryAttackPlan,
+    *,
+    options: MethodOptions | None = None,
+    progress: Progress,
+) -> Iterator[AttackedCounts]:
+    """The visits as each method of the plan would publish them, at each of its epsilons."""
+    if plan.defences:
+        defender = defender_of(visits, setting, clock, delta=plan.delta, options=options, seed=plan.seed)
+        for name in plan.defences:
+            for epsilon in plan.epsilons:
+                progress.stage(f"protect, {name} {epsilon:g}")
+                yield AttackedCounts(name, epsilon, defender.people(name, epsilon))
 
 
 def released_people(release: Path, zone_ids: list[str], clock: Clock) -> np.ndarray:

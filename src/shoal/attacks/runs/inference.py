@@ -4,58 +4,60 @@ open      events of observed and inferred time -> known visits          exact, t
 raw       priors x inferences on the raw counts
 defend    density methods at several epsilons, or a release             what is published
 again     the same adversaries on the protected counts
-tell      privacy lost to raw counts, won back by protection; figures, words, a page
+compare   privacy lost to raw counts, won back by protection
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from shoal.attacks.models.framework import Outcome, attack_counts, privacy_gain, privacy_loss, series_mre
-from shoal.attacks.models.infer import INFERENCES
-from shoal.attacks.models.priors import PRIORS, Periods
+from shoal.attacks.models.priors import Periods
 from shoal.attacks.models.rows import TruthRows
-from shoal.attacks.runs.defences import defender_of, released_people, with_null
-from shoal.attacks.runs.source import AttackSource, open_attack_source
+from shoal.attacks.runs.defences import AttackedCounts, protected_counts, released_people, with_null
+from shoal.attacks.runs.findings import Column, Findings, Table, spread, stacked
+from shoal.attacks.runs.plans import InferencePlan
+from shoal.attacks.runs.source import open_attack_source
 from shoal.errors import PlanError
-from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.methods import METHODS
-from shoal.kinds.plan import DEFAULT_DELTA
-from shoal.kinds.source import Progress, Silent
+from shoal.kinds.source import Progress
 from shoal.space.clock import Clock
 
-
-@dataclass(frozen=True, kw_only=True)
-class InferencePlan:
-    """Which adversaries, against which defences. `split`: where observed time ends, a local time."""
-
-    split: str | None = None  # None: the last week of the window is inferred
-    priors: tuple[str, ...] = ("freq_roi", "roi_day_week", "last_week")
-    inferences: tuple[str, ...] = INFERENCES
-    defences: tuple[str, ...] = ()
-    epsilons: tuple[float, ...] = (0.1, 1.0)
-    delta: float = DEFAULT_DELTA
-    release: Path | None = None
-    seed: int | None = None
-
-    def __post_init__(self) -> None:
-        for given, known, what in (
-            (self.priors, PRIORS, "prior"),
-            (self.inferences, INFERENCES, "inference"),
-        ):
-            unknown = [name for name in given if name not in known]
-            if unknown or not given:
-                raise PlanError(
-                    f"attack-{what}",
-                    f"there is no {what} {unknown[0]!r}." if unknown else f"name at least one {what}.",
-                    f"Choose from {', '.join(known)}.",
-                )
+KNOWS = {
+    "freq_roi": "how often each person is at each place",
+    "roi_day": "where each person is at each time of day",
+    "roi_day_week": "where each person is at each time of the week",
+    "time_day": "at which times of day each person is seen",
+    "time_day_week": "at which times of the week each person is seen",
+    "last_hour": "where each person was an hour before",
+    "last_day": "where each person was a day before",
+    "last_week": "where each person was a week before",
+}
+COLUMNS = (
+    Column("prior", "knows", missing="nothing"),
+    Column("inference", "does"),
+    Column("counts", "counts"),
+    Column("profiling_error", "prof.", ".2f"),
+    Column("profiling_privacy_loss", "loss", ".2f"),
+    Column("profiling_privacy_gain", "gain", ".2f"),
+    Column("seen_error", "seen", ".2f"),
+    Column("locating_error", "loc.", ".2f"),
+    Column("locating_privacy_loss", "loss", ".2f"),
+    Column("locating_privacy_gain", "gain", ".2f"),
+)
+LEGEND = (
+    "prof.: profiling, mean Jensen-Shannon divergence in bits; seen: in slots with a visit only; loc.: "
+    "locating, 1 - F1, all places with a chance, and not being seen is a place. All from 0 (all known) "
+    "to 1, means over people. loss: a person's share of the error that the counts take away. gain: of "
+    "the room above the error with raw counts, the share that protection gives back; 0 where none. "
+    "Of protected counts the table has the inference that gains most; the page has all."
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,6 +68,12 @@ class Attacked:
     epsilon: float | None
     outcomes: list[Outcome] = field(repr=False)
     mre: float | None = None  # of the published counts
+
+    def outcome(self, prior: str | None, inference: str) -> Outcome | None:
+        return next((o for o in self.outcomes if (o.prior, o.inference) == (prior, inference)), None)
+
+    def words(self) -> str:
+        return f"the {self.defence}" if self.epsilon is None else f"{self.defence} at {self.epsilon:g}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,30 +90,42 @@ class InferenceResult:
     def raw(self) -> Attacked:
         return self.attacked[0]
 
+    @property
+    def protected(self) -> list[Attacked]:
+        return self.attacked[1:]
 
-def attack_inference(
-    settings: Mapping[str, Any], plan: InferencePlan, *, progress: Progress | None = None
-) -> InferenceResult:
+
+def run(settings: Mapping[str, Any], plan: InferencePlan, progress: Progress) -> Findings:
     """Read the events, attack raw counts and every defence."""
-    tell = progress or Silent()
-    source = open_attack_source(settings, progress=tell)
-    return infer_from(source, plan, options=None, progress=tell)
+    from shoal.attacks.runs.inference_page import inference_html
+
+    result = _attack(settings, plan, progress)
+    rows, summary = result_rows(result), _summary(result)
+    progress.stage("draw the page")
+    title = f"Inference attack: {settings.get('population') or 'known people'}"
+    return Findings(
+        figures={"summary": summary, "users": result.users, "places": result.places, "rows": rows},
+        summary=summary,
+        tables=[Table(columns=COLUMNS, rows=_shown(rows), legend=LEGEND)],
+        curves=_per_user(result),
+        html=inference_html(result, rows, summary, title),
+        **({} if plan.release is None else _beside_raw(result)),
+    )
 
 
-def infer_from(
-    source: AttackSource, plan: InferencePlan, *, options: MethodOptions | None, progress: Progress
-) -> InferenceResult:
-    """The same on visits that were read before."""
+def _attack(settings: Mapping[str, Any], plan: InferencePlan, progress: Progress) -> InferenceResult:
+    source = open_attack_source(settings, progress=progress)
     visits, clock = source.visits, source.clock
     periods = periods_of(clock, plan.split)
     inferred = _later(clock, periods.split)
     observed, last = visits.between(0, periods.split), visits.between(periods.split, periods.slots)
     exact = TruthRows(visits).counts(periods.split, periods.slots)
 
-    def attack(defence: str | None, epsilon: float | None, counts: np.ndarray) -> Attacked:
-        words = "raw counts" if defence is None else f"{defence} {epsilon:g}" if epsilon else defence
-        progress.stage(f"attack {words}", len(plan.priors) * periods.inferred)
-        found = attack_counts(
+    def attack(each: AttackedCounts) -> Attacked:
+        at = "" if each.epsilon is None else f" {each.epsilon:g}"
+        progress.stage(f"attack {each.defence or 'raw counts'}{at}", len(plan.priors) * periods.inferred)
+        counts = exact if each.defence is None else with_null(each.counts, observed)
+        outcomes = attack_counts(
             visits,
             periods,
             priors=plan.priors,
@@ -113,21 +133,15 @@ def infer_from(
             counts=counts,
             tell=lambda *_: progress.advance(1),
         )
-        mre = None if defence is None else series_mre(exact[:-1], counts[:-1])
-        return Attacked(defence=defence, epsilon=epsilon, outcomes=found, mre=mre)
+        mre = None if each.defence is None else series_mre(exact[:-1], counts[:-1])
+        return Attacked(defence=each.defence, epsilon=each.epsilon, outcomes=outcomes, mre=mre)
 
-    attacked = [attack(None, None, exact)]
+    attacked = [attack(AttackedCounts(None, None, exact))]
     if plan.release is not None:
         people = released_people(plan.release, list(source.geography.zones.ids), inferred)
-        attacked.append(attack("release", None, with_null(people, observed)))
-    if plan.defences:
-        defender = defender_of(
-            last, source.setting, inferred, delta=plan.delta, options=options, seed=plan.seed
-        )
-        for name in plan.defences:
-            for epsilon in plan.epsilons:
-                people = defender.people(name, epsilon)
-                attacked.append(attack(name, epsilon, with_null(people, observed)))
+        attacked.append(attack(AttackedCounts("release", None, people)))
+    protected = protected_counts(last, source.setting, inferred, plan, progress=progress)
+    attacked += [attack(each) for each in protected]
     return InferenceResult(
         periods=periods, clock=inferred, users=visits.users, places=visits.places, attacked=attacked
     )
@@ -228,3 +242,128 @@ def _mean(values: np.ndarray) -> float | None:
 
 def _located(base: Outcome | None, reading: str) -> np.ndarray | None:
     return None if base is None else base.localization.get(reading, base.localization["all"])
+
+
+def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of the table: a line for each adversary and set of counts, the measures side by side.
+
+    Of protected counts, only the inference that the raw counts help most, for each prior.
+    """
+    measures = {"divergence": "profiling", "seen": "seen", "all": "locating"}
+    lines: dict[tuple, dict[str, Any]] = {}
+    for row in rows:
+        if row["measure"] in measures:
+            at = "" if row["set_at"] is None else f" {row['set_at']:g}"
+            key = (row["prior"], row["inference"], row["defence"], row["set_at"])
+            counts = (row["defence"] or "raw") + at
+            named = {"prior": row["prior"], "inference": row["inference"], "counts": counts}
+            line = lines.setdefault(key, named)
+            figures = ("error", "privacy_loss", "privacy_gain")
+            line |= {f"{measures[row['measure']]}_{name}": row[name] for name in figures}
+    strongest: dict[str, tuple[float, str]] = {}
+    for (prior, how, defence, _), line in lines.items():
+        loss = line["locating_privacy_loss"]
+        if defence is None and prior and how != "prior" and loss is not None:
+            strongest[prior] = max(strongest.get(prior, (-1.0, "")), (loss, how))
+    return [
+        line
+        for (prior, how, defence, _), line in lines.items()
+        if defence is None or strongest.get(prior, (0.0, ""))[1] == how
+    ]
+
+
+def _per_user(result: InferenceResult) -> pa.Table:
+    """One row per user and adversary; users are numbered in the order of their names."""
+    return stacked(
+        (
+            {
+                "user": np.arange(result.users, dtype=np.int32),
+                "prior": outcome.prior,
+                "inference": outcome.inference,
+                "defence": attacked.defence,
+                "epsilon": attacked.epsilon,
+                "divergence": outcome.divergence,
+                "distance": outcome.distance,
+                "divergence_seen": outcome.seen,
+                "localization_all": outcome.localization.get("all"),
+                "localization_pop": outcome.localization.get("pop"),
+            }
+            for attacked in result.attacked
+            for outcome in attacked.outcomes
+        ),
+        text=("prior", "inference", "defence"),
+    )
+
+
+def _summary(result: InferenceResult) -> list[str]:
+    """Errors of the median person in slots with a visit, and in naming places, for each prior."""
+    lines = []
+    for prior in dict.fromkeys(o.prior for o in result.raw.outcomes if o.prior):
+        alone = result.raw.outcome(prior, "prior")
+        others = [o for o in result.raw.outcomes if o.prior == prior and o.inference != "prior"]
+        if alone is None or not others:
+            continue
+        best = min(others, key=_median_seen)
+        parts = _at_protected(result, best, _median_seen)
+        lines.append(
+            f"An adversary who knows {KNOWS[prior]} is wrong about the median person, when seen, by "
+            f"{_median_seen(alone):.2f} (1: all wrong). With the raw counts ({best.inference}): "
+            f"{_median_seen(best):.2f}." + (f" With protected ones: {parts}." if parts else "")
+        )
+        where = min(others, key=_median_located)  # saying "not seen" is right most of the time
+        parts = _at_protected(result, where, _median_located)
+        lines.append(
+            "Naming places, not being seen included, the error about the median person is "
+            f"{_median_located(alone):.2f}; with the raw counts ({where.inference}) "
+            f"{_median_located(where):.2f}" + (f"; with protected ones: {parts}." if parts else ".")
+        )
+    return lines
+
+
+def _at_protected(result: InferenceResult, best: Outcome, error: Callable[[Outcome], float]) -> str:
+    same = [(attacked, attacked.outcome(best.prior, best.inference)) for attacked in result.protected]
+    return ", ".join(f"{attacked.words()} {error(o):.2f}" for attacked, o in same if o is not None)
+
+
+def _median_seen(outcome: Outcome) -> float:
+    known = outcome.seen[~np.isnan(outcome.seen)]
+    return float(np.median(known)) if known.size else 0.0
+
+
+def _median_located(outcome: Outcome) -> float:
+    return float(np.median(outcome.localization["all"]))
+
+
+def _beside_raw(result: InferenceResult) -> dict[str, Any]:
+    """One prior, by what errs least on each set of counts."""
+    tried = [
+        [o.divergence for o in each.outcomes if o.prior and o.inference != "prior"]
+        for each in result.attacked[:2]
+    ]
+    known = [o.divergence for o in result.raw.outcomes if o.inference == "prior"]
+    if not known or not tried[0]:
+        return {}
+    alone, raw, released = known[0], *(min(errors, key=np.mean) for errors in tried)
+    means = [float(errors.mean()) for errors in (alone, raw, released)]
+    sentence = (
+        "About where somebody is, an adversary who knows their habits is wrong by "
+        f"{means[0]:.3f} on average (0: knows all, 1: all wrong); raw counts bring it to {means[1]:.3f}, "
+        f"the release to {means[2]:.3f}. "
+        f"{_gap_words(*means)}"
+    )
+    series = {"prior knowledge alone": alone, "with raw counts": raw, "with the release": released}
+    of = "error about a person (0: all known, 1: all wrong)"
+    return {"sentence": sentence, "chart": {"spread": spread(series, of)}}
+
+
+def _gap_words(alone: float, raw: float, released: float) -> str:
+    """What the three means say about the release."""
+    if alone - raw < 0.01:
+        return "Counts add next to nothing to what this adversary knows."
+    kept = (released - raw) / (alone - raw)
+    if kept < 0.1:
+        return (
+            "So the release tells this adversary as much as raw counts do: how crowds move is its purpose. "
+            "What it hides is whether any one person is in them at all: see the membership adversary."
+        )
+    return f"So the release takes back {min(kept, 1):.0%} of what raw counts would have given."

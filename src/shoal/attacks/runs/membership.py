@@ -1,11 +1,11 @@
-"""Whether a person can be told to be in the counts, raw and protected, for people with few and many visits.
+"""Whether an adversary can tell from counts that a person is in them: raw counts, and those of methods.
 
 open     events -> known visits                                        exact, the owner's eyes only
 draw     a pool of people, random halves of it as worlds, the rest is the adversary's sample
 publish  each world's counts, raw and by each density method
 score    all targets in all worlds -> ROC, AUC, members found at 0.1 % false alarms
 
-The figures of a membership attack as plain values and in words, for the owner.
+Targets are people with few visits (the lowest third) and with many (the highest).
 """
 
 from __future__ import annotations
@@ -31,48 +31,33 @@ from shoal.attacks.models.membership import (
 )
 from shoal.attacks.models.visits import KnownVisits
 from shoal.attacks.runs.defences import defender_of
+from shoal.attacks.runs.findings import Column, Findings, Table, drawn_curve, stacked
+from shoal.attacks.runs.plans import MembershipPlan
 from shoal.attacks.runs.source import AttackSource, open_attack_source
 from shoal.errors import PlanError
 from shoal.kinds.density.methods import METHODS, any_method
-from shoal.kinds.plan import DEFAULT_DELTA
 from shoal.kinds.source import Progress, Silent
-from shoal.privacy.accounting import check_delta, check_epsilon
 from shoal.space.clock import Clock
 
 FALSE_ALARMS = 0.001
-KNOWS = ("visits", "past")
 LEARN = 5  # runs of a method on other people, to learn how it errs
 MOST_GROUP = 2000
-
-
-@dataclass(frozen=True, kw_only=True)
-class MembershipPlan:
-    """Who is attacked, what is known of them, what the counts are protected with."""
-
-    group: int | None = None  # people in the counts; None: a quarter of all, at most MOST_GROUP
-    worlds: int = 20
-    targets: int = 100  # of each class: few and many visits
-    knows: str = "visits"
-    defences: tuple[str, ...] = ("best",)
-    epsilons: tuple[float, ...] = (1.0,)
-    delta: float = DEFAULT_DELTA
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        for name in self.defences:
-            any_method(name)
-        for epsilon in self.epsilons:
-            check_epsilon(epsilon)
-        check_delta(self.delta)
-        if self.defences and not self.epsilons:
-            raise PlanError("membership-epsilon", "defences need an epsilon.", "Pass --epsilon 1, say.")
-        if self.knows not in KNOWS:
-            raise PlanError(
-                "membership-knows", f"there is no knowledge {self.knows!r}.", "Use visits or past."
-            )
-        for name, value in (("worlds", self.worlds), ("targets", self.targets)):
-            if not 2 <= value <= 10_000:
-                raise PlanError("membership-size", f"{name} must be from 2 to 10000; got {value}.")
+COLUMNS = (
+    Column("counts", "counts"),
+    Column("set_at", "set at", "g"),
+    Column("visits", "visits"),
+    Column("visits_median", "median", "g"),
+    Column("auc", "AUC", ".3f"),
+    Column("auc_at_most", "at most", ".3f"),
+    Column("tpr_at_fpr_0.001", "found at 0.1 %", ".1%"),
+    Column("tpr_at_most", "at most", ".1%"),
+)
+LEGEND = (
+    "AUC: share of pairs, one in and one out, told apart; 0.5 is chance. found: share of members found where "
+    "0.1 % of others are taken for members. at most: what the guarantee allows any adversary; few scores "
+    "scatter around it. found is empty below 1,000 scores of people who are out: ask for more --worlds or "
+    "--targets."
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,6 +72,24 @@ class Membership:
     auc_at_most: float | None  # by the guarantee, for any adversary
     tpr_at_most: float | None
 
+    @property
+    def counts(self) -> str:
+        return self.defence or "raw"
+
+    def row(self) -> dict[str, Any]:
+        return {
+            "counts": self.counts,
+            "set_at": self.epsilon,
+            "visits": self.visits,
+            "visits_median": self.visits_median,
+            "auc": self.roc.auc,
+            "auc_at_most": self.auc_at_most,
+            "tpr_at_fpr_0.001": self.roc.tpr_at(FALSE_ALARMS),
+            "tpr_at_most": self.tpr_at_most,
+            "scores_in": self.roc.members,
+            "scores_out": self.roc.others,
+        }
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MembershipResult:
@@ -98,17 +101,64 @@ class MembershipResult:
     found: list[Membership] = field(repr=False)
 
 
-def attack_membership(
-    settings: Mapping[str, Any], plan: MembershipPlan, progress: Progress | None = None
-) -> MembershipResult:
+def run(settings: Mapping[str, Any], plan: MembershipPlan, progress: Progress) -> Findings:
     """Read the plan's events and attack groups of its people."""
-    return attack_source(open_attack_source(settings, progress=progress), plan, progress)
+    result = attack_source(open_attack_source(settings, progress=progress), plan, progress)
+    rows = [each.row() for each in result.found]
+    summary = [_words(row, result) for row in rows]
+    counted = {name: getattr(result, name) for name in ("users", "group", "worlds", "slots", "knows")}
+    curves = stacked(
+        (
+            {
+                "counts": each.counts,
+                "set_at": each.epsilon,
+                "visits": each.visits,
+                "false_positive": each.roc.false_positive,
+                "true_positive": each.roc.true_positive,
+            }
+            for each in result.found
+        ),
+        text=("counts", "visits"),
+    )
+    drawn = [
+        drawn_curve(f"{each.counts}, {each.visits} visits", each.roc.false_positive, each.roc.true_positive)
+        for each in result.found
+    ]
+    return Findings(
+        figures={"summary": summary, **counted, "rows": rows},
+        summary=summary,
+        tables=[Table(columns=COLUMNS, rows=rows, legend=LEGEND)],
+        curves=curves,
+        sentence=_beside_raw(rows, result),
+        chart={"curves": drawn},
+    )
+
+
+def _words(row: Mapping[str, Any], result: MembershipResult) -> str:
+    knows = "the visits of a person" if result.knows == "visits" else "a person's habits from the past"
+    share = row["tpr_at_fpr_0.001"]
+    found = "" if share is None else f", and finds {share:.1%} of members at 0.1 % false alarms"
+    counts = "raw counts" if row["counts"] == "raw" else f"counts by {row['counts']} at {row['set_at']:g}"
+    return (
+        f"With {counts} of {result.group:,} people an adversary who knows {knows} with {row['visits']} "
+        f"visits tells in from out in {row['auc']:.1%} of pairs{found}."
+    )
+
+
+def _beside_raw(rows: list[dict[str, Any]], result: MembershipResult) -> str:
+    """People with many visits are found most easily: raw counts, and the first method."""
+    raw, *protected = (row for row in rows if row["visits"] == "many")
+    beside = f", in {protected[0]['auc']:.0%} with the method and price of this release" if protected else ""
+    return (
+        f"In groups of {result.group:,} people, who knows all visits of a person with many of them tells in "
+        f"from out in {raw['auc']:.0%} of pairs with raw counts{beside} (50 %: chance)."
+    )
 
 
 def attack_source(
     source: AttackSource, plan: MembershipPlan, progress: Progress | None = None
 ) -> MembershipResult:
-    """The same on visits that were read already."""
+    """Attack groups of people whose visits were read."""
     tell = progress or Silent()
     past, visits, clock = _split(source, plan.knows)
     group = plan.group or min(visits.users // 4, MOST_GROUP)
@@ -230,61 +280,3 @@ def _known(past: KnownVisits | None, visits: KnownVisits, targets: np.ndarray, c
     day = max(1, 1440 // clock.slot_minutes)
     period = 7 * day if past.slots >= 7 * day else day
     return expected_visits(past, targets, slots=visits.slots, period=period)
-
-
-def membership_told(result: MembershipResult) -> dict[str, Any]:
-    """Figures as plain values."""
-    rows = [
-        {
-            "counts": each.defence or "raw",
-            "set_at": each.epsilon,
-            "visits": each.visits,
-            "visits_median": each.visits_median,
-            "auc": each.roc.auc,
-            "auc_at_most": each.auc_at_most,
-            "tpr_at_fpr_0.001": each.roc.tpr_at(FALSE_ALARMS),
-            "tpr_at_most": each.tpr_at_most,
-            "scores_in": each.roc.members,
-            "scores_out": each.roc.others,
-        }
-        for each in result.found
-    ]
-    return {
-        "summary": summary(rows, result),
-        "users": result.users,
-        "group": result.group,
-        "worlds": result.worlds,
-        "slots": result.slots,
-        "knows": result.knows,
-        "rows": rows,
-    }
-
-
-def summary(rows: list[dict[str, Any]], result: MembershipResult) -> list[str]:
-    """The outcome in words, for people with many visits, who are found most easily."""
-    knows = "the visits of a person" if result.knows == "visits" else "a person's habits from the past"
-    said = []
-    for row in rows:
-        share = row["tpr_at_fpr_0.001"]
-        found = "" if share is None else f", and finds {share:.1%} of members at 0.1 % false alarms"
-        counts = "raw counts" if row["counts"] == "raw" else f"counts by {row['counts']} at {row['set_at']:g}"
-        said.append(
-            f"With {counts} of {result.group:,} people an adversary who knows {knows} with {row['visits']} "
-            f"visits tells in from out in {row['auc']:.1%} of pairs{found}."
-        )
-    return said
-
-
-def roc_columns(result: MembershipResult) -> dict[str, list[Any]]:
-    """Every point of every curve, one row each."""
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("counts", "set_at", "visits", "false_positive", "true_positive")
-    }
-    for each in result.found:
-        count = len(each.roc.false_positive)
-        columns["counts"] += [each.defence or "raw"] * count
-        columns["set_at"] += [each.epsilon] * count
-        columns["visits"] += [each.visits] * count
-        columns["false_positive"] += each.roc.false_positive.tolist()
-        columns["true_positive"] += each.roc.true_positive.tolist()
-    return columns

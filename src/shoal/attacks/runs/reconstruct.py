@@ -1,6 +1,8 @@
-"""A query log, and a made-up data set, under the attacks on counting queries.
+"""What a log of counting queries gives away; and a made-up data set under the same attack.
 
-A query log held against the owner's events: are its reconstructed counts right, and who is left out?
+log      cells fixed by the queries alone, differences that count only a few, and a reconstruction of counts
+events   held against the owner's events: are the counts right, and who was seen at zones that are left out?
+demo     random subsets of random bits, answered exactly or with noise
 
 The survey's last step of query auditing (section 3.1.1): equipped with the data, compare it with what the
 attack found. The comparison looks at the data, so whether to answer must not be decided by it.
@@ -11,7 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import exp, sqrt
 from pathlib import Path
 from typing import Any
@@ -27,14 +29,126 @@ from shoal.attacks.models.reconstruct import (
     random_subsets,
     reconstruct,
 )
-from shoal.attacks.runs.source import AttackSource
+from shoal.attacks.runs.findings import Column, Findings, Table
+from shoal.attacks.runs.plans import ReconstructPlan
+from shoal.attacks.runs.source import AttackSource, open_attack_source
 from shoal.errors import PlanError, SourceError
 from shoal.kinds.plan import DEFAULT_DELTA
+from shoal.kinds.source import Progress
 from shoal.privacy.accounting import NANO, check_epsilon, rho_for
 from shoal.privacy.noise import SeededNoise
 
 KEYS = ("zones", "slots", "except", "answer")
+HOW = 'Write one query a line: {"zones": ["A", "B"], "slots": [0, 1], "answer": 12}.'
 MOST_CELLS = 3000  # elimination and factorisation grow with the cube
+SHOWN = 20  # rows on the screen; the file has all
+COLUMNS = (
+    Column("zone", "zone"),
+    Column("slot", "slot", "d"),
+    Column("count", "count", "d"),
+    Column("fixed", "fixed"),
+)
+LEGEND = (
+    "fixed: no other count agrees with the queries, if their answers are exact; noisy or contradicting "
+    "answers give a wrong one."
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QueryLog:
+    """Queries in their order; answers where the log has them all."""
+
+    queries: tuple[Query, ...]
+    answers: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LogFindings:
+    """Cells fixed by the queries alone, small differences, and a reconstruction."""
+
+    cells: tuple[tuple[str, int], ...]
+    disclosed: tuple[tuple[str, int], ...]
+    differences: tuple[Difference, ...]
+    answered: int  # queries whose answers were used
+    reconstruction: Reconstruction | None = field(repr=False)
+
+
+def run(settings: Mapping[str, Any] | None, plan: ReconstructPlan, progress: Progress) -> Findings:
+    """Attack the log; where settings of a density plan are given, hold the findings against its events."""
+    if plan.log is None:
+        return _demonstration(plan, progress)
+    progress.stage("read the log")
+    log = read_query_log(plan.log)
+    source = open_attack_source(settings, progress=progress) if settings is not None else None
+    seen_at = people_seen_at(source, log) if source else None
+    progress.stage("attack")
+    found = attack_log(log, fewer_than=plan.fewer_than, most=plan.most, seen_at=seen_at)
+    check = check_findings(source, found) if source else None
+    figures = {**_figures(log, found), "check": check}
+    return Findings(figures=figures, tables=_tables(figures), summary=_summary(figures))
+
+
+def _figures(log: QueryLog, found: LogFindings) -> dict[str, Any]:
+    counts = found.reconstruction
+    return {
+        "queries": len(log.queries),
+        "cells": len(found.cells),
+        "disclosed": [{"zone": zone, "slot": slot} for zone, slot in found.disclosed],
+        "differences": [
+            {
+                "words": each.words(),
+                "plus": [number + 1 for number in each.plus],
+                "minus": [number + 1 for number in each.minus],
+                "size": each.size,
+                "of": "people" if each.people else "cells",
+                "except": sorted(each.people),
+                "cells": [{"zone": zone, "slot": slot} for zone, slot in sorted(each.cells, key=repr)],
+            }
+            for each in found.differences
+        ],
+        "answered": found.answered,
+        "fit": counts and counts.used,
+        "mean_residual": counts and counts.residual,
+        "counts": counts
+        and [
+            {"zone": zone, "slot": slot, "count": int(count), "fitted": round(float(fitted), 4)}
+            for (zone, slot), count, fitted in zip(found.cells, counts.rounded, counts.fitted, strict=True)
+        ],
+    }
+
+
+def _tables(figures: Mapping[str, Any]) -> list[Table]:
+    title = (
+        f"{figures['queries']} queries over {figures['cells']} cells. {len(figures['disclosed'])} of the "
+        "cells follow from the answers, whatever they are."
+    )
+    differences = figures["differences"]
+    legend = _more(differences) if differences else "No two or three queries differ by a few only."
+    tables = [Table(columns=(Column("words", ""),), rows=differences[:SHOWN], title=title, legend=legend)]
+    if figures["counts"] is not None:
+        fixed = {(each["zone"], each["slot"]) for each in figures["disclosed"]}
+        rows = [
+            {**each, "fixed": "yes" if (each["zone"], each["slot"]) in fixed else ""}
+            for each in figures["counts"][:SHOWN]
+        ]
+        title = f"Likely counts from {figures['answered']} answers (fit: {figures['fit']}):"
+        legend = f"{_more(figures['counts'])}{LEGEND}"
+        tables.append(Table(columns=COLUMNS, rows=rows, title=title, legend=legend))
+    return tables
+
+
+def _more(rows: Sequence[Any]) -> str:
+    return f"and {len(rows) - SHOWN} more. " if len(rows) > SHOWN else ""
+
+
+def _summary(figures: Mapping[str, Any]) -> list[str]:
+    if figures["counts"] is None:
+        return ["The log has no answers: no count was reconstructed."]
+    if figures["check"] is None:
+        return []
+    visited = figures["check"]["share_right_of_visited"]
+    of_visited = "" if visited is None else f", and {visited:.1%} of those with a visit"
+    return [f"{figures['check']['share_right']:.1%} of the counts are right{of_visited}."]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +165,21 @@ class RandomRun:
     share_at_most: float  # what (epsilon, delta) lets any adversary get of a fair bit
     used: str
     seconds: float
+
+
+def _demonstration(plan: ReconstructPlan, progress: Progress) -> Findings:
+    progress.stage("solve")
+    run = reconstruct_random(bits=plan.bits, queries=plan.queries, epsilon=plan.epsilon, seed=plan.seed)
+    exact = run.epsilon is None
+    answers = "exact answers" if exact else f"answers at epsilon {run.epsilon:g} for all together"
+    summary = [
+        f"{run.queries:,} random subsets of {run.bits:,} random bits, {answers}:",
+        f"  {run.share_recovered:.1%} of the bits recovered in {run.seconds:.1f} s "
+        f"(fit: {run.used}); guessing gives {run.share_by_guessing:.0%}.",
+    ]
+    if not exact:
+        summary.append(f"  No adversary can expect more than {run.share_at_most:.1%} at this epsilon.")
+    return Findings(figures=asdict(run), summary=summary, kept=False)
 
 
 def reconstruct_random(
@@ -89,25 +218,6 @@ def reconstruct_random(
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class QueryLog:
-    """Queries in their order; answers where the log has them all."""
-
-    queries: tuple[Query, ...]
-    answers: tuple[float | None, ...]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LogFindings:
-    """What a log gives away: cells fixed by the queries alone, small differences, and a reconstruction."""
-
-    cells: tuple[tuple[str, int], ...]
-    disclosed: tuple[tuple[str, int], ...]
-    differences: tuple[Difference, ...]
-    answered: int  # queries whose answers were used
-    reconstruction: Reconstruction | None = field(repr=False)
-
-
 def read_query_log(path: str | Path) -> QueryLog:
     """JSON lines of zones, slots, except and answer; the last two may be missing."""
     try:
@@ -125,32 +235,29 @@ def read_query_log(path: str | Path) -> QueryLog:
     return QueryLog(queries=tuple(queries), answers=tuple(answers))
 
 
-HOW = 'Write one query a line: {"zones": ["A", "B"], "slots": [0, 1], "answer": 12}.'
-
-
 def _query_of(line: str, number: int) -> tuple[Query, float | None]:
     def bad(words: str) -> SourceError:
         return SourceError("log-line", f"line {number} of the query log {words}.", HOW)
 
     try:
-        told: Any = json.loads(line)
+        given: Any = json.loads(line)
     except json.JSONDecodeError:
         raise bad("is not JSON") from None
-    if not isinstance(told, dict):
+    if not isinstance(given, dict):
         raise bad("is not an object")
-    unknown = [key for key in told if key not in KEYS]
+    unknown = [key for key in given if key not in KEYS]
     if unknown:
         raise bad(f'has an unknown key "{unknown[0]}"; known are {", ".join(KEYS)}')
-    zones: Any = told.get("zones")
-    slots: Any = told.get("slots")
-    left_out = told.get("except", [])
+    zones: Any = given.get("zones")
+    slots: Any = given.get("slots")
+    left_out = given.get("except", [])
     if not _listed(zones, (str, int)):
         raise bad("needs zones, a list of names")
     if not _listed(slots, int) or min(slots) < 0:
         raise bad("needs slots, a list of whole numbers from 0")
     if not isinstance(left_out, list) or not all(isinstance(each, str) for each in left_out):
         raise bad("has an except that is not a list of names")
-    answer = told.get("answer")
+    answer = given.get("answer")
     if answer is not None and (isinstance(answer, bool) or not isinstance(answer, int | float)):
         raise bad("has an answer that is not a number")
     if answer is not None and not abs(answer) < 1e15:
@@ -209,19 +316,11 @@ def _matrix(queries: Sequence[Query], cells: Sequence[Any]) -> csr_matrix:
     return csr_matrix((np.ones(len(entries)), (rows, columns)), shape=(len(queries), len(cells)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogCheck:
-    """How right the reconstruction is; None where the log has no answers."""
-
-    share_right: float | None  # of cells whose rounded count is the true one
-    share_right_of_visited: float | None  # of cells with a visit
-    mean_error: float | None  # people per cell
-
-
-def check_findings(source: AttackSource, found: LogFindings) -> LogCheck:
-    """Reconstructed counts against the true ones."""
+def check_findings(source: AttackSource, found: LogFindings) -> dict[str, float | None]:
+    """Reconstructed counts against the true ones: share of cells whose rounded count is right, the same of
+    cells with a visit, and the mean error in people per cell; None where the log has no answers."""
     if found.reconstruction is None:
-        return LogCheck(share_right=None, share_right_of_visited=None, mean_error=None)
+        return dict.fromkeys(("share_right", "share_right_of_visited", "mean_error"))
     number = _zone_numbers(source)
     counts = source.visits.counts()
     true = []
@@ -235,11 +334,11 @@ def check_findings(source: AttackSource, found: LogFindings) -> LogCheck:
         true.append(counts[number[zone], slot])
     truth, rounded = np.array(true), found.reconstruction.rounded
     right, visited = rounded == truth, truth > 0
-    return LogCheck(
-        share_right=float(right.mean()),
-        share_right_of_visited=float(right[visited].mean()) if visited.any() else None,
-        mean_error=float(np.abs(found.reconstruction.fitted - truth).mean()),
-    )
+    return {
+        "share_right": float(right.mean()),
+        "share_right_of_visited": float(right[visited].mean()) if visited.any() else None,
+        "mean_error": float(np.abs(found.reconstruction.fitted - truth).mean()),
+    }
 
 
 def people_seen_at(source: AttackSource, log: QueryLog) -> dict[str, Set[int]]:

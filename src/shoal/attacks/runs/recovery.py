@@ -11,12 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from shoal.attacks.models.recovery import RecoveryPlan, recover_trajectories, whole_people
+from shoal.attacks.models.recovery import recover_trajectories, whole_people
 from shoal.attacks.models.recovery_score import (
     MOSTLY,
     RecoveryScore,
@@ -26,29 +25,33 @@ from shoal.attacks.models.recovery_score import (
     score_recovery,
 )
 from shoal.attacks.models.visits import KnownVisits
-from shoal.attacks.runs.defences import Defender, defender_of, released_people
+from shoal.attacks.runs.defences import AttackedCounts, protected_counts, released_people
+from shoal.attacks.runs.findings import Column, Findings, Table, spread, stacked
+from shoal.attacks.runs.plans import RecoveryAttackPlan
 from shoal.attacks.runs.source import open_attack_source
 from shoal.errors import PlanError
 from shoal.kinds.density.method import MethodOptions
 from shoal.kinds.density.methods import METHODS
-from shoal.kinds.plan import DEFAULT_DELTA
 from shoal.kinds.source import Progress, Silent
 from shoal.space.clock import Clock
 
 NIGHT_ENDS, DAY_BEGINS = 6.0, 4.0  # local hours: people rest until six; days are cut at four
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecoveryAttackPlan:
-    """Which counts are attacked beside the raw ones, and what is known to single people out."""
-
-    defences: tuple[str, ...] = ()
-    epsilons: tuple[float, ...] = (1.0,)
-    delta: float = DEFAULT_DELTA
-    release: Path | None = None
-    known_points: int = 4
-    seed: int | None = None  # of the noise of defences; None: the operating system's
-    adversary: RecoveryPlan = field(default_factory=RecoveryPlan)
+COLUMNS = (
+    Column("defence", "counts", missing="raw"),
+    Column("set_at", "set at", "g"),
+    Column("points_recovered", "points", ".1%"),
+    Column("trajectories_recovered", "mostly", ".1%"),
+    Column("away_recovered", "away", ".1%"),
+    Column("reidentified", "singled out", ".1%"),
+    Column("home_only_points", "home only", ".1%"),
+    Column("home_only_trajectories", "and", ".1%"),
+    Column("seconds", "seconds", ".1f"),
+)
+LEGEND = (
+    f"points: slots at the right place. mostly: people with at least {MOSTLY:.0%} of slots right. away: "
+    "right slots away from a person's main place. singled out: by the known points, correctly. home only: "
+    "the first two if nobody ever left the place of the first night."
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +65,6 @@ class Recovered:
     seconds: float
 
     def row(self) -> dict[str, Any]:
-        """The figures, in the order of the table."""
         return {
             "users": len(self.score.match),
             "defence": self.defence,
@@ -77,36 +79,84 @@ class Recovered:
             "seconds": round(self.seconds, 2),
         }
 
+    def words(self) -> str:
+        score, resting = self.score, self.home_only
+        counts = "raw counts" if self.defence is None else f"counts protected by {self.defence}"
+        counts = "the release" if self.defence == "release" else counts
+        counts += "" if self.epsilon is None else f" set at {self.epsilon:g}"
+        away = "" if score.away_recovered is None else f", {score.away_recovered:.0%} of those away from home"
+        return (
+            f"From {counts}: {score.points_recovered:.0%} of all points{away}; "
+            f"{score.trajectories_recovered:.0%} of trajectories right in at least {MOSTLY:.0%} of slots "
+            f"(never leaving home would give {resting.points_recovered:.0%} and "
+            f"{resting.trajectories_recovered:.0%}). {score.known_points} known points single out "
+            f"{score.reidentified:.0%}."
+        )
 
-def attack_recovery(
-    settings: Mapping[str, Any], plan: RecoveryAttackPlan, *, progress: Progress | None = None
-) -> list[Recovered]:
+
+def run(settings: Mapping[str, Any], plan: RecoveryAttackPlan, progress: Progress) -> Findings:
     """Read the events of a density plan, attack the raw counts and everything that protects them."""
-    tell = progress or Silent()
+    found = list(_attack(settings, plan, progress))
+    rows = [each.row() for each in found]
+    summary = [each.words() for each in found]
+    users = np.arange(len(found[0].score.match))
+    per_user = stacked(
+        (
+            {
+                "user": users,
+                "counts": each.defence or "raw",
+                "set_at": each.epsilon,
+                "share_right": each.score.share_right,
+                "share_right_home_only": each.home_only.share_right,
+            }
+            for each in found
+        ),
+        text=("counts",),
+    )
+    return Findings(
+        figures={"summary": summary, "rows": rows},
+        summary=summary,
+        tables=[Table(columns=COLUMNS, rows=rows, legend=LEGEND)],
+        curves=per_user,
+        **({} if plan.release is None else _beside_raw(*found[:2])),
+    )
+
+
+def _beside_raw(raw: Recovered, released: Recovered) -> dict[str, Any]:
+    series = {
+        "from raw counts": raw.score.share_right,
+        "from the release": released.score.share_right,
+        "guessing home all day": released.home_only.share_right,
+    }
+    sentence = (
+        f"From raw counts alone {raw.score.points_recovered:.0%} of all positions are recovered, from the "
+        f"release {released.score.points_recovered:.0%}; who leaves everybody at home gets "
+        f"{released.home_only.points_recovered:.0%}."
+    )
+    of = "share of a person's positions that were recovered"
+    return {"sentence": sentence, "chart": {"spread": spread(series, of)}}
+
+
+def _attack(settings: Mapping[str, Any], plan: RecoveryAttackPlan, tell: Progress) -> Iterator[Recovered]:
     source = open_attack_source(settings, progress=tell)
     check_users(source.visits.users)
-    true = positions_of(source.visits)
+    clock, true = source.clock, positions_of(source.visits)
     filled = visits_of_positions(true, source.visits.places)
-    published = []
+    attacked = [AttackedCounts(None, None, filled.counts())]
     if plan.release is not None:
-        people = _released(plan.release, list(source.geography.zones.ids), source.clock)
-        published.append(("release", None, people))
-    defender = None
-    if plan.defences:
-        options = MethodOptions(users=filled.users, cap=max(MethodOptions.cap, source.clock.slots))
-        defender = defender_of(
-            filled, source.setting, source.clock, delta=plan.delta, options=options, seed=plan.seed
+        attacked.append(
+            AttackedCounts("release", None, _released(plan, list(source.geography.zones.ids), clock))
         )
-    protected = _protected(defender, plan, tell)
-    return [
-        recover(true, counts, source.setting.zone_xy_m, source.clock, plan, name, epsilon, tell)
-        for name, epsilon, counts in ((None, None, filled.counts()), *published, *protected)
-    ]
+    options = MethodOptions(users=filled.users, cap=max(MethodOptions.cap, clock.slots))
+    protected = protected_counts(filled, source.setting, clock, plan, options=options, progress=tell)
+    for each in (*attacked, *protected):
+        yield recover(true, source.setting.zone_xy_m, clock, each, plan.known_points, tell)
 
 
-def _released(release: Path, zone_ids: list[str], clock: Clock) -> np.ndarray:
+def _released(plan: RecoveryAttackPlan, zone_ids: list[str], clock: Clock) -> np.ndarray:
+    assert plan.release is not None
     try:
-        return released_people(release, zone_ids, clock)
+        return released_people(plan.release, zone_ids, clock)
     except PlanError as error:
         if error.code != "attack-release-slots":
             raise
@@ -118,51 +168,32 @@ def _released(release: Path, zone_ids: list[str], clock: Clock) -> np.ndarray:
         ) from None
 
 
-def _protected(
-    defender: Defender | None, plan: RecoveryAttackPlan, tell: Progress
-) -> Iterator[tuple[str, float, np.ndarray]]:
-    if defender is None:
-        return
-    for name in plan.defences:
-        for epsilon in plan.epsilons:
-            tell.stage(f"protect, {name} {epsilon:g}")
-            yield name, epsilon, defender.people(name, epsilon)
-
-
 def recover(
     true: np.ndarray,
-    counts: np.ndarray,
     place_xy_m: np.ndarray,
     clock: Clock,
-    plan: RecoveryAttackPlan,
-    defence: str | None = None,
-    epsilon: float | None = None,
+    attacked: AttackedCounts,
+    known_points: int = 4,
     progress: Progress | None = None,
 ) -> Recovered:
-    """The attack on `counts` [places, slots], scored against `true` [users, slots]."""
-    tell = progress or Silent()
-    words = "raw counts" if defence is None else defence
+    """The attack on counts [places, slots], scored against `true` [users, slots]."""
+    tell, counts = progress or Silent(), attacked.counts
+    words = attacked.defence or "raw counts"
     night, day = rest_of(clock)
     start = time.perf_counter()
     tell.stage(f"recover, {words}", clock.slots)
     found = recover_trajectories(
-        counts,
-        place_xy_m,
-        users=len(true),
-        night=night,
-        day_of_slot=day,
-        plan=plan.adversary,
-        advance=tell.advance,
+        counts, place_xy_m, users=len(true), night=night, day_of_slot=day, advance=tell.advance
     )
     seconds = time.perf_counter() - start
     tell.stage(f"score, {words}")
     first_night = int(np.argmax(clock.hours_local >= DAY_BEGINS))
     resting = home_only(whole_people(counts, len(true)), first_night)
     return Recovered(
-        defence=defence,
-        epsilon=epsilon,
-        score=score_recovery(true, found, known_points=plan.known_points),
-        home_only=score_recovery(true, resting, known_points=plan.known_points),
+        defence=attacked.defence,
+        epsilon=attacked.epsilon,
+        score=score_recovery(true, found, known_points=known_points),
+        home_only=score_recovery(true, resting, known_points=known_points),
         seconds=seconds,
     )
 
@@ -190,37 +221,3 @@ def visits_of_positions(positions: np.ndarray, places: int) -> KnownVisits:
         slots=slots,
         places=places,
     )
-
-
-def summary(found: list[Recovered]) -> list[str]:
-    """The result in plain words."""
-    said = []
-    for each in found:
-        score, resting = each.score, each.home_only
-        counts = "raw counts" if each.defence is None else f"counts protected by {each.defence}"
-        counts = "the release" if each.defence == "release" else counts
-        counts += "" if each.epsilon is None else f" set at {each.epsilon:g}"
-        away = "" if score.away_recovered is None else f", {score.away_recovered:.0%} of those away from home"
-        said.append(
-            f"From {counts}: {score.points_recovered:.0%} of all points{away}; "
-            f"{score.trajectories_recovered:.0%} of trajectories right in at least {MOSTLY:.0%} of slots "
-            f"(never leaving home would give {resting.points_recovered:.0%} and "
-            f"{resting.trajectories_recovered:.0%}). {score.known_points} known points single out "
-            f"{score.reidentified:.0%}."
-        )
-    return said
-
-
-def per_user(found: list[Recovered]) -> dict[str, list[Any]]:
-    """One row per person and set of counts; people are numbered in the order of their names."""
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("user", "counts", "set_at", "share_right", "share_right_home_only")
-    }
-    for each in found:
-        users = len(each.score.share_right)
-        columns["user"] += range(users)
-        columns["counts"] += [each.defence or "raw"] * users
-        columns["set_at"] += [each.epsilon] * users
-        columns["share_right"] += each.score.share_right.tolist()
-        columns["share_right_home_only"] += each.home_only.share_right.tolist()
-    return columns

@@ -1,31 +1,21 @@
-"""The owner's events as known visits: what attacks are scored against. Exact, for the owner's eyes only.
-
-Findings of an attack on disk: for the owner's eyes, never inside a release.
-"""
+"""The owner's events as known visits: what attacks are scored against. Exact, for the owner's eyes only."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from shoal.attacks.models.visits import KnownVisits
-from shoal.errors import LedgerError, PlanError, SourceError
+from shoal.errors import PlanError, SourceError
 from shoal.events.checks import check_rows
 from shoal.events.placed import PlacedEvents
 from shoal.events.schema import SourcePlan
-from shoal.kinds.owner import open_owner_folder
 from shoal.kinds.plan import WindowPlan, part_of
 from shoal.kinds.source import Progress, Silent, opened_source
-from shoal.privacy.ledger import open_ledger
-from shoal.release.private import private_file
-from shoal.release.staging import refuse_inside_release, unwritable
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, SpacePlan, open_geography
 from shoal.space.setting import Setting, setting_of
@@ -70,19 +60,6 @@ def open_attack_source(
     return AttackSource(visits=visits, setting=setting, geography=geography, clock=clock)
 
 
-def note_look(settings: Mapping[str, Any], attack: str, where: object) -> None:
-    """The ledger lists that the owner looked at raw data, where the plan's population is in it."""
-    population = settings.get("population")
-    if not population:
-        return
-    ledger = open_ledger()
-    try:
-        ledger.state().population(population)
-    except LedgerError:
-        return
-    ledger.look(population, f"{attack} attack on raw events", str(where))
-
-
 def visits_of(placed: Any, setting: Setting, progress: Progress | None = None) -> KnownVisits:
     """Distinct visits of placed events, users numbered in the order of their names."""
     tell = progress or Silent()
@@ -122,28 +99,3 @@ def largest_zone(setting: Setting) -> np.ndarray:
         if last > first:
             zone[place] = by_place.indices[first + int(np.argmax(by_place.data[first:last]))]
     return zone
-
-
-def write_findings(
-    folder: Path, name: str, told: Mapping[str, Any], table: Mapping[str, Any] | None = None
-) -> list[Path]:
-    """NAME.json, and NAME.parquet where there is a table of columns; earlier ones are replaced."""
-    refuse_inside_release(Path(folder))
-    folder = open_owner_folder(folder)
-    paths = [folder / f"{name}.json"]
-    try:
-        with private_file(paths[0], text=True) as file:
-            file.write(json.dumps(told, indent=2) + "\n")
-        if table is not None:
-            paths.append(folder / f"{name}.parquet")
-            columns = {key: pa.array(values) for key, values in table.items()}
-            with private_file(paths[1]) as file:
-                pq.write_table(pa.table(columns), file)
-    except OSError as error:
-        raise unwritable(folder, error) from error
-    return paths
-
-
-def plain(value: float) -> float | None:
-    """JSON has no word for a figure that does not exist."""
-    return float(value) if np.isfinite(value) else None

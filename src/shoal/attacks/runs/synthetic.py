@@ -5,18 +5,17 @@ draw      a pool of units, random halves of it as worlds; the rest is the advers
 publish   each world's trips by each method: copied, by TGM, by mechanisms
 score     usual and unusual targets in all worlds -> AUC with an interval
 nearest   trips of some worlds against the half they were made from and the other half
-
-The figures of an attack on synthetic trips as plain values and in words, for the owner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from shoal.attacks.models.known_trips import KnownTrips, evenly
 from shoal.attacks.models.membership import Roc, Worlds, draw_worlds, roc
@@ -29,58 +28,41 @@ from shoal.attacks.models.synthetic_membership import (
     learn,
     rareness,
 )
+from shoal.attacks.runs.findings import Column, Findings, Table, plain, stacked
 from shoal.attacks.runs.membership import allowed
-from shoal.attacks.runs.source import plain
+from shoal.attacks.runs.plans import SyntheticAttackPlan
 from shoal.attacks.runs.synthetic_defences import Defence, defence_named
 from shoal.errors import PlanError, SourceError
 from shoal.kinds.commute.prepare import PreparedCommute
-from shoal.kinds.source import Progress, Silent
+from shoal.kinds.source import Progress
 from shoal.kinds.synthetic.build import SyntheticBuild
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.synthetic.prepare import PreparedSynthetic, prepare_synthetic
-from shoal.privacy.accounting import check_delta, check_epsilon
 from shoal.stages.trips import ExactPaths
 
 LEARN = 8  # releases of other people, to learn what one looks like
 NEAREST_WORLDS = 3
 MOST_GROUP = 2_500
 LEAST_ALONE = 10  # targets of a class worth a row
-
-
-@dataclass(frozen=True, kw_only=True)
-class SyntheticAttackPlan:
-    """Who is attacked, in how many releases, by which methods."""
-
-    group: int | None = None  # units in a release; None: a quarter of all, at most MOST_GROUP
-    worlds: int = 12
-    targets: int = 100  # of each class: usual and unusual
-    defences: tuple[str, ...] = ("raw", "tgm", "bridges")
-    epsilons: tuple[float, ...] = (1.0,)
-    delta: float | None = None  # None: pure
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        for name in self.defences:
-            defence_named(name)
-        for epsilon in self.epsilons:
-            check_epsilon(epsilon)
-        if self.delta is not None:
-            check_delta(self.delta)
-        if not self.defences or not self.epsilons:
-            raise PlanError(
-                "attack-defence", "there is nothing to attack.", "Pass --defence raw,bridges and --epsilon 1."
-            )
-        for name, value in (("worlds", self.worlds), ("targets", self.targets)):
-            if not 2 <= value <= 10_000:
-                raise PlanError("membership-size", f"{name} must be from 2 to 10000; got {value}.")
-
-    def published(self) -> list[tuple[Defence, float | None]]:
-        """Each method at each epsilon; once where none is set."""
-        made = []
-        for name in self.defences:
-            defence = defence_named(name)
-            made += [(defence, each) for each in (self.epsilons if defence.set_by_epsilon else (None,))]
-        return made
+MEMBERSHIP_LEGEND = (
+    "AUC: share of pairs, one in and one out, told apart; 0.5 is chance. Below it: 95 % of AUCs when worlds "
+    "and targets are drawn again. alone: with a cell that no known other person visits. at most: what the "
+    "guarantee allows any adversary."
+)
+NEAREST_COLUMNS = (
+    Column("release", "release"),
+    Column("set_at", "set at", "g"),
+    Column("nearer_seen", "nearest seen", ".1%", missing="no trip of 5 cells"),
+    Column("by_chance", "by chance"),
+    Column("copies_seen", "copies seen", ".1%"),
+    Column("copies_held", "copies held out", ".1%"),
+    Column("median_m_seen", "median m, seen", ",.0f"),
+    Column("median_m_held", "held out", ",.0f"),
+)
+NEAREST_LEGEND = (
+    "nearest seen: synthetic trips whose nearest real trip is one they were made from, and where that share "
+    "lies by chance. copies: the same cells in the same order as a real trip, 5 cells or more."
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,19 +97,18 @@ class SyntheticAttack:
     attacked: list[AttackedRelease] = field(repr=False)
 
 
-def attack_synthetic(
-    settings: Mapping[str, Any], plan: SyntheticAttackPlan, progress: Progress | None = None
-) -> SyntheticAttack:
+def run(settings: Mapping[str, Any], plan: SyntheticAttackPlan, progress: Progress) -> Findings:
     """Read the plan's trips and attack releases of groups of them."""
-    tell = progress or Silent()
-    prepared = prepared_from(settings, plan)
-    build = SyntheticBuild(prepared, tell)
+    delta = settings.get("delta") if plan.delta is None else plan.delta
+    plan = replace(plan, delta=delta or None)
+    prepared = _prepared(settings, plan)
+    build = SyntheticBuild(prepared, progress)
     build.check()
     exact, _ = build.paths(plan.seed.to_bytes(16, "little")).gather()
-    return attack_paths(prepared, exact, plan, tell)
+    return _findings(_attack(prepared, exact, plan, progress))
 
 
-def prepared_from(settings: Mapping[str, Any], plan: SyntheticAttackPlan) -> PreparedSynthetic:
+def _prepared(settings: Mapping[str, Any], plan: SyntheticAttackPlan) -> PreparedSynthetic:
     """Grid, step, window and unit of a plan of synthetic trips; its price and method are the attack's."""
     values = {"population": "attack", **settings, "epsilon": plan.epsilons[0], "delta": plan.delta}
     values.pop("method", None)
@@ -137,10 +118,9 @@ def prepared_from(settings: Mapping[str, Any], plan: SyntheticAttackPlan) -> Pre
     return prepared
 
 
-def attack_paths(
+def _attack(
     prepared: PreparedSynthetic, exact: ExactPaths, plan: SyntheticAttackPlan, tell: Progress
 ) -> SyntheticAttack:
-    """The same on paths that were read already."""
     if not exact.count:
         raise SourceError(
             "nobody",
@@ -153,7 +133,7 @@ def attack_paths(
     written = max(round(trips.paths.count * group / trips.units), 1)
     classes = _classes(trips, worlds, plan.targets)
     attacked = []
-    for defence, epsilon in plan.published():
+    for defence, epsilon in _published(plan):
         at = "" if epsilon is None else f" at {epsilon:g}"
         tell.stage(f"attack {defence.name}{at}", LEARN + plan.worlds)
         publish = defence.publisher(
@@ -164,7 +144,7 @@ def attack_paths(
             seed=plan.seed,
             share=group / trips.units,
         )
-        found, nearest = _attack(trips, worlds, classes, publish, plan.seed, tell)
+        found, nearest = _attack_worlds(trips, worlds, classes, publish, plan.seed, tell)
         most = allowed(epsilon, plan.delta or 0.0)[0] if defence.sound and epsilon is not None else None
         attacked.append(
             AttackedRelease(defence=defence, epsilon=epsilon, auc_at_most=most, found=found, nearest=nearest)
@@ -180,7 +160,16 @@ def attack_paths(
     )
 
 
-def _attack(
+def _published(plan: SyntheticAttackPlan) -> list[tuple[Defence, float | None]]:
+    """Each method at each epsilon; once where none is set."""
+    made = []
+    for name in plan.defences:
+        defence = defence_named(name)
+        made += [(defence, each) for each in (plan.epsilons if defence.set_by_epsilon else (None,))]
+    return made
+
+
+def _attack_worlds(
     trips: KnownTrips,
     worlds: Worlds,
     classes: dict[str, np.ndarray],
@@ -232,9 +221,8 @@ def _classes(trips: KnownTrips, worlds: Worlds, most: int) -> dict[str, np.ndarr
     return found
 
 
-def synthetic_told(result: SyntheticAttack) -> dict[str, Any]:
-    """Figures as plain values."""
-    rows = [
+def _findings(result: SyntheticAttack) -> Findings:
+    membership = [
         {
             "release": each.defence.name,
             "set_at": each.epsilon,
@@ -250,12 +238,84 @@ def synthetic_told(result: SyntheticAttack) -> dict[str, Any]:
         for each in result.attacked
         for found in each.found
     ]
-    return {
-        "summary": [line for each in result.attacked for line in _summary(each, result)],
-        **{name: getattr(result, name) for name in ("unit", "units", "trips", "group", "worlds", "written")},
-        "membership": rows,
-        "nearest": [_nearest(each) for each in result.attacked],
-    }
+    nearest = [_nearest(each) for each in result.attacked]
+    summary = [line for each in result.attacked for line in _words(each, result)]
+    counted = ("unit", "units", "trips", "group", "worlds", "written")
+    best: dict[str, float] = {}
+    for row in membership:
+        best[row["release"]] = max(best.get(row["release"], 0.0), row["auc"])
+    return Findings(
+        figures={
+            "summary": summary,
+            **{name: getattr(result, name) for name in counted},
+            "membership": membership,
+            "nearest": nearest,
+        },
+        summary=summary,
+        tables=[_membership_table(membership, result), _nearest_table(nearest)],
+        curves=_curves(result),
+        sentence=_beside_raw(best, result.unit),
+        chart={
+            "bars": [{"name": name, "share": auc} for name, auc in best.items()],
+            "bars_of": "pairs told apart (0.5: chance)",
+        },
+    )
+
+
+def _membership_table(rows: list[dict[str, Any]], result: SyntheticAttack) -> Table:
+    """The adversaries side by side, each AUC with its interval below."""
+    statistics = list(dict.fromkeys(row["statistic"] for row in rows))
+    lines: dict[tuple, dict[str, Any]] = {}
+    for row in rows:
+        line = lines.setdefault((row["release"], row["set_at"], row["targets"]), dict(row))
+        line[row["statistic"]] = f"{row['auc']:.3f}\n{row['auc_low']:.2f}-{row['auc_high']:.2f}"
+    columns = [Column("release", "release"), Column("set_at", "set at", "g"), Column("targets", "targets")]
+    columns += [Column(name, name) for name in statistics]
+    columns.append(Column("auc_at_most", "at most", ".3f"))
+    title = f"In or out: AUC of four adversaries, releases of {result.group:,} {result.unit}s"
+    return Table(columns=columns, rows=[*lines.values()], title=title, legend=MEMBERSHIP_LEGEND)
+
+
+def _nearest_table(rows: list[dict[str, Any]]) -> Table:
+    shown = []
+    for row in rows:
+        if row["nearer_seen"] is None:
+            row = {name: row[name] for name in ("release", "set_at")}
+        else:
+            row = {**row, "by_chance": f"{row['by_chance_low']:.1%} to {row['by_chance_high']:.1%}"}
+        shown.append(row)
+    return Table(columns=NEAREST_COLUMNS, rows=shown, legend=NEAREST_LEGEND)
+
+
+def _beside_raw(best: Mapping[str, float], unit: str) -> str:
+    """The real trips, and the first method, each by the adversary who does best on it."""
+    method = next((name for name in best if name != "raw"), None)
+    if method is None or "raw" not in best:
+        return ""
+    return (
+        f"Who knows the trips of a {unit} tells in from out in {best['raw']:.0%} of pairs if the trips "
+        f"themselves were published, in {best[method]:.0%} with synthetic ones by this method (50 %: chance; "
+        "the best of four adversaries)."
+    )
+
+
+def _curves(result: SyntheticAttack) -> pa.Table:
+    """Every point of every curve, one row each."""
+    return stacked(
+        (
+            {
+                "release": each.defence.name,
+                "set_at": each.epsilon,
+                "targets": found.targets,
+                "statistic": found.statistic,
+                "false_positive": found.roc.false_positive,
+                "true_positive": found.roc.true_positive,
+            }
+            for each in result.attacked
+            for found in each.found
+        ),
+        text=("release", "targets", "statistic"),
+    )
 
 
 def _nearest(each: AttackedRelease) -> dict[str, Any]:
@@ -278,7 +338,7 @@ def _nearest(each: AttackedRelease) -> dict[str, Any]:
     }
 
 
-def _summary(each: AttackedRelease, result: SyntheticAttack) -> list[str]:
+def _words(each: AttackedRelease, result: SyntheticAttack) -> list[str]:
     """The outcome in words, for the adversary who did best on those who stand out."""
     tried = [one for one in each.found if one.targets != "usual"]
     best = max(tried, key=lambda one: one.roc.auc)
@@ -286,31 +346,15 @@ def _summary(each: AttackedRelease, result: SyntheticAttack) -> list[str]:
     low, high = best.interval
     where = "in cells of its own" if best.targets == "alone" else "in unusual places"
     near = _nearest(each)
-    said = f"{each.defence.name}{at}: who knows the trips of a {result.unit} {where} tells in from out in "
-    said += (
+    line = f"{each.defence.name}{at}: who knows the trips of a {result.unit} {where} tells in from out in "
+    line += (
         f"{best.roc.auc:.1%} of pairs ({low:.1%} to {high:.1%}; by {best.statistic}, best of {len(tried)})."
     )
     if near["nearer_seen"] is None:
-        return [said]
+        return [line]
     return [
-        said,
+        line,
         f"{each.defence.name}{at}: {near['nearer_seen']:.1%} of synthetic trips are nearest to a trip they "
         f"were made from ({near['by_chance_low']:.1%} to {near['by_chance_high']:.1%} by chance); "
         f"{near['copies_seen']:.1%} copy one, {near['copies_held']:.1%} copy one they never saw.",
     ]
-
-
-def roc_columns(result: SyntheticAttack) -> dict[str, list[Any]]:
-    """Every point of every curve, one row each."""
-    keys = ("release", "set_at", "targets", "statistic", "false_positive", "true_positive")
-    columns: dict[str, list[Any]] = {name: [] for name in keys}
-    for each in result.attacked:
-        for found in each.found:
-            count = len(found.roc.false_positive)
-            for name, value in zip(
-                keys, (each.defence.name, each.epsilon, found.targets, found.statistic), strict=False
-            ):
-                columns[name] += [value] * count
-            columns["false_positive"] += found.roc.false_positive.tolist()
-            columns["true_positive"] += found.roc.true_positive.tolist()
-    return columns

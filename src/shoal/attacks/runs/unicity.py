@@ -2,103 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from shoal.attacks.models.unicity import Unicity, coarser, square_groups, unicity
+from shoal.attacks.models.unicity import coarser, square_groups, unicity
+from shoal.attacks.runs.findings import Column, Findings, Table
+from shoal.attacks.runs.plans import UnicityPlan
 from shoal.attacks.runs.source import AttackSource, open_attack_source
-from shoal.errors import PlanError
-from shoal.kinds.source import Progress, Silent
-
-MOST_POINTS = 50
+from shoal.kinds.source import Progress
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnicityPlan:
-    """Points known, and resolutions: sides of squares in metres (0: the zones), slots merged into one."""
-
-    points: tuple[int, ...] = (1, 2, 3, 4)
-    sides_m: tuple[float, ...] = (0.0,)
-    slots_merged: tuple[int, ...] = (1,)
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        if not self.points or not all(1 <= p <= MOST_POINTS for p in self.points):
-            raise PlanError(
-                "unicity-points", f"points must be from 1 to {MOST_POINTS}.", "Pass --points 1,2,3,4."
-            )
-        if not self.sides_m or min(self.sides_m) < 0:
-            raise PlanError("unicity-side", "sides of squares must be 0 (the zones) or more.", "Pass 0,1000.")
-        if not self.slots_merged or min(self.slots_merged) < 1:
-            raise PlanError("unicity-slots", "slots merged must be 1 or more.", "Pass 1,24.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class UnicityAt:
-    """Unicity at one resolution."""
-
-    side_m: float  # 0: the zones themselves
-    slots_merged: int
-    minutes: int  # of a merged slot
-    places: int
-    found: tuple[Unicity, ...]
-
-
-def attack_unicity(
-    settings: Mapping[str, Any], plan: UnicityPlan, progress: Progress | None = None
-) -> tuple[AttackSource, list[UnicityAt]]:
+def run(settings: Mapping[str, Any], plan: UnicityPlan, progress: Progress) -> Findings:
     """Read the plan's events and count at every resolution."""
-    tell = progress or Silent()
-    source = open_attack_source(settings, progress=tell)
-    tell.stage("count matches", len(plan.sides_m) * len(plan.slots_merged))
-    found = []
+    source = open_attack_source(settings, progress=progress)
+    rows = list(_rows(source, plan, progress))
+    summary = [_words(row) for row in rows if row["points"] == max(plan.points)]
+    last = rows[-1]
+    share = "no share can be given" if last["share"] is None else f"{last['share']:.0%} of people are unique"
+    return Findings(
+        figures={"summary": summary, "users": source.visits.users, "rows": rows},
+        summary=summary,
+        tables=[_table(rows, source.visits.users)],
+        curves={name: [row[name] for row in rows] for name in rows[0]},
+        sentence=f"In the raw records, by zone and slot, {share} by {last['points']} known points. The "
+        "release has counts and no records: nobody's points are in it to be matched.",
+        chart={
+            "bars": [{"name": _points(row["points"]), "share": row["share"]} for row in rows],
+            "bars_of": "people who are unique",
+        },
+    )
+
+
+def _rows(source: AttackSource, plan: UnicityPlan, progress: Progress) -> Iterator[dict[str, Any]]:
+    progress.stage("count matches", len(plan.sides_m) * len(plan.slots_merged))
     for side_m in plan.sides_m:
         groups = square_groups(source.setting.zone_xy_m, side_m) if side_m else None
         for merged in plan.slots_merged:
             visits = coarser(source.visits, place_group=groups, slots_merged=merged)
-            found.append(
-                UnicityAt(
-                    side_m=side_m,
-                    slots_merged=merged,
-                    minutes=merged * source.clock.slot_minutes,
-                    places=visits.places,
-                    found=tuple(unicity(visits, plan.points, seed=plan.seed)),
-                )
-            )
-            tell.advance(1)
-    return source, found
+            for found in unicity(visits, plan.points, seed=plan.seed):
+                yield {
+                    "side_m": side_m,
+                    "minutes": merged * source.clock.slot_minutes,
+                    "places": visits.places,
+                    "points": found.points,
+                    "people": found.people,
+                    "unique": found.unique,
+                    "share": found.share,
+                }
+            progress.advance(1)
 
 
-def unicity_told(source: AttackSource, found: list[UnicityAt]) -> dict[str, Any]:
-    """Figures as plain values, and in words."""
-    rows = [
-        {
-            "side_m": at.side_m,
-            "minutes": at.minutes,
-            "places": at.places,
-            "points": each.points,
-            "people": each.people,
-            "unique": each.unique,
-            "share": each.share,
-        }
-        for at in found
-        for each in at.found
-    ]
-    return {"summary": _summary(rows), "users": source.visits.users, "rows": rows}
-
-
-def _summary(rows: list[dict[str, Any]]) -> list[str]:
-    """One line for the most points at each resolution."""
-    most = max(row["points"] for row in rows)
-    said = []
+def _table(rows: Sequence[Mapping[str, Any]], users: int) -> Table:
+    """One row for each resolution, one column for each number of points."""
+    shown: dict[tuple, dict[str, Any]] = {}
     for row in rows:
-        if row["points"] == most:
-            where = "zones" if not row["side_m"] else f"squares of {row['side_m']:g} m"
-            share = "no share can be given" if row["share"] is None else f"{row['share']:.1%} are unique"
-            s = "s" if most > 1 else ""
-            said.append(
-                f"By {where} and {row['minutes']} minutes, {most} known point{s}: {share} of the "
-                f"{row['people']:,} people with as many points."
-            )
-    return said
+        space = f"{row['side_m']:g} m" if row["side_m"] else "zones"
+        at = shown.setdefault((space, row["minutes"]), {"space": space, "minutes": row["minutes"]})
+        at[_points(row["points"])] = row["share"]
+    points = [_points(count) for count in sorted({row["points"] for row in rows})]
+    columns = [Column("space", "space"), Column("minutes", "minutes", "d")]
+    columns += [Column(name, name, ".1%") for name in points]
+    return Table(columns=columns, rows=[*shown.values()], title=f"Unique among {users:,} people")
+
+
+def _points(count: int) -> str:
+    return f"{count} point{'s' * (count > 1)}"
+
+
+def _words(row: Mapping[str, Any]) -> str:
+    """One resolution, at the most points that are known."""
+    where = f"squares of {row['side_m']:g} m" if row["side_m"] else "zones"
+    share = "no share can be given" if row["share"] is None else f"{row['share']:.1%} are unique"
+    return (
+        f"By {where} and {row['minutes']} minutes, {row['points']} known point{'s' * (row['points'] > 1)}: "
+        f"{share} of the {row['people']:,} people with as many points."
+    )

@@ -1,9 +1,10 @@
-"""Planted bugs where all visits count and users are clipped: in the door to the visits, and behind it."""
+"""Planted bugs where all visits count and users are clipped: in the query interface, and behind it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow as pa
 from shoal.auditing.pairs import NEW, Pair, at, crowd_pair
 from shoal.auditing.pipelines.pipeline import Pipeline
 from shoal.auditing.pipelines.visits import ClippedPipeline, Door, VisitsPipeline
-from shoal.auditing.planted.bug import Bug, Families, Shown, method_bug, spread_bug
+from shoal.auditing.planted.bug import Bug, Families, Shown, interface_bug, method_bug, spread_bug
 from shoal.auditing.planted.calls import bare
 from shoal.auditing.replay import ArbitraryNoise, KeepsEverything
 from shoal.engine.clipped import Measure, user_weights
@@ -35,18 +36,15 @@ def door_bugs(true: Pipeline) -> list[Bug]:
         "users not clipped, unchecked": _NotClipped.of_measure,
         "each visit clipped instead of each user, unchecked": _EachVisit.of_measure,
     }
-    doors: dict[str, Callable[[Door], Any]] = {
-        "clip from the data": _ClipFromData.behind,
-        "clip looser than the noise is for, as declared": _DeclaredLooser.behind,
-        "clip looser than the noise is for": _Looser.behind,
-        "users clipped batch by batch": lambda door: replace(door, engine=_BatchByBatch()),
+    sums: dict[str, Callable[..., list[ClippedSum]]] = {
+        "clip from the data": _clip_from_data,
+        "clip looser than the noise is for, as declared": _twice_the_clip,
+        "clip looser than the noise is for": _twice_the_clip_undeclared,
     }
     return [
-        *(
-            spread_bug(name, lambda door, change=change: _measuring(door, change))
-            for name, change in measures.items()
-        ),
-        *(spread_bug(name, change) for name, change in doors.items()),
+        *(spread_bug(name, partial(_measuring, change=change)) for name, change in measures.items()),
+        *(interface_bug(name, clipped=clipped) for name, clipped in sums.items()),
+        spread_bug("users clipped batch by batch", lambda door: replace(door, engine=_BatchByBatch())),
     ]
 
 
@@ -97,7 +95,7 @@ class _EachVisit(_Unchecked):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Measuring(Door):
-    """A door behind which users get their weights in another way."""
+    """A query interface behind which users get their weights in another way."""
 
     change: Callable[[Measure], Measure]
 
@@ -106,43 +104,28 @@ class _Measuring(Door):
 
 
 def _measuring(door: Door, change: Callable[[Measure], Measure]) -> Door:
-    return _again(door, _Measuring, change=change)
+    """The same visits behind such an interface."""
+    public = {field.name: getattr(door, field.name) for field in fields(door) if field.init}
+    return _Measuring(**public, change=change)
 
 
-def _again(door: Door, kind: Any, **more: Any) -> Any:
-    """The same visits behind another kind of door."""
-    public = {"edges_us": door.edges_us, "places": door.places, "run_key": door.run_key}
-    return kind(engine=door.engine, events=door.events, count_users=door.count_users, **public, **more)
-
-
-class _Other(Door):
-    @classmethod
-    def behind(cls, door: Door) -> Door:
-        return _again(door, cls)
-
-
-class _ClipFromData(_Other):
+def _clip_from_data(door: Door, *views: View) -> list[ClippedSum]:
     """Clipped at the mean of what users add, if that is less: one user changes everybody's weight."""
-
-    def clipped(self, *views: View) -> list[ClippedSum]:
-        sums = []
-        for view in views:
-            open_view = replace(view, clip=1e6)
-            whole = float(np.linalg.norm(super().clipped(open_view)[0].values)) / STEP
-            mean = max(min(view.clip, whole / max(self.users, 1)), 1e-3)
-            sums.append(replace(super().clipped(replace(view, clip=mean))[0], clip=view.clip))
-        return sums
+    sums = []
+    for view in views:
+        whole = float(np.linalg.norm(door.clipped(replace(view, clip=1e6))[0].values)) / STEP
+        mean = max(min(view.clip, whole / max(door.users, 1)), 1e-3)
+        sums.append(replace(door.clipped(replace(view, clip=mean))[0], clip=view.clip))
+    return sums
 
 
-class _DeclaredLooser(_Other):
-    def clipped(self, *views: View) -> list[ClippedSum]:
-        return super().clipped(*(replace(view, clip=2 * view.clip) for view in views))
+def _twice_the_clip(door: Door, *views: View) -> list[ClippedSum]:
+    return door.clipped(*(replace(view, clip=2 * view.clip) for view in views))
 
 
-class _Looser(_Other):
-    def clipped(self, *views: View) -> list[ClippedSum]:
-        sums = super().clipped(*(replace(view, clip=2 * view.clip) for view in views))
-        return [replace(found, clip=view.clip) for found, view in zip(sums, views, strict=True)]
+def _twice_the_clip_undeclared(door: Door, *views: View) -> list[ClippedSum]:
+    sums = _twice_the_clip(door, *views)
+    return [replace(each, clip=view.clip) for each, view in zip(sums, views, strict=True)]
 
 
 class _BatchByBatch:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from shoal.attacks.models.box_attacks import Known, attack_points, attack_window, draw_people
-from shoal.attacks.runs.source import note_look, plain, write_findings
+from shoal.attacks.runs.adversaries import note_look
+from shoal.attacks.runs.findings import plain, write_findings
 from shoal.attacks.tracker.evidence import verify_arrays
 from shoal.errors import PlanError
 from shoal.kinds.source import Progress, Silent
@@ -112,7 +113,7 @@ def compare_source(
     note_look(settings, "trajectory comparison", out)
     samples, _, lattice = open_samples(release, progress)
     told = compare_trajectories(samples, lattice, asked, progress)
-    return told, write_findings(out, "compare", told)[0]
+    return told, write_findings(out, "compare", told)["json"]
 
 
 def only(samples: LatticeSamples, people: np.ndarray) -> LatticeSamples:
