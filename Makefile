@@ -29,10 +29,10 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("shoal needs Python 3.11 or later; set PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/bin/python
+$(VENV)/.run: requirements.lock pyproject.toml src/shoal_baselines/pyproject.toml | $(VENV)/bin/python
 	@echo "installing the pinned dependencies"
 	@$(INSTALL) --require-hashes -r requirements.lock
-	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@$(INSTALL) --no-deps --no-build-isolation -e . -e src/shoal_baselines
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.run

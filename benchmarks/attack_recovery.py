@@ -23,7 +23,7 @@ from shoal.attacks.runs.defences import AttackedCounts, defender_of
 from shoal.attacks.runs.recovery import recover, visits_of_positions
 from shoal.events.simulate import CityPreset, preset_named
 from shoal.events.simulate.positions import simulate_positions
-from shoal.kinds.density.method import MethodOptions
+from shoal.kinds.density.methods import MethodOptions
 from shoal.space.clock import Clock
 from shoal.space.setting import Setting
 from shoal.space.weights import AreaWeights

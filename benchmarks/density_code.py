@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import inspect
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from types import FunctionType
 
 import shoal
-from shoal.kinds.density.methods import COMPARATORS, METHODS
+from shoal.kinds.density.methods import any_method
 
-ROOT = Path(shoal.__file__).parent
+ROOT = Path(shoal.__file__).parents[1]
 ALWAYS_READ = (
     "shoal.engine.visits",
     "shoal.engine.clipped",
@@ -34,10 +32,10 @@ def code_of_method(method_name: str | None) -> str:
     digest = hashlib.sha256()
     roots = set(ALWAYS_READ)
     if method_name is not None:
-        method = (METHODS | COMPARATORS)[method_name]
-        for function in (method.build, method.finish):
-            assert isinstance(function, FunctionType)
-            roots |= _read_by(function, digest)
+        method = any_method(method_name)
+        digest.update(repr((method.make, dict(method.sets))).encode())
+        places = (method.make.place, method.finish_at, *map(str, method.make.given.values()))
+        roots |= {place.partition(":")[0] for place in places if ":" in place}
     for module in sorted(_imported(frozenset(roots))):
         digest.update(_text_of(module))
     return digest.hexdigest()[:12]
@@ -51,31 +49,14 @@ def code_of_modules(modules: Iterable[str]) -> str:
     return digest.hexdigest()[:12]
 
 
-def _read_by(function: FunctionType, digest) -> set[str]:
-    """Modules of what a function of method_build.py names; its own text and constants are digested."""
-    digest.update(inspect.getsource(function).encode())
-    modules = set()
-    for name in function.__code__.co_names + tuple(
-        getattr(each, "__name__", "") for each in function.__defaults__ or ()
-    ):
-        value = function.__globals__.get(name)
-        if isinstance(value, int | float):
-            digest.update(f"{name}={value!r}".encode())
-        elif isinstance(value, FunctionType) and value.__module__ == function.__module__:
-            modules |= _read_by(value, digest)
-        elif (module := getattr(value, "__module__", None)) and module.startswith("shoal."):
-            modules.add(module)
-    return modules
-
-
 @cache
 def _tree_of(module: str) -> ast.Module | None:
-    path = ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py")
+    path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
     return ast.parse(path.read_text("utf-8")) if path.is_file() else None
 
 
 def _imported(modules: frozenset[str]) -> set[str]:
-    """These modules of shoal and all that they import, directly or not."""
+    """These modules of shoal and shoal_baselines and all that they import, directly or not."""
     found: set[str] = set()
     left = set(modules)
     while left:

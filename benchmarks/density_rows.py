@@ -19,8 +19,7 @@ import numpy as np
 from benchmarks.density_cities import BenchCity, OpenCity
 from benchmarks.density_code import code_of_method
 from benchmarks.table import OUT, machine_class
-from shoal.kinds.density.method import Method, MethodOptions
-from shoal.kinds.density.methods import COMPARATORS, METHODS
+from shoal.kinds.density.methods import COMPARATORS, METHODS, Method, MethodOptions
 from shoal.metrics.density import density_utility
 from shoal.metrics.emd import emd_m, every_seventh
 from shoal.postprocess.density.numbers import round_density
@@ -45,7 +44,7 @@ class Variant:
 
     @property
     def released(self) -> bool:
-        return self.method is not None and self.method.kind == "release"
+        return self.method is not None and self.method.sound
 
     def epsilons(self, asked: Iterable[float]) -> tuple[float | None, ...]:
         """None, once, where no epsilon sets the noise."""
@@ -70,7 +69,9 @@ class Variant:
 
 def variants() -> tuple[Variant, ...]:
     """Every method, the scheme's parameters, the floor. scm-cap is laplace under another name."""
-    named = [Variant(name=name, method=m) for name, m in (METHODS | COMPARATORS).items() if name != "scm-cap"]
+    named = [
+        Variant(name=name, method=m) for name, m in {**METHODS, **COMPARATORS}.items() if name != "scm-cap"
+    ]
     efpag, best = METHODS["efpag"], METHODS["best"]
     extra = [Variant(name=f"efpag ell={ell}", method=efpag, change={"ell": ell}) for ell in (10, 30, 168)]
     extra.append(Variant(name="efpag no nights", method=efpag, change={"nights": False}))

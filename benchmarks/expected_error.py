@@ -19,8 +19,7 @@ from benchmarks.table import report
 from shoal.events.simulate import preset_named
 from shoal.kinds.density.compare import ComparePlan, compare, simulated_world
 from shoal.kinds.density.expected import Fit, expected_error, plain_deviation, relative_error
-from shoal.kinds.density.method import MethodOptions
-from shoal.kinds.density.methods import METHODS
+from shoal.kinds.density.methods import METHODS, MethodOptions
 from shoal.privacy.budget import Budget
 
 TARGET = Path(__file__).parents[1] / "src" / "shoal" / "kinds" / "density" / "expected_fit.py"
@@ -86,7 +85,7 @@ def measure(city: str, users: int) -> tuple[list[Point], float]:
     for run in found.runs:
         method = METHODS[run.method]
         budget = Budget.of(run.set_at, None if method.pure else DELTA)
-        noise = method.noise(method.build(budget, setting, options)) if method.noise else None
+        noise = getattr(method.build(budget, setting, options), "noise_of_count", None)
         deviation = plain_deviation(noise, budget, setting, options)
         points.append(
             Point(

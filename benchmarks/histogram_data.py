@@ -30,7 +30,8 @@ import pyarrow.parquet as pq
 from benchmarks.real_cities import data_folder, real_file
 from benchmarks.table import OUT
 from shoal.engine.grid_trips import TripBound, bound_trips
-from shoal.events.trips import NO_TRIP, TripRule, split_trips
+from shoal.events.schema import TripRule
+from shoal.events.trips import NO_TRIP, split_trips
 from shoal.space.cells import CellGrid
 from shoal.stages.trips import GridTrips
 

@@ -169,7 +169,7 @@ class OpenWorld:
 
         Methods without edges release trips shared over their cells, and are compared with that.
         """
-        shares = method in METHODS and not MECHANISMS[method].edges
+        shares = method in METHODS and not MECHANISMS[method].mechanism.edges
         exact = self.truth["shared"] if shares else self.truth["faces"]
         estimated = np.maximum(faces, 0.0)
         total = max(float(estimated.sum()), 1e-9)

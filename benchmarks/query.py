@@ -29,10 +29,12 @@ from shoal.events.placed import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
 from shoal.kinds.density.counting import Counting
-from shoal.kinds.query.prepare import build, public_prior, questions_of
+from shoal.kinds.query.prepare import METHODS, QueryOptions
 from shoal.kinds.source import Silent
 from shoal.mechanisms.density.gaussian import DensityGaussian
 from shoal.mechanisms.query.gaussian import QueryGaussian
+from shoal.mechanisms.query.input import questions_on
+from shoal.mechanisms.query.weights import public_prior
 from shoal.privacy.accounting import NANO
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise
@@ -103,7 +105,7 @@ def random_questions(setting: Setting, count: int, seed: int) -> Questions:
         first, last = np.sort(chance.integers(0, setting.slots + 1, 2))
         if zones.size and first < last:
             each.append(Question(zones=tuple(zones.tolist()), slots=tuple(range(first, last))))
-    return questions_of(each, setting, ELL)
+    return questions_on(setting, each, ELL)
 
 
 def measured(city: str, users: int, world: World, count: int, repeats: int) -> list[dict]:
@@ -115,9 +117,10 @@ def measured(city: str, users: int, world: World, count: int, repeats: int) -> l
         truth = questions.values(world.exact.units) / questions.lattice
         sizes.append(truth.mean())
         budget = Budget.of(EPSILON, DELTA)
+        options = QueryOptions(questions=list(questions.each), ell=ELL)
         for way in ("gaussian", "weights"):
             began = time.perf_counter()
-            answers = build(way, budget, questions, world.setting)(world.exact, SeededNoise(seed))
+            answers = METHODS[way].build(budget, world.setting, options)(world.exact, SeededNoise(seed))
             errors[way].append(np.abs(np.maximum(answers.values, 0.0) - truth).mean())
             if way == "weights":
                 seconds += (time.perf_counter() - began) / repeats
@@ -142,7 +145,7 @@ def nothing(questions: Questions, world: World, seed: int) -> np.ndarray:
     everything = Question(
         zones=tuple(range(world.setting.zones)), slots=tuple(range(world.setting.slots)), name="all"
     )
-    one = questions_of([everything], world.setting, ELL)
+    one = questions_on(world.setting, [everything], ELL)
     total = QueryGaussian.within(Budget.of(EPSILON, DELTA).left, one)(world.exact, SeededNoise(seed)).values[
         0
     ]

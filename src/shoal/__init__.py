@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from shoal.engine.spark.engine import SparkEngine
     from shoal.errors import ShoalError
     from shoal.events.checks import check_rows
+    from shoal.events.schema import TripRule
     from shoal.events.simulate import preset_named, simulate_city
     from shoal.events.source import open_source
     from shoal.events.trip_reader import read_trips
-    from shoal.events.trips import TripRule
     from shoal.kinds.density.plan import DensityPlan
     from shoal.kinds.density.prepare import prepare_density
     from shoal.kinds.histogram.plan import HistogramPlan
@@ -47,7 +47,7 @@ _ROOMS = {
     "SparkEngine": "engine.spark.engine",
     "SyntheticPlan": "kinds.synthetic.plan",
     "TrajectoryPlan": "kinds.trajectories.plan",
-    "TripRule": "events.trips",
+    "TripRule": "events.schema",
     "check_release": "release.verify",
     "check_rows": "events.checks",
     "gather_evidence": "release.evidence",

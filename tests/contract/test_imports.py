@@ -25,23 +25,30 @@ ALLOWED = {
     "mechanisms": (
         *("stages.exact", "stages.trips", "stages.commutes"),
         *NOISY,
-        *("postprocess", "privacy", "space"),
+        *("postprocess", "privacy", "space", "baselines"),
     ),
     # records made alike: never an epsilon, so never noise or a budget
     "anonymise": ("stages.trajectories", "space"),
     "postprocess": (*NOISY, "stages.commutes.NoisyCommutes", "stages.commutes.SyntheticEvents", "space"),
     "attacks": ("space", "metrics"),
-    "release": (*NOISY, "stages.trajectories", "space", "privacy", "metrics"),
+    # the table of methods names the audit case of a release and loads no mechanism
+    "release": (
+        *(*NOISY, "stages.trajectories", "space", "privacy", "metrics"),
+        *("mechanisms.methods", "baselines"),
+    ),
     # drives whole runs, so it reaches what a run reaches
     "auditing/end_to_end": ("auditing", "engine", "kinds", "privacy", "release"),
-    "auditing": ("engine", "events", "mechanisms", "postprocess", "privacy", "space", "stages"),
+    "auditing": (
+        *("baselines", "engine", "events", "mechanisms", "postprocess"),
+        *("privacy", "space", "stages"),
+    ),
     # an adversary's whole run: opens sources as a release does, and runs what it attacks
     "attacks/runs": (
-        *("attacks", "engine", "events", "kinds", "mechanisms", "metrics"),
+        *("attacks", "baselines", "engine", "events", "kinds", "mechanisms", "metrics"),
         *("postprocess", "privacy", "release", "space", "stages"),
     ),
     "kinds": (
-        *("anonymise", "attacks", "engine", "events", "mechanisms", "metrics"),
+        *("anonymise", "attacks", "baselines", "engine", "events", "mechanisms", "metrics"),
         *("postprocess", "privacy", "release", "space", "stages"),
     ),
     # the page calls the kinds; it may open public things and published files, never an engine or a mechanism
@@ -50,6 +57,7 @@ ALLOWED = {
         "__version__",
     ),
     "cli": None,  # the command may reach everything
+    "baselines.py": (),
     **dict.fromkeys(("errors.py", "scratch.py", "__init__.py", "__main__.py")),
 }
 
@@ -118,6 +126,20 @@ def test_packages_import_only_what_they_may():
             own = (name.removeprefix("shoal.") for name in imported(path) if name.startswith("shoal."))
             faults += [f"{place} imports {name}" for name in own if not any(below(name, m) for m in may)]
     assert not faults, "\n".join(faults)
+
+
+def test_one_file_of_shoal_imports_the_baselines():
+    """Others reach them through it, so that shoal works where they are not installed."""
+    own = [(place, path) for place, path in files() if not place.startswith(BASELINES)]
+    faults = [
+        f"{place} imports {name}"
+        for place, path in own
+        for name in imported(path, typing_too=True)
+        if below(name, BASELINES)
+    ]
+    assert not faults, "\n".join(faults)
+    naming = {place for place, path in own if f'"{BASELINES}' in path.read_text("utf-8")}
+    assert naming == {"baselines.py"}
 
 
 def test_libraries_stay_in_their_packages():

@@ -9,6 +9,7 @@ import pytest
 from tests.loops import for_each
 
 import shoal.mechanisms
+import shoal_baselines.mechanisms
 from shoal.auditing.lower_bounds import queries_of
 from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.planted.mutants import planted
@@ -22,8 +23,9 @@ NAMES = sorted(REGISTRY)
 
 
 def mechanism_modules():
-    names = [found.name for found in pkgutil.iter_modules(shoal.mechanisms.__path__)]
-    return [importlib.import_module(f"shoal.mechanisms.{name}") for name in names]
+    packages = (shoal.mechanisms, shoal_baselines.mechanisms)
+    walked = (pkgutil.walk_packages(each.__path__, f"{each.__name__}.") for each in packages)
+    return [importlib.import_module(found.name) for each in walked for found in each]
 
 
 def classes_with_a_loss():
@@ -54,6 +56,11 @@ def test_every_class_with_a_loss_is_registered_under_its_name():
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(PlanError, match="density-gaussian"):
         entry_of("density-cauchy")
+
+
+@for_each("entry", REGISTRY.values())
+def test_a_mechanism_is_called_with_the_stage_that_its_entry_names(entry):
+    assert getattr(entry.mechanism, "takes", entry.takes) == entry.takes
 
 
 @for_each("name", NAMES)

@@ -231,7 +231,7 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
     def touched(*args, **kwargs):
         raise AssertionError("a row was read")
 
-    for name in ("kinds.source.check_rows", "kinds.counting.bound_visits", "events.placed.scan"):
+    for name in ("kinds.source.check_rows", "kinds.density.counting.bound_visits", "events.placed.scan"):
         monkeypatch.setattr(f"shoal.{name}", touched)
     code, out, _ = command(*["density", "run", "--plan", plan, "--dry-run"])
     assert code == 0
@@ -274,7 +274,7 @@ def test_the_expected_error_is_the_error(city, tmp_path, ledger):
     )
     prepared = prepare_density(DensityPlan.from_settings({**read_plan(plan), "method": "gaussian"}))
     result = release(prepared, ledger)
-    told = expected_error(prepared.method.noise(prepared.mechanism), prepared.geography.zones.count)
+    told = expected_error(prepared.mechanism.noise_of_count, prepared.geography.zones.count)
     nobody = np.zeros((160, 168), np.int64)
     empty = BoundedVisits(counts=nobody, one_visit=nobody[:, 0], users=0, visits_capped=0, ell=30, cap=250)
     noisy = prepared.mechanism(scalable_counts(empty, prepared.setting.weights), OsNoise()).counts.values

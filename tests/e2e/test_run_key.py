@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.auditing.end_to_end.rules import ADAPTERS, METHODS, WORLDS
+from shoal.auditing.end_to_end.driver import prepared_of
+from shoal.auditing.end_to_end.rules import METHODS, WORLDS
 from shoal.events.schema import SourcePlan
 from shoal.kinds.describe import run_name, source_asked
 from shoal.privacy.ledger import open_ledger
@@ -155,7 +156,7 @@ def test_the_key_of_a_source_touches_no_file(pattern, tmp_path, untouched):
         untouched(tmp_path, lambda: len(glob.glob(str(tmp_path / "*"))))
 
 
-@pytest.mark.parametrize("kind", ADAPTERS)
+@pytest.mark.parametrize("kind", WORLDS)
 @pytest.mark.parametrize("number", [3, 5], ids=["glob", "folder"])
 def test_a_file_per_user_does_not_change_the_key(kind, number, tmp_path, untouched):
     """Whether a run returns a stored release must not depend on who is among the files."""
@@ -164,6 +165,6 @@ def test_a_file_per_user_does_not_change_the_key(kind, number, tmp_path, untouch
     for rows in (world.table, world.larger(), world.far):
         settings = world.write(rows, tmp_path)
         assert len(list((tmp_path / "events").iterdir())) == len({row[0] for row in rows})
-        prepared = ADAPTERS[kind].prepare({**settings, "population": "town"})
+        prepared = prepared_of(kind, {**settings, "population": "town"})
         keys.add(untouched(tmp_path / "events", prepared.key))
     assert len(keys) == 1

@@ -164,7 +164,7 @@ def test_the_same_run_again_is_reused_and_finds_its_own_key(walks, command):
     assert command(*verify, again["record_key"])[0] == 0
     assert command(*verify, other["record_key"])[0] == 1
     code, out, _ = command(*walks.arguments())
-    assert (code, "nothing was done again" in out) == (0, True)
+    assert (code, "here it is again, and nothing was spent" in out) == (0, True)
 
 
 def test_another_run_id_draws_other_ids_and_the_same_boxes(walks, command):

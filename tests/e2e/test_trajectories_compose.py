@@ -35,7 +35,7 @@ def test_an_overlapping_release_is_refused_unless_it_names_the_earlier_one(walks
     assert f"--compose-with {folder / 'release'}" in " ".join(err.split())
     assert not (folder / "three").exists()
     code, out, _ = two("three", "--k", 3, "--dry-run")
-    assert "obstacle" in out
+    assert "The run would stop:" in out
     assert "--compose-with" in out
     assert two("later", start="2026-03-02T02:30", end="2026-03-02T05:00")[0] == 2  # half an hour in common
 

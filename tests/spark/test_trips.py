@@ -7,10 +7,9 @@ from shoal.engine.duck import DuckEngine
 from shoal.engine.grid_trips import TripBound
 from shoal.engine.path_trips import PathBound
 from shoal.engine.trip_watch import PointWatch
-from shoal.events.schema import SourcePlan
+from shoal.events.schema import SourcePlan, TripRule
 from shoal.events.source import open_source
 from shoal.events.trip_reader import TripPoints
-from shoal.events.trips import TripRule
 from shoal.space.cells import CellGrid
 from shoal.space.path_tables import Lengths, Moves, Stays
 from shoal.space.rectangles import random_rectangles

@@ -41,10 +41,9 @@ from shoal.anonymise.edges import NearPairs
 from shoal.anonymise.epochs import EpochSamples, merge_epoch
 from shoal.anonymise.kmerge import PAPER_COST, CostFamily
 from shoal.errors import PlanError
-from shoal.stages.trajectories import Boxes, LatticeSamples
+from shoal.stages.trajectories import PRICE, Boxes, LatticeSamples
 
 THREADS = 2
-PRICE = 70.0  # of losing a sample: what a box of an epoch and so many cells of width costs
 
 
 @dataclass(frozen=True, kw_only=True)

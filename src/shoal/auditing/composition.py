@@ -21,9 +21,9 @@ import numpy as np
 import scipy.sparse
 
 from shoal.auditing.lower_bounds import KEY
-from shoal.auditing.pipelines.visits import baselines
 from shoal.auditing.replay import KeepsEverything, Verdict, replay
-from shoal.engine.density import cover_counts, exact_counts, scalable_counts
+from shoal.baselines import needed, part
+from shoal.engine.density import exact_counts, scalable_counts
 from shoal.mechanisms.audit_size import PATHS, START, AuditSize
 from shoal.mechanisms.registry import entry_of
 from shoal.privacy.accounting import NANO, Loss
@@ -31,7 +31,6 @@ from shoal.privacy.noise import Noise
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 from shoal.space.commute_setting import CommuteSetting
-from shoal.space.cover import Cover, minimum_cover
 from shoal.space.path_setting import PathSetting
 from shoal.space.path_tables import PathTable
 from shoal.space.question import Question
@@ -81,10 +80,6 @@ class WideSize(AuditSize):
     def setting(self) -> Setting:
         return _setting(self.width, self.slots)
 
-    @property
-    def cover(self) -> Cover:
-        return _cover(self.width, self.slots)
-
     def trips(self, declared: int | None = None) -> TripSetting:
         grid, given = self.grid, random_rectangles(self.grid, 12, self.width)
         return TripSetting(
@@ -126,11 +121,6 @@ def _setting(zones: int, slots: int) -> Setting:
     clock = Clock(start=START, end=START + timedelta(hours=slots), time_zone="UTC")
     areas = np.ones(zones)
     return Setting(weights=weights, zone_xy_m=xy_m, place_xy_m=xy_m, zone_area_km2=areas, clock=clock)
-
-
-@cache
-def _cover(zones: int, slots: int) -> Cover:
-    return minimum_cover(_setting(zones, slots))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +189,7 @@ class OneUnit:
         if mechanism.takes == "scalable":
             return scalable_counts(self.visits(), setting.weights)
         if mechanism.takes == "cover":
-            return cover_counts(self.visits(), mechanism.cover)
+            return needed("counting:cover_counts", mechanism.name)(self.visits(), mechanism.cover)
         if mechanism.takes == "commutes":
             shapes = self.size.commutes.shapes
             tables = {name: self._in(shape, LATTICE) for name, shape in shapes.items()}
@@ -235,7 +225,7 @@ def composed(name: str, epsilon: float, delta: float | None, widths: tuple[int, 
     if not hasattr(entry_of(name).mechanism, "takes"):  # one measurement: there is nothing to compose
         return Composed(sizes=0, least=1.0, most=1.0, problems=())
     problems, shares = [], []
-    least = (REACHED | baselines().REACHED).get(name.removesuffix("-zcdp"), LEAST)
+    least = {**REACHED, **part("auditing:REACHED", {})}.get(name.removesuffix("-zcdp"), LEAST)
     for size, factor in _sizes(name, widths):
         mechanism: Any = entry_of(name).build(epsilon, delta, size)
         if hasattr(mechanism, "parts"):  # shrinkage after the noise takes long and asks for nothing

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shoal.events.checks import RowReport, SourceSummary
-    from shoal.events.schema import EventSource
-    from shoal.events.trips import TripRule
+    from shoal.events.schema import EventSource, TripRule
 
 
 def print_source(

@@ -151,7 +151,7 @@ def _price(prepared: Prepared, population: Population | None) -> list[tuple[str,
 
     lines = [("spends", f"{'epsilon, pure' if pure else 'rho'} = {shown(loss)}: in these parts")]
     for name, spend in mechanism.spends():
-        lines.append((f"  {name}", f"{shown(spend):<11}  {prepared.pays_for.get(name, '')}"))
+        lines.append((f"  {name}", f"{shown(spend):<11}  for {prepared.pays_for.get(name, name)}"))
     if population is None:
         return lines
     try:

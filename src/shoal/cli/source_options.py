@@ -15,8 +15,7 @@ from shoal.events.columns import near
 from shoal.events.schema import Shape, SourcePlan
 
 if TYPE_CHECKING:
-    from shoal.events.schema import EventSource
-    from shoal.events.trips import TripRule
+    from shoal.events.schema import EventSource, TripRule
 
 
 def source_options(required: bool = True, *, names_run: bool = False) -> Callable:
@@ -200,7 +199,7 @@ def rule_from_options(
         if min_points is not None:
             raise PlanError("trip-rule", "min-points needs a rule for trips.", "Pass --gap-minutes 5, say.")
         return None
-    from shoal.events.trips import TripRule
+    from shoal.events.schema import TripRule
 
     return TripRule(
         gap_minutes=gap_minutes,

@@ -10,10 +10,9 @@ import pyarrow as pa
 from shoal.engine.protocol import Engine, Progress
 from shoal.engine.visits import VisitKernel
 from shoal.errors import GuaranteeError
-from shoal.space.cover import Cover
 from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import BoundedVisits, ExactDensity
-from shoal.stages.exact import CoverCounts, ExactCounts, ScalableCounts
+from shoal.stages.exact import ExactCounts, ScalableCounts
 
 
 def bound_visits(
@@ -54,30 +53,6 @@ def scalable_counts(bounded: BoundedVisits, weights: AreaWeights) -> ScalableCou
         visits=bounded.visits_capped,
         cap=bounded.cap,
     )
-
-
-def cover_counts(bounded: BoundedVisits, cover: Cover) -> CoverCounts:
-    """Site counts put together by cover cell; one visits outside every cell have a bin of their own."""
-    units = cover.spread(bounded.counts)
-    one_visit = cover.spread(bounded.one_visit[:, None])[:, 0]
-    return CoverCounts(
-        units=units,
-        one_visit=one_visit,
-        outside=_outside(bounded.one_visit, one_visit, cover),
-        units_outside=_outside(bounded.counts, units, cover),
-        visits=bounded.visits_capped,
-        lattice=cover.lattice,
-        ell=bounded.ell,
-        cap=bounded.cap,
-    )
-
-
-def _outside(visits: np.ndarray, units: np.ndarray, cover: Cover) -> int:
-    """Units of visits that are in no cell: of sites, or parts of sites, outside the zones."""
-    whole, inside = int(visits.sum()) * cover.lattice, int(units.sum(dtype=np.float64))
-    if whole >= 2**62 or inside >= 2**62:
-        raise GuaranteeError("cover-overflow", "the counts are too large for 64-bit integer sums.")
-    return whole - int(units.sum())
 
 
 def all_counts(density: ExactDensity, weights: AreaWeights) -> ExactCounts:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal
+
+from shoal.errors import PlanError
 
 Format = Literal["csv", "parquet"]
 TimeUnit = Literal["s", "ms", "us"]
@@ -134,3 +137,33 @@ def required_roles(shape: Shape, planar: bool) -> tuple[str, ...]:
         Shape.TRIP_LIST: ("user", "trip", "time", *place),
         Shape.TRANSIT: ("user", "start_time", "start_site", "end_time", "end_site"),
     }[shape]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TripRule:
+    """How points become trips; at least one of gap, flag and stay."""
+
+    gap_minutes: float | None = None
+    flag: bool = False
+    stay_m: float | None = None
+    stay_minutes: float | None = None
+    min_points: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("gap_minutes", "stay_m", "stay_minutes"):
+            value = getattr(self, name)
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                option = name.replace("_", "-")
+                raise PlanError(
+                    "trip-rule", f"{option} must be above 0; got {value}.", f"Pass --{option} 5, say."
+                )
+        if (self.stay_m is None) != (self.stay_minutes is None):
+            message = "a stay needs both a distance and a time."
+            raise PlanError("trip-rule", message, "Pass --stay-m 200 --stay-minutes 15, say.")
+        if self.gap_minutes is None and self.stay_m is None and not self.flag:
+            raise PlanError(
+                "trip-rule", "a trip rule needs a gap, a flag or a stay.", "Pass --gap-minutes 5, say."
+            )
+        if self.min_points < 1:
+            message = f"min-points must be at least 1; got {self.min_points}."
+            raise PlanError("trip-rule", message, "Pass --min-points 2, say.")

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from shoal.errors import PlanError, SourceError
 from shoal.events.readers import stream
-from shoal.events.schema import EventSource
-from shoal.events.trips import NO_TRIP, TripRule, in_order, split_trips
+from shoal.events.schema import EventSource, TripRule
+from shoal.events.trips import NO_TRIP, in_order, split_trips
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -16,7 +16,6 @@ Sources mostly hold stretches that are in order already, so stretches are found 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numba
 import numpy as np
@@ -25,39 +24,10 @@ import pyarrow.compute as pc
 from numba import njit
 
 from shoal.errors import PlanError
+from shoal.events.schema import TripRule
 
 EARTH_M = 6_371_008.8  # mean radius
 NO_TRIP = -1
-
-
-@dataclass(frozen=True, kw_only=True)
-class TripRule:
-    """How points become trips; at least one of gap, flag and stay."""
-
-    gap_minutes: float | None = None
-    flag: bool = False
-    stay_m: float | None = None
-    stay_minutes: float | None = None
-    min_points: int = 1
-
-    def __post_init__(self) -> None:
-        for name in ("gap_minutes", "stay_m", "stay_minutes"):
-            value = getattr(self, name)
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                option = name.replace("_", "-")
-                raise PlanError(
-                    "trip-rule", f"{option} must be above 0; got {value}.", f"Pass --{option} 5, say."
-                )
-        if (self.stay_m is None) != (self.stay_minutes is None):
-            message = "a stay needs both a distance and a time."
-            raise PlanError("trip-rule", message, "Pass --stay-m 200 --stay-minutes 15, say.")
-        if self.gap_minutes is None and self.stay_m is None and not self.flag:
-            raise PlanError(
-                "trip-rule", "a trip rule needs a gap, a flag or a stay.", "Pass --gap-minutes 5, say."
-            )
-        if self.min_points < 1:
-            message = f"min-points must be at least 1; got {self.min_points}."
-            raise PlanError("trip-rule", message, "Pass --min-points 2, say.")
 
 
 def split_trips(

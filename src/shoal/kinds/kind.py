@@ -122,7 +122,7 @@ KINDS: dict[str, Kind] = {
             plan_at="query.prepare:QueryPlan",
             prepare_at="query.prepare:prepare_query",
             build_at="query.build:QueryBuild",
-            methods_at="query.prepare:MECHANISMS",
+            methods_at="query.prepare:METHODS",
         ),
     )
 }

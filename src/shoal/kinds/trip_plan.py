@@ -7,8 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import PlanError
-from shoal.events.schema import SourcePlan
-from shoal.events.trips import TripRule
+from shoal.events.schema import SourcePlan, TripRule
 from shoal.kinds.plan import StretchPlan, check_settings, check_whole, part_of
 from shoal.privacy.accounting import check_delta, check_epsilon
 from shoal.privacy.budget import Budget

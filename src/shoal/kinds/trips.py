@@ -23,7 +23,7 @@ from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 
 if TYPE_CHECKING:
-    from shoal.events.trips import TripRule
+    from shoal.events.schema import TripRule
 
 TRIP_SENTENCE = (
     "One trip of one user: all points of that trip in the window, {found}. "
@@ -67,7 +67,7 @@ class PreparedTrips(Prepared):
         """Of the dry run: whose trips, and how."""
         return [
             ("population", self.plan.population),
-            ("method", f"{self.plan.method}: {self.method.words}"),
+            ("method", f"{self.plan.method}: {self.method.summary}"),
         ]
 
     def map_rows(self) -> list[tuple[str, str]]:

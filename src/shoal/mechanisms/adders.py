@@ -84,3 +84,11 @@ class LaplaceAdder:
 
 
 Adder = GaussianAdder | LaplaceAdder
+
+
+FARTHEST = 2.0**59  # estimates beyond this are cut, so that scores fit the lattice of the noise
+
+
+def whole_estimates(estimates: np.ndarray) -> np.ndarray:
+    """Estimates in whole trips that fit the lattice of the noise, whatever they were."""
+    return np.clip(np.rint(np.nan_to_num(estimates)), -FARTHEST, FARTHEST).astype(np.int64)

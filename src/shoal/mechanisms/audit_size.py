@@ -2,8 +2,8 @@
 
 A layout is the area weights in twelfths of a visit, one row per zone, one entry per site.
 
->>> AuditSize(layout=SHARED).setting.zones, AuditSize(layout=COVERED).cover.places.tolist()
-(3, [1])
+>>> AuditSize(layout=SHARED).setting.zones
+3
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import scipy.sparse
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 from shoal.space.commute_setting import CommuteSetting
-from shoal.space.cover import Cover, minimum_cover
 from shoal.space.path_setting import PathSetting
 from shoal.space.question import Question
 from shoal.space.rectangles import Rectangles
@@ -62,6 +61,8 @@ class AuditSize:
     cells: int = 8  # per side of the grid, for trips
     each_trip: bool = False  # the unit is a trip; then all that a user does is one trip
 
+    users = None  # not declared
+
     @property
     def split(self) -> AuditSize:
         """The same size where no site lies wholly in one zone; trips do not see zones."""
@@ -83,9 +84,15 @@ class AuditSize:
     def setting(self) -> Setting:
         return _setting(self.layout, self.slots)
 
-    @property
-    def cover(self) -> Cover:
-        return _cover(self.layout, self.slots)
+    def setting_for(
+        self, stage: str, trips: int | None = None
+    ) -> Setting | TripSetting | PathSetting | CommuteSetting:
+        """The public things of a mechanism that is called with `stage`; `trips` are declared."""
+        if stage == "trips":
+            return self.trips(trips)
+        if stage == "paths":
+            return self.paths(trips)
+        return self.commutes if stage == "commutes" else self.setting
 
     def trips(self, declared: int | None = None) -> TripSetting:
         """The setting of trips: `ell` are kept of a user, `cap` counted."""
@@ -127,11 +134,6 @@ def _setting(layout: Layout, slots: int) -> Setting:
         zone_area_km2=np.ones(zones),
         clock=Clock(start=START, end=START + timedelta(hours=slots), time_zone="UTC"),
     )
-
-
-@cache
-def _cover(layout: Layout, slots: int) -> Cover:
-    return minimum_cover(_setting(layout, slots))
 
 
 @cache

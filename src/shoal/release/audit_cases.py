@@ -2,8 +2,8 @@
 
 A case is called kind-method, followed by the noise family where a method has several, and by what else
 decides how its mechanism is built. A manifest names its case; evidence and the page find the audit by it.
-This is plain data, so that a release loads no mechanism but its own; tests/contract/test_audit_cases.py
-compares it with the registry.
+Cases are those of the methods of shoal (shoal/mechanisms/methods.py), which load no mechanism, and those of
+the baselines, whether they are installed or not (shoal/baselines.py).
 
 >>> audit_case("density", "laplace", pure=True)[:4], audit_case("density", "laplace", pure=True).mechanism
 (('density-laplace', 'density', 'laplace', 'laplace'), 'density-scaled-laplace')
@@ -15,64 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
+from shoal import baselines
+from shoal.baselines import GAUSSIAN, LAPLACE, AuditCase
+from shoal.mechanisms.methods import METHODS
 from shoal.release.manifest import Manifest
-
-GAUSSIAN, LAPLACE = "gaussian", "laplace"
-
-
-class AuditCase(NamedTuple):
-    """A released method as it is audited; `mechanism` is its name in the registry."""
-
-    case: str
-    kind: str
-    method: str
-    family: str
-    mechanism: str
-
-
-# method -> its family and its entry
-DENSITY = {
-    "best": (GAUSSIAN, "density-best"),
-    "efpag": (GAUSSIAN, "density-efpag"),
-    "efpag-basic": (GAUSSIAN, "density-efpag-basic"),
-    "efpag-repaired": (GAUSSIAN, "density-efpag-repaired"),
-    "efpa": (LAPLACE, "density-efpa"),
-    "gaussian": (GAUSSIAN, "density-scaled"),
-    "laplace": (LAPLACE, "density-scaled-laplace"),
-    "fpa": (GAUSSIAN, "density-scaled-fpa"),
-    "fpa-laplace": (LAPLACE, "density-scaled-fpa-laplace"),
-    "scm-cap": (LAPLACE, "density-scaled-laplace"),
-    "scm-full": (LAPLACE, "density-scaled-scm-full"),
-}
-QUERY = {
-    "gaussian": (GAUSSIAN, "query-gaussian"),
-    "laplace": (LAPLACE, "query-laplace"),
-    "weights": (GAUSSIAN, "query-weights"),
-}
-# Methods that take a delta or go without.
-EITHER = {
-    "histogram": ("laplace", "mwem", "dawa", "prish", "dqam"),
-    "synthetic": ("bridges", "markov", "ngram", "prefix", "dpt", "commute"),
-}
 
 
 def _cases() -> Iterator[AuditCase]:
-    for kind, methods in (("density", DENSITY), ("query", QUERY)):
-        for method, (family, entry) in methods.items():
-            yield AuditCase(f"{kind}-{method}", kind, method, family, entry)
-    yield AuditCase("histogram-boxes", "histogram", "boxes", LAPLACE, "histogram-boxes")
-    # The number of trips is declared, not measured; rectangles are measured where it is large.
-    yield AuditCase("histogram-boxes-declared", "histogram", "boxes", LAPLACE, "histogram-boxes-large")
-    for kind, methods in EITHER.items():
-        for method in methods:
-            for family, ending in ((LAPLACE, ""), (GAUSSIAN, "-zcdp")):
-                yield AuditCase(f"{kind}-{method}-{family}", kind, method, family, f"{kind}-{method}{ending}")
-    # The unit is one trip, and second-order moves are measured where trips are many.
-    for family, ending in ((LAPLACE, ""), (GAUSSIAN, "-zcdp")):
-        case = f"synthetic-bridges-{family}-trip"
-        yield AuditCase(case, "synthetic", "bridges", family, f"synthetic-bridges-2nd{ending}")
+    for table in METHODS.values():
+        for method in table.values():
+            for case, entry in method.cases.items():
+                yield AuditCase(case, method.kind, method.name, entry.family, entry.name)
+    yield from baselines.CASES
 
 
 CASES = {each.case: each for each in _cases()}

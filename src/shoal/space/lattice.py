@@ -101,3 +101,14 @@ class Lattice:
             "metres_per_unit": list(self.metres_per_unit),
             "coordinates": "planar metres" if self.planar else "longitude, latitude",
         }
+
+
+def steps_of(minutes: int, lattice: Lattice) -> int:
+    """Steps in a slot of so many minutes."""
+    if minutes < 1 or minutes % lattice.minutes:
+        raise PlanError(
+            "slot-minutes",
+            f"a slot must be whole steps of {lattice.minutes} min; got {minutes} min.",
+            "Choose a multiple of the lattice's step.",
+        )
+    return minutes // lattice.minutes

@@ -1,8 +1,7 @@
-"""What mechanisms of densities take: exact counts, clipped sums, and counts of cover cells; all private.
+"""What mechanisms of densities take: exact counts and clipped sums; all private.
 
 ExactCounts, ScalableCounts    counts on a public lattice, and the two numbers they are scaled up by
 View, ClippedSum, UserVisits   sums over users clipped in a norm, where all visits count
-CoverCounts                    counts of cover cells, for the scheme of Acs and Castelluccia 2014
 """
 
 from __future__ import annotations
@@ -106,21 +105,3 @@ class UserVisits(Protocol):
     def clipped(self, *views: View) -> list[ClippedSum]:
         """One sum per view, all from the same visits."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoverCounts:
-    """Bounded visits per cover cell, in lattice units, and the sums the totals come from; private and exact.
-
-    Every fragment of a place's cell belongs to exactly one cover cell, so one visit moves `units` by at most
-    `lattice` in L1. The one-visit histogram with its bin `outside` holds `lattice` units per user.
-    """
-
-    units: np.ndarray = field(repr=False)  # int64 [cells, slots], at most ell visits per user
-    one_visit: np.ndarray = field(repr=False)  # int64 [cells], one uniformly chosen visit per user
-    outside: int = field(repr=False, default=0)  # units of the one visits that fall in no cell
-    units_outside: int = field(repr=False, default=0)  # the same of the bounded visits, all slots together
-    visits: int = field(repr=False)  # sum over users of min(visits, cap)
-    lattice: int
-    ell: int
-    cap: int

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+PRICE = 70.0  # of losing a sample: what a box of an epoch and so many cells of width costs
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LatticeSamples:

@@ -57,7 +57,13 @@ def page_methods() -> dict[str, list[dict[str, Any]]]:
     }
     return {
         kind: [
-            {"name": each.name, "words": each.words, "pure": pure, "with_delta": delta, "needs_sites": sites}
+            {
+                "name": each.name,
+                "words": each.summary,
+                "pure": pure,
+                "with_delta": delta,
+                "needs_sites": sites,
+            }
             for each, pure, delta, sites in methods
         ]
         for kind, methods in forms.items()

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.space.lattice import Lattice
+from shoal.space.lattice import Lattice, steps_of
 from shoal.stages.trajectories import Boxes, LatticeSamples
-from shoal_baselines.anonymise.hulls import Hulls, boxes_of_slots, cells_of, check_k, hulls_of, steps_of
+from shoal_baselines.anonymise.hulls import Hulls, boxes_of_slots, cells_of, check_k, hulls_of
 from shoal_baselines.anonymise.km import check_km, items_of
 
 

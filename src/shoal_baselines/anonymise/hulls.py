@@ -82,17 +82,6 @@ def boxes_of_slots(hulls: Hulls, samples: LatticeSamples, x0, x1, y0, y1, keep=N
     return Boxes.of(*(np.asarray(column)[keep] for column in columns), records=samples.users)
 
 
-def steps_of(minutes: int, lattice: Lattice) -> int:
-    """Steps in a slot of so many minutes."""
-    if minutes < 1 or minutes % lattice.minutes:
-        raise PlanError(
-            "slot-minutes",
-            f"a slot must be whole steps of {lattice.minutes} min; got {minutes} min.",
-            "Choose a multiple of the lattice's step.",
-        )
-    return minutes // lattice.minutes
-
-
 def cells_of(metres: float, lattice: Lattice) -> int:
     """Cells of the lattice in so many metres, which must be whole."""
     cells = round(metres / lattice.metres)

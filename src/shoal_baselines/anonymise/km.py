@@ -28,9 +28,9 @@ import numpy as np
 from numba import njit
 
 from shoal.errors import PlanError
-from shoal.space.lattice import Lattice
+from shoal.space.lattice import Lattice, steps_of
 from shoal.stages.trajectories import Boxes, LatticeSamples
-from shoal_baselines.anonymise.hulls import Hulls, boxes_of_slots, cells_of, check_k, hulls_of, steps_of
+from shoal_baselines.anonymise.hulls import Hulls, boxes_of_slots, cells_of, check_k, hulls_of
 
 DAY_MINUTES = 1440
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from shoal.errors import PlanError
+from shoal.kinds.trajectories.methods import Method, Setting, tracked
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 from shoal_baselines.anonymise.coarse import GridHours, HexagonHours
@@ -23,6 +24,7 @@ from shoal_baselines.anonymise.full_length import FullLength
 from shoal_baselines.anonymise.hulls import Neighbour, boxes_of_slots, check_k, hulls_of
 from shoal_baselines.anonymise.km import ItemSets
 from shoal_baselines.anonymise.nwa import NeverWalkAlone
+from shoal_baselines.comparators.kte_hide import KteHide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,3 +92,29 @@ class RawPseudonyms:
 
     def broken(self, boxes: Boxes, lattice: Lattice) -> None:
         return None
+
+
+def _row(name: str) -> Callable[[Setting], Method]:
+    def made(at: Setting) -> Method:
+        entry = NEIGHBOURS[name]
+        method = entry.make(at.k)
+        return Method(
+            promise=method.promise,
+            truthful=method.truthful,
+            words=entry.words,
+            make=method,
+            broken=method.broken,
+        )
+
+    return made
+
+
+def _published(at: Setting) -> Method:
+    return tracked(at, KteHide, "kte-hide as published, for comparison only", ", as published")
+
+
+# What a comparison of trajectories shows beside our own method.
+ROWS: dict[str, Callable[[Setting], Method]] = {
+    **{name: _row(name) for name in NEIGHBOURS},
+    "published": _published,
+}

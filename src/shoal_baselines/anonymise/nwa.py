@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.space.lattice import Lattice
+from shoal.space.lattice import Lattice, steps_of
 from shoal.stages.trajectories import Boxes, LatticeSamples
-from shoal_baselines.anonymise.hulls import cells_of, check_k, steps_of
+from shoal_baselines.anonymise.hulls import cells_of, check_k
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,17 +20,16 @@ from shoal.auditing.pipelines.visits import CountsPipeline
 from shoal.auditing.planted.bug import Bug, ChangedPart, Shown, call_bug, method_bug, noise_bug, recast
 from shoal.auditing.planted.calls import bare, scaled_bug
 from shoal.auditing.replay import ArbitraryNoise
-from shoal.engine.density import cover_counts
 from shoal.mechanisms.audit_size import COVERED, AuditSize
 from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
-from shoal.space.cover import Cover
 from shoal.stages.bounded import BoundedVisits
-from shoal.stages.exact import CoverCounts
 from shoal.stages.noisy import DensityEstimate, NoisyTotals
+from shoal_baselines.counting import CoverCounts, cover_counts
 from shoal_baselines.mechanisms.efpa import DensityEfpa
 from shoal_baselines.postprocess.scheme import finish_scheme
+from shoal_baselines.space.cover import Cover, minimum_cover
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,7 +43,7 @@ class CoverPipeline(CountsPipeline):
 
     @property
     def public(self) -> Cover:
-        return self.world.cover
+        return self.mechanism.cover
 
 
 SMALL_TAU = 2.0  # visits: small enough for clusters to differ between small tables
@@ -142,8 +141,8 @@ def _other_cells(cells: Callable[[Pipeline], np.ndarray]) -> Callable[[Pipeline]
 def _subtracted(true: Pipeline) -> np.ndarray:
     """A site less the whole counts of the zones that overlap it, each by their share of the site."""
     of_zones, of_places = _whole_cells(true)
-    overlap = of_zones[:, true.world.cover.places].T  # in lattice units
-    return np.vstack([of_zones, of_places - overlap @ of_zones // true.world.cover.lattice])
+    overlap = of_zones[:, true.mechanism.cover.places].T  # in lattice units
+    return np.vstack([of_zones, of_places - overlap @ of_zones // true.mechanism.cover.lattice])
 
 
 def _in_both(true: Pipeline) -> np.ndarray:
@@ -152,7 +151,7 @@ def _in_both(true: Pipeline) -> np.ndarray:
 
 def _whole_cells(true: Pipeline) -> tuple[np.ndarray, np.ndarray]:
     """Chosen zones with all their fragments, chosen sites with all of theirs; int64 [.., places]."""
-    cover = true.world.cover
+    cover = true.mechanism.cover
     weights = scipy.sparse.csr_array(true.world.weights.matrix).toarray()
     sites = np.eye(weights.shape[1], dtype=np.int64) * cover.lattice
     return weights[cover.zones], sites[cover.places]
@@ -176,7 +175,7 @@ def _mixed(true: Pipeline) -> Pipeline:
     """In each cluster the smaller noise of the two bounds; shows in a longer window with a larger bound."""
     epsilon = true.mechanism.loss().pure_epsilon_nano / 10**9
     public = {"slots": _LONG.slots, "ell": _LONG.ell, "cap": _LONG.cap}
-    mechanism = DensityEfpa.improved(Budget.pure_epsilon(epsilon), _LONG.cover, **public)
+    mechanism = DensityEfpa.improved(Budget.pure_epsilon(epsilon), minimum_cover(_LONG.setting), **public)
     world = small_world(_LONG, type(true.world))
     return replace(true, mechanism=recast(mechanism, {"scales": _mixed_scales}), world=world)
 

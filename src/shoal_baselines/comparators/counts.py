@@ -45,7 +45,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse
 
+from shoal.privacy.accounting import NANO
+from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
+from shoal.space.setting import Setting
 from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import ExactDensity
 from shoal.stages.exact import ExactCounts
@@ -61,6 +64,11 @@ class ScmEvent:
 
     name = "scm-event"
     takes = "all counts"
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting) -> ScmEvent:
+        """At the epsilon of a budget."""
+        return cls(epsilon=budget.left / NANO, visits=setting.places * setting.slots)
 
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
         noisy = noise.laplace("counts", exact.units, exact.lattice / self.epsilon)
@@ -88,6 +96,16 @@ class ScmZone:
 
     name = "scm-zone"
     takes = "all counts"
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting) -> ScmZone:
+        """At the epsilon of a budget."""
+        return cls(
+            epsilon=budget.left / NANO,
+            slots=setting.slots,
+            places=setting.places,
+            zone_visits=setting.weights.row_l1 / setting.weights.lattice,
+        )
 
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
         scale = self.slots / self.epsilon
@@ -120,6 +138,11 @@ class SpotMe:
 
     name = "spotme"
     takes = "all visits"
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting, *, p: float) -> SpotMe:
+        """On the places and zones of a setting, whatever the budget."""
+        return cls(p=p, weights=setting.weights)
 
     def __call__(self, density: ExactDensity, noise: Noise) -> NoisyCounts:
         there, users = density.counts, density.users
@@ -154,6 +177,11 @@ class Threshold:
 
     name = "threshold"
     takes = "all counts"
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting, *, k: float) -> Threshold:
+        """Whatever the budget."""
+        return cls(k=k)
 
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
         visits = exact.units / exact.lattice

@@ -38,18 +38,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import scipy.fft
 import scipy.sparse
 
-from shoal.privacy.accounting import Loss, ceil_nano, epsilon_for
+from shoal.privacy.accounting import NANO, Loss, ceil_nano, epsilon_for
+from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
-from shoal.space.cover import cover_vertices, neighbour_graph
 from shoal.space.setting import Setting
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.noisy import NoisyCounts
 from shoal_baselines.postprocess.scheme import cluster_cells, smooth_nights
+from shoal_baselines.space.cover import cover_vertices, neighbour_graph
 
 MOST_VISITS = 732  # of a user in their data, taken as a bound for all data
 STEP = 2**20  # lattice of all noise here, per visit
@@ -67,6 +69,11 @@ class PublishedEfpag:
     name = "published"
     takes = "bounded"
     cap = MOST_VISITS
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting, *, ell: int) -> Self:
+        """At the epsilon of a budget."""
+        return cls(epsilon=budget.left / NANO, ell=ell, setting=setting)
 
     def __call__(self, bounded: BoundedVisits, noise: Noise) -> NoisyCounts:
         totals = self.totals(bounded, noise)

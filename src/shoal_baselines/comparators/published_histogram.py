@@ -64,6 +64,7 @@ class PublishedPrish:
     rounds: tuple[int, ...] = ROUNDS
 
     name = "published-prish"
+    reads = PublishedInput
     takes = "published"
 
     def __call__(self, exact: PublishedInput, noise: Noise) -> NoisyHistogram:
@@ -248,3 +249,6 @@ def _laplace(exact: np.ndarray, scale: float, name: str, noise: Noise) -> np.nda
 
 def _units(values: np.ndarray) -> np.ndarray:
     return np.rint(np.asarray(values, float) * STEP).astype(np.int64)
+
+
+PUBLISHED = (PublishedDqam, PublishedPrish)

@@ -16,7 +16,7 @@ Deviations   their scale sqrt(k) sqrt(ell) / eps1 does not cover a user spread o
              DFT here too; tau follows the number of clusters, since the noise does.
 
 >>> from shoal.privacy.budget import Budget
->>> from shoal.space.cover import example_cover
+>>> from shoal_baselines.space.cover import example_cover
 >>> budget = Budget.pure_epsilon(1.0)
 >>> mechanism = DensityEfpa.improved(budget, example_cover(4), slots=168, ell=30, cap=250)
 >>> [(name, spend.pure_epsilon_nano) for name, spend in mechanism.spends()]
@@ -35,10 +35,10 @@ from shoal.mechanisms.adders import LaplaceAdder, ceil_sqrt, float_at_least
 from shoal.privacy.accounting import NANO, Loss, compose
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
-from shoal.space.cover import Cover
-from shoal.stages.exact import CoverCounts
+from shoal.space.setting import Setting
 from shoal.stages.noisy import NoisyScheme
-from shoal_baselines.mechanisms.efpag import SELECT, TOTALS, VISITS, tau_of
+from shoal_baselines.counting import CoverCounts
+from shoal_baselines.mechanisms.efpag import SELECT, TOTALS, VISITS, read_scheme, tau_of
 from shoal_baselines.mechanisms.scheme_steps import (
     SHIFT,
     STEPS,
@@ -51,6 +51,7 @@ from shoal_baselines.mechanisms.scheme_steps import (
 )
 from shoal_baselines.mechanisms.scheme_totals import Totals, TotalsByOneVisit
 from shoal_baselines.postprocess.scheme import cluster_cells
+from shoal_baselines.space.cover import Cover, minimum_cover
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +159,14 @@ class DensityEfpa:
         largest = min(float(b[0]) for b in self._scales(np.array([self.slots]), clusters))
         return tau_of(math.sqrt(2.0) * largest / (STEPS * self.lattice), self.slots)
 
+    def describe(self) -> dict[str, object]:
+        """Public numbers for the manifest."""
+        return {"cells": self.cells, "lattice": self.lattice}
+
+    def reading(self) -> tuple[str, ...]:
+        """For the recipient: how the numbers are to be read."""
+        return read_scheme(self.cells)
+
     @classmethod
     def improved(cls, budget: Budget, cover: Cover, *, slots: int, ell: int, cap: int) -> DensityEfpa:
         """Totals by improved scaling; pure shares as in EFPAG."""
@@ -180,3 +189,9 @@ class DensityEfpa:
             ell=ell,
             cap=cap,
         )
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting, *, ell: int, cap: int) -> DensityEfpa:
+        """All of the budget, on the smallest cover of a setting."""
+        public = {"slots": setting.slots, "ell": ell, "cap": cap}
+        return cls.improved(budget, minimum_cover(setting), **public)

@@ -16,7 +16,7 @@ Deviations   fragments in one cell each instead of subtracted overlaps; the choi
              N noised; discrete noise on integers.
 
 >>> from shoal.privacy.budget import Budget
->>> from shoal.space.cover import example_cover
+>>> from shoal_baselines.space.cover import example_cover
 >>> budget = Budget.approximate(epsilon=1.0, delta=1e-6)
 >>> mechanism = DensityEfpag.improved(budget, example_cover(4), slots=168, ell=30, cap=250)
 >>> [name for name, _ in mechanism.spends()]
@@ -37,9 +37,9 @@ from shoal.mechanisms.adders import GaussianAdder, ceil_sqrt
 from shoal.privacy.accounting import NANO, Loss, ceil_nano, compose
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
-from shoal.space.cover import Cover
-from shoal.stages.exact import CoverCounts
+from shoal.space.setting import Setting
 from shoal.stages.noisy import NoisyScheme
+from shoal_baselines.counting import CoverCounts
 from shoal_baselines.mechanisms.scheme_steps import (
     STEPS,
     check_cover_input,
@@ -52,6 +52,7 @@ from shoal_baselines.mechanisms.scheme_steps import (
 )
 from shoal_baselines.mechanisms.scheme_totals import Totals, TotalsByOneVisit, TotalsOfSeries, TotalsScaledUp
 from shoal_baselines.postprocess.scheme import cluster_cells
+from shoal_baselines.space.cover import Cover, minimum_cover
 
 RSSE_SHARE = 0.01  # tau: the expected error of a cluster with all coefficients kept, as a share of its total
 REPAIRED_TAU = 3.3  # tau of the repaired variant, in taus of the paper
@@ -121,6 +122,14 @@ class DensityEfpag:
     def touched(self) -> int:
         """Slots a user can touch."""
         return min(self.ell, self.slots)
+
+    def describe(self) -> dict[str, object]:
+        """Public numbers for the manifest."""
+        return {"cells": self.cells, "lattice": self.lattice, "least_cluster_visits": self.tau}
+
+    def reading(self) -> tuple[str, ...]:
+        """For the recipient: how the numbers are to be read."""
+        return read_scheme(self.cells)
 
     @classmethod
     def within(
@@ -192,6 +201,14 @@ class DensityEfpag:
         return cls._rest(budget, sums, select=REPAIRED_SELECT, **rest)
 
     @classmethod
+    def of(
+        cls, budget: Budget, setting: Setting, *, ell: int, cap: int, variant: str = "improved"
+    ) -> DensityEfpag:
+        """All of the budget, on the smallest cover of a setting, in one of its variants."""
+        public = {"slots": setting.slots, "ell": ell, "cap": cap}
+        return getattr(cls, variant)(budget, minimum_cover(setting), **public)
+
+    @classmethod
     def _rest(cls, budget: Budget, totals: Totals, *, select: Fraction = SELECT, **public) -> DensityEfpag:
         chosen, budget = budget.take("select", select)
         rest, _ = budget.take("coefficients", 1)
@@ -216,3 +233,18 @@ def select_scale(rho_nano: int, shift: int) -> float:
 def tau_of(deviation: float, slots: int) -> float:
     """sqrt(T) sigma / 0.01, in visits (section 6)."""
     return math.sqrt(slots) * deviation / RSSE_SHARE
+
+
+def read_scheme(cells: int) -> tuple[str, ...]:
+    """For the recipient: how numbers of the scheme are to be read, in all its variants."""
+    return (
+        f"The city was cut into {cells} cells; cells with few visits were joined with their "
+        "neighbours into clusters by noisy totals. A cluster has one course over the slots, from its slowest "
+        "waves with noise; each of its cells follows that course, scaled to the cell's own noisy total.",
+        "So zones of one cluster rise and fall together, and what happens in one of them alone, or faster "
+        "than the waves that were kept, is not in the numbers, whatever the budget.",
+        "Noise is shared by the slots of a zone: sums over slots do not average it out.",
+        "`people_low` and `people_high` are the ends of a 95 % interval for the number before noise, made "
+        "from the noise and from what the model is known to leave out on simulated cities; where zones "
+        "differ more from their neighbours it is too narrow.",
+    )

@@ -33,13 +33,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.density.exact_input import check_input
+from shoal.mechanisms.density.exact_input import NoiseOfCount, check_input
 from shoal.privacy.accounting import NANO, Loss, ceil_nano
+from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
+from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyCounts
 
@@ -61,6 +64,7 @@ class DensityFpa:
 
     name = "density-fpa"
     takes = "counts"
+    leaves_out = "what the waves leave out"
 
     def loss(self) -> Loss:
         """Delta^2 / (2 sigma^2), exactly, rounded up."""
@@ -91,6 +95,15 @@ class DensityFpa:
         rms = float(np.sqrt((self.noise_people**2).mean()))
         return {"noise_scale_people": rms, "waves": self.basis.k, "lattice": self.lattice}
 
+    @property
+    def noise_of_count(self) -> NoiseOfCount:
+        """In a released count before post-processing."""
+        return NoiseOfCount("gaussian", math.sqrt(float((self.noise_people**2).mean())))
+
+    def reading(self) -> tuple[str, ...]:
+        """For the recipient: how the numbers are to be read."""
+        return read_waves(self.describe())
+
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
         check_input(exact, ell=self.ell, slots=self.slots, lattice=self.lattice)
         if exact.column_l2_squared > self.column_l2_squared:
@@ -116,6 +129,19 @@ class DensityFpa:
             sigma = math.nextafter(sigma, math.inf)
         return cls(
             sigma=sigma, k=k, ell=ell, slots=slots, column_l2_squared=column_l2_squared, lattice=lattice
+        )
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting, *, ell: int, k: int = WAVES) -> DensityFpa:
+        """All of the budget, on the zones and slots of a setting."""
+        weights = setting.weights
+        return cls.within(
+            budget.left,
+            ell=ell,
+            slots=setting.slots,
+            column_l2_squared=weights.column_l2_squared,
+            lattice=weights.lattice,
+            k=k,
         )
 
 
@@ -197,3 +223,14 @@ class FourierBasis:
         """
         columns = np.abs(self.waves).sum(axis=0)
         return int(np.sort(columns)[::-1][:visits].sum())
+
+
+def read_waves(public: Mapping[str, Any]) -> tuple[str, ...]:
+    """For the recipient of zones' series that were reduced to their slowest waves."""
+    return (
+        f"Each zone's series was reduced to its {public['waves']} slowest waves before noise was added, so "
+        "changes faster than those are not in it, whatever the budget.",
+        f"The noise of one count has a standard deviation of {public['noise_scale_people']:.1f} people "
+        "before counts were scaled up (`noise_scale_people` in the manifest). Neighbouring slots of a zone "
+        "share it, so sums over slots do not average it out.",
+    )

@@ -32,12 +32,14 @@ from functools import cached_property
 import numpy as np
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.density.exact_input import check_input
+from shoal.mechanisms.density.exact_input import NoiseOfCount, check_input
 from shoal.privacy.accounting import NANO, Loss, ceil_nano
+from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
+from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyCounts
-from shoal_baselines.mechanisms.fpa import UNIT, WAVES, FourierBasis
+from shoal_baselines.mechanisms.fpa import UNIT, WAVES, FourierBasis, read_waves
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,7 @@ class DensityFpaLaplace:
 
     name = "density-fpa-laplace"
     takes = "counts"
+    leaves_out = "what the waves leave out"
 
     def loss(self) -> Loss:
         """Delta / b, exactly, rounded up."""
@@ -78,6 +81,15 @@ class DensityFpaLaplace:
         rms = float(np.sqrt((self.noise_people**2).mean()))
         return {"noise_scale_people": rms, "waves": self.basis.k, "lattice": self.lattice}
 
+    @property
+    def noise_of_count(self) -> NoiseOfCount:
+        """In a released count before post-processing."""
+        return NoiseOfCount("gaussian", math.sqrt(float((self.noise_people**2).mean())))
+
+    def reading(self) -> tuple[str, ...]:
+        """For the recipient: how the numbers are to be read."""
+        return read_waves(self.describe())
+
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
         check_input(exact, ell=self.ell, slots=self.slots, lattice=self.lattice)
         if exact.column_l1 > self.column_l1:
@@ -102,3 +114,16 @@ class DensityFpaLaplace:
         while Fraction(scale) * epsilon_nano < sensitivity * NANO:  # the float quotient may fall short
             scale = math.nextafter(scale, math.inf)
         return cls(scale=scale, k=k, ell=ell, slots=slots, column_l1=column_l1, lattice=lattice)
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting, *, ell: int, k: int = WAVES) -> DensityFpaLaplace:
+        """All of the budget, on the zones and slots of a setting."""
+        weights = setting.weights
+        return cls.within(
+            budget.left,
+            ell=ell,
+            slots=setting.slots,
+            column_l1=weights.column_l1,
+            lattice=weights.lattice,
+            k=k,
+        )

@@ -69,6 +69,8 @@ class HistogramDawa:
 
     name = "histogram-dawa"
     takes = "trips"
+    edges = False  # answers are of faces and edges; without, of shares of trips in cells
+    pool = False  # of made-up trips, published too
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

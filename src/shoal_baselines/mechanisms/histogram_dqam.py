@@ -70,6 +70,8 @@ class HistogramDqam:
 
     name = "histogram-dqam"
     takes = "trips"
+    edges = True  # answers are of faces and edges; without, of shares of trips in cells
+    pool = False  # of made-up trips, published too
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

@@ -49,6 +49,8 @@ class HistogramLaplace:
 
     name = "histogram-laplace"
     takes = "trips"
+    edges = False  # answers are of faces and edges; without, of shares of trips in cells
+    pool = False  # of made-up trips, published too
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

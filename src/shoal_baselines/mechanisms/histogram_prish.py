@@ -51,6 +51,8 @@ class HistogramPrish:
 
     name = "histogram-prish"
     takes = "trips"
+    edges = True  # answers are of faces and edges; without, of shares of trips in cells
+    pool = False  # of made-up trips, published too
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

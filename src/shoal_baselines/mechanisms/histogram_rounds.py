@@ -20,14 +20,13 @@ from typing import Protocol
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.mechanisms.adders import Adder, GaussianAdder, float_at_least
+from shoal.mechanisms.adders import Adder, GaussianAdder, float_at_least, whole_estimates
 from shoal.mechanisms.histogram.trip_totals import adder_within
 from shoal.privacy.accounting import NANO, Loss, ceil_nano, compose
 from shoal.privacy.budget import Allowance, Budget
 from shoal.privacy.noise import Noise
 
 SELECT_SHARE = Fraction(1, 2)  # of the budget of the rounds; the rest is for answers
-FARTHEST = 2.0**59  # estimates beyond this are cut, so that scores fit the lattice of the noise
 
 
 class Learner(Protocol):
@@ -107,8 +106,3 @@ class Rounds:
             answers=adder_within(each[1], sensitivity),
             pure=budget.pure,
         )
-
-
-def whole_estimates(estimates: np.ndarray) -> np.ndarray:
-    """Estimates in whole trips that fit the lattice of the noise, whatever they were."""
-    return np.clip(np.rint(np.nan_to_num(estimates)), -FARTHEST, FARTHEST).astype(np.int64)

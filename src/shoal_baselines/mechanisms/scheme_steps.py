@@ -36,7 +36,7 @@ import scipy.fft
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.adders import ceil_sqrt
 from shoal.privacy.noise import Noise
-from shoal.stages.exact import CoverCounts
+from shoal_baselines.counting import CoverCounts
 
 
 def choose_k(exact_waves: np.ndarray, noise_error: np.ndarray, scale: float, noise: Noise) -> np.ndarray:

@@ -20,8 +20,8 @@ import numpy as np
 from shoal.mechanisms.adders import Adder
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise
-from shoal.stages.exact import CoverCounts
 from shoal.stages.noisy import NoisyTotals
+from shoal_baselines.counting import CoverCounts
 
 BOUND_LOSS = 0.06  # share of visits that a bound of about 30 leaves out on simulated cities: a guess, public
 

@@ -27,9 +27,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.density.exact_input import check_input
+from shoal.mechanisms.density.exact_input import NoiseOfCount, check_input, plain_noise
 from shoal.privacy.accounting import NANO, Loss, ceil_nano
+from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
+from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyCounts
 
@@ -67,6 +69,16 @@ class DensityScmFull:
     def describe(self) -> Mapping[str, object]:
         return {"noise_scale_people": self.scale / self.lattice, "lattice": self.lattice}
 
+    @property
+    def noise_of_count(self) -> NoiseOfCount:
+        """In a released count before post-processing."""
+        return NoiseOfCount("laplace", math.sqrt(2) * self.scale / self.lattice)
+
+    def reading(self) -> tuple[str, ...]:
+        """For the recipient: how the numbers are to be read."""
+        scale = self.scale / self.lattice
+        return plain_noise("Laplace", scale, scale * math.log(20), "mean size (the scale b)")
+
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
         check_input(exact, ell=NO_CAP, slots=self.slots, lattice=self.lattice)
         if exact.units.shape[0] != self.zones or exact.column_l1 > self.lattice:
@@ -86,3 +98,9 @@ class DensityScmFull:
         while Fraction(scale) * epsilon_nano < sensitivity * NANO:  # the float quotient may fall short
             scale = math.nextafter(scale, math.inf)
         return cls(scale=scale, zones=zones, slots=slots, lattice=lattice)
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting, *, ell: int = 0) -> DensityScmFull:
+        """All of the budget, on the zones and slots of a setting; without a cap, so whatever `ell` is."""
+        lattice = setting.weights.lattice
+        return cls.within(budget.left, zones=setting.zones, slots=setting.slots, lattice=lattice)

@@ -29,7 +29,7 @@ Cells merged into clusters of at least tau visits: the smallest goes to its near
 Acs and Castelluccia 2014, algorithm 3. Totals are noisy and geometry is public, so this is free.
 A cluster's centre is the mean of its cells' centres (the paper: the centroid of their polygons).
 
->>> from shoal.space.cover import example_cover
+>>> from shoal_baselines.space.cover import example_cover
 >>> line = example_cover(3)
 >>> cluster_cells(np.array([9.0, 1.0, 8.0]), line.cell_xy_m, line.neighbours, tau=5.0).tolist()
 [0, 0, 1]
@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import scipy.fft
@@ -46,9 +47,9 @@ import scipy.sparse
 
 from shoal.postprocess.density.numbers import Z95, keep_totals
 from shoal.space.clock import Clock
-from shoal.space.cover import Cover, minimum_cover
 from shoal.space.setting import Setting
 from shoal.stages.noisy import DensityEstimate, NoisyScheme, NoisyTotals
+from shoal_baselines.space.cover import Cover, minimum_cover
 
 # How far hourly shares of places differ from the city's, relative: 0.29 to 0.36 on the simulated cities.
 SHAPE_SPREAD = 0.33
@@ -65,6 +66,11 @@ def finish_scheme(noisy: NoisyScheme, setting: Setting, *, nights: bool = True) 
     people = by_cluster @ shapes
     half = Z95 * np.sqrt(_variance(noisy, setting, cover, shapes, totals, people))
     return DensityEstimate(people=people, low=np.maximum(people - half, 0.0), high=people + half)
+
+
+def finish_with(noisy: NoisyScheme, setting: Setting, options: Any) -> DensityEstimate:
+    """The same with the nights smoothed where the options say so."""
+    return finish_scheme(noisy, setting, nights=options.nights)
 
 
 def cluster_shapes(noisy: NoisyScheme, setting: Setting, nights: bool) -> np.ndarray:

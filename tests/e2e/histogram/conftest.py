@@ -10,6 +10,7 @@ import pytest
 
 from shoal.kinds.histogram import methods as histogram_methods
 from shoal.mechanisms.adders import LaplaceAdder
+from shoal.mechanisms.method import Method
 from shoal.privacy.ledger import open_ledger
 from shoal.space.euler import Euler
 from shoal.space.rectangles import Rectangles
@@ -36,6 +37,8 @@ class StandIn:
     sensitivity: int
     scaled_up: bool
     name: str = "histogram-stand-in"
+    edges = True
+    pool = False
 
     @classmethod
     def within(cls, budget, setting):
@@ -70,11 +73,14 @@ class StandIn:
 
 @pytest.fixture(autouse=True)
 def stand_in(monkeypatch):
-    class Method(histogram_methods.HistogramMethod):
-        def build(self, budget, setting):
+    class OfStandIn(Method):
+        pure = False
+
+        def build(self, budget, setting, options=None):
             return StandIn.within(budget, setting)
 
-    monkeypatch.setitem(histogram_methods.METHODS, "stand-in", Method("stand-in", "StandIn", "Stands in."))
+    stand_in = OfStandIn(kind="histogram", name="stand-in", summary="Stands in.")
+    monkeypatch.setitem(histogram_methods.METHODS.own, "stand-in", stand_in)
 
 
 class Paths:

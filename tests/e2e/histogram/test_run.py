@@ -89,7 +89,7 @@ def test_the_owner_sees_errors_and_a_comparison_that_is_remembered(paths, comman
     paths.write(paths.trips * 20)
     stand_in = histogram_methods.METHODS["stand-in"]
     two = {"stand-in": stand_in, "other": replace(stand_in, name="other")}
-    with patch.dict(histogram_methods.METHODS, two, clear=True):  # restores the order of the table, too
+    with patch("shoal.kinds.histogram.compare.METHODS", two):
         paths.released(command, "--unit", "trip", "--compare")
     figures = json.loads((paths.folder / "owner" / "utility.json").read_text())
     assert (figures["trips"], figures["kept"]) == (80, 80)

@@ -63,7 +63,7 @@ def test_every_method_with_an_audit_case_is_walked():
     assert set(METHODS) == {*KINDS, "noise"} - {"trajectories"}  # which have no epsilon
 
 
-def test_a_kind_or_method_without_an_adapter_is_refused():
+def test_a_kind_or_method_that_is_not_walked_is_refused():
     with pytest.raises(ShoalError, match="trajectories"):
         check("trajectories")
     with pytest.raises(ShoalError, match="nothing"):

@@ -30,12 +30,12 @@ from shoal.auditing.planted.mutants import (
 from shoal.auditing.planted.trips import BACK_AND_FORTH
 from shoal.auditing.replay import KEYS, KeepsEverything, audit_pairs, findings, replay_pair
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.registry import REGISTRY
-from shoal.mechanisms.registry_histogram import HISTOGRAMS
-from shoal.mechanisms.registry_synthetic import SYNTHETIC
+from shoal.mechanisms.registry import REGISTRY, taking
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import SeededNoise
 
+HISTOGRAMS = taking("trips")
+SYNTHETIC = taking("paths", "commutes")
 VISITS = sorted(REGISTRY.keys() - HISTOGRAMS.keys() - SYNTHETIC.keys())
 PLAIN = ("density-gaussian", "density-laplace")
 SOME_VISITS = [

@@ -13,11 +13,14 @@ from shoal.auditing.pipelines.trips import PLACES, SAMPLE, drawn_numbers
 from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.replay import audit_pairs, findings, replay_pair, sources
 from shoal.engine.path_trips import PathBound
-from shoal.mechanisms.registry_synthetic import PATH_ENTRIES, SYNTHETIC
+from shoal.mechanisms.registry import taking
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.postprocess.synthetic.bridge_parts import ALL_PARTS
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import SeededNoise
+
+PATH_ENTRIES = taking("paths")
+SYNTHETIC = taking("paths", "commutes")
 
 TRUE = {name: pipeline_of(name, 1.0, None if entry.pure else 1e-6) for name, entry in SYNTHETIC.items()}
 KEY = bytes(16)

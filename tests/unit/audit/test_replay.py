@@ -24,11 +24,12 @@ from shoal.auditing.replay import (
     transcript_loss,
 )
 from shoal.errors import PlanError
-from shoal.mechanisms.registry import REGISTRY
-from shoal.mechanisms.registry_histogram import HISTOGRAMS
-from shoal.mechanisms.registry_synthetic import SYNTHETIC
+from shoal.mechanisms.registry import REGISTRY, taking
 from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.noise import SeededNoise
+
+HISTOGRAMS = taking("trips")
+SYNTHETIC = taking("paths", "commutes")
 
 TRUE = {
     (name, uneven): pipeline_of(name, 1.0, None if entry.pure else 1e-6, uneven=uneven)

@@ -11,11 +11,12 @@ from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.planted.mutants import planted
 from shoal.auditing.run import AuditPlan, audit_many, audit_mechanism, sample_whole, worst_events
 from shoal.errors import PlanError
-from shoal.mechanisms.registry import REGISTRY
-from shoal.mechanisms.registry_histogram import HISTOGRAMS
-from shoal.mechanisms.registry_synthetic import SYNTHETIC
+from shoal.mechanisms.registry import REGISTRY, taking
 from shoal.privacy.noise import SeededNoise
 from shoal.release.audit_cases import CASES, entry_name
+
+HISTOGRAMS = taking("trips")
+SYNTHETIC = taking("paths", "commutes")
 
 VISITS = [name for name in REGISTRY if name not in HISTOGRAMS and name not in SYNTHETIC]
 SOME_TRIPS = [

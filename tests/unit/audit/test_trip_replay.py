@@ -12,8 +12,11 @@ from shoal.auditing.planted.trips import BACK_AND_FORTH
 from shoal.auditing.replay import audit_pairs, findings, replay_pair, sources
 from shoal.engine.euler import exact_euler
 from shoal.engine.trip_door import distinct_counts
-from shoal.mechanisms.registry_histogram import HISTOGRAMS, TWO_TRIPS
+from shoal.mechanisms.methods import TWO_TRIPS
+from shoal.mechanisms.registry import taking
 from shoal.privacy.noise import SeededNoise
+
+HISTOGRAMS = taking("trips")
 
 TRUE = {name: pipeline_of(name, 1.0, None if entry.pure else 1e-6) for name, entry in HISTOGRAMS.items()}
 WORLD = TRUE["histogram-laplace"].world

@@ -8,8 +8,6 @@ import pytest
 import scipy.sparse
 from tests.loops import for_each
 
-from shoal.kinds.density.method import MethodOptions
-from shoal.kinds.density.method_build import scm_zone
 from shoal.postprocess.density.numbers import plain_density
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import OsNoise, SeededNoise
@@ -63,8 +61,7 @@ def test_a_user_at_every_site_of_a_zone_has_more_than_is_claimed_for_the_zone():
     """The pair: nobody, and one user counted at each of ten sites in one zone, in every slot."""
     matrix = scipy.sparse.csr_array(np.array([[LATTICE] * 10 + [0], [0] * 10 + [LATTICE]]))
     weights = AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(11))
-    options = MethodOptions()
-    zone = scm_zone(Budget.pure_epsilon(1.0), setting_of_weights(weights, slots=24), options)
+    zone = ScmZone.of(Budget.pure_epsilon(1.0), setting_of_weights(weights, slots=24))
     user = weights.spread(np.ones((11, 24), np.int64))
     noisy = zone(counts(np.zeros((2, 24))), SeededNoise(1))
     losses = user.sum(axis=1) / LATTICE / noisy.scale

@@ -3,12 +3,12 @@
 import numpy as np
 import scipy.sparse
 
-from shoal.engine.density import cover_counts
 from shoal.space.clock import Clock
-from shoal.space.cover import minimum_cover
 from shoal.space.setting import Setting
 from shoal.space.weights import LATTICE, AreaWeights
 from shoal.stages.bounded import BoundedVisits
+from shoal_baselines.counting import cover_counts
+from shoal_baselines.space.cover import minimum_cover
 
 HALF = LATTICE // 2
 

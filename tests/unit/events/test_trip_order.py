@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from tests.loops import for_each
 
+from shoal.events.schema import TripRule
 from shoal.events.source import open_source
 from shoal.events.trip_reader import read_trips
-from shoal.events.trips import TripRule, in_order
+from shoal.events.trips import in_order
 
 
 def batch_of(rows, names):

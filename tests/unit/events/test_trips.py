@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.loops import for_each
 
 from shoal.errors import PlanError
-from shoal.events.trips import TripRule, split_trips
+from shoal.events.schema import TripRule
+from shoal.events.trips import split_trips
 
 MINUTE_US = 60_000_000
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from shoal.auditing.end_to_end.driver import POPULATION
-from shoal.auditing.end_to_end.rules import ADAPTERS
+from shoal.auditing.end_to_end.driver import POPULATION, prepared_of
 from shoal.auditing.end_to_end.worlds import event_world
 from shoal.kinds.query.build import QuerySession
 from shoal.privacy.ledger import open_ledger
@@ -25,7 +24,7 @@ def test_every_ask_of_a_session_is_charged_what_its_manifest_lists(method, curre
 
     def prepared(number):
         asked = {"asks": ASKS[number], "epsilon": (0.1, 0.7, 0.2)[number], "out": str(tmp_path / f"{number}")}
-        return ADAPTERS["query"].prepare({**settings, **asked})
+        return prepared_of("query", {**settings, **asked})
 
     session, charged = QuerySession(prepared(0), ledger, engine=world.engine(tmp_path)), []
     for number in range(len(ASKS)):

@@ -10,11 +10,13 @@ from shoal.engine.grid_trips import TripBound, bound_trips
 from shoal.engine.trip_door import TripDoor
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import trip_setting
-from shoal.mechanisms.registry_histogram import HISTOGRAMS
-from shoal.mechanisms.registry_synthetic import PATH_ENTRIES
+from shoal.mechanisms.registry import taking
 from shoal.space.cells import CellGrid
 from shoal.space.path_setting import PathSetting
 from shoal.space.trip_setting import TripSetting
+
+HISTOGRAMS = taking("trips")
+PATH_ENTRIES = taking("paths")
 
 LARGER = CellGrid(box=(0.0, 0.0, 9.0, 9.0), columns=9, rows=9, planar=True)
 TRIP_BOUNDS = {

@@ -13,8 +13,7 @@ from shoal.auditing.replay import ArbitraryNoise, replay
 from shoal.engine.density import bound_visits, scalable_counts
 from shoal.engine.visits import VisitKernel
 from shoal.errors import GuaranteeError
-from shoal.kinds.density.method import MethodOptions
-from shoal.kinds.density.methods import METHODS
+from shoal.kinds.density.methods import METHODS, MethodOptions
 from shoal.postprocess.density.scaled import scaled_density
 from shoal.privacy.accounting import NANO, compose
 from shoal.privacy.budget import Budget

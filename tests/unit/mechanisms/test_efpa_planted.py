@@ -9,13 +9,13 @@ from shoal.auditing.replay import replay
 from shoal.mechanisms.adders import GaussianAdder, ceil_sqrt
 from shoal.privacy.accounting import Loss
 from shoal.privacy.budget import Budget
-from shoal.space.cover import example_cover
-from shoal.stages.exact import CoverCounts
+from shoal_baselines.counting import CoverCounts
 from shoal_baselines.mechanisms import efpa as density_efpa
 from shoal_baselines.mechanisms.efpa import DensityEfpa
 from shoal_baselines.mechanisms.efpag import DensityEfpag
 from shoal_baselines.mechanisms.scheme_steps import STEPS
 from shoal_baselines.mechanisms.scheme_totals import TotalsByOneVisit, TotalsOfSeries
+from shoal_baselines.space.cover import example_cover
 
 LATTICE, CELLS, SLOTS, ELL, CAP = 2**20, 9, 12, 9, 20
 PUBLIC = {"slots": SLOTS, "ell": ELL, "cap": CAP}

@@ -8,7 +8,7 @@ from tests.loops import for_each
 
 from shoal.mechanisms.adders import GaussianAdder, LaplaceAdder, ceil_sqrt, float_at_least
 from shoal.privacy.noise import SeededNoise
-from shoal.stages.exact import CoverCounts
+from shoal_baselines.counting import CoverCounts
 from shoal_baselines.mechanisms.scheme_totals import TotalsByOneVisit, TotalsOfSeries, TotalsScaledUp
 
 LATTICE = 2**20

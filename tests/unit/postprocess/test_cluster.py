@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.space.cover import example_cover, neighbour_graph
 from shoal_baselines.postprocess.scheme import cluster_cells
+from shoal_baselines.space.cover import example_cover, neighbour_graph
 
 
 def by_hand(totals, xy, neighbours, tau):

@@ -16,8 +16,7 @@ from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
 from shoal.kinds.density.counting import Counting, stage_for
-from shoal.kinds.density.method import MethodOptions
-from shoal.kinds.density.methods import any_method
+from shoal.kinds.density.methods import MethodOptions, any_method
 from shoal.kinds.source import Progress, Silent
 from shoal.privacy.accounting import check_epsilon
 from shoal.privacy.budget import Budget

@@ -30,8 +30,7 @@ from shoal.attacks.runs.findings import Column, Findings, Table, spread, stacked
 from shoal.attacks.runs.plans import RecoveryAttackPlan
 from shoal.attacks.runs.source import open_attack_source
 from shoal.errors import PlanError
-from shoal.kinds.density.method import MethodOptions
-from shoal.kinds.density.methods import METHODS
+from shoal.kinds.density.methods import METHODS, MethodOptions
 from shoal.kinds.source import Progress, Silent
 from shoal.space.clock import Clock
 

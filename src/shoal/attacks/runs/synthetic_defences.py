@@ -10,6 +10,7 @@ import numpy as np
 
 from shoal.attacks.models.known_trips import KnownTrips
 from shoal.attacks.models.synthetic_membership import Publish
+from shoal.baselines import lacks, missing, needed
 from shoal.engine.path_door import PathDoor
 from shoal.errors import PlanError
 from shoal.kinds.synthetic.methods import COMMUTES, METHODS
@@ -71,9 +72,8 @@ class Defence:
         return publish
 
     def _tgm(self, prepared: PreparedSynthetic, epsilon: float | None, count: int, seed: int) -> Publish:
-        from shoal_baselines.comparators.tgm import PublishedTgm
-
-        tgm = replace(PublishedTgm(**self.switches), **({} if epsilon is None else {"epsilon": epsilon}))
+        published = needed("comparators.tgm:PublishedTgm", f"the defence {self.name}")
+        tgm = replace(published(**self.switches), **({} if epsilon is None else {"epsilon": epsilon}))
         setting = prepared.setting
         return lambda group, run: tgm(exact_of(group, setting), SeededNoise(seed * RUN_STEP + run), count)
 
@@ -96,7 +96,7 @@ DEFENCES = {
             switches={"private": False},
         ),
         *(
-            Defence(name=each.name, words=each.words, kind="mechanism")
+            Defence(name=each.name, words=each.summary, kind="mechanism")
             for each in METHODS.values()
             if each.takes != COMMUTES
         ),
@@ -105,6 +105,8 @@ DEFENCES = {
 
 
 def defence_named(name: str) -> Defence:
+    if name not in DEFENCES and lacks("synthetic", name):
+        raise missing(f"the defence {name}")
     if name not in DEFENCES:
         near = difflib.get_close_matches(name, DEFENCES, 1)
         hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(DEFENCES)}."

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -21,6 +21,9 @@ from typing import Any
 from shoal.auditing.end_to_end.worlds import Rows, World
 from shoal.auditing.replay import Call, CallsDiffer, over_claim, over_parts, transcript_loss
 from shoal.errors import ShoalError
+from shoal.kinds import KINDS
+from shoal.kinds.query.ask import Ask
+from shoal.kinds.run import run as run_kind
 from shoal.privacy.accounting import NANO, Loss, ceil_nano
 from shoal.privacy.ledger.names import cost_nano
 from shoal.privacy.ledger.sqlite import open_ledger
@@ -32,15 +35,6 @@ from shoal.release.price import covers, spent_loss
 POPULATION = "end-to-end audit"
 LIMIT_NANO = 10**6 * NANO
 PRIMITIVES = ("run_key", "laplace", "gaussian", "choose", "first_above")
-
-
-@dataclass(frozen=True)
-class Adapter:
-    """A kind of release: how its plan is prepared and run; the build whose owner's report is left out."""
-
-    prepare: Callable[[Mapping[str, Any]], Any]
-    run: Callable[..., Any]  # prepared, ledger, engine -> a result with the folder of the release
-    build: type | None = None
 
 
 @dataclass(kw_only=True)
@@ -60,14 +54,14 @@ class Outcome:
         return Manifest.from_json(self.files[MANIFEST].decode()) if MANIFEST in self.files else None
 
 
-def run(adapter: Adapter, world: World, rows: Rows, noise: Any, folder: Path) -> Outcome:
+def run(kind: str, world: World, rows: Rows, noise: Any, folder: Path) -> Outcome:
     """The release of one table; paths are the same for every table, as they are part of the plan."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    return run_again(adapter, world, rows, noise, folder)
+    return run_again(kind, world, rows, noise, folder)
 
 
-def run_again(adapter: Adapter, world: World, rows: Rows, noise: Any, folder: Path) -> Outcome:
+def run_again(kind: str, world: World, rows: Rows, noise: Any, folder: Path) -> Outcome:
     """The same with the ledger and the releases that are in the folder; only the table is written anew."""
     settings = world.write(rows, folder)
     outcome = Outcome(currency=world.currency)
@@ -75,11 +69,10 @@ def run_again(adapter: Adapter, world: World, rows: Rows, noise: Any, folder: Pa
     if POPULATION not in ledger.state().populations:
         ledger.create(POPULATION, currency=world.currency, limit_nano=LIMIT_NANO)
     try:
-        with driven(noise), without_report(adapter.build), fixed_clock():
-            prepared = adapter.prepare({**settings, "population": POPULATION})
+        with driven(noise), without_report(KINDS[kind].build), fixed_clock():
+            prepared = prepared_of(kind, {**settings, "population": POPULATION})
             outcome.key = prepared.key()
-            result = adapter.run(prepared, ledger, engine=world.engine(folder))
-            made: Path = result.release
+            made = run_kind(prepared, ledger, engine=world.engine(folder)).release
         outcome.files = {
             path.relative_to(made).as_posix(): path.read_bytes()
             for path in sorted(made.rglob("*"))
@@ -96,6 +89,17 @@ def run_again(adapter: Adapter, world: World, rows: Rows, noise: Any, folder: Pa
     if outcome.error and not outcome.spent_nano:
         outcome.error = outcome.error[:2]  # before the reserve, messages are for the owner's eyes
     return outcome
+
+
+def prepared_of(kind: str, settings: Mapping[str, Any]) -> Any:
+    """What a kind of release is run from, by the settings of its plan."""
+    if kind != "query":
+        return KINDS[kind].prepare(KINDS[kind].plan.from_settings(dict(settings)))
+    place = dict(settings)
+    asks = tuple(Ask.of(each, number) for number, each in enumerate(place.pop("asks"), 1))
+    flags = {name: place.pop(name) for name in ("epsilon", "out", "updates")}
+    flags["mechanism"] = place.pop("method")
+    return KINDS[kind].prepare(KINDS[kind].plan.from_settings(place, flags, asks))
 
 
 @contextmanager
@@ -123,10 +127,10 @@ def driven(noise: Any) -> AbstractContextManager[None]:
     return replaced(OsNoise, {name: forward(name) for name in PRIMITIVES if hasattr(noise, name)})
 
 
-def without_report(build: type | None) -> AbstractContextManager[None]:
+def without_report(build: type) -> AbstractContextManager[None]:
     """The owner's report is drawn after the commit, into another folder, and takes most of the time."""
     report = {"report": lambda _self, owner, *_: Path(owner)}
-    return replaced(build, report) if build else nullcontext()
+    return replaced(build, report)
 
 
 class _FixedClock(datetime):

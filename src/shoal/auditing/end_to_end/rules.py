@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.auditing.end_to_end.driver import Adapter, Outcome, differences, loss_problems, run, run_again
+from shoal.auditing.end_to_end.driver import Outcome, differences, loss_problems, run, run_again
 from shoal.auditing.end_to_end.trip_worlds import call_world, trip_world
 from shoal.auditing.end_to_end.worlds import World, event_world
 from shoal.auditing.noise_faults import scale_faults
@@ -29,9 +29,6 @@ from shoal.auditing.replay import ArbitraryNoise, Call, RecordingNoise, ReplayNo
 from shoal.auditing.run import Progress, Silent, in_processes
 from shoal.errors import PlanError
 from shoal.kinds import KINDS
-from shoal.kinds.query.ask import Ask
-from shoal.kinds.query.prepare import QueryPlan, prepare_query
-from shoal.kinds.run import run as run_release
 from shoal.privacy.noise import OsNoise, SeededNoise
 
 # Every method of every kind that promises an epsilon; trajectories have none. And what is looked at in the
@@ -150,7 +147,7 @@ def _method(kind: str, method: str, numbers: Iterable[int], seed: int) -> Result
     with tempfile.TemporaryDirectory(prefix="shoal-audit-") as scratch:
         for number in numbers:
             world = WORLDS[kind](kind, method, number, seed)
-            _pair(result, ADAPTERS[kind], world, number, seed, Path(scratch) / "run")
+            _pair(result, world, number, seed, Path(scratch) / "run")
     return result
 
 
@@ -160,10 +157,10 @@ def _noise(method: str, seed: int) -> Iterator[tuple[str, str]]:
         return
     for kind, watched in WATCHED:
         world = WORLDS[kind](kind, watched, 0, seed)
-        yield from ((f"{kind} {watched} {world.name}", each) for each in repeated(ADAPTERS[kind], world))
+        yield from ((f"{kind} {watched} {world.name}", each) for each in repeated(kind, world))
 
 
-def _pair(result: Result, adapter: Adapter, world: World, number: int, seed: int, folder: Path) -> None:
+def _pair(result: Result, world: World, number: int, seed: int, folder: Path) -> None:
     # Where the number of synthetic trips is not declared, arbitrary answers would ask for millions.
     declared = result.kind not in ("synthetic", "commute") or "count" in world.settings
     label, source = SOURCES[number % len(SOURCES) if declared else 0]
@@ -176,19 +173,19 @@ def _pair(result: Result, adapter: Adapter, world: World, number: int, seed: int
             Finding(result.kind, result.method, where, seed, rule, problem) for problem in problems
         ]
 
-    first = run(adapter, world, sides[0], RecordingNoise(source(seed + number), key), folder)
+    first = run(result.kind, world, sides[0], RecordingNoise(source(seed + number), key), folder)
     result.pairs += 1
     if not first.files:
         found("released", [f"nothing was released: {first.error}"])
     elif not first.calls:
         found("released", ["it was released without asking for noise"])
     if number == 0:
-        again = run_again(adapter, world, sides[1], ReplayNoise([], key), folder)
+        again = run_again(result.kind, world, sides[1], ReplayNoise([], key), folder)
         found(
             "again",
             [f"on a second run {problem}" for problem in differences(replace(first, calls=[]), again)],
         )
-    second = run(adapter, world, sides[1], ReplayNoise(first.calls, key), folder)
+    second = run(result.kind, world, sides[1], ReplayNoise(first.calls, key), folder)
     found("bytes", differences(first, second))
     problems, share = loss_problems(first, second)
     found("loss", problems)
@@ -196,10 +193,10 @@ def _pair(result: Result, adapter: Adapter, world: World, number: int, seed: int
     if first.manifest and first.manifest.audit_case:
         case = first.manifest.audit_case
         result.cases[case] = max(result.cases.get(case, 0.0), share)
-    far = run(adapter, world, world.far, ReplayNoise(first.calls, key), folder)
+    far = run(result.kind, world, world.far, ReplayNoise(first.calls, key), folder)
     found("bytes", differences(first, far))
     if number == 0:  # a crowd with users above the bounds
-        other = run(adapter, world, sides[0], ReplayNoise(first.calls, bytes(reversed(key))), folder)
+        other = run(result.kind, world, sides[0], ReplayNoise(first.calls, bytes(reversed(key))), folder)
         found("key", _same_under_another_key(world, first, other))
 
 
@@ -248,14 +245,14 @@ class _Bound:
         self.gaussian, self.choose = real.gaussian, real.choose
 
 
-def repeated(adapter: Adapter, world: World) -> Iterator[str]:
+def repeated(kind: str, world: World) -> Iterator[str]:
     """Run keys and draws that come again, from one run to the next or from one question to another."""
     keys: list[bytes] = []
     drawn: list[list[Call]] = []
     with tempfile.TemporaryDirectory(prefix="shoal-audit-") as scratch:
         for _ in range(RUNS):
             watched = WatchedNoise()
-            run(adapter, world, world.table, watched, Path(scratch) / "run")
+            run(kind, world, world.table, watched, Path(scratch) / "run")
             keys += watched.keys
             drawn.append(watched.calls)
     if len(set(keys)) < len(keys) or any(len(key) < 16 for key in keys):
@@ -282,22 +279,3 @@ def _noise_of(call: Call) -> np.ndarray | None:
 def _surprising(call: Call) -> bool:
     """Whether the same noise in all runs has a probability below 1e-9."""
     return call.exact.size * (RUNS - 1) * math.log(max(call.scale, 1.0)) > math.log(1e9)
-
-
-def _prepare(kind: str, settings: Mapping[str, Any]) -> Any:
-    return KINDS[kind].prepare(KINDS[kind].plan.from_settings(dict(settings)))
-
-
-def _query(settings: Mapping[str, Any]) -> Any:
-    density = dict(settings)
-    asks = tuple(Ask.of(each, number) for number, each in enumerate(density.pop("asks"), 1))
-    flags = {name: density.pop(name) for name in ("epsilon", "out", "updates")}
-    flags["mechanism"] = density.pop("method")
-    return prepare_query(QueryPlan.from_settings(density, flags, asks))
-
-
-ADAPTERS = {
-    kind: Adapter(_query if kind == "query" else partial(_prepare, kind), run_release, KINDS[kind].build)
-    for kind in KINDS
-    if KINDS[kind].is_private
-}

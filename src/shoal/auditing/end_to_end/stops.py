@@ -35,7 +35,7 @@ STOPS = (
     ),
     Stop(
         codes=("nobody-counted",),
-        where="kinds/density/build.py, kinds/trip_release.py",
+        where="kinds/density/build.py, kinds/trips.py",
         flag="standard input that is not a terminal; in Python, no `confirm`",
         reveals="that no event lies in the window and the zones, if the person at the terminal declines",
     ),

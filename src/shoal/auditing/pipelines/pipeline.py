@@ -21,7 +21,6 @@ from shoal.engine.protocol import Progress, Sums, UserKernel
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise
-from shoal.space.cover import Cover
 from shoal.space.setting import Setting
 from shoal.space.weights import AreaWeights
 from shoal.stages.noisy import DensityEstimate
@@ -46,10 +45,6 @@ class World:
     @property
     def setting(self) -> Setting:
         return self.size.setting
-
-    @property
-    def cover(self) -> Cover:
-        return self.size.cover
 
     @property
     def ell(self) -> int:

@@ -26,8 +26,9 @@ from shoal.engine.grid_trips import TripBound, bound_trips
 from shoal.engine.path_door import PathDoor
 from shoal.engine.path_trips import PathBound, encode_paths
 from shoal.engine.trip_door import TripDoor
+from shoal.events.schema import TripRule
 from shoal.events.trip_reader import number_trips, starts, whole_users
-from shoal.events.trips import TripRule, in_order
+from shoal.events.trips import in_order
 from shoal.space.path_setting import PathSetting
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.commutes import ExactCommutes, SyntheticEvents

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,14 @@ import scipy.sparse
 
 from shoal.auditing.pipelines.pipeline import Events, Pipeline, Step, WholeTable, World, small_world
 from shoal.auditing.pipelines.trips import CommutePipeline, PathPipeline, TripPipeline
+from shoal.baselines import part
 from shoal.engine.clipped import EngineVisits
 from shoal.engine.density import bound_visits, exact_counts, scalable_counts
 from shoal.engine.duck import DuckEngine
 from shoal.engine.visits import VisitKernel
 from shoal.mechanisms.audit_size import AuditSize
-from shoal.mechanisms.registry import AUDIT_CLIP, entry_of
+from shoal.mechanisms.methods import AUDIT_CLIP
+from shoal.mechanisms.registry import entry_of
 from shoal.postprocess.density.answers import finish_answers
 from shoal.postprocess.density.numbers import estimate_density, round_density
 from shoal.postprocess.density.scaled import scaled_density
@@ -203,24 +204,18 @@ STAGES: dict[str, type[Pipeline]] = {
     "counts": CountsPipeline,
     "scalable": ScaledPipeline,
     "visits": VisitsPipeline,
+    "clipped": ClippedPipeline,
     "trips": TripPipeline,
     "paths": PathPipeline,
     "commutes": CommutePipeline,
 }
 
 
-def baselines() -> Any:
-    """Pipelines and planted bugs of published baselines, from their package."""
-    return import_module("shoal_baselines.auditing")
-
-
 def stage_of(name: str) -> type[Pipeline]:
     """The kind of pipeline of a registered mechanism."""
-    if name == "clipped-gaussian":
-        return ClippedPipeline
     if name.startswith("query-"):
         return QueryPipeline
-    return (STAGES | baselines().STAGES)[entry_of(name).mechanism.takes]
+    return {**STAGES, **part("auditing:STAGES", {})}[entry_of(name).takes]
 
 
 def pipeline_of(

@@ -23,7 +23,7 @@ from shoal.auditing.lower_bounds import PICKS, Query, bounds, queries_of, sample
 from shoal.auditing.noise_faults import draw_noise, noise_faults
 from shoal.auditing.pairs import event_table
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.pipelines.visits import baselines, pipeline_of
+from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.planted import calls, clipped, counts, paths, trip_bounds, trips
 from shoal.auditing.planted.bug import Bug, Family, Shown
 from shoal.auditing.planted.calls import on_cells, sampler_bugs
@@ -36,6 +36,7 @@ from shoal.auditing.replay import (
     observe,
     replay_pair,
 )
+from shoal.baselines import part
 from shoal.mechanisms.registry import entry_of
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise, SeededNoise
@@ -50,8 +51,9 @@ DELTA = 1e-6
 
 def families_of(pipeline: type[Pipeline]) -> Iterator[Family]:
     """Every family of bugs that a kind of pipeline can have, with those of the baselines."""
-    for module in (calls, counts, clipped, trips, trip_bounds, paths, baselines()):
-        yield from module.FAMILIES.get(pipeline, ())
+    tables = [module.FAMILIES for module in (calls, counts, clipped, trips, trip_bounds, paths)]
+    for table in (*tables, part("auditing:FAMILIES", {})):
+        yield from table.get(pipeline, ())
     yield from (counts.people_bugs, counts.output_bugs)
 
 
@@ -99,7 +101,8 @@ def planted(name: str) -> list[Mutant]:
     delta = None if entry.pure else DELTA
     true = pipeline_of(name, claim_of(name), delta)
     bugs = [bug for family in families_of(type(true)) for bug in family(true)]
-    bugs = baselines().adjusted(true, bugs)
+    adjusted = part("auditing:adjusted")
+    bugs = bugs if adjusted is None else adjusted(true, bugs)
     greedy = Bug(name="a fifth of the noise asked for, and an honest claim", plant=_greedy(name, delta))
     return [
         *(Mutant(mechanism=name, bug=bug, delta=delta) for bug in (*bugs, greedy)),

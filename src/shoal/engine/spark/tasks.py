@@ -25,8 +25,8 @@ from shoal.engine.spark.failures import in_task, task_failed
 from shoal.engine.spark.rows import RowReader, gathered
 from shoal.engine.spark.shuffle import Slots, as_bytes, in_pieces, pack, packed, unpack, whole
 from shoal.errors import EngineError, ShoalError
+from shoal.events.schema import TripRule
 from shoal.events.trip_reader import numbered
-from shoal.events.trips import TripRule
 
 if TYPE_CHECKING:
     from pyspark import Broadcast

@@ -12,7 +12,7 @@ from shoal.events.schema import EventSource
 from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, check_spends, reading_of, window_of
 from shoal.kinds.run import RunResult
 from shoal.kinds.source import unit_of
-from shoal.kinds.synthetic.methods import SITES_PAY_FOR, SyntheticMethod, synthetic_method
+from shoal.kinds.synthetic.methods import SITES_PAY_FOR, Method, synthetic_method
 from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan
 from shoal.kinds.trips import PreparedTrips, read_it, window_us
 from shoal.mechanisms.synthetic.commute import SyntheticCommute
@@ -79,7 +79,7 @@ class PreparedCommute(PreparedTrips):
     sites: Sites = field(repr=False)
     setting: CommuteSetting = field(repr=False)
     window_us: tuple[int, int]
-    method: SyntheticMethod
+    method: Method
     mechanism: SyntheticCommute
     guarantee: Guarantee
 

@@ -25,8 +25,7 @@ from shoal.events.simulate import preset_named
 from shoal.events.simulate.memory import can_simulate, simulate_in_memory, whole_weeks
 from shoal.kinds.density.build import DensityBuild
 from shoal.kinds.density.counting import Counting, stage_for
-from shoal.kinds.density.method import Method, MethodOptions
-from shoal.kinds.density.methods import METHODS, any_method
+from shoal.kinds.density.methods import METHODS, Method, MethodOptions, any_method
 from shoal.kinds.density.prepare import PreparedDensity
 from shoal.kinds.plan import DEFAULT_DELTA, WindowPlan, part_of
 from shoal.kinds.source import Progress, Silent
@@ -165,7 +164,7 @@ def _noise(seed: int | None, *run: object) -> Noise:
 def _measured(setting: Setting, plan: ComparePlan, method: Method, epsilon: float, exact, estimate):
     utility = density_utility(exact, estimate.people, estimate.low, estimate.high)
     distances = _emd(setting, plan.emd_slots, exact, estimate.people)
-    released = method.kind == "release"
+    released = method.sound
     return ComparedRun(
         method=method.name,
         set_at=epsilon,
@@ -200,7 +199,7 @@ def _has_intervals(estimate: DensityEstimate, decimals: int) -> bool:
 
 def guarantee_words(method: Method, mechanism: Any, plan: ComparePlan) -> str:
     """One line of what a method truly promises, for any of the epsilons it was run at."""
-    if method.kind != "release":
+    if not method.sound:
         return mechanism.true_guarantee()
     delta = 0.0 if method.pure else plan.delta
     return bound_sentence("e^epsilon", delta, "user")

@@ -56,9 +56,9 @@ def comparison_json(world: World, plan: ComparePlan, found: Comparison) -> dict[
         "methods": [
             {
                 "name": name,
-                "kind": any_method(name).kind,
+                "kind": "release" if any_method(name).sound else "comparison",
                 "set_by_epsilon": any_method(name).set_by_epsilon,
-                "words": any_method(name).words,
+                "words": any_method(name).summary,
                 "guarantee": found.guarantees[name],
             }
             for name in plan.methods
@@ -99,9 +99,7 @@ def _inputs(world: World, plan: ComparePlan, found: Comparison) -> CompareReport
 
 def _method(name: str, guarantees: Mapping[str, str]) -> ComparedMethod:
     method = any_method(name)
-    return ComparedMethod(
-        name=name, words=method.words, guarantee=guarantees[name], sound=method.kind == "release"
-    )
+    return ComparedMethod(name=name, words=method.summary, guarantee=guarantees[name], sound=method.sound)
 
 
 def _slots(world: World, found: Comparison) -> ComparedSlots:

@@ -1,6 +1,6 @@
 """Events counted under a bound: each bound once, however many methods and repetitions ask for it.
 
-The stage a mechanism takes, counted from the events: exact zone counts, cover counts, visits.
+The stage a mechanism takes, counted from the events: exact zone counts, visits.
 """
 
 from __future__ import annotations
@@ -11,19 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from shoal.baselines import part
 from shoal.engine.clipped import EngineVisits
-from shoal.engine.density import (
-    all_counts,
-    bound_visits,
-    cover_counts,
-    exact_counts,
-    exact_people,
-    scalable_counts,
-)
+from shoal.engine.density import all_counts, bound_visits, exact_counts, exact_people, scalable_counts
 from shoal.engine.protocol import Engine
 from shoal.engine.visits import VisitKernel
 from shoal.errors import PlanError
-from shoal.kinds.density.method import MethodOptions
+from shoal.kinds.density.methods import MethodOptions
 from shoal.kinds.source import Progress
 from shoal.space.setting import Setting
 from shoal.stages.bounded import BoundedVisits, ExactDensity
@@ -106,9 +100,12 @@ class Counting:
 
 def stage_for(mechanism: Any, counting: Counting, setting: Setting, options: MethodOptions) -> Any:
     """What `mechanism` is called with: bounded by its own ell and cap where it has them."""
-    if mechanism.takes not in STAGES:
+    if mechanism.takes in STAGES:
+        return STAGES[mechanism.takes](mechanism, counting, setting, options)
+    theirs = part("counting:STAGES", {})
+    if mechanism.takes not in theirs:
         raise PlanError("stage", f"no stage of a density is called {mechanism.takes!r}.")
-    return STAGES[mechanism.takes](mechanism, counting, setting, options)
+    return theirs[mechanism.takes](mechanism, counting, bounds_of(mechanism, options))
 
 
 def bounds_of(mechanism: Any, options: MethodOptions) -> tuple[int, int]:
@@ -132,10 +129,6 @@ def _all_visits(mechanism, counting, setting, options):
     return counting.all_visits()
 
 
-def _cover(mechanism, counting, setting, options):
-    return cover_counts(counting.bounded(*bounds_of(mechanism, options)), mechanism.cover)
-
-
 def _bounded(mechanism, counting, setting, options):
     return counting.bounded(*bounds_of(mechanism, options))
 
@@ -147,7 +140,6 @@ def _visits(mechanism, counting, setting, options):
 STAGES = {
     "counts": _counts,
     "scalable": _scalable,
-    "cover": _cover,
     "bounded": _bounded,
     "visits": _visits,
     # for comparators, which no release can be made of

@@ -20,10 +20,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.kinds.density.method import Method, MethodOptions, NoiseOfCount
-from shoal.kinds.density.methods import METHODS
+from shoal.kinds.density.methods import METHODS, Method, MethodOptions
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.describe import Table
+from shoal.mechanisms.density.exact_input import NoiseOfCount
 from shoal.privacy.accounting import NANO
 from shoal.privacy.budget import Budget
 from shoal.space.setting import Setting
@@ -76,7 +76,7 @@ def expected_methods(plan: DensityPlan, setting: Setting) -> list[ExpectedMethod
 
 
 def _expected(method: Method, budget: Budget, setting: Setting, options: MethodOptions) -> ExpectedMethod:
-    noise = method.noise(method.build(budget, setting, options)) if method.noise else None
+    noise = getattr(method.build(budget, setting, options), "noise_of_count", None)
     exact = None if noise is None else expected_error(noise, setting.zones).mean_absolute
     fit = FITS.get(method.name)
     share = people = None
@@ -87,7 +87,7 @@ def _expected(method: Method, budget: Budget, setting: Setting, options: MethodO
         people = share * mean
     return ExpectedMethod(
         method=method.name,
-        words=method.words,
+        words=method.summary,
         pure=method.pure,
         noise_people=exact,
         error_people=people,

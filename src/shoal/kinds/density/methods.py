@@ -1,23 +1,80 @@
-"""Every density method by its name, in the order they are shown.
+"""The methods of a density by name, what their owner declares, and what each of their spends pays for.
 
 METHODS may be released; COMPARATORS have no guarantee for users, or less than their epsilon reads like, and
-can be compared only.
+can be compared only. The tables themselves: shoal/mechanisms/methods.py, shoal_baselines/methods.py.
 
->>> METHODS["laplace"].pure, COMPARATORS["threshold"].kind
-(True, 'comparison')
+>>> METHODS["laplace"].pure, "threshold" in METHODS
+(True, False)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from shoal.baselines import lacks, missing
 from shoal.errors import PlanError
-from shoal.kinds.density import method_build as make
-from shoal.kinds.density.method import DensityMechanism, Method, MethodOptions
-from shoal.kinds.density.method_text import read_best, read_gaussian, read_laplace, read_scheme, read_waves
+from shoal.mechanisms import methods
+from shoal.mechanisms.method import Method, Methods
+from shoal.privacy.accounting import Loss
+from shoal.privacy.noise import Noise
+from shoal.privacy.unit import declared_size
 
-__all__ = ["COMPARATORS", "METHODS", "DensityMechanism", "Method", "MethodOptions", "method_named"]
+__all__ = [
+    "COMPARATORS",
+    "METHODS",
+    "DensityMechanism",
+    "Method",
+    "MethodOptions",
+    "any_method",
+    "method_named",
+]
+
+METHODS = Methods("density", methods.DENSITY, "methods:METHODS")
+COMPARATORS = Methods("density", {}, "methods:COMPARATORS")
+# What each named spend buys: for the dry run, the manifest and the owner's report, and as in docs/methods.md.
+PAYS_FOR = {
+    "users": "the number of users, where it was not declared; picks the method's constants",
+    "visits": "the number of all visits in the zones, which the counts are scaled to",
+    "active": "that number again with very active users cut less; used where it is clearly larger",
+    "city": "the course over the slots of all zones together",
+    "regions": "groups of near zones: which courses over time there are in the city",
+    "zones": "the zones themselves, in the courses that the regions showed",
+    "kept": "the number of visits that were kept, so how much the counts are scaled up",
+    "counts": "the count of every zone and slot",
+    "totals": "the total of every cell, by which cells with few visits are joined into clusters",
+    "select": "how many waves are kept of each course over the slots",
+    "coefficients": "the waves that were kept: the courses over the slots",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodOptions:
+    """What the owner declares about a method, all of it public."""
+
+    ell: int = 30  # visits kept per user, where the method keeps a sample
+    cap: int = 250  # M: visits per user that enter the number of visits
+    decimals: int = 1
+    nights: bool = True  # smooth the nights, where the method can
+    users: int | None = None  # declared order of magnitude of the population
+
+    def __post_init__(self) -> None:
+        if self.users is not None:
+            object.__setattr__(self, "users", declared_size(self.users))
+
+
+class DensityMechanism(Protocol):
+    """Frozen parameters, its loss, the named spends that add up to it, its description, one call."""
+
+    name: str
+    takes: str  # the stage: "counts" | "scalable" | "cover" | "visits"
+
+    def loss(self) -> Loss: ...
+    def spends(self) -> tuple[tuple[str, Loss], ...]: ...
+    def describe(self) -> Mapping[str, Any]: ...
+    def reading(self) -> tuple[str, ...]: ...
+    def __call__(self, exact: Any, noise: Noise) -> Any: ...
 
 
 def method_named(name: str) -> Method:
@@ -30,205 +87,24 @@ def method_named(name: str) -> Method:
             f"{name} is there for comparison only: it does not protect a user as a release must.",
             f"See it with `shoal density compare --method {name}`; release with {_listed(METHODS)}.",
         )
-    raise PlanError("plan-method", f"there is no method {name!r}.", f"Use {_listed(METHODS)}.")
+    raise _unknown(name, METHODS)
 
 
 def any_method(name: str) -> Method:
     """The method called `name`, also of those for comparison only."""
-    known = METHODS | COMPARATORS
-    if name not in known:
-        raise PlanError("plan-method", f"there is no method {name!r}.", f"Use {_listed(known)}.")
-    return known[name]
+    if name in METHODS:
+        return METHODS[name]
+    if name in COMPARATORS:
+        return COMPARATORS[name]
+    raise _unknown(name, (*METHODS, *COMPARATORS))
 
 
-def _by_name(methods: Iterable[Method]) -> dict[str, Method]:
-    return {method.name: method for method in methods}
+def _unknown(name: str, known: Iterable[str]) -> PlanError:
+    if lacks("density", name):
+        return missing(f"the method {name}")
+    return PlanError("plan-method", f"there is no method {name!r}.", f"Use {_listed(known)}.")
 
 
-def _listed(names: Mapping[str, Any]) -> str:
+def _listed(names: Iterable[str]) -> str:
     *most, last = names
     return f"{', '.join(most)} or {last}" if most else last
-
-
-METHODS: dict[str, Method] = _by_name(
-    (
-        Method(
-            name="best",
-            words="all visits, measured coarse to fine with Gaussian noise, smoothed over zones",
-            pure=False,
-            build=make.best,
-            finish=make.finish_best,
-            reading=read_best,
-            uses=("users",),
-        ),
-        Method(
-            name="efpag",
-            words="clusters of cells, few waves each, Gaussian noise",
-            pure=False,
-            build=make.efpag,
-            finish=make.finish_scheme,
-            describe=make.describe_efpag,
-            reading=read_scheme,
-            uses=("ell", "cap", "nights"),
-        ),
-        Method(
-            name="efpag-basic",
-            words="efpag before its improvements",
-            pure=False,
-            build=make.efpag_basic,
-            finish=make.finish_scheme_basic,
-            describe=make.describe_efpag,
-            reading=read_scheme,
-            uses=("ell",),
-        ),
-        Method(
-            name="efpag-repaired",
-            words=f"efpag with larger clusters, ell {make.REPAIRED_ELL}",
-            pure=False,
-            build=make.efpag_repaired,
-            finish=make.finish_scheme,
-            describe=make.describe_efpag,
-            reading=read_scheme,
-            uses=("cap", "nights"),
-        ),
-        Method(
-            name="efpa",
-            words="efpag with Laplace noise, pure",
-            pure=True,
-            build=make.efpa,
-            finish=make.finish_scheme,
-            describe=make.describe_scheme,
-            reading=read_scheme,
-            uses=("ell", "cap", "nights"),
-        ),
-        Method(
-            name="gaussian",
-            words="plain counts, Gaussian noise, scaled up (GPA)",
-            pure=False,
-            build=make.gaussian,
-            finish=make.finish_scaled,
-            uses=("ell", "cap"),
-            noise=make.gaussian_noise,
-            describe=make.describe_gaussian,
-            reading=read_gaussian,
-        ),
-        Method(
-            name="laplace",
-            words="plain counts, Laplace noise, scaled up, pure (LPA)",
-            pure=True,
-            build=make.laplace,
-            finish=make.finish_scaled,
-            uses=("ell", "cap"),
-            noise=make.laplace_noise,
-            describe=make.describe_laplace,
-            reading=read_laplace,
-        ),
-        Method(
-            name="fpa",
-            words="the slowest waves of each zone, Gaussian noise",
-            pure=False,
-            build=make.fpa,
-            finish=make.finish_scaled,
-            uses=("ell", "cap"),
-            noise=make.wave_noise,
-            describe=make.describe_counts,
-            reading=read_waves,
-        ),
-        Method(
-            name="fpa-laplace",
-            words="the slowest waves of each zone, Laplace noise, pure",
-            pure=True,
-            build=make.fpa_laplace,
-            finish=make.finish_scaled,
-            uses=("ell", "cap"),
-            noise=make.wave_noise,
-            describe=make.describe_counts,
-            reading=read_waves,
-        ),
-        Method(
-            name="scm-cap",
-            words="laplace under its name in SCM (cap level)",
-            pure=True,
-            build=make.laplace,
-            finish=make.finish_scaled,
-            uses=("ell", "cap"),
-            noise=make.laplace_noise,
-            describe=make.describe_laplace,
-            reading=read_laplace,
-        ),
-        Method(
-            name="scm-full",
-            words="noise for a visit in every zone and slot, pure",
-            pure=True,
-            build=make.scm_full,
-            finish=make.finish_scaled,
-            uses=("cap",),
-            noise=make.laplace_noise,
-            describe=make.describe_laplace,
-            reading=read_laplace,
-        ),
-    )
-)
-
-COMPARATORS: dict[str, Method] = _by_name(
-    (
-        Method(
-            name="published",
-            kind="comparison",
-            words="efpag with the noise its paper prints, exact number of users (delta 2e-6)",
-            pure=True,
-            build=make.published,
-            finish=make.finish_plain,
-        ),
-        Method(
-            name="published-efpa",
-            kind="comparison",
-            words="efpa with the noise its paper prints, exact number of users",
-            pure=True,
-            build=make.published_efpa,
-            finish=make.finish_plain,
-        ),
-        Method(
-            name="published-later",
-            kind="comparison",
-            words="the later survey's form: zones as cells, totals with too little noise (delta 2e-6)",
-            pure=True,
-            build=make.published_later,
-            finish=make.finish_plain,
-        ),
-        Method(
-            name="scm-event",
-            kind="comparison",
-            words="counts with Laplace noise for one visit (SCM, event level)",
-            pure=True,
-            build=make.scm_event,
-            finish=make.finish_plain,
-        ),
-        Method(
-            name="scm-zone",
-            kind="comparison",
-            words="counts with Laplace noise for one zone's series (SCM, zone level)",
-            pure=True,
-            build=make.scm_zone,
-            finish=make.finish_plain,
-        ),
-        Method(
-            name="spotme",
-            kind="comparison",
-            set_by_epsilon=False,
-            words=f"every user answers at random with probability {make.SPOTME_P:g}, else truly (SpotMe)",
-            pure=True,
-            build=make.spotme,
-            finish=make.finish_plain,
-        ),
-        Method(
-            name="threshold",
-            kind="comparison",
-            set_by_epsilon=False,
-            words=f"exact counts of {make.THRESHOLD_K} and more, others hidden (threshold suppression)",
-            pure=True,
-            build=make.threshold,
-            finish=make.finish_plain,
-        ),
-    )
-)

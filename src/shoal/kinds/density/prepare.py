@@ -10,8 +10,7 @@ from typing import Any
 
 from shoal.engine.protocol import MOST_EVENTS, Engine
 from shoal.events.schema import EventSource
-from shoal.kinds.density.method_text import SPENDS
-from shoal.kinds.density.methods import DensityMechanism, Method, MethodOptions, method_named
+from shoal.kinds.density.methods import PAYS_FOR, DensityMechanism, Method, MethodOptions, method_named
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.describe import (
     BASE,
@@ -95,7 +94,7 @@ class PreparedDensity(Prepared):
     """A plan with its public things opened. Nothing here depends on a row of the events."""
 
     kind = "density"
-    pays_for = SPENDS
+    pays_for = PAYS_FOR
     plan: DensityPlan
     source: EventSource
     geography: Geography = field(repr=False)
@@ -131,7 +130,7 @@ class PreparedDensity(Prepared):
             "slots": self.clock.slots,
             **self._bound,
             "method": self.method.name,
-            **self.method.describe(self.mechanism),
+            **self.mechanism.describe(),
             **{name: getattr(self.options, name) for name in self.method.uses},
             "decimals": self.options.decimals,
             "reading": reading_of(self.source),
@@ -153,7 +152,7 @@ class PreparedDensity(Prepared):
             points.append(f"Visits were seen at {sites.count} sites and shared out by area.")
         if ell is not None:
             points += _sample(unit, min(ell, self.clock.slots), visits_cap(self.mechanism))
-        return as_list((*points, *self.method.reading(self.mechanism)))
+        return as_list((*points, *self.mechanism.reading()))
 
     def rows(self) -> list[tuple[str, str]]:
         source, clock, geography = self.source, self.clock, self.geography
@@ -167,16 +166,15 @@ class PreparedDensity(Prepared):
             *(("  note", each) for each in geography.zones.notes),
             ("window", f"{clock.start} to {clock.end}, {clock.time_zone}: {slots}"),
             ("bound", self._bound_in_words()),
-            ("method", f"{self.method.name}: {self.method.words}"),
+            ("method", f"{self.method.name}: {self.method.summary}"),
         ]
 
     def foreseen(self, ledger: Ledger) -> dict[str, Any]:
         """The error to expect, of this method and of every other."""
         from shoal.kinds.density.expected import expected_error, expected_methods
 
-        error = None
-        if self.method.noise is not None:
-            error = asdict(expected_error(self.method.noise(self.mechanism), self.setting.zones))
+        noise = getattr(self.mechanism, "noise_of_count", None)
+        error = None if noise is None else asdict(expected_error(noise, self.setting.zones))
         methods = [asdict(each) for each in expected_methods(self.plan, self.setting)]
         return {"expected_error": error, "expected_methods": methods}
 

@@ -14,6 +14,7 @@ from shoal.engine.grid_trips import TripBound
 from shoal.engine.protocol import Held
 from shoal.engine.trip_watch import share
 from shoal.kinds.describe import manifest_of
+from shoal.kinds.histogram.compare import published_methods
 from shoal.kinds.histogram.owner_report import OwnersTrips, owner_report
 from shoal.kinds.histogram.prepare import PreparedHistogram
 from shoal.kinds.owner import report_of
@@ -34,6 +35,8 @@ class HistogramBuild(TripBuild):
 
     def __init__(self, *given: Any, compare: bool = False) -> None:
         super().__init__(*given)
+        if compare:
+            published_methods()  # said before anything is spent where they are not installed
         self.compare = compare  # run the other methods on the same trips for the owner's report
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from shoal.baselines import needed
 from shoal.engine.euler import euler_of
 from shoal.kinds.histogram.figures import ExactAnswers, OwnersDoor, utility_of
 from shoal.kinds.histogram.methods import METHODS
@@ -23,18 +24,12 @@ from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, SeededNoise
 from shoal.space.euler import Euler
 from shoal.stages.noisy import NoisyHistogram
-from shoal_baselines.comparators.published_histogram import (
-    STEP,
-    PublishedDqam,
-    PublishedInput,
-    PublishedPrish,
-)
 
 if TYPE_CHECKING:
     from shoal.kinds.histogram.prepare import PreparedHistogram
 
 SEED = 1
-PUBLISHED = (PublishedDqam, PublishedPrish)
+STEP = 2**20  # parts of a trip, which is shared out over its cells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +54,10 @@ def compare_histograms(
     """Every method at the plan's epsilon on the kept trips; the ledger lists the look first."""
     population = prepared.plan.population
     ledger.look(population, "comparison of histogram methods with exact counts", where)
-    progress.stage("compare methods", len(METHODS) + len(PUBLISHED))
+    published = published_methods()
+    progress.stage("compare methods", len(METHODS) + len(published))
     found = []
-    for name, words, sound, draw in (*_methods(prepared, kept), *_published(prepared, kept)):
+    for name, words, sound, draw in (*_methods(prepared, kept), *_published(published, prepared, kept)):
         began = time.perf_counter()
         noisy = draw(_noise(prepared.plan.seed, name))
         seconds = time.perf_counter() - began
@@ -76,24 +72,30 @@ def compare_histograms(
 Draw = Callable[[Noise], NoisyHistogram]
 
 
+def published_methods() -> tuple[type, ...]:
+    """The methods as published, which a comparison shows beside those that may be released."""
+    return needed("comparators.published_histogram:PUBLISHED", "--compare")
+
+
 def _methods(prepared: PreparedHistogram, kept: OwnersDoor) -> Iterator[tuple[str, str, bool, Draw]]:
     """What may be released, at the plan's epsilon."""
     for method in METHODS.values():
         delta = None if method.pure else prepared.plan.delta
         mechanism = method.build(Budget.of(prepared.plan.epsilon, delta), prepared.setting)
-        yield method.name, method.words, True, partial(mechanism, kept)
+        yield method.name, method.summary, True, partial(mechanism, kept)
 
 
-def _published(prepared: PreparedHistogram, kept: OwnersDoor) -> Iterator[tuple[str, str, bool, Draw]]:
+def _published(
+    kinds: tuple[type, ...], prepared: PreparedHistogram, kept: OwnersDoor
+) -> Iterator[tuple[str, str, bool, Draw]]:
     """As published: they read exact numbers and promise less than they claim."""
     shared = kept.shared_faces(STEP) / STEP
     euler = euler_of(kept.euler_counts(False), False)
-    read = PublishedInput(euler=euler, shared=shared, trips=kept.count())
-    for kind in PUBLISHED:
+    for kind in kinds:
         comparator = kind(epsilon=prepared.plan.epsilon, setting=prepared.setting)
 
         def draw(noise: Noise, comparator=comparator) -> NoisyHistogram:
-            noisy = comparator(read, noise)
+            noisy = comparator(comparator.reads(euler=euler, shared=shared, trips=kept.count()), noise)
             # what bounding left out is not theirs to answer for
             return replace(noisy, all_trips=float(kept.all_trips())) if kept.cap > kept.per_unit else noisy
 

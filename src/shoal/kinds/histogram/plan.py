@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.events.schema import SourcePlan
-from shoal.events.trips import TripRule
+from shoal.events.schema import SourcePlan, TripRule
 from shoal.kinds.histogram.methods import DEFAULT_METHOD, histogram_method
 from shoal.kinds.plan import StretchPlan, check_common, check_whole
 from shoal.kinds.trip_plan import (

@@ -14,7 +14,7 @@ from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.events.trip_reader import check_rule
 from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, check_spends, reading_of, window_of
-from shoal.kinds.histogram.methods import PAYS_FOR, HistogramMechanism, HistogramMethod, histogram_method
+from shoal.kinds.histogram.methods import PAYS_FOR, HistogramMechanism, Method, histogram_method
 from shoal.kinds.histogram.plan import HistogramPlan
 from shoal.kinds.owner import near
 from shoal.kinds.run import RunResult
@@ -88,7 +88,7 @@ class PreparedHistogram(PreparedTrips):
     setting: TripSetting = field(repr=False)
     window_us: tuple[int, int]
     zones: Zones | None = field(repr=False)
-    method: HistogramMethod
+    method: Method
     mechanism: HistogramMechanism
     guarantee: Guarantee
 
@@ -114,7 +114,7 @@ class PreparedHistogram(PreparedTrips):
         if plan.trips is not None:
             notes.append("answers are scaled to the declared number of trips: a wrong one makes them wrong.")
         notes += self._total_notes()
-        if not self.method.edges:
+        if not self.mechanism.edges:
             notes.append(
                 f"{plan.method} is a baseline: a trip is shared over its cells, so answers are low where "
                 "trips leave the rectangle."
@@ -136,7 +136,7 @@ class PreparedHistogram(PreparedTrips):
         ]
 
     def files(self) -> Mapping[str, Mapping[str, str]]:
-        return files_of(pool=self.method.pool, zones=self.zones is not None)
+        return files_of(pool=self.mechanism.pool, zones=self.zones is not None)
 
     def public(self) -> dict[str, Any]:
         plan, setting, zones = self.plan, self.setting, self.zones
@@ -186,7 +186,7 @@ class PreparedHistogram(PreparedTrips):
             "Noise was added before anything was published. All answers come from the published numbers, so "
             "asking is free and one person can ask any number of times.",
         ]
-        if not self.method.edges:
+        if not self.mechanism.edges:
             points.append(
                 "There are no edges: a trip was shared over its cells, and a face is a sum of shares."
             )

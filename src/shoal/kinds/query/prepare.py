@@ -30,19 +30,20 @@ from shoal.kinds.describe import (
 )
 from shoal.kinds.query.ask import Ask
 from shoal.kinds.run import RunResult
+from shoal.mechanisms import methods
+from shoal.mechanisms.method import Methods
 from shoal.mechanisms.query.gaussian import QueryGaussian
 from shoal.mechanisms.query.laplace import QueryLaplace
 from shoal.mechanisms.query.weights import QueryWeights
 from shoal.postprocess.density.numbers import Z95
-from shoal.privacy.budget import Budget
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
 from shoal.release.query_files import FILES, read_answers
 from shoal.release.resources import Needs
 from shoal.space.question import Question, Questions
-from shoal.space.setting import Setting, activity
+from shoal.space.setting import Setting
 
-MECHANISMS = ("gaussian", "laplace", "weights")
+METHODS = Methods("query", methods.QUERY, "methods:METHODS")
 SHOWN = 20  # queries in a table on the screen; all are in the file
 MANY = 300  # queries from which weights are ahead of independent noise (make bench-query)
 UPDATES = 40  # questions that multiplicative weights may buy; fitted on simulated cities (make bench-query)
@@ -58,6 +59,15 @@ PAYS_FOR = {
     "error": "one width for the intervals of all queries that were not counted",
 }
 QueryMechanism = QueryGaussian | QueryLaplace | QueryWeights
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryOptions:
+    """What a mechanism answers."""
+
+    questions: list[Question]
+    ell: int  # visits kept per user
+    updates: int = UPDATES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +121,7 @@ class QueryPlan:
         given = {name: value for name, value in flags.items() if value is not None}
         mechanism = str(given.pop("mechanism", "gaussian"))
         updates, out = int(given.pop("updates", UPDATES)), given.pop("out", None)
-        if mechanism not in MECHANISMS:
+        if mechanism not in METHODS:
             raise PlanError("query-mechanism", f"no way to answer is called {mechanism!r}.")
         if "epsilon" not in given and "rho" not in given:
             raise PlanError(
@@ -285,40 +295,19 @@ def prepare_query(plan: QueryPlan, engine: Engine | None = None) -> PreparedQuer
     zones, clock = opened.geography.zones, opened.clock
     each = [ask.question(zones, clock) for ask in plan.asks]
     each = [replace(question, name=question.name or f"query {i}") for i, question in enumerate(each, 1)]
-    questions = questions_of(each, opened.setting, plan.place.ell)
     budget = plan.place.budget()
-    mechanism = build(plan.mechanism, budget, questions, opened.setting, plan.updates)
+    options = QueryOptions(questions=each, ell=plan.place.ell, updates=plan.updates)
+    mechanism = METHODS[plan.mechanism].build(budget, opened.setting, options)
     check_spends(mechanism, budget)
     loss, unit = mechanism.loss(), opened.guarantee.unit
     return PreparedQuery(
         plan=plan,
         source=opened.source,
         opened=opened,
-        questions=questions,
+        questions=mechanism.asked,
         mechanism=mechanism,
         guarantee=promised(plan.place, loss, unit),
     )
-
-
-def questions_of(each: list[Question], setting: Setting, ell: int) -> Questions:
-    return Questions.of(each, setting.weights, slots=setting.slots, ell=ell)
-
-
-def build(
-    mechanism: str, budget: Budget, questions: Questions, setting: Setting, updates: int = UPDATES
-) -> QueryMechanism:
-    """The mechanism with all of the budget."""
-    if mechanism == "laplace":
-        return QueryLaplace.within(budget.left, questions)
-    if mechanism == "gaussian":
-        return QueryGaussian.within(budget.left, questions)
-    return QueryWeights.within(budget, questions, public_prior(setting), updates=updates)
-
-
-def public_prior(setting: Setting) -> np.ndarray:
-    """Every place as busy as any other, spread over zones by area, times the public curve of a day."""
-    by_zone = np.asarray(setting.weights.matrix.sum(axis=1)).ravel() / setting.weights.lattice
-    return np.outer(by_zone, activity(setting.clock))
 
 
 @dataclass(frozen=True, kw_only=True)

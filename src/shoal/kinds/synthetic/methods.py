@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Protocol
 
+from shoal.baselines import lacks, missing
 from shoal.errors import PlanError
+from shoal.mechanisms import methods
+from shoal.mechanisms.method import Method, Methods
 from shoal.privacy.accounting import Loss
-from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
-from shoal.space.commute_setting import CommuteSetting
-from shoal.space.path_setting import PathSetting
 from shoal.stages.synthetic import MovementModel
 from shoal.stages.trips import UserPaths
 
@@ -33,55 +31,25 @@ class SyntheticMechanism(Protocol):
     def __call__(self, paths: UserPaths, noise: Noise) -> MovementModel: ...
 
 
-@dataclass(frozen=True)
-class SyntheticMethod:
-    """Where a mechanism is, imported when it is built; `words` for the dry run and the report."""
-
-    name: str
-    kind: str  # the class
-    words: str
-    baseline: bool = True  # there to compare with
-    takes: str = "paths"  # of points; or "commutes", of records that name sites
-
-    def build(self, budget: Budget, setting: PathSetting | CommuteSetting) -> Any:
-        module = import_module(f"shoal.mechanisms.synthetic.{self.name}")
-        return getattr(module, self.kind).within(budget, setting)
-
-
 COMMUTES = "commutes"
-METHODS = {
-    each.name: each
-    for each in (
-        SyntheticMethod(
-            "bridges",
-            "SyntheticBridges",
-            "Starts, ends, lengths and flows from noisy tables; the way between is drawn by noisy moves.",
-            baseline=False,
-        ),
-        SyntheticMethod("markov", "SyntheticMarkov", "A noisy chain over cells, step by step until it ends."),
-        SyntheticMethod("ngram", "SyntheticNgram", "The next step by the one to three cells before it."),
-        SyntheticMethod("prefix", "SyntheticPrefix", "A noisy tree of how trips begin and go on."),
-        SyntheticMethod("dpt", "SyntheticDpt", "Chains on grids of several sizes, each for its own speeds."),
-        SyntheticMethod(
-            "commute",
-            "SyntheticCommute",
-            "Homes, work places, commutes and hours of calls, from records that name sites.",
-            baseline=False,
-            takes=COMMUTES,
-        ),
-    )
-}
-TRIPS = tuple(name for name, each in METHODS.items() if each.takes != COMMUTES)
-EVENTS = tuple(name for name, each in METHODS.items() if each.takes == COMMUTES)
+METHODS = Methods("synthetic", methods.SYNTHETIC, "methods:METHODS")
+EVENTS = {name: each for name, each in methods.SYNTHETIC.items() if each.takes == COMMUTES}
+TRIPS = Methods(
+    "synthetic",
+    {name: each for name, each in methods.SYNTHETIC.items() if each.takes != COMMUTES},
+    "methods:METHODS",
+)
 DEFAULT_METHOD = "bridges"
 
 
-def synthetic_method(name: str) -> SyntheticMethod:
-    if name not in METHODS:
-        near = difflib.get_close_matches(name, METHODS, 1)
-        hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(METHODS)}."
-        raise PlanError("synthetic-method", f"no method of synthetic trips is called {name!r}.", hint)
-    return METHODS[name]
+def synthetic_method(name: str) -> Method:
+    if name in METHODS:
+        return METHODS[name]
+    if lacks("synthetic", name):
+        raise missing(f"the method {name}")
+    near = difflib.get_close_matches(name, METHODS, 1)
+    hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(METHODS)}."
+    raise PlanError("synthetic-method", f"no method of synthetic trips is called {name!r}.", hint)
 
 
 PAYS_FOR = {

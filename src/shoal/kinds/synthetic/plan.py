@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.errors import PlanError
-from shoal.events.schema import SourcePlan
-from shoal.events.trips import TripRule
+from shoal.events.schema import SourcePlan, TripRule
 from shoal.kinds.plan import StretchPlan, check_common, check_whole
 from shoal.kinds.synthetic.methods import COMMUTES, DEFAULT_METHOD, synthetic_method
 from shoal.kinds.trip_plan import (

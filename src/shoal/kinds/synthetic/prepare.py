@@ -20,8 +20,8 @@ from shoal.kinds.source import opened_source, unit_of
 from shoal.kinds.synthetic.methods import (
     COMMUTES,
     PAYS_FOR,
+    Method,
     SyntheticMechanism,
-    SyntheticMethod,
     synthetic_method,
 )
 from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan
@@ -108,7 +108,7 @@ class PreparedSynthetic(PreparedTrips):
     source: EventSource
     setting: PathSetting = field(repr=False)
     window_us: tuple[int, int]
-    method: SyntheticMethod
+    method: Method
     mechanism: SyntheticMechanism
     guarantee: Guarantee
 

@@ -19,12 +19,11 @@ from shoal.attacks.runs.findings import plain, write_findings
 from shoal.attacks.tracker.evidence import verify_arrays
 from shoal.errors import PlanError
 from shoal.kinds.source import Progress, Silent
-from shoal.kinds.trajectories.methods import METHODS, Method, Setting
+from shoal.kinds.trajectories.methods import Method, Setting, compared_methods
 from shoal.metrics.trajectories import covering_boxes, granularity, suppressed_share
 from shoal.metrics.trajectory_density import density_or_nan
-from shoal.space.lattice import Lattice
+from shoal.space.lattice import Lattice, steps_of
 from shoal.stages.trajectories import Boxes, LatticeSamples
-from shoal_baselines.anonymise.hulls import steps_of
 
 POINTS = (1, 2, 3, 4)
 COARSE_M, COARSE_MINUTES = 1000, 60  # what an adversary with a poorer memory knows
@@ -48,11 +47,12 @@ class TrajectoryComparison:
             raise PlanError(
                 "compare-range", "k and users must be 2 or more, tau and the epoch 1 minute or more."
             )
-        unknown = [name for name in self.methods if name not in METHODS]
+        known = compared_methods()
+        unknown = [name for name in self.methods if name not in known]
         if unknown:
             raise PlanError(
                 "compare-method",
-                f'there is no method "{unknown[0]}"; known are {", ".join(METHODS)}.',
+                f'there is no method "{unknown[0]}"; known are {", ".join(known)}.',
                 "Pass --methods raw,kte, say.",
             )
 
@@ -67,12 +67,13 @@ def compare_trajectories(
     tell = progress or Silent()
     people = draw_people(samples.users, plan.users, seed=plan.seed)
     some = only(samples, people)
-    names = plan.methods or tuple(n for n in METHODS if not (lattice.planar and n.startswith("h3")))
+    methods = compared_methods()
+    names = plan.methods or tuple(n for n in methods if not (lattice.planar and n.startswith("h3")))
     tell.stage("compare methods", len(names))
     at = Setting(k=plan.k, tau_minutes=plan.tau_minutes, epoch_minutes=plan.epoch_minutes, lattice=lattice)
     rows = []
     for name in names:
-        rows.append({"method": name, **_row(METHODS[name](at), some, lattice, plan)})
+        rows.append({"method": name, **_row(methods[name](at), some, lattice, plan)})
         tell.advance(1)
     return {
         "for": "the owner's eyes only: computed from raw samples",

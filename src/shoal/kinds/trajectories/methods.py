@@ -1,4 +1,4 @@
-"""The methods a comparison of trajectory releases knows, by name: neighbours, the published one, our own."""
+"""The methods a comparison of trajectory releases knows, by name: baselines, the published one, our own."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.space.lattice import Lattice
+from shoal.baselines import needed
+from shoal.space.lattice import Lattice, steps_of
 from shoal.stages.trajectories import Boxes, LatticeSamples
-from shoal_baselines.anonymise.hulls import steps_of
-from shoal_baselines.anonymise.methods import NEIGHBOURS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,22 +32,7 @@ class Method:
     broken: Callable[[Boxes, Lattice], int | None] | None  # None: the tracker's verdict is the check
 
 
-def _neighbour(name: str) -> Callable[[Setting], Method]:
-    def made(at: Setting) -> Method:
-        entry = NEIGHBOURS[name]
-        method = entry.make(at.k)
-        return Method(
-            promise=method.promise,
-            truthful=method.truthful,
-            words=entry.words,
-            make=method,
-            broken=method.broken,
-        )
-
-    return made
-
-
-def _tracked(at: Setting, hide: Callable[..., Any], words: str, as_said: str = "") -> Method:
+def tracked(at: Setting, hide: Callable[..., Any], words: str, as_said: str = "") -> Method:
     """A method that promises k records for any tau; the tracker's verdict is the check."""
     tau, epoch = steps_of(at.tau_minutes, at.lattice), steps_of(at.epoch_minutes, at.lattice)
     return Method(
@@ -63,17 +47,12 @@ def _tracked(at: Setting, hide: Callable[..., Any], words: str, as_said: str = "
 def _kte(at: Setting) -> Method:
     from shoal.anonymise.kte import Kte
 
-    return _tracked(at, Kte, "the release of `shoal trajectories run`")
+    return tracked(at, Kte, "the release of `shoal trajectories run`")
 
 
-def _published(at: Setting) -> Method:
-    from shoal_baselines.comparators.kte_hide import KteHide
-
-    return _tracked(at, KteHide, "kte-hide as published, for comparison only", ", as published")
+METHODS: dict[str, Callable[[Setting], Method]] = {"kte": _kte}
 
 
-METHODS: dict[str, Callable[[Setting], Method]] = {
-    **{name: _neighbour(name) for name in NEIGHBOURS},
-    "published": _published,
-    "kte": _kte,
-}
+def compared_methods() -> dict[str, Callable[[Setting], Method]]:
+    """Every method of a comparison by name: baselines first, then our own."""
+    return {**needed("anonymise.methods:ROWS", "a comparison of trajectories"), **METHODS}

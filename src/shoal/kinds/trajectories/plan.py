@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from shoal.anonymise.kte import PRICE, Kte
 from shoal.errors import PlanError
 from shoal.events.schema import SourcePlan
 from shoal.kinds.plan import StretchPlan, check_common, check_settings, check_whole, part_of
 from shoal.privacy.unit import Unit
 from shoal.space.clock import Clock
 from shoal.space.lattice import Lattice
+from shoal.stages.trajectories import PRICE
+
+if TYPE_CHECKING:
+    from shoal.anonymise.kte import Kte
 
 FEWEST_IN_BLOCK = 5000  # smaller blocks find too few who look alike
 DAY_MINUTES = 1440
@@ -107,6 +110,8 @@ class TrajectoryPlan:
 
     def anonymiser(self) -> Kte:
         """k, tau and epoch in steps of the lattice."""
+        from shoal.anonymise.kte import Kte  # its kernels load numba
+
         tau, epoch = self.minutes()
         for name, value in (("tau", tau), ("epoch", epoch)):
             if value < 1 or value % self.step_minutes:

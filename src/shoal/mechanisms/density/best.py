@@ -209,6 +209,26 @@ class DensityBest:
             "shares_rho": {name: rho_nano / NANO for name, rho_nano in self.shares},
         }
 
+    def reading(self) -> tuple[str, ...]:
+        """For the recipient: how the numbers are to be read."""
+        return (
+            "All visits were counted. Before each sum every user was scaled down to a bounded size, so very "
+            "active users count less in the fine detail; totals were then brought to a number of visits "
+            "bought separately.",
+            "What was measured with noise are the city's slots, regions over the kinds of days and hours of "
+            "a day, and zones in the few courses over time that regions showed; the rest is smoothing over "
+            "neighbouring zones.",
+            "So a zone follows courses that are found elsewhere in the city, and a sudden event in one zone "
+            "alone appears only where it was large against the noise.",
+            "Days of the week are taken in four kinds (Monday to Thursday, Friday, Saturday, Sunday), and "
+            "nights are taken to be quiet until the city's own course is known: nothing else is assumed "
+            "about the window.",
+            "Noise is shared by the slots of a zone: sums over slots do not average it out.",
+            "`people_low` and `people_high` are the ends of a 95 % interval for the number before noise, "
+            "made from the noise, from how unlike neighbouring zones are, and from how counts scatter; where "
+            "few people were counted, the numbers are nearly flat and the interval says so.",
+        )
+
 
 def _grouped(setting: Setting, group_of: np.ndarray) -> scipy.sparse.csr_array:
     """int64 [groups, places]: area weights of zones added up to their groups."""

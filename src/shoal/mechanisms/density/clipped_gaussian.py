@@ -28,7 +28,9 @@ import numpy as np
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.adders import GaussianAdder
 from shoal.privacy.accounting import Loss
+from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
+from shoal.space.setting import Setting
 from shoal.stages.exact import STEP, ClippedSum
 
 
@@ -68,3 +70,8 @@ class ClippedGaussian:
         """The least noise whose loss stays within rho."""
         sensitivity = math.ceil(Fraction(clip) * STEP) + math.isqrt(values) + 1
         return cls(clip=clip, values=values, noise=GaussianAdder.within(rho_nano, sensitivity))
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting, *, clip: float) -> ClippedGaussian:
+        """All of the budget, for a value of every zone and slot."""
+        return cls.within(budget.left, clip=clip, values=setting.zones * setting.slots)

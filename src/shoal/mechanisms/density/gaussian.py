@@ -20,13 +20,16 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.density.exact_input import check_input
+from shoal.mechanisms.density.exact_input import Z95, NoiseOfCount, check_input, plain_noise
 from shoal.privacy.accounting import NANO, Loss, ceil_nano
+from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
+from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyCounts
 
@@ -60,6 +63,20 @@ class DensityGaussian:
         """Delta / sigma: the trade-off curve of the continuous Gaussian with this noise."""
         return math.sqrt(self.sensitivity_squared) / self.sigma
 
+    def describe(self) -> Mapping[str, object]:
+        """Public numbers for the manifest; the noise is that before counts are scaled up."""
+        return {"noise_scale_people": self.sigma / self.lattice, "lattice": self.lattice}
+
+    @property
+    def noise_of_count(self) -> NoiseOfCount:
+        """In a released count before post-processing."""
+        return NoiseOfCount("gaussian", self.sigma / self.lattice)
+
+    def reading(self) -> tuple[str, ...]:
+        """For the recipient: how the numbers are to be read."""
+        sigma = self.sigma / self.lattice
+        return plain_noise("Gaussian", sigma * math.sqrt(2 / math.pi), Z95 * sigma, "standard deviation")
+
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
         check_input(exact, ell=self.ell, slots=self.slots, lattice=self.lattice)
         if exact.column_l2_squared > self.column_l2_squared:
@@ -81,3 +98,15 @@ class DensityGaussian:
         while Fraction(sigma) ** 2 * 2 * rho_nano < squared * NANO:  # the float root may fall short
             sigma = math.nextafter(sigma, math.inf)
         return cls(sigma=sigma, ell=ell, slots=slots, column_l2_squared=column_l2_squared, lattice=lattice)
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting, *, ell: int) -> DensityGaussian:
+        """All of the budget, on the zones and slots of a setting."""
+        weights = setting.weights
+        return cls.within(
+            budget.left,
+            ell=ell,
+            slots=setting.slots,
+            column_l2_squared=weights.column_l2_squared,
+            lattice=weights.lattice,
+        )

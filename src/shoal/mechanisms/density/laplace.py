@@ -19,13 +19,16 @@ Deviations   discrete instead of continuous noise (Ghosh, Roughgarden, Sundarara
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.density.exact_input import check_input
+from shoal.mechanisms.density.exact_input import NoiseOfCount, check_input, plain_noise
 from shoal.privacy.accounting import NANO, Loss, ceil_nano
+from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
+from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyCounts
 
@@ -54,6 +57,20 @@ class DensityLaplace:
     def sensitivity(self) -> Fraction:
         return Fraction(min(self.ell, self.slots) * self.column_l1)
 
+    def describe(self) -> Mapping[str, object]:
+        """Public numbers for the manifest; the noise is that before counts are scaled up."""
+        return {"noise_scale_people": self.scale / self.lattice, "lattice": self.lattice}
+
+    @property
+    def noise_of_count(self) -> NoiseOfCount:
+        """In a released count before post-processing."""
+        return NoiseOfCount("laplace", math.sqrt(2) * self.scale / self.lattice)
+
+    def reading(self) -> tuple[str, ...]:
+        """For the recipient: how the numbers are to be read."""
+        scale = self.scale / self.lattice
+        return plain_noise("Laplace", scale, scale * math.log(20), "mean size (the scale b)")
+
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
         check_input(exact, ell=self.ell, slots=self.slots, lattice=self.lattice)
         if exact.column_l1 > self.column_l1:
@@ -75,3 +92,15 @@ class DensityLaplace:
         while Fraction(scale) * epsilon_nano < sensitivity * NANO:  # the float quotient may fall short
             scale = math.nextafter(scale, math.inf)
         return cls(scale=scale, ell=ell, slots=slots, column_l1=column_l1, lattice=lattice)
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting, *, ell: int) -> DensityLaplace:
+        """All of the budget, on the zones and slots of a setting."""
+        weights = setting.weights
+        return cls.within(
+            budget.left,
+            ell=ell,
+            slots=setting.slots,
+            column_l1=weights.column_l1,
+            lattice=weights.lattice,
+        )

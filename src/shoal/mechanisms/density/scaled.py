@@ -16,7 +16,7 @@ The scaling itself is post-processing: `shoal.postprocess.density.scaled`.
 >>> from shoal.privacy.budget import Budget
 >>> public = {"ell": 30, "slots": 168, "column_l2_squared": 2**40, "lattice": 2**20}
 >>> scaled = ScaledCounts.within(
-...     Budget.of(1.0, 1e-6), lambda left: DensityGaussian.within(left, **public), cap=250, ell=30, slots=168
+...     Budget.of(1.0, 1e-6), lambda rest: DensityGaussian.within(rest.left, **public), cap=250
 ... )
 >>> [(name, loss.rho_nano) for name, loss in scaled.spends()], scaled.loss().rho_nano
 ([('visits', 1217798), ('kept', 462763), ('counts', 22675409)], 24355970)
@@ -24,29 +24,59 @@ The scaling itself is post-processing: `shoal.postprocess.density.scaled`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, Protocol
 
 import numpy as np
 
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.adders import Adder, GaussianAdder, LaplaceAdder
-from shoal.mechanisms.density.gaussian import DensityGaussian
-from shoal.mechanisms.density.laplace import DensityLaplace
+from shoal.mechanisms.density.exact_input import NoiseOfCount
+from shoal.mechanisms.method import at
 from shoal.privacy.accounting import Loss, compose
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
-from shoal.stages.exact import ScalableCounts
-from shoal.stages.noisy import NoisyScaled
-from shoal_baselines.mechanisms.fpa import DensityFpa
-from shoal_baselines.mechanisms.fpa_laplace import DensityFpaLaplace
-from shoal_baselines.mechanisms.scm_full import DensityScmFull
-
-PlainCounts = DensityGaussian | DensityLaplace | DensityFpa | DensityFpaLaplace | DensityScmFull
+from shoal.space.setting import Setting
+from shoal.stages.exact import ExactCounts, ScalableCounts
+from shoal.stages.noisy import NoisyCounts, NoisyScaled
 
 VISITS_SHARE = Fraction(1, 20)  # of the budget
 KEPT_SHARE = Fraction(1, 50)  # of what is left then: ell is far below cap, so little will do
+NEGATIVE = (
+    "Negative counts were removed in a way that keeps each slot's total where that is above zero: the same "
+    "amount was taken off every zone of a slot and what fell below zero was set to zero. So where most zones "
+    "of a slot are nearly empty, `people` in the busy ones is low by up to about the size of the noise, and "
+    "the nearly empty ones are high on average: sum over zones rather than over the slots of a quiet zone."
+)
+INTERVAL = (
+    "`people_low` and `people_high` are the ends of the 95 % interval around the noisy count, before "
+    "negative counts were removed, scaled up with it and cut at zero. They also hold the noise of the "
+    "scaling and the chance of which visits were kept, but not that zones differ in what the bound leaves "
+    "out."
+)
+
+
+class PlainCounts(Protocol):
+    """Noisy counts per zone and slot, each user in at most `ell` slots."""
+
+    @property
+    def ell(self) -> int: ...
+
+    @property
+    def slots(self) -> int: ...
+
+    @property
+    def noise_of_count(self) -> NoiseOfCount: ...
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]: ...
+
+    def describe(self) -> Mapping[str, object]: ...
+
+    def reading(self) -> tuple[str, ...]: ...
+
+    def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +111,21 @@ class ScaledCounts:
         """Once per slot, ell in all."""
         return min(self.counts.ell, self.counts.slots)
 
+    @property
+    def noise_of_count(self) -> NoiseOfCount:
+        """In a count before it is scaled up."""
+        return self.counts.noise_of_count
+
+    def describe(self) -> Mapping[str, object]:
+        """Public numbers of the counts, for the manifest."""
+        return self.counts.describe()
+
+    def reading(self) -> tuple[str, ...]:
+        """For the recipient: how the numbers are to be read."""
+        leaves_out = getattr(self.counts, "leaves_out", "")
+        interval = f"{INTERVAL} They do not cover {leaves_out} either." if leaves_out else INTERVAL
+        return (*self.counts.reading(), NEGATIVE, interval)
+
     def __call__(self, exact: ScalableCounts, noise: Noise) -> NoisyScaled:
         if not isinstance(exact, ScalableCounts):
             raise GuaranteeError("wrong-stage", "this mechanism takes counts with their visits only.")
@@ -104,11 +149,9 @@ class ScaledCounts:
     def within(
         cls,
         budget: Budget,
-        counts: Callable[[int], PlainCounts],
+        counts: Callable[[Budget], PlainCounts],
         *,
         cap: int,
-        ell: int,
-        slots: int,
         inside: tuple[float, float] = (1.0, 1.0),
     ) -> ScaledCounts:
         """All of the budget: shares for K and B, the rest for `counts`, built from what it may spend."""
@@ -116,10 +159,24 @@ class ScaledCounts:
         visits, budget = budget.take("visits", VISITS_SHARE)
         kept, budget = budget.take("kept", KEPT_SHARE)
         rest, _ = budget.take("counts", 1)
+        plain = counts(replace(budget, left=rest.amount))
         return cls(
-            counts=counts(rest.amount),
+            counts=plain,
             visits=adder.within(visits.amount, cap),
-            kept=adder.within(kept.amount, min(ell, slots)),
+            kept=adder.within(kept.amount, min(plain.ell, plain.slots)),
             cap=cap,
             inside=inside,
+        )
+
+    @classmethod
+    def of(
+        cls, budget: Budget, setting: Setting, *, counts: str, ell: int, cap: int, **more: Any
+    ) -> ScaledCounts:
+        """The same on the zones and slots of a setting; `counts` is the place of what builds the counts."""
+        inside = np.asarray(setting.weights.matrix.sum(axis=0)) / setting.weights.lattice
+        return cls.within(
+            budget,
+            lambda rest: at(counts)(rest, setting, ell=ell, **more),
+            cap=cap,
+            inside=(float(inside.min(initial=1.0)), float(inside.max(initial=0.0))),
         )

@@ -31,7 +31,7 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.mechanisms.adders import LaplaceAdder, float_at_least
+from shoal.mechanisms.adders import LaplaceAdder, float_at_least, whole_estimates
 from shoal.mechanisms.histogram.boxes_schedule import (
     CHOICE,
     FIRST_JITTER,
@@ -51,7 +51,6 @@ from shoal.privacy.noise import Noise
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips
-from shoal_baselines.mechanisms.histogram_rounds import whole_estimates
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,6 +64,8 @@ class HistogramBoxes:
 
     name = "histogram-boxes"
     takes = "trips"
+    edges = True  # answers are of faces and edges; without, of shares of trips in cells
+    pool = True  # of made-up trips, published too
 
     def loss(self) -> Loss:
         return compose(loss for _, loss in self.spends())

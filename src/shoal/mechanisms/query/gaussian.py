@@ -29,11 +29,13 @@ import numpy as np
 
 from shoal.errors import PlanError
 from shoal.mechanisms.adders import GaussianAdder
-from shoal.mechanisms.query.input import add_each, check_table
+from shoal.mechanisms.query.input import add_each, check_table, questions_on
 from shoal.postprocess.density.numbers import Z95
 from shoal.privacy.accounting import Loss, compose
+from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
-from shoal.space.question import Questions
+from shoal.space.question import Question, Questions
+from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyAnswers
 
@@ -81,3 +83,8 @@ class QueryGaussian:
         return cls(
             asked=asked, adders=tuple(GaussianAdder.within(share, delta) for delta in asked.sensitivity)
         )
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting, *, questions: list[Question], ell: int) -> QueryGaussian:
+        """All of the budget, for questions on a setting."""
+        return cls.within(budget.left, questions_on(setting, questions, ell))

@@ -10,7 +10,8 @@ from shoal.errors import GuaranteeError
 from shoal.mechanisms.adders import Adder
 from shoal.mechanisms.density.exact_input import check_input
 from shoal.privacy.noise import Noise
-from shoal.space.question import Questions
+from shoal.space.question import Question, Questions
+from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts
 
 
@@ -30,3 +31,8 @@ def add_each(noise: Noise, name: str, exact: np.ndarray, adders: Sequence[Adder]
     for adder, numbers in together.items():
         noisy[numbers] = adder.add(noise, name, exact[numbers])
     return noisy
+
+
+def questions_on(setting: Setting, questions: list[Question], ell: int) -> Questions:
+    """Questions with the most that one user, in at most `ell` slots, changes each answer by."""
+    return Questions.of(questions, setting.weights, slots=setting.slots, ell=ell)

@@ -30,10 +30,12 @@ import numpy as np
 
 from shoal.errors import PlanError
 from shoal.mechanisms.adders import LaplaceAdder
-from shoal.mechanisms.query.input import add_each, check_table
+from shoal.mechanisms.query.input import add_each, check_table, questions_on
 from shoal.privacy.accounting import Loss
+from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
-from shoal.space.question import Questions
+from shoal.space.question import Question, Questions
+from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyAnswers
 
@@ -82,3 +84,8 @@ class QueryLaplace:
         return cls(
             asked=asked, adders=tuple(LaplaceAdder.within(share, delta) for delta in asked.sensitivity)
         )
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting, *, questions: list[Question], ell: int) -> QueryLaplace:
+        """All of the budget, for questions on a setting."""
+        return cls.within(budget.left, questions_on(setting, questions, ell))

@@ -39,14 +39,15 @@ import numpy as np
 
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.adders import GaussianAdder, float_at_least
-from shoal.mechanisms.query.input import check_table
+from shoal.mechanisms.query.input import check_table, questions_on
 from shoal.postprocess.density.answers import LearnedTable
 from shoal.postprocess.density.numbers import Z95
 from shoal.privacy.above import first_above
 from shoal.privacy.accounting import NANO, Loss, ceil_nano, compose
 from shoal.privacy.budget import Budget
 from shoal.privacy.noise import Noise
-from shoal.space.question import Questions
+from shoal.space.question import Question, Questions
+from shoal.space.setting import Setting, activity
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyAnswers
 
@@ -162,6 +163,20 @@ class QueryWeights:
             answers=tuple(GaussianAdder.within(share, delta) for delta in asked.sensitivity),
             error=GaussianAdder.within(error.amount, largest),
         )
+
+    @classmethod
+    def of(
+        cls, budget: Budget, setting: Setting, *, questions: list[Question], ell: int, updates: int
+    ) -> QueryWeights:
+        """The same for questions on a setting."""
+        asked = questions_on(setting, questions, ell)
+        return cls.within(budget, asked, public_prior(setting), updates=updates)
+
+
+def public_prior(setting: Setting) -> np.ndarray:
+    """Every place as busy as any other, spread over zones by area, times the public curve of a day."""
+    by_zone = np.asarray(setting.weights.matrix.sum(axis=1)).ravel() / setting.weights.lattice
+    return np.outer(by_zone, activity(setting.clock))
 
 
 def on_lattice(visits: np.ndarray, lattice: int) -> np.ndarray:

@@ -27,7 +27,7 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -216,10 +216,12 @@ class SyntheticBridges:
         *,
         parts: Parts = ALL_PARTS,
         corners_from: float = CORNERS_FROM,
+        calibrate: bool = True,
     ) -> SyntheticBridges:
         """All of a budget: the number of trips, unless declared, and the rest."""
         totals, budget = PathTotals.within(budget, setting, TRIPS_SHARE)
         tables, _ = budget.take("tables", 1)
+        parts = replace(parts, calibrate=parts.calibrate and calibrate)
         made = cls(totals=totals, tables=tables, setting=setting, parts=parts, corners_from=corners_from)
         made.noises(0.0)  # refuses a budget that is too small before anything is spent
         return made

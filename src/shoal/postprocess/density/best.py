@@ -45,7 +45,7 @@ class Model:
     scatter: Scatter
 
 
-def finish_best(noisy: NoisyBest, setting: Setting) -> DensityEstimate:
+def finish_best(noisy: NoisyBest, setting: Setting, *_public: object) -> DensityEstimate:
     """People, unrounded, with intervals."""
     total = total_of(noisy)
     model = smooth(noisy, setting, total.visits)

@@ -30,7 +30,7 @@ def estimate_density(noisy: NoisyCounts, decimals: int = 1) -> DensityEstimate:
     return round_density(plain_density(noisy), decimals)
 
 
-def plain_density(noisy: NoisyCounts) -> DensityEstimate:
+def plain_density(noisy: NoisyCounts, *_public: object) -> DensityEstimate:
     """The same before rounding: non-negative people that keep each slot's total, intervals cut at zero."""
     half = half_width(noisy)
     people = keep_totals(noisy.values)

@@ -22,7 +22,7 @@ from shoal.stages.noisy import DensityEstimate, NoisyCounts, NoisyScaled
 CLEAR = 4.0  # deviations above zero from which a noisy number is divided by, or scaled down to
 
 
-def scaled_density(noisy: NoisyScaled) -> DensityEstimate:
+def scaled_density(noisy: NoisyScaled, *_public: object) -> DensityEstimate:
     """Non-negative people whose total is that of all visits, where noise allows to say so; not rounded."""
     ratio = per_kept_visit(noisy)
     people = keep_totals(noisy.counts.values)

@@ -4,8 +4,7 @@ import pytest
 
 from shoal.kinds.density.compare import ComparePlan, compare, simulated_world
 from shoal.kinds.density.expected import FITS, expected_methods, mean_count
-from shoal.kinds.density.method import MethodOptions
-from shoal.kinds.density.methods import METHODS
+from shoal.kinds.density.methods import METHODS, MethodOptions
 from shoal.kinds.density.plan import DensityPlan
 from shoal.privacy.accounting import rho_for
 

@@ -10,9 +10,14 @@ from shoal.engine.duck import DuckEngine
 from shoal.errors import GuaranteeError, PlanError
 from shoal.kinds.density.compare import simulated_world
 from shoal.kinds.density.counting import stage_for
-from shoal.kinds.density.method import MethodOptions
-from shoal.kinds.density.method_text import SPENDS
-from shoal.kinds.density.methods import COMPARATORS, METHODS, any_method, method_named
+from shoal.kinds.density.methods import (
+    COMPARATORS,
+    METHODS,
+    PAYS_FOR,
+    MethodOptions,
+    any_method,
+    method_named,
+)
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.describe import check_spends, spends_of
 from shoal.privacy.accounting import Loss, compose
@@ -52,12 +57,12 @@ def test_every_spend_says_what_it_pays_for(world, name):
     method = METHODS[name]
     budget = Budget.of(0.7, None if method.pure else 1e-6)
     page = (Path(__file__).parents[4] / "docs" / "methods.md").read_text("utf-8")
-    for each in spends_of(method.build(budget, world.counting.setting, MethodOptions()), SPENDS):
+    for each in spends_of(method.build(budget, world.counting.setting, MethodOptions()), PAYS_FOR):
         assert each["pays_for"]
         assert f"| {each['name']} | {each['pays_for']} |" in page  # the page has the words of the code
 
 
-@pytest.mark.parametrize("name", METHODS | COMPARATORS)
+@pytest.mark.parametrize("name", {**METHODS, **COMPARATORS})
 def test_a_method_gives_people_in_intervals(world, name):
     method, setting = any_method(name), world.counting.setting
     budget = Budget.of(1.0, None if method.pure else 1e-6)
@@ -69,9 +74,9 @@ def test_a_method_gives_people_in_intervals(world, name):
         assert np.isfinite(values).all()
     assert (made.low >= 0).all()
     assert ((made.low <= made.people) & (made.people <= made.high)).all()
-    if method.kind == "release":
-        json.dumps(dict(method.describe(mechanism)))
-        points = method.reading(mechanism)
+    if method.sound:
+        json.dumps(dict(mechanism.describe()))
+        points = mechanism.reading()
         assert len(points) > 2
         assert all(30 < len(point) < 500 and point.endswith(".") for point in points)
     else:
@@ -82,8 +87,8 @@ def test_a_method_gives_people_in_intervals(world, name):
 
 def test_names_do_not_clash_and_comparators_cannot_be_planned():
     assert not set(METHODS) & set(COMPARATORS)
-    assert all(method.kind == "release" for method in METHODS.values())
-    assert all(method.kind == "comparison" for method in COMPARATORS.values())
+    assert all(method.sound for method in METHODS.values())
+    assert not any(method.sound for method in COMPARATORS.values())
     for name in COMPARATORS:
         with pytest.raises(PlanError, match="comparison only"):
             method_named(name)

@@ -18,6 +18,7 @@ Source       Acs and Castelluccia 2014, section 5.2. Deviation: they subtract ov
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import scipy.sparse
@@ -81,6 +82,7 @@ class Cover:
         return np.asarray(self.to_cells @ counts.astype(np.int64, copy=False))
 
 
+@lru_cache(maxsize=16)
 def minimum_cover(setting: Setting) -> Cover:
     """The minimum cover of a setting's places and zones; zones without sites need no cell."""
     weights = setting.weights

@@ -1,0 +1,310 @@
+"""The methods of shoal: how each is built, what it promises, at which size and on whom it is audited.
+
+An audit case is called kind-method, followed by the noise family where a method has several, and by what else
+decides how its mechanism is built. Trips are audited on eight places of a grid of a few cells: a user goes
+from place to place, and a trip ends where nothing is seen of the user for some time.
+
+>>> METHODS["density"]["best"].families, list(METHODS["synthetic"])
+(('gaussian',), ['bridges', 'commute'])
+>>> entry = METHODS["density"]["laplace"].cases["density-laplace"]
+>>> entry.name, entry.build(1.0, None, entry.tight).loss().pure_epsilon_nano
+('density-scaled-laplace', 1000000000)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from shoal.mechanisms.audit_size import MANY_PLACES, PATHS, AuditSize
+from shoal.mechanisms.method import Build, Entry, Method, by_name
+
+HERE = "shoal.mechanisms"
+PEOPLE = "people per zone and slot"
+
+# Many visits at once: every clip is reached.
+CROWDED = AuditSize(layout=MANY_PLACES, slots=1, ell=1, cap=len(MANY_PLACES[0]))
+EVERYWHERE = tuple((0, place) for place in range(CROWDED.places))
+WEIGHED = 0.95  # a user of a thousand visits has a weight of few steps, rounded down
+AUDIT_CLIP = 1.5  # of the one clipped measurement
+AUDIT_UPDATES = 2  # of four questions
+
+
+def counts_of(place: str) -> Build:
+    """Counts per zone and slot, each user in at most ell slots."""
+    return Build(place=place, takes="counts", asks=("ell",))
+
+
+def scaled(counts: str) -> Build:
+    """The same with the numbers of visits that they are scaled up by."""
+    place = f"{HERE}.density.scaled:ScaledCounts.of"
+    return Build(place=place, takes="scalable", asks=("ell", "cap"), given={"counts": counts})
+
+
+GAUSSIAN_COUNTS = f"{HERE}.density.gaussian:DensityGaussian.of"
+LAPLACE_COUNTS = f"{HERE}.density.laplace:DensityLaplace.of"
+SCALED = Entry(
+    name="density-scaled",
+    make=scaled(GAUSSIAN_COUNTS),
+    releases=f"{PEOPLE}, and what scales bounded visits up to all visits",
+    guarantee="rho-zCDP, rho = M^2 / (2 s^2) + ell^2 / (2 s'^2) + rho of the counts",
+    spends=("visits", "kept", "counts"),
+    pure=False,
+)
+SCALED_LAPLACE = replace(
+    SCALED,
+    name="density-scaled-laplace",
+    make=scaled(LAPLACE_COUNTS),
+    guarantee="epsilon-DP, epsilon = M / b + ell / b' + epsilon of the counts",
+    pure=True,
+)
+BEST = Entry(
+    name="density-best",
+    make=Build(place=f"{HERE}.density.best:DensityBest.within", takes="visits", asks=("users",)),
+    releases=f"{PEOPLE}, from all visits, measured coarse to fine",
+    guarantee="rho-zCDP, rho = the sum of the shares of users, visits, active, city, regions, zones",
+    spends=("users", "visits", "active", "city", "regions", "zones"),
+    pure=False,
+    tight=CROWDED,
+    worst=EVERYWHERE,
+    reach=dict.fromkeys(("visits", "city", "regions", "zones"), WEIGHED),
+)
+DENSITY = by_name(
+    Method(
+        kind="density",
+        name="best",
+        summary="all visits, measured coarse to fine with Gaussian noise, smoothed over zones",
+        cases={"density-best": BEST},
+        finish_at="shoal.postprocess.density.best:finish_best",
+        uses=("users",),
+    ),
+    Method(
+        kind="density",
+        name="gaussian",
+        summary="plain counts, Gaussian noise, scaled up (GPA)",
+        cases={"density-gaussian": SCALED},
+        finish_at="shoal.postprocess.density.scaled:scaled_density",
+        uses=("ell", "cap"),
+    ),
+    Method(
+        kind="density",
+        name="laplace",
+        summary="plain counts, Laplace noise, scaled up, pure (LPA)",
+        cases={"density-laplace": SCALED_LAPLACE},
+        finish_at="shoal.postprocess.density.scaled:scaled_density",
+        uses=("ell", "cap"),
+    ),
+)
+
+
+def _query(place: str, *asks: str) -> Build:
+    return Build(place=f"{HERE}.query.{place}", takes="counts", asks=("questions", "ell", *asks))
+
+
+ANSWERS = Entry(
+    name="query-gaussian",
+    make=_query("gaussian:QueryGaussian.of"),
+    releases="visits in sets of zones and slots",
+    guarantee="rho-zCDP, rho = sum of min(ell, |T_i|)^2 max_s W_s(S_i)^2 / (2 sigma_i^2)",
+    spends=("answers",),
+    pure=False,
+)
+ANSWERS_LAPLACE = replace(
+    ANSWERS,
+    name="query-laplace",
+    make=_query("laplace:QueryLaplace.of"),
+    guarantee="epsilon-DP, epsilon = sum of min(ell, |T_i|) max_s W_s(S_i) / b_i",
+    pure=True,
+)
+LEARNED_ANSWERS = replace(
+    ANSWERS,
+    name="query-weights",
+    make=_query("weights:QueryWeights.of", "updates"),
+    releases="visits in many sets of zones and slots, from a table that learns from few of them",
+    guarantee="rho-zCDP, rho = total + c (2 E / b)^2 / 2 + c Delta^2 / (2 sigma^2) + error",
+    spends=("total", "test", "answers", "error"),
+    small={"updates": AUDIT_UPDATES},
+)
+QUERY = by_name(
+    Method(
+        kind="query",
+        name="gaussian",
+        summary="independent Gaussian noise on every answer",
+        cases={"query-gaussian": ANSWERS},
+        uses=("ell",),
+    ),
+    Method(
+        kind="query",
+        name="laplace",
+        summary="independent Laplace noise on every answer, pure",
+        cases={"query-laplace": ANSWERS_LAPLACE},
+        uses=("ell",),
+    ),
+    Method(
+        kind="query",
+        name="weights",
+        summary="answers of a table that learns from few of them",
+        cases={"query-weights": LEARNED_ANSWERS},
+        uses=("ell", "updates"),
+    ),
+)
+
+TWO_TRIPS = AuditSize(layout=PATHS, slots=6, ell=2, cap=4)
+ONE_OF_TWO = AuditSize(layout=PATHS, slots=2, ell=1, cap=2)  # tight
+# Two trips alike, one of which is kept, through all given rectangles.
+THROUGH = ((0, 0), (0, 1), (1, 0), (1, 1))
+MANY_TRIPS = 10**12  # declared: the schedule of boxes is then at its end, at any epsilon
+AUDIT_BOXES = 48  # of the pool: its size costs time, not privacy
+TOTALS = ("trips", "all_trips")
+MODEL = "trips in any rectangle of a grid"
+BOXES = Entry(
+    name="histogram-boxes",
+    make=Build(place=f"{HERE}.histogram.boxes:HistogramBoxes.within", takes="trips"),
+    releases=f"{MODEL}, from a weighted pool of boxes",
+    guarantee="epsilon-DP, epsilon = trips + all_trips + boxes, the shares of whose histograms add up",
+    spends=(*TOTALS, "boxes"),
+    pure=True,
+    small={"boxes": AUDIT_BOXES},
+    size=TWO_TRIPS,
+    tight=ONE_OF_TWO,
+    worst=THROUGH,
+    reach={"boxes": 0.9},
+)
+# The number of trips is declared, not measured; rectangles are measured where it is large.
+DECLARED_BOXES = replace(
+    BOXES,
+    name="histogram-boxes-large",
+    guarantee="epsilon-DP, epsilon = all_trips + boxes, the shares of whose histograms and rectangles add up",
+    spends=("all_trips", "boxes"),
+    trips=MANY_TRIPS,
+    size=replace(TWO_TRIPS, cells=4),  # its histograms are fine: fewer cells, fewer bins
+    tight=replace(ONE_OF_TWO, cells=4),
+    reach={"boxes": 0.75},  # choices are paid for, and do not show along one path
+)
+HISTOGRAM = by_name(
+    Method(
+        kind="histogram",
+        name="boxes",
+        summary="A weighted pool of made-up trips, fitted to noisy histograms of trips' bounding boxes.",
+        cases={"histogram-boxes": BOXES, "histogram-boxes-declared": DECLARED_BOXES},
+    ),
+)
+
+PATH_TRIPS = replace(TWO_TRIPS, cells=4)
+TIGHT_TRIPS = AuditSize(layout=PATHS, slots=2, ell=2, cap=2, cells=4)
+ONE_TRIP = AuditSize(layout=PATHS, slots=1, ell=1, cap=1, cells=4, each_trip=True)
+CALLS = AuditSize(layout=PATHS, slots=14, ell=2, cap=4)  # from the evening to the next noon
+# Two trips alike, each with moves, turns and a stay: the third and the last site are in one cell.
+STAYS_AT_THE_END = tuple((slot, site) for slot in (0, 1) for site in (0, 1, 2, 7))
+# A home at night, a work place in the morning, a third site.
+COMMUTES = ((0, 0), (11, 1), (1, 2))
+TRIPS = "a model of movement, and any number of trips drawn from it"
+PURE_TABLES = "epsilon-DP, epsilon = trips + {0}, by shares that add up"
+RHO_TABLES = "rho-zCDP, rho = trips + {0}, by shares that add up"
+
+
+def zcdp(entry: Entry, guarantee: str = "") -> Entry:
+    """The same with a budget in rho, so in norm 2."""
+    guarantee = guarantee or RHO_TABLES.format(" + ".join(entry.spends[1:]))
+    return replace(entry, name=f"{entry.name}-zcdp", guarantee=guarantee, pure=False)
+
+
+# Without calibration, which draws thousands of trips from the noisy model: it costs time, not privacy.
+BRIDGES = Entry(
+    name="synthetic-bridges",
+    make=Build(place=f"{HERE}.synthetic.bridges:SyntheticBridges.within", takes="paths"),
+    releases=TRIPS,
+    guarantee=PURE_TABLES.format("tables"),
+    spends=("trips", "tables"),
+    pure=True,
+    small={"calibrate": False},
+    size=replace(PATH_TRIPS, cells=8),  # so many cells that places are bought by blocks, too
+    tight=TIGHT_TRIPS,
+    worst=STAYS_AT_THE_END,
+)
+EACH_TRIP = replace(
+    BRIDGES, name="synthetic-bridges-trip", size=ONE_TRIP, tight=ONE_TRIP, worst=STAYS_AT_THE_END[:4]
+)
+# Turns by cell are bought from few trips on, so that small crowds come to either side of the rule.
+CORNERS = replace(
+    EACH_TRIP,
+    name="synthetic-bridges-2nd",
+    small={**EACH_TRIP.small, "corners_from": 1.0},  # in deviations of their noise
+    follows=True,
+)
+COMMUTE = Entry(
+    name="synthetic-commute",
+    make=Build(place=f"{HERE}.synthetic.commute:SyntheticCommute.within", takes="commutes"),
+    releases="homes, work places and calls, and any number of people drawn from them",
+    guarantee="epsilon-DP, epsilon = sum over tables of 1 / b_i",
+    spends=(
+        *("users", "people", "homes", "works", "distances"),
+        *("flows", "hours", "places", "elsewhere", "reach"),
+    ),
+    pure=True,
+    size=CALLS,
+    tight=CALLS,
+    worst=COMMUTES,
+    bugs_at=8.0,  # ten spends, so that each is small
+)
+
+
+def either(kind: str, name: str, pure: Entry, guarantee: str = "") -> dict[str, Entry]:
+    """The cases of a method that takes a delta or goes without."""
+    return {f"{kind}-{name}-laplace": pure, f"{kind}-{name}-gaussian": zcdp(pure, guarantee)}
+
+
+SYNTHETIC = by_name(
+    Method(
+        kind="synthetic",
+        name="bridges",
+        summary="Starts, ends, lengths and flows from noisy tables; the way between is drawn by noisy moves.",
+        cases={
+            **either("synthetic", "bridges", BRIDGES),
+            # The unit is one trip, and second-order moves are measured where trips are many.
+            "synthetic-bridges-laplace-trip": CORNERS,
+            "synthetic-bridges-gaussian-trip": zcdp(CORNERS),
+        },
+    ),
+    Method(
+        kind="synthetic",
+        name="commute",
+        summary="Homes, work places, commutes and hours of calls, from records that name sites.",
+        cases=either("synthetic", "commute", COMMUTE, "rho-zCDP, rho = sum over tables of 1 / (2 sigma_i^2)"),
+    ),
+)
+METHODS = {"density": DENSITY, "query": QUERY, "histogram": HISTOGRAM, "synthetic": SYNTHETIC}
+
+# Pieces that no release consists of alone, audited by themselves.
+PARTS = (
+    Entry(
+        name="density-gaussian",
+        make=counts_of(GAUSSIAN_COUNTS),
+        releases=PEOPLE,
+        guarantee="rho-zCDP, rho = ell max_s |W_s|_2^2 / (2 sigma^2)",
+        spends=("counts",),
+        pure=False,
+        thorough=True,
+    ),
+    Entry(
+        name="density-laplace",
+        make=counts_of(LAPLACE_COUNTS),
+        releases=PEOPLE,
+        guarantee="epsilon-DP, epsilon = ell max_s |W_s|_1 / b",
+        spends=("counts",),
+        pure=True,
+        thorough=True,
+    ),
+    Entry(
+        name="clipped-gaussian",
+        make=Build(place=f"{HERE}.density.clipped_gaussian:ClippedGaussian.of", takes="clipped"),
+        releases="one sum over users, each clipped in the norm of what is measured",
+        guarantee="rho-zCDP, rho = (clip + rounding)^2 / (2 sigma^2)",
+        spends=("clipped",),
+        pure=False,
+        small={"clip": AUDIT_CLIP},
+        tight=CROWDED,
+        worst=EVERYWHERE,
+        reach={"clipped": WEIGHED},
+    ),
+    EACH_TRIP,
+)
