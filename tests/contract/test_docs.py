@@ -61,7 +61,7 @@ def no_spark():
 
 SMALL = (  # what makes an example long, and the same in little
     (re.compile(r"--users \d+"), "--users 400"),
-    (re.compile(r"--group \d+"), "--group 20"),
+    (re.compile(r"--group \d+"), "--group 10"),
     (re.compile(r"--worlds \d+"), "--worlds 2"),
     (re.compile(r"--quick --mechanism density-best"), "--quick --runs 1000 --mechanism density-laplace"),
 )
