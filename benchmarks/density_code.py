@@ -19,7 +19,7 @@ ROOT = Path(shoal.__file__).parents[1]
 ALWAYS_READ = (
     "shoal.engine.visits",
     "shoal.engine.clipped",
-    "shoal.engine.density",
+    "shoal.engine.visits",
     "shoal.metrics.density",
     "shoal.metrics.emd",
     "shoal.postprocess.density.numbers",

@@ -23,7 +23,7 @@ from shoal.kinds.density.methods import COMPARATORS, METHODS, Method, MethodOpti
 from shoal.metrics.density import density_utility
 from shoal.metrics.emd import emd_m, every_seventh
 from shoal.postprocess.density.numbers import round_density
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.stages.noisy import DensityEstimate
 

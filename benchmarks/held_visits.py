@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
-from shoal.engine.all_visits import find_visits
 from shoal.engine.buckets import by_user
 from shoal.engine.clipped import (
     MOST_VISITS,
@@ -28,6 +27,7 @@ from shoal.engine.clipped import (
 )
 from shoal.engine.prf import split_key
 from shoal.engine.protocol import Sums
+from shoal.engine.visits import find_visits
 from shoal.stages.exact import TIME_LATTICE, ClippedSum, View
 
 Chunk = tuple[np.ndarray, np.ndarray, np.ndarray]  # user number, slot, place; each user's visits together

@@ -89,7 +89,7 @@ def _trip_rows(job: CostJob) -> Iterator[Row]:
     from shoal.events.source import open_source
     from shoal.events.trip_reader import read_trips
     from shoal.mechanisms.histogram.boxes import HistogramBoxes
-    from shoal.privacy.budget import Budget
+    from shoal.privacy.accounting import Budget
     from shoal.privacy.noise import OsNoise
     from shoal.space.cells import CellGrid
     from shoal.space.rectangles import random_rectangles

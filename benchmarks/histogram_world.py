@@ -26,7 +26,7 @@ from shoal.kinds.histogram.methods import METHODS as MECHANISMS
 from shoal.metrics.histogram import kld, mean_absolute_error, violated_share
 from shoal.postprocess.histogram.box_model import pool_euler
 from shoal.postprocess.histogram.box_pool import BoxPool
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.euler import Euler
 from shoal.space.rectangles import Rectangles, random_rectangles

@@ -23,9 +23,9 @@ import numpy as np
 
 from benchmarks.city import simulated_city
 from benchmarks.table import machine_class, report
-from shoal.engine.density import exact_counts
 from shoal.engine.duck import DuckEngine
-from shoal.events.placed import PlacedEvents
+from shoal.engine.visits import exact_counts
+from shoal.events.readers import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
 from shoal.kinds.density.counting import Counting
@@ -35,8 +35,7 @@ from shoal.mechanisms.density.gaussian import DensityGaussian
 from shoal.mechanisms.query.gaussian import QueryGaussian
 from shoal.mechanisms.query.input import questions_on
 from shoal.mechanisms.query.weights import public_prior
-from shoal.privacy.accounting import NANO
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import NANO, Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.clock import Clock
 from shoal.space.geography import SpacePlan, open_geography

@@ -107,7 +107,7 @@ def _world(city: Path):
 
 def run_duckdb(city: Path) -> dict:
     from shoal.engine.duck import DuckEngine
-    from shoal.events.placed import SiteEvents
+    from shoal.events.readers import SiteEvents
     from shoal.events.source import open_source
 
     sites, window, kernel = _world(city)
@@ -134,7 +134,7 @@ def run_duckdb(city: Path) -> dict:
 
 def run_spark(city: Path, partitions: int, address: str) -> dict:
     from shoal.engine.spark.engine import SparkEngine
-    from shoal.events.placed import SiteEvents
+    from shoal.events.readers import SiteEvents
     from shoal.events.schema import SourcePlan
 
     sites, window, kernel = _world(city)

@@ -21,12 +21,11 @@ from benchmarks.density_code import code_of_modules
 from benchmarks.histogram_data import BOXES, TripPoints, sample_points, trip_points
 from benchmarks.memory import peak_gb, restart_peak
 from benchmarks.synthetic_cells import BRIDGES, NO_NOISE, REAL, SOUND, TGM, TGM_VARIANTS, Run, World
-from shoal.engine.path_door import PathDoor
-from shoal.engine.path_trips import PathBound, encode_paths
+from shoal.engine.path_trips import PathBound, PathDoor, encode_paths
 from shoal.kinds.synthetic.methods import METHODS
 from shoal.metrics.synthetic import synthetic_utility
 from shoal.postprocess.synthetic.bridge_parts import Parts
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cell_paths import CellPaths
 from shoal.space.cells import CellGrid
@@ -49,7 +48,7 @@ MEASURES = (
     *("distance_jsd", "pattern_f1", "pattern_f1_35", "stay_jsd", "length_jsd", "visit_error", "od_jsd"),
     *("range_error", "transition_jsd", "duration_jsd", "hour_jsd", "tide_jsd"),
 )
-ALWAYS_READ = ("shoal.engine.path_trips", "shoal.engine.path_door", "shoal.metrics.synthetic")
+ALWAYS_READ = ("shoal.engine.path_trips", "shoal.engine.path_trips", "shoal.metrics.synthetic")
 
 
 def rows_of(world: World, runs: list[Run]) -> Iterator[Row]:

@@ -30,7 +30,7 @@ from shoal.mechanisms.methods import (
 
 HERE = "shoal_baselines.mechanisms"
 PLAIN = "shoal.postprocess.density.numbers:plain_density"
-SCALED_UP = "shoal.postprocess.density.scaled:scaled_density"
+SCALED_UP = "shoal.postprocess.density.numbers:scaled_density"
 SCHEME = "shoal_baselines.postprocess.scheme:finish_with"
 REPAIRED_ELL = 20  # as the repaired scheme was measured
 SPOTME_P = 0.5  # of the published range .1 to .9 (Pyrgelis et al. 2017, table 5)

@@ -14,7 +14,7 @@ from shoal.kinds.query import plan as query
 from shoal.kinds.synthetic import methods as synthetic_methods
 from shoal.mechanisms.method import SMALL
 from shoal.mechanisms.registry import REGISTRY
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.release.audit_cases import CASES, audit_case, case_of, case_problems, entry_name
 from shoal.release.manifest import Manifest
 

@@ -263,7 +263,7 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
 
 def test_the_expected_error_is_the_error(city, tmp_path, ledger):
     """What the dry run says of the noise holds for the noise that is drawn (20,160 cells; 3 %)."""
-    from shoal.engine.density import scalable_counts
+    from shoal.engine.visits import scalable_counts
     from shoal.kinds.density.expected import expected_error
     from shoal.privacy.noise import OsNoise
     from shoal.release.density_files import read_density

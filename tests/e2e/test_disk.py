@@ -14,9 +14,8 @@ import pytest
 
 from shoal.errors import ShoalError
 from shoal.privacy.accounting import Loss
-from shoal.privacy.guarantee import Guarantee
+from shoal.privacy.guarantee import Guarantee, Unit
 from shoal.privacy.ledger import open_ledger
-from shoal.privacy.unit import Unit
 from shoal.release.folder import ReleaseRequest, release
 from shoal.release.manifest import Manifest
 from shoal.release.verify import check_release

@@ -22,9 +22,8 @@ import pytest
 from tests.loops import tiers
 
 from shoal.privacy.accounting import Loss
-from shoal.privacy.guarantee import Guarantee
+from shoal.privacy.guarantee import Guarantee, Unit
 from shoal.privacy.ledger import Ledger, open_ledger
-from shoal.privacy.unit import Unit
 from shoal.release.folder import ReleaseRequest, release
 from shoal.release.manifest import Manifest
 from shoal.release.readme import recipient_readme

@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 
 from shoal.privacy.accounting import Loss
-from shoal.privacy.guarantee import Guarantee
+from shoal.privacy.guarantee import Guarantee, Unit
 from shoal.privacy.ledger import Ledger, open_ledger
-from shoal.privacy.unit import Unit
 from shoal.release.folder import ReleaseRequest, release
 from shoal.release.manifest import Manifest
 from shoal.release.readme import recipient_readme

@@ -20,7 +20,7 @@ import pytest
 
 from shoal.engine.duck import DuckEngine
 from shoal.engine.visits import VisitKernel
-from shoal.events.placed import SiteEvents
+from shoal.events.readers import SiteEvents
 from shoal.events.source import open_source
 from shoal.privacy.ledger import open_ledger
 from shoal.scratch import Scratch
@@ -44,7 +44,7 @@ import json, sys, urllib.request
 import numpy as np
 from shoal.engine.spark.engine import SparkEngine
 from shoal.engine.visits import VisitKernel
-from shoal.events.placed import SiteEvents
+from shoal.events.readers import SiteEvents
 from shoal.events.schema import SourcePlan
 
 master, folder, out, logs = sys.argv[1:5]

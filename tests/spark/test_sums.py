@@ -15,12 +15,12 @@ from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import MOST_EVENTS
 from shoal.engine.visits import VisitKernel
 from shoal.errors import EngineError, GuaranteeError
-from shoal.events.placed import PlacedEvents, SiteEvents
+from shoal.events.readers import PlacedEvents, SiteEvents
 from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
 from shoal.space.clock import Clock
-from shoal.space.commute_setting import commute_setting
 from shoal.space.geography import SpacePlan, open_geography
+from shoal.space.path_setting import commute_setting
 from shoal.space.sites import Sites
 from shoal.stages.exact import TIME_LATTICE, View
 

@@ -5,8 +5,7 @@ import pytest
 
 from shoal.engine.duck import DuckEngine
 from shoal.engine.grid_trips import TripBound
-from shoal.engine.path_trips import PathBound
-from shoal.engine.trip_watch import PointWatch
+from shoal.engine.path_trips import PathBound, PointWatch
 from shoal.events.schema import SourcePlan, TripRule
 from shoal.events.source import open_source
 from shoal.events.trip_reader import TripPoints

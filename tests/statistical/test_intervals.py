@@ -12,7 +12,7 @@ from shoal.kinds.density.compare import simulated_world
 from shoal.kinds.density.counting import stage_for
 from shoal.kinds.density.methods import METHODS, MethodOptions
 from shoal.metrics.density import density_utility
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 
 

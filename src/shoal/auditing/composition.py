@@ -23,15 +23,14 @@ import scipy.sparse
 from shoal.auditing.lower_bounds import KEY
 from shoal.auditing.replay import KeepsEverything, Verdict, replay
 from shoal.baselines import needed, part
-from shoal.engine.density import exact_counts, scalable_counts
+from shoal.engine.visits import exact_counts, scalable_counts
 from shoal.mechanisms.audit_size import PATHS, START, AuditSize
 from shoal.mechanisms.registry import entry_of
 from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
-from shoal.space.commute_setting import CommuteSetting
-from shoal.space.path_setting import PathSetting
+from shoal.space.path_setting import CommuteSetting, PathSetting
 from shoal.space.path_tables import PathTable
 from shoal.space.question import Question
 from shoal.space.rectangles import Rectangles, random_rectangles

@@ -172,7 +172,7 @@ def settings_from(
 ) -> dict[str, Any]:
     """A plan file with the flags over it, nested as plans are."""
     from shoal.kinds.plan import merge, read_plan
-    from shoal.privacy.unit import TRIP
+    from shoal.privacy.guarantee import TRIP
 
     settings = read_plan(path) if path else {}
     if flags.get("unit") == TRIP:  # bounds per user in the file make no sense then

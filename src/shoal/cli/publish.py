@@ -27,7 +27,7 @@ def publish(release: Path, dest: Path, sign_with: Path | None, as_json: bool) ->
     """
     from shoal.privacy.ledger import open_ledger
     from shoal.release import publish as room
-    from shoal.release.signature import SIGNATURE
+    from shoal.release.verify import SIGNATURE
 
     ledger = open_ledger()
     checked = room.publish(ledger, release, dest, sign_with=sign_with)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from shoal.errors import PlanError
-from shoal.events.columns import near
-from shoal.events.schema import Shape, SourcePlan
+from shoal.events.schema import Shape, SourcePlan, near
 
 if TYPE_CHECKING:
     from shoal.events.schema import EventSource, TripRule

@@ -42,8 +42,7 @@ def verify(
     from shoal.errors import GuaranteeError, PlanError
     from shoal.release.publish import sound_manifest
     from shoal.release.readme import in_words
-    from shoal.release.signature import SIGNATURE, check_signature
-    from shoal.release.verify import check_release
+    from shoal.release.verify import SIGNATURE, check_release, check_signature
 
     if signer is not None and allowed_signers is None:
         raise PlanError("signer-alone", "--signer needs --allowed-signers.", "Pass the file of their keys.")

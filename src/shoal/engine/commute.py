@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from shoal.engine.all_visits import slot_of_time, steps_are_even
 from shoal.engine.buckets import by_user
 from shoal.engine.protocol import Engine, Progress, Sums
+from shoal.engine.visits import slot_of_time, steps_are_even
 from shoal.errors import GuaranteeError
-from shoal.space.commute_setting import (
+from shoal.space.path_setting import (
     ACTIVITIES,
     ACTIVITY,
     AT_HOME,

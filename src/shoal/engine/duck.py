@@ -11,8 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from shoal.engine.buckets import UserBuckets
-from shoal.engine.cap import cut_users
+from shoal.engine.buckets import UserBuckets, cut_users
 from shoal.engine.protocol import Cut, Encoder, PointBatches, Progress, Sums, UserKernel, Watch, add_sums
 from shoal.engine.trip_pieces import in_threads
 from shoal.errors import PlanError

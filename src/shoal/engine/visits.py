@@ -8,10 +8,15 @@ Beside them, for the owner's eyes and for the number of visits K: all visits, a 
 F is SipHash keyed by the secret run key, so the choices are uniform to anyone without it and the same
 in every run with it. The bound is then checked on the chosen visits, by code that shares nothing with
 the choice, before anything is counted.
+
+All visits of a batch: a user once per site and slot, however many events they have there.
+
+Events to bounded visits to exact zone counts: the engine's part of a density.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,11 +24,13 @@ import numpy as np
 import pyarrow as pa
 from numba import int64, njit, uint64
 
-from shoal.engine.all_visits import find_visits, slot_of_time, sort_small, steps_are_even
 from shoal.engine.buckets import UserOrder, by_user
 from shoal.engine.prf import hash3, split_key
-from shoal.engine.protocol import Sums
+from shoal.engine.protocol import Engine, Progress, Sums
 from shoal.errors import GuaranteeError
+from shoal.space.weights import AreaWeights
+from shoal.stages.bounded import BoundedVisits, ExactDensity
+from shoal.stages.exact import ExactCounts, ScalableCounts
 
 EVENT_PURPOSE, VISIT_PURPOSE, ONE_PURPOSE = 1, 2, 3
 
@@ -207,3 +214,130 @@ def _count_all(visits, cap, uncapped):
         total += of_user <= cap
         uncapped[site[i], slot[i]] += 1
     return total
+
+
+def find_visits(
+    batch: pa.RecordBatch, users: UserOrder, edges_us: np.ndarray, sites: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """User number, slot and site of every visit, each user's together, in order of slot and site."""
+    time_us = batch.column("time_us").to_numpy(zero_copy_only=False)
+    site = batch.column("site").to_numpy(zero_copy_only=False)
+    if site.size and int(site.max()) >= sites:
+        raise GuaranteeError("site-out-of-list", "an event names a site outside the public list.")
+    return _find(users.first, users.order, time_us, site, edges_us, sites)
+
+
+@njit(cache=True, nogil=True)
+def steps_are_even(edges):
+    """Whether all slots are equally long, so that a division finds the slot."""
+    even = True
+    for t in range(edges.size - 1):
+        even = even and edges[t + 1] - edges[t] == edges[1] - edges[0]
+    return even
+
+
+@njit(cache=True, nogil=True)
+def slot_of_time(time, edges, even):
+    """The slot of an instant inside the window."""
+    if even:
+        return (time - edges[0]) // (edges[1] - edges[0])
+    return np.searchsorted(edges, time, side="right") - 1
+
+
+@njit(cache=True, nogil=True)
+def _find(first, order, time_us, site, edges, sites):
+    even = steps_are_even(edges)
+    last = edges[edges.size - 1]
+    user_of = np.empty(order.size, np.int32)
+    slot_of = np.empty(order.size, np.int32)
+    site_of = np.empty(order.size, np.int32)
+    longest = 0
+    for u in range(first.size - 1):
+        longest = max(longest, first[u + 1] - first[u])
+    cells = np.empty(longest, np.int64)
+    n = 0
+    for u in range(first.size - 1):
+        found = 0
+        for i in range(first[u], first[u + 1]):
+            t, s = time_us[order[i]], site[order[i]]
+            if s >= 0 and edges[0] <= t < last:
+                cells[found] = slot_of_time(t, edges, even) * sites + s
+                found += 1
+        sort_small(cells, found)
+        for i in range(found):
+            if i == 0 or cells[i] != cells[i - 1]:
+                user_of[n], slot_of[n], site_of[n] = u, cells[i] // sites, cells[i] % sites
+                n += 1
+    return user_of[:n], slot_of[:n], site_of[:n]
+
+
+@njit(cache=True, nogil=True)
+def sort_small(values, n):
+    """Ascending, in place; by insertion, since most users have a dozen events."""
+    if n > 64:
+        values[:n] = np.sort(values[:n])
+        return
+    for i in range(1, n):
+        value = values[i]
+        j = i - 1
+        while j >= 0 and values[j] > value:
+            values[j + 1] = values[j]
+            j -= 1
+        values[j + 1] = value
+
+
+def bound_visits(
+    engine: Engine, events: Iterable[pa.RecordBatch], kernel: VisitKernel, progress: Progress | None = None
+) -> tuple[BoundedVisits, ExactDensity]:
+    """Sums over users under the kernel's bounds, checked again as a whole, and the uncapped density."""
+    sums = engine.sum_users(events, kernel, progress)
+    users = int(sums["users"])
+    if int(sums["counts"].sum()) > users * kernel.ell or int(sums["one_visit"].sum()) != users:
+        raise GuaranteeError("bound-not-held", "the sums are larger than the bound on each user allows.")
+    bounded = BoundedVisits(
+        counts=sums["counts"],
+        one_visit=sums["one_visit"],
+        users=users,
+        visits_capped=int(sums["visits_capped"]),
+        ell=kernel.ell,
+        cap=kernel.cap,
+    )
+    return bounded, ExactDensity(sums["uncapped"], users)
+
+
+def exact_counts(bounded: BoundedVisits, weights: AreaWeights) -> ExactCounts:
+    """Site counts spread over zones: each visit is `lattice` units, shared out by area."""
+    return ExactCounts(
+        units=weights.spread(bounded.counts),
+        lattice=weights.lattice,
+        ell=bounded.ell,
+        column_l1=weights.column_l1,
+        column_l2_squared=weights.column_l2_squared,
+    )
+
+
+def scalable_counts(bounded: BoundedVisits, weights: AreaWeights) -> ScalableCounts:
+    """Zone counts with the number of visits that were kept and the number of all visits under the cap."""
+    return ScalableCounts(
+        counts=exact_counts(bounded, weights),
+        kept=int(bounded.counts.sum()),
+        visits=bounded.visits_capped,
+        cap=bounded.cap,
+    )
+
+
+def all_counts(density: ExactDensity, weights: AreaWeights) -> ExactCounts:
+    """Zone counts of all visits, as many as a user has: for comparison only."""
+    places, slots = density.counts.shape
+    return ExactCounts(
+        units=weights.spread(density.counts),
+        lattice=weights.lattice,
+        ell=places * slots,
+        column_l1=weights.column_l1,
+        column_l2_squared=weights.column_l2_squared,
+    )
+
+
+def exact_people(density: ExactDensity, weights: AreaWeights) -> np.ndarray:
+    """Raw people per zone and slot, for the owner's report."""
+    return weights.spread(density.counts) / weights.lattice

@@ -17,9 +17,8 @@ import duckdb
 from shoal.errors import SourceError
 from shoal.events.connection import limited_connection, prepared
 from shoal.events.files import first_line
-from shoal.events.foreign import ForeignSource
 from shoal.events.normalise import REASONS, events_sql
-from shoal.events.schema import EventSource, Shape
+from shoal.events.schema import EventSource, ForeignSource, Shape
 from shoal.events.times import NAIVE, OFFSET, is_text, time_roles
 
 CODE_NAMES = tuple(REASONS)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from shoal.errors import PlanError, SourceError
-from shoal.events.columns import choose_columns, plain_name
 from shoal.events.files import Header, find_files, has_extreme_times, read_header
 from shoal.events.normalise import CSV_LINES
 from shoal.events.schema import (
@@ -22,6 +21,8 @@ from shoal.events.schema import (
     OnBadRow,
     Shape,
     TimeUnit,
+    choose_columns,
+    plain_name,
 )
 from shoal.events.times import check_format, checked_zone, names_offset, time_roles
 

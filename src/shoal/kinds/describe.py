@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from shoal.errors import GuaranteeError, LedgerError
 from shoal.events.schema import EventSource, SourcePlan, written
 from shoal.kinds.source import READING, contents_of
-from shoal.privacy.accounting import NANO, Loss, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import NANO, Budget, Loss, compose
 from shoal.privacy.ledger import Ledger, Population
 from shoal.privacy.ledger.names import cost_nano, show_nano
 from shoal.release.audit_cases import with_audit_case

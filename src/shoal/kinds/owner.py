@@ -15,8 +15,7 @@ from shoal.privacy.ledger.names import cost_nano, show_nano
 from shoal.release.folder import Committed
 from shoal.release.manifest import MANIFEST
 from shoal.release.page.page import plain
-from shoal.release.private import private_file, private_folder
-from shoal.release.staging import unwritable
+from shoal.release.staging import private_file, private_folder, unwritable
 
 DRAW_AGAIN = "Mend that and run the same command again: it draws the report and spends nothing."
 

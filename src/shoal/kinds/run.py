@@ -34,7 +34,7 @@ from shoal.release.folder import (
 )
 from shoal.release.manifest import Manifest
 from shoal.release.readme import recipient_readme
-from shoal.release.rehearsal import rehearse
+from shoal.release.resources import rehearse
 from shoal.release.verify import sha256_file
 
 

@@ -20,8 +20,8 @@ from shoal.kinds.kind import KINDS
 from shoal.kinds.plan import read_plan
 from shoal.kinds.source import Progress
 from shoal.privacy.accounting import rho_for
+from shoal.privacy.guarantee import declared_size
 from shoal.privacy.ledger import Ledger
-from shoal.privacy.unit import declared_size
 from shoal.space.zones import read_zones
 
 EPSILON, DELTA = 4.0, 1e-6  # lifetime budget of a simulated population

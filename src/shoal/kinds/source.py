@@ -14,12 +14,10 @@ import pyarrow as pa
 from shoal.engine.protocol import Engine, ReadsSources
 from shoal.errors import PlanError
 from shoal.events.checks import RowReport, check_rows
-from shoal.events.columns import usual_column
-from shoal.events.foreign import ForeignSource
 from shoal.events.readers import scan
-from shoal.events.schema import EventSource, SourcePlan
+from shoal.events.schema import EventSource, ForeignSource, SourcePlan, usual_column
 from shoal.events.source import open_source
-from shoal.privacy.unit import TRIP, Unit
+from shoal.privacy.guarantee import TRIP, Unit
 from shoal.release.verify import sha256_file
 
 READING = ("on_bad_row", "time_zone", "time_unit", "time_format", "coordinate_scale", "point_seconds")

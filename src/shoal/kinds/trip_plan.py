@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from shoal.errors import PlanError
 from shoal.events.schema import SourcePlan, TripRule
 from shoal.kinds.plan import StretchPlan, check_settings, check_whole, part_of
-from shoal.privacy.accounting import check_delta, check_epsilon
-from shoal.privacy.budget import Budget
-from shoal.privacy.unit import TRIP, Unit, declared_size
+from shoal.privacy.accounting import Budget, check_delta, check_epsilon
+from shoal.privacy.guarantee import TRIP, Unit, declared_size
 from shoal.space.clock import Clock
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ import scipy.sparse
 
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
-from shoal.space.commute_setting import CommuteSetting
-from shoal.space.path_setting import PathSetting
+from shoal.space.path_setting import CommuteSetting, PathSetting
 from shoal.space.question import Question
 from shoal.space.rectangles import Rectangles
 from shoal.space.setting import Setting

@@ -14,8 +14,7 @@ from typing import Any, Protocol
 from shoal.baselines import GAUSSIAN, LAPLACE, PACKAGE, part
 from shoal.errors import PlanError
 from shoal.mechanisms.audit_size import ONE_PLACE, AuditSize
-from shoal.privacy.accounting import Loss
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 
 SMALL = AuditSize()

@@ -82,7 +82,7 @@ DENSITY = by_name(
         name="gaussian",
         summary="plain counts, Gaussian noise, scaled up (GPA)",
         cases={"density-gaussian": SCALED},
-        finish_at="shoal.postprocess.density.scaled:scaled_density",
+        finish_at="shoal.postprocess.density.numbers:scaled_density",
         uses=("ell", "cap"),
     ),
     Method(
@@ -90,7 +90,7 @@ DENSITY = by_name(
         name="laplace",
         summary="plain counts, Laplace noise, scaled up, pure (LPA)",
         cases={"density-laplace": SCALED_LAPLACE},
-        finish_at="shoal.postprocess.density.scaled:scaled_density",
+        finish_at="shoal.postprocess.density.numbers:scaled_density",
         uses=("ell", "cap"),
     ),
 )

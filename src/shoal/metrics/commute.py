@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.metrics.emd import emd_m
-from shoal.space.commute_setting import CALLS, HOUR_KINDS, NIGHT, WORK_HOURS, CommuteSetting
+from shoal.space.path_setting import CALLS, HOUR_KINDS, NIGHT, WORK_HOURS, CommuteSetting
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

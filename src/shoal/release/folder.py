@@ -17,13 +17,12 @@ from pathlib import Path
 from shoal.errors import GuaranteeError, LedgerError, OutputError, ResourceError, ShoalError
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from shoal.privacy.ledger.book import new_reservation
+from shoal.privacy.ledger.chain import RunFile
 from shoal.privacy.ledger.names import show_nano
-from shoal.privacy.ledger.runs import RunFile
 from shoal.release.manifest import MANIFEST, NONE_RECORDED, RECORDED, Manifest, is_tuned
 from shoal.release.readme import state_looks
-from shoal.release.rehearsal import OUT_OF_MEMORY, nothing_spent
 from shoal.release.request import Committed, ReleaseRequest, check_head, check_manifest, note_head
-from shoal.release.resources import check_needs
+from shoal.release.resources import OUT_OF_MEMORY, check_needs, nothing_spent
 from shoal.release.staging import (
     Staging,
     check_place,

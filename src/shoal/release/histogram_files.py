@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 from shoal.errors import GuaranteeError, PlanError, SourceError
 from shoal.space.cells import CellGrid
 from shoal.space.euler import Euler
-from shoal.space.write import write_zones
-from shoal.space.zones import Zones
+from shoal.space.zones import Zones, write_zones
 from shoal.stages.noisy import NoisyHistogram
 
 HISTOGRAM, POOL, ZONES = "histogram.parquet", "pool.parquet", "zones.geojson"

@@ -9,9 +9,8 @@ from shoal.errors import GuaranteeError, LedgerError, OutputError
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.ledger.book import new_reservation
 from shoal.release.manifest import MANIFEST, SEEDED_NOTE, Manifest
-from shoal.release.signature import SIGNATURE, sign
 from shoal.release.staging import fsync, open_staging, unwritable
-from shoal.release.verify import Checked, check_release
+from shoal.release.verify import SIGNATURE, Checked, check_release, sign
 
 
 def publish(ledger: Ledger, folder: Path, dest: Path, *, sign_with: Path | None = None) -> Checked:

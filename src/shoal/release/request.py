@@ -12,10 +12,9 @@ from shoal.errors import GuaranteeError, LedgerError, ShoalError
 from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.ledger.state import UNKNOWN_UNIT
-from shoal.release.manifest import Manifest
-from shoal.release.price import covers, price_problems, spent_loss
-from shoal.release.private import private_file
+from shoal.release.manifest import Manifest, covers, price_problems, spent_loss
 from shoal.release.resources import Needs
+from shoal.release.staging import private_file
 
 OWNER_HEAD = "ledger-head.txt"
 

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.release.private import private_file
-from shoal.release.staging import unwritable
+from shoal.release.staging import private_file, unwritable
 from shoal.stages.trajectories import Boxes
 
 RECORDS = "records.parquet"

@@ -9,10 +9,9 @@ import numpy as np
 
 from shoal.errors import GeometryError, printable
 from shoal.space.formats.archives import read_zipped
-from shoal.space.formats.geojson import read_geojson
 from shoal.space.formats.geopackage import read_geopackage
 from shoal.space.formats.parquet import read_geoparquet
-from shoal.space.formats.rows import FileRows, choose_layer, read_bounded, unreadable
+from shoal.space.formats.rows import FileRows, choose_layer, read_bounded, read_geojson, unreadable
 from shoal.space.formats.shapefiles import SUFFIXES, read_shapefile
 from shoal.space.projection import crs_name
 

@@ -3,6 +3,8 @@
 Points are located by a raster: a cell that only one zone touches, and that this zone covers, answers for all
 points in it. Points in other cells are tested against each zone that touches their cell. So an answer depends
 on the point alone, never on the batch, and a point on a shared border goes to the lowest zone index.
+
+Zones written for a recipient: GeoJSON, or GeoParquet 1.1.
 """
 
 from __future__ import annotations
@@ -14,13 +16,16 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyproj
 import shapely
 
-from shoal.errors import GeometryError
+from shoal.errors import GeometryError, OutputError
 from shoal.space.checks import SLIVER, Choice, ZoneChecks, check_zones
 from shoal.space.layers import Layer, is_planar, read_layer
 from shoal.space.projection import LONLAT, transform
-from shoal.space.tables import label_column, text_column
+from shoal.space.sites import label_column, text_column
 
 _ID_NAMES = ("zone", "zone_id", "id")
 _NAME_NAMES = ("name", "zone_name")
@@ -197,3 +202,38 @@ class Locator:
         # Pairs of a point come in order of zone; written backwards, the lowest zone is written last.
         found[pair_point[inside][::-1]] = pair_zone[inside][::-1]
         return found
+
+
+def write_zones(zones: Zones, path: str | Path) -> None:
+    """Write `zone`, `name` and the shapes; GeoJSON is lon/lat, GeoParquet keeps the coordinate system."""
+    path = Path(path)
+    try:
+        if path.suffix.lower() in (".geojson", ".json"):
+            text = json.dumps(zones.to_geojson(), ensure_ascii=False, separators=(",", ":"))
+            path.write_text(text + "\n", encoding="utf-8")
+        elif path.suffix.lower() in (".parquet", ".geoparquet"):
+            pq.write_table(zones_table(zones), path, compression="zstd")
+        else:
+            raise OutputError(
+                "format-unknown",
+                f"zones are not written as {path.suffix or path.name}.",
+                "Use .geojson or .parquet.",
+            )
+    except OSError as error:
+        raise OutputError(
+            "not-written", f"{path} could not be written: {error.strerror or error}.", "Check the folder."
+        ) from None
+
+
+def zones_table(zones: Zones) -> pa.Table:
+    """An Arrow table with GeoParquet 1.1 metadata."""
+    wkb = shapely.to_wkb(zones.geometry, byte_order=1, output_dimension=2)
+    table = pa.table(
+        {"zone": list(zones.ids), "name": list(zones.names), "geometry": pa.array(wkb.tolist(), pa.binary())}
+    )
+    kinds = np.unique([shape.geom_type for shape in zones.geometry]).tolist()
+    about: dict = {"encoding": "WKB", "geometry_types": kinds, "bbox": list(zones.bounds)}
+    if zones.crs != LONLAT:  # no crs key means longitude, latitude on WGS 84; null means unknown
+        about["crs"] = None if zones.crs is None else pyproj.CRS.from_user_input(zones.crs).to_json_dict()
+    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": about}}
+    return table.replace_schema_metadata({"geo": json.dumps(geo)})

@@ -14,8 +14,8 @@ from shoal.privacy.ledger.names import show_nano
 from shoal.release.evidence import gather_evidence, write_evidence
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import BudgetForm, EvidenceForm, PopulationForm, VerifyForm
-from shoal.studio.jobs import audit_file
 from shoal.studio.look import attacks_of, releases
+from shoal.studio.worker import audit_file
 
 router = APIRouter(tags=["ledger"])
 Here = Annotated[Studio, Depends(studio_of)]

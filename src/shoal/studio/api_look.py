@@ -12,7 +12,6 @@ from shoal.release.publish import publish as publish_copy
 from shoal.release.verify import check_release
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import BoxesForm, OpenForm, PublishForm, ReleaseId
-from shoal.studio.jobs import audit_file
 from shoal.studio.look import (
     Found,
     attacks_of,
@@ -24,6 +23,7 @@ from shoal.studio.look import (
     releases,
     trips_look,
 )
+from shoal.studio.worker import audit_file
 from shoal.studio.workspace import read_json
 
 router = APIRouter(tags=["look"])

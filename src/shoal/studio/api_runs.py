@@ -17,8 +17,8 @@ from shoal.release.audit_cases import case_of
 from shoal.release.manifest import MANIFEST, Manifest
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import AttackForm, AuditForm, Id, ReleaseForm
-from shoal.studio.jobs import read_plan_of
 from shoal.studio.words import for_page
+from shoal.studio.worker import read_plan_of
 
 router = APIRouter(tags=["runs"])
 Here = Annotated[Studio, Depends(studio_of)]

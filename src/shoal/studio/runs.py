@@ -19,8 +19,7 @@ from typing import Any
 from shoal.errors import LedgerError, PlanError, SourceError
 from shoal.privacy.ledger import open_ledger
 from shoal.studio.guard import new_name
-from shoal.studio.jobs import aftermath
-from shoal.studio.worker import now
+from shoal.studio.worker import aftermath, now
 from shoal.studio.workspace import Workspace, read_json, write_json
 
 MOST_WAITING = 20

@@ -23,7 +23,7 @@ from typing import Any
 
 from shoal.errors import OutputError, PlanError, SourceError
 from shoal.events.files import expand, is_part
-from shoal.release.private import private_file
+from shoal.release.staging import private_file
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_LISTED = 500

@@ -22,7 +22,7 @@ from shoal.auditing.planted.calls import bare, scaled_bug
 from shoal.auditing.replay import ArbitraryNoise
 from shoal.mechanisms.audit_size import COVERED, AuditSize
 from shoal.postprocess.density.numbers import round_density
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import Noise
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.noisy import DensityEstimate, NoisyTotals

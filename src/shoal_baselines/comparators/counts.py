@@ -45,8 +45,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse
 
-from shoal.privacy.accounting import NANO
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import NANO, Budget
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting
 from shoal.space.weights import AreaWeights

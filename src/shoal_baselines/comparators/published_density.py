@@ -44,8 +44,7 @@ import numpy as np
 import scipy.fft
 import scipy.sparse
 
-from shoal.privacy.accounting import NANO, Loss, ceil_nano, epsilon_for
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import NANO, Budget, Loss, ceil_nano, epsilon_for
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting
 from shoal.stages.bounded import BoundedVisits

@@ -15,7 +15,7 @@ Source       Acs and Castelluccia 2014, algorithms 1 to 4, their EFPA.
 Deviations   their scale sqrt(k) sqrt(ell) / eps1 does not cover a user spread over clusters; DCT instead of
              DFT here too; tau follows the number of clusters, since the noise does.
 
->>> from shoal.privacy.budget import Budget
+>>> from shoal.privacy.accounting import Budget
 >>> from shoal_baselines.space.cover import example_cover
 >>> budget = Budget.pure_epsilon(1.0)
 >>> mechanism = DensityEfpa.improved(budget, example_cover(4), slots=168, ell=30, cap=250)
@@ -32,8 +32,7 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.mechanisms.adders import LaplaceAdder, ceil_sqrt, float_at_least
-from shoal.privacy.accounting import NANO, Loss, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import NANO, Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting
 from shoal.stages.noisy import NoisyScheme

@@ -15,7 +15,7 @@ Deviations   fragments in one cell each instead of subtracted overlaps; the choi
              clusters in zCDP; scales from rho instead of their constant, which holds for epsilon <= 1 only;
              N noised; discrete noise on integers.
 
->>> from shoal.privacy.budget import Budget
+>>> from shoal.privacy.accounting import Budget
 >>> from shoal_baselines.space.cover import example_cover
 >>> budget = Budget.approximate(epsilon=1.0, delta=1e-6)
 >>> mechanism = DensityEfpag.improved(budget, example_cover(4), slots=168, ell=30, cap=250)
@@ -34,8 +34,7 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.mechanisms.adders import GaussianAdder, ceil_sqrt
-from shoal.privacy.accounting import NANO, Loss, ceil_nano, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import NANO, Budget, Loss, ceil_nano, compose
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting
 from shoal.stages.noisy import NoisyScheme

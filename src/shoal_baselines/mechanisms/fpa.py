@@ -38,9 +38,8 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.density.exact_input import NoiseOfCount, check_input
-from shoal.privacy.accounting import NANO, Loss, ceil_nano
-from shoal.privacy.budget import Budget
+from shoal.mechanisms.adders import NoiseOfCount, check_input
+from shoal.privacy.accounting import NANO, Budget, Loss, ceil_nano
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts

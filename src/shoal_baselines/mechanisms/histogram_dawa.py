@@ -43,8 +43,7 @@ import numpy as np
 from shoal.errors import PlanError
 from shoal.mechanisms.adders import Adder
 from shoal.mechanisms.histogram.trip_totals import TripTotals, adder_within
-from shoal.privacy.accounting import Loss, compose
-from shoal.privacy.budget import Allowance, Budget
+from shoal.privacy.accounting import Allowance, Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.euler import Euler
 from shoal.space.trip_setting import TripSetting

@@ -38,8 +38,7 @@ import numpy as np
 from shoal.errors import PlanError
 from shoal.mechanisms.adders import Adder
 from shoal.mechanisms.histogram.trip_totals import TripTotals, adder_within
-from shoal.privacy.accounting import Loss, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram

@@ -27,8 +27,7 @@ from typing import Any
 
 from shoal.mechanisms.adders import Adder
 from shoal.mechanisms.histogram.trip_totals import TripTotals, adder_within
-from shoal.privacy.accounting import Loss, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.euler import Euler
 from shoal.space.trip_setting import TripSetting

@@ -28,8 +28,7 @@ from typing import Any
 import numpy as np
 
 from shoal.mechanisms.histogram.trip_totals import TripTotals
-from shoal.privacy.accounting import Loss, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.euler import Euler
 from shoal.space.trip_setting import TripSetting

@@ -27,8 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.mechanisms.histogram.trip_totals import TripTotals
-from shoal.privacy.accounting import Loss, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram

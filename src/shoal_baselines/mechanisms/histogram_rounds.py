@@ -22,8 +22,7 @@ import numpy as np
 from shoal.errors import PlanError
 from shoal.mechanisms.adders import Adder, GaussianAdder, float_at_least, whole_estimates
 from shoal.mechanisms.histogram.trip_totals import adder_within
-from shoal.privacy.accounting import NANO, Loss, ceil_nano, compose
-from shoal.privacy.budget import Allowance, Budget
+from shoal.privacy.accounting import NANO, Allowance, Budget, Loss, ceil_nano, compose
 from shoal.privacy.noise import Noise
 
 SELECT_SHARE = Fraction(1, 2)  # of the budget of the rounds; the rest is for answers

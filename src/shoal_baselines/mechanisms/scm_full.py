@@ -27,9 +27,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.density.exact_input import NoiseOfCount, check_input, plain_noise
-from shoal.privacy.accounting import NANO, Loss, ceil_nano
-from shoal.privacy.budget import Budget
+from shoal.mechanisms.adders import NoiseOfCount, check_input, plain_noise
+from shoal.privacy.accounting import NANO, Budget, Loss, ceil_nano
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts

@@ -28,8 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_door, tables_within
-from shoal.privacy.accounting import Loss, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.path_setting import PathSetting
 from shoal.space.path_tables import Hours

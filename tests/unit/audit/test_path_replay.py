@@ -16,7 +16,7 @@ from shoal.engine.path_trips import PathBound
 from shoal.mechanisms.registry import taking
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.postprocess.synthetic.bridge_parts import ALL_PARTS
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 
 PATH_ENTRIES = taking("paths")

@@ -9,7 +9,7 @@ import scipy.sparse
 from tests.loops import for_each
 
 from shoal.postprocess.density.numbers import plain_density
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import ExactDensity

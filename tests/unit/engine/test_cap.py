@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 from tests.loops import for_each
 
-from shoal.engine.buckets import digest_users
-from shoal.engine.cap import StreamCut, cut_users
+from shoal.engine.buckets import StreamCut, cut_users, digest_users
 from shoal.engine.duck import DuckEngine
 from shoal.engine.prf import hash3, split_key
 

@@ -12,11 +12,10 @@ import scipy.sparse
 
 import shoal.engine.duck as duck
 from shoal.auditing.end_to_end.worlds import ChoppedEngine
-from shoal.engine.cap import cut_users
+from shoal.engine.buckets import cut_users
 from shoal.engine.clipped import ClippedKernel, Measure
-from shoal.engine.density import bound_visits, exact_counts
 from shoal.engine.duck import DuckEngine
-from shoal.engine.visits import VisitKernel
+from shoal.engine.visits import VisitKernel, bound_visits, exact_counts
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.weights import AreaWeights
 from shoal.stages.exact import View, on_lattice

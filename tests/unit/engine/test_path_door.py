@@ -12,7 +12,7 @@ import pytest
 from tests.loops import for_each
 
 from shoal.engine import euler
-from shoal.engine.path_door import PathDoor, summed
+from shoal.engine.path_trips import PathDoor, summed
 from shoal.errors import GuaranteeError
 from shoal.space.cells import CellGrid
 from shoal.space.path_tables import Entries, Moves, Places, StayPlaces

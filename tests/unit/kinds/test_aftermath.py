@@ -4,7 +4,7 @@ import pytest
 
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import open_ledger
-from shoal.studio.jobs import aftermath
+from shoal.studio.worker import aftermath
 
 
 @pytest.fixture

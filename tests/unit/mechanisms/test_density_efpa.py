@@ -10,8 +10,7 @@ from tests.loops import for_each
 
 from shoal.auditing.replay import ArbitraryNoise, RecordingNoise, ReplayNoise, replay, transcript_loss
 from shoal.errors import GuaranteeError
-from shoal.privacy.accounting import NANO, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import NANO, Budget, compose
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal_baselines.counting import CoverCounts
 from shoal_baselines.mechanisms.efpa import DensityEfpa

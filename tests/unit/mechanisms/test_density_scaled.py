@@ -10,13 +10,11 @@ import scipy.sparse
 from tests.loops import for_each
 
 from shoal.auditing.replay import ArbitraryNoise, replay
-from shoal.engine.density import bound_visits, scalable_counts
-from shoal.engine.visits import VisitKernel
+from shoal.engine.visits import VisitKernel, bound_visits, scalable_counts
 from shoal.errors import GuaranteeError
 from shoal.kinds.density.methods import METHODS, MethodOptions
-from shoal.postprocess.density.scaled import scaled_density
-from shoal.privacy.accounting import NANO, compose
-from shoal.privacy.budget import Budget
+from shoal.postprocess.density.numbers import scaled_density
+from shoal.privacy.accounting import NANO, Budget, compose
 from shoal.privacy.noise import SeededNoise
 from shoal.space.weights import AreaWeights
 from shoal.stages.exact import ExactCounts, ScalableCounts

@@ -10,7 +10,7 @@ import pytest
 from tests.loops import for_each
 
 from shoal.errors import PlanError
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal_baselines.mechanisms.histogram_dawa import Groups, NoisyCosts, deviation_costs
 
 

@@ -7,8 +7,7 @@ from tests.loops import for_each
 
 from shoal.auditing.replay import replay
 from shoal.mechanisms.adders import GaussianAdder, ceil_sqrt
-from shoal.privacy.accounting import Loss
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, Loss
 from shoal_baselines.counting import CoverCounts
 from shoal_baselines.mechanisms import efpa as density_efpa
 from shoal_baselines.mechanisms.efpa import DensityEfpa

@@ -10,7 +10,7 @@ from shoal.errors import PlanError
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
 from shoal.mechanisms.histogram.boxes_schedule import ROWS, even_cuts, row_for, warped_cuts
 from shoal.metrics.histogram import violated_share
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cells import CellGrid
 from shoal.space.rectangles import random_rectangles

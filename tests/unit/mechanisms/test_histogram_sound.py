@@ -14,8 +14,7 @@ from shoal.engine.trip_door import TripDoor
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import trip_setting
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
-from shoal.privacy.accounting import NANO
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import NANO, Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cells import CellGrid
 from shoal.space.rectangles import Rectangles, random_rectangles

@@ -6,7 +6,7 @@ from tests.loops import for_each
 
 from shoal.mechanisms.audit_size import path_setting
 from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, tables_within
-from shoal.privacy.budget import Allowance, Budget
+from shoal.privacy.accounting import Allowance, Budget
 from shoal.stages.trips import LATTICE
 
 

@@ -6,8 +6,7 @@ from tests.loops import for_each
 
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.query.weights import QueryWeights
-from shoal.privacy.accounting import compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, compose
 from shoal.privacy.noise import SeededNoise
 from shoal.space.question import Question, Questions
 from shoal.space.weights import AreaWeights

@@ -9,14 +9,12 @@ import pytest
 from tests.loops import for_each
 
 from shoal.auditing.replay import CallsDiffer, RecordingNoise, ReplayNoise
-from shoal.engine.path_door import PathDoor
-from shoal.engine.path_trips import PathBound, encode_paths
+from shoal.engine.path_trips import PathBound, PathDoor, encode_paths
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.metrics.synthetic import synthetic_utility
 from shoal.postprocess.synthetic.bridge_parts import Parts
-from shoal.privacy.accounting import NANO
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import NANO, Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock

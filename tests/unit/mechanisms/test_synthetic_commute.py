@@ -8,10 +8,10 @@ from tests.loops import for_each
 
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.synthetic.commute import OPTIONAL, SHARES, SyntheticCommute
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.clock import Clock
-from shoal.space.commute_setting import CommuteSetting
+from shoal.space.path_setting import CommuteSetting
 from shoal.stages.commutes import LATTICE, ExactCommutes
 
 XY = np.random.default_rng(0).uniform(0, 5000, (12, 2))

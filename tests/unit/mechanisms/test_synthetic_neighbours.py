@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.engine.path_door import PathDoor
+from shoal.engine.path_trips import PathDoor
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.audit_size import path_setting
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cell_paths import DX, DY, CellPaths
 from shoal.stages.trips import ExactPaths

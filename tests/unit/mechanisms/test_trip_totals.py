@@ -5,7 +5,7 @@ from tests.loops import for_each
 
 from shoal.mechanisms.audit_size import trip_setting
 from shoal.mechanisms.histogram.trip_totals import TripTotals
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 
 
 class Trips:

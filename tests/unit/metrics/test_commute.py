@@ -10,7 +10,7 @@ from scipy.stats import wasserstein_distance
 
 from shoal.metrics.commute import SiteEvents, commute_figures, commute_km, emd_line, jsd, lives_of
 from shoal.space.clock import Clock
-from shoal.space.commute_setting import CommuteSetting
+from shoal.space.path_setting import CommuteSetting
 
 ZONE = "Europe/Paris"
 XY = np.array([[0.0, 0.0], [3000.0, 0.0], [0.0, 4000.0]])

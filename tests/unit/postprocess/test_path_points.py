@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.loops import for_each
 
-from shoal.engine.path_door import PathDoor
-from shoal.engine.path_trips import PathBound, encode_paths
+from shoal.engine.path_trips import PathBound, PathDoor, encode_paths
 from shoal.mechanisms.audit_size import path_setting
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.postprocess.synthetic.path_points import MARGIN, decimals_of, path_points
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cells import CellGrid
 from shoal.stages.synthetic import SyntheticPaths

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.postprocess.density.numbers import plain_density
-from shoal.postprocess.density.scaled import per_kept_visit, scaled_density, total_deviation
+from shoal.postprocess.density.numbers import per_kept_visit, plain_density, scaled_density, total_deviation
 from shoal.stages.noisy import NoisyCounts, NoisyScaled
 
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from tests.loops import for_each
 
 from shoal.errors import PlanError
-from shoal.privacy import budget as module
-from shoal.privacy.accounting import NANO, Loss, rho_for
-from shoal.privacy.budget import Allowance, Budget
+from shoal.privacy import accounting as module
+from shoal.privacy.accounting import NANO, Allowance, Budget, Loss, rho_for
 
 
 @given(st.lists(st.floats(0.001, 1.0), min_size=1, max_size=8), st.booleans())

@@ -9,10 +9,10 @@ import pytest
 from tests.loops import for_each
 
 from shoal.errors import PlanError
-from shoal.privacy import guarantee, unit
+from shoal.privacy import guarantee
+from shoal.privacy import guarantee as unit
 from shoal.privacy.accounting import NANO, Loss, epsilon_for
-from shoal.privacy.guarantee import Guarantee
-from shoal.privacy.unit import Unit
+from shoal.privacy.guarantee import Guarantee, Unit
 
 
 def test_a_pure_loss_promises_delta_zero_whatever_was_asked():

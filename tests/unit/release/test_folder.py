@@ -16,9 +16,9 @@ import pytest
 
 from shoal.errors import GuaranteeError, LedgerError, OutputError, PlanError, ShoalError
 from shoal.privacy.accounting import Loss
-from shoal.privacy.guarantee import Guarantee
-from shoal.privacy.ledger import Ledger, open_ledger, runs, sqlite
-from shoal.privacy.unit import Unit
+from shoal.privacy.guarantee import Guarantee, Unit
+from shoal.privacy.ledger import Ledger, open_ledger, sqlite
+from shoal.privacy.ledger import chain as runs
 from shoal.release.folder import Committed, ReleaseRequest, preflight, release, write_for_owner
 from shoal.release.manifest import Manifest
 from shoal.release.verify import check_release

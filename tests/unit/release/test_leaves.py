@@ -20,8 +20,7 @@ from shoal.release import contents
 from shoal.release.leaves import DETERMINED, LEAVES, README_ALONE, leaf_of, leaf_table, leaves
 from shoal.release.manifest import FileEntry, Manifest
 from shoal.release.readme import README, reading_of, recipient_readme
-from shoal.release.signature import SIGNATURE, check_signature, sign
-from shoal.release.verify import check_release
+from shoal.release.verify import SIGNATURE, check_release, check_signature, sign
 
 ROOT = Path(__file__).parents[3]
 RELEASES = sorted(path for path in (ROOT / "tests/golden/v2").iterdir() if path.is_dir())
@@ -335,7 +334,7 @@ def test_signing_needs_the_program_and_a_key_that_opens(tmp_path, monkeypatch, k
         check_signature(density, tmp_path / "none")
     closed = new_key(tmp_path / "closed", passphrase="secret words")
     # in a session of its own there is no terminal to ask at
-    code = f"import pathlib, shoal.release.signature as s; s.sign(b'', pathlib.Path({str(closed)!r}))"
+    code = f"import pathlib, shoal.release.verify as s; s.sign(b'', pathlib.Path({str(closed)!r}))"
     asked = subprocess.run(
         [sys.executable, "-c", code], start_new_session=True, capture_output=True, text=True
     )

@@ -11,8 +11,7 @@ from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
 from shoal.privacy.accounting import Loss
-from shoal.privacy.guarantee import Guarantee
-from shoal.privacy.unit import Unit
+from shoal.privacy.guarantee import Guarantee, Unit
 from shoal.release.manifest import FileEntry, Manifest
 from shoal.release.readme import in_words, recipient_readme
 

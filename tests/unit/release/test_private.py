@@ -19,7 +19,7 @@ from shoal.kinds.trajectories.blocks import _save as save_block
 from shoal.kinds.trajectories.owner_report import write_private
 from shoal.kinds.trajectories.resume import _save as save_state
 from shoal.release.page.page import write_page
-from shoal.release.private import private_file
+from shoal.release.staging import private_file
 from shoal.release.trajectory_files import write_key
 from shoal.stages.trajectories import Boxes
 from shoal.studio.workspace import write_json

@@ -14,8 +14,15 @@ from tests.loops import for_each
 
 from shoal.errors import SourceError
 from shoal.postprocess.synthetic.path_points import PathPoints
-from shoal.release.trip_files import TripColumns, TripsAbout, files_of, read_synthetic, write_trips
-from shoal.release.trip_formats import TripChunk, points_wkb
+from shoal.release.trip_files import (
+    TripChunk,
+    TripColumns,
+    TripsAbout,
+    files_of,
+    points_wkb,
+    read_synthetic,
+    write_trips,
+)
 from shoal.space.cells import CellGrid
 
 GRID = CellGrid(box=(5.0, 47.0, 5.1, 47.1), columns=4, rows=4)

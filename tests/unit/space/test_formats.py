@@ -16,8 +16,7 @@ import shapely
 from shoal.errors import GeometryError, OutputError
 from shoal.space.grid import square_grid
 from shoal.space.sites import read_sites
-from shoal.space.write import write_zones
-from shoal.space.zones import Zones, read_zones
+from shoal.space.zones import Zones, read_zones, write_zones
 
 SHAPES = np.array(
     [

@@ -18,8 +18,7 @@ from shoal.errors import PlanError
 from shoal.kinds.density.counting import Counting, stage_for
 from shoal.kinds.density.methods import MethodOptions, any_method
 from shoal.kinds.source import Progress, Silent
-from shoal.privacy.accounting import check_epsilon
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, check_epsilon
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.space.clock import Clock
 from shoal.space.setting import Setting

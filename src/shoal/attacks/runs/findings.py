@@ -19,8 +19,7 @@ from shoal.errors import OutputError
 from shoal.kinds.describe import Table
 from shoal.kinds.owner import open_owner_folder
 from shoal.release.manifest import MANIFEST
-from shoal.release.private import private_file
-from shoal.release.staging import refuse_inside_release, unwritable
+from shoal.release.staging import private_file, refuse_inside_release, unwritable
 
 BINS = 50
 POINTS_DRAWN = 400  # of a curve on the page

@@ -12,7 +12,7 @@ import pyarrow as pa
 from shoal.attacks.models.visits import KnownVisits
 from shoal.errors import PlanError, SourceError
 from shoal.events.checks import check_rows
-from shoal.events.placed import PlacedEvents
+from shoal.events.readers import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.kinds.plan import WindowPlan, part_of
 from shoal.kinds.source import Progress, Silent, opened_source

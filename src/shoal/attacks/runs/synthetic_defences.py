@@ -11,10 +11,10 @@ import numpy as np
 from shoal.attacks.models.known_trips import KnownTrips
 from shoal.attacks.models.synthetic_membership import Publish
 from shoal.baselines import lacks, missing, needed
-from shoal.engine.path_door import PathDoor
+from shoal.engine.path_trips import PathDoor
 from shoal.errors import PlanError
 from shoal.kinds.synthetic.methods import COMMUTES, METHODS
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cell_paths import CellPaths
 from shoal.space.path_setting import PathSetting

@@ -29,8 +29,7 @@ from shoal.privacy.ledger.names import cost_nano
 from shoal.privacy.ledger.sqlite import open_ledger
 from shoal.privacy.noise import OsNoise
 from shoal.release import manifest as manifest_module
-from shoal.release.manifest import MANIFEST, Manifest
-from shoal.release.price import covers, spent_loss
+from shoal.release.manifest import MANIFEST, Manifest, covers, spent_loss
 
 POPULATION = "end-to-end audit"
 LIMIT_NANO = 10**6 * NANO

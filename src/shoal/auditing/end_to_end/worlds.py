@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from shoal.auditing.end_to_end.stops import switched_off
 from shoal.engine import duck
-from shoal.engine.cap import cut_users
+from shoal.engine.buckets import cut_users
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import MOST_EVENTS, Progress, Sums, UserKernel
 from shoal.release.audit_cases import CASES, GAUSSIAN

@@ -23,8 +23,7 @@ from shoal.auditing.pipelines.pipeline import Events, Pipeline, Step, WholeTable
 from shoal.engine.commute import CommuteKernel, sum_commutes
 from shoal.engine.euler import exact_euler
 from shoal.engine.grid_trips import TripBound, bound_trips
-from shoal.engine.path_door import PathDoor
-from shoal.engine.path_trips import PathBound, encode_paths
+from shoal.engine.path_trips import PathBound, PathDoor, encode_paths
 from shoal.engine.trip_door import TripDoor
 from shoal.events.schema import TripRule
 from shoal.events.trip_reader import number_trips, starts, whole_users

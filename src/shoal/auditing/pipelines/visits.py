@@ -20,15 +20,13 @@ from shoal.auditing.pipelines.pipeline import Events, Pipeline, Step, WholeTable
 from shoal.auditing.pipelines.trips import CommutePipeline, PathPipeline, TripPipeline
 from shoal.baselines import part
 from shoal.engine.clipped import EngineVisits
-from shoal.engine.density import bound_visits, exact_counts, scalable_counts
 from shoal.engine.duck import DuckEngine
-from shoal.engine.visits import VisitKernel
+from shoal.engine.visits import VisitKernel, bound_visits, exact_counts, scalable_counts
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.mechanisms.methods import AUDIT_CLIP
 from shoal.mechanisms.registry import entry_of
 from shoal.postprocess.density.answers import finish_answers
-from shoal.postprocess.density.numbers import estimate_density, round_density
-from shoal.postprocess.density.scaled import scaled_density
+from shoal.postprocess.density.numbers import estimate_density, round_density, scaled_density
 from shoal.privacy.accounting import Loss
 from shoal.space.setting import Setting
 from shoal.stages.bounded import BoundedVisits

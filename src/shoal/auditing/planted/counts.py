@@ -34,8 +34,7 @@ from shoal.auditing.planted.bug import (
 )
 from shoal.auditing.planted.calls import Between, Draw, call_bugs, scaled_bug
 from shoal.engine.buckets import UserOrder
-from shoal.engine.density import bound_visits
-from shoal.engine.visits import VisitKernel, Visits
+from shoal.engine.visits import VisitKernel, Visits, bound_visits
 from shoal.mechanisms.query.weights import QueryWeights
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting

@@ -40,7 +40,7 @@ from shoal.auditing.planted.bug import (
 )
 from shoal.auditing.planted.calls import Between, Draw, call_bugs, mean_of_two, scaled_bug, spend_bugs
 from shoal.engine.commute import CommuteKernel, sum_commutes
-from shoal.engine.path_door import PathDoor
+from shoal.engine.path_trips import PathDoor
 from shoal.engine.protocol import Sums
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.postprocess.synthetic.bridge_places import MOST_REGIONS, blocks_of, regions

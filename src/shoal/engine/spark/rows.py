@@ -15,8 +15,7 @@ import pyarrow as pa
 from shoal.events.checks import counts_sql
 from shoal.events.connection import Prepared, limited_connection, prepared
 from shoal.events.lines import lines_of
-from shoal.events.placed import source_changed
-from shoal.events.readers import is_clean, scan_sql, without_marks
+from shoal.events.readers import is_clean, scan_sql, source_changed, without_marks
 from shoal.events.schema import EventSource
 
 RELATION = "shoal_rows"

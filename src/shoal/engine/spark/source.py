@@ -33,8 +33,7 @@ from shoal.events.files import (
     header_line,
     read_header,
 )
-from shoal.events.foreign import ForeignSource
-from shoal.events.schema import TABLE, ZONED_TYPES, EventSource, Format, SourcePlan, elsewhere
+from shoal.events.schema import TABLE, ZONED_TYPES, EventSource, ForeignSource, Format, SourcePlan, elsewhere
 from shoal.events.source import describe_source
 from shoal.events.times import NAIVE, OFFSET, time_roles
 

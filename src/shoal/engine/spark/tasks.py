@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from shoal.engine.buckets import UserBuckets, by_user
-from shoal.engine.cap import StreamCut
+from shoal.engine.buckets import StreamCut, UserBuckets, by_user
 from shoal.engine.duck import MEBIBYTE, ROWS_PER_CALL, DuckEngine, cut_of
 from shoal.engine.protocol import Encoder, Sums, UserKernel, Watch, add_sums
 from shoal.engine.spark.failures import in_task, task_failed

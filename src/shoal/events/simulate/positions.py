@@ -13,9 +13,9 @@ from numba import njit
 
 from shoal.errors import PlanError
 from shoal.events.simulate.city import prepare_simulation
-from shoal.events.simulate.diary import WEEK_MINUTES, empty_week, plan_week
 from shoal.events.simulate.people import make_people
 from shoal.events.simulate.presets import CityPreset
+from shoal.events.simulate.rhythm import WEEK_MINUTES, empty_week, plan_week
 from shoal.events.simulate.visits import _place
 
 

@@ -22,10 +22,9 @@ import pyarrow.parquet as pq
 import shapely
 
 from shoal.events.simulate.geography import City
-from shoal.events.simulate.people import Ground, make_people
+from shoal.events.simulate.people import SAMPLES, VISITS, Ground, make_people
 from shoal.events.simulate.presets import CityPreset
 from shoal.events.simulate.rhythm import Rhythm, count_running
-from shoal.events.simulate.rng import SAMPLES, VISITS
 from shoal.events.simulate.traces import draw_trips, loggers
 from shoal.events.simulate.visits import Habit, draw_transit, draw_visits
 

@@ -1,4 +1,10 @@
-"""When people are seen: chance of a record by kind of place and hour, and each site's own whims."""
+"""When people are seen: chance of a record by kind of place and hour, and each site's own whims.
+
+A user's week: where they are at every minute, as stays joined by journeys.
+
+A stay is (arrive, leave, site, kind) in minutes since Monday local midnight.
+The week begins and ends at home.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +13,25 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from numba import njit
 from scipy.optimize import least_squares
 from scipy.stats import norm
 
 from shoal.errors import PlanError
 from shoal.events.simulate.geography import City
+from shoal.events.simulate.people import (
+    DIARY,
+    ERRAND,
+    HOME,
+    LEISURE,
+    NIGHT,
+    WORK,
+    below,
+    normal,
+    open_stream,
+    pick,
+    uniform,
+)
 from shoal.events.simulate.presets import CityPreset
 
 # Share of a full hour's activity, local clock 0 h to 23 h.
@@ -104,3 +124,179 @@ def count_running(mean: float, sd: float, largest: int) -> np.ndarray:
     table = running(found.x)
     table[-1] = 1.0
     return table
+
+
+WEEK_MINUTES = 7 * 1440
+MAX_STAYS = 120
+
+
+class Week(NamedTuple):
+    """The stays of one week, in order; `size[0]` of them are in use."""
+
+    arrive: np.ndarray
+    leave: np.ndarray
+    site: np.ndarray
+    kind: np.ndarray
+    size: np.ndarray
+
+
+@njit(cache=True)
+def empty_week():
+    return Week(
+        np.empty(MAX_STAYS),
+        np.empty(MAX_STAYS),
+        np.empty(MAX_STAYS, np.int32),
+        np.empty(MAX_STAYS, np.int32),
+        np.zeros(1, np.int64),
+    )
+
+
+@njit(cache=True)
+def plan_week(stays, state, ground, people, i, seed, week):
+    """Fill `stays` with one week of user i of the block."""
+    open_stream(state, seed, people.index[i], week, DIARY)
+    stays.arrive[0], stays.leave[0], stays.site[0], stays.kind[0] = (
+        0.0,
+        WEEK_MINUTES,
+        people.anchors[i, HOME],
+        HOME,
+    )
+    stays.size[0] = 1
+    for day in range(7):
+        if day < 5 and people.works[i] and uniform(state) < 0.9:
+            _working_day(stays, state, ground, people, i, week, day)
+        else:
+            _free_day(stays, state, ground, people, i, week, day)
+        _evening(stays, state, ground, people, i, week, day)
+
+
+@njit(cache=True)
+def _working_day(stays, state, ground, people, i, week, day):
+    start = day * 1440.0 + 495 - people.early_minutes[i] + 20 * normal(state)
+    work = people.anchors[i, WORK]
+    _go(stays, ground, start, work, WORK)
+    if uniform(state) < ground.lunch:
+        lunch = day * 1440.0 + 740 + 15 * normal(state)
+        place = pick(state, ground.errand[work])
+        _go(stays, ground, lunch, place, ERRAND)
+        _go(stays, ground, lunch + 35 + 30 * uniform(state), work, WORK)
+    end = start + 550 + 40 * normal(state)
+    u = uniform(state)
+    if u < 0.3 * people.outings[i]:
+        _go(stays, ground, end, _errand_place(state, ground, people, i), ERRAND)
+        end += 50 + 40 * uniform(state)
+    elif u < 0.45 * people.outings[i]:
+        _go(stays, ground, end, _leisure_place(state, ground, people, i, week, day, 18), LEISURE)
+        end += 90 + 60 * uniform(state)
+    _go(stays, ground, end, people.anchors[i, HOME], HOME)
+
+
+@njit(cache=True)
+def _free_day(stays, state, ground, people, i, week, day):
+    home = people.anchors[i, HOME]
+    late = 45.0 if day >= 5 else 0.0
+    if uniform(state) < 0.6 * people.outings[i]:
+        start = day * 1440.0 + 610 + late - people.early_minutes[i] + 60 * normal(state)
+        _go(stays, ground, start, _errand_place(state, ground, people, i), ERRAND)
+        _go(stays, ground, start + 50 + 70 * uniform(state), home, HOME)
+    if uniform(state) < (0.6 if day >= 5 else 0.45) * people.outings[i]:
+        start = day * 1440.0 + 870 + 75 * normal(state)
+        _go(stays, ground, start, _leisure_place(state, ground, people, i, week, day, 15), LEISURE)
+        _go(stays, ground, start + 100 + 130 * uniform(state), home, HOME)
+
+
+@njit(cache=True)
+def _evening(stays, state, ground, people, i, week, day):
+    chance = 0.14
+    if day == 3:
+        chance = 0.2
+    elif day == 4 or day == 5:
+        chance = 0.4
+    if uniform(state) >= chance * people.outings[i]:
+        return
+    start = day * 1440.0 + 1215 + 30 * normal(state)
+    place = people.anchors[i, NIGHT]
+    if uniform(state) < people.explore[i]:
+        place = pick(state, ground.night[people.anchors[i, HOME]])
+    place = _crowd_place(state, ground, week, day, 20, place)
+    _go(stays, ground, start, place, NIGHT)
+    stay = 110 + 80 * uniform(state)
+    if (day == 4 or day == 5) and uniform(state) < 0.4:
+        stay += 100 + 80 * uniform(state)
+    _go(stays, ground, start + stay, people.anchors[i, HOME], HOME)
+
+
+@njit(cache=True)
+def _errand_place(state, ground, people, i):
+    if uniform(state) < people.explore[i] / 2:
+        return pick(state, ground.errand[people.anchors[i, HOME]])
+    return people.anchors[i, ERRAND]
+
+
+@njit(cache=True)
+def _leisure_place(state, ground, people, i, week, day, hour):
+    place = people.anchors[i, LEISURE]
+    if uniform(state) < people.explore[i]:
+        place = pick(state, ground.leisure[people.anchors[i, HOME]])
+    return _crowd_place(state, ground, week, day, hour, place)
+
+
+@njit(cache=True)
+def _crowd_place(state, ground, week, day, hour, usual):
+    """For some of those who go out, the place of a concert or match then; else the usual place."""
+    if ground.crowds.shape[0] == 0 or uniform(state) > 0.05:
+        return usual
+    first = below(state, ground.crowds.shape[0])
+    for step in range(ground.crowds.shape[0]):
+        crowd = ground.crowds[(first + step) % ground.crowds.shape[0]]
+        if crowd[0] == week * 7 + day and abs(crowd[1] - hour) <= 2:
+            return crowd[2]
+    return usual
+
+
+@njit(cache=True)
+def _go(stays, ground, minute, site, kind):
+    """Leave for another site at that minute, or a little later if the last journey was not over.
+
+    Who could not be back home before the week ends does not go, or goes home earlier.
+    """
+    n = stays.size[0]
+    last, home = stays.site[n - 1], stays.site[0]
+    if last == site or n >= MAX_STAYS - 1:
+        if last == site:
+            stays.kind[n - 1] = kind
+        return
+    journey = journey_minutes(ground, last, site)
+    back = 10.0 + journey_minutes(ground, site, home) if site != home else 0.0
+    latest = WEEK_MINUTES - 10.0 - journey - back
+    minute = max(minute, stays.arrive[n - 1] + 10.0)
+    if minute > latest:
+        if site != home:
+            return
+        minute = latest
+    stays.leave[n - 1] = minute
+    stays.arrive[n], stays.leave[n] = minute + journey, WEEK_MINUTES
+    stays.site[n], stays.kind[n] = site, kind
+    stays.size[0] = n + 1
+
+
+@njit(cache=True)
+def journey_minutes(ground, a, b):
+    """Along streets: on foot below 1.2 km, else 18 to 36 km/h and some minutes to get going."""
+    metres = abs(ground.xy[a, 0] - ground.xy[b, 0]) + abs(ground.xy[a, 1] - ground.xy[b, 1])
+    if metres < 1200:
+        return 2.0 + metres / 75.0
+    return 6.0 + metres / (300.0 + 300.0 * min(metres / 40000.0, 1.0))
+
+
+@njit(cache=True)
+def stay_at(stays, minute):
+    """Index of the last stay that was reached at that minute."""
+    low, high = 0, stays.size[0] - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if stays.arrive[middle] <= minute:
+            low = middle
+        else:
+            high = middle - 1
+    return low

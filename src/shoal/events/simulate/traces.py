@@ -7,9 +7,18 @@ import math
 import numpy as np
 from numba import njit
 
-from shoal.events.simulate.diary import empty_week, plan_week
-from shoal.events.simulate.people import Ground, People, point_of
-from shoal.events.simulate.rng import TRIPS, below, normal, open_stream, uniform, user_id
+from shoal.events.simulate.people import (
+    TRIPS,
+    Ground,
+    People,
+    below,
+    normal,
+    open_stream,
+    point_of,
+    uniform,
+    user_id,
+)
+from shoal.events.simulate.rhythm import empty_week, plan_week
 
 BLOCK_M = 120.0  # between two parallel streets
 TURN = 0.35  # how the lattice lies against north, in radians

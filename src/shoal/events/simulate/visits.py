@@ -12,10 +12,20 @@ import numpy as np
 from numba import njit
 from scipy.special import ndtr
 
-from shoal.events.simulate.diary import empty_week, plan_week, stay_at
-from shoal.events.simulate.people import ROAD, Ground, People, site_at
-from shoal.events.simulate.rhythm import Rhythm
-from shoal.events.simulate.rng import TRANSIT, below, normal, open_stream, pick, uniform, user_id
+from shoal.events.simulate.people import (
+    ROAD,
+    TRANSIT,
+    Ground,
+    People,
+    below,
+    normal,
+    open_stream,
+    pick,
+    site_at,
+    uniform,
+    user_id,
+)
+from shoal.events.simulate.rhythm import Rhythm, empty_week, plan_week, stay_at
 
 HOUR_SITES = 8  # most records of one user and hour when records are distinct
 

@@ -18,7 +18,7 @@ from shoal.kinds.trips import PreparedTrips, read_it, window_us
 from shoal.mechanisms.synthetic.commute import SyntheticCommute
 from shoal.privacy.guarantee import Guarantee
 from shoal.release.resources import Needs
-from shoal.space.commute_setting import CommuteSetting, commute_setting
+from shoal.space.path_setting import CommuteSetting, commute_setting
 from shoal.space.sites import Sites
 
 ASKED = ("population", "epsilon", "delta", "method", "unit", "count", "run_id")

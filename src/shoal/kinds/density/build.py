@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from shoal.errors import PlanError
-from shoal.events.placed import PlacedEvents
+from shoal.events.readers import PlacedEvents
 from shoal.kinds.density.counting import Counting, stage_for
 from shoal.kinds.density.owner_report import write_owner_report
 from shoal.kinds.density.prepare import PreparedDensity

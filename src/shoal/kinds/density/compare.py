@@ -32,8 +32,7 @@ from shoal.kinds.source import Progress, Silent
 from shoal.metrics.density import BoxFigures, density_utility
 from shoal.metrics.emd import MAX_ZONES, emd_m
 from shoal.postprocess.density.numbers import round_density
-from shoal.privacy.accounting import check_delta, check_epsilon
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, check_delta, check_epsilon
 from shoal.privacy.guarantee import bound_sentence
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise

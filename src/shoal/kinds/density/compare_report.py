@@ -20,8 +20,7 @@ from shoal.kinds.density.compare_page import (
 from shoal.kinds.density.methods import any_method
 from shoal.kinds.owner import open_owner_folder
 from shoal.metrics.density import relative_errors
-from shoal.release.private import private_file
-from shoal.release.staging import unwritable
+from shoal.release.staging import private_file, unwritable
 
 FIGURES = ("mre", "pc", "emd_m", "bias", "mae", "coverage", "seconds")
 

@@ -13,9 +13,15 @@ import pyarrow as pa
 
 from shoal.baselines import part
 from shoal.engine.clipped import EngineVisits
-from shoal.engine.density import all_counts, bound_visits, exact_counts, exact_people, scalable_counts
 from shoal.engine.protocol import Engine
-from shoal.engine.visits import VisitKernel
+from shoal.engine.visits import (
+    VisitKernel,
+    all_counts,
+    bound_visits,
+    exact_counts,
+    exact_people,
+    scalable_counts,
+)
 from shoal.errors import PlanError
 from shoal.kinds.density.methods import MethodOptions
 from shoal.kinds.source import Progress

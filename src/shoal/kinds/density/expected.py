@@ -23,9 +23,8 @@ from typing import Any
 from shoal.kinds.density.methods import METHODS, Method, MethodOptions
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.describe import Table
-from shoal.mechanisms.density.exact_input import NoiseOfCount
-from shoal.privacy.accounting import NANO
-from shoal.privacy.budget import Budget
+from shoal.mechanisms.adders import NoiseOfCount
+from shoal.privacy.accounting import NANO, Budget
 from shoal.space.setting import Setting
 
 Z95 = 1.959964

@@ -18,8 +18,8 @@ from shoal.errors import PlanError
 from shoal.mechanisms import methods
 from shoal.mechanisms.method import Method, Methods
 from shoal.privacy.accounting import Loss
+from shoal.privacy.guarantee import declared_size
 from shoal.privacy.noise import Noise
-from shoal.privacy.unit import declared_size
 
 __all__ = [
     "COMPARATORS",

@@ -17,7 +17,7 @@ from shoal.metrics.density import density_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.density_files import read_density
 from shoal.release.folder import Committed
-from shoal.release.private import private_file
+from shoal.release.staging import private_file
 
 if TYPE_CHECKING:
     from shoal.kinds.density.prepare import PreparedDensity

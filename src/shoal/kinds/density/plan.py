@@ -19,9 +19,8 @@ from shoal.kinds.plan import (
     check_whole,
     part_of,
 )
-from shoal.privacy.accounting import NANO, check_delta, check_epsilon, nano
-from shoal.privacy.budget import Budget
-from shoal.privacy.unit import Unit, declared_size
+from shoal.privacy.accounting import NANO, Budget, check_delta, check_epsilon, nano
+from shoal.privacy.guarantee import Unit, declared_size
 from shoal.space.geography import SpacePlan
 
 DEFAULT_METHOD = "best"

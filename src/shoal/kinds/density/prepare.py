@@ -24,9 +24,8 @@ from shoal.kinds.describe import (
 )
 from shoal.kinds.source import opened_source, unit_of
 from shoal.privacy.accounting import Loss
-from shoal.privacy.guarantee import Guarantee
+from shoal.privacy.guarantee import Guarantee, Unit
 from shoal.privacy.ledger import Ledger
-from shoal.privacy.unit import Unit
 from shoal.release.density_files import FILES
 from shoal.release.resources import Needs, check_needs
 from shoal.space.clock import Clock

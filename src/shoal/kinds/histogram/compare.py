@@ -19,7 +19,7 @@ from shoal.kinds.histogram.figures import ExactAnswers, OwnersDoor, utility_of
 from shoal.kinds.histogram.methods import METHODS
 from shoal.kinds.source import Progress
 from shoal.metrics.histogram import HistogramUtility
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, SeededNoise
 from shoal.space.euler import Euler

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from shoal.engine.density import exact_counts
 from shoal.engine.protocol import Engine
+from shoal.engine.visits import exact_counts
 from shoal.errors import PlanError
 from shoal.kinds.density.build import DensityBuild
 from shoal.kinds.density.counting import Counting

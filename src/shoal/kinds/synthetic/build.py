@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from shoal.engine.path_trips import PathBound, encode_paths
+from shoal.engine.path_trips import PathBound, encode_paths, share
 from shoal.engine.protocol import Held
-from shoal.engine.trip_watch import share
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.owner import report_of
 from shoal.kinds.synthetic.owner_report import OwnersPaths, owner_report

@@ -24,7 +24,7 @@ from shoal.kinds.trip_plan import (
     parts_from,
     sides_of,
 )
-from shoal.release.trip_formats import FORMATS
+from shoal.release.trip_files import FORMATS
 from shoal.space.cells import CellGrid
 from shoal.space.sites import Sites, named_sites
 

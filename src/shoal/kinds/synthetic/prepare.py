@@ -30,8 +30,7 @@ from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
 from shoal.release.resources import Needs
-from shoal.release.trip_files import TripColumns, files_of
-from shoal.release.trip_formats import GLOBE_ONLY
+from shoal.release.trip_files import GLOBE_ONLY, TripColumns, files_of
 from shoal.space.cells import CellGrid
 from shoal.space.path_setting import PathSetting
 

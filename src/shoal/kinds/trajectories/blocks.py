@@ -21,8 +21,7 @@ from shoal.attacks.tracker.evidence import Verified, verify_arrays
 from shoal.engine.protocol import WorksElsewhere
 from shoal.kinds.source import Progress, Silent
 from shoal.kinds.trajectories.resume import decide, kept_block, open_kept
-from shoal.release.private import private_file
-from shoal.release.staging import unwritable
+from shoal.release.staging import private_file, unwritable
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
 COLUMNS = ("t0", "t1", "x0", "x1", "y0", "y1")

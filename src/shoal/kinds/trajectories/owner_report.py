@@ -19,7 +19,7 @@ from shoal.kinds.trajectories.report import TrajectoryFacts, trajectory_report
 from shoal.kinds.trajectories.report import Verified as Verdict
 from shoal.metrics.trajectories import LocalClock, TrajectoryUtility, trajectory_utility
 from shoal.release.folder import Committed
-from shoal.release.private import private_file
+from shoal.release.staging import private_file
 from shoal.release.verify import sha256_file
 from shoal.stages.trajectories import Boxes
 

@@ -12,7 +12,7 @@ import numpy as np
 from shoal.errors import PlanError
 from shoal.events.schema import SourcePlan
 from shoal.kinds.plan import StretchPlan, check_common, check_settings, check_whole, part_of
-from shoal.privacy.unit import Unit
+from shoal.privacy.guarantee import Unit
 from shoal.space.clock import Clock
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import PRICE

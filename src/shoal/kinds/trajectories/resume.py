@@ -19,8 +19,7 @@ import numpy as np
 
 import shoal
 from shoal.anonymise.kte import Kte, KteState
-from shoal.release.private import private_file, private_folder
-from shoal.release.staging import unwritable
+from shoal.release.staging import private_file, private_folder, unwritable
 from shoal.stages.trajectories import LatticeSamples
 
 WINDOWS_PER_FILE = 24

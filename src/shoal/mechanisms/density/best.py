@@ -55,8 +55,7 @@ from shoal.postprocess.density.profile import (
     region_dictionary,
     zone_columns,
 )
-from shoal.privacy.accounting import NANO, Loss, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import NANO, Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting, activity, regions_of, zone_weights
 from shoal.stages.exact import UserVisits, View, on_lattice

@@ -27,8 +27,7 @@ import numpy as np
 
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.adders import GaussianAdder
-from shoal.privacy.accounting import Loss
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting
 from shoal.stages.exact import STEP, ClippedSum

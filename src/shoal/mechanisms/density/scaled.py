@@ -10,10 +10,10 @@ Public       cap, the scales, all that is public of the counts.
 Source       improved scaling of Acs and Castelluccia 2014, section 5.4.1, here on plain counts.
 Deviations   they divide by the exact number of users; here by the noisy number of kept visits.
 
-The scaling itself is post-processing: `shoal.postprocess.density.scaled`.
+The scaling itself is post-processing: `shoal.postprocess.density.numbers`.
 
 >>> from shoal.mechanisms.density.gaussian import DensityGaussian
->>> from shoal.privacy.budget import Budget
+>>> from shoal.privacy.accounting import Budget
 >>> public = {"ell": 30, "slots": 168, "column_l2_squared": 2**40, "lattice": 2**20}
 >>> scaled = ScaledCounts.within(
 ...     Budget.of(1.0, 1e-6), lambda rest: DensityGaussian.within(rest.left, **public), cap=250
@@ -32,11 +32,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.adders import Adder, GaussianAdder, LaplaceAdder
-from shoal.mechanisms.density.exact_input import NoiseOfCount
+from shoal.mechanisms.adders import Adder, GaussianAdder, LaplaceAdder, NoiseOfCount
 from shoal.mechanisms.method import at
-from shoal.privacy.accounting import Loss, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts, ScalableCounts

@@ -45,8 +45,7 @@ from shoal.mechanisms.histogram.boxes_schedule import (
 )
 from shoal.mechanisms.histogram.trip_totals import TripTotals
 from shoal.postprocess.histogram.box_model import BoxModel, NoisyBins, NoisyRectangle
-from shoal.privacy.accounting import NANO, Loss, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import NANO, Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram

@@ -19,8 +19,7 @@ import numpy as np
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.adders import Adder, GaussianAdder, LaplaceAdder
 from shoal.postprocess.shrinkage import likely_between
-from shoal.privacy.accounting import Loss
-from shoal.privacy.budget import Allowance, Budget
+from shoal.privacy.accounting import Allowance, Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.trips import UserTrips

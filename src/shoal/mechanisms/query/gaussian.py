@@ -31,8 +31,7 @@ from shoal.errors import PlanError
 from shoal.mechanisms.adders import GaussianAdder
 from shoal.mechanisms.query.input import add_each, check_table, questions_on
 from shoal.postprocess.density.numbers import Z95
-from shoal.privacy.accounting import Loss, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.question import Question, Questions
 from shoal.space.setting import Setting

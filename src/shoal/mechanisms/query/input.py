@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.adders import Adder
-from shoal.mechanisms.density.exact_input import check_input
+from shoal.mechanisms.adders import Adder, check_input
 from shoal.privacy.noise import Noise
 from shoal.space.question import Question, Questions
 from shoal.space.setting import Setting

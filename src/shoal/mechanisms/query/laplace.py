@@ -31,8 +31,7 @@ import numpy as np
 from shoal.errors import PlanError
 from shoal.mechanisms.adders import LaplaceAdder
 from shoal.mechanisms.query.input import add_each, check_table, questions_on
-from shoal.privacy.accounting import Loss
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.question import Question, Questions
 from shoal.space.setting import Setting

@@ -19,7 +19,7 @@ Deviations   the table has a bought total instead of a known number of people; a
 
 >>> from shoal.space.question import Question
 >>> from shoal.space.weights import AreaWeights
->>> from shoal.privacy.budget import Budget
+>>> from shoal.privacy.accounting import Budget
 >>> asked = Questions.of([Question(zones=(0,), slots=(hour,)) for hour in range(24)],
 ...                      AreaWeights.identity(2), slots=24, ell=5)
 >>> mechanism = QueryWeights.within(Budget.of(1.0, 1e-6), asked, np.ones((2, 24)), updates=4)
@@ -43,8 +43,7 @@ from shoal.mechanisms.query.input import check_table, questions_on
 from shoal.postprocess.density.answers import LearnedTable
 from shoal.postprocess.density.numbers import Z95
 from shoal.privacy.above import first_above
-from shoal.privacy.accounting import NANO, Loss, ceil_nano, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import NANO, Budget, Loss, ceil_nano, compose
 from shoal.privacy.noise import Noise
 from shoal.space.question import Question, Questions
 from shoal.space.setting import Setting, activity

@@ -44,8 +44,7 @@ from shoal.postprocess.synthetic.bridge_places import (
     blocks_of,
     regions,
 )
-from shoal.privacy.accounting import Loss, compose
-from shoal.privacy.budget import Allowance, Budget
+from shoal.privacy.accounting import Allowance, Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.path_setting import WEEK_PARTS, PathSetting
 from shoal.space.path_tables import (

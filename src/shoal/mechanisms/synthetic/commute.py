@@ -36,10 +36,9 @@ from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.adders import Adder, GaussianAdder
 from shoal.mechanisms.histogram.trip_totals import adder_within
 from shoal.postprocess.synthetic.commute_model import CommuteModel
-from shoal.privacy.accounting import Loss, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import Noise
-from shoal.space.commute_setting import CommuteSetting
+from shoal.space.path_setting import CommuteSetting
 from shoal.stages.commutes import LATTICE, ExactCommutes, NoisyCommutes
 
 # Hundredths of the budget; chosen on a simulated town of another seed than the one figures are reported on.

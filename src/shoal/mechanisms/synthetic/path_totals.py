@@ -20,8 +20,7 @@ import numpy as np
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.adders import Adder
 from shoal.mechanisms.histogram.trip_totals import adder_within, check_each_trip
-from shoal.privacy.accounting import Loss
-from shoal.privacy.budget import Allowance, Budget
+from shoal.privacy.accounting import Allowance, Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.path_setting import PathSetting
 from shoal.space.path_tables import PathTable

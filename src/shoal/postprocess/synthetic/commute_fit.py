@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.postprocess.synthetic.draws import onto_total
-from shoal.space.commute_setting import (
+from shoal.space.path_setting import (
     AT_WORK,
     CALLS,
     CLASSES,

@@ -21,7 +21,7 @@ from numba import njit
 from shoal.errors import PlanError
 from shoal.postprocess.synthetic.commute_fit import PART_OF_KIND, CommuteFit, fit_commutes
 from shoal.postprocess.synthetic.draws import pick, stream, uniform, uniforms
-from shoal.space.commute_setting import (
+from shoal.space.path_setting import (
     ACTIVITY,
     AT_HOME,
     AT_WORK,

@@ -21,7 +21,18 @@ from typing import Any, TypeVar
 
 from shoal.errors import LedgerError
 from shoal.privacy.accounting import Loss, check_delta
-from shoal.privacy.ledger.chain import GENESIS, Finding, Row, Store, StoredRow, link, read_chain
+from shoal.privacy.ledger.chain import (
+    GENESIS,
+    Finding,
+    Row,
+    RunFile,
+    Store,
+    StoredRow,
+    hold,
+    link,
+    read_chain,
+    unfinished,
+)
 from shoal.privacy.ledger.names import (
     CURRENCIES,
     check_nano,
@@ -44,7 +55,6 @@ from shoal.privacy.ledger.rules import (
     state_of,
     terms_of,
 )
-from shoal.privacy.ledger.runs import RunFile, hold, unfinished
 from shoal.privacy.ledger.state import (
     UNKNOWN_UNIT,
     AlreadyReleased,

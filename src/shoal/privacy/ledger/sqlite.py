@@ -21,8 +21,7 @@ from pathlib import Path
 
 from shoal.errors import LedgerError
 from shoal.privacy.ledger.book import Ledger
-from shoal.privacy.ledger.chain import Decide, Finding, StoredRow
-from shoal.privacy.ledger.runs import open_or_create
+from shoal.privacy.ledger.chain import Decide, Finding, StoredRow, open_or_create
 
 BUSY_SECONDS = 120.0
 APPLICATION_ID = 0x53484F4C  # "SHOL"

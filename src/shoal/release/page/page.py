@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import OutputError, PlanError
-from shoal.release.private import private_file
+from shoal.release.staging import private_file
 
 
 def write_page(path: Path, page: str) -> Path:

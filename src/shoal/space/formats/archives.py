@@ -8,9 +8,8 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from shoal.errors import GeometryError
-from shoal.space.formats.geojson import read_geojson
 from shoal.space.formats.geopackage import read_geopackage
-from shoal.space.formats.rows import FileRows, choose_layer, read_bounded, unreadable
+from shoal.space.formats.rows import FileRows, choose_layer, read_bounded, read_geojson, unreadable
 from shoal.space.formats.shapefiles import SUFFIXES, read_shapefile
 
 _READ = (".shp", ".gpkg", ".geojson")

@@ -12,10 +12,9 @@ import pytest
 from shoal.errors import OutputError, PlanError
 from shoal.events.simulate import PRESETS, records, simulate_city
 from shoal.events.simulate.geography import make_city
-from shoal.events.simulate.people import HOME, make_ground, make_people
+from shoal.events.simulate.people import HOME, make_ground, make_people, user_id
 from shoal.events.simulate.presets import KINDS
 from shoal.events.simulate.rhythm import count_running
-from shoal.events.simulate.rng import user_id
 
 USERS = 20_000
 TOWN = replace(PRESETS["town"], users=USERS)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from shoal.events.simulate import PRESETS
-from shoal.events.simulate.diary import WEEK_MINUTES, empty_week, plan_week, stay_at
 from shoal.events.simulate.geography import make_city
 from shoal.events.simulate.people import HOME, NIGHT, WORK, make_ground, make_people
+from shoal.events.simulate.rhythm import WEEK_MINUTES, empty_week, plan_week, stay_at
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import chisquare, kstest
 
-from shoal.events.simulate.rng import normal, open_stream, pick, uniform, user_id
+from shoal.events.simulate.people import normal, open_stream, pick, uniform, user_id
 
 
 def draws(make, n=20_000, seed=5):

@@ -7,8 +7,7 @@ import pytest
 
 from shoal.events.simulate import PRESETS
 from shoal.events.simulate.geography import make_city
-from shoal.events.simulate.people import HOME, make_ground, make_people
-from shoal.events.simulate.rng import open_stream
+from shoal.events.simulate.people import HOME, make_ground, make_people, open_stream
 from shoal.events.simulate.traces import BLOCK_M, ROUTE_POINTS, TURN, _lay_route, draw_trips, loggers
 
 

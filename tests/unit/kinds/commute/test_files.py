@@ -15,10 +15,10 @@ from shoal.events.source import open_source
 from shoal.kinds.commute.build import commute_utility, exact_commutes, real_events, write_events
 from shoal.mechanisms.synthetic.commute import SyntheticCommute
 from shoal.metrics.commute import lives_of
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.clock import Clock
-from shoal.space.commute_setting import commute_setting
+from shoal.space.path_setting import commute_setting
 from shoal.space.sites import read_sites
 from shoal.stages.commutes import LATTICE
 

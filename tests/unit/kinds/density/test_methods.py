@@ -20,8 +20,7 @@ from shoal.kinds.density.methods import (
 )
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.describe import check_spends, spends_of
-from shoal.privacy.accounting import Loss, compose
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import SeededNoise
 
 OPTIONS = MethodOptions(users=300)

@@ -8,7 +8,7 @@ from shoal.errors import PlanError
 from shoal.kinds.describe import check_spends, spends_of
 from shoal.kinds.histogram.methods import METHODS, PAYS_FOR, histogram_method
 from shoal.mechanisms.audit_size import trip_setting
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -12,9 +12,9 @@ from shoal.kinds.synthetic.methods import METHODS, PAYS_FOR, SITES_PAY_FOR
 from shoal.kinds.synthetic.plan import PathMapPlan, SyntheticPlan
 from shoal.kinds.synthetic.prepare import prepare_synthetic
 from shoal.mechanisms.audit_size import path_setting
-from shoal.privacy.budget import Budget
+from shoal.privacy.accounting import Budget
 from shoal.space.clock import Clock
-from shoal.space.commute_setting import CommuteSetting
+from shoal.space.path_setting import CommuteSetting
 
 SETTINGS = {
     "population": "town",

@@ -10,7 +10,7 @@ import shapely
 from tests.loops import for_each
 
 from shoal.errors import GeometryError
-from shoal.space.formats.geojson import read_geojson
+from shoal.space.formats.rows import read_geojson
 from shoal.space.layers import read_layer
 
 PATH = Path("z.geojson")
