@@ -142,6 +142,39 @@ def test_one_file_of_shoal_imports_the_baselines():
     assert naming == {"baselines.py"}
 
 
+# The two commands that are made of two kinds: commutes are a method of `synthesize`, a query asks a density.
+TOGETHER = {("commute", "synthetic"), ("synthetic", "commute"), ("query", "density")}
+DRAWN = ("report*.py", "*_page.py", "text.py", "picture.py", "files.py")
+
+
+def test_a_kind_imports_no_other_kind():
+    faults = []
+    for place, path in files():
+        parts = place.split("/")
+        if parts[0] == "kinds" and len(parts) == 3:
+            others = {
+                name.split(".")[2] for name in imported(path, typing_too=True) if below(name, "shoal.kinds")
+            }
+            others &= {folder.name for folder in (SOURCE / "shoal" / "kinds").iterdir() if folder.is_dir()}
+            faults += [
+                f"{place} imports {other}"
+                for other in others - {parts[1]}
+                if (parts[1], other) not in TOGETHER
+            ]
+    assert not faults, "\n".join(faults)
+
+
+def test_what_writes_or_draws_published_things_sees_no_exact_stage():
+    faults = []
+    for place, path in files():
+        if place.startswith("release/") or (place.startswith("kinds/") and any(map(path.match, DRAWN))):
+            names = list(imported(path, typing_too=True))
+            faults += [
+                f"{place} imports {name}" for name in names if any(below(name, f"shoal.{m}") for m in EXACT)
+            ]
+    assert not faults, "\n".join(faults)
+
+
 def test_libraries_stay_in_their_packages():
     faults = []
     for place, path in files():

@@ -29,10 +29,11 @@ from pathlib import Path
 from typing import Any
 
 import shoal
+from shoal.baselines import PACKAGE as BASELINES
 from shoal.errors import PlanError
 
 PACKAGE = Path(shoal.__file__).parent
-PACKAGES = (PACKAGE, PACKAGE.with_name("shoal_baselines"))
+PACKAGES = (PACKAGE, PACKAGE.with_name(BASELINES))
 PLANTED = Path(__file__).with_name("bugs.toml")
 FIELDS = {"name", "module", "old", "new", "caught_by", "family", "effect", "also"}
 # A patch that does not run is no bug: these say that it is broken, not that a promise is.
