@@ -7,17 +7,7 @@ import click
 from shoal.cli.engine_options import engine_options
 from shoal.cli.histogram_query import ZONE_OPTIONS
 from shoal.cli.lazy import LazyGroup
-from shoal.cli.options import (
-    DRY_RUN,
-    JSON,
-    JUMP,
-    OUT_OPTIONS,
-    PLAN,
-    PRICE_OPTIONS,
-    UNIT,
-    WINDOW_OPTIONS,
-    box,
-)
+from shoal.cli.options import DRY_RUN, JSON, JUMP, OUT_OPTIONS, PLAN, PRICE_OPTIONS, UNIT, WINDOW_OPTIONS, box
 from shoal.cli.run import run_command
 from shoal.cli.source_options import source_options, trip_options
 

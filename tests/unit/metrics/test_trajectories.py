@@ -20,13 +20,7 @@ from shoal.metrics.trajectories import (
     suppressed_share,
     trajectory_utility,
 )
-from shoal.metrics.trajectory_density import (
-    CoarseGrid,
-    box_density,
-    density_error,
-    hourly_maps,
-    raw_density,
-)
+from shoal.metrics.trajectory_density import CoarseGrid, box_density, density_error, hourly_maps, raw_density
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
 UNIT = {"minutes": 2, "metres": 100.0}

@@ -8,13 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from shoal.engine.euler import euler_of
-from shoal.metrics.histogram import (
-    HistogramUtility,
-    error_by_size,
-    kld,
-    mean_absolute_error,
-    violated_share,
-)
+from shoal.metrics.histogram import HistogramUtility, error_by_size, kld, mean_absolute_error, violated_share
 from shoal.space.cells import CellGrid
 from shoal.space.euler import Euler
 from shoal.space.rectangles import Rectangles, random_rectangles

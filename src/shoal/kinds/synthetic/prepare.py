@@ -17,13 +17,7 @@ from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, check_spen
 from shoal.kinds.owner import utility_file
 from shoal.kinds.run import RunResult
 from shoal.kinds.source import opened_source, unit_of
-from shoal.kinds.synthetic.methods import (
-    COMMUTES,
-    PAYS_FOR,
-    Method,
-    SyntheticMechanism,
-    synthetic_method,
-)
+from shoal.kinds.synthetic.methods import COMMUTES, PAYS_FOR, Method, SyntheticMechanism, synthetic_method
 from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan
 from shoal.kinds.trip_plan import TRIP
 from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, read_it, rule_of, window_us

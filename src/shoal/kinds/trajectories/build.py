@@ -35,10 +35,7 @@ from shoal.kinds.trajectories.owner_report import (
     write_trajectory_report,
 )
 from shoal.kinds.trajectories.prepare import PreparedTrajectories, trajectories_manifest, trajectories_readme
-from shoal.kinds.trajectories.records import (
-    OpenSamples,
-    read_samples,
-)
+from shoal.kinds.trajectories.records import OpenSamples, read_samples
 from shoal.kinds.trajectories.resume import forget, kept_folder
 from shoal.kinds.trajectories.verify import Apart, verify_written
 from shoal.privacy.ledger import Ledger

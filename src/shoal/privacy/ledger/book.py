@@ -33,12 +33,7 @@ from shoal.privacy.ledger.chain import (
     read_chain,
     unfinished,
 )
-from shoal.privacy.ledger.names import (
-    CURRENCIES,
-    check_nano,
-    cost_nano,
-    population_name,
-)
+from shoal.privacy.ledger.names import CURRENCIES, check_nano, cost_nano, population_name
 from shoal.privacy.ledger.rules import (
     check_budget,
     check_commit,
