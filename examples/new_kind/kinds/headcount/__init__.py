@@ -1,0 +1,1 @@
+"""How many users have an event in a window, published: a toy kind of release, one number."""

@@ -1,0 +1,69 @@
+"""A headcount, prepared: public things opened, the mechanism built, the price. No row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shoal.events.schema import EventSource
+from shoal.kinds.describe import Prepared, check_spends, window_of
+from shoal.kinds.headcount.plan import HeadcountPlan
+from shoal.kinds.source import opened_source, unit_of
+from shoal.mechanisms.methods import METHODS
+from shoal.privacy.guarantee import Guarantee
+from shoal.space.clock import Clock
+from shoal.space.sites import Sites, read_sites
+
+COLUMNS = {"users": "users with an event in the window, with noise"}
+
+
+def prepare_headcount(plan: HeadcountPlan, engine: Any = None) -> PreparedHeadcount:
+    """Open everything public and set the noise."""
+    source, budget = opened_source(plan.source, engine), plan.budget()
+    mechanism = METHODS["headcount"][plan.method].build(budget, None)
+    check_spends(mechanism, budget)
+    window = plan.window
+    return PreparedHeadcount(
+        plan=plan,
+        source=source,
+        sites=read_sites(plan.sites),
+        clock=Clock(start=window.start, end=window.end, time_zone=window.time_zone),
+        mechanism=mechanism,
+        guarantee=Guarantee.of(mechanism.loss(), delta=None, unit=unit_of(plan.unit, plan.source, source)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedHeadcount(Prepared):
+    """A plan with its public things opened. Nothing here depends on a row of the source."""
+
+    kind = "headcount"
+    pays_for = {"users": "the number of users"}  # noqa: RUF012
+    plan: HeadcountPlan
+    source: EventSource
+    sites: Sites = field(repr=False)
+    clock: Clock
+    mechanism: Any
+    guarantee: Guarantee
+
+    def what(self) -> str:
+        return f"headcount from {self.clock.start:%Y-%m-%d}"
+
+    def files(self) -> Mapping[str, Mapping[str, str]]:
+        return {"headcount.csv": COLUMNS}
+
+    def public(self) -> dict[str, Any]:
+        return {
+            "kind": "headcount",
+            **window_of(self.clock),
+            "method": self.plan.method,
+            "scale": self.mechanism.scale,
+        }
+
+    def rows(self) -> list[tuple[str, str]]:
+        return [("counted", "users with an event in the window")]
+
+    def asked(self) -> list[Any]:
+        asked = {name: getattr(self.plan, name) for name in ("population", "epsilon", "unit", "run_id")}
+        return ["headcount", asked, window_of(self.clock), self.sites.digest()]
