@@ -31,7 +31,7 @@ RELEASES = {
         "synthesize run {city}/events/*.parquet --method commute --sites {city}/sites.csv "
         "--start 2026-03-02 --end 2026-03-09 --time-zone Europe/Paris --epsilon 1 --delta 1e-6 --count 200",
     ),
-    "query": (("town", "events"), "query --plan {city}/density.toml --between 0:24"),
+    "query": (("town", "events"), "query --plan {city}/density.toml --zones-in Z0001 --epsilon 1"),
     "trajectories": (("abi", "samples"), "trajectories run --plan {city}/trajectories.toml"),
 }
 
@@ -71,16 +71,17 @@ def followed(kinds: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
                 if not city.exists():
                     made = f"simulate {preset} --users {USERS} --what {shape} --weeks 1 --out {city}"
                     shoal.main(made.split(), standalone_mode=False)
-                population = f"{kind.split()[0]}-{len(kind)}"
-                created = f"ledger create {population} --epsilon 100 --delta 1e-6"
-                shoal.main(created.split(), standalone_mode=False)
             command = template.format(city=city).split()
             runs = []
-            for at in range(2):
-                place = folder / population / str(at)
-                place.mkdir(parents=True)
-                own = ["--population", population, "--run-id", str(at)]
-                own += ["--out", str(place / "release"), "--owner", str(place / "owner")]
+            for at in range(2):  # each for a population of its own, as two records of one could be linked
+                population = f"{kind.split()[0]}-{len(kind)}-{at}"
+                created = f"ledger create {population} --epsilon 100 --delta 1e-6"
+                with contextlib.redirect_stdout(io.StringIO()):
+                    shoal.main(created.split(), standalone_mode=False)
+                place = folder / population
+                place.mkdir()
+                own = ["--population", population, "--out", str(place / "release")]
+                own += [] if kind == "query" else ["--owner", str(place / "owner")]  # a query has no report
                 runs.append(files_of([*command, *own]))
             yield kind, sorted(runs[1])
 
