@@ -149,7 +149,7 @@ def _price(prepared: Prepared, population: Population | None) -> list[tuple[str,
     def shown(spend: Any) -> str:
         return show_nano(spend.pure_epsilon_nano or 0 if pure else spend.rho_nano)
 
-    lines = [("spends", f"{'epsilon, pure' if pure else 'rho'} = {shown(loss)}, in these parts")]
+    lines = [("spends", f"{'epsilon, pure' if pure else 'rho'} = {shown(loss)}: in these parts")]
     for name, spend in mechanism.spends():
         lines.append((f"  {name}", f"{shown(spend):<11}  for {prepared.pays_for.get(name, name)}"))
     if population is None:

@@ -147,10 +147,6 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-if __name__ == "__main__":
-    main()
-
-
 def do(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
     """Do a job; plain values for the page."""
     return _JOBS[job["do"]](job, work, told)
@@ -379,3 +375,7 @@ def aftermath(ledger: Ledger, population: str, reservation: str, out: Path) -> A
         )
     words = f"{paid}The release was recorded, but not yet moved to its place. Run it again: that is free."
     return Aftermath(words=words, spent=cost, released=False)
+
+
+if __name__ == "__main__":
+    main()
