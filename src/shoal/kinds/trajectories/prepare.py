@@ -120,8 +120,10 @@ class PreparedTrajectories(Prepared):
         from shoal.kinds.trajectories.compose import check_named, earlier_releases
 
         plan, (tau, epoch) = self.plan, self.plan.minutes()
-        known = ledger.state().find(plan.population) is not None
-        earlier, stops = earlier_releases(ledger, self, Path(plan.owner)) if known else [], []
+        known, stops = ledger.state().find(plan.population) is not None, []
+        stored = ledger.find(plan.population, self.key()) if known else None
+        listed = earlier_releases(ledger, self, Path(plan.owner)) if known else []
+        earlier = [each for each in listed if stored is None or each.sha256 != stored.manifest_sha256]
         try:
             check_named(earlier, plan.population)
         except PlanError as error:
@@ -130,7 +132,7 @@ class PreparedTrajectories(Prepared):
         promise = f"{plan.k} records fit whatever was seen of a {plan.unit} in any {tau} minutes."
         if overlapping:
             promise = (
-                "None of k records: the measured result of linking with earlier releases takes its place."
+                "Nothing is promised: the measured result of linking with earlier releases is stated instead."
             )
         return {
             "k": plan.k,

@@ -111,6 +111,8 @@ def verify_trajectories(
 ) -> TrajectoryVerdict:
     """Read all three and check every user and every start; `windows` 0 leaves out the measured figures.
 
+    Windows that are checked are one step longer than tau, as in a run: any tau minutes on the clock may touch
+    one step more.
     k and tau are the manifest's unless given; `source` holds options of open_source, `sites` where records
     name sites: `sites` the file, and as a plan says them site_id, site_lon, site_lat, sites_crs.
     """
@@ -126,7 +128,7 @@ def verify_trajectories(
     placed_by = open_sites(folder, **sites) if sites else None
     tables, boxes = tables_of(folder, claim, key, opened, placed_by, tell)
     index = build_index(tables).arrays
-    verified = verify_tables(tables, index, k=asked_k, tau=tau, progress=tell)
+    verified = verify_tables(tables, index, k=asked_k, tau=min(tau + 1, claim.steps), progress=tell)
     measured = None
     if windows:
         measured = measure_tables(
@@ -155,7 +157,7 @@ def verify_written(
 ) -> tuple[Verified, Key]:
     """The verdict on files just written, before they become a release, and the manifest they will have.
 
-    Windows are one step longer than tau: any tau minutes on the clock may touch one step more. `apart`:
+    Windows are one step longer than tau, as in `verify_trajectories`. `apart`:
     block by block on a cluster; a block that does not pass is no verdict, then all are looked at together.
     """
     tell = progress or Silent()
