@@ -38,7 +38,7 @@ def for_each(names: str | tuple[str, ...], cases: Any, ids: Any = None) -> Calla
 
         @functools.wraps(test)
         def run_all(**fixtures: Any) -> None:
-            failures, listed = [], list(given()) if callable(given) else given
+            failures, skips, listed = [], [], list(given()) if callable(given) else given
             assert listed, "a loop over no case tests nothing"
             labels = [None] * len(listed) if ids is None else map(ids, listed) if callable(ids) else ids
             for case, label in zip(listed, labels, strict=True):
@@ -48,12 +48,16 @@ def for_each(names: str | tuple[str, ...], cases: Any, ids: Any = None) -> Calla
                     test(**dict(zip(keys, values, strict=True)), **fixtures)
                 except SomeFailed as several:
                     failures += [(f"{name} / {inner}", text) for inner, text in several.failures]
+                except pytest.skip.Exception as skipped:
+                    skips.append(skipped)
                 except (Exception, pytest.fail.Exception) as failure:
                     if str(failure).startswith("Timeout"):
                         raise
                     failures.append((name, "".join(traceback.format_exception(failure))))
             if failures:
                 raise SomeFailed(failures, len(listed))
+            if len(skips) == len(listed):
+                raise skips[0]
 
         kept = [parameter for name, parameter in parameters.items() if name not in keys]
         run_all.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]

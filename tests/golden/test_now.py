@@ -18,6 +18,7 @@ from tests.golden.record import (
 from tests.loops import for_each
 
 from shoal.auditing.planted.mutants import planted
+from shoal.mechanisms.registry import REGISTRY
 
 SCALES = json.loads((NOW / "scales.json").read_text("utf-8"))
 PLANTED = json.loads((NOW / "planted.json").read_text("utf-8"))
@@ -52,6 +53,10 @@ def test_a_run_has_its_recorded_key_and_manifest(name, tmp_path, monkeypatch, co
     code, _, error = command(*arguments(name))
     assert code == 0, error
     assert key_and_manifest(tmp_path, name) == RUNS[name]
+
+
+def test_every_mechanism_has_recorded_scales():
+    assert set(SCALES) == set(REGISTRY)
 
 
 def test_the_recorded_bugs_are_planted():

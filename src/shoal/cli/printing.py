@@ -79,8 +79,9 @@ def print_result(prepared: Prepared, result: RunResult, ledger: Ledger, as_json:
     if result.reused:
         click.echo("This run was released before: here it is again, and nothing was spent.")
         if result.release != Path(prepared.out).resolve():
-            click.echo(f"{prepared.out} was not written; --run-id NAME makes another release, and spends.")
-    _print_changed(result)
+            spends = "" if prepared.mechanism is None else ", and spends"
+            click.echo(f"{prepared.out} was not written; --run-id NAME makes another release{spends}.")
+    _print_changed(prepared, result)
     if outcome.table is not None:
         print_table(outcome.table)
     click.echo(f"release  {near(result.release)}")
@@ -88,7 +89,7 @@ def print_result(prepared: Prepared, result: RunResult, ledger: Ledger, as_json:
         click.echo(f"{name:<9}{near(path)}   ({words})")
     if result.report is not None:
         click.echo(f"report   {near(result.report)}   (owner's eyes only: it shows raw figures)")
-    if not result.publishable:
+    if prepared.plan.seed is not None:
         click.echo(
             "Seeded: repeatable, so it protects nobody and is not for publication. Nothing was spent; "
             "--out was not used. The ledger records it, and later manifests of this population say so."
@@ -123,15 +124,16 @@ def _result_json(prepared: Prepared, result: RunResult, population: Population) 
     }
 
 
-def _print_changed(result: RunResult) -> None:
+def _print_changed(prepared: Prepared, result: RunResult) -> None:
     """For the owner alone; whether a run is free must not depend on the data, so the release stands."""
     if result.source_changed:
         from shoal.release.manifest import MANIFEST
         from shoal.release.verify import sha256_file
 
+        spends = "" if prepared.mechanism is None else ", which spends"
         click.echo(
             "The files changed since this release was made (for your eyes only). It is returned as it is, "
-            "and no report is drawn anew. For a new release of the new files, which spends, add: "
+            f"and no report is drawn anew. For a new release of the new files{spends}, add: "
             f"--run-id NAME --out FOLDER --supersedes {sha256_file(result.release / MANIFEST)}"
         )
 

@@ -1,8 +1,7 @@
 """What a source of events is: its files, its shape, and which column plays which role.
 
-Which column plays which role: as told, or guessed from usual names.
-
-A source that this process does not open itself: an engine on a cluster reads it where it lies.
+Roles are declared, or guessed from usual names. A foreign source is not opened by this process: an engine on
+a cluster reads it where it lies.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
-
 from shoal.errors import PlanError, SourceError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from shoal.events.checks import RowReport
 
 

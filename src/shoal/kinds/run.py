@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from shoal.errors import GuaranteeError
 from shoal.kinds.describe import Prepared, manifest_of
 from shoal.kinds.kind import KINDS
 from shoal.kinds.owner import DRAW_AGAIN, drawing_report, open_owner_folder
@@ -32,7 +33,7 @@ from shoal.release.folder import (
     stored_release,
     write_for_owner,
 )
-from shoal.release.manifest import Manifest
+from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.readme import recipient_readme
 from shoal.release.resources import rehearse
 from shoal.release.verify import sha256_file
@@ -45,7 +46,8 @@ class RunResult:
     release: Path
     report: Path | None  # None: not drawn, because the files changed since the release, or there is none
     reused: bool
-    publishable: bool
+    publishable: bool  # neither seeded nor refuted
+    verified: bool | None  # of a release that is proved window by window: whether it was; None: of others
     rows: int | None  # None: stored before, so not read again
     bad_rows: int | None
     source_changed: bool = False  # the files are not those that the stored release was made from
@@ -124,6 +126,8 @@ class Build:
     def prepare(self, folder: Path) -> None:
         """Before the reserve: all that is public, and the noisy files tried without data."""
         manifest = self.manifest()
+        if manifest is None and self.prepared.mechanism is not None:
+            raise GuaranteeError("no-manifest", "a private release knows its manifest before it counts.")
         if manifest is not None:
             self.public(folder, manifest)
             self.tell.stage("try without data")
@@ -158,11 +162,14 @@ def run_build(making: Build, ledger: Ledger) -> RunResult:
     if owner is not None:
         with drawing_report(made.path, making.remedy):
             report = making.report(owner, made, ledger)
+    guarantee = Manifest.from_json((made.path / MANIFEST).read_text("utf-8")).guarantee
+    verified = guarantee.get("verified")
     return RunResult(
         release=made.path,
         report=report,
         reused=made.reused,
-        publishable=not seeded,
+        publishable=not seeded and verified is not False,
+        verified=verified,
         rows=making.rows,
         bad_rows=making.bad_rows,
         source_changed=made.source_changed,

@@ -25,7 +25,7 @@ from shoal.attacks.runs.plans import (
     TrackerPlan,
     UnicityPlan,
 )
-from shoal.errors import LedgerError, PlanError
+from shoal.errors import PlanError
 from shoal.privacy.ledger import open_ledger
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ def note_look(settings: Mapping[str, Any], attack: str, where: object) -> None:
     if not population:
         return
     ledger = open_ledger()
-    try:
-        ledger.state().population(population)
-    except LedgerError:
+    if ledger.state().find(population) is None:
         return
     ledger.look(population, f"{attack} attack on raw events", str(where))
 
