@@ -295,4 +295,4 @@ def test_unsafe_records_are_marked_and_cannot_be_published(walks, command, damag
     assert not (walks.folder / "public").exists()
     assert command(*walks.verify_arguments("--windows", 0))[0] == 1
     again = json.loads(command(*walks.arguments("--keep-unsafe", "--json"))[1])
-    assert (again["reused"], again["verified"]) == (True, False)
+    assert (again["reused"], again["verified"], again["publishable"]) == (True, False, False)

@@ -16,7 +16,7 @@ from shoal.kinds.source import unit_of
 from shoal.kinds.trajectories.plan import TrajectoryPlan
 from shoal.kinds.trajectories.records import TrajectorySource, open_trajectories
 from shoal.privacy.ledger import Ledger
-from shoal.release.manifest import MANIFEST, NOT_DIFFERENTIALLY_PRIVATE, REFUTED, Manifest
+from shoal.release.manifest import NOT_DIFFERENTIALLY_PRIVATE, REFUTED, Manifest
 from shoal.release.readme import as_plain, recipient_readme
 from shoal.release.trajectory_files import FILES, RECORDS, find_key
 from shoal.release.verify import sha256_file
@@ -150,7 +150,6 @@ class PreparedTrajectories(Prepared):
     def outcome(self, result: RunResult) -> Outcome:
         from shoal.kinds.trajectories.text import in_words
 
-        manifest = Manifest.from_json((result.release / MANIFEST).read_text("utf-8"))
         key = find_key(Path(self.plan.owner), sha256_file(result.release / RECORDS))
         figures = {**result.figures, "verification": result.figures.get("verified")}
         return Outcome(
@@ -159,7 +158,7 @@ class PreparedTrajectories(Prepared):
             figures={
                 "record_key": None if key is None else str(key),
                 **figures,
-                "verified": bool(manifest.guarantee.get("verified")),
+                "verified": bool(result.verified),
             },
         )
 
