@@ -22,7 +22,7 @@ def bars_for(notes: list[str], as_json: bool) -> Iterator[Any]:
 
 
 class Bars:
-    """Draws a flow's stages with rich. Used as a context."""
+    """Draws the stages of a run with rich. Used as a context."""
 
     def __init__(self, quiet: bool = False) -> None:
         from rich.console import Console

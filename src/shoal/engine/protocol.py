@@ -96,7 +96,7 @@ class Held(Protocol):
 class Engine(Protocol):
     """Brings each user's events together and sums a kernel over all users.
 
-    `events` is any iterable of batches; flows pass `shoal.events.readers.PlacedEvents`, which also describes
+    `events` is any iterable of batches; runs pass `shoal.events.readers.PlacedEvents`, which also describes
     the source, so that an engine on a cluster can read it there instead of iterating it here.
     """
 

@@ -1,6 +1,6 @@
-"""The source of a plan, opened by the engine that will read it, and what names its content.
+"""The source of a plan: opened by the engine that will read it, named by its content, checked row by row.
 
-How a flow tells how far it is; the command draws bars with it, a library user may leave it out.
+`Progress` receives how far a run is: the command draws bars with it, a library user may leave it out.
 """
 
 from __future__ import annotations

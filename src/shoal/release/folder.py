@@ -40,7 +40,7 @@ Build = Callable[[Path], Manifest]
 def preflight(ledger: Ledger, request: ReleaseRequest, manifest: Manifest | None = None) -> None:
     """Raise what `release` would raise before it spends, without spending or leaving anything.
 
-    For flows with a long look at the rows before the reserve. A flow that knows its `manifest` before it
+    For runs that read all rows before the reserve. A run that knows its `manifest` before it
     counts has it checked too: found wrong after the reserve, the budget would be gone.
     """
     out = _absolute(request.out)

@@ -82,7 +82,7 @@ def small_world(size: AuditSize, kind: type[World], uneven: bool = False) -> Wor
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pipeline:
-    """Events to released bytes, in the order of the flow; every step may be replaced."""
+    """Events to released bytes, in the order of a run; every step may be replaced."""
 
     mechanism: Any
     world: World
