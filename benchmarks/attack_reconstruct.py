@@ -59,7 +59,7 @@ def _bits(size: dict, epsilon: float | None) -> dict:
 
 
 def _town(users: int):
-    from shoal.attacks.runs.source import open_attack_source
+    from shoal.attacks.runs.counts import open_attack_source
     from shoal.kinds.plan import read_plan
     from shoal.kinds.simulated import write_city_plan
 

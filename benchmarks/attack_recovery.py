@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.table import machine_class, report
 from shoal.attacks.models.recovery_score import MOSTLY
-from shoal.attacks.runs.defences import AttackedCounts, defender_of
+from shoal.attacks.runs.counts import AttackedCounts, defender_of
 from shoal.attacks.runs.recovery import recover, visits_of_positions
 from shoal.events.simulate import CityPreset, preset_named
 from shoal.events.simulate.positions import simulate_positions

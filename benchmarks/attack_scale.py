@@ -22,9 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.table import machine_class, report
-from shoal.attacks.models.framework import attack_counts
+from shoal.attacks.models.framework import PRIORS, Periods, attack_counts
 from shoal.attacks.models.infer import INFERENCES
-from shoal.attacks.models.priors import PRIORS, Periods
 from shoal.attacks.models.visits import KnownVisits
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city

@@ -22,10 +22,16 @@ import numpy as np
 from benchmarks.attack_sfc_printed import DATA, GAINS, LOSSES, PRINTED, TABLE_4, TABLE_5
 from benchmarks.real_cities import real_file
 from benchmarks.table import machine_class, report
-from shoal.attacks.models.framework import Outcome, attack_counts, privacy_gain, privacy_loss, series_mre
-from shoal.attacks.models.priors import PRIORS, Periods
-from shoal.attacks.models.rows import TruthRows
-from shoal.attacks.models.visits import KnownVisits
+from shoal.attacks.models.framework import (
+    PRIORS,
+    Outcome,
+    Periods,
+    attack_counts,
+    privacy_gain,
+    privacy_loss,
+    series_mre,
+)
+from shoal.attacks.models.visits import KnownVisits, TruthRows
 
 WEST, SOUTH, WIDE, HIGH = -122.454, 37.742, 0.0914, 0.0535
 START = datetime(2008, 5, 19, tzinfo=ZoneInfo("America/Los_Angeles"))

@@ -13,7 +13,7 @@ import pytest
 
 import shoal.kinds.trajectories.blocks as flow
 from shoal.anonymise.kte import Kte
-from shoal.kinds.trajectories.resume import decide
+from shoal.kinds.trajectories.blocks import decide
 from shoal.stages.trajectories import LatticeSamples
 
 KILLED = """

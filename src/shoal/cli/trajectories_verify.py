@@ -108,7 +108,7 @@ def in_words(verdict: TrajectoryVerdict) -> list[str]:
 
 
 def _structure(told: dict[str, Any]) -> list[str]:
-    from shoal.attacks.tracker.keyed import KEY_STRUCTURE
+    from shoal.attacks.tracker.files import KEY_STRUCTURE
     from shoal.attacks.tracker.tables import STRUCTURE
 
     words = {**STRUCTURE, **KEY_STRUCTURE}

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from shoal.attacks.models.differencing import Query, find_differences
+from shoal.attacks.models.reconstruct import Query, find_differences
 
 
 def test_the_hospital_example_is_found():

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
 
-from shoal.attacks.models.framework import attack_counts
+from shoal.attacks.models.framework import ASSIGNMENT, PRIORS, Periods, attack_counts, prior_named
 from shoal.attacks.models.infer import INFERENCES
-from shoal.attacks.models.priors import ASSIGNMENT, PRIORS, Periods, prior_named
-from shoal.attacks.models.rows import TruthRows
-from shoal.attacks.models.visits import KnownVisits
+from shoal.attacks.models.visits import KnownVisits, TruthRows
 from shoal.errors import PlanError
 
 DAY, PLACES = 3, 4

@@ -11,10 +11,10 @@ from shoal.attacks.models import interval_audit
 from shoal.attacks.models.interval_attack import bit_bounds, consistent_data, fixed_given_data
 from shoal.attacks.models.interval_audit import (
     IntervalAuditor,
-    chance_of_disclosure,
     disclosed_at_worst,
     disclosed_linearly,
     may_answer,
+    probability_of_disclosure,
 )
 from shoal.errors import PlanError
 
@@ -63,10 +63,10 @@ def test_notions_agree_with_all_data_sets(bits):
 def test_chance_is_the_share_of_data_sets():
     log = [(0, 3), (2, 6), (5, 8)]
     _, fixed = fixed_by_brute_force(8, log)
-    found = chance_of_disclosure(8, log, draws=4000, seed=3)
+    found = probability_of_disclosure(8, log, draws=4000, seed=3)
     assert np.abs(found - fixed.mean(axis=0)).max() < 0.04
     assert fixed.mean() > 0.04  # else the test could not fail
-    assert (chance_of_disclosure(8, log, share_of_ones=0, draws=1) == 1).all()
+    assert (probability_of_disclosure(8, log, share_of_ones=0, draws=1) == 1).all()
 
 
 def test_the_auditor_refuses_what_brute_force_says_is_disclosed():
@@ -123,7 +123,7 @@ def test_no_answer_can_reach_the_auditor():
         )
         for function in functions:
             extra = set(inspect.signature(function).parameters) - allowed
-            assert extra <= (prior if name == "chance_of_disclosure" else set()), (name, extra)
+            assert extra <= (prior if name == "probability_of_disclosure" else set()), (name, extra)
     log = next(log for log in some_logs(9, 50, seed=1) if len(log) > 5)
     one, other = IntervalAuditor(9), IntervalAuditor(9)
     assert [one.ask(*each) for each in log] == [other.ask(*each) for each in log]

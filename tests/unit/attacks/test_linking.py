@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from shoal.attacks.models.linking import Published, _impossible, link_records
-from shoal.attacks.tracker.combined import LinkedRelease, fits_window, measure_combined
 from shoal.attacks.tracker.evidence import make_tables
+from shoal.attacks.tracker.leakage import LinkedRelease, fits_window, measure_combined
 
 HOUR = 3_600_000_000
 LATTICE = {"start_us": 0, "step_us": 60_000_000, "origin": (0.0, 0.0), "cell": (1.0, 1.0)}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from shoal.attacks.tracker.evidence import verify_arrays
-from shoal.attacks.tracker.keyed import verify_release
+from shoal.attacks.tracker.files import verify_release
 from shoal.attacks.tracker.quiet import quiet_and_loose
 from shoal.errors import PlanError
 

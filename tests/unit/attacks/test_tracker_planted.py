@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from shoal.attacks.tracker.evidence import verify_arrays
-from shoal.attacks.tracker.keyed import verify_release
+from shoal.attacks.tracker.files import verify_release
 from shoal.attacks.tracker.leakage import measure
 
 STEPS, EPOCH, TAU = 60, 10, 10
@@ -144,7 +144,7 @@ def test_a_pair_that_always_hides_each_other_is_shown(cases):
 def test_measured_figures_equal_plain_loops(cases):
     """The same windows, followed by the definition."""
     from shoal.attacks.tracker.evidence import make_tables
-    from shoal.attacks.tracker.windows import WindowDraw
+    from shoal.attacks.tracker.fits import WindowDraw
 
     samples, boxes = shuffled_groups(cases, 3)
     columns = cases.arrays(samples, boxes)
@@ -172,7 +172,7 @@ def test_measured_figures_equal_plain_loops(cases):
 
 def test_drawn_windows_are_even_over_all_with_a_retained_sample(cases):
     from shoal.attacks.tracker.evidence import make_tables
-    from shoal.attacks.tracker.windows import WindowDraw
+    from shoal.attacks.tracker.fits import WindowDraw
 
     _, samples, boxes = clean(cases, 4, groups=2)
     columns = cases.arrays(samples, boxes)
@@ -192,9 +192,9 @@ def test_drawn_windows_are_even_over_all_with_a_retained_sample(cases):
 
 def test_two_windows_apart_leave_those_who_fit_both(cases):
     from shoal.attacks.tracker.evidence import make_tables
+    from shoal.attacks.tracker.fits import WindowDraw
     from shoal.attacks.tracker.index import build_index
     from shoal.attacks.tracker.leakage import count_both, windows_apart
-    from shoal.attacks.tracker.windows import WindowDraw
 
     samples, boxes = shuffled_groups(cases, 1)
     columns = cases.arrays(samples, boxes)

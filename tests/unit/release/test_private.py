@@ -16,8 +16,8 @@ from shoal.errors import OutputError
 from shoal.kinds.density.owner_report import write_exact
 from shoal.kinds.owner import open_owner_folder, write_figures
 from shoal.kinds.trajectories.blocks import _save as save_block
+from shoal.kinds.trajectories.blocks import _save as save_state
 from shoal.kinds.trajectories.owner_report import write_private
-from shoal.kinds.trajectories.resume import _save as save_state
 from shoal.release.page.page import write_page
 from shoal.release.staging import private_file
 from shoal.release.trajectory_files import write_key

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numba import njit
 
-from shoal.attacks.models.rows import Rows
+from shoal.attacks.models.visits import Rows
 
 INFERENCES = ("prior", "aggregates", "bayes", "max_roi", "max_user")
 POP = 0.5  # chance from which a place counts as a favourite

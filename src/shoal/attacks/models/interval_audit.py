@@ -1,14 +1,14 @@
 """Which interval counts may be answered without giving a bit away, decided from the queries alone.
 
-Simulatable: nothing here takes an answer or a data set, so whoever asks could decide the same, and a refusal
-tells nothing. What does look at answers is in `interval_attack.py`.
+Simulatable: nothing here takes an answer or a data set, so the person who asks could decide the same, and a
+refusal discloses nothing. The attack that does look at answers is in `interval_attack.py`, apart on purpose.
 
 Bits x_0 .. x_(n-1); a query is an interval [first, end) and asks for the sum of its bits. With prefix sums s,
 its answer is s_end - s_first: an edge between the nodes `first` and `end`. Three notions of a disclosed bit:
 
-linear      x_i follows for every data set: nodes i and i + 1 are connected. `IntervalAuditor`.
-by chance   x_i follows for a share of data sets drawn from a public prior. `chance_of_disclosure`.
-worst case  x_i follows for some data set: an interval covers it, and may count 0. `disclosed_at_worst`.
+linear       x_i follows for every data set: nodes i and i + 1 are connected. `IntervalAuditor`.
+probability  x_i follows for a share of data sets drawn from a public prior. `probability_of_disclosure`.
+worst case   x_i follows for some data set: an interval covers it, and may count 0. `disclosed_at_worst`.
 
 The worst case refuses every query, so the auditor is linear. What that does not prevent: an answer of 0 or of
 the full length discloses the whole interval, and likewise sums of several answers at an extreme.
@@ -115,7 +115,7 @@ def disclosed_at_worst(bits: int, intervals: Iterable[Interval]) -> np.ndarray:
     return np.cumsum(step)[:-1] > 0
 
 
-def chance_of_disclosure(
+def probability_of_disclosure(
     bits: int, intervals: Sequence[Interval], *, share_of_ones: float = 0.5, draws: int = 1000, seed: int = 0
 ) -> np.ndarray:
     """float [bits]: share of data sets, bits drawn independently, whose answers would fix the bit.

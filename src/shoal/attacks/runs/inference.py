@@ -17,13 +17,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.attacks.models.framework import Outcome, attack_counts, privacy_gain, privacy_loss, series_mre
-from shoal.attacks.models.priors import Periods
-from shoal.attacks.models.rows import TruthRows
-from shoal.attacks.runs.defences import AttackedCounts, protected_counts, released_people, with_null
+from shoal.attacks.models.framework import (
+    Outcome,
+    Periods,
+    attack_counts,
+    privacy_gain,
+    privacy_loss,
+    series_mre,
+)
+from shoal.attacks.models.visits import TruthRows
+from shoal.attacks.runs.counts import (
+    AttackedCounts,
+    open_attack_source,
+    protected_counts,
+    released_people,
+    with_null,
+)
 from shoal.attacks.runs.findings import Column, Findings, spread, stacked, table_of
 from shoal.attacks.runs.plans import InferencePlan
-from shoal.attacks.runs.source import open_attack_source
 from shoal.errors import PlanError
 from shoal.kinds.density.methods import METHODS
 from shoal.kinds.source import Progress

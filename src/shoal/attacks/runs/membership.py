@@ -30,10 +30,9 @@ from shoal.attacks.models.membership import (
     roc,
 )
 from shoal.attacks.models.visits import KnownVisits
-from shoal.attacks.runs.defences import defender_of
+from shoal.attacks.runs.counts import AttackSource, defender_of, open_attack_source
 from shoal.attacks.runs.findings import Column, Findings, drawn_curve, stacked, table_of
 from shoal.attacks.runs.plans import MembershipPlan
-from shoal.attacks.runs.source import AttackSource, open_attack_source
 from shoal.errors import PlanError
 from shoal.kinds.density.methods import METHODS, any_method
 from shoal.kinds.source import Progress, Silent

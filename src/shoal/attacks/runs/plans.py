@@ -94,8 +94,8 @@ class InferencePlan:
     seed: int | None = setting(None, "Of the noise of defences, for tests.", least=0)
 
     def __post_init__(self) -> None:
+        from shoal.attacks.models.framework import PRIORS
         from shoal.attacks.models.infer import INFERENCES
-        from shoal.attacks.models.priors import PRIORS
 
         for name, known, what in (
             ("priors", PRIORS, "prior"),

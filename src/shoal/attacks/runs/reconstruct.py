@@ -21,17 +21,19 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from shoal.attacks.models.differencing import Difference, Query, find_differences
 from shoal.attacks.models.reconstruct import (
+    Difference,
+    Query,
     Reconstruction,
     determined_cells,
+    find_differences,
     random_bits,
     random_subsets,
     reconstruct,
 )
+from shoal.attacks.runs.counts import AttackSource, open_attack_source
 from shoal.attacks.runs.findings import Column, Findings, table_of
 from shoal.attacks.runs.plans import ReconstructPlan
-from shoal.attacks.runs.source import AttackSource, open_attack_source
 from shoal.errors import PlanError, SourceError
 from shoal.kinds.describe import Table
 from shoal.kinds.plan import DEFAULT_DELTA

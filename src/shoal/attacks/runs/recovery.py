@@ -25,10 +25,9 @@ from shoal.attacks.models.recovery_score import (
     score_recovery,
 )
 from shoal.attacks.models.visits import KnownVisits
-from shoal.attacks.runs.defences import AttackedCounts, protected_counts, released_people
+from shoal.attacks.runs.counts import AttackedCounts, open_attack_source, protected_counts, released_people
 from shoal.attacks.runs.findings import Column, Findings, spread, stacked, table_of
 from shoal.attacks.runs.plans import RecoveryAttackPlan
-from shoal.attacks.runs.source import open_attack_source
 from shoal.errors import PlanError
 from shoal.kinds.density.methods import METHODS, MethodOptions
 from shoal.kinds.source import Progress, Silent

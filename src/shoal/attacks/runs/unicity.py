@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from shoal.attacks.models.unicity import coarser, square_groups, unicity
+from shoal.attacks.runs.counts import AttackSource, open_attack_source
 from shoal.attacks.runs.findings import Column, Findings, table_of
 from shoal.attacks.runs.plans import UnicityPlan
-from shoal.attacks.runs.source import AttackSource, open_attack_source
 from shoal.kinds.describe import Table
 from shoal.kinds.source import Progress
 

@@ -13,9 +13,8 @@ import numpy as np
 from numba import njit
 
 from shoal.attacks.tracker.evidence import in_threads
-from shoal.attacks.tracker.fits import good_starts, last_before
+from shoal.attacks.tracker.fits import WindowDraw, all_fitting, good_starts, last_before, starts_by_first
 from shoal.attacks.tracker.tables import Tables
-from shoal.attacks.tracker.windows import WindowDraw, all_fitting, starts_by_first
 
 DRAWN = 4  # windows of each user
 FOLLOWED = 8  # records of each user, where none fits all drawn windows

@@ -1,11 +1,19 @@
-"""Blocks of users, each hidden and verified by itself: here one after the other, or apart on a cluster.
+"""Blocks of users, each hidden and verified by itself: one after the other in this process, or on a cluster.
 
 A block is a release of its own; the union of blocks only adds candidates to everybody's. So where every block
 passes the verifier, the whole does; where one does not, the whole is looked at, and that is the verdict.
+
+A run of hours continues where it was killed: decisions are stored in the owner's folder, by windows.
+`.trajectories-KEY/` holds one file per block of windows: whom each user carries in them, and the retained
+flags of their newest epochs. It names no person but tells about people, so only its owner may read it, and it
+is removed once the release is in place. Decisions are a function of samples and plan: a continued run gives
+what one run would have given.
 """
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from shoal.anonymise.kte import Kte
+import shoal
+from shoal.anonymise.kte import Kte, KteState
 from shoal.attacks.tracker.evidence import Verified, verify_arrays
 from shoal.engine.protocol import WorksElsewhere
 from shoal.kinds.source import Progress, Silent
-from shoal.kinds.trajectories.resume import decide, kept_block, open_kept
-from shoal.release.staging import private_file, unwritable
+from shoal.release.staging import private_file, private_folder, unwritable
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
 COLUMNS = ("t0", "t1", "x0", "x1", "y0", "y1")
@@ -136,7 +144,8 @@ def _elsewhere(
     parts = [samples] if len(blocks) == 1 else [_of_users(samples, users) for users in blocks]
     paths = [None if keeping is None else kept_block(keeping, anonymiser, part) for part in parts]
     kept = [
-        None if path is None else _load(path, part.users) for path, part in zip(paths, parts, strict=True)
+        None if path is None else _load_block(path, part.users)
+        for path, part in zip(paths, parts, strict=True)
     ]
     missing = [part for part, found in zip(parts, kept, strict=True) if found is None]
     done: Iterable[tuple[Boxes, int]] = engine.each(partial(_hide, anonymiser), iter(missing), len(missing))
@@ -145,7 +154,7 @@ def _elsewhere(
         if found is None:
             found = next(fresh)
             if path is not None:
-                _save(path, *found)
+                _save_block(path, *found)
         tell.advance(1)
         yield found
 
@@ -167,7 +176,7 @@ def _of_users(samples: LatticeSamples, users: np.ndarray) -> LatticeSamples:
     return LatticeSamples(users=len(users), steps=samples.steps, user=user, t=t, x=x, y=y)
 
 
-def _save(path: Path, boxes: Boxes, reused: int) -> None:
+def _save_block(path: Path, boxes: Boxes, reused: int) -> None:
     """Whole or not at all; only its owner may read it."""
     open_kept(path.parent)
     columns: dict[str, Any] = {name: getattr(boxes, name) for name in ("record", *COLUMNS)}
@@ -178,7 +187,7 @@ def _save(path: Path, boxes: Boxes, reused: int) -> None:
         raise unwritable(path.parent, error) from error
 
 
-def _load(path: Path, users: int) -> tuple[Boxes, int] | None:
+def _load_block(path: Path, users: int) -> tuple[Boxes, int] | None:
     try:
         with np.load(path) as held:
             columns = [held[name] for name in ("record", *COLUMNS)]
@@ -187,3 +196,90 @@ def _load(path: Path, users: int) -> tuple[Boxes, int] | None:
             return Boxes.of(*columns, records=users), int(held["reused"])
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
+
+
+WINDOWS_PER_FILE = 24
+FORMAT = 1  # of the files, and of the decisions: another one does not go on from these
+
+
+def decide(
+    anonymiser: Kte, samples: LatticeSamples, folder: Path | None, per_file: int = WINDOWS_PER_FILE
+) -> Iterator[KteState]:
+    """Yields the state after every window, from the first that is not yet kept in `folder`."""
+    state = anonymiser.begin(samples)
+    if folder is not None:
+        folder = folder / _name(anonymiser, samples)
+        open_kept(folder)
+        _load_windows(state, folder, anonymiser.k)
+        if state.done:
+            yield state
+    kept = state.done
+    for window in anonymiser.windows(state):
+        if folder is not None and ((window + 1) % per_file == 0 or state.done == state.windows):
+            _save_windows(state, folder, kept, anonymiser.k)
+            kept = state.done
+        yield state
+
+
+def kept_folder(owner: Path, key: str) -> Path:
+    """Where the run of that key keeps what it has decided."""
+    return owner / f".trajectories-{key[:12]}"
+
+
+def kept_block(folder: Path, anonymiser: Kte, samples: LatticeSamples) -> Path:
+    """Where the boxes of a block are kept, once it is done."""
+    return folder / _name(anonymiser, samples) / "block.npz"
+
+
+def forget(folder: Path) -> None:
+    """The release is in place: what was kept is not needed any more."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _name(anonymiser: Kte, samples: LatticeSamples) -> str:
+    """Of this very input and plan: nothing else may continue it."""
+    of = (FORMAT, shoal.__version__, anonymiser, samples.users, samples.steps)
+    digest = hashlib.sha256(repr(of).encode())
+    for column in (samples.user, samples.t, samples.x, samples.y):
+        digest.update(np.ascontiguousarray(column).data)
+    return digest.hexdigest()[:16]
+
+
+def open_kept(folder: Path) -> None:
+    for each in (folder.parent, folder):
+        private_folder(each)
+
+
+def _save_windows(state: KteState, folder: Path, kept: int, k: int) -> None:
+    """Windows kept .. done - 1, whole or not at all."""
+    epochs = slice(0 if kept == 0 else kept + state.n, state.done + state.n)
+    try:
+        with private_file(folder / f"{state.done:08d}.npz") as file:
+            np.savez(
+                file,
+                first=kept,
+                reused=state.reused,
+                carries=state.carries[:, kept * (k - 1) : state.done * (k - 1)],
+                retained=state.retained[epochs],
+            )
+    except OSError as error:
+        raise unwritable(folder, error) from error
+
+
+def _load_windows(state: KteState, folder: Path, k: int) -> None:
+    """Files in order while each begins where the last ended; from a damaged one on, all is done again."""
+    for path in sorted(folder.glob("[0-9]*.npz")):
+        try:
+            with np.load(path) as held:  # every member has a checksum
+                first, done = int(held["first"]), int(path.stem)
+                carries, retained, reused = held["carries"], held["retained"], int(held["reused"])
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+            break
+        users, epochs = state.samples.users, slice(0 if first == 0 else first + state.n, done + state.n)
+        fits = first == state.done and first < done <= state.windows
+        fits = fits and carries.shape == (users, (done - first) * (k - 1))
+        if not fits or retained.shape != (epochs.stop - epochs.start, users):
+            break
+        state.carries[:, first * (k - 1) : done * (k - 1)] = carries
+        state.retained[epochs] = retained
+        state.done, state.reused = done, reused

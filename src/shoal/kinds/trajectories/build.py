@@ -23,7 +23,7 @@ from shoal.engine.protocol import WorksElsewhere
 from shoal.errors import GuaranteeError
 from shoal.kinds.run import Build
 from shoal.kinds.source import Progress, checked_rows
-from shoal.kinds.trajectories.blocks import anonymise
+from shoal.kinds.trajectories.blocks import anonymise, forget, kept_folder
 from shoal.kinds.trajectories.compose import Earlier, check_named, compose, earlier_releases
 from shoal.kinds.trajectories.owner_report import (
     before_and_after,
@@ -36,7 +36,6 @@ from shoal.kinds.trajectories.owner_report import (
 )
 from shoal.kinds.trajectories.prepare import PreparedTrajectories, trajectories_manifest, trajectories_readme
 from shoal.kinds.trajectories.records import OpenSamples, read_samples
-from shoal.kinds.trajectories.resume import forget, kept_folder
 from shoal.kinds.trajectories.verify import Apart, verify_written
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.attacks.models.linking import Published, link_records
-from shoal.attacks.tracker.combined import LinkedRelease, measure_combined
 from shoal.attacks.tracker.evidence import make_tables
-from shoal.attacks.tracker.files import Claim, read_claim, read_key_file
-from shoal.attacks.tracker.keyed import Key, number_of
+from shoal.attacks.tracker.files import Claim, Key, number_of, read_claim, read_key_file
+from shoal.attacks.tracker.leakage import LinkedRelease, measure_combined
 from shoal.errors import PlanError, ShoalError
 from shoal.kinds.source import Progress
 from shoal.kinds.trajectories.records import OpenSamples, TrajectorySource

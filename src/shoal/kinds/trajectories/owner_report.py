@@ -10,7 +10,7 @@ import numpy as np
 
 from shoal.attacks.models.box_attacks import Known, attack_points
 from shoal.attacks.tracker.evidence import Verified
-from shoal.attacks.tracker.keyed import Key
+from shoal.attacks.tracker.files import Key
 from shoal.attacks.tracker.leakage import TWO_APART, measure
 from shoal.kinds.source import Progress
 from shoal.kinds.trajectories.picture import local_zone, raw_views

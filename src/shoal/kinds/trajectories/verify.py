@@ -16,9 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.attacks.tracker.evidence import Verified, verify_tables
-from shoal.attacks.tracker.files import Claim, claim_of, read_boxes, read_claim, read_key_file
+from shoal.attacks.tracker.files import (
+    KEY_STRUCTURE,
+    Claim,
+    Key,
+    claim_of,
+    keyed_tables,
+    read_boxes,
+    read_claim,
+    read_key_file,
+)
 from shoal.attacks.tracker.index import build_index
-from shoal.attacks.tracker.keyed import KEY_STRUCTURE, Key, keyed_tables
 from shoal.attacks.tracker.leakage import WINDOWS, Measured, measure_tables
 from shoal.attacks.tracker.tables import Tables, check_claim
 from shoal.engine.protocol import WorksElsewhere
