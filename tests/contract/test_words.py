@@ -37,11 +37,11 @@ NAMES |= {"likely", "rising", "scatter", "chance", "door", "waves", "course", "r
 TEXT = {rf"\b(?:{pattern})\b": term for pattern, term in WORDS.items()} | SENTENCES
 
 ALLOWED: dict[str, int] = {  # a package that is not listed has none
-    "docs": 127,
+    "docs": 89,
     "help": 1,
     "shoal": 3,
     "anonymise": 22,
-    "attacks": 149,
+    "attacks": 146,
     "auditing": 91,
     "cli": 65,
     "engine": 68,
