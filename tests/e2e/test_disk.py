@@ -11,37 +11,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.small import manifest, request_for
 
 from shoal.errors import ShoalError
-from shoal.privacy.accounting import Loss
-from shoal.privacy.guarantee import Guarantee, Unit
 from shoal.privacy.ledger import open_ledger
 from shoal.release.folder import ReleaseRequest, release
 from shoal.release.manifest import Manifest
 from shoal.release.verify import check_release
 
-LOSS = Loss.pure(100_000)
-PROMISE = Guarantee.of(LOSS, delta=None, unit=Unit())
 DONE, REFUSED, CRASHED = 0, 1, 2
 NOBODY = 65534
 
 
 def build(folder: Path) -> Manifest:
     (folder / "density.csv").write_bytes(b"zone,people\n" * 1000)
-    return Manifest(
-        unit=Unit().sentence,
-        promise=PROMISE.sentence,
-        guarantee=PROMISE.to_manifest(),
-        public={},
-        spends=[{"name": "counts", "mechanism": "laplace", "epsilon": 0.0001}],
-        population="town",
-        input={},
-        columns={},
-    )
+    return manifest()
 
 
 def asked(folder: Path) -> ReleaseRequest:
-    return ReleaseRequest(population="town", loss=LOSS, key="k", out=folder / "out", what="density")
+    return request_for(folder / "out")
 
 
 def attempt(folder: Path, before: Callable[[], object], ledger: Path | None = None) -> int:

@@ -20,9 +20,8 @@ from pathlib import Path
 
 import pytest
 from tests.loops import tiers
+from tests.small import LOSS, manifest, request_for
 
-from shoal.privacy.accounting import Loss
-from shoal.privacy.guarantee import Guarantee, Unit
 from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.release.folder import ReleaseRequest, release
 from shoal.release.manifest import Manifest
@@ -31,26 +30,15 @@ from shoal.release.verify import check_release
 
 KILLS = 500
 DAILY = 10  # in every run each tenth kill, from another one each day
-LOSS = Loss.pure(100_000)  # pure, so that no conversion takes time; costs rho = 5e-9
 LIMIT = 1000
-PROMISE = Guarantee.of(LOSS, delta=None, unit=Unit())
 WATCHED = tuple(os.path.join("shoal", *room) + os.sep for room in (("privacy", "ledger"), ("release",)))
 
 
 def build(folder: Path) -> Manifest:
     (folder / "density.csv").write_text("zone,people\n1,2\n")
-    manifest = Manifest(
-        unit=Unit().sentence,
-        promise=PROMISE.sentence,
-        guarantee=PROMISE.to_manifest(),
-        public={},
-        spends=[{"name": "counts", "mechanism": "laplace", "epsilon": PROMISE.epsilon}],
-        population="town",
-        input={},
-        columns={},
-    )
-    (folder / "README.md").write_text(recipient_readme(manifest, {}))
-    return manifest
+    written = manifest()
+    (folder / "README.md").write_text(recipient_readme(written, {}))
+    return written
 
 
 class Telling(Ledger):
@@ -76,7 +64,7 @@ def run(folder: Path, pipe: int) -> None:
 
 
 def request(folder: Path) -> ReleaseRequest:
-    return ReleaseRequest(population="town", loss=LOSS, key="week 1", out=folder / "out", what="density")
+    return request_for(folder / "out", "week 1")
 
 
 def child(folder: Path, kill_at: int | None) -> tuple[int, bytes]:

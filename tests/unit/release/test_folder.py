@@ -2,81 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import json
 import os
-import shutil
-import sqlite3
-import threading
-import time
 from pathlib import Path
 
 import pytest
+from tests.small import COST, build, manifest
+from tests.unit.release.conftest import left, spent, with_
 
 from shoal.errors import GuaranteeError, LedgerError, OutputError, PlanError, ShoalError
 from shoal.privacy.accounting import Loss
 from shoal.privacy.guarantee import Guarantee, Unit
-from shoal.privacy.ledger import Ledger, open_ledger, sqlite
-from shoal.privacy.ledger import chain as runs
-from shoal.release.folder import Committed, ReleaseRequest, preflight, release, write_for_owner
+from shoal.privacy.ledger import Ledger, open_ledger
+from shoal.release.folder import ReleaseRequest, preflight, release, write_for_owner
 from shoal.release.manifest import Manifest
 from shoal.release.verify import check_release
-
-LOSS = Loss.pure(100_000)
-COST = 5
-
-
-def manifest(**change) -> Manifest:
-    loss = change.pop("loss", LOSS)
-    guarantee = Guarantee.of(loss, delta=change.pop("delta", None), unit=Unit())
-    spend = {"name": "counts", "mechanism": "some", "rho": loss.rho}
-    if loss.pure_epsilon_nano is not None:
-        spend["epsilon"] = loss.pure_epsilon_nano / 1e9
-    fields = {
-        "unit": Unit().sentence,
-        "promise": guarantee.sentence,
-        "guarantee": guarantee.to_manifest(),
-        "public": {},
-        "spends": [spend],
-        "population": "town",
-        "input": {},
-        "columns": {},
-    }
-    return Manifest(**(fields | change))
-
-
-def build(folder: Path) -> Manifest:
-    (folder / "maps").mkdir()
-    (folder / "maps" / "zones.json").write_text("{}")
-    (folder / "density.csv").write_text("zone,people\n")
-    return manifest()
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    made = open_ledger(tmp_path / "private" / "ledger.sqlite")
-    made.create("town", currency="rho", limit_nano=100)
-    return made
-
-
-@pytest.fixture
-def asked(tmp_path: Path) -> ReleaseRequest:
-    return ReleaseRequest(
-        population="town", loss=LOSS, key="k", out=tmp_path / "place" / "out", what="density"
-    )
-
-
-def spent(ledger: Ledger) -> int:
-    return ledger.state().population("town").spent_nano
-
-
-def with_(asked: ReleaseRequest, **change) -> ReleaseRequest:
-    return ReleaseRequest(**{**vars(asked), **change})
-
-
-def left(asked: ReleaseRequest) -> list[str]:
-    return sorted(path.name for path in asked.out.parent.iterdir()) if asked.out.parent.exists() else []
 
 
 def test_release_then_the_same_again_for_free(ledger: Ledger, asked: ReleaseRequest) -> None:
@@ -214,135 +153,6 @@ def test_a_folder_with_an_odd_name_is_released_at_once(ledger, asked, name: str)
     assert spent(ledger) == COST
 
 
-def busy(*_given, **_named):
-    raise LedgerError("ledger-busy", "the ledger is in use.", "Try again later.")
-
-
-def never(folder: Path) -> Manifest:
-    raise AssertionError("it was built before")
-
-
-def test_a_release_whose_commit_failed_is_finished_at_no_cost(ledger, asked, monkeypatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(ledger, "commit", busy)
-        with pytest.raises(LedgerError) as refused:
-            release(ledger, asked, build)
-    said = str(refused.value)
-    assert "ledger-busy" in said
-    assert "rho = 0.000000005 is recorded as spent" in said
-    assert "spends nothing" in said
-    (kept,) = asked.out.parent.glob(".out.staging-*")
-    assert ledger.unfinished() == {kept.name.rpartition("-")[2]}
-    (note,) = Path(ledger.store.where()).parent.glob("ledger.sqlite.run-*")
-    assert note.stat().st_mode & 0o777 == 0o600
-    release(ledger, with_(asked, key="other", out=asked.out.parent / "out2"), build)
-    with monkeypatch.context() as patch:
-        patch.setattr(ledger, "commit", busy)
-        with pytest.raises(LedgerError, match="ledger-busy"):
-            release(ledger, asked, never)
-    elsewhere = with_(asked, out=asked.out.parent / "elsewhere", loss=Loss(99))  # the budget is not asked
-    preflight(ledger, elsewhere)
-    made = release(ledger, elsewhere, never)
-    assert (made.path, made.reused, spent(ledger)) == (asked.out, True, 2 * COST)
-    assert not check_release(made.path).problems
-    assert ledger.unfinished() == set()
-    assert not note.exists()
-    assert left(asked) == ["out", "out2"]
-
-
-def test_no_token_is_written_to_a_file_that_others_can_read(ledger, asked, monkeypatch) -> None:
-    place = Path(ledger.store.where())
-    name = hashlib.sha256(json.dumps(["town", "k"]).encode()).hexdigest()[:32]
-    prepared = place.with_name(f"{place.name}.run-{name}")
-    prepared.touch(0o644)
-    monkeypatch.setattr(ledger, "commit", busy)
-    with pytest.raises(LedgerError, match="ledger-busy"):
-        release(ledger, asked, build)
-    assert not prepared.exists()  # it was locked, left empty and removed
-    assert left(asked) == []
-
-
-def test_a_kept_release_that_was_changed_is_paid_for_again(ledger, asked, monkeypatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(ledger, "commit", busy)
-        with pytest.raises(LedgerError):
-            release(ledger, asked, build)
-    (kept,) = asked.out.parent.glob(".out.staging-*")
-    (kept / "density.csv").write_text("changed")
-    made = release(ledger, asked, build)
-    assert (made.reused, spent(ledger)) == (False, 2 * COST)
-    assert left(asked) == ["out"]
-
-
-def test_a_commit_waits_for_a_ledger_in_use_much_longer_than_a_reserve(ledger, asked, monkeypatch) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
-    other = sqlite3.connect(ledger.store.where(), isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(LedgerError, match="ledger-busy"):
-        ledger.reserve("town", LOSS, "another", "density")
-    other.execute("ROLLBACK")
-
-    def build_and_lock(folder: Path) -> Manifest:
-        made = build(folder)
-        other.execute("BEGIN EXCLUSIVE")
-        return made
-
-    notes: list[str] = []
-
-    def note(line: str) -> None:
-        notes.append(line)
-        if len(notes) == 3:
-            other.execute("ROLLBACK")
-
-    assert not release(ledger, asked, build_and_lock, waiting=note).reused
-    assert len(notes) == 3
-    assert "in use" in notes[0]
-    other.close()
-
-
-def test_a_second_run_of_a_live_key_is_refused_and_does_not_pay(ledger, asked, monkeypatch) -> None:
-    monkeypatch.setattr(runs, "WAIT_SECONDS", 0.0)
-
-    def build_twice(folder: Path) -> Manifest:
-        with pytest.raises(LedgerError, match="run-busy"):
-            release(ledger, with_(asked, out=asked.out.parent / "second"), build)
-        return build(folder)
-
-    assert not release(ledger, asked, build_twice).reused
-    assert spent(ledger) == COST
-    assert release(ledger, with_(asked, out=asked.out.parent / "second"), build).reused
-    assert not list(Path(ledger.store.where()).parent.glob("ledger.sqlite.run-*"))
-
-
-def test_a_second_run_waits_for_a_short_one_and_gets_its_release(ledger, asked) -> None:
-    second: list[Committed] = []
-    again = with_(asked, out=asked.out.parent / "second")
-    thread = threading.Thread(target=lambda: second.append(release(ledger, again, never)))
-
-    def build_while_waiting(folder: Path) -> Manifest:
-        thread.start()
-        time.sleep(0.3)
-        return build(folder)
-
-    first = release(ledger, asked, build_while_waiting)
-    thread.join()
-    assert second[0].path == first.path
-    assert second[0].reused
-    assert spent(ledger) == COST
-
-
-def test_a_run_that_was_killed_pays_again_and_leaves_no_lock(ledger, asked) -> None:
-    child = os.fork()
-    if child == 0:
-        release(ledger, asked, lambda _: os._exit(9))
-    os.waitpid(child, 0)
-    assert spent(ledger) == COST
-    assert not release(ledger, asked, build).reused
-    assert spent(ledger) == 2 * COST
-    assert left(asked) == ["out"]
-    assert not list(Path(ledger.store.where()).parent.glob("ledger.sqlite.run-*"))
-
-
 def test_every_folder_made_for_a_release_is_synced(ledger, asked, monkeypatch) -> None:
     synced: set[tuple[int, int]] = set()
     fsync = os.fsync
@@ -357,110 +167,6 @@ def test_every_folder_made_for_a_release_is_synced(ledger, asked, monkeypatch) -
     for folder in [made / "maps", made, *made.parents][:6]:
         told = folder.stat()
         assert (told.st_dev, told.st_ino) in synced, folder
-
-
-def test_files_gone_between_commit_and_rename_are_no_success(ledger, asked, monkeypatch) -> None:
-    commit = ledger.commit
-
-    def commit_then_lose(*given, **named):
-        stored = commit(*given, **named)
-        for path in asked.out.parent.glob(".out.staging-*"):
-            shutil.rmtree(path)
-        return stored
-
-    monkeypatch.setattr(ledger, "commit", commit_then_lose)
-    with pytest.raises(LedgerError, match="release-missing"):
-        release(ledger, asked, build)
-    assert not asked.out.exists()
-
-
-def test_committed_but_gone_or_changed(ledger: Ledger, asked: ReleaseRequest) -> None:
-    release(ledger, asked, build)
-    (asked.out / "density.csv").write_text("changed")
-    with pytest.raises(LedgerError, match="release-missing"):
-        release(ledger, asked, build)
-    asked.out.rename(asked.out.parent / "moved")
-    with pytest.raises(LedgerError, match=r"(?s)release-missing.*--run-id"):
-        release(ledger, asked, build)
-    assert spent(ledger) == COST
-
-
-def die_before_rename(ledger: Ledger, asked: ReleaseRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    from shoal.release import folder
-
-    with monkeypatch.context() as patch:
-        patch.setattr(folder, "move", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            release(ledger, asked, build)
-    assert not asked.out.exists()
-    assert len(left(asked)) == 1
-
-
-def test_dead_between_commit_and_rename_is_finished_for_free(ledger, asked, monkeypatch) -> None:
-    die_before_rename(ledger, asked, monkeypatch)
-    assert release(ledger, asked, build).reused
-    assert left(asked) == ["out"]
-    assert spent(ledger) == COST
-
-
-def test_another_run_puts_a_dead_but_committed_one_in_place(ledger, asked, monkeypatch) -> None:
-    die_before_rename(ledger, asked, monkeypatch)
-    with pytest.raises(OutputError, match="folder-exists"):
-        release(ledger, with_(asked, key="other"), build)
-    assert left(asked) == ["out"]
-    assert check_release(asked.out).manifest_sha256 == ledger.find("town", "k").manifest_sha256
-    assert spent(ledger) == COST
-
-
-def test_a_folder_in_the_way_after_the_commit(ledger, asked, monkeypatch) -> None:
-    die_before_rename(ledger, asked, monkeypatch)
-    asked.out.mkdir()
-    with pytest.raises(OutputError, match="folder-exists"):
-        release(ledger, asked, build)
-    asked.out.rmdir()
-    assert release(ledger, asked, build).reused
-
-
-def test_leftover_of_an_uncommitted_run_is_removed_never_moved(ledger, asked) -> None:
-    dead = ledger.reserve("town", LOSS, "dead", "density")
-    folder = asked.out.parent / f".out.staging-{dead.reservation}"
-    folder.mkdir(parents=True)
-    (folder / "manifest.json").write_text(manifest().to_json())
-    release(ledger, asked, build)
-    assert left(asked) == ["out"]
-    assert (asked.out / "density.csv").exists()
-
-
-def test_a_committed_leftover_is_never_removed(ledger, asked, monkeypatch) -> None:
-    """Its folder was moved, so it was committed for another place: paid for, and only its owner knows."""
-    die_before_rename(ledger, asked, monkeypatch)
-    moved = asked.out.parent.rename(asked.out.parent.parent / "moved")
-    names = [path.name for path in moved.iterdir()]
-    release(ledger, with_(asked, key="other", out=moved / "out"), build)
-    assert sorted(path.name for path in moved.iterdir()) == sorted([*names, "out"])
-    assert (moved / names[0] / "density.csv").exists()
-
-
-def test_a_committed_leftover_that_was_changed_is_left_too(ledger, asked, monkeypatch) -> None:
-    die_before_rename(ledger, asked, monkeypatch)
-    (hidden,) = asked.out.parent.iterdir()
-    (hidden / "manifest.json").write_text("{}")
-    release(ledger, with_(asked, key="other"), build)
-    assert left(asked) == [hidden.name, "out"]
-
-
-def test_only_names_of_staging_folders_are_swept(ledger, asked) -> None:
-    kept = [
-        ".out.staging-notes",
-        ".out.staging-12-34",
-        ".out.staging-",
-        ".out.staging-ab.staging-12",
-        ".outX",
-    ]
-    for name in [*kept, ".out.staging-12ab", ".out.staging-publish-12ab"]:
-        (asked.out.parent / name).mkdir(parents=True)
-    release(ledger, asked, build)
-    assert left(asked) == sorted([*kept, "out"])
 
 
 def test_preflight_raises_what_release_would_and_leaves_nothing(ledger, asked, tmp_path) -> None:
@@ -491,18 +197,6 @@ def test_preflight_raises_what_release_would_and_leaves_nothing(ledger, asked, t
     assert spent(ledger) == 0
     release(ledger, asked, build)
     preflight(ledger, asked)  # stored before: free, although its folder exists
-
-
-def test_a_live_run_on_the_same_folder_is_left_alone(ledger, asked) -> None:
-    folder = asked.out.parent / ".out.staging-1234"
-    folder.mkdir(parents=True)
-    handle = os.open(folder, os.O_RDONLY)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    with pytest.raises(OutputError, match="folder-busy"):
-        release(ledger, asked, build)
-    os.close(handle)
-    assert folder.exists()
-    assert spent(ledger) == 0
 
 
 def test_tuning_is_carried_into_the_manifest(ledger, asked) -> None:

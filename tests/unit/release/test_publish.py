@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.loops import for_each
+from tests.small import build, manifest, request_for
 
 from shoal.cli.publish import publish as publish_command
 from shoal.cli.verify import verify as verify_command
@@ -24,26 +25,6 @@ from shoal.release.manifest import NOT_DIFFERENTIALLY_PRIVATE, Manifest, price_p
 from shoal.release.publish import publish
 from shoal.release.verify import check_release
 
-LOSS = Loss.pure(100_000)
-
-
-def build(folder: Path, *, reproducible: bool = False) -> Manifest:
-    (folder / "maps").mkdir()
-    (folder / "maps" / "zones.json").write_text("{}")
-    (folder / "density.csv").write_text("zone,people\n")
-    guarantee = Guarantee.of(LOSS, delta=None, unit=Unit())
-    return Manifest(
-        unit=Unit().sentence,
-        promise=guarantee.sentence,
-        guarantee=guarantee.to_manifest(),
-        public={},
-        spends=[{"name": "counts", "mechanism": "laplace", "epsilon": 0.0001}],
-        population="town",
-        input={},
-        columns={},
-        reproducible=reproducible,
-    )
-
 
 @pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
@@ -55,8 +36,8 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
 
 @pytest.fixture
 def made(ledger: Ledger, tmp_path: Path) -> Path:
-    asked = ReleaseRequest(population="town", loss=LOSS, key="k", out=tmp_path / "out", what="density")
-    return release(ledger, asked, build).path
+    spends = [{"name": "counts", "mechanism": "laplace", "epsilon": 0.0001}]  # which LIES change
+    return release(ledger, request_for(tmp_path / "out"), lambda folder: build(folder, spends=spends)).path
 
 
 def test_publish_copies_exactly_the_release(ledger: Ledger, made: Path, tmp_path: Path) -> None:
@@ -140,15 +121,9 @@ def rho_manifest(**change) -> Manifest:
     """rho = 0.02 at delta = 1e-6 needs epsilon = 0.9 or so; `change` goes into the guarantee."""
     loss = Loss(20_000_000)
     guarantee = Guarantee.of(loss, delta=1e-6, unit=Unit()).to_manifest() | change
-    return Manifest(
-        unit=Unit().sentence,
-        promise=promise(guarantee["epsilon"], guarantee["delta"], "user"),
-        guarantee=guarantee,
-        public={},
-        spends=[{"name": "a", "rho": 0.005}, {"name": "b", "rho": 0.015}],
-        population="town",
-        input={},
-        columns={},
+    spends = [{"name": "a", "rho": 0.005}, {"name": "b", "rho": 0.015}]
+    return manifest(
+        promise=promise(guarantee["epsilon"], guarantee["delta"], "user"), guarantee=guarantee, spends=spends
     )
 
 

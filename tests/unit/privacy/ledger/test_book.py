@@ -8,30 +8,11 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from tests.unit.privacy.ledger.rows import HASH, reserved, spent, write_row
 
 from shoal.errors import BudgetExceeded, LedgerError, PlanError
 from shoal.privacy.accounting import Loss
-from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation, StoredRow, open_ledger
-from shoal.privacy.ledger.chain import GENESIS, link
-from shoal.privacy.ledger.state import token_sha256
-
-HASH = "ab" * 32
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    made = open_ledger(tmp_path / "ledger.sqlite")
-    made.create("town", currency="rho", limit_nano=100, delta=1e-6)
-    return made
-
-
-def reserved(answer: Reservation | AlreadyReleased) -> Reservation:
-    assert isinstance(answer, Reservation)
-    return answer
-
-
-def spent(ledger: Ledger, name: str = "town") -> int:
-    return ledger.state().population(name).spent_nano
+from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation, open_ledger
 
 
 def test_budget_is_spent_to_the_last_nano_and_not_beyond(ledger: Ledger) -> None:
@@ -155,12 +136,6 @@ def test_limit_can_change_but_never_below_what_is_spent(ledger: Ledger) -> None:
     assert [finding.code for finding in ledger.verify()] == ["rule"]
 
 
-def test_a_raise_that_lowers_is_read_from_before_there_was_a_row_for_it(old: Ledger) -> None:
-    write_row(old, kind="raise", population="old", limit_nano=50, note="")
-    assert old.verify() == []
-    assert old.state().population("old").limit_nano == 50
-
-
 def test_budget_raised_pays_for_more(ledger: Ledger) -> None:
     ledger.reserve("town", Loss(60), "a", "density")
     ledger.raise_limit("town", 200)
@@ -218,25 +193,6 @@ def test_a_folder_of_any_name_can_be_committed(ledger: Ledger, path: str) -> Non
     ledger.list_release("town", "t", "trips", HASH, path, reservation="1")
     assert [stored.path for _, stored in ledger.releases()] == [path, path]
     assert ledger.verify() == []
-
-
-def test_unknown_population_names_the_known_ones(ledger: Ledger, tmp_path: Path) -> None:
-    ledger.create("Paris-2026", currency="rho", limit_nano=1)
-    with pytest.raises(LedgerError) as refused:
-        ledger.reserve("paris 2026", Loss(1), "a", "density")
-    said = str(refused.value)
-    assert 'Did you mean "Paris-2026"? It has: town, Paris-2026.' in said
-    assert ledger.store.where() in said
-    assert said.index("Paris-2026") < said.index("shoal ledger create 'paris 2026'")
-    with pytest.raises(LedgerError) as refused:
-        ledger.find("zzz", "a")
-    assert "Did you mean" not in str(refused.value)
-    for number in range(8):
-        ledger.create(f"p{number}", currency="rho", limit_nano=1)
-    with pytest.raises(LedgerError, match=r"It has: town, Paris-2026, p0, p1, p2, p3, p4, p5 and 2 more\."):
-        ledger.find("zzz", "a")
-    with pytest.raises(LedgerError, match="It has none yet"):
-        open_ledger(tmp_path / "none.sqlite").find("town", "a")
 
 
 def test_a_pure_release_too_dear_for_a_rho_population_says_what_is_cheaper(ledger: Ledger) -> None:
@@ -337,206 +293,3 @@ def test_sixteen_processes_admit_exactly_what_fits(tmp_path: Path) -> None:
     assert sum(admitted) == 33
     assert spent(open_ledger(path)) == 99
     assert open_ledger(path).verify() == []
-
-
-DIGEST = "cd" * 32
-
-
-def write_row(ledger: Ledger, **content: object) -> None:
-    """A row as it is given, past the rules of `Ledger`; dated 2019 unless it says otherwise."""
-
-    def decide(rows: list[StoredRow]) -> StoredRow:
-        previous = rows[-1].digest if rows else GENESIS
-        return link(previous, len(rows) + 1, {"at": "2019-03-01T10:20:30.000000+00:00", **content})
-
-    ledger.store.append(decide)
-
-
-OLD_RESERVE = {
-    "kind": "reserve",
-    "population": "old",
-    "reservation": "00aa",
-    "token_sha256": token_sha256("secret"),
-    "key": "week 1",
-    "what": "density",
-    "cost_nano": 40,
-    "pure_epsilon_nano": None,
-}
-
-
-@pytest.fixture
-def old(tmp_path: Path) -> Ledger:
-    """A ledger with the rows of the version before units were recorded, years ago."""
-    ledger = open_ledger(tmp_path / "old.sqlite")
-    write_row(
-        ledger, kind="population", population="old", currency="rho", limit_nano=100, delta="1e-06", note=""
-    )
-    write_row(ledger, **OLD_RESERVE)
-    folder = {"path": "/old", "manifest_sha256": HASH}
-    write_row(ledger, kind="commit", population="old", reservation="00aa", token="secret", **folder)
-    listing = {"key": "week 2", "what": "trajectories", "reservation": "00bb"}
-    write_row(ledger, kind="listing", population="old", **listing, path="/list", manifest_sha256=DIGEST)
-    return ledger
-
-
-def test_rows_from_before_units_were_recorded_still_fold(old: Ledger) -> None:
-    assert old.verify() == []
-    (spend,) = old.state().population("old").spends
-    assert (spend.unit, spend.law, spend.tau, spend.pot) == ("unknown", "zcdp", 0, "one")
-    found = old.find("old", "week 1")
-    assert found == AlreadyReleased(reservation="00aa", path="/old", manifest_sha256=HASH)
-    assert found is not None
-    assert (found.unit, found.source_digest, found.supersedes) == ("unknown", None, None)
-    listed = old.find("old", "week 2")
-    assert listed is not None
-    assert listed.unit == "unknown"
-
-
-def test_spends_of_years_ago_still_count(old: Ledger) -> None:
-    assert spent(old, "old") == 40
-    with pytest.raises(BudgetExceeded):
-        old.reserve("old", Loss(61), "week 3", "density")
-    old.reserve("old", Loss(60), "week 3", "density", unit="user")
-    assert spent(old, "old") == 100
-    assert old.verify() == []
-
-
-def test_unit_law_and_source_digest_are_recorded(ledger: Ledger) -> None:
-    held = reserved(ledger.reserve("town", Loss(10), "a", "density", unit="user", source_digest=DIGEST))
-    made = ledger.commit(held, HASH, "/a")
-    assert (made.unit, made.source_digest) == ("user", DIGEST)
-    assert ledger.find("town", "a") == made
-    assert ledger.reserve("town", Loss(10), "a", "density", unit="user", source_digest=HASH) == made
-    ledger.reserve("town", Loss.pure(100_000), "b", "histogram", unit="user")
-    first, second = ledger.state().population("town").spends
-    assert (first.law, first.pure_epsilon_nano, second.law, second.pure_epsilon_nano) == (
-        "zcdp",
-        None,
-        "pure",
-        100_000,
-    )
-    listed = ledger.list_release(
-        "town", "c", "trips", DIGEST, "/c", reservation="1", unit="trip", source_digest=HASH, supersedes=HASH
-    )
-    assert ledger.find("town", "c") == listed
-    assert (listed.unit, listed.source_digest, listed.supersedes) == ("trip", HASH, HASH)
-    assert ledger.verify() == []
-    with pytest.raises(LedgerError, match="unknown-release"):
-        ledger.reserve("town", Loss(1), "d", "density", supersedes="ee" * 32)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"unit": ""},
-        {"unit": 3},
-        {"law": "gdp"},
-        {"law": "pure"},
-        {"tau": -1},
-        {"tau": True},
-        {"pot": None},
-        {"source_digest": "x"},
-        {"supersedes": 1},
-    ],
-)
-def test_terms_of_a_row_are_checked(old: Ledger, change: dict) -> None:
-    row = {**OLD_RESERVE, "reservation": "00cc", "key": "k", "cost_nano": 1}
-    write_row(old, **row, **change)
-    assert [finding.code for finding in old.verify()] == ["rule"]
-
-
-def test_units_are_not_mixed(old: Ledger) -> None:
-    """Spends of a unit that was not recorded are taken to be of the same one."""
-    old.reserve("old", Loss(1), "a", "density", unit="trip")
-    for call in (
-        lambda: old.reserve("old", Loss(1), "b", "histogram", unit="user"),
-        lambda: old.check_fits("old", Loss(1), unit="user"),
-    ):
-        with pytest.raises(LedgerError, match=r"unit-mixed(?s:.*)per trip, this release per user"):
-            call()
-    old.reserve("old", Loss(1), "b", "histogram", unit="trip")
-    population = old.state().population("old")
-    assert (population.units, population.mixture) == (["trip"], "")
-    row = {**OLD_RESERVE, "reservation": "00dd", "key": "k", "cost_nano": 1, "unit": "user"}
-    write_row(old, **row, at="9999")
-    assert old.verify() == []  # it is there, and every sum says what it is
-    assert "per trip and per user" in old.state().population("old").mixture
-
-
-def test_a_population_has_one_spelling(ledger: Ledger) -> None:
-    ledger.create("  Cafe\u0301 ", currency="rho", limit_nano=100)
-    assert list(ledger.state().populations) == ["town", "Caf\u00e9"]
-    for name in ("Cafe\u0301", " Caf\u00e9"):
-        ledger.reserve(name, Loss(1), f"k{name}", "density")
-        ledger.disclose(name, "exact")
-    assert spent(ledger, "Caf\u00e9") == 2
-    assert ledger.verify() == []
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Town",
-        "to wn",
-        "town.",
-        "t0wn",
-        "t\u043ewn",
-        "\u03a4OWN",
-        "t\u00f6wn",
-        "\uff54own",
-        "-town-",
-        "t\u1d0fwn",
-        "tovvn",
-    ],
-)
-def test_names_that_read_like_another_are_refused(ledger: Ledger, name: str) -> None:
-    with pytest.raises(LedgerError, match=r"population-alike(?s:.*)town"):
-        ledger.create(name, currency="rho", limit_nano=100)
-
-
-@pytest.mark.parametrize(
-    "name", ["city\u2800", "ci\u3164ty", "\uffa0city", "city\u115f", "c\u03afty", "cit\u10e7", "\u0581ity"]
-)
-def test_names_with_blank_letters_or_of_two_alphabets_are_refused(ledger: Ledger, name: str) -> None:
-    with pytest.raises(LedgerError, match="population-alike"):
-        ledger.create(name, currency="rho", limit_nano=100)
-    assert list(ledger.state().populations) == ["town"]
-
-
-@pytest.mark.parametrize("name", ["town-2", "towns", "\u0433\u043e\u0440\u043e\u0434", "down", "\u753a"])
-def test_other_names_are_taken(ledger: Ledger, name: str) -> None:
-    ledger.create(name, currency="rho", limit_nano=100)
-    assert ledger.state().population(name).name == name
-
-
-def test_names_alike_in_a_ledger_from_before_are_both_found(tmp_path: Path) -> None:
-    ledger = open_ledger(tmp_path / "ledger.sqlite")
-    fields = {"currency": "rho", "limit_nano": 100, "delta": None, "note": ""}
-    for name in ("Town", "town", " spaced"):
-        write_row(ledger, kind="population", population=name, **fields)
-    ledger.reserve("Town", Loss(1), "a", "density")
-    ledger.reserve("spaced", Loss(1), "a", "density")
-    assert [spent(ledger, name) for name in ("Town", "town", "spaced", " spaced")] == [1, 0, 1, 1]
-    with pytest.raises(LedgerError, match="unknown-population"):
-        ledger.find("TOWN", "a")
-
-
-def test_one_release_replaces_another(ledger: Ledger) -> None:
-    hashes = ["aa" * 32, "bb" * 32, "cc" * 32]
-    for each in hashes:
-        held = reserved(ledger.reserve("town", Loss(1), each, "density"))
-        ledger.commit(held, each, f"/{each[:2]}")
-    first, second, third = hashes
-    ledger.supersede("town", first, second, note="a day was missing")
-    ledger.supersede("town", second, third)
-    assert ledger.state().population("town").superseded == {first: second, second: third}
-    for old_one, new_one in ((first, third), (third, first), (third, third)):
-        with pytest.raises(LedgerError, match="ledger-rule"):
-            ledger.supersede("town", old_one, new_one)
-    with pytest.raises(LedgerError, match="unknown-release"):
-        ledger.supersede("town", third, "dd" * 32)
-    held = reserved(ledger.reserve("town", Loss(1), "new", "density", supersedes=third))
-    assert third not in ledger.state().population("town").superseded
-    ledger.commit(held, "ee" * 32, "/ee")
-    assert ledger.state().population("town").superseded[third] == "ee" * 32
-    assert ledger.verify() == []
