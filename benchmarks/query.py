@@ -38,7 +38,8 @@ from shoal.mechanisms.query.weights import public_prior
 from shoal.privacy.accounting import NANO, Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.clock import Clock
-from shoal.space.geography import SpacePlan, open_geography
+from shoal.space.geography import open_geography
+from shoal.space.plan import SpacePlan
 from shoal.space.question import Question, Questions
 from shoal.space.setting import Setting, setting_of
 from shoal.stages.exact import ExactCounts

@@ -32,7 +32,7 @@ class RealCity:
     words: str
     users: int  # order of magnitude, public
     source: dict  # of shoal.events.source.open_source
-    space: dict  # of shoal.space.geography.SpacePlan
+    space: dict  # of shoal.space.plan.SpacePlan
     window: dict  # of shoal.space.clock.Clock
 
     def open(self, run_key: bytes = bytes(16)):
@@ -43,7 +43,8 @@ class RealCity:
         from shoal.kinds.density.counting import Counting
         from shoal.kinds.source import Silent
         from shoal.space.clock import Clock
-        from shoal.space.geography import SpacePlan, open_geography
+        from shoal.space.geography import open_geography
+        from shoal.space.plan import SpacePlan
         from shoal.space.setting import setting_of
 
         source, clock = open_source(**self.source), Clock(**self.window)

@@ -177,3 +177,10 @@ def test_a_plan_loads_no_mechanism_of_another_kind(kind):
     assert "numba" not in loaded
     assert of_shoal <= LIGHT
     assert not [name for name in loaded if name.startswith("shoal_baselines")]
+
+
+def test_the_plan_of_a_density_loads_no_array_or_geometry_library():
+    """So that a command or a page that reads plans starts quickly."""
+    code = "import sys, shoal.kinds.density.plan; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not {"numpy", "pyarrow", "duckdb", "shapely", "scipy", "pyproj"} & set(loaded.split())

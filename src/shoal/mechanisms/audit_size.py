@@ -1,5 +1,7 @@
 """The small public worlds in which the audit runs mechanisms: a few sites, zones and slots.
 
+Geometry is loaded when a world is made, so that a table of methods can be read without it.
+
 A layout is the area weights in twelfths of a visit, one row per zone, one entry per site.
 
 >>> AuditSize(layout=SHARED).setting.zones
@@ -11,18 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
+from typing import TYPE_CHECKING
 
-import numpy as np
-import scipy.sparse
-
-from shoal.space.cells import CellGrid
-from shoal.space.clock import Clock
-from shoal.space.path_setting import CommuteSetting, PathSetting
-from shoal.space.question import Question
-from shoal.space.rectangles import Rectangles
-from shoal.space.setting import Setting
-from shoal.space.trip_setting import TripSetting
-from shoal.space.weights import LATTICE, AreaWeights
+if TYPE_CHECKING:
+    from shoal.space.path_setting import CommuteSetting, PathSetting
+    from shoal.space.question import Question
+    from shoal.space.setting import Setting
+    from shoal.space.trip_setting import TripSetting
 
 START = datetime(2023, 11, 14, 22)  # UTC; six hours from here are of two days
 Layout = tuple[tuple[int, ...], ...]
@@ -77,7 +74,7 @@ class AuditSize:
 
     @property
     def lattice(self) -> int:
-        return LATTICE
+        return self.setting.weights.lattice
 
     @property
     def setting(self) -> Setting:
@@ -106,6 +103,8 @@ class AuditSize:
     @property
     def questions(self) -> list[Question]:
         """All, a part of the first zone, one cell, the last zone: they overlap, and share the first slot."""
+        from shoal.space.question import Question
+
         slots = tuple(range(self.slots))
         return [
             Question(zones=tuple(range(self.zones)), slots=slots),
@@ -117,12 +116,21 @@ class AuditSize:
     @property
     def commutes(self) -> CommuteSetting:
         """The sites on a plane, two regions of them, few classes of distance."""
+        from shoal.space.path_setting import CommuteSetting
+
         setting = self.setting
         return CommuteSetting(site_xy_m=setting.place_xy_m, clock=setting.clock, regions=2, distances=4)
 
 
 @cache
 def _setting(layout: Layout, slots: int) -> Setting:
+    import numpy as np
+    import scipy.sparse
+
+    from shoal.space.clock import Clock
+    from shoal.space.setting import Setting
+    from shoal.space.weights import LATTICE, AreaWeights
+
     matrix = scipy.sparse.csr_array(np.array(layout, np.int64) * LATTICE // 12)
     lost = 1.0 - np.asarray(matrix.sum(axis=0), np.float64) / LATTICE
     zones, places = len(layout), len(layout[0])
@@ -140,6 +148,10 @@ def trip_setting(
     *, per_unit: int = 1, cap: int | None = None, trips: int | None = None, cells: int = 8
 ) -> TripSetting:
     """A small grid in planar units of one cell, with a few rectangles of every kind to serve."""
+    from shoal.space.cells import CellGrid
+    from shoal.space.rectangles import Rectangles
+    from shoal.space.trip_setting import TripSetting
+
     grid = CellGrid(box=(0.0, 0.0, float(cells), float(cells)), columns=cells, rows=cells, planar=True)
     half, most = cells // 2, cells
     given = Rectangles.of(
@@ -160,6 +172,10 @@ def path_setting(
     *, each_trip: bool = False, cap: int = 1, trips: int | None = None, cells: int = 4, slots: int = 6
 ) -> PathSetting:
     """A small grid in planar units of one cell, steps of a minute, a few hours of two days."""
+    from shoal.space.cells import CellGrid
+    from shoal.space.clock import Clock
+    from shoal.space.path_setting import PathSetting
+
     grid = CellGrid(box=(0.0, 0.0, float(cells), float(cells)), columns=cells, rows=cells, planar=True)
     clock = Clock(start=START, end=START + timedelta(hours=slots), time_zone="UTC")
     return PathSetting(grid=grid, step_s=60.0, clock=clock, each_trip=each_trip, cap=cap, trips=trips)

@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.baselines import GAUSSIAN, LAPLACE, PACKAGE, part
 from shoal.errors import PlanError
 from shoal.mechanisms.audit_size import ONE_PLACE, AuditSize
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
+
+if TYPE_CHECKING:
+    from shoal.privacy.noise import Noise
 
 SMALL = AuditSize()
 ONE_VISIT = AuditSize(layout=ONE_PLACE, slots=2, ell=1, cap=1)

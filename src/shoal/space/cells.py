@@ -23,6 +23,7 @@ import shapely
 
 from shoal.errors import GeometryError, PlanError
 from shoal.space.layers import read_layer
+from shoal.space.plan import is_coordinate
 from shoal.space.projection import LONLAT, transform
 
 STEPS = 2**16  # to a cell
@@ -92,11 +93,6 @@ class CellGrid:
     def describe(self) -> dict[str, Any]:
         """For a manifest: enough to place a point with one line of arithmetic."""
         return {"box": list(self.box), "columns": self.columns, "rows": self.rows, "planar": self.planar}
-
-
-def is_coordinate(value: object) -> bool:
-    """A finite number that is no nonsense: areas and cells of larger ones overflow."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and -1e12 <= value <= 1e12
 
 
 def check_box(box: tuple[float, float, float, float], planar: bool) -> None:

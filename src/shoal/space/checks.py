@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import shapely
 
 from shoal.errors import GeometryError, PlanError
+from shoal.space.plan import Choice
 from shoal.space.projection import equal_area_crs, is_lonlat, transform
 
 SLIVER = 0.01  # overlaps below this share of the smaller zone, and holes below it of the median zone, pass
-Choice = Literal["stop", "warn", "allow"]
 MOST_UNITS = 1e12  # of a coordinate: areas of larger ones overflow
 MOST_OVERLAPS = 1000  # pairs, after which no more are looked for
 ZONES_AT_ONCE, PAIRS_AT_ONCE = 16, 250

@@ -8,44 +8,13 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from shoal.errors import GeometryError, PlanError
-from shoal.space.cells import is_coordinate
-from shoal.space.checks import Choice
 from shoal.space.grid import grid_shape, square_grid
 from shoal.space.h3zones import h3_zones
+from shoal.space.plan import SpacePlan, box_missing, zones_missing
 from shoal.space.projection import LONLAT, is_lonlat
 from shoal.space.sites import Sites, named_sites
 from shoal.space.weights import AreaWeights, voronoi_weights
 from shoal.space.zones import Zones, read_zones
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpacePlan:
-    """Where the zones and sites come from: files, or a grid over a configured box. All of it is public."""
-
-    zones: str | None = None
-    zone_id: str | None = None
-    zone_name: str | None = None
-    zones_crs: str | None = None
-    zones_layer: str | None = None  # of a file with several
-    repair_zones: bool = False
-    holes: Choice = "stop"  # gaps between zones: stop, warn or allow
-    sites: str | None = None
-    site_id: str | None = None
-    site_lon: str | None = None  # columns with the coordinates, where their names are not usual ones
-    site_lat: str | None = None
-    sites_crs: str | None = None  # where the file does not say; "planar" for metres without a place
-    box: tuple[float, float, float, float] | None = None  # west, south, east, north
-    cell_m: float | None = None
-    h3: int | None = None
-
-    def __post_init__(self) -> None:
-        ways = [self.zones is not None, self.cell_m is not None, self.h3 is not None]
-        if sum(ways) != 1:
-            raise _zones_missing()
-        if self.zones is None:
-            if self.box is None:
-                raise _box_missing()
-            _check_box(self.box)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +104,7 @@ def _zones(plan: SpacePlan, planar: bool) -> Zones:
             holes=plan.holes,
         )
     if plan.box is None:
-        raise _box_missing()
+        raise box_missing()
     if plan.h3 is not None:
         if planar:
             raise PlanError(
@@ -143,7 +112,7 @@ def _zones(plan: SpacePlan, planar: bool) -> Zones:
             )
         return h3_zones(plan.box, plan.h3)
     if plan.cell_m is None:
-        raise _zones_missing()
+        raise zones_missing()
     return square_grid(plan.box, plan.cell_m, crs=None if planar else LONLAT)
 
 
@@ -162,28 +131,3 @@ def _check_same_map(zones: Zones, planar: bool) -> None:
             "the events have longitude and latitude, but the zones are planar, with no place on the globe.",
             "Name the coordinate system of the zones with --zones-crs, such as EPSG:2154.",
         )
-
-
-def _check_box(box: tuple[float, ...]) -> None:
-    if len(box) != 4 or not all(map(is_coordinate, box)) or box[0] >= box[2] or box[1] >= box[3]:
-        raise PlanError(
-            "box-range",
-            "a box is west, south, east, north with west < east and south < north.",
-            "Give four numbers in that order.",
-        )
-
-
-def _zones_missing() -> PlanError:
-    return PlanError(
-        "plan-zones",
-        "a release needs one kind of zones, given by you and never read off the events.",
-        "Pass --zones FILE, or --box W,S,E,N with --cell-m METRES or --h3 RESOLUTION.",
-    )
-
-
-def _box_missing() -> PlanError:
-    return PlanError(
-        "plan-box",
-        "a grid needs a box; it is public and never read off the events.",
-        "Pass --box W,S,E,N, such as --box 2.25,48.81,2.42,48.91.",
-    )

@@ -12,9 +12,9 @@ import numpy as np
 import shapely
 
 from shoal.errors import PlanError
-from shoal.space.cells import is_coordinate
 from shoal.space.checks import check_coordinates
 from shoal.space.layers import given_crs
+from shoal.space.plan import check_area, is_coordinate
 from shoal.space.projection import LONLAT, equal_area_crs, is_lonlat, transform_xy, unit_m
 from shoal.space.zones import Zones
 
@@ -89,12 +89,7 @@ def _check_box(box: Box, cell_m: float, crs: str | None) -> Box:
         raise PlanError(
             "cell-size", f"the cell side must be above 0 metres; got {cell_m!r:.40}.", "Use 500, say."
         )
-    if len(box) != 4 or not all(map(is_coordinate, box)) or box[0] >= box[2] or box[1] >= box[3]:
-        raise PlanError(
-            "box-range",
-            "a box is west, south, east, north with west < east and south < north.",
-            "Give four numbers in that order.",
-        )
+    check_area(box)
     check_coordinates(np.array([box[:2], box[2:]], float), crs, "grid box", planar_said=True)
     west, south, east, north = (float(value) for value in box)
     return west, south, east, north

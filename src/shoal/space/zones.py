@@ -22,8 +22,9 @@ import pyproj
 import shapely
 
 from shoal.errors import GeometryError, OutputError
-from shoal.space.checks import SLIVER, Choice, ZoneChecks, check_zones
+from shoal.space.checks import SLIVER, ZoneChecks, check_zones
 from shoal.space.layers import Layer, is_planar, read_layer
+from shoal.space.plan import Choice
 from shoal.space.projection import LONLAT, transform
 from shoal.space.sites import label_column, text_column
 

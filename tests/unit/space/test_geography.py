@@ -11,7 +11,8 @@ import shapely
 from tests.loops import for_each
 
 from shoal.errors import GeometryError, PlanError
-from shoal.space.geography import Geography, SpacePlan, open_geography
+from shoal.space.geography import Geography, open_geography
+from shoal.space.plan import SpacePlan
 from shoal.space.weights import LATTICE
 
 BOX = (2.30, 48.80, 2.40, 48.85)

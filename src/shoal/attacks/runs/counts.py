@@ -30,7 +30,8 @@ from shoal.kinds.source import Progress, Silent, opened_source
 from shoal.privacy.accounting import Budget, check_epsilon
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.space.clock import Clock
-from shoal.space.geography import Geography, SpacePlan, open_geography
+from shoal.space.geography import Geography, open_geography
+from shoal.space.plan import SpacePlan
 from shoal.space.setting import Setting, setting_of
 from shoal.space.weights import AreaWeights
 

@@ -37,7 +37,8 @@ from shoal.privacy.guarantee import bound_sentence
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.space.clock import Clock
-from shoal.space.geography import Geography, SpacePlan, open_geography
+from shoal.space.geography import Geography, open_geography
+from shoal.space.plan import SpacePlan
 from shoal.space.setting import Setting, setting_of
 from shoal.space.zones import Zones
 from shoal.stages.noisy import DensityEstimate

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.baselines import lacks, missing
 from shoal.errors import PlanError
@@ -19,7 +19,9 @@ from shoal.mechanisms import methods
 from shoal.mechanisms.method import Method, Methods
 from shoal.privacy.accounting import Loss
 from shoal.privacy.guarantee import declared_size
-from shoal.privacy.noise import Noise
+
+if TYPE_CHECKING:
+    from shoal.privacy.noise import Noise
 
 __all__ = [
     "COMPARATORS",

@@ -21,7 +21,7 @@ from shoal.kinds.plan import (
 )
 from shoal.privacy.accounting import NANO, Budget, check_delta, check_epsilon, nano
 from shoal.privacy.guarantee import Unit, declared_size
-from shoal.space.geography import SpacePlan
+from shoal.space.plan import SpacePlan
 
 DEFAULT_METHOD = "best"
 # the plan for a simulated city; `shoal simulate` fills in what its card says

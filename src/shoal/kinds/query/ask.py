@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import PlanError
-from shoal.space.cells import is_coordinate
 from shoal.space.clock import Clock
+from shoal.space.plan import is_coordinate
 from shoal.space.question import Question, zones_in_box
 from shoal.space.zones import Zones
 

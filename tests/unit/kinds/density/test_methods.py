@@ -115,7 +115,7 @@ def test_a_mechanism_that_hides_a_spend_is_refused():
 def plan(**changes):
     from shoal.events.schema import SourcePlan
     from shoal.kinds.plan import WindowPlan
-    from shoal.space.geography import SpacePlan
+    from shoal.space.plan import SpacePlan
 
     given = {
         "population": "p",
