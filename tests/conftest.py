@@ -11,6 +11,10 @@ import pytest
 HERE = Path(__file__).parent
 ONE_PROCESS = ("spark",)  # folders whose tests share something that a process starts once, such as a JVM
 
+# Two processes share two cores: a second thread of the linear algebra of each would only wait, at full speed.
+# Read when numpy is loaded, by the processes that tests start too.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # Processes that tests start may keep what Python compiles: else each of them compiles all it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -81,11 +85,13 @@ def compile_kernels_once():
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Tests of a file run in one process (`--dist loadgroup`), so that what they share is made once.
 
     Exhaustive tests, most of which take long, are shared out one by one.
     """
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
     for item in items:
         folder = item.path.relative_to(HERE).parts[0]
         group = folder if folder in ONE_PROCESS else str(item.path.relative_to(HERE))
