@@ -85,8 +85,7 @@ def _members(source, size: dict) -> list[dict]:
         rows += [
             {
                 "what": "membership",
-                "counts": each.defence or "raw",
-                "set_at": each.epsilon,
+                **each.counts,
                 "visits": each.visits,
                 "visits_median": each.visits_median,
                 "auc": each.roc.auc,
@@ -97,7 +96,7 @@ def _members(source, size: dict) -> list[dict]:
                 "seconds": seconds,  # of all rows of this method
             }
             for each in result.found
-            if each.defence == defence
+            if each.protection.method == defence
         ]
         print(f"membership, {defence or 'raw counts'}: {seconds:.1f} s", flush=True)
     return rows

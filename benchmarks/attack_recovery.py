@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.table import machine_class, report
 from shoal.attacks.models.recovery_score import MOSTLY
-from shoal.attacks.runs.counts import AttackedCounts, defender_of
+from shoal.attacks.runs.counts import Protection, defender_of
 from shoal.attacks.runs.recovery import recover, visits_of_positions
 from shoal.events.simulate import CityPreset, preset_named
 from shoal.events.simulate.positions import simulate_positions
@@ -58,14 +58,13 @@ def measured(name: str, preset: CityPreset) -> list[dict]:
     options = MethodOptions(users=preset.users, cap=clock.slots)
     defender = defender_of(visits, setting, clock, delta=DELTA, options=options, seed=SEED)
     rows = []
-    for defence in (None, *DEFENCES):
-        counts = visits.counts() if defence is None else defender.people(defence, EPSILON)
-        epsilon = None if defence is None else EPSILON
-        found = recover(true, xy, clock, AttackedCounts(defence, epsilon, counts))
+    for protection in (Protection(), *(Protection(name, EPSILON) for name in DEFENCES)):
+        counts = visits.counts() if protection.method is None else defender.people(protection)
+        found = recover(true, xy, clock, protection, counts)
         row = found.row()
         users = row.pop("users")
         rows.append({"city": name, "users": users, "places": len(xy), "slots": clock.slots, **row})
-        print(f"{name}, {defence or 'raw'}: {row['points_recovered']:.3f} of points", flush=True)
+        print(f"{name}, {protection.name}: {row['points_recovered']:.3f} of points", flush=True)
     return rows
 
 

@@ -75,7 +75,7 @@ def test_the_words_name_raw_and_protected_counts(commuters, command, tmp_path):
     code, out, err = command(*arguments(commuters, "--defence", "gaussian", "--seed", 1))
     assert (code, err) == (0, "")
     assert "From raw counts: 100% of all points" in out
-    assert "counts protected by gaussian set at 1" in out
+    assert "counts by gaussian at epsilon 1" in out
 
 
 def test_what_does_not_fit_is_refused(commuters, command, tmp_path):

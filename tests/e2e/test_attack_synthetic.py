@@ -56,7 +56,7 @@ def test_words_are_printed_the_look_is_listed_and_one_seed_is_one_result(plan, t
     flags = [*SMALL, "--worlds", "4", "--defence", "raw", "--unit", "trip", "--out", tmp_path / "own"]
     code, out, err = command("attack", "synthetic", "--plan", plan, *flags)
     assert (code, err) == (0, "")
-    assert "tells in from out" in out
+    assert "tells a trip that is in the data from one that is not" in out
     assert "copy one they never saw" in out
     first = (tmp_path / "own" / "synthetic.json").read_text()
     assert json.loads(first)["unit"] == "trip"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
@@ -68,11 +68,12 @@ def command_of(adversary: Adversary) -> click.Command:
         asked = adversary.plan(**own)
         with Bars(quiet=as_json) as bars:
             findings = adversary.run(data, asked, out, bars)
+        earlier = set(Path(out).glob(f"{adversary.name}.*"))
         paths = findings.write(out, adversary.name)
         if as_json:
             click.echo(json.dumps({**findings.figures, **_files(paths)}, indent=2))
         else:
-            _print(findings, paths)
+            _print(findings, paths, earlier)
 
     options = [_option(name, settings[name], kinds[name], getattr(adversary.plan, name)) for name in settings]
     decorated = with_options((*reading, *options, *OUTPUT_OPTIONS))(run)
@@ -179,14 +180,18 @@ def _files(paths: Mapping[str, Path]) -> dict[str, Any]:
     return {"files": named if "html" in named else [*named.values()]} if named else {}
 
 
-def _print(findings: Findings, paths: Mapping[str, Path]) -> None:
+def _print(findings: Findings, paths: Mapping[str, Path], earlier: Collection[Path]) -> None:
+    """The sentence, the tables, further sentences, and the files."""
     from shoal.cli.printing import print_table
     from shoal.kinds.owner import near
 
+    if findings.sentence:
+        click.echo(f"{findings.sentence}\n")
     for table in findings.tables:
         print_table(table)
     for line in findings.summary:
         click.echo(line)
     for number, (ending, path) in enumerate(paths.items()):
         before, after = ("", "") if number else ("\n", "   (owner's eyes only)")
-        click.echo(f"{before}{FILES[ending]:<9}{near(path)}{after}")
+        replaced = "   replaces that of an earlier attack; --out keeps both" if path in earlier else ""
+        click.echo(f"{before}{FILES[ending]:<9}{near(path)}{after}{replaced}")

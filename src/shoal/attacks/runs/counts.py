@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.attacks.models.visits import KnownVisits
-from shoal.attacks.runs.plans import InferencePlan, RecoveryAttackPlan
+from shoal.attacks.runs.plans import InferencePlan, MembershipPlan, RecoveryAttackPlan
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Engine
 from shoal.errors import PlanError, SourceError
@@ -24,7 +24,7 @@ from shoal.events.checks import check_rows
 from shoal.events.readers import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.kinds.density.counting import Counting, stage_for
-from shoal.kinds.density.methods import MethodOptions, any_method
+from shoal.kinds.density.methods import METHODS, MethodOptions, any_method
 from shoal.kinds.plan import WindowPlan, part_of
 from shoal.kinds.source import Progress, Silent, opened_source
 from shoal.privacy.accounting import Budget, check_epsilon
@@ -117,6 +117,8 @@ def largest_zone(setting: Setting) -> np.ndarray:
 
 
 BATCH = 1_000_000
+RELEASE = "release"
+AttackPlan = InferencePlan | RecoveryAttackPlan | MembershipPlan
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,10 +145,12 @@ class Defender:
         )
         object.__setattr__(self, "counting", counting)
 
-    def people(self, method: str, epsilon: float) -> np.ndarray:
-        """People per zone and slot as the method would publish them, float64 [zones, slots]."""
-        chosen = any_method(method)
-        budget = Budget.of(check_epsilon(epsilon), None if chosen.pure else self.delta)
+    def people(self, protection: Protection) -> np.ndarray:
+        """People per zone and slot as a method would publish them, float64 [zones, slots]."""
+        assert protection.method is not None
+        assert protection.set_at is not None
+        chosen = any_method(protection.method)
+        budget = Budget.of(check_epsilon(protection.set_at), None if chosen.pure else self.delta)
         mechanism = chosen.build(budget, self.setting, self.options)
         stage = stage_for(mechanism, self.counting, self.setting, self.options)
         noise = OsNoise() if self.seed is None else SeededNoise(self.seed)
@@ -186,31 +190,67 @@ def defender_of(
     return Defender(visits=visits, setting=own, delta=delta, options=chosen, seed=seed)
 
 
-@dataclass(frozen=True, eq=False)
-class AttackedCounts:
-    """One set of counts: raw, of a release, or of a method at an epsilon."""
+@dataclass(frozen=True)
+class Protection:
+    """How counts are protected: not at all, as in a release, or by a density method.
 
-    defence: str | None  # None: raw counts
-    epsilon: float | None  # what the method was set at; None: raw, or a release
-    counts: np.ndarray = field(repr=False)  # [places, slots]
+    >>> Protection().text(), Protection("gaussian", 0.1).text()
+    ('raw counts', 'counts by gaussian at epsilon 0.1')
+    """
+
+    method: str | None = None  # None: raw counts; RELEASE: as they were released
+    set_at: float | None = None  # what the method was set at; None: raw, or a release
+
+    @property
+    def epsilon(self) -> float | None:
+        """The guarantee for a person: methods for comparison have none, whatever they were set at."""
+        return self.set_at if self.method in METHODS else None
+
+    @property
+    def name(self) -> str:
+        """The counts in a table; methods without a guarantee are marked."""
+        if self.method in (None, RELEASE) or self.method in METHODS:
+            return self.method or "raw"
+        return f"{self.method} (no guarantee)"
+
+    @property
+    def label(self) -> str:
+        """The same with what the method was set at."""
+        return self.name if self.set_at is None else f"{self.name} {self.set_at:g}"
+
+    def text(self) -> str:
+        """The counts in a sentence."""
+        if self.set_at is None:
+            return "the release" if self.method == RELEASE else "raw counts"
+        if self.epsilon is None:
+            return f"counts by {self.method} set at {self.set_at:g}, which has no guarantee for a person"
+        return f"counts by {self.method} at epsilon {self.set_at:g}"
+
+
+def protections(plan: AttackPlan) -> list[Protection]:
+    """Each method of the plan at each epsilon; once where the noise does not follow from an epsilon."""
+    return [
+        Protection(name, epsilon)
+        for name in plan.defences
+        for epsilon in (plan.epsilons if any_method(name).set_by_epsilon else plan.epsilons[:1])
+    ]
 
 
 def protected_counts(
     visits: KnownVisits,
     setting: Setting,
     clock: Clock,
-    plan: InferencePlan | RecoveryAttackPlan,
+    plan: AttackPlan,
     *,
     options: MethodOptions | None = None,
     progress: Progress,
-) -> Iterator[AttackedCounts]:
-    """The visits as each method of the plan would publish them, at each of its epsilons."""
+) -> Iterator[tuple[Protection, np.ndarray]]:
+    """The visits as each method of the plan would publish them, [zones, slots]."""
     if plan.defences:
         defender = defender_of(visits, setting, clock, delta=plan.delta, options=options, seed=plan.seed)
-        for name in plan.defences:
-            for epsilon in plan.epsilons:
-                progress.stage(f"protect, {name} {epsilon:g}")
-                yield AttackedCounts(name, epsilon, defender.people(name, epsilon))
+        for each in protections(plan):
+            progress.stage(f"protect, {each.label}")
+            yield each, defender.people(each)
 
 
 def released_people(release: Path, zone_ids: list[str], clock: Clock) -> np.ndarray:

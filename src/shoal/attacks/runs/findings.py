@@ -1,4 +1,4 @@
-"""What an attack found, in one shape: the terminal, `--json`, the files and the page are made from it.
+"""The result of an attack in one shape: the terminal, `--json`, the files and the page are made from it.
 
 For the owner's eyes only: findings are computed on raw data and never written into a release.
 """
@@ -62,13 +62,13 @@ class Findings:
     tables: Sequence[Table] = ()
     curves: Any = field(default=None, repr=False)  # NAME.parquet: a table, or columns by name; None: no file
     html: str = field(default="", repr=False)  # NAME.html; empty: no file
-    kept: bool = True  # written to the owner's folder
-    sentence: str = ""  # one release beside the raw data
+    stored: bool = True  # written to the owner's folder
+    sentence: str = ""  # what the attack gained, with one number: the first line on the terminal and the page
     chart: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the page: spread, curves or bars
 
     def write(self, folder: Path, name: str) -> dict[str, Path]:
-        """The files by what they hold; none where the findings are not kept."""
-        return write_findings(folder, name, self.figures, self.curves, self.html) if self.kept else {}
+        """The files by their endings; none where the findings are not stored."""
+        return write_findings(folder, name, self.figures, self.curves, self.html) if self.stored else {}
 
 
 def write_findings(

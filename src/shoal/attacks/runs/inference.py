@@ -27,7 +27,8 @@ from shoal.attacks.models.framework import (
 )
 from shoal.attacks.models.visits import TruthRows
 from shoal.attacks.runs.counts import (
-    AttackedCounts,
+    RELEASE,
+    Protection,
     open_attack_source,
     protected_counts,
     released_people,
@@ -36,7 +37,6 @@ from shoal.attacks.runs.counts import (
 from shoal.attacks.runs.findings import Column, Findings, spread, stacked, table_of
 from shoal.attacks.runs.plans import InferencePlan
 from shoal.errors import PlanError
-from shoal.kinds.density.methods import METHODS
 from shoal.kinds.source import Progress
 from shoal.space.clock import Clock
 
@@ -51,40 +51,43 @@ KNOWS = {
     "last_week": "where each person was a week before",
 }
 COLUMNS = (
-    Column("prior", "knows", missing="nothing"),
-    Column("inference", "does"),
+    Column("prior", "adversary\nknows", missing="nothing"),
+    Column("inference", "inference"),
     Column("counts", "counts"),
-    Column("profiling_error", "prof", ".2f"),
+    Column("profiling_error", "profile\nerror", ".2f"),
     Column("profiling_privacy_loss", "loss", ".2f"),
     Column("profiling_privacy_gain", "gain", ".2f"),
-    Column("seen_error", "seen", ".2f"),
-    Column("locating_error", "loc", ".2f"),
+    Column("seen_error", "error\nwhen seen", ".2f"),
+    Column("locating_error", "place\nerror", ".2f"),
     Column("locating_privacy_loss", "loss", ".2f"),
     Column("locating_privacy_gain", "gain", ".2f"),
 )
+GAIN_OF_0 = (
+    "A gain of 0 means that the protected counts tell this adversary as much as raw counts do; it does not "
+    "mean that the release is unsafe: how crowds move is what counts are published for, and whether any one "
+    "person is in them is the question of `shoal attack membership`."
+)
 LEGEND = (
-    "prof: profiling, mean Jensen-Shannon divergence in bits; seen: in slots with a visit only; loc: "
-    "locating, 1 - F1, all places with a chance, and not being seen is a place. All from 0 (all known) "
-    "to 1, means over people. loss: a person's share of the error that the counts take away. gain: of "
-    "the room above the error with raw counts, the share that protection gives back; 0 where none. "
-    "Of protected counts the table has the inference that gains most; the page has all."
+    "Errors are means over people, from 0 (the adversary knows everything) to 1 (all wrong). profile error: "
+    "Jensen-Shannon divergence, in bits, between where a person was and where the adversary expects them; "
+    "when seen: in slots with a visit only. place error: 1 - F1 of the places named, of all with a positive "
+    "probability; not being seen counts as a place. loss: share of the error that the counts take away. "
+    "gain: of the distance from the error with raw counts to 1, the share that protection adds. "
+    f"{GAIN_OF_0} Of protected counts the table has the inference that raw counts help most; the page has "
+    "all."
 )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Attacked:
-    """Outcomes on one set of counts. `epsilon` is what the method was set at; None: raw, or a release."""
+    """Outcomes on one set of counts."""
 
-    defence: str | None  # None: raw counts
-    epsilon: float | None
+    protection: Protection
     outcomes: list[Outcome] = field(repr=False)
     mre: float | None = None  # of the published counts
 
     def outcome(self, prior: str | None, inference: str) -> Outcome | None:
         return next((o for o in self.outcomes if (o.prior, o.inference) == (prior, inference)), None)
-
-    def words(self) -> str:
-        return f"the {self.defence}" if self.epsilon is None else f"{self.defence} at {self.epsilon:g}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,7 +123,7 @@ def run(settings: Mapping[str, Any], plan: InferencePlan, progress: Progress) ->
         tables=[table_of(COLUMNS, _shown(rows), below=LEGEND)],
         curves=_per_user(result),
         html=inference_html(result, rows, summary, title),
-        **({} if plan.release is None else _beside_raw(result)),
+        **_beside_raw(result),
     )
 
 
@@ -132,10 +135,9 @@ def _attack(settings: Mapping[str, Any], plan: InferencePlan, progress: Progress
     observed, last = visits.between(0, periods.split), visits.between(periods.split, periods.slots)
     exact = TruthRows(visits).counts(periods.split, periods.slots)
 
-    def attack(each: AttackedCounts) -> Attacked:
-        at = "" if each.epsilon is None else f" {each.epsilon:g}"
-        progress.stage(f"attack {each.defence or 'raw counts'}{at}", len(plan.priors) * periods.inferred)
-        counts = exact if each.defence is None else with_null(each.counts, observed)
+    def attack(protection: Protection, people: np.ndarray | None = None) -> Attacked:
+        progress.stage(f"attack {protection.label}", len(plan.priors) * periods.inferred)
+        counts = exact if people is None else with_null(people, observed)
         outcomes = attack_counts(
             visits,
             periods,
@@ -144,15 +146,15 @@ def _attack(settings: Mapping[str, Any], plan: InferencePlan, progress: Progress
             counts=counts,
             tell=lambda *_: progress.advance(1),
         )
-        mre = None if each.defence is None else series_mre(exact[:-1], counts[:-1])
-        return Attacked(defence=each.defence, epsilon=each.epsilon, outcomes=outcomes, mre=mre)
+        mre = None if people is None else series_mre(exact[:-1], counts[:-1])
+        return Attacked(protection=protection, outcomes=outcomes, mre=mre)
 
-    attacked = [attack(AttackedCounts(None, None, exact))]
+    attacked = [attack(Protection())]
     if plan.release is not None:
         people = released_people(plan.release, list(source.geography.zones.ids), inferred)
-        attacked.append(attack(AttackedCounts("release", None, people)))
+        attacked.append(attack(Protection(RELEASE), people))
     protected = protected_counts(last, source.setting, inferred, plan, progress=progress)
-    attacked += [attack(each) for each in protected]
+    attacked += [attack(*each) for each in protected]
     return InferenceResult(
         periods=periods, clock=inferred, users=visits.users, places=visits.places, attacked=attacked
     )
@@ -222,7 +224,7 @@ def result_rows(result: InferenceResult) -> list[dict[str, Any]]:
                 ),
             ]
             for goal, measure, error, with_raw, alone in goals:
-                known = ~np.isnan(error)  # who is never seen has no error when seen
+                known = ~np.isnan(error)  # a person who is never seen has no error when seen
                 error, with_raw = error[known], with_raw[known]
                 alone = None if alone is None else alone[known]
                 rows.append(
@@ -231,15 +233,14 @@ def result_rows(result: InferenceResult) -> list[dict[str, Any]]:
                         "inference": outcome.inference,
                         "goal": goal,
                         "measure": measure,
-                        "defence": attacked.defence,
-                        "set_at": attacked.epsilon,
-                        # methods for comparison promise no user anything, whatever they were set at
-                        "epsilon": attacked.epsilon if attacked.defence in METHODS else None,
+                        "defence": attacked.protection.method,
+                        "set_at": attacked.protection.set_at,
+                        "epsilon": attacked.protection.epsilon,
                         "error": _mean(error),
                         "error_median": float(np.median(error)) if error.size else None,
                         "privacy_loss": None if alone is None else _mean(privacy_loss(alone, error)),
                         "privacy_gain": None
-                        if attacked.defence is None
+                        if attacked.protection.method is None
                         else _mean(privacy_gain(with_raw, error)),
                         "mre": attacked.mre,
                     }
@@ -264,9 +265,8 @@ def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     lines: dict[tuple, dict[str, Any]] = {}
     for row in rows:
         if row["measure"] in measures:
-            at = "" if row["set_at"] is None else f" {row['set_at']:g}"
             key = (row["prior"], row["inference"], row["defence"], row["set_at"])
-            counts = (row["defence"] or "raw") + at
+            counts = Protection(row["defence"], row["set_at"]).label
             named = {"prior": row["prior"], "inference": row["inference"], "counts": counts}
             line = lines.setdefault(key, named)
             figures = ("error", "privacy_loss", "privacy_gain")
@@ -291,8 +291,8 @@ def _per_user(result: InferenceResult) -> pa.Table:
                 "user": np.arange(result.users, dtype=np.int32),
                 "prior": outcome.prior,
                 "inference": outcome.inference,
-                "defence": attacked.defence,
-                "epsilon": attacked.epsilon,
+                "defence": attacked.protection.method,
+                "set_at": attacked.protection.set_at,
                 "divergence": outcome.divergence,
                 "distance": outcome.distance,
                 "divergence_seen": outcome.seen,
@@ -333,7 +333,7 @@ def _summary(result: InferenceResult) -> list[str]:
 
 def _at_protected(result: InferenceResult, best: Outcome, error: Callable[[Outcome], float]) -> str:
     same = [(attacked, attacked.outcome(best.prior, best.inference)) for attacked in result.protected]
-    return ", ".join(f"{attacked.words()} {error(o):.2f}" for attacked, o in same if o is not None)
+    return ", ".join(f"{attacked.protection.label} {error(o):.2f}" for attacked, o in same if o is not None)
 
 
 def _median_seen(outcome: Outcome) -> float:
@@ -346,35 +346,37 @@ def _median_located(outcome: Outcome) -> float:
 
 
 def _beside_raw(result: InferenceResult) -> dict[str, Any]:
-    """One prior, by what errs least on each set of counts."""
-    tried = [
-        [o.divergence for o in each.outcomes if o.prior and o.inference != "prior"]
-        for each in result.attacked[:2]
-    ]
+    """The sentence, and for a release the chart: one prior, by what errs least on each set of counts."""
+    first = result.attacked[:2]
+    tried = [[o.divergence for o in each.outcomes if o.prior and o.inference != "prior"] for each in first]
     known = [o.divergence for o in result.raw.outcomes if o.inference == "prior"]
     if not known or not tried[0]:
         return {}
-    alone, raw, released = known[0], *(min(errors, key=np.mean) for errors in tried)
-    means = [float(errors.mean()) for errors in (alone, raw, released)]
-    sentence = (
-        "About where somebody is, an adversary who knows their habits is wrong by "
-        f"{means[0]:.3f} on average (0: knows all, 1: all wrong); raw counts bring it to {means[1]:.3f}, "
-        f"the release to {means[2]:.3f}. "
-        f"{_gap_words(*means)}"
+    errors = [known[0], *(min(each, key=np.mean) for each in tried)]
+    means = [float(error.mean()) for error in errors]
+    brought = ", ".join(
+        f"{each.protection.text()} to {mean:.3f}" for each, mean in zip(first, means[1:], strict=True)
     )
-    series = {"prior knowledge alone": alone, "with raw counts": raw, "with the release": released}
+    sentence = (
+        "About where a person is, an adversary who knows their habits is wrong by "
+        f"{means[0]:.3f} on average (0: knows everything, 1: all wrong); that error falls with {brought}."
+    )
+    if len(first) == 1:
+        return {"sentence": sentence}
+    sentence = f"{sentence} {_gain_text(*means)}"
+    if first[1].protection.method != RELEASE:
+        return {"sentence": sentence}
+    names = ("prior knowledge alone", "with raw counts", "with the release")
     of = "error about a person (0: all known, 1: all wrong)"
-    return {"sentence": sentence, "chart": {"spread": spread(series, of)}}
+    chart = {"spread": spread(dict(zip(names, errors, strict=True)), of)}
+    return {"sentence": sentence, "chart": chart}
 
 
-def _gap_words(alone: float, raw: float, released: float) -> str:
-    """What the three means say about the release."""
+def _gain_text(alone: float, raw: float, protected: float) -> str:
+    """What the three mean errors say about the protection."""
     if alone - raw < 0.01:
         return "Counts add next to nothing to what this adversary knows."
-    kept = (released - raw) / (alone - raw)
-    if kept < 0.1:
-        return (
-            "So the release tells this adversary as much as raw counts do: how crowds move is its purpose. "
-            "What it hides is whether any one person is in them at all: see the membership adversary."
-        )
-    return f"So the release takes back {min(kept, 1):.0%} of what raw counts would have given."
+    regained = (protected - raw) / (alone - raw)
+    if regained < 0.1:
+        return f"So protection gives back {max(regained, 0):.0%} of that error. {GAIN_OF_0}"
+    return f"So protection gives back {min(regained, 1):.0%} of the error that raw counts take away."

@@ -100,8 +100,8 @@ def _boxes(result: InferenceResult, prior: str | None, inference: str) -> Iterat
         if raw is not None and same is not None:
             gain = privacy_gain(raw.divergence, same.divergence)
             yield {
-                "defence": attacked.defence,
-                "epsilon": attacked.epsilon,
+                "defence": attacked.protection.name,
+                "epsilon": attacked.protection.set_at,
                 "mre": attacked.mre,
                 "mean": float(gain.mean()),
                 "quartiles": np.quantile(gain, (0.05, 0.25, 0.5, 0.75, 0.95)),

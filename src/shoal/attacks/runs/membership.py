@@ -30,11 +30,17 @@ from shoal.attacks.models.membership import (
     roc,
 )
 from shoal.attacks.models.visits import KnownVisits
-from shoal.attacks.runs.counts import AttackSource, defender_of, open_attack_source
+from shoal.attacks.runs.counts import (
+    AttackSource,
+    Protection,
+    defender_of,
+    open_attack_source,
+    protections,
+)
 from shoal.attacks.runs.findings import Column, Findings, drawn_curve, stacked, table_of
 from shoal.attacks.runs.plans import MembershipPlan
 from shoal.errors import PlanError
-from shoal.kinds.density.methods import METHODS, any_method
+from shoal.kinds.density.methods import METHODS
 from shoal.kinds.source import Progress, Silent
 from shoal.space.clock import Clock
 
@@ -44,18 +50,18 @@ MOST_GROUP = 2000
 COLUMNS = (
     Column("counts", "counts"),
     Column("set_at", "set at", "g"),
-    Column("visits", "visits"),
+    Column("visits", "visits of\nthe person"),
     Column("visits_median", "median", "g"),
     Column("auc", "AUC", ".3f"),
-    Column("auc_at_most", "at most", ".3f"),
-    Column("tpr_at_fpr_0.001", "found at 0.1 %", ".1%"),
-    Column("tpr_at_most", "at most", ".1%"),
+    Column("auc_at_most", "AUC\nat most", ".3f"),
+    Column("tpr_at_fpr_0.001", "found at\n0.1 % false", ".1%"),
+    Column("tpr_at_most", "found\nat most", ".1%"),
 )
 LEGEND = (
-    "AUC: share of pairs, one in and one out, told apart; 0.5 is chance. found: share of members found where "
-    "0.1 % of others are taken for members. at most: what the guarantee allows any adversary; few scores "
-    "scatter around it. found is empty below 1,000 scores of people who are out: ask for more --worlds or "
-    "--targets."
+    "AUC: share of cases in which the adversary tells a person who is in the counts from one who is not; 0.5 "
+    "is guessing. found: share of the people in the counts who are found when 0.1 % of the others are taken "
+    "for members; empty below 1,000 scores of people who are out: ask for more --worlds or --targets. at "
+    "most: what the guarantee allows any adversary; measured figures of few scores vary around it."
 )
 
 
@@ -65,20 +71,19 @@ class Membership:
 
     visits: str  # "few" | "many"
     visits_median: float
-    defence: str | None  # None: raw counts
-    epsilon: float | None  # what the defence was set at
+    protection: Protection
     roc: Roc = field(repr=False)
     auc_at_most: float | None  # by the guarantee, for any adversary
     tpr_at_most: float | None
 
     @property
-    def counts(self) -> str:
-        return self.defence or "raw"
+    def counts(self) -> dict[str, Any]:
+        """The columns that name the counts."""
+        return {"counts": self.protection.method or "raw", "set_at": self.protection.set_at}
 
     def row(self) -> dict[str, Any]:
         return {
-            "counts": self.counts,
-            "set_at": self.epsilon,
+            **self.counts,
             "visits": self.visits,
             "visits_median": self.visits_median,
             "auc": self.roc.auc,
@@ -99,58 +104,72 @@ class MembershipResult:
     knows: str
     found: list[Membership] = field(repr=False)
 
+    @property
+    def knowledge(self) -> str:
+        return "the visits of a person" if self.knows == "visits" else "a person's habits from the past"
+
+
+def told_apart(auc: float, *, digits: int = 0, unit: str = "person") -> str:
+    """An AUC in words.
+
+    >>> told_apart(0.972)
+    'tells a person who is in the data from one who is not in 97% of cases'
+    """
+    which = "that" if unit == "trip" else "who"
+    return f"tells a {unit} {which} is in the data from one {which} is not in {auc:.{digits}%} of cases"
+
 
 def run(settings: Mapping[str, Any], plan: MembershipPlan, progress: Progress) -> Findings:
     """Read the plan's events and attack groups of its people."""
     result = attack_source(open_attack_source(settings, progress=progress), plan, progress)
     rows = [each.row() for each in result.found]
-    summary = [_words(row, result) for row in rows]
+    summary = [_text(each, result) for each in result.found]
     counted = {name: getattr(result, name) for name in ("users", "group", "worlds", "slots", "knows")}
-    curves = stacked(
-        (
-            {
-                "counts": each.counts,
-                "set_at": each.epsilon,
-                "visits": each.visits,
-                "false_positive": each.roc.false_positive,
-                "true_positive": each.roc.true_positive,
-            }
-            for each in result.found
-        ),
-        text=("counts", "visits"),
-    )
-    drawn = [
-        drawn_curve(f"{each.counts}, {each.visits} visits", each.roc.false_positive, each.roc.true_positive)
+    shown = [{**each.row(), "counts": each.protection.name} for each in result.found]
+    curves = [
+        {
+            **each.counts,
+            "visits": each.visits,
+            "false_positive": each.roc.false_positive,
+            "true_positive": each.roc.true_positive,
+        }
         for each in result.found
     ]
     return Findings(
         figures={"summary": summary, **counted, "rows": rows},
         summary=summary,
-        tables=[table_of(COLUMNS, rows, below=LEGEND)],
-        curves=curves,
-        sentence=_beside_raw(rows, result),
-        chart={"curves": drawn},
+        tables=[table_of(COLUMNS, shown, below=LEGEND)],
+        curves=stacked(curves, text=("counts", "visits")),
+        sentence=_sentence(result),
+        chart={
+            "curves": [
+                drawn_curve(
+                    f"{each['counts']}, {each['visits']} visits",
+                    each["false_positive"],
+                    each["true_positive"],
+                )
+                for each in curves
+            ]
+        },
     )
 
 
-def _words(row: Mapping[str, Any], result: MembershipResult) -> str:
-    knows = "the visits of a person" if result.knows == "visits" else "a person's habits from the past"
-    share = row["tpr_at_fpr_0.001"]
-    found = "" if share is None else f", and finds {share:.1%} of members at 0.1 % false alarms"
-    counts = "raw counts" if row["counts"] == "raw" else f"counts by {row['counts']} at {row['set_at']:g}"
+def _text(each: Membership, result: MembershipResult) -> str:
+    share = each.roc.tpr_at(FALSE_ALARMS)
+    alarms = "" if share is None else f", and finds {share:.1%} of members at 0.1 % false alarms"
     return (
-        f"With {counts} of {result.group:,} people an adversary who knows {knows} with {row['visits']} "
-        f"visits tells in from out in {row['auc']:.1%} of pairs{found}."
+        f"From {each.protection.text()} of {result.group:,} people an adversary who knows {result.knowledge} "
+        f"with {each.visits} visits {told_apart(each.roc.auc, digits=1)}{alarms}."
     )
 
 
-def _beside_raw(rows: list[dict[str, Any]], result: MembershipResult) -> str:
+def _sentence(result: MembershipResult) -> str:
     """People with many visits are found most easily: raw counts, and the first method."""
-    raw, *protected = (row for row in rows if row["visits"] == "many")
-    beside = f", in {protected[0]['auc']:.0%} with the method and price of this release" if protected else ""
+    raw, *protected = (each for each in result.found if each.visits == "many")
+    beside = f"; with {protected[0].protection.text()} in {protected[0].roc.auc:.0%}" if protected else ""
     return (
-        f"In groups of {result.group:,} people, who knows all visits of a person with many of them tells in "
-        f"from out in {raw['auc']:.0%} of pairs with raw counts{beside} (50 %: chance)."
+        f"From raw counts of {result.group:,} people, an adversary who knows {result.knowledge} with many "
+        f"visits {told_apart(raw.roc.auc)}{beside} (guessing: 50%)."
     )
 
 
@@ -167,21 +186,20 @@ def attack_source(
     known = _known(past, visits, worlds.pool[targets], clock)
     per_user = visits.per_user()[worlds.pool]
     found = []
-    for defence, epsilon in _published(plan):
-        tell.stage(f"attack {defence or 'raw counts'}", plan.worlds + (LEARN if defence else 0))
-        publish = _publish(source, clock, plan, defence, epsilon)
+    for protection in (Protection(), *protections(plan)):
+        publish = _publish(source, clock, plan, protection)
+        tell.stage(f"attack {protection.label}", plan.worlds + (LEARN if publish else 0))
         scores = attack_worlds(visits, worlds, known, publish, learn=LEARN, seed=plan.seed, tell=tell.advance)
         start = 0
         for name, members in classes.items():
             part, inside = scores[:, start : start + len(members)], worlds.inside[:, members]
             start += len(members)
-            auc_at_most, tpr_at_most = bounds(defence, epsilon, plan.delta)
+            auc_at_most, tpr_at_most = bounds(protection, plan.delta)
             found.append(
                 Membership(
                     visits=name,
                     visits_median=float(np.median(per_user[members])),
-                    defence=defence,
-                    epsilon=epsilon,
+                    protection=protection,
                     roc=roc(part[inside], part[~inside]),
                     auc_at_most=auc_at_most,
                     tpr_at_most=tpr_at_most,
@@ -197,17 +215,17 @@ def attack_source(
     )
 
 
-def bounds(defence: str | None, epsilon: float | None, delta: float) -> tuple[float | None, float | None]:
+def bounds(protection: Protection, delta: float) -> tuple[float | None, float | None]:
     """Largest AUC, and share found at 0.1 % false alarms, that the guarantee allows any adversary.
 
     Worlds with and without a target have equal size, so they differ by two people's presence: 2 epsilon.
 
-    >>> [round(each, 4) for each in bounds("laplace", 1.0, 1e-6)]
+    >>> [round(each, 4) for each in bounds(Protection("laplace", 1.0), 1e-6)]
     [0.8808, 0.0074]
     """
-    if defence is None or epsilon is None or defence not in METHODS:
+    if protection.method is None or protection.epsilon is None:
         return None, None
-    return allowed(epsilon, 0.0 if METHODS[defence].pure else delta)
+    return allowed(protection.epsilon, 0.0 if METHODS[protection.method].pure else delta)
 
 
 def allowed(epsilon: float, delta: float) -> tuple[float, float]:
@@ -218,24 +236,16 @@ def allowed(epsilon: float, delta: float) -> tuple[float, float]:
     return min(1.0, auc), min(1.0, exp(min(double, 50.0)) * FALSE_ALARMS + lost)
 
 
-def _published(plan: MembershipPlan) -> list[tuple[str | None, float | None]]:
-    made: list[tuple[str | None, float | None]] = [(None, None)]
-    for name in plan.defences:
-        epsilons = plan.epsilons if any_method(name).set_by_epsilon else plan.epsilons[:1]
-        made += [(name, epsilon) for epsilon in epsilons]
-    return made
-
-
 def _publish(
-    source: AttackSource, clock: Clock, plan: MembershipPlan, defence: str | None, epsilon: float | None
+    source: AttackSource, clock: Clock, plan: MembershipPlan, protection: Protection
 ) -> Publish | None:
-    if defence is None or epsilon is None:
+    """Publishes a group's visits; None: its raw counts are attacked."""
+    if protection.method is None:
         return None
 
     def publish(group: KnownVisits, run: int) -> np.ndarray:
         seed = plan.seed * 1_000_003 + run
-        defender = defender_of(group, source.setting, clock, delta=plan.delta, seed=seed)
-        return defender.people(defence, epsilon)
+        return defender_of(group, source.setting, clock, delta=plan.delta, seed=seed).people(protection)
 
     return publish
 
@@ -243,7 +253,7 @@ def _publish(
 def _classes(visits: KnownVisits, worlds: Worlds, plan: MembershipPlan) -> dict[str, np.ndarray]:
     """Places in the pool of people with few visits (lowest third) and many (highest third).
 
-    Who has no visit in the window is in no count, whatever the world, and no target.
+    A person without a visit in the window is in no count, whatever the world, and is no target.
     """
     per_user = visits.per_user()[worlds.pool]
     order = np.argsort(per_user, kind="stable")[int((per_user == 0).sum()) :]

@@ -88,7 +88,8 @@ def run(settings: Mapping[str, Any] | None, plan: ReconstructPlan, progress: Pro
     found = attack_log(log, fewer_than=plan.fewer_than, most=plan.most, seen_at=seen_at)
     check = check_findings(source, found) if source else None
     figures = {**_figures(log, found), "check": check}
-    return Findings(figures=figures, tables=_tables(figures), summary=_summary(figures))
+    sentence, *summary = _summary(figures)
+    return Findings(figures=figures, tables=_tables(figures), sentence=sentence, summary=summary)
 
 
 def _figures(log: QueryLog, found: LogFindings) -> dict[str, Any]:
@@ -139,8 +140,8 @@ def _tables(figures: Mapping[str, Any]) -> list[Table]:
 
 def _summary(figures: Mapping[str, Any]) -> list[str]:
     lines = [
-        f"{figures['queries']} queries over {figures['cells']} cells. {len(figures['disclosed'])} of the "
-        "cells follow from the answers, whatever they are."
+        f"The answers to {figures['queries']} queries fix {len(figures['disclosed'])} of {figures['cells']} "
+        "cells (a zone in a slot) exactly, whatever the data are."
     ]
     if not figures["differences"]:
         lines.append("No two or three queries differ by a few only.")
@@ -174,14 +175,14 @@ def _demonstration(plan: ReconstructPlan, progress: Progress) -> Findings:
     run = reconstruct_random(bits=plan.bits, queries=plan.queries, epsilon=plan.epsilon, seed=plan.seed)
     exact = run.epsilon is None
     answers = "exact answers" if exact else f"answers at epsilon {run.epsilon:g} for all together"
-    summary = [
-        f"{run.queries:,} random subsets of {run.bits:,} random bits, {answers}:",
-        f"  {run.share_recovered:.1%} of the bits recovered in {run.seconds:.1f} s "
-        f"(fit: {run.used}); guessing gives {run.share_by_guessing:.0%}.",
-    ]
+    sentence = (
+        f"From {answers} to {run.queries:,} random subsets, {run.share_recovered:.1%} of {run.bits:,} random "
+        f"bits were recovered; guessing gives {run.share_by_guessing:.0%}."
+    )
+    summary = [f"Solved in {run.seconds:.1f} s (fit: {run.used})."]
     if not exact:
-        summary.append(f"  No adversary can expect more than {run.share_at_most:.1%} at this epsilon.")
-    return Findings(figures=asdict(run), summary=summary, kept=False)
+        summary.append(f"No adversary can expect more than {run.share_at_most:.1%} at this epsilon.")
+    return Findings(figures=asdict(run), sentence=sentence, summary=summary, stored=False)
 
 
 def reconstruct_random(

@@ -9,7 +9,7 @@ again     the same adversary on the protected counts
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,39 +25,45 @@ from shoal.attacks.models.recovery_score import (
     score_recovery,
 )
 from shoal.attacks.models.visits import KnownVisits
-from shoal.attacks.runs.counts import AttackedCounts, open_attack_source, protected_counts, released_people
+from shoal.attacks.runs.counts import (
+    RELEASE,
+    Protection,
+    open_attack_source,
+    protected_counts,
+    released_people,
+)
 from shoal.attacks.runs.findings import Column, Findings, spread, stacked, table_of
 from shoal.attacks.runs.plans import RecoveryAttackPlan
 from shoal.errors import PlanError
-from shoal.kinds.density.methods import METHODS, MethodOptions
+from shoal.kinds.density.methods import MethodOptions
 from shoal.kinds.source import Progress, Silent
 from shoal.space.clock import Clock
 
 NIGHT_ENDS, DAY_BEGINS = 6.0, 4.0  # local hours: people rest until six; days are cut at four
 COLUMNS = (
-    Column("defence", "counts", missing="raw"),
+    Column("defence", "counts"),
     Column("set_at", "set at", "g"),
-    Column("points_recovered", "points", ".1%"),
-    Column("trajectories_recovered", "mostly", ".1%"),
-    Column("away_recovered", "away", ".1%"),
+    Column("points_recovered", "slots\nright", ".1%"),
+    Column("trajectories_recovered", "mostly\nright", ".1%"),
+    Column("away_recovered", "right when\naway", ".1%"),
     Column("reidentified", "singled\nout", ".1%"),
-    Column("home_only_points", "home\nonly", ".1%"),
-    Column("home_only_trajectories", "and", ".1%"),
+    Column("home_only_points", "slots right,\nstaying home", ".1%"),
+    Column("home_only_trajectories", "mostly right,\nstaying home", ".1%"),
     Column("seconds", "seconds", ".1f"),
 )
 LEGEND = (
-    f"points: slots at the right place. mostly: people with at least {MOSTLY:.0%} of slots right. away: "
-    "right slots away from a person's main place. singled out: by the known points, correctly. home only: "
-    "the first two if nobody ever left the place of the first night."
+    f"slots right: slots with the right place. mostly right: people with at least {MOSTLY:.0%} of their "
+    "slots right. when away: right slots of those away from a person's main place. singled out: people whom "
+    "the known points single out correctly. staying home: the same figures if no person ever left the place "
+    "of the first night; only what lies above them was recovered from the counts."
 )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recovered:
-    """The attack on one set of counts; `home_only` never lets anybody leave the place of the first night."""
+    """The attack on one set of counts; under `home_only` no person leaves the place of the first night."""
 
-    defence: str | None  # None: raw counts
-    epsilon: float | None
+    protection: Protection
     score: RecoveryScore = field(repr=False)
     home_only: RecoveryScore = field(repr=False)
     seconds: float
@@ -65,9 +71,9 @@ class Recovered:
     def row(self) -> dict[str, Any]:
         return {
             "users": len(self.score.match),
-            "defence": self.defence,
-            "set_at": self.epsilon,
-            "epsilon": self.epsilon if self.defence in METHODS else None,  # others promise no user anything
+            "defence": self.protection.method,
+            "set_at": self.protection.set_at,
+            "epsilon": self.protection.epsilon,
             "points_recovered": self.score.points_recovered,
             "trajectories_recovered": self.score.trajectories_recovered,
             "away_recovered": self.score.away_recovered,
@@ -77,16 +83,13 @@ class Recovered:
             "seconds": round(self.seconds, 2),
         }
 
-    def words(self) -> str:
+    def text(self) -> str:
         score, resting = self.score, self.home_only
-        counts = "raw counts" if self.defence is None else f"counts protected by {self.defence}"
-        counts = "the release" if self.defence == "release" else counts
-        counts += "" if self.epsilon is None else f" set at {self.epsilon:g}"
         away = "" if score.away_recovered is None else f", {score.away_recovered:.0%} of those away from home"
         return (
-            f"From {counts}: {score.points_recovered:.0%} of all points{away}; "
+            f"From {self.protection.text()}: {score.points_recovered:.0%} of all points{away}; "
             f"{score.trajectories_recovered:.0%} of trajectories right in at least {MOSTLY:.0%} of slots "
-            f"(never leaving home would give {resting.points_recovered:.0%} and "
+            f"(staying home would give {resting.points_recovered:.0%} and "
             f"{resting.trajectories_recovered:.0%}). {score.known_points} known points single out "
             f"{score.reidentified:.0%}."
         )
@@ -96,43 +99,49 @@ def run(settings: Mapping[str, Any], plan: RecoveryAttackPlan, progress: Progres
     """Read the events of a density plan, attack the raw counts and everything that protects them."""
     found = list(_attack(settings, plan, progress))
     rows = [each.row() for each in found]
-    summary = [each.words() for each in found]
-    users = np.arange(len(found[0].score.match))
-    per_user = stacked(
-        (
-            {
-                "user": users,
-                "counts": each.defence or "raw",
-                "set_at": each.epsilon,
-                "share_right": each.score.share_right,
-                "share_right_home_only": each.home_only.share_right,
-            }
-            for each in found
-        ),
-        text=("counts",),
-    )
+    summary = [each.text() for each in found]
+    per_user = [
+        {
+            "user": np.arange(len(each.score.match)),
+            "counts": each.protection.method or "raw",
+            "set_at": each.protection.set_at,
+            "share_right": each.score.share_right,
+            "share_right_home_only": each.home_only.share_right,
+        }
+        for each in found
+    ]
+    shown = [{**each.row(), "defence": each.protection.name} for each in found]
     return Findings(
         figures={"summary": summary, "rows": rows},
         summary=summary,
-        tables=[table_of(COLUMNS, rows, below=LEGEND)],
-        curves=per_user,
-        **({} if plan.release is None else _beside_raw(*found[:2])),
+        tables=[table_of(COLUMNS, shown, below=LEGEND)],
+        curves=stacked(per_user, text=("counts",)),
+        sentence=_sentence(found),
+        chart=_chart(found) if plan.release is not None else {},
     )
 
 
-def _beside_raw(raw: Recovered, released: Recovered) -> dict[str, Any]:
+def _sentence(found: Sequence[Recovered]) -> str:
+    """Raw counts, the first protected ones, and what needs no recovery."""
+    raw, *protected = found
+    beside = "".join(
+        f", from {each.protection.text()} {each.score.points_recovered:.0%}" for each in protected[:1]
+    )
+    at_home = found[-1].home_only.points_recovered
+    return (
+        f"From raw counts alone, {raw.score.points_recovered:.0%} of all positions of people are recovered"
+        f"{beside}; leaving all people at home would give {at_home:.0%}."
+    )
+
+
+def _chart(found: Sequence[Recovered]) -> dict[str, Any]:
+    raw, released = found[:2]
     series = {
         "from raw counts": raw.score.share_right,
         "from the release": released.score.share_right,
         "guessing home all day": released.home_only.share_right,
     }
-    sentence = (
-        f"From raw counts alone {raw.score.points_recovered:.0%} of all positions are recovered, from the "
-        f"release {released.score.points_recovered:.0%}; who leaves everybody at home gets "
-        f"{released.home_only.points_recovered:.0%}."
-    )
-    of = "share of a person's positions that were recovered"
-    return {"sentence": sentence, "chart": {"spread": spread(series, of)}}
+    return {"spread": spread(series, "share of a person's positions that were recovered")}
 
 
 def _attack(settings: Mapping[str, Any], plan: RecoveryAttackPlan, tell: Progress) -> Iterator[Recovered]:
@@ -140,15 +149,14 @@ def _attack(settings: Mapping[str, Any], plan: RecoveryAttackPlan, tell: Progres
     check_users(source.visits.users)
     clock, true = source.clock, positions_of(source.visits)
     filled = visits_of_positions(true, source.visits.places)
-    attacked = [AttackedCounts(None, None, filled.counts())]
+    attacked = [(Protection(), filled.counts())]
     if plan.release is not None:
-        attacked.append(
-            AttackedCounts("release", None, _released(plan, list(source.geography.zones.ids), clock))
-        )
+        released = _released(plan, list(source.geography.zones.ids), clock)
+        attacked.append((Protection(RELEASE), released))
     options = MethodOptions(users=filled.users, cap=max(MethodOptions.cap, clock.slots))
     protected = protected_counts(filled, source.setting, clock, plan, options=options, progress=tell)
-    for each in (*attacked, *protected):
-        yield recover(true, source.setting.zone_xy_m, clock, each, plan.known_points, tell)
+    for protection, counts in (*attacked, *protected):
+        yield recover(true, source.setting.zone_xy_m, clock, protection, counts, plan.known_points, tell)
 
 
 def _released(plan: RecoveryAttackPlan, zone_ids: list[str], clock: Clock) -> np.ndarray:
@@ -170,26 +178,25 @@ def recover(
     true: np.ndarray,
     place_xy_m: np.ndarray,
     clock: Clock,
-    attacked: AttackedCounts,
+    protection: Protection,
+    counts: np.ndarray,
     known_points: int = 4,
     progress: Progress | None = None,
 ) -> Recovered:
     """The attack on counts [places, slots], scored against `true` [users, slots]."""
-    tell, counts = progress or Silent(), attacked.counts
-    words = attacked.defence or "raw counts"
+    tell = progress or Silent()
     night, day = rest_of(clock)
     start = time.perf_counter()
-    tell.stage(f"recover, {words}", clock.slots)
+    tell.stage(f"recover, {protection.label}", clock.slots)
     found = recover_trajectories(
         counts, place_xy_m, users=len(true), night=night, day_of_slot=day, advance=tell.advance
     )
     seconds = time.perf_counter() - start
-    tell.stage(f"score, {words}")
+    tell.stage(f"score, {protection.label}")
     first_night = int(np.argmax(clock.hours_local >= DAY_BEGINS))
     resting = home_only(whole_people(counts, len(true)), first_night)
     return Recovered(
-        defence=attacked.defence,
-        epsilon=attacked.epsilon,
+        protection=protection,
         score=score_recovery(true, found, known_points=known_points),
         home_only=score_recovery(true, resting, known_points=known_points),
         seconds=seconds,
@@ -209,7 +216,7 @@ def rest_of(clock: Clock) -> tuple[np.ndarray, np.ndarray]:
 
 
 def visits_of_positions(positions: np.ndarray, places: int) -> KnownVisits:
-    """Everybody's place in every slot as visits."""
+    """The place of every user in every slot as visits."""
     users, slots = positions.shape
     return KnownVisits.of(
         np.repeat(np.arange(users), slots),

@@ -29,7 +29,7 @@ from shoal.attacks.models.synthetic_membership import (
     rareness,
 )
 from shoal.attacks.runs.findings import Column, Findings, plain, stacked, table_of
-from shoal.attacks.runs.membership import allowed
+from shoal.attacks.runs.membership import allowed, told_apart
 from shoal.attacks.runs.plans import SyntheticAttackPlan
 from shoal.attacks.runs.synthetic_defences import Defence, defence_named
 from shoal.errors import PlanError, SourceError
@@ -39,6 +39,7 @@ from shoal.kinds.source import Progress
 from shoal.kinds.synthetic.build import SyntheticBuild
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.synthetic.prepare import PreparedSynthetic, prepare_synthetic
+from shoal.privacy.guarantee import TRIP
 from shoal.stages.trips import ExactPaths
 
 LEARN = 8  # releases of other people, to learn what one looks like
@@ -46,23 +47,24 @@ NEAREST_WORLDS = 3
 MOST_GROUP = 2_500
 LEAST_ALONE = 10  # targets of a class worth a row
 MEMBERSHIP_LEGEND = (
-    "AUC: share of pairs, one in and one out, told apart; 0.5 is chance. Below it: 95 % of AUCs when worlds "
-    "and targets are drawn again. alone: with a cell that no known other person visits. at most: what the "
-    "guarantee allows any adversary."
+    "AUC: share of cases in which the adversary tells one who is in the data from one who is not; 0.5 is "
+    "guessing. Below it: 95 % of AUCs when worlds and targets are drawn again. alone: with a cell that no "
+    "known other person visits. at most: what the guarantee allows any adversary."
 )
 NEAREST_COLUMNS = (
     Column("release", "release"),
     Column("set_at", "set at", "g"),
     Column("nearer_seen", "nearest\nseen", ".1%", missing="no trip of 5 cells"),
-    Column("by_chance", "by chance"),
-    Column("copies_seen", "copies\nseen", ".1%"),
-    Column("copies_held", "copies\nheld out", ".1%"),
-    Column("median_m_seen", "median m,\nseen", ",.0f"),
-    Column("median_m_held", "held\nout", ",.0f"),
+    Column("by_chance", "if it copied\nnothing"),
+    Column("copies_seen", "copies of\nseen trips", ".1%"),
+    Column("copies_held", "copies of\nothers", ".1%"),
+    Column("median_m_seen", "metres to\nseen trips", ",.0f"),
+    Column("median_m_held", "metres to\nothers", ",.0f"),
 )
 NEAREST_LEGEND = (
     "nearest seen: synthetic trips whose nearest real trip is one they were made from, and where that share "
-    "lies by chance. copies: the same cells in the same order as a real trip, 5 cells or more."
+    "lies in 95 % of cases if the release copied nothing. copies: the same cells in the same order as a real "
+    "trip, 5 cells or more. metres: median distance to the nearest real trip."
 )
 
 
@@ -78,7 +80,7 @@ class SyntheticMembership:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttackedRelease:
-    """All that was found on releases of one method."""
+    """The results on releases of one method."""
 
     defence: Defence
     epsilon: float | None  # what it was set at
@@ -240,7 +242,7 @@ def _findings(result: SyntheticAttack) -> Findings:
         for found in each.found
     ]
     nearest = [_nearest(each) for each in result.attacked]
-    summary = [line for each in result.attacked for line in _words(each, result)]
+    summary = [line for each in result.attacked for line in _text(each, result)]
     counted = ("unit", "units", "trips", "group", "worlds", "written")
     best: dict[str, float] = {}
     for row in membership:
@@ -255,10 +257,10 @@ def _findings(result: SyntheticAttack) -> Findings:
         summary=summary,
         tables=[_membership_table(membership, result), _nearest_table(nearest)],
         curves=_curves(result),
-        sentence=_beside_raw(best, result.unit),
+        sentence=_sentence(best, result.unit),
         chart={
             "bars": [{"name": name, "share": auc} for name, auc in best.items()],
-            "bars_of": "pairs told apart (0.5: chance)",
+            "bars_of": "cases in which in is told from out (0.5: guessing)",
         },
     )
 
@@ -268,7 +270,7 @@ def _membership_table(rows: list[dict[str, Any]], result: SyntheticAttack) -> Ta
     statistics = list(dict.fromkeys(row["statistic"] for row in rows))
     lines: dict[tuple, dict[str, Any]] = {}
     for row in rows:
-        line = lines.setdefault((row["release"], row["set_at"], row["targets"]), dict(row))
+        line = lines.setdefault((row["release"], row["set_at"], row["targets"]), _named(row))
         line[row["statistic"]] = f"{row['auc']:.3f}\n{row['auc_low']:.2f}-{row['auc_high']:.2f}"
     columns = [Column("release", "release"), Column("set_at", "set at", "g"), Column("targets", "targets")]
     columns += [Column(name, name) for name in statistics]
@@ -277,9 +279,14 @@ def _membership_table(rows: list[dict[str, Any]], result: SyntheticAttack) -> Ta
     return table_of(columns, [*lines.values()], title=title, below=MEMBERSHIP_LEGEND)
 
 
+def _named(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with its release as a table shows it."""
+    return {**row, "release": defence_named(row["release"]).label}
+
+
 def _nearest_table(rows: list[dict[str, Any]]) -> Table:
     shown = []
-    for row in rows:
+    for row in map(_named, rows):
         if row["nearer_seen"] is None:
             row = {name: row[name] for name in ("release", "set_at")}
         else:
@@ -288,15 +295,23 @@ def _nearest_table(rows: list[dict[str, Any]]) -> Table:
     return table_of(NEAREST_COLUMNS, shown, below=NEAREST_LEGEND)
 
 
-def _beside_raw(best: Mapping[str, float], unit: str) -> str:
-    """The real trips, and the first method, each by the adversary who does best on it."""
-    method = next((name for name in best if name != "raw"), None)
-    if method is None or "raw" not in best:
-        return ""
+def _knows(unit: str) -> str:
+    return "a trip" if unit == TRIP else f"the trips of a {unit}"
+
+
+def _sentence(best: Mapping[str, float], unit: str) -> str:
+    """The real trips and the first method, each by the most successful of four adversaries."""
+    names = [*(["raw"] if "raw" in best else []), *[name for name in best if name != "raw"][:1]]
+    shown = [
+        ("the trips themselves" if name == "raw" else f"synthetic trips by {defence_named(name).label}", name)
+        for name in names
+    ]
+    (published, first), *others = shown
+    beside = "".join(f"; from {release} in {best[name]:.0%}" for release, name in others)
     return (
-        f"Who knows the trips of a {unit} tells in from out in {best['raw']:.0%} of pairs if the trips "
-        f"themselves were published, in {best[method]:.0%} with synthetic ones by this method (50 %: chance; "
-        "the best of four adversaries)."
+        f"From {published}, an adversary who knows {_knows(unit)} "
+        f"{told_apart(best[first], unit=unit)}{beside} (guessing: 50%; the most successful of four "
+        "adversaries)."
     )
 
 
@@ -339,23 +354,24 @@ def _nearest(each: AttackedRelease) -> dict[str, Any]:
     }
 
 
-def _words(each: AttackedRelease, result: SyntheticAttack) -> list[str]:
-    """The outcome in words, for the adversary who did best on those who stand out."""
+def _text(each: AttackedRelease, result: SyntheticAttack) -> list[str]:
+    """The outcome in words, for the most successful adversary on targets that stand out."""
     tried = [one for one in each.found if one.targets != "usual"]
     best = max(tried, key=lambda one: one.roc.auc)
-    at = "" if each.epsilon is None else f" set at {each.epsilon:g}"
+    name = each.defence.label + ("" if each.epsilon is None else f" set at {each.epsilon:g}")
     low, high = best.interval
     where = "in cells of its own" if best.targets == "alone" else "in unusual places"
-    near = _nearest(each)
-    line = f"{each.defence.name}{at}: who knows the trips of a {result.unit} {where} tells in from out in "
-    line += (
-        f"{best.roc.auc:.1%} of pairs ({low:.1%} to {high:.1%}; by {best.statistic}, best of {len(tried)})."
+    line = (
+        f"{name}: an adversary who knows {_knows(result.unit)} {where} "
+        f"{told_apart(best.roc.auc, digits=1, unit=result.unit)} ({low:.1%} to {high:.1%}; by "
+        f"{best.statistic}, best of {len(tried)})."
     )
+    near = _nearest(each)
     if near["nearer_seen"] is None:
         return [line]
     return [
         line,
-        f"{each.defence.name}{at}: {near['nearer_seen']:.1%} of synthetic trips are nearest to a trip they "
-        f"were made from ({near['by_chance_low']:.1%} to {near['by_chance_high']:.1%} by chance); "
+        f"{name}: {near['nearer_seen']:.1%} of synthetic trips are nearest to a trip they were made from "
+        f"({near['by_chance_low']:.1%} to {near['by_chance_high']:.1%} if nothing is copied); "
         f"{near['copies_seen']:.1%} copy one, {near['copies_held']:.1%} copy one they never saw.",
     ]

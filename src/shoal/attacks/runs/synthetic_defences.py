@@ -40,6 +40,11 @@ class Defence:
         return self.kind == "mechanism"
 
     @property
+    def label(self) -> str:
+        """The name in a table; what protects no person, but is set at an epsilon, is marked."""
+        return f"{self.name} (no guarantee)" if self.kind == "tgm" else self.name
+
+    @property
     def set_by_epsilon(self) -> bool:
         return self.kind != "copy" and self.switches.get("private", True)
 

@@ -1,4 +1,4 @@
-"""Whether k records of a trajectory release fit whatever a tracker saw, and what is learnt beyond it."""
+"""Whether k records of a trajectory release fit what a tracker saw, and what a tracker learns beyond it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def run(settings: Mapping[str, Any], plan: TrackerPlan, progress: Progress) -> F
     sentence = (
         f"The promise {'held' if verdict.passed else 'is REFUTED'}: for every person and every stretch of "
         f"{verdict.tau_minutes} minutes at least {verdict.k} records must fit; {figures['violations']:,} of "
-        f"{figures['pairs_checked']:,} fail. Who knows more than one stretch is not covered by it: see below."
+        f"{figures['pairs_checked']:,} fail. The promise does not cover an adversary who knows more than one "
+        "stretch: see below."
     )
     return Findings(
         figures=figures,

@@ -17,7 +17,7 @@ def run(settings: Mapping[str, Any], plan: UnicityPlan, progress: Progress) -> F
     """Read the plan's events and count at every resolution."""
     source = open_attack_source(settings, progress=progress)
     rows = list(_rows(source, plan, progress))
-    summary = [_words(row) for row in rows if row["points"] == max(plan.points)]
+    summary = [_text(row) for row in rows if row["points"] == max(plan.points)]
     last = rows[-1]
     share = "no share can be given" if last["share"] is None else f"{last['share']:.0%} of people are unique"
     return Findings(
@@ -25,8 +25,8 @@ def run(settings: Mapping[str, Any], plan: UnicityPlan, progress: Progress) -> F
         summary=summary,
         tables=[_table(rows, source.visits.users)],
         curves={name: [row[name] for row in rows] for name in rows[0]},
-        sentence=f"In the raw records, by zone and slot, {share} by {last['points']} known points. The "
-        "release has counts and no records: nobody's points are in it to be matched.",
+        sentence=f"In the raw records, by zone and slot, {share} by {last['points']} known points. A release "
+        "of counts has no records, so no person's points can be matched in it.",
         chart={
             "bars": [{"name": _points(row["points"]), "share": row["share"]} for row in rows],
             "bars_of": "people who are unique",
@@ -70,7 +70,7 @@ def _points(count: int) -> str:
     return f"{count} point{'s' * (count > 1)}"
 
 
-def _words(row: Mapping[str, Any]) -> str:
+def _text(row: Mapping[str, Any]) -> str:
     """One resolution, at the most points that are known."""
     where = f"squares of {row['side_m']:g} m" if row["side_m"] else "zones"
     share = "no share can be given" if row["share"] is None else f"{row['share']:.1%} are unique"
