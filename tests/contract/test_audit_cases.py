@@ -15,8 +15,7 @@ from shoal.kinds.synthetic import methods as synthetic_methods
 from shoal.mechanisms.method import SMALL
 from shoal.mechanisms.registry import REGISTRY
 from shoal.privacy.accounting import Budget
-from shoal.release.audit_cases import CASES, audit_case, case_of, case_problems, entry_name
-from shoal.release.manifest import Manifest
+from shoal.release.manifest import CASES, Manifest, audit_case, case_of, case_problems, entry_name
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

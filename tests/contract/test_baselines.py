@@ -135,14 +135,13 @@ def test_every_release_finds_its_case_without_the_package():
     code = """
 import json
 from pathlib import Path
-from shoal.release.audit_cases import CASES, case_of
+from shoal.release.manifest import CASES, case_of
 from shoal.release.manifest import Manifest
 found = [case_of(Manifest.from_json(Path(path).read_text("utf-8"))) for path in sys.argv[1:]]
 print(json.dumps([sorted(CASES), [None if case is None else case.case for case in found]]))
 """
     cases, found = json.loads(without_baselines(code, *manifests))
-    from shoal.release.audit_cases import CASES, case_of
-    from shoal.release.manifest import Manifest
+    from shoal.release.manifest import CASES, Manifest, case_of
 
     with_them = [case_of(Manifest.from_json(Path(path).read_text("utf-8"))) for path in manifests]
     assert cases == sorted(CASES)

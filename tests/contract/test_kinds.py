@@ -13,7 +13,7 @@ from shoal.kinds import KINDS
 from shoal.kinds.run import Build
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import open_ledger
-from shoal.release.audit_cases import CASES
+from shoal.release.manifest import CASES
 
 FOLDER = Path(__file__).parents[2] / "src" / "shoal" / "kinds"
 

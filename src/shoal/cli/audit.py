@@ -85,7 +85,7 @@ def audit(
     from shoal.cli.progress import Bars
     from shoal.errors import GuaranteeError
     from shoal.mechanisms.registry import REGISTRY, entry_of
-    from shoal.release.audit_cases import entry_name
+    from shoal.release.manifest import entry_name
 
     if end_to_end:
         _end_to_end(names, QUICK_PAIRS if quick else PAIRS, seed, jobs, as_json)
@@ -135,7 +135,7 @@ def _end_to_end(names: tuple[str, ...], pairs: int, seed: int, jobs: int | None,
 
 def _print_cases(as_json: bool) -> None:
     """One line or object per audit case; the manifest of a release names its case."""
-    from shoal.release.audit_cases import CASES
+    from shoal.release.manifest import CASES
 
     if as_json:
         click.echo(json.dumps([case._asdict() for case in CASES.values()], indent=2))

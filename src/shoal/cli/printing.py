@@ -41,7 +41,7 @@ def print_table(table: Table) -> None:
 def print_dry_run(prepared: Prepared, ledger: Ledger, as_json: bool) -> None:
     """Everything the run would do, from public parameters and the ledger alone."""
     from shoal.kinds.describe import dry_run
-    from shoal.release.resources import need_summary
+    from shoal.release.staging import need_summary
 
     summary, plan, needs = dry_run(prepared, ledger), prepared.plan, prepared.needs()
     if as_json:

@@ -24,9 +24,8 @@ from shoal.kinds.source import READING, contents_of
 from shoal.privacy.accounting import NANO, Budget, Loss, compose
 from shoal.privacy.ledger import Ledger, Population
 from shoal.privacy.ledger.names import cost_nano, show_nano
-from shoal.release.audit_cases import with_audit_case
-from shoal.release.manifest import Manifest
-from shoal.release.resources import MEGA, Needs, need_problems
+from shoal.release.manifest import Manifest, with_audit_case
+from shoal.release.staging import MEGA, Needs, need_problems
 from shoal.space.clock import Clock
 
 if TYPE_CHECKING:

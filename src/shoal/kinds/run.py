@@ -35,7 +35,7 @@ from shoal.release.folder import (
 )
 from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.readme import recipient_readme
-from shoal.release.resources import rehearse
+from shoal.release.staging import rehearse
 from shoal.release.verify import sha256_file
 
 

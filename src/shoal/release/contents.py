@@ -6,7 +6,7 @@
 
 A hash in the same folder can be replaced together with what it protects. These checks reject a manifest that
 was changed alone. Only a hash or a signature from the owner shows that manifest and files were changed alike.
-`release/leaves.py` lists which values are determined.
+docs/verify.md lists which values are determined, and a test changes each of them.
 """
 
 from __future__ import annotations

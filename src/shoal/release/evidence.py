@@ -16,8 +16,7 @@ from shoal.errors import LedgerError, OutputError, SourceError
 from shoal.privacy.accounting import epsilon_for
 from shoal.privacy.ledger import Ledger, Population
 from shoal.privacy.ledger.names import show_nano
-from shoal.release.audit_cases import case_of
-from shoal.release.manifest import Manifest
+from shoal.release.manifest import Manifest, case_of
 from shoal.release.page.evidence import evidence_html
 from shoal.release.page.page import write_page
 from shoal.release.publish import sound_manifest

@@ -11,30 +11,86 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from shoal.errors import GuaranteeError, LedgerError, OutputError, ResourceError, ShoalError
+from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from shoal.privacy.ledger.book import new_reservation
 from shoal.privacy.ledger.chain import RunFile
 from shoal.privacy.ledger.names import show_nano
-from shoal.release.manifest import MANIFEST, NONE_RECORDED, RECORDED, Manifest, is_tuned
-from shoal.release.readme import state_looks
-from shoal.release.request import Committed, ReleaseRequest, check_head, check_manifest, note_head
-from shoal.release.resources import OUT_OF_MEMORY, check_needs, nothing_spent
+from shoal.privacy.ledger.state import UNKNOWN_UNIT
+from shoal.release.manifest import (
+    MANIFEST,
+    NONE_RECORDED,
+    RECORDED,
+    Manifest,
+    check_charged,
+    is_tuned,
+    sha256_file,
+)
+from shoal.release.readme import README, state_looks
 from shoal.release.staging import (
+    OUT_OF_MEMORY,
+    Needs,
     Staging,
+    absolute,
+    check_needs,
     check_place,
     leftovers,
     move,
+    nothing_spent,
     open_staging,
+    private_file,
     staging_path,
     unwritable,
 )
-from shoal.release.verify import check_release, sha256_file
+from shoal.release.verify import check_release
 
 Build = Callable[[Path], Manifest]
+OWNER_HEAD = "ledger-head.txt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseRequest:
+    """What to release, for whom, at what cost; `key` names the run, so that asking again is free."""
+
+    population: str
+    loss: Loss | None  # None: not differentially private; listed in the ledger without a cost
+    key: str
+    out: Path
+    what: str
+    reproducible: bool = False
+    unit: str = UNKNOWN_UNIT
+    source_digest: str | None = None  # private; recorded for the owner, never written into a release
+    supersedes: str | None = None  # manifest hash of the release that this one replaces
+    earlier_key: Callable[[], str] | None = None  # the run's key in ledgers that hold no digests
+    prepare: Callable[[Path], None] | None = None  # writes the public files, tries the noisy ones
+    owner: Path | None = None  # the owner's folder, which keeps the head of the ledger after each run
+    needs: Needs | None = None  # memory and disk, estimated from public numbers
+    # Of a release without a loss: its window, and the manifests of the listed releases it was composed with.
+    window_us: tuple[int, int] | None = None
+    knows: frozenset[str] | None = None
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What the ledger records beside the cost."""
+        return {"unit": self.unit, "source_digest": self.source_digest, "supersedes": self.supersedes}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Committed:
+    """A release in its place. `reused`: it was stored under its key before, nothing was spent now.
+
+    `source_changed`, for the owner alone: the files are not those that the stored release was made from.
+    """
+
+    path: Path
+    manifest_sha256: str
+    reused: bool
+    source_changed: bool = False
 
 
 def preflight(ledger: Ledger, request: ReleaseRequest, manifest: Manifest | None = None) -> None:
@@ -43,7 +99,7 @@ def preflight(ledger: Ledger, request: ReleaseRequest, manifest: Manifest | None
     For runs that read all rows before the reserve. A run that knows its `manifest` before it
     counts has it checked too: found wrong after the reserve, the budget would be gone.
     """
-    out = _absolute(request.out)
+    out = absolute(request.out)
     check_head(ledger, request.owner)
     if stored_release(ledger, request) is not None:
         return  # stored before: asking again is free
@@ -73,13 +129,12 @@ def release(
     the reserve. `build` adds the noisy files and returns the manifest (without `files`); it runs after it.
     `waiting` receives a line for each time that the commit finds the ledger in use.
     """
-    out = _absolute(request.out)
     check_head(ledger, request.owner)
     with ledger.running(request.population, request.key) as run:
-        stored = stored_release(ledger, request)
-        stored = stored or _commit_unfinished(ledger, request, run, waiting)
+        going = _Run(ledger, request, run, absolute(request.out), waiting)
+        stored = stored_release(ledger, request) or going.commit_unfinished()
         if stored is None:
-            made = _make(ledger, request, run, out, build, waiting)
+            made = going.make(build)
         else:
             run.forget()
             made = _finish(stored, request)
@@ -87,30 +142,98 @@ def release(
         return made
 
 
-def _make(
-    ledger: Ledger,
-    request: ReleaseRequest,
-    run: RunFile,
-    out: Path,
-    build: Build,
-    waiting: Callable[[str], None] | None,
-) -> Committed:
-    _sweep(ledger, out)
-    staging = open_staging(out, new_reservation())
-    try:
-        stored, reused = _fill_and_record(ledger, request, run, staging, out, build, waiting)
-        if not reused:
-            _place(stored)
-            if not _is_release(out, stored):
-                raise _missing(f"the release was committed, but its files vanished on the way to {out}.")
-            return Committed(path=out, manifest_sha256=stored.manifest_sha256, reused=False)
-    finally:
-        if _is_recorded(ledger, request, staging):
-            run.forget()
-        elif run.kept() is None:
-            staging.discard()
-        staging.close()
-    return _finish(stored, request)
+@dataclass(frozen=True)
+class _Run:
+    """The run that holds the lock of its key; `out` is where the release will be."""
+
+    ledger: Ledger
+    request: ReleaseRequest
+    run: RunFile
+    out: Path
+    waiting: Callable[[str], None] | None
+
+    def make(self, build: Build) -> Committed:
+        """Build and record a release that the ledger does not hold, and move it into place."""
+        _sweep(self.ledger, self.out)
+        staging = open_staging(self.out, new_reservation())
+        try:
+            stored, reused = self._fill_and_record(staging, build)
+            if not reused:
+                _place(stored)
+                if not _is_release(self.out, stored):
+                    raise _missing(
+                        f"the release was committed, but its files vanished on the way to {self.out}."
+                    )
+                return Committed(path=self.out, manifest_sha256=stored.manifest_sha256, reused=False)
+        finally:
+            if _is_recorded(self.ledger, self.request, staging):
+                self.run.forget()
+            elif self.run.kept() is None:
+                staging.discard()
+            staging.close()
+        return _finish(stored, self.request)
+
+    def _fill_and_record(self, staging: Staging, build: Build) -> tuple[AlreadyReleased, bool]:
+        """Reserve, build, seal, commit; or the release that another run committed under the key just now."""
+        request, reservation = self.request, None
+        if request.prepare is not None:
+            with nothing_spent(self.out):
+                request.prepare(staging.path)
+        if request.loss is not None:
+            reservation = self.ledger.reserve(
+                request.population,
+                request.loss,
+                request.key,
+                request.what,
+                reproducible=request.reproducible,
+                reservation=staging.reservation,
+                **request.terms,
+            )
+            if isinstance(reservation, AlreadyReleased):
+                return reservation, True
+        with _saying_what_is_spent(request, reservation, self.run):
+            looks = RECORDED if self.ledger.is_tuned(request.population) else NONE_RECORDED
+            manifest = build(staging.path)
+            check_manifest(manifest, request)
+            looks = RECORDED if is_tuned(manifest.tuned_on_private_data) else looks
+            manifest = replace(manifest, tuned_on_private_data=looks, supersedes=request.supersedes)
+            _complete_readme(staging.path / README, manifest)
+            return self._record(staging, reservation, staging.seal(manifest))
+
+    def _record(
+        self, staging: Staging, reservation: Reservation | None, digest: str
+    ) -> tuple[AlreadyReleased, bool]:
+        """Commit the sealed folder; without a loss it is listed, and another run may have listed it first."""
+        request, out = self.request, str(self.out)
+        if reservation is not None:
+            self.run.keep({**vars(reservation), "manifest_sha256": digest, "path": out})
+            return self.ledger.commit(reservation, digest, out, waiting=self.waiting), False
+        name = staging.reservation
+        listed = self.ledger.list_release(
+            request.population,
+            request.key,
+            request.what,
+            digest,
+            out,
+            reservation=name,
+            **request.terms,
+            waiting=self.waiting,
+            window_us=request.window_us,
+            knows=request.knows,
+        )
+        return listed, listed.reservation != name
+
+    def commit_unfinished(self) -> AlreadyReleased | None:
+        """Commit the complete release of this key that an earlier run paid for, if there is one."""
+        stored, unfinished = None, _unfinished(self.ledger, self.request, self.run)
+        if unfinished is not None:
+            reservation, stored = unfinished
+            with _saying_what_is_spent(self.request, reservation, self.run):
+                stored = self.ledger.commit(
+                    reservation, stored.manifest_sha256, stored.path, waiting=self.waiting
+                )
+        self.run.forget()
+        return stored
 
 
 def stored_release(ledger: Ledger, request: ReleaseRequest) -> AlreadyReleased | None:
@@ -131,7 +254,7 @@ def stored_release(ledger: Ledger, request: ReleaseRequest) -> AlreadyReleased |
 
 def write_for_owner(out: Path, build: Build) -> Path:
     """The same folder without a ledger: seeded runs and other things that are not for publication."""
-    out = _absolute(out)
+    out = absolute(out)
     staging = open_staging(out, new_reservation())
     try:
         manifest = build(staging.path)
@@ -147,60 +270,7 @@ def write_for_owner(out: Path, build: Build) -> Path:
     return out
 
 
-def _fill_and_record(
-    ledger: Ledger,
-    request: ReleaseRequest,
-    run: RunFile,
-    staging: Staging,
-    out: Path,
-    build: Build,
-    waiting: Callable[[str], None] | None,
-) -> tuple[AlreadyReleased, bool]:
-    """Reserve, build, seal, commit; or the release that another run committed under the key just now."""
-    reservation = None
-    name = _name(staging)
-    if request.prepare is not None:
-        with nothing_spent(out):
-            request.prepare(staging.path)
-    if request.loss is not None:
-        reservation = ledger.reserve(
-            request.population,
-            request.loss,
-            request.key,
-            request.what,
-            reproducible=request.reproducible,
-            reservation=name,
-            **request.terms,
-        )
-        if isinstance(reservation, AlreadyReleased):
-            return reservation, True
-    with _saying_what_is_spent(request, reservation, run):
-        looks = RECORDED if ledger.is_tuned(request.population) else NONE_RECORDED
-        manifest = build(staging.path)
-        check_manifest(manifest, request)
-        looks = RECORDED if is_tuned(manifest.tuned_on_private_data) else looks
-        manifest = replace(manifest, tuned_on_private_data=looks, supersedes=request.supersedes)
-        _state_looks(staging.path / "README.md", manifest)
-        digest = staging.seal(manifest)
-        if reservation is not None:
-            run.keep({**vars(reservation), "manifest_sha256": digest, "path": str(out)})
-            return ledger.commit(reservation, digest, str(out), waiting=waiting), False
-        listed = ledger.list_release(
-            request.population,
-            request.key,
-            request.what,
-            digest,
-            str(out),
-            reservation=name,
-            **request.terms,
-            waiting=waiting,
-            window_us=request.window_us,
-            knows=request.knows,
-        )
-        return listed, listed.reservation != name
-
-
-def _state_looks(readme: Path, manifest: Manifest) -> None:
+def _complete_readme(readme: Path, manifest: Manifest) -> None:
     """A kind writes its README without asking the ledger; the sentence on looks must be the manifest's."""
     text = readme.read_text("utf-8") if readme.is_file() else ""
     if (stated := state_looks(text, manifest)) != text:
@@ -254,20 +324,6 @@ def _unfinished(
     return reservation, stored
 
 
-def _commit_unfinished(
-    ledger: Ledger, request: ReleaseRequest, run: RunFile, waiting: Callable[[str], None] | None
-) -> AlreadyReleased | None:
-    unfinished = _unfinished(ledger, request, run)
-    if unfinished is not None:
-        reservation, stored = unfinished
-        with _saying_what_is_spent(request, reservation, run):
-            stored = ledger.commit(reservation, stored.manifest_sha256, stored.path, waiting=waiting)
-        run.forget()
-        return stored
-    run.forget()
-    return None
-
-
 def _spent(reservation: Reservation | None) -> str:
     if reservation is None:
         return "Nothing was released."
@@ -314,9 +370,9 @@ def _sweep(ledger: Ledger, out: Path) -> None:
     unfinished = ledger.unfinished()
     recorded = {stored.reservation: stored for _, stored in ledger.releases()}
     for staging in leftovers(out):
-        stored = recorded.get(_name(staging))
+        stored = recorded.get(staging.reservation)
         try:
-            if stored is None and _name(staging) not in unfinished:
+            if stored is None and staging.reservation not in unfinished:
                 staging.discard()
             elif stored is not None and stored.path == str(out):
                 _place(stored)
@@ -332,7 +388,7 @@ def sweep_folder(ledger: Ledger, folder: Path) -> None:
     names = {found.group(1) for path in folder.iterdir() if (found := made.fullmatch(path.name))}
     for name in sorted(names):
         with suppress(ShoalError):
-            _sweep(ledger, _absolute(folder / name))
+            _sweep(ledger, absolute(folder / name))
 
 
 def _is_release(folder: Path, stored: AlreadyReleased) -> bool:
@@ -348,16 +404,42 @@ def _is_recorded(ledger: Ledger, request: ReleaseRequest, staging: Staging) -> b
         stored = ledger.find(request.population, request.key)
     except ShoalError:
         return True
-    return stored is not None and stored.reservation == _name(staging)
+    return stored is not None and stored.reservation == staging.reservation
 
 
-def _name(staging: Staging) -> str:
-    return staging.path.name.rpartition("-")[2]
+def check_manifest(manifest: Manifest, request: ReleaseRequest) -> None:
+    if manifest.reproducible:
+        raise LedgerError("seeded-release", "a seeded run cannot be released.", "Leave the seed out.")
+    if manifest.population != request.population:
+        raise GuaranteeError("manifest-population", "the manifest names another population than the ledger.")
+    if manifest.is_private != (request.loss is not None):
+        raise GuaranteeError("manifest-kind", "the manifest's kind of guarantee is not the one asked for.")
+    if request.loss is not None:
+        check_charged(manifest, request.loss)
 
 
-def _absolute(path: Path) -> Path:
-    """One spelling per folder, with links in its parents resolved."""
-    path = Path(path)
-    if path.name in ("", "..") or "\0" in str(path):
-        raise OutputError("folder-name", f"{path} does not name a folder.", "Pass --out release, say.")
-    return path.parent.resolve() / path.name
+def check_head(ledger: Ledger, owner: Path | None) -> None:
+    """Refuse a ledger that lost rows since a run noted its head in this owner's folder."""
+    if owner is None:
+        return
+    try:
+        first, count, head = (owner / OWNER_HEAD).read_text("utf-8").split()
+        place = int(count) - 1
+    except (OSError, ValueError):
+        return
+    digests = [row.digest for row in ledger.store.rows()]
+    if digests[:1] == [first] and digests[place : place + 1] != [head]:
+        raise LedgerError(
+            "ledger-older",
+            f"the ledger {ledger.store.where()} lost rows: it had {count} when {owner} was written.",
+            "Put the newest copy of the ledger back. If spends are lost for good, lower the budgets by them "
+            f"and remove {OWNER_HEAD} from that folder.",
+        )
+
+
+def note_head(ledger: Ledger, owner: Path | None) -> None:
+    """Which ledger it is (its first row), its number of rows and its last one; a failure costs a witness."""
+    if owner is not None:
+        with suppress(OSError, ShoalError), private_file(owner / OWNER_HEAD, text=True) as file:
+            digests = [row.digest for row in ledger.store.rows()]
+            file.write(f"{digests[0]} {len(digests)} {digests[-1]}\n")

@@ -3,9 +3,19 @@
 The first key is the unit, so that nobody reads a number without knowing whose. A manifest of another
 guarantee than differential privacy cannot hold an epsilon, a delta or a rho anywhere.
 
-Whether the numbers of a manifest agree: its sentence, epsilon, delta and rho, and the spends behind them.
+A recipient has no ledger. What can be held against a manifest that promises too much is whether its own
+numbers agree: the sentence, epsilon, delta and rho, the spends behind them, and the audit case.
 
-A recipient has no ledger, so this is all that can be held against a manifest that promises too much.
+An audit case is a released method with its noise family, as it is audited. It is called kind-method, followed
+by the family where a method has several, and by what else decides how its mechanism is built. Evidence and
+the page find the audit of a release by it. Cases are those of the methods of shoal
+(shoal/mechanisms/methods.py), which load no mechanism, and those of the baselines, whether they are
+installed or not (shoal/baselines.py).
+
+>>> audit_case("density", "laplace", pure=True)[:4], audit_case("density", "laplace", pure=True).mechanism
+(('density-laplace', 'density', 'laplace', 'laplace'), 'density-scaled-laplace')
+>>> audit_case("synthetic", "bridges", pure=False).mechanism
+'synthetic-bridges-zcdp'
 """
 
 from __future__ import annotations
@@ -14,14 +24,17 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import shoal
+from shoal import baselines
+from shoal.baselines import GAUSSIAN, LAPLACE, AuditCase
 from shoal.errors import GuaranteeError
+from shoal.mechanisms.methods import METHODS
 from shoal.privacy.accounting import NANO, SMALLEST_DELTA, Loss, compose, delta_for, epsilon_for
 from shoal.privacy.guarantee import PROMISE_VERSION, in_full, promise
 from shoal.privacy.ledger.state import is_sha256
@@ -294,6 +307,19 @@ def price_problems(manifest: Manifest) -> list[str]:
     return problems
 
 
+def check_charged(manifest: Manifest, loss: Loss) -> None:
+    """A manifest may promise less than was paid for, never more, and lists all that was spent."""
+    guarantee, spent = manifest.guarantee, spent_loss(manifest)
+    rho_holds = "rho" not in guarantee or round(guarantee["rho"] * NANO) >= loss.rho_nano
+    if not (rho_holds and covers(guarantee, loss)):
+        raise GuaranteeError("manifest-price", "the manifest promises more than the ledger was charged for.")
+    if spent is None or spent.rho_nano != loss.rho_nano:
+        raise GuaranteeError("manifest-price", "the manifest lists other spends than the ledger is charged.")
+    problems = price_problems(manifest)
+    if problems:
+        raise GuaranteeError("manifest-price", f"the manifest does not agree with itself: {problems[0]}")
+
+
 def covers(guarantee: Mapping[str, Any], loss: Loss) -> bool:
     """Whether (epsilon, delta) is no more than a loss allows: by its pure epsilon, or by its rho."""
     epsilon, delta = guarantee["epsilon"], guarantee["delta"]
@@ -340,3 +366,68 @@ def _allowed(loss: Loss, delta: float) -> str:
     if loss.pure_epsilon_nano is None:
         return "without a delta every spend needs its epsilon"
     return f"the spends add up to epsilon = {in_full(loss.pure_epsilon_nano / NANO)}"
+
+
+def _cases() -> Iterator[AuditCase]:
+    for table in METHODS.values():
+        for method in table.values():
+            for case, entry in method.cases.items():
+                yield AuditCase(case, method.kind, method.name, entry.family, entry.name)
+    yield from baselines.CASES
+
+
+CASES = {each.case: each for each in _cases()}
+
+
+def audit_case(
+    kind: str, method: str, *, pure: bool, spends: Collection[str] = ("trips",), each_trip: bool = False
+) -> AuditCase | None:
+    """The case of a release; None for a method that is not part of the package.
+
+    Args:
+        spends: names of the mechanism's spends.
+        each_trip: the unit is a trip, not a user.
+    """
+    name = f"{kind}-{method}"
+    if name not in CASES:
+        name = f"{name}-{LAPLACE if pure else GAUSSIAN}"
+    variants = (
+        f"{name}-trip" if each_trip else "",
+        f"{name}-declared" if "trips" not in spends else "",
+        name,
+    )
+    return next((CASES[each] for each in variants if each in CASES), None)
+
+
+def case_of(manifest: Manifest) -> AuditCase | None:
+    """The case that a manifest's method, spends and unit determine; None where nothing was spent."""
+    spends, public = list(manifest.spends), manifest.public
+    if not spends:
+        return None
+    kind = str(spends[0].get("mechanism", "")).partition("-")[0]
+    return audit_case(
+        kind,
+        str(public.get("mechanism") if kind == "query" else public.get("method")),
+        pure=all("epsilon" in spend for spend in spends),
+        spends=[str(spend.get("name")) for spend in spends],
+        each_trip=manifest.guarantee.get("unit") == "trip",
+    )
+
+
+def with_audit_case(manifest: Manifest) -> Manifest:
+    """The same manifest, naming its case."""
+    case = case_of(manifest)
+    return manifest if case is None else replace(manifest, audit_case=case.case)
+
+
+def case_problems(manifest: Manifest) -> list[str]:
+    """A case that is not the one of the release; earlier releases name none."""
+    case = case_of(manifest)
+    if manifest.audit_case is None or (case is not None and manifest.audit_case == case.case):
+        return []
+    return ["the audit case is not that of its method, spends and unit."]
+
+
+def entry_name(name: str) -> str:
+    """The name in the registry of a case, or of an entry itself."""
+    return CASES[name].mechanism if name in CASES else name

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from shoal.errors import GuaranteeError, OutputError, PlanError
-from shoal.release.audit_cases import case_problems
 from shoal.release.contents import content_problems
-from shoal.release.manifest import MANIFEST, Manifest, price_problems, sha256_file
+from shoal.release.manifest import MANIFEST, Manifest, case_problems, price_problems, sha256_file
 
 
 @dataclass(frozen=True, kw_only=True)

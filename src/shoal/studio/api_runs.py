@@ -13,8 +13,7 @@ from fastapi.responses import StreamingResponse
 
 from shoal.attacks.runs.adversaries import ADVERSARIES, adversary_named
 from shoal.errors import PlanError
-from shoal.release.audit_cases import case_of
-from shoal.release.manifest import MANIFEST, Manifest
+from shoal.release.manifest import MANIFEST, Manifest, case_of
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import AttackForm, AuditForm, Id, ReleaseForm
 from shoal.studio.words import for_page

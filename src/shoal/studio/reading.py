@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import REPORT_IT, ShoalError, SourceError
-from shoal.release.resources import limit_address_space
+from shoal.release.staging import limit_address_space
 
 SECONDS = 60.0
 MEMORY = 6 << 30  # of address space, most of which libraries reserve and never use

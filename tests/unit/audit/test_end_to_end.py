@@ -24,7 +24,7 @@ from shoal.kinds.synthetic import build as synthetic
 from shoal.kinds.trips import PreparedTrips
 from shoal.privacy import noise as noise_module
 from shoal.privacy.noise import OsNoise
-from shoal.release.audit_cases import CASES
+from shoal.release.manifest import CASES
 
 ROOT = Path(__file__).parents[3]
 EVERY = [(kind, method) for kind, methods in METHODS.items() for method in methods]

@@ -13,7 +13,7 @@ from shoal.auditing.run import AuditPlan, audit_many, audit_mechanism, sample_wh
 from shoal.errors import PlanError
 from shoal.mechanisms.registry import REGISTRY, taking
 from shoal.privacy.noise import SeededNoise
-from shoal.release.audit_cases import CASES, entry_name
+from shoal.release.manifest import CASES, entry_name
 
 HISTOGRAMS = taking("trips")
 SYNTHETIC = taking("paths", "commutes")

@@ -32,7 +32,7 @@ from shoal.kinds.synthetic.prepare import prepare_synthetic
 from shoal.privacy.accounting import NANO
 from shoal.privacy.ledger import open_ledger
 from shoal.privacy.noise import OsNoise
-from shoal.release import resources
+from shoal.release import staging
 
 DAY = "2024-03-04T"
 POINTS = "user,time,lon,lat"
@@ -252,7 +252,7 @@ def test_absurd_settings_are_refused_or_released(name, ledger, tmp_path):
 
 
 def test_a_disk_with_too_little_space_costs_nothing(kind, ledger, tmp_path, monkeypatch):
-    monkeypatch.setattr(resources, "free_disk", lambda _: 10)
+    monkeypatch.setattr(staging, "free_disk", lambda _: 10)
     with costs_nothing(ledger, tmp_path, ResourceError) as found:
         kind.run(kind.prepare(tmp_path), ledger)
     assert "10" in str(found.value) or "MB" in str(found.value)
@@ -260,17 +260,17 @@ def test_a_disk_with_too_little_space_costs_nothing(kind, ledger, tmp_path, monk
 
 def test_a_plan_larger_than_the_memory_costs_nothing(kind, ledger, tmp_path, monkeypatch):
     prepared = kind.prepare(tmp_path)
-    monkeypatch.setattr(resources, "available_memory", lambda: prepared.needs().memory // 2)
+    monkeypatch.setattr(staging, "available_memory", lambda: prepared.needs().memory // 2)
     with costs_nothing(ledger, tmp_path, ResourceError) as found:
         kind.run(prepared, ledger)
     assert found.value.code == "machine-too-small"
-    assert resources.show(prepared.needs().memory) in str(found.value)
+    assert staging.show(prepared.needs().memory) in str(found.value)
 
 
 def test_a_stored_release_needs_no_memory(kind, ledger, tmp_path, monkeypatch):
     made = kind.run(kind.prepare(tmp_path), ledger)
     prepared = kind.prepare(tmp_path)
-    monkeypatch.setattr(resources, "available_memory", lambda: prepared.needs().memory // 2)
+    monkeypatch.setattr(staging, "available_memory", lambda: prepared.needs().memory // 2)
     assert kind.run(prepared, ledger) == made
 
 
@@ -285,11 +285,11 @@ def test_a_grid_far_beyond_the_memory_is_refused_before_its_cells_are_made(tmp_p
 
 
 def test_the_limit_of_the_process_is_seen():
-    before = resources.available_memory()
+    before = staging.available_memory()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (resources._mapped() + 10**9, hard))
+    resource.setrlimit(resource.RLIMIT_AS, (staging._mapped() + 10**9, hard))
     try:
-        assert resources.available_memory() <= min(before + 10**8, 10**9)
+        assert staging.available_memory() <= min(before + 10**8, 10**9)
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 

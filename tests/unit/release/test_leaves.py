@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.loops import for_each
+from tests.unit.release.leaves import DETERMINED, LEAVES, README_ALONE, leaf_of, leaf_table, leaves
 
 from shoal.cli.verify import verify as verify_command
 from shoal.errors import GuaranteeError, OutputError, PlanError
 from shoal.release import contents
-from shoal.release.leaves import DETERMINED, LEAVES, README_ALONE, leaf_of, leaf_table, leaves
 from shoal.release.manifest import FileEntry, Manifest
 from shoal.release.readme import README, reading_of, recipient_readme
 from shoal.release.verify import SIGNATURE, check_release, check_signature, sign

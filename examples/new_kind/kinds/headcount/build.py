@@ -19,7 +19,7 @@ from shoal.kinds.source import checked_rows
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, SeededNoise
 from shoal.release.manifest import Manifest
-from shoal.release.request import Committed
+from shoal.release.folder import Committed
 
 
 @dataclass(frozen=True)

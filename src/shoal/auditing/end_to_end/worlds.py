@@ -30,7 +30,7 @@ from shoal.engine import duck
 from shoal.engine.buckets import cut_users
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import MOST_EVENTS, Progress, Sums, UserKernel
-from shoal.release.audit_cases import CASES, GAUSSIAN
+from shoal.release.manifest import CASES, GAUSSIAN
 
 Row = tuple[Any, ...]  # user, [trip], time, then site or two coordinates
 Rows = list[Row]

@@ -17,7 +17,7 @@ from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan
 from shoal.kinds.trips import PreparedTrips, read_it, window_us
 from shoal.mechanisms.synthetic.commute import SyntheticCommute
 from shoal.privacy.guarantee import Guarantee
-from shoal.release.resources import Needs
+from shoal.release.staging import Needs
 from shoal.space.path_setting import CommuteSetting, commute_setting
 from shoal.space.sites import Sites
 

@@ -27,7 +27,7 @@ from shoal.privacy.accounting import Loss
 from shoal.privacy.guarantee import Guarantee, Unit
 from shoal.privacy.ledger import Ledger
 from shoal.release.density_files import FILES
-from shoal.release.resources import Needs, check_needs
+from shoal.release.staging import Needs, check_needs
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, grid_cells, open_geography
 from shoal.space.setting import Setting, setting_of

@@ -24,7 +24,7 @@ from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
 from shoal.release.histogram_files import DECIMALS, files_of
-from shoal.release.resources import Needs
+from shoal.release.staging import Needs
 from shoal.space.cells import CellGrid
 from shoal.space.rectangles import Rectangles, random_rectangles, read_boxes, rectangles_digest, snap
 from shoal.space.trip_setting import TripSetting

@@ -35,7 +35,7 @@ from shoal.postprocess.density.numbers import Z95
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
 from shoal.release.query_files import FILES, read_answers
-from shoal.release.resources import Needs
+from shoal.release.staging import Needs
 from shoal.space.question import Questions
 from shoal.space.setting import Setting
 

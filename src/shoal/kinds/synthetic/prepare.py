@@ -23,7 +23,7 @@ from shoal.kinds.trip_plan import TRIP
 from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, read_it, rule_of, window_us
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
-from shoal.release.resources import Needs
+from shoal.release.staging import Needs
 from shoal.release.trip_files import GLOBE_ONLY, TripColumns, files_of
 from shoal.space.cells import CellGrid
 from shoal.space.path_setting import PathSetting

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shoal.release.audit_cases import case_of
-from shoal.release.manifest import NONE_RECORDED, RECORDED, is_tuned
+from shoal.release.manifest import NONE_RECORDED, RECORDED, case_of, is_tuned
 from shoal.release.page.page import asset, fill
 from shoal.release.page.tables import flat, table, text, words
 

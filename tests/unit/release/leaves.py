@@ -5,7 +5,7 @@ DECLARED     a statement of the owner that nothing in the folder repeats; a hash
 FREE         an explanation: changed, it changes no meaning.
 
 The first pattern that fits a leaf counts; `*` stands for one name, `**` for all that follows. docs/verify.md
-shows this table, and tests/unit/release/test_leaves.py changes every leaf of every kind of release.
+shows this table, and test_leaves.py changes every leaf of every kind of release.
 """
 
 from __future__ import annotations
