@@ -28,7 +28,7 @@ from shoal.engine.visits import exact_counts
 from shoal.events.readers import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
-from shoal.kinds.density.counting import Counting
+from shoal.kinds.density.build import Counting
 from shoal.kinds.query.plan import METHODS, QueryOptions
 from shoal.kinds.source import Silent
 from shoal.mechanisms.density.gaussian import DensityGaussian
