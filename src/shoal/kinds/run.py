@@ -8,8 +8,8 @@ commit       folder sealed, spend committed, folder moved into place
 report       raw against released, for the owner's folder only
 
 A kind of release subclasses `Build`. A seeded run goes to the owner's folder, spends nothing and is noted. A
-release without a mechanism is listed in the ledger at no cost. The owner's folder holds raw figures and is never
-inside a release.
+release without a mechanism is listed in the ledger at no cost. The owner's folder holds raw figures; it never
+lies inside a release.
 """
 
 from __future__ import annotations
