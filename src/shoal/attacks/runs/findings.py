@@ -6,7 +6,7 @@ For the owner's eyes only: findings are computed on raw data and never written i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ POINTS_DRAWN = 400  # of a curve on the page
 class Column:
     """One column of a table: the key in a row, the heading, and the format of numbers; none: text.
 
+    `read` takes the value from the whole row where it is not the one under the key.
+
     >>> Column("share", "found", ".1%").cell({"share": 0.25}), Column("set_at", "set at", "g").cell({})
     ('25.0%', '')
     """
@@ -37,9 +39,10 @@ class Column:
     heading: str
     form: str = ""
     missing: str = ""
+    read: Callable[[Mapping[str, Any]], Any] | None = None
 
     def cell(self, row: Mapping[str, Any]) -> str:
-        value = row.get(self.key)
+        value = row.get(self.key) if self.read is None else self.read(row)
         return self.missing if value is None else format(value, self.form)
 
 
