@@ -70,8 +70,16 @@ class Findings:
     chart: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the page: spread, curves or bars
 
     def write(self, folder: Path, name: str) -> dict[str, Path]:
-        """The files by their endings; none where the findings are not stored."""
-        return write_findings(folder, name, self.figures, self.curves, self.html) if self.stored else {}
+        """The files by their endings, beside those of earlier attacks: NAME-2.json, NAME-3.json and so on.
+
+        None where the findings are not stored.
+        """
+        if not self.stored:
+            return {}
+        taken = {path.stem for path in Path(folder).glob(f"{name}*.*")}
+        names = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 2)))
+        free = next(each for each in names if each not in taken)
+        return write_findings(folder, free, self.figures, self.curves, self.html)
 
 
 def write_findings(
