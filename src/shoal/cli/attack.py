@@ -183,7 +183,7 @@ def _files(paths: Mapping[str, Path]) -> dict[str, Any]:
 def _print(findings: Findings, paths: Mapping[str, Path], earlier: Collection[Path]) -> None:
     """The sentence, the tables, further sentences, and the files."""
     from shoal.cli.printing import print_table
-    from shoal.kinds.owner import near
+    from shoal.kinds.run import near
 
     if findings.sentence:
         click.echo(f"{findings.sentence}\n")

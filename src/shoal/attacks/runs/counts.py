@@ -23,7 +23,7 @@ from shoal.errors import PlanError, SourceError
 from shoal.events.checks import check_rows
 from shoal.events.readers import PlacedEvents
 from shoal.events.schema import SourcePlan
-from shoal.kinds.density.counting import Counting, stage_for
+from shoal.kinds.density.build import Counting, stage_for
 from shoal.kinds.density.methods import METHODS, MethodOptions, any_method
 from shoal.kinds.plan import WindowPlan, part_of
 from shoal.kinds.source import Progress, Silent, opened_source

@@ -18,7 +18,7 @@ from shoal.kinds.density.compare_page import (
     write_compare_report,
 )
 from shoal.kinds.density.methods import any_method
-from shoal.kinds.owner import open_owner_folder
+from shoal.kinds.run import open_owner_folder
 from shoal.metrics.density import relative_errors
 from shoal.release.staging import private_file, unwritable
 
