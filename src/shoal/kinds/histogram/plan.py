@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 MOST_GIVEN = 1_000_000
 # settings of the plan for a simulated city; None: the default, or what the card of the city says
 CITY_PLAN = {
-    **{"population": None, "epsilon": 0.5},
+    "population": None,
+    "epsilon": 0.5,
     **dict.fromkeys(("method", "unit", "trips_per_user")),
     "trips_cap": 40,
     "out": "histogram",
