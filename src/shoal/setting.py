@@ -406,8 +406,7 @@ def wanted(each: Described) -> str:
 
 
 def _range_text(described: Setting) -> str:
-    low = "" if described.least is None else text_of(described.least)
-    high = "" if described.most is None else text_of(described.most)
+    low, high = _bound(described.least), _bound(described.most)
     if low and high:
         return f" from {low} to {high}"
     words = [
@@ -418,6 +417,11 @@ def _range_text(described: Setting) -> str:
     ]
     stated = " and ".join(filter(None, words))
     return f" {stated}" if stated else ""
+
+
+def _bound(bound: float | None) -> str:
+    """A bound, with commas between thousands."""
+    return "" if bound is None else f"{bound:,}" if isinstance(bound, int) else text_of(bound)
 
 
 def text_of(value: Any) -> str:

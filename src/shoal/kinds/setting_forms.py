@@ -69,7 +69,8 @@ def table_of(plan: type) -> str:
     """The settings of a plan as a table in Markdown."""
     lines = ["| setting | type | default | meaning |", "| --- | --- | --- | --- |"]
     for each in leaves(plan):
-        default = "required" if each.required else each.default_text or ""
+        default = str(each.default).lower() if isinstance(each.default, bool) else each.default_text
+        default = "required" if each.required else default
         meaning = each.setting.help.replace("|", "\\|")
         lines.append(f"| `{each.path}` | {wanted(each)} | {default} | {meaning} |")
     return "\n".join(lines)

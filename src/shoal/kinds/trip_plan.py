@@ -128,6 +128,7 @@ class BoxPlan(Plan):
         None,
         "west,south,east,north of the map; public, never read off the trips.",
         example=(2.25, 48.81, 2.42, 48.91),
+        code="box-range",
         label="Box",
         only="trips",
     )

@@ -56,6 +56,7 @@ class SpacePlan(ZonesPlan, SitesPlan):
         None,
         "west,south,east,north of a grid or of H3 cells (longitude first).",
         example=(2.25, 48.81, 2.42, 48.91),
+        code="box-range",
         label="Box",
     )
     cell_m: float | None = setting(
