@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shoal.kinds.owner import near
+from shoal.kinds.run import near
 
 
 def print_comparison(told: dict[str, Any], page: Path, figures: Path, as_json: bool) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from shoal.errors import PlanError
 from shoal.kinds.density.compare import ComparePlan, Comparison, World
 from shoal.kinds.density.methods import any_method
-from shoal.kinds.owner import open_owner_folder
+from shoal.kinds.run import open_owner_folder
 from shoal.metrics.density import BoxFigures, relative_errors
 from shoal.release.page.page import RAW_BANNER, local_times, render, write_page
 from shoal.release.page.payload import day_ticks, slot_label, slot_word
