@@ -7,7 +7,7 @@ Random range queries (zones in a box between two random corners, slots between t
 cities, epsilon 1 and delta 1e-6 for all queries of a row together, ell 30, seeded noise. Truth is the bounded
 table, so errors are of the mechanisms alone.
 
-nothing    the public prior times a bought total: what anyone could say who bought one number
+nothing    the public prior times a measured total: what anyone could say who measured one number
 table      plain Gaussian noise on every zone and slot, summed up: a published density, for comparison
 """
 
@@ -28,7 +28,7 @@ from shoal.engine.visits import exact_counts
 from shoal.events.readers import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
-from shoal.kinds.density.counting import Counting
+from shoal.kinds.density.build import Counting
 from shoal.kinds.query.plan import METHODS, QueryOptions
 from shoal.kinds.source import Silent
 from shoal.mechanisms.density.counts import DensityCounts
@@ -192,18 +192,18 @@ simulated cities. All queries of a row share epsilon {EPSILON:g} at delta {DELTA
 {ELL}. Mean error in visits of the bounded table, over {FULL["repeats"]} repeats with other queries and
 other noise.
 
-- gaussian: independent noise per query. weights: multiplicative weights, at most 40 queries bought.
-- nothing: the public prior times a bought total. table: noise on every zone and slot, summed up.
+- gaussian: independent noise per query. weights: multiplicative weights, at most 40 queries measured.
+- nothing: the public prior times a measured total. table: noise on every zone and slot, summed up.
 
-| city | users | queries | mean answer | gaussian | weights | nothing | table | bought |
+| city | users | queries | mean answer | gaussian | weights | nothing | table | measured |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {chr(10).join(lines)}
 
 {chr(10).join(f"- {end}." for end in ends)}
 
 Independent noise grows with the root of the number of queries. The error of weights hardly grows, since at
-most 40 queries are ever bought. But its test must tell a surprise from noise among all queries, so it stops
-learning at errors of some thousand visits, whatever the size of the city.
+most 40 queries are ever measured. But its test must distinguish a large error from noise among all queries,
+so it stops learning at errors of some thousand visits, whatever the size of the city.
 
 A noisy table of all zones and slots has a sensitivity of the root of ell instead of ell, since a user is in
 one cell per slot. For queries of this size it is about as good as weights or better. So: for a few queries,

@@ -9,7 +9,7 @@ import scipy.sparse
 from shoal.engine.duck import DuckEngine
 from shoal.engine.euler import exact_euler
 from shoal.engine.grid_trips import TripBound, bound_trips
-from shoal.kinds.density.counting import Counting
+from shoal.kinds.density.build import Counting
 from shoal.kinds.source import Silent
 from shoal.space.cells import CellGrid
 from shoal.space.question import Question, Questions

@@ -16,7 +16,7 @@ import numpy as np
 from shoal.engine.path_trips import PathBound, encode_paths, share
 from shoal.engine.protocol import Held
 from shoal.kinds.describe import manifest_of
-from shoal.kinds.owner import report_of
+from shoal.kinds.run import report_of
 from shoal.kinds.synthetic.owner_report import OwnersPaths, owner_report
 from shoal.kinds.synthetic.plan import MOST_UNASKED
 from shoal.kinds.synthetic.prepare import PreparedSynthetic
