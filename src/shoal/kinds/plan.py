@@ -44,12 +44,7 @@ class WindowPlan(StretchPlan):
     """The window and its slots, on the local clock."""
 
     slot_minutes: int = setting(
-        60,
-        "Length of a slot.",
-        divides=1440,
-        code="slot-minutes",
-        label="Length of a slot",
-        unit="minutes",
+        60, "Length of a slot.", divides=1440, code="slot-minutes", label="Length of a slot", unit="minutes"
     )
 
 
@@ -73,12 +68,7 @@ class ReleasePlan(Plan):
         last=True,
         label="What is protected",
     )
-    out: str = setting(
-        "release",
-        "Folder of the release; must not exist.",
-        file=True,
-        last=True,
-    )
+    out: str = setting("release", "Folder of the release; must not exist.", file=True, last=True)
     owner: str = setting("owner", "Folder for the owner's report.", file=True, last=True)
     run_id: str = setting(
         "",
@@ -88,10 +78,7 @@ class ReleasePlan(Plan):
         label="Run id",
     )
     supersedes: str = setting(
-        "",
-        "Manifest hash of an earlier release that this one replaces.",
-        metavar="SHA256",
-        last=True,
+        "", "Manifest hash of an earlier release that this one replaces.", metavar="SHA256", last=True
     )
     licence: str = setting("", "Licence of the release, one line.", last=True, label="Licence")
     seed: int | None = setting(

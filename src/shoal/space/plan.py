@@ -29,9 +29,7 @@ class SitesPlan(Plan):
         None, "Column with the sites' latitudes (or y, with --sites-crs).", last=True
     )
     sites_crs: str | None = setting(
-        None,
-        "Coordinate system of the sites where the file does not say; `planar` for metres.",
-        last=True,
+        None, "Coordinate system of the sites where the file does not say; `planar` for metres.", last=True
     )
 
 

@@ -48,10 +48,7 @@ class DensityPlan(ReleasePlan):
         label="Method",
     )
     ell: int = setting(
-        30,
-        "Visits kept per user, where the method keeps a sample; `best` does not.",
-        least=1,
-        most=1_000_000,
+        30, "Visits kept per user, where the method keeps a sample; `best` does not.", least=1, most=1_000_000
     )
     cap: int = setting(
         250, "Visits per user that enter the total number; not for `best`.", least=1, most=1_000_000
