@@ -60,7 +60,8 @@ class Setting:
     file: bool = False  # the name of a file or folder
     only: str = ""  # what the methods that read it take, where not all do
     key: bool | str = False  # whether, and under which name, it enters the key of a run
-    last: bool = False  # stands after the settings of a subclass
+    last: int = 0  # the higher, the later it stands: after the settings of a subclass
+    published: bool = False  # stated in the manifest under its name
     later: bool = False  # added after keys were first given: enters only where it is not the default
 
 

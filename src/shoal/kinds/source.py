@@ -20,9 +20,6 @@ from shoal.events.source import open_source
 from shoal.privacy.guarantee import TRIP, Unit
 from shoal.release.verify import sha256_file
 
-READING = ("on_bad_row", "time_zone", "time_unit", "time_format", "coordinate_scale", "point_seconds")
-
-
 MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are made of
 
 
