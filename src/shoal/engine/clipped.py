@@ -96,7 +96,7 @@ class ClippedKernel:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EngineVisits:
-    """The door to all visits: an engine, the events, and sums of clipped users, nothing else."""
+    """Query interface to all visits: an engine and the events; it returns sums of clipped users only."""
 
     engine: Engine
     events: Callable[[], Iterable[pa.RecordBatch]] = field(repr=False)

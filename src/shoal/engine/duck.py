@@ -97,8 +97,8 @@ class HeldHere:
     stage: Any = field(repr=False)
     watched: Sums
 
-    def door(self) -> Any:
-        return self.encoder.door(self.stage)
+    def queries(self) -> Any:
+        return self.encoder.queries(self.stage)
 
     def gather(self) -> tuple[Any, float]:
         return self.stage, 1.0

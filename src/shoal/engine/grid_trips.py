@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from shoal.engine.trip_door import TripDoor
 from shoal.engine.trip_pieces import Owners, PieceBound, Progress, cut_beyond, in_threads, joined_first
+from shoal.engine.trip_queries import TripQueries
 from shoal.errors import PlanError
 from shoal.space.cells import STEPS
 from shoal.stages.trips import GridTrips
@@ -57,8 +57,8 @@ class TripBound(PieceBound):
             each_trip=self.each_trip,
         )
 
-    def door(self, stage: GridTrips) -> TripDoor:
-        return TripDoor(stage)
+    def queries(self, stage: GridTrips) -> TripQueries:
+        return TripQueries(stage)
 
 
 @dataclass(frozen=True)

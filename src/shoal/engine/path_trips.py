@@ -10,7 +10,7 @@ Gaps    between cells that do not touch, the cells of a straight line are filled
         to one of eight neighbours; their ticks are spread evenly over the time between the two points.
 Bound   of a unit's visits, trip by trip, those beyond ten million are cut off; a trip keeps its first.
 
-Encoded trips behind the door that mechanisms ask at: `UserPaths` over paths in memory.
+Query interface of mechanisms to encoded trips: `UserPaths` over paths in memory.
 
 A table is a sum over units. The entries of all trips of a unit are added up, scaled to norm LATTICE and
 rounded down, so that every place stays below its share: sums of absolute values (norm 1), or the root of the
@@ -88,8 +88,8 @@ class PathBound(PieceBound):
             each_trip=self.each_trip,
         )
 
-    def door(self, stage: ExactPaths) -> PathDoor:
-        return PathDoor(stage)
+    def queries(self, stage: ExactPaths) -> PathQueries:
+        return PathQueries(stage)
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ LOWERED = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class PathDoor:
+class PathQueries:
     """Bounded sums over units, nothing else."""
 
     paths: ExactPaths = field(repr=False)

@@ -65,7 +65,7 @@ class Encoder(Protocol):
         """Trips of many batches as one stage, checked to be user-complete."""
         ...
 
-    def door(self, stage: Any) -> Any:
+    def queries(self, stage: Any) -> Any:
         """Sums over a stage, and nothing else."""
         ...
 
@@ -84,8 +84,8 @@ class Held(Protocol):
     @property
     def watched(self) -> Sums: ...
 
-    def door(self) -> Any:
-        """The door that a mechanism asks at: sums over all trips."""
+    def queries(self) -> Any:
+        """The query interface of a mechanism: sums over all trips."""
         ...
 
     def gather(self) -> tuple[Any, float]:

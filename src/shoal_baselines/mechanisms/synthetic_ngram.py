@@ -3,7 +3,7 @@
 Guarantee    epsilon-DP (or rho-zCDP) for the model, so for any number of trips drawn from it: the sum of
              "trips" (unless declared), "hours", "starts" and one share for each length of gram.
 Unit         one user, or one trip where the setting says so.   Neighbours   add or remove one unit.
-Requires     trips behind the door of `UserPaths`, which scales every unit to norm 1 in every table.
+Requires     trips behind the query interface `UserPaths`, which scales every unit to norm 1 in every table.
 Sensitivity  trips: the cap. Each table: 1 in L1 (pure) or L2 (zCDP). Which grams are made longer follows from
              noisy counts alone, so lengths compose adaptively.
 Public       grid, step, window, cap, shares, the threshold, the longest gram, the longest stay of a visit
@@ -28,7 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_door, tables_within
+from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_queries, tables_within
 from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.path_setting import PathSetting
@@ -56,7 +56,7 @@ class SyntheticNgram:
     takes = "paths"
 
     def __call__(self, paths: UserPaths, noise: Noise) -> GramModel:
-        check_door(paths, self.setting)
+        check_queries(paths, self.setting)
         trips = self.totals(paths, noise)
         cells = CellSteps(self.setting.grid)
         hours = self.hours(paths, Hours(self.setting), noise)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shoal.engine.trip_door import distinct_counts
+from shoal.engine.trip_queries import distinct_counts
 from shoal.errors import PlanError
 from shoal.space.rectangles import Rectangles, random_rectangles
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shoal.engine.trip_door import CUTS, SHAPES, summaries
+from shoal.engine.trip_queries import CUTS, SHAPES, summaries
 
 RISES, FALLS = 0, 6
 NORTH_WEST, SOUTH_EAST = 0, 3  # where a rising path bulges to

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.loops import for_each
 
-from shoal.engine.path_trips import PathBound, PathDoor, encode_paths
+from shoal.engine.path_trips import PathBound, PathQueries, encode_paths
 from shoal.mechanisms.audit_size import path_setting
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.postprocess.synthetic.path_points import MARGIN, decimals_of, path_points
@@ -73,7 +73,7 @@ def test_points_of_drawn_trips_encode_to_the_trips(seed, step_s, each_trip, epsi
     setting = replace(path_setting(each_trip=each_trip, cells=9), step_s=step_s)
     exact = replace(walked(setting.grid, step_s, 40, seed), each_trip=each_trip)
     mechanism = kind.within(Budget.of(epsilon, None), setting)
-    model = mechanism(PathDoor(exact), SeededNoise(seed))
+    model = mechanism(PathQueries(exact), SeededNoise(seed))
     paths = model.generate(200, seed)
     same(encoded(path_points(paths, seed), setting.grid, step_s), paths)
 

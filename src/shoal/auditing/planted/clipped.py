@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from shoal.auditing.pairs import NEW, Pair, at, crowd_pair
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.pipelines.visits import ClippedPipeline, Door, VisitsPipeline
+from shoal.auditing.pipelines.visits import ClippedPipeline, VisitQueries, VisitsPipeline
 from shoal.auditing.planted.bug import Bug, Families, Shown, interface_bug, method_bug, spread_bug
 from shoal.auditing.planted.calls import bare
 from shoal.auditing.replay import ArbitraryNoise, KeepsEverything
@@ -27,7 +27,7 @@ MANY = 3  # of the arbitrary answers: so many users that the basis is learned
 FEW, LARGE = 5, 10**7  # more users than a few stand for a large population, where a small table has none
 
 
-def door_bugs(true: Pipeline) -> list[Bug]:
+def query_bugs(true: Pipeline) -> list[Bug]:
     """In how users are clipped and summed."""
     measures: dict[str, Callable[[Measure], Measure]] = {
         "clip after projection forgotten": _norm_of_visits,
@@ -44,7 +44,7 @@ def door_bugs(true: Pipeline) -> list[Bug]:
     return [
         *(spread_bug(name, partial(_measuring, change=change)) for name, change in measures.items()),
         *(interface_bug(name, clipped=clipped) for name, clipped in sums.items()),
-        spread_bug("users clipped batch by batch", lambda door: replace(door, engine=_BatchByBatch())),
+        spread_bug("users clipped batch by batch", lambda queries: replace(queries, engine=_BatchByBatch())),
     ]
 
 
@@ -94,7 +94,7 @@ class _EachVisit(_Unchecked):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Measuring(Door):
+class _Measuring(VisitQueries):
     """A query interface behind which users get their weights in another way."""
 
     change: Callable[[Measure], Measure]
@@ -103,28 +103,28 @@ class _Measuring(Door):
         return super()._sums(tuple(self.change(measure) for measure in measures))
 
 
-def _measuring(door: Door, change: Callable[[Measure], Measure]) -> Door:
+def _measuring(queries: VisitQueries, change: Callable[[Measure], Measure]) -> VisitQueries:
     """The same visits behind such an interface."""
-    public = {field.name: getattr(door, field.name) for field in fields(door) if field.init}
+    public = {field.name: getattr(queries, field.name) for field in fields(queries) if field.init}
     return _Measuring(**public, change=change)
 
 
-def _clip_from_data(door: Door, *views: View) -> list[ClippedSum]:
+def _clip_from_data(queries: VisitQueries, *views: View) -> list[ClippedSum]:
     """Clipped at the mean of what users add, if that is less: one user changes everybody's weight."""
     sums = []
     for view in views:
-        whole = float(np.linalg.norm(door.clipped(replace(view, clip=1e6))[0].values)) / STEP
-        mean = max(min(view.clip, whole / max(door.users, 1)), 1e-3)
-        sums.append(replace(door.clipped(replace(view, clip=mean))[0], clip=view.clip))
+        whole = float(np.linalg.norm(queries.clipped(replace(view, clip=1e6))[0].values)) / STEP
+        mean = max(min(view.clip, whole / max(queries.users, 1)), 1e-3)
+        sums.append(replace(queries.clipped(replace(view, clip=mean))[0], clip=view.clip))
     return sums
 
 
-def _twice_the_clip(door: Door, *views: View) -> list[ClippedSum]:
-    return door.clipped(*(replace(view, clip=2 * view.clip) for view in views))
+def _twice_the_clip(queries: VisitQueries, *views: View) -> list[ClippedSum]:
+    return queries.clipped(*(replace(view, clip=2 * view.clip) for view in views))
 
 
-def _twice_the_clip_undeclared(door: Door, *views: View) -> list[ClippedSum]:
-    sums = _twice_the_clip(door, *views)
+def _twice_the_clip_undeclared(queries: VisitQueries, *views: View) -> list[ClippedSum]:
+    sums = _twice_the_clip(queries, *views)
     return [replace(each, clip=view.clip) for each, view in zip(sums, views, strict=True)]
 
 
@@ -181,4 +181,4 @@ def _exact_zone_weights(self: DensityBest, visits: Any, noise: Any, *steps: Any)
     return DensityBest._measure(self, visits, noise, *steps)
 
 
-FAMILIES: Families = {ClippedPipeline: (door_bugs,), VisitsPipeline: (door_bugs, best_bugs)}
+FAMILIES: Families = {ClippedPipeline: (query_bugs,), VisitsPipeline: (query_bugs, best_bugs)}

@@ -152,7 +152,7 @@ class Encode:
 
 @dataclass(frozen=True)
 class Ask:
-    """One question to the door of a part's encoded trips, answered by an array."""
+    """Answers one query on the encoded trips of a part by an array."""
 
     encoder: Encoder = field(repr=False)
     method: str
@@ -161,7 +161,7 @@ class Ask:
 
     def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
         for seen, _, stage in stages(rows):
-            answer = getattr(self.encoder.door(stage), self.method)(*self.arguments)
+            answer = getattr(self.encoder.queries(stage), self.method)(*self.arguments)
             yield from self.slots.spread({"answer": answer}, seen)
 
 

@@ -67,11 +67,11 @@ class HeldOnSpark:
     parts: int
     watched: Sums
 
-    def door(self) -> Any:
-        return PathDoorOnSpark(self) if isinstance(self.encoder, PathBound) else TripDoorOnSpark(self)
+    def queries(self) -> Any:
+        return PathQueriesOnSpark(self) if isinstance(self.encoder, PathBound) else TripQueriesOnSpark(self)
 
     def ask(self, method: str, shape: tuple[int, ...], *arguments: Any) -> np.ndarray:
-        """The sum over parts of what their doors answer."""
+        """Sums the answers of all parts."""
         slots = Slots({"answer": shape})
         asked = self.jobs.run(self.kept, Ask(self.encoder, method, arguments, slots), PACKED)
         return self.jobs.total(asked, slots, self.parts)["answer"]
@@ -90,8 +90,8 @@ class HeldOnSpark:
 
 
 @dataclass(frozen=True, eq=False)
-class TripDoorOnSpark:
-    """`UserTrips` over the parts: every answer is a sum of the doors of parts."""
+class TripQueriesOnSpark:
+    """`UserTrips` over the parts: every answer is a sum over the parts."""
 
     held: HeldOnSpark = field(repr=False)
     _kept: dict[int, tuple[Rectangles, np.ndarray]] = field(default_factory=dict, init=False, repr=False)
@@ -136,7 +136,7 @@ class TripDoorOnSpark:
 
 
 @dataclass(frozen=True, eq=False)
-class PathDoorOnSpark:
+class PathQueriesOnSpark:
     """`UserPaths` over the parts."""
 
     held: HeldOnSpark = field(repr=False)

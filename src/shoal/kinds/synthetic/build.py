@@ -43,13 +43,13 @@ class SyntheticBuild(TripBuild):
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
         self.kept = self.paths(noise.run_key())
-        return self.noisy(folder, self.kept.door(), noise, self.prepared.plan.count)
+        return self.noisy(folder, self.kept.queries(), noise, self.prepared.plan.count)
 
-    def noisy(self, folder: Path, door: UserPaths, noise: Noise, count: int | None) -> Manifest:
+    def noisy(self, folder: Path, queries: UserPaths, noise: Noise, count: int | None) -> Manifest:
         """Add noise, draw trips, write."""
         prepared, plan = self.prepared, self.prepared.plan
         self.tell.stage("draw noise")
-        model = prepared.mechanism(door, noise)
+        model = prepared.mechanism(queries, noise)
         self.tell.stage("draw trips")
         count = count or int(min(max(round(model.trips), prepared.least_trips), MOST_UNASKED))
         seeds = np.frombuffer(noise.run_key(), np.uint64)  # not for privacy: the model is paid for
@@ -64,7 +64,7 @@ class SyntheticBuild(TripBuild):
 
     def try_without_data(self, folder: Path) -> None:
         bound = self.bound(bytes(16))
-        self.noisy(folder, bound.door(bound.join([])), SeededNoise(0), REHEARSED)
+        self.noisy(folder, bound.queries(bound.join([])), SeededNoise(0), REHEARSED)
 
     @property
     def times_rehearsed(self) -> float:

@@ -1,4 +1,4 @@
-"""Bounded trips behind the door that mechanisms ask at: `UserTrips` over paths in memory.
+"""Query interface of mechanisms to bounded trips: `UserTrips` over paths in memory.
 
 One summary per trip: the bounding box of its cells and one of 12 shapes.
 
@@ -31,7 +31,7 @@ from shoal.stages.trips import BinsLike, GridTrips
 
 
 @dataclass(frozen=True, eq=False)
-class TripDoor:
+class TripQueries:
     """Sums over trips, nothing else; counts of a set of rectangles are kept, since rounds ask again."""
 
     trips: GridTrips = field(repr=False)
