@@ -103,9 +103,8 @@ class EngineVisits:
     edges_us: np.ndarray = field(repr=False)
     places: int
     run_key: bytes = field(repr=False)
-    count_users: Callable[[], int] = field(
-        repr=False
-    )  # with a visit; called only where the number is paid for
+    # users with a visit; called only where the number is paid for
+    count_users: Callable[[], int] = field(repr=False)
     progress: Progress | None = field(default=None, repr=False)
 
     @property

@@ -13,6 +13,7 @@ apart, where the engine has room for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -130,6 +131,15 @@ class WorksElsewhere(Protocol):
     def each(self, work: Callable[[Item], Made], items: Iterable[Item], count: int) -> Iterator[Made]:
         """work(item) for every item, in order."""
         ...
+
+
+def no_progress(what: str, rows: int) -> None:
+    """Shows nothing."""
+
+
+def passed_on(name: str) -> Any:
+    """A property that reads an attribute of an attribute, as "trips.grid"."""
+    return property(attrgetter(name))
 
 
 def add_sums(total: Sums, part: Sums) -> None:

@@ -87,11 +87,8 @@ class VisitKernel:
         site = batch.column("site").to_numpy(zero_copy_only=False)
         if site.size and int(site.max()) >= self.sites:
             raise GuaranteeError("site-out-of-list", "an event names a site outside the public list.")
-        return Visits(
-            *_choose_visits(
-                users.digest, users.first, users.order, time_us, site, self.edges_us, self.ell, keys
-            )
-        )
+        rows = users.digest, users.first, users.order, time_us, site
+        return Visits(*_choose_visits(*rows, self.edges_us, self.ell, keys))
 
 
 @njit(cache=True, nogil=True)
@@ -307,10 +304,14 @@ def bound_visits(
 
 def exact_counts(bounded: BoundedVisits, weights: AreaWeights) -> ExactCounts:
     """Site counts spread over zones: each visit is `lattice` units, shared out by area."""
+    return _zone_counts(bounded.counts, bounded.ell, weights)
+
+
+def _zone_counts(counts: np.ndarray, ell: int, weights: AreaWeights) -> ExactCounts:
     return ExactCounts(
-        units=weights.spread(bounded.counts),
+        units=weights.spread(counts),
         lattice=weights.lattice,
-        ell=bounded.ell,
+        ell=ell,
         column_l1=weights.column_l1,
         column_l2_squared=weights.column_l2_squared,
     )
@@ -328,14 +329,7 @@ def scalable_counts(bounded: BoundedVisits, weights: AreaWeights) -> ScalableCou
 
 def all_counts(density: ExactDensity, weights: AreaWeights) -> ExactCounts:
     """Zone counts of all visits, as many as a user has: for comparison only."""
-    places, slots = density.counts.shape
-    return ExactCounts(
-        units=weights.spread(density.counts),
-        lattice=weights.lattice,
-        ell=places * slots,
-        column_l1=weights.column_l1,
-        column_l2_squared=weights.column_l2_squared,
-    )
+    return _zone_counts(density.counts, density.counts.size, weights)
 
 
 def exact_people(density: ExactDensity, weights: AreaWeights) -> np.ndarray:

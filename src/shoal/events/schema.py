@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Format = Literal["csv", "parquet"]
 TimeUnit = Literal["s", "ms", "us"]
 OnBadRow = Literal["stop", "drop"]
+Window = tuple[int, int]  # start (included) and end (not) in UTC microseconds
 
 TABLE = "table:"  # before the name of a table of Spark's catalogue
 ROLES = (
@@ -71,10 +72,6 @@ class SourcePlan:
     on_bad_row: OnBadRow | None = None  # stop, unless said
     delimiter: str | None = None
     source_name: str | None = None  # names the source in the key of a run; None: the paths as written
-
-    def reading(self) -> dict[str, Any]:
-        """What opening the source takes: all but its name."""
-        return {name: value for name, value in vars(self).items() if name != "source_name"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,12 +159,10 @@ class TripRule:
 
     def __post_init__(self) -> None:
         for name in ("gap_minutes", "stay_m", "stay_minutes"):
-            value = getattr(self, name)
+            value, option = getattr(self, name), name.replace("_", "-")
             if value is not None and not (value > 0 and math.isfinite(value)):
-                option = name.replace("_", "-")
-                raise PlanError(
-                    "trip-rule", f"{option} must be above 0; got {value}.", f"Pass --{option} 5, say."
-                )
+                message = f"{option} must be above 0; got {value}."
+                raise PlanError("trip-rule", message, f"Pass --{option} 5, say.")
         if (self.stay_m is None) != (self.stay_minutes is None):
             message = "a stay needs both a distance and a time."
             raise PlanError("trip-rule", message, "Pass --stay-m 200 --stay-minutes 15, say.")
@@ -306,32 +301,19 @@ class ForeignSource(EventSource):
     """Scans and checks of this package ask it instead of opening files."""
 
     def batches(
-        self,
-        *,
-        sites: Sequence[str] | None,
-        window_us: tuple[int, int] | None,
-        with_flag: bool,
-        by_user: bool,
+        self, *, sites: Sequence[str] | None, window_us: Window | None, with_flag: bool, by_user: bool
     ) -> Iterator[pa.RecordBatch]:
         """Normalised events, as `scan` gives them, brought here; `by_user`: sorted by user."""
         raise NotImplementedError
 
     def row_report(
-        self,
-        *,
-        sites: Sequence[str] | None,
-        with_flag: bool,
-        progress: Callable[[float], None] | None,
+        self, *, sites: Sequence[str] | None, with_flag: bool, progress: Callable[[float], None] | None
     ) -> RowReport:
         """Every row looked at once, as `check_rows` does."""
         raise NotImplementedError
 
     def any_row(
-        self,
-        *,
-        sites: Sequence[str] | None,
-        window_us: tuple[int, int],
-        test: Callable[[pa.RecordBatch], bool],
+        self, *, sites: Sequence[str] | None, window_us: Window, test: Callable[[pa.RecordBatch], bool]
     ) -> bool:
         """Whether any batch of events passes; `test` can be pickled."""
         raise NotImplementedError

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.errors import PlanError, SourceError
-from shoal.events.readers import stream
+from shoal.events.readers import scan
 from shoal.events.schema import EventSource, TripRule
 from shoal.events.trips import NO_TRIP, in_order, split_trips
 
@@ -47,7 +47,14 @@ def read_trips(
     """
     check_rule(source, rule)
     with_flag = rule is not None and rule.flag
-    batches = stream(source, None, window_us, connection, rows_per_batch, with_flag, ' ORDER BY "user"')
+    batches = scan(
+        source,
+        window_us=window_us,
+        connection=connection,
+        rows_per_batch=rows_per_batch,
+        with_flag=with_flag,
+        by_user=True,
+    )
     for users in whole_users(batches):
         kept = numbered(users if cut is None else cut(users), rule, source.planar)
         if kept.num_rows:
@@ -114,15 +121,8 @@ def number_trips(batch: pa.RecordBatch, rule: TripRule | None, planar: bool) -> 
     new_user = starts(kept["user"])
     number = np.cumsum(new_trip) - 1
     first = np.maximum.accumulate(np.where(new_user, number, 0))  # the number of the user's first trip
-    return pa.record_batch(
-        {
-            "user": kept["user"],
-            "trip": number - first,
-            "time_us": kept["time_us"],
-            "x": kept["x"],
-            "y": kept["y"],
-        }
-    )
+    points = {name: kept[name] for name in ("time_us", "x", "y")}
+    return pa.record_batch({"user": kept["user"], "trip": number - first, **points})
 
 
 def starts(*columns: pa.Array) -> np.ndarray:

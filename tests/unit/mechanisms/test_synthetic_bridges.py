@@ -9,7 +9,8 @@ import pytest
 from tests.loops import for_each
 
 from shoal.auditing.replay import CallsDiffer, RecordingNoise, ReplayNoise
-from shoal.engine.path_trips import PathBound, PathQueries, encode_paths
+from shoal.engine.path_trips import PathBound, PathQueries
+from shoal.engine.trip_pieces import encode_trips
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.metrics.synthetic import synthetic_utility
@@ -239,8 +240,8 @@ def test_trips_encoded_as_units_are_refused_where_the_noise_is_for_users():
     public = setting(each_trip=False, cap=5)
     mechanism = SyntheticBridges.within(Budget.of(1.0, None), public)
     own = {"grid": public.grid, "step_s": 60, "run_key": bytes(16)}
-    users = encode_paths([batch], PathBound(**own, per_unit=99, cap=5))
+    users = encode_trips([batch], PathBound(**own, per_unit=99, cap=5))
     mechanism.measure(PathQueries(users), SeededNoise(1))
-    trips = encode_paths([batch], PathBound(**own, each_trip=True))
+    trips = encode_trips([batch], PathBound(**own, each_trip=True))
     with pytest.raises(GuaranteeError, match="the noise is for a user"):
         mechanism.measure(PathQueries(trips), SeededNoise(1))

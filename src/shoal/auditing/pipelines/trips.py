@@ -22,8 +22,9 @@ from shoal.auditing.pairs import HOUR_US, START_US
 from shoal.auditing.pipelines.pipeline import Events, Pipeline, Step, WholeTable, World
 from shoal.engine.commute import CommuteKernel, sum_commutes
 from shoal.engine.euler import exact_euler
-from shoal.engine.grid_trips import TripBound, bound_trips
-from shoal.engine.path_trips import PathBound, PathQueries, encode_paths
+from shoal.engine.grid_trips import TripBound
+from shoal.engine.path_trips import PathBound, PathQueries
+from shoal.engine.trip_pieces import encode_trips
 from shoal.engine.trip_queries import TripQueries
 from shoal.events.schema import TripRule
 from shoal.events.trip_reader import number_trips, starts, whole_users
@@ -131,7 +132,7 @@ class TripPipeline(Pipeline):
     """Trips behind their query interface, asked for sums."""
 
     kernel: Callable[..., Any] = TripBound
-    bound: Callable[..., GridTrips] = bound_trips
+    bound: Callable[..., GridTrips] = encode_trips
     spread: Callable[[CountedTrips, TripSetting], Any] = lambda counted, _: counted.queries
     estimate: Callable[..., DensityEstimate] = lambda noisy, *_: model_row(noisy)
 
@@ -236,7 +237,7 @@ class PathPipeline(Pipeline):
     """Paths behind their query interface, asked for tables."""
 
     kernel: Callable[..., Any] = PathBound
-    bound: Callable[..., ExactPaths] = encode_paths
+    bound: Callable[..., ExactPaths] = encode_trips
     spread: Callable[[CountedPaths, PathSetting], Any] = lambda counted, _: counted.queries
     estimate: Callable[..., DensityEstimate] = _estimate
 

@@ -19,8 +19,9 @@ from shoal.auditing.pipelines.pipeline import Pipeline
 from shoal.auditing.pipelines.trips import PathPipeline, TripPipeline
 from shoal.auditing.planted.bug import Bug, Families, Shown, light_among_heavy, step_bug
 from shoal.auditing.replay import KeepsEverything
-from shoal.engine.grid_trips import TripBound, bound_trips
-from shoal.engine.path_trips import PathBound, encode_paths
+from shoal.engine.grid_trips import TripBound
+from shoal.engine.path_trips import PathBound
+from shoal.engine.trip_pieces import encode_trips
 from shoal.stages.trips import ExactPaths
 
 ALL = 10**6  # more trips than any user has
@@ -39,17 +40,17 @@ def trip_bound_bugs(true: Pipeline) -> list[Bug]:
     bugs = [
         step_bug("a user keeps one trip more", kernel=_one_more),
         step_bug(
-            "bound per user not enforced, each trip taken for a unit", bound=_of(_each_a_unit, bound_trips)
+            "bound per user not enforced, each trip taken for a unit", bound=_of(_each_a_unit, encode_trips)
         ),
-        step_bug("cap on the number of all trips not enforced", bound=_of(_no_cap, bound_trips)),
-        step_bug("users share m x users places", bound=_of(_shared_places, bound_trips)),
-        _popular_bug(true, bound_trips),
-        step_bug("points of a user in several batches", bound=_of(_apart, bound_trips)),
-        step_bug("box of the grid from the data", bound=_of(_box_from_data, bound_trips)),
+        step_bug("cap on the number of all trips not enforced", bound=_of(_no_cap, encode_trips)),
+        step_bug("users share m x users places", bound=_of(_shared_places, encode_trips)),
+        _popular_bug(true, encode_trips),
+        step_bug("points of a user in several batches", bound=_of(_apart, encode_trips)),
+        step_bug("box of the grid from the data", bound=_of(_box_from_data, encode_trips)),
     ]
     if true.world.ell > 1:
         bugs.append(
-            step_bug("m from the data", light_among_heavy(true), bound=_of(_m_from_mean, bound_trips))
+            step_bug("m from the data", light_among_heavy(true), bound=_of(_m_from_mean, encode_trips))
         )
     return bugs
 
@@ -58,19 +59,19 @@ def path_bound_bugs(true: Pipeline) -> list[Bug]:
     """In what is a unit and how many trips it has, and in the grid, for generators of trips."""
     each_trip = true.world.size.each_trip
     bugs = [
-        step_bug("points of a user in several batches", bound=_of(_apart, encode_paths)),
-        step_bug("box from the data", bound=_of(_box_from_data, encode_paths)),
+        step_bug("points of a user in several batches", bound=_of(_apart, encode_trips)),
+        step_bug("box from the data", bound=_of(_box_from_data, encode_trips)),
         step_bug("step of time from the data", bound=_step_from_data),
     ]
     pieces = tuple((NEW, at(0, 2 * k + j), 0 if j else -1) for k in range(5) for j in (0, 1))
     cut = Shown(Pair("nobody, and a trip cut into many pieces", (), pieces), KeepsEverything)
     shown, piece = (cut, "piece of a trip") if each_trip else (None, "trip")
     if "trips" in dict(true.spends()):
-        no_cap = _of(_no_cap, encode_paths)
+        no_cap = _of(_no_cap, encode_trips)
         bugs.append(step_bug("cap on the number of trips not enforced", shown, bound=no_cap))
-    each_a_unit = _of(_each_a_unit, encode_paths)
+    each_a_unit = _of(_each_a_unit, encode_trips)
     bugs.append(step_bug(f"each {piece} taken for a unit", shown, bound=each_a_unit))
-    return bugs if each_trip else [*bugs, _popular_bug(true, encode_paths)]
+    return bugs if each_trip else [*bugs, _popular_bug(true, encode_trips)]
 
 
 def _one_more(**public: Any) -> TripBound:
@@ -175,7 +176,7 @@ def _step_from_data(batches: Batches, bound: PathBound) -> ExactPaths:
     apart = np.concatenate([np.empty(0), *(np.diff(b["time_us"].to_numpy()) / 1e6 for b in batches)])
     usual = apart[(apart > 0) & (apart < 1800)]
     step_s = max(float(np.rint(usual.mean())), 1.0) if usual.size else bound.step_s
-    return replace(encode_paths(batches, replace(bound, step_s=step_s)), step_s=bound.step_s)
+    return replace(encode_trips(batches, replace(bound, step_s=step_s)), step_s=bound.step_s)
 
 
 FAMILIES: Families = {TripPipeline: (trip_bound_bugs,), PathPipeline: (path_bound_bugs,)}

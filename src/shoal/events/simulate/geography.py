@@ -31,9 +31,8 @@ class Plane:
 
     def to_metres(self, lon, lat):
         scale = np.pi / 180 * EARTH_M
-        return (np.asarray(lon) - self.lon) * scale * np.cos(np.radians(self.lat)), (
-            np.asarray(lat) - self.lat
-        ) * scale
+        x = (np.asarray(lon) - self.lon) * scale * np.cos(np.radians(self.lat))
+        return x, (np.asarray(lat) - self.lat) * scale
 
     def to_degrees(self, x, y):
         scale = np.pi / 180 * EARTH_M
@@ -58,6 +57,11 @@ class City:
     raster_origin: np.ndarray  # float64 [2]
     radius_m: float
     hubs: np.ndarray  # float64 [centres, 3]: x, y, weight
+
+    @property
+    def public_zones(self) -> Zones:
+        ids, names = (tuple(map(str, column)) for column in (self.zone_ids, self.zone_names))
+        return Zones(ids, names, np.asarray(self.zones))
 
     @property
     def site_lonlat(self) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,6 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import IO
 
-import numpy as np
 import pyarrow as pa
 import shapely
 
@@ -112,8 +111,7 @@ def _middles(zones: Zones) -> Sites:
 
 
 def _own_geography(simulation: Simulation) -> Geography:
-    city = simulation.city
-    zones = Zones(tuple(map(str, city.zone_ids)), tuple(map(str, city.zone_names)), np.asarray(city.zones))
+    city, zones = simulation.city, simulation.city.public_zones
     lon, lat = city.site_lonlat
     sites = Sites(tuple(map(str, city.site_ids)), lon, lat, LONLAT)
     return Geography(zones, sites, voronoi_weights(sites, zones))

@@ -205,15 +205,7 @@ def normal(state):
 @njit(cache=True)
 def pick(state, cumulative):
     """An index with the probabilities whose running sums are given (the last is 1)."""
-    u = uniform(state)
-    low, high = 0, cumulative.shape[0] - 1
-    while low < high:
-        middle = (low + high) // 2
-        if cumulative[middle] > u:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return np.searchsorted(cumulative, uniform(state), side="right")
 
 
 @njit(cache=True)

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from shoal.engine.path_trips import PathBound, encode_paths, share
+from shoal.engine.path_trips import PathBound, share
 from shoal.engine.protocol import Held
+from shoal.engine.trip_pieces import encode_trips
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.owner import report_of
 from shoal.kinds.synthetic.owner_report import OwnersPaths, owner_report
@@ -113,4 +114,4 @@ def encoded(published: PublishedTrips) -> ExactPaths:
     """The paths of published trips, as real ones are encoded."""
     about = published.about
     bound = PathBound(grid=about.grid, each_trip=True, step_s=about.step_s, run_key=bytes(16))
-    return encode_paths(published.batches(), bound)
+    return encode_trips(published.batches(), bound)
