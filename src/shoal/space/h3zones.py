@@ -36,10 +36,8 @@ def h3_zones(
     check_coordinates(shapely.get_coordinates(shape), LONLAT, "H3 area")
     expected = _square_metres(shape) / h3.average_hexagon_area(resolution, unit="m^2")
     _check_count(expected, max_cells)
-    found: set[str] = set()
-    for part in shapely.get_parts(shape):
-        found |= _cells(part, resolution, max_cells)
-    cells = sorted(found)
+    parts = [_cells(part, resolution, max_cells) for part in shapely.get_parts(shape)]
+    cells = sorted(set().union(*parts))
     return Zones(ids=tuple(cells), names=tuple(cells), geometry=_hexagons(cells), crs=LONLAT)
 
 
