@@ -97,25 +97,21 @@ def nano(amount: str | float | int | Decimal) -> int:
 
 
 def check_epsilon(epsilon: float) -> float:
-    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not math.isfinite(epsilon):
-        raise PlanError("epsilon-range", f"epsilon must be a finite number; got {epsilon}.", _SAY_EPSILON)
-    if not 0 < epsilon <= LARGEST_EPSILON:
-        raise PlanError(
-            "epsilon-range",
-            f"epsilon must be above 0 and at most {LARGEST_EPSILON:g}; got {epsilon}.",
-            _SAY_EPSILON,
-        )
+    if not _is_finite(epsilon) or not 0 < epsilon <= LARGEST_EPSILON:
+        rule = f"epsilon must be a number above 0 and at most {LARGEST_EPSILON:g}; got {epsilon}."
+        raise PlanError("epsilon-range", rule, _SAY_EPSILON)
     return float(epsilon)
 
 
 def check_delta(delta: float) -> float:
-    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not math.isfinite(delta):
-        raise PlanError("delta-range", f"delta must be a finite number; got {delta}.", _SAY_DELTA)
-    if not SMALLEST_DELTA <= delta < 1:
-        raise PlanError(
-            "delta-range", f"delta must be at least {SMALLEST_DELTA:g} and below 1; got {delta}.", _SAY_DELTA
-        )
+    if not _is_finite(delta) or not SMALLEST_DELTA <= delta < 1:
+        rule = f"delta must be a number of at least {SMALLEST_DELTA:g} and below 1; got {delta}."
+        raise PlanError("delta-range", rule, _SAY_DELTA)
     return float(delta)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def delta_for(rho: float, epsilon: float) -> float:

@@ -1,7 +1,5 @@
 """Points to bounded paths: cuts, jumps, at most m per user by a keyed choice, whatever the split."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """Tables over units from the query interface: plain Python with fractions, reached bounds, refused inputs."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Points to paths of visits, against plain Python that follows the rules as they are written."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import floor, hypot
 

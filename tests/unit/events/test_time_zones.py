@@ -1,7 +1,5 @@
 """Offsets per local day against the standard library, moment by moment."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 

@@ -75,9 +75,8 @@ class SqliteStore:
                 self._refuse_if(_altered(connection) + _lost(witness, before))
                 row = decide(before)
                 if row is not None:
-                    connection.execute(
-                        "INSERT INTO rows VALUES (?, ?, ?)", (row.seq, row.content, row.digest)
-                    )
+                    stored = row.seq, row.content, row.digest
+                    connection.execute("INSERT INTO rows VALUES (?, ?, ?)", stored)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
