@@ -6,7 +6,7 @@ system's temporary folder (shoal/scratch.py).
 
 At most MOST_EVENTS events of a user enter at all, so that one user fits where the others do.
 
-Of a user with more, those with the smallest F(user, event) are kept: F is SipHash keyed by the run key, an
+Users with more keep the events with the smallest F(user, event): F is SipHash keyed by the run key, an
 event is all its columns. The smallest of many are the smallest of the smallest, so parts of a user can be cut
 where they lie and cut again when they come together. Events that are equal in all columns cannot be told
 apart; different ones with the same hash are settled by their columns. So every engine and any split keep the
@@ -230,12 +230,12 @@ def cut_users(batch: pa.RecordBatch, run_key: bytes, most: int = MOST_EVENTS) ->
     if batch.num_rows <= most or not _some_class_above(batch["user"], run_key, most):
         return batch
     users = by_user(batch["user"], run_key)
-    kept = np.ones(batch.num_rows, bool)
+    keep = np.ones(batch.num_rows, bool)
     for u in np.flatnonzero(np.diff(users.first) > most).tolist():
         rows = users.order[users.first[u] : users.first[u + 1]]
-        kept[rows] = False
-        kept[rows[_smallest(batch, rows, ranks(batch, users, u, run_key), most)]] = True
-    return batch if kept.all() else batch.filter(pa.array(kept))
+        keep[rows] = False
+        keep[rows[_smallest(batch, rows, ranks(batch, users, u, run_key), most)]] = True
+    return batch if keep.all() else batch.filter(pa.array(keep))
 
 
 @dataclass(eq=False)
@@ -262,7 +262,7 @@ class StreamCut:
         if int(self._rows.max()) <= self.most:  # nobody can have more yet
             return batch
         users = by_user(batch["user"], self.run_key)
-        kept = np.ones(batch.num_rows, bool)
+        keep = np.ones(batch.num_rows, bool)
         for u in self._busy(batch, users):
             rows = users.order[users.first[u] : users.first[u + 1]]
             name = batch["user"][int(rows[0])].as_py()
@@ -270,8 +270,8 @@ class StreamCut:
             smallest = np.sort(np.concatenate([self._seen.get(name, np.empty(0, np.uint64)), rank]))
             self._seen[name] = smallest = smallest[: self.most]
             if smallest.size == self.most:
-                kept[rows] = rank <= smallest[-1]
-        return batch if kept.all() else batch.filter(pa.array(kept))
+                keep[rows] = rank <= smallest[-1]
+        return batch if keep.all() else batch.filter(pa.array(keep))
 
     def _busy(self, batch: pa.RecordBatch, users: UserOrder) -> list[int]:
         """Numbers of users who are watched, and of the busiest others in full classes."""

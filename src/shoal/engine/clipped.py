@@ -155,7 +155,7 @@ def _limbs(values: np.ndarray, bits: int) -> Iterator[tuple[np.ndarray, int]]:
 @njit(cache=True, nogil=True)
 def thin(user, slot, place, digest, most, key):
     """At most `most` visits per user, those with the smallest keyed hashes: bounds the pairs looked at."""
-    kept = np.ones(user.size, np.bool_)
+    keep = np.ones(user.size, np.bool_)
     start = 0
     while start < user.size:
         stop = start
@@ -165,10 +165,10 @@ def thin(user, slot, place, digest, most, key):
             ranks = np.empty(stop - start, np.uint64)
             for i in range(start, stop):
                 ranks[i - start] = hash3(key[0], key[1], digest[user[i]], uint64(slot[i]), uint64(place[i]))
-            kept[start:stop] = False
-            kept[start + np.argsort(ranks, kind="mergesort")[:most]] = True
+            keep[start:stop] = False
+            keep[start + np.argsort(ranks, kind="mergesort")[:most]] = True
         start = stop
-    return user[kept], slot[kept], place[kept]
+    return user[keep], slot[keep], place[keep]
 
 
 @njit(cache=True, nogil=True)

@@ -232,13 +232,13 @@ class PointWatch:
 
     def __call__(self, batch: pa.RecordBatch) -> Sums:
         _, _, inside = self.grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())
-        found = [inside.size, int(inside.size - inside.sum()), 0, 0]
+        counts = [inside.size, int(inside.size - inside.sum()), 0, 0]
         if self.step_s is not None:
             trip = batch["trip"].to_numpy()
             same = same_as_before(batch["user"])[1:] & (trip[1:] == trip[:-1])
             apart = np.diff(batch["time_us"].to_numpy())[same]
-            found[2:] = apart.size, int((apart > round(self.step_s * 1_000_000)).sum())
-        return {name: np.array(value, np.int64) for name, value in zip(COUNTED, found, strict=True)}
+            counts[2:] = apart.size, int((apart > round(self.step_s * 1_000_000)).sum())
+        return {name: np.array(value, np.int64) for name, value in zip(COUNTED, counts, strict=True)}
 
 
 def share(watched: Sums, part: str, whole: str) -> float | None:

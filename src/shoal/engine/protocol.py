@@ -7,7 +7,7 @@ every engine, any split and any number of threads give the same sums bit by bit.
 
 Trips are asked several times, each question chosen by the noisy answers before it: an engine encodes them
 once, keeps them where it keeps data, and answers each question with a sum. Blocks of people are worked on
-apart, where the engine has room for them.
+apart, where the engine has space for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow as pa
 Sums = dict[str, np.ndarray]
 Progress = Callable[[str, int], None]  # what was done, how many rows of it
 Cut = Callable[[pa.RecordBatch], pa.RecordBatch]
-# Of a user, in a release; public, and said in the manifest (see cap.py): a position every second of a week.
+# Events of a user in a release; public, stated in the manifest: a position every second of a week.
 MOST_EVENTS = 1_000_000
 Item = TypeVar("Item")
 Made = TypeVar("Made")

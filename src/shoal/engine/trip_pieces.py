@@ -1,7 +1,7 @@
 """Points of trips cut into pieces and bounded per unit: what is common to all that is made of trips.
 
 A trip is cut where a point lies outside the box (that point is dropped) and, where the rule says so, where
-one step is longer than `jump_m`. The pieces are the trips from here on. Of each unit at most `per_unit` are
+one step is longer than `jump_m`. The pieces are the trips from here on. At most `per_unit` of each unit are
 kept, chosen by a keyed hash of unit and piece: any split and order of the rows gives the same choice. Where
 the unit is a trip, that is the trip before these cuts, and of its pieces the one with most points is kept:
 taking a trip's points away takes one path away and leaves all others as they are.
@@ -84,15 +84,15 @@ class PieceBound:
             rank = _ranks(digest[start], owner, *split_key(self.run_key, KEEP_PURPOSE))
         units = int(owner[-1]) + 1 if owner.size else 0
         size = np.bincount(owner, minlength=units)
-        kept = rank < self.per_unit
-        points = np.concatenate([[0], np.cumsum((stop - start)[kept])])
-        rows = _rows(start[kept], points)
+        keep = rank < self.per_unit
+        points = np.concatenate([[0], np.cumsum((stop - start)[keep])])
+        rows = _rows(start[keep], points)
         return Pieces(
             rows=rows,
             first=points,
             u=u[rows],
             v=v[rows],
-            owners=Owners(owner[kept], units, int(np.minimum(size, self.counted).sum()), whose),
+            owners=Owners(owner[keep], units, int(np.minimum(size, self.counted).sum()), whose),
         )
 
     def joined(self, parts: Sequence[Encoded], **kinds: type[np.generic]) -> tuple[Owners, dict[str, Any]]:

@@ -37,10 +37,10 @@ class DistinctOnce:
     _kept: dict[int, tuple[Rectangles, np.ndarray]] = field(default_factory=dict, init=False, repr=False)
 
     def distinct(self, rectangles: Rectangles) -> np.ndarray:
-        kept = self._kept.get(id(rectangles))
-        if kept is None:  # the rectangles are kept too, so that their id stays theirs
-            kept = self._kept[id(rectangles)] = rectangles, self.count_distinct(rectangles)
-        return kept[1].copy()
+        stored = self._kept.get(id(rectangles))
+        if stored is None:  # the rectangles are kept too, so that their id stays theirs
+            stored = self._kept[id(rectangles)] = rectangles, self.count_distinct(rectangles)
+        return stored[1].copy()
 
     def count_distinct(self, rectangles: Rectangles) -> np.ndarray:
         raise NotImplementedError
@@ -83,10 +83,10 @@ class TripQueries(DistinctOnce):
 
     @cached_property
     def _summaries(self) -> tuple[np.ndarray, ...]:
-        made = summaries(self.trips)
-        for part in made:
+        parts = summaries(self.trips)
+        for part in parts:
             part.flags.writeable = False  # shared by all bins
-        return made
+        return parts
 
 
 CUTS = (0.65, 0.85)  # between the three degrees of a bulge
@@ -157,18 +157,18 @@ def _count(first, cells, begin, end, columns, sides, counts):
         path = cells[first[trip] : first[trip + 1]]
         left, right, bottom, top = _box(path, columns)
         _settle(sides[0], sides[1], sides[2], sides[3], left, right, bottom, top, settled, unsettled)
-        asked = 0
+        open_count = 0
         for q in range(counts.size):
-            asking[asked] = q
-            asked += unsettled[q]
+            asking[open_count] = q
+            open_count += unsettled[q]
         wide, high = right - left + 1, top - bottom + 1
-        if wide * high <= asked * path.size:
+        if wide * high <= open_count * path.size:
             if sums.size < (wide + 1) * (high + 1):
                 sums = np.empty(2 * (wide + 1) * (high + 1), np.int32)
             _sum_up(path, columns, left, bottom, wide, high, sums)
-            _ask_sums(asking[:asked], sides, left, bottom, wide, high, sums, counts)
+            _ask_sums(asking[:open_count], sides, left, bottom, wide, high, sums, counts)
         else:
-            _ask_cells(asking[:asked], sides, path, columns, counts)
+            _ask_cells(asking[:open_count], sides, path, columns, counts)
     for q in range(counts.size):
         counts[q] += settled[q]
 

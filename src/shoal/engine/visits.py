@@ -254,14 +254,14 @@ def _find(first, order, time_us, site, edges, sites):
     cells = np.empty(longest, np.int64)
     n = 0
     for u in range(first.size - 1):
-        found = 0
+        size = 0
         for i in range(first[u], first[u + 1]):
             t, s = time_us[order[i]], site[order[i]]
             if s >= 0 and edges[0] <= t < last:
-                cells[found] = slot_of_time(t, edges, even) * sites + s
-                found += 1
-        sort_small(cells, found)
-        for i in range(found):
+                cells[size] = slot_of_time(t, edges, even) * sites + s
+                size += 1
+        sort_small(cells, size)
+        for i in range(size):
             if i == 0 or cells[i] != cells[i - 1]:
                 user_of[n], slot_of[n], site_of[n] = u, cells[i] // sites, cells[i] % sites
                 n += 1

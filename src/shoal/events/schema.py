@@ -288,8 +288,8 @@ def plain_name(name: str) -> str:
 
 
 def near(name: str, names: Sequence[str]) -> str:
-    found = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    return f' Did you mean "{found[0]}"?' if found else ""
+    matches = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f' Did you mean "{matches[0]}"?' if matches else ""
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:

@@ -139,13 +139,13 @@ def check_format(time_format: str) -> None:
     query = f"SELECT epoch_us(try_strptime(strftime({wanted}, {text}), {text})), epoch_us({wanted})"
     try:
         with locked_connection() as connection:
-            found, exact = connection.execute(query).fetchall()[0]
+            read_back, exact = connection.execute(query).fetchall()[0]
     except duckdb.Error as error:
         reason = str(error).splitlines()[0].removeprefix("Invalid Input Error: ")[:120]
         raise PlanError("bad-time-format", f"{shown} is not a strptime format ({reason}).", remedy) from None
-    if found is None or found // DAY_US != exact // DAY_US:
+    if read_back is None or read_back // DAY_US != exact // DAY_US:
         raise PlanError("bad-time-format", f"{shown} does not say year, month and day.", remedy)
-    if found % DAY_US and found // HOUR_US != exact // HOUR_US:
+    if read_back % DAY_US and read_back // HOUR_US != exact // HOUR_US:
         message = f"{shown} does not say which half of the day an hour is in."
         raise PlanError("bad-time-format", message, "Use %H for hours up to 24, or %I together with %p.")
 

@@ -56,9 +56,9 @@ def read_trips(
         by_user=True,
     )
     for users in whole_users(batches):
-        kept = numbered(users if cut is None else cut(users), rule, source.planar)
-        if kept.num_rows:
-            yield kept
+        points = numbered(users if cut is None else cut(users), rule, source.planar)
+        if points.num_rows:
+            yield points
 
 
 def numbered(users: pa.RecordBatch, rule: TripRule | None, planar: bool) -> pa.RecordBatch:
@@ -115,14 +115,14 @@ def number_trips(batch: pa.RecordBatch, rule: TripRule | None, planar: bool) -> 
         time_us, x, y = (batch[name].to_numpy() for name in ("time_us", "x", "y"))
         trip = split_trips(piece, time_us, x, y, rule, flag, planar=planar)
     inside = trip != NO_TRIP
-    kept = batch.filter(pa.array(inside))
+    inside_points = batch.filter(pa.array(inside))
     piece, trip = piece[inside], trip[inside]
     new_trip = changes(piece) | changes(trip)
-    new_user = starts(kept["user"])
+    new_user = starts(inside_points["user"])
     number = np.cumsum(new_trip) - 1
     first = np.maximum.accumulate(np.where(new_user, number, 0))  # the number of the user's first trip
-    points = {name: kept[name] for name in ("time_us", "x", "y")}
-    return pa.record_batch({"user": kept["user"], "trip": number - first, **points})
+    points = {name: inside_points[name] for name in ("time_us", "x", "y")}
+    return pa.record_batch({"user": inside_points["user"], "trip": number - first, **points})
 
 
 def starts(*columns: pa.Array) -> np.ndarray:

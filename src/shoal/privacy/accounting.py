@@ -5,7 +5,7 @@ pure keeps its exact epsilon beside it. Losses add up. Rounding is always toward
 
 >>> Loss.pure(nano("1")) + Loss.pure(nano("0.5"))
 Loss(rho_nano=625000000, pure_epsilon_nano=1500000000)
->>> rho_for(1.0, 1e-6)                           # what (1, 1e-6) buys, rounded down
+>>> rho_for(1.0, 1e-6)                           # largest rho within (1, 1e-6), rounded down
 24355970
 >>> epsilon_for(rho_for(1.0, 1e-6), 1e-6) <= 1.0
 True
@@ -166,7 +166,7 @@ def rho_for(epsilon: float, delta: float) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if delta_for(middle / NANO, epsilon) <= delta else (low, middle)
     if low == 0:
-        raise PlanError("epsilon-range", f"({epsilon}, {delta}) buys less than rho = 1e-9.", _SAY_EPSILON)
+        raise PlanError("epsilon-range", f"({epsilon}, {delta}) allows less than rho = 1e-9.", _SAY_EPSILON)
     return low
 
 

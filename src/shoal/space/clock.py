@@ -141,7 +141,7 @@ def _edges(start: datetime, end: datetime, time_zone: str, slot_minutes: int) ->
     zone = _zone(time_zone)
     slot_us = slot_minutes * MINUTE_US
     first_us, last_us = _instant(start, zone), _instant(end, zone)
-    found = []
+    pieces = []
     wall_reached = None  # wall clock at the end of the stretch before
     for begin_us, until_us, offset_us in stretches(first_us - 2 * DAY_US, last_us + 2 * DAY_US, zone):
         wall_begin, wall_until = begin_us + offset_us, until_us + offset_us
@@ -149,12 +149,12 @@ def _edges(start: datetime, end: datetime, time_zone: str, slot_minutes: int) ->
         if wall_reached is not None and wall_reached < wall_begin:  # clocks went forward
             midnight = -(-wall_reached // DAY_US) * DAY_US
             if midnight < wall_begin:  # midnight was skipped: the day begins with the stretch
-                found.append(np.array([begin_us], np.int64))
+                pieces.append(np.array([begin_us], np.int64))
         elif wall_reached is not None and slot_minutes > 60:  # clocks went back: no edge twice
             wall_first = max(wall_first, -(-wall_reached // slot_us) * slot_us)
-        found.append(np.arange(wall_first, wall_until, slot_us, dtype=np.int64) - offset_us)
+        pieces.append(np.arange(wall_first, wall_until, slot_us, dtype=np.int64) - offset_us)
         wall_reached = wall_until if wall_reached is None else max(wall_reached, wall_until)
-    edges = np.unique(np.concatenate(found))
+    edges = np.unique(np.concatenate(pieces))
     for name, moment, us in (("start", start, first_us), ("end", end, last_us)):
         if us not in edges:
             raise PlanError(
@@ -174,7 +174,7 @@ def stretches(
 
     Offsets are compared every `sample_us`, within which a zone must not change twice.
     """
-    found = []
+    parts = []
     begin, offset = first_us, _offset_us(first_us, zone)
     for us in range(first_us, last_us + sample_us, sample_us):
         if _offset_us(us, zone) == offset:
@@ -183,10 +183,10 @@ def stretches(
         while high - low > 1:  # the change is in (low, high]
             middle = (low + high) // 2
             low, high = (middle, high) if _offset_us(middle, zone) == offset else (low, middle)
-        found.append((begin, high, offset))
+        parts.append((begin, high, offset))
         begin, offset = high, _offset_us(high, zone)
-    found.append((begin, last_us + sample_us, offset))
-    return found
+    parts.append((begin, last_us + sample_us, offset))
+    return parts
 
 
 def _instant(wall: datetime, zone: ZoneInfo) -> int:

@@ -48,18 +48,18 @@ def _cells(part: Polygon, resolution: int, max_cells: int) -> set[str]:
     parts too narrow to hold a centre. (H3 has its own search for this since 4.2, as an experiment.)
     """
     rings = [[(lat, lon) for lon, lat in ring.coords] for ring in (part.exterior, *part.interiors)]
-    found = set(h3.polygon_to_cells(h3.LatLngPoly(rings[0], *rings[1:]), resolution))
+    cells = set(h3.polygon_to_cells(h3.LatLngPoly(rings[0], *rings[1:]), resolution))
     lon, lat = part.representative_point().coords[0]
-    found.add(h3.latlng_to_cell(lat, lon, resolution))
+    cells.add(h3.latlng_to_cell(lat, lon, resolution))
     shapely.prepare(part)
-    newest, refused = set(found), set()
+    newest, refused = set(cells), set()
     while newest:
-        near = {other for cell in newest for other in h3.grid_disk(cell, 1)} - found - refused
+        near = {other for cell in newest for other in h3.grid_disk(cell, 1)} - cells - refused
         newest = {cell for cell in near if _overlaps(cell, part)}
         refused |= near - newest
-        found |= newest
-        _check_count(len(found), max_cells)
-    return found
+        cells |= newest
+        _check_count(len(cells), max_cells)
+    return cells
 
 
 def _overlaps(cell: str, part: Polygon) -> bool:

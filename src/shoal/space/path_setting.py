@@ -43,7 +43,7 @@ class PathSetting:
     clock: Clock = field(repr=False)  # hourly slots of the window
     each_trip: bool = False  # the unit is a trip; else a unit's trips are summed and scaled to norm 1
     cap: int = 1  # trips of one unit in the number of trips
-    trips: int | None = None  # declared number of trips; None: bought
+    trips: int | None = None  # declared number of trips; None: measured with part of the budget
 
     def __post_init__(self) -> None:
         if not 1 <= self.step_s <= 86_400:

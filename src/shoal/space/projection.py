@@ -1,6 +1,6 @@
 """Coordinate systems: names for them, and an equal-area plane chosen from public geometry.
 
-A `crs` in this room is "EPSG:4326" (longitude, latitude), another name that PROJ understands, or None for
+A `crs` in this package is "EPSG:4326" (longitude, latitude), another name that PROJ understands, or None for
 planar metres with no place on the globe. Axes are always x (east) before y (north).
 """
 

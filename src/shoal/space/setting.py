@@ -179,7 +179,7 @@ def daily_waves(clock: Clock, highest: int) -> list[np.ndarray]:
     """Ones, and the cosines and sines of a day up to `highest` periods, where slots are short enough."""
     hours = clock.hours_local + clock.slot_minutes / 120
     per_day = 1440 // clock.slot_minutes
-    waves = [np.ones(clock.slots)]
+    components = [np.ones(clock.slots)]
     for k in range(1, min(highest, (per_day - 1) // 2) + 1):
-        waves += [np.cos(2 * np.pi * k * hours / 24), np.sin(2 * np.pi * k * hours / 24)]
-    return waves
+        components += [np.cos(2 * np.pi * k * hours / 24), np.sin(2 * np.pi * k * hours / 24)]
+    return components

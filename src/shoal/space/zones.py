@@ -180,23 +180,23 @@ class Locator:
 
     def _locate_batch(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         west, south, east, north = self._bounds
-        found = np.full(len(x), OUTSIDE, np.int32)
+        zone_of = np.full(len(x), OUTSIDE, np.int32)
         near = np.flatnonzero((x >= west) & (x <= east) & (y >= south) & (y <= north))  # NaN is nowhere
         column = np.minimum(((x[near] - west) / self._cell[0]).astype(np.int64), self._columns - 1)
         row = np.minimum(((y[near] - south) / self._cell[1]).astype(np.int64), self._rows - 1)
         cell = row * self._columns + column
-        found[near] = self._answer[cell]
-        mixed = found[near] == _MIXED
+        zone_of[near] = self._answer[cell]
+        mixed = zone_of[near] == _MIXED
         point, cell = near[mixed], cell[mixed]
-        found[point] = OUTSIDE
+        zone_of[point] = OUTSIDE
         tries = self._start[cell + 1] - self._start[cell]
         pair_point = np.repeat(point, tries)
         first = np.repeat(self._start[cell] - np.concatenate(([0], np.cumsum(tries)[:-1])), tries)
         pair_zone = self._candidates[first + np.arange(len(pair_point))] if len(pair_point) else first
         inside = shapely.intersects_xy(self._geometry[pair_zone], x[pair_point], y[pair_point])
         # Pairs of a point come in order of zone; written backwards, the lowest zone is written last.
-        found[pair_point[inside][::-1]] = pair_zone[inside][::-1]
-        return found
+        zone_of[pair_point[inside][::-1]] = pair_zone[inside][::-1]
+        return zone_of
 
 
 def write_zones(zones: Zones, path: str | Path) -> None:

@@ -178,7 +178,7 @@ def test_conversions_refuse_what_the_checks_refuse():
 
 
 def test_an_epsilon_that_buys_nothing_is_refused():
-    with pytest.raises(PlanError, match="buys less"):
+    with pytest.raises(PlanError, match="allows less"):
         rho_for(1e-9, 1e-12)
 
 

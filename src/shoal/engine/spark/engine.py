@@ -104,8 +104,8 @@ class SparkEngine:
         if not isinstance(source, SparkSource):
             return self.jobs.by_part(self._sent(events, parts, run_key), parts)
         sites = None if events.sites is None else tuple(events.sites)
-        asked = (source, getattr(events, "geography", None), sites, tuple(events.window_us), parts, run_key)
-        if self._shuffled is not None and _same(self._shuffled[0], asked):
+        wanted = (source, getattr(events, "geography", None), sites, tuple(events.window_us), parts, run_key)
+        if self._shuffled is not None and _same(self._shuffled[0], wanted):
             if self._kept is None:
                 from pyspark import StorageLevel
 
@@ -116,7 +116,7 @@ class SparkEngine:
         place = events.geography.place if hasattr(events, "geography") else _site_columns
         work = partial(read, reader, parts, place, True)
         frame = self.jobs.run(source.frame(), work, PACKED, run_key)
-        self._shuffled = asked, self.jobs.by_part(frame, parts)
+        self._shuffled = wanted, self.jobs.by_part(frame, parts)
         return self._shuffled[1]
 
     def _sent(self, events: Iterable[pa.RecordBatch], parts: int, run_key: bytes) -> DataFrame:
@@ -156,9 +156,9 @@ def each_block(jobs: Jobs, work: Callable[[Item], Made], items: Iterable[Item], 
         sent = jobs.session.createDataFrame(context.parallelize(rows, len(rows)), PACKED)
         done = jobs.run(jobs.by_part(sent, len(wave)), partial(each_item, work), PACKED)
         with jobs.watched():
-            found = done.collect()
+            results = done.collect()
         pieces: dict[int, list[bytes]] = {}
-        for row in found:
+        for row in results:
             pieces.setdefault(row[0], []).append(bytes(row[1]))
         for number in range(len(wave)):
             yield pickle.loads(next(whole(pieces.pop(number))))

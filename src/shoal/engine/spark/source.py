@@ -118,11 +118,11 @@ class SparkSource(ForeignSource):
         # This process takes a partition at a time: they must be small. What is in one follows from the users
         # alone, so that a task that runs again gives the same rows to the same partitions.
         parts = max(1, -(-self.known.get("rows", ROWS_UNKNOWN) // ROWS_PER_CALL))
-        found = jobs.by_part(jobs.run(frame, partial(read, reader, parts, None, False), PACKED), parts)
+        packed = jobs.by_part(jobs.run(frame, partial(read, reader, parts, None, False), PACKED), parts)
         if by_user:
-            found = jobs.run(found, bring_users, PACKED)
+            packed = jobs.run(packed, bring_users, PACKED)
         with one_clear_error():
-            for row in found.toLocalIterator():
+            for row in packed.toLocalIterator():
                 piece = pa.record_batch({"part": [0], "payload": pa.array([bytes(row[1])], pa.binary())})
                 yield from unpack([piece], set())
 
@@ -131,20 +131,20 @@ class SparkSource(ForeignSource):
     ) -> RowReport:
         """One pass; a second one to name the files where rows are bad."""
         reader = self.reader(sites, None, with_flag)
-        found = self._report(reader, with_flag, with_file=False, progress=progress)
-        reasons = {name: found.counts[name] for name in CODE_NAMES[1:] if found.counts[name]}
+        counted = self._report(reader, with_flag, with_file=False, progress=progress)
+        reasons = {name: counted.counts[name] for name in CODE_NAMES[1:] if counted.counts[name]}
         examples: dict[str, tuple[tuple[str, int], ...]] = {}
         if reasons:
             named = self._report(reader, with_flag, with_file=True, progress=None).by_file
             for reason in reasons:
                 examples[reason] = tuple((file, 0) for file in sorted(named) if named[file][reason])[:5]
-        self.known["rows"] = found.counts.total()
+        self.known["rows"] = counted.counts.total()
         return RowReport(
-            rows=found.counts.total(),
+            rows=counted.counts.total(),
             by_reason=reasons,
             examples=examples,
-            offset_times=found.styles[OFFSET],
-            naive_times=found.styles[NAIVE],
+            offset_times=counted.styles[OFFSET],
+            naive_times=counted.styles[NAIVE],
         )
 
     def any_row(
@@ -159,11 +159,11 @@ class SparkSource(ForeignSource):
         self, reader: RowReader, with_flag: bool, with_file: bool, progress: Callable[[float], None] | None
     ) -> FoundRows:
         frame = self.frame(with_flag=with_flag, with_file=with_file)
-        found = FoundRows()
+        counted = FoundRows()
         with self.jobs.watched(progress):
             for row in self.jobs.run(frame, partial(check, reader), REPORT).collect():
-                found.add(row[0], row[1], row[2], row[3], row[4], None)
-        return found
+                counted.add(row[0], row[1], row[2], row[3], row[4], None)
+        return counted
 
     def contents(self) -> list[str]:
         """Digests of files that are here; else one of all rows, whatever their order."""
@@ -177,8 +177,8 @@ class SparkSource(ForeignSource):
             F.sum(F.xxhash64(F.lit(salt), *columns).cast("decimal(38,0)")).cast("string") for salt in (1, 2)
         ]
         with one_clear_error():
-            found = self._load().select(F.count(F.lit(1)).alias("rows"), *sums).collect()[0]
-        named = repr([str(value) for value in found])
+            row = self._load().select(F.count(F.lit(1)).alias("rows"), *sums).collect()[0]
+        named = repr([str(value) for value in row])
         return [hashlib.sha256(named.encode()).hexdigest()]
 
     def _load(self) -> DataFrame:
@@ -195,15 +195,15 @@ def open_spark_source(jobs: Jobs, plan: SourcePlan) -> SparkSource:
     """Names and types of columns; no row of Parquet is read, of CSV the first line."""
     paths, kind, local = _kind(plan.paths)
     file_format: Format = "csv" if kind == "csv" else "parquet"
-    delimiter, found = plan.delimiter, None
+    delimiter, checked = plan.delimiter, None
     if local:
-        found = read_header(paths, file_format, delimiter)  # says which file is damaged or different
-        delimiter = found.delimiter
+        checked = read_header(paths, file_format, delimiter)  # says which file is damaged or different
+        delimiter = checked.delimiter
         _check_names(paths)
     header = _header(jobs, paths, kind, delimiter, local)
     described = describe_source(plan, paths, file_format, header)
-    if found is not None:
-        _check_clocks(described, found)
+    if checked is not None:
+        _check_clocks(described, checked)
     named = {name: getattr(described, name) for name in EventSource.__dataclass_fields__}
     return SparkSource(**named, jobs=jobs, kind=kind, local=local)
 
@@ -246,8 +246,8 @@ def _kind(paths: Sequence[str]) -> tuple[tuple[str, ...], str, bool]:
         return (tables[0].removeprefix(TABLE),), "table", False
     remote = [path for path in paths if elsewhere(path)]
     if not remote:
-        files, found = find_files(list(paths))
-        return tuple(os.path.abspath(file) for file in files), found, True  # Java has a folder of its own
+        files, kind = find_files(list(paths))
+        return tuple(os.path.abspath(file) for file in files), kind, True  # Java has a folder of its own
     if len(remote) != len(paths):
         raise SourceError(
             "mixed-sources",

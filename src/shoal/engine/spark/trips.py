@@ -46,7 +46,7 @@ def hold_trips(
     reading = partial(read, reader, parts, None, not encoder.each_trip)
     frame = jobs.run(source.frame(with_flag=with_flag), reading, PACKED, encoder.run_key)
     work = partial(encode, with_key(encoder, NO_KEY), watch, rule, source.planar)
-    kept = jobs.keep(jobs.run(jobs.by_part(frame, parts), work, PACKED, encoder.run_key))
+    stages = jobs.keep(jobs.run(jobs.by_part(frame, parts), work, PACKED, encoder.run_key))
     slots = Slots.of(watch.zero())
     show_rows = progress_by_rows(progress, rows)
 
@@ -54,8 +54,8 @@ def hold_trips(
         if show_rows is not None and what == "read":  # by far the longer of the two stages
             show_rows("encode", share)
 
-    watched = jobs.total(jobs.run(kept, partial(watched_sums, slots), PACKED), slots, parts, show)
-    return HeldOnSpark(jobs, kept, with_key(encoder, NO_KEY), parts, watched)
+    watched = jobs.total(jobs.run(stages, partial(watched_sums, slots), PACKED), slots, parts, show)
+    return HeldOnSpark(jobs, stages, with_key(encoder, NO_KEY), parts, watched)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class HeldOnSpark:
     """Stages of all parts, and sums over them."""
 
     jobs: Jobs = field(repr=False)
-    kept: DataFrame = field(repr=False)
+    stages: DataFrame = field(repr=False)
     encoder: Any
     parts: int
     watched: Sums
@@ -75,19 +75,19 @@ class HeldOnSpark:
         """Sums the answers of all parts."""
         slots = Slots({"answer": shape})
         work = partial(ask, self.encoder, method, arguments, slots)
-        return self.jobs.total(self.jobs.run(self.kept, work, PACKED), slots, self.parts)["answer"]
+        return self.jobs.total(self.jobs.run(self.stages, work, PACKED), slots, self.parts)["answer"]
 
     def gather(self) -> tuple[Any, float]:
         """Parts are random shares of the users: where not all of them fit here, some stand for all."""
-        stages: list[Any] = []
+        gathered: list[Any] = []
         size, partitions = 0, 0
         with one_clear_error():
-            for content in whole(bytes(row[1]) for row in self.kept.toLocalIterator()):
-                stages.append(pickle.loads(content)[2])
+            for content in whole(bytes(row[1]) for row in self.stages.toLocalIterator()):
+                gathered.append(pickle.loads(content)[2])
                 size, partitions = size + len(content), partitions + 1
                 if size > MOST_GATHERED:
                     break
-        return merge_stages(stages), partitions / self.parts
+        return merge_stages(gathered), partitions / self.parts
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,7 @@ def simulate_city(
         raise OutputError(
             "simulate-write",
             f"cannot write the city to {out}: {error.strerror or error}.",
-            "Choose another --out, or make room.",
+            "Choose another --out, or free some space.",
         ) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -119,10 +119,10 @@ def holds_city(out: Path, identity: dict) -> bool:
         return False
     card = out / "city.json"
     try:
-        found = json.loads(card.read_text(encoding="utf-8"))
+        stored = json.loads(card.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        found = {}
-    if isinstance(found, dict) and all(found.get(key) == value for key, value in identity.items()):
+        stored = {}
+    if isinstance(stored, dict) and all(stored.get(key) == value for key, value in identity.items()):
         return True
     raise OutputError(
         "simulate-out",

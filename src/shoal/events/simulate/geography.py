@@ -149,11 +149,11 @@ def _hubs(preset: CityPreset, outline, rng) -> np.ndarray:
 def _uniform_inside(shape, n: int, rng) -> np.ndarray:
     x0, y0, x1, y1 = shape.bounds
     shapely.prepare(shape)
-    found = np.empty((0, 2))
-    while len(found) < n:
+    points = np.empty((0, 2))
+    while len(points) < n:
         xy = rng.uniform((x0, y0), (x1, y1), size=(2 * n + 64, 2))
-        found = np.vstack([found, xy[shapely.contains_xy(shape, xy[:, 0], xy[:, 1])]])
-    return found[:n]
+        points = np.vstack([points, xy[shapely.contains_xy(shape, xy[:, 0], xy[:, 1])]])
+    return points[:n]
 
 
 def _scatter(outline, hubs, n: int, rounds: int, built_up: float, rng) -> np.ndarray:
@@ -186,8 +186,8 @@ def _partition(outline, points, plane: Plane) -> np.ndarray:
     lines = shapely.unary_union([edges, outline.boundary])
     faces = np.array(shapely.get_parts(shapely.polygonize([*shapely.get_parts(lines)])))
     inner = shapely.point_on_surface(faces)
-    kept = shapely.contains(outline, inner)
-    faces, inner = faces[kept], inner[kept]
+    within = shapely.contains(outline, inner)
+    faces, inner = faces[within], inner[within]
     owner = KDTree(points).query(shapely.get_coordinates(inner))[1]
     faces = _join_offcuts(faces, owner, len(points))
 

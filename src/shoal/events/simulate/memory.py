@@ -47,11 +47,11 @@ class SimulatedEvents:
             with pa.memory_map(self._file.name) as mapped, pa.ipc.open_stream(mapped) as stream:
                 yield from stream
         elif self._expected_rows() <= KEPT_ROWS:
-            kept = []
+            batches = []
             for batch in self._draw():
-                kept.append(batch)
+                batches.append(batch)
                 yield batch
-            self._kept = kept
+            self._kept = batches
         else:
             file = tempfile.NamedTemporaryFile(prefix="shoal-simulated-")  # noqa: SIM115 (kept open)
             with pa.ipc.new_stream(file, SCHEMA) as writer:

@@ -1,4 +1,4 @@
-"""Who lives in the city: for each user a home, a work place, three places to go out, and habits.
+"""The people of the city: for each user a home, a work place, three places to go out, and habits.
 
 A user's anchors depend on the seed and the user alone: the same under events, trips, samples and transit.
 
@@ -51,7 +51,7 @@ class People(NamedTuple):
     works: np.ndarray  # bool
     early_minutes: np.ndarray  # how much earlier than others this person's day starts
     activity: np.ndarray  # standard normal: how much the person is seen
-    explore: np.ndarray  # chance that a leisure visit goes to a new place
+    explore: np.ndarray  # probability that a leisure visit goes to a new place
     outings: np.ndarray  # scales how often the person goes out
 
 

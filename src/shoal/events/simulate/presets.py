@@ -44,7 +44,7 @@ class CityPreset:
     employed: float = 0.62
     explore: float = 0.25  # share of leisure visits made to a place outside the usual anchors
     outings: float = 1.0  # scales how often people go out
-    lunch: float = 0.3  # chance of leaving the work place at noon
+    lunch: float = 0.3  # probability of leaving the work place at noon
     habit_spread: float = 0.3  # sd of the log of a person's own explore and outings
     reach: float = 1.0  # scales how far from home people work and go out
     site_skew: float = 0.45  # sd of the log of a site's own attraction
@@ -52,7 +52,7 @@ class CityPreset:
     visits_mean: float = 13.55
     visits_sd: float = 18.33
     visits_max: int = 732
-    same_hour: float = 0.435  # chance that an event falls into an hour the user was already seen in
+    same_hour: float = 0.435  # probability that an event falls into an hour the user was already seen in
     irregularity: float = 0.15  # sd of the log of each site-hour's own factor
     bursts_per_week: int = 0  # concerts, matches: crowds at one place for some hours
     # samples: per user and hour of the window

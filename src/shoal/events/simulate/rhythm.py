@@ -115,14 +115,14 @@ def count_running(mean: float, sd: float, largest: int) -> np.ndarray:
         return [m / mean - 1, np.sqrt(max(probability @ (visits - m) ** 2, 0)) / sd - 1]
 
     spread = np.sqrt(np.log(1 + (sd / mean) ** 2))
-    found = least_squares(misfit, [np.log(mean) - spread**2 / 2, np.log(spread)], xtol=1e-12, ftol=1e-14)
-    if np.abs(found.fun).max() > 1e-3:
+    fit = least_squares(misfit, [np.log(mean) - spread**2 / 2, np.log(spread)], xtol=1e-12, ftol=1e-14)
+    if np.abs(fit.fun).max() > 1e-3:
         raise PlanError(
             "simulate-visits",
             f"no cut log-normal has mean {mean}, sd {sd} and maximum {largest}.",
             "Bring the sd nearer to the mean, or raise the maximum.",
         )
-    table = running(found.x)
+    table = running(fit.x)
     table[-1] = 1.0
     return table
 

@@ -112,10 +112,10 @@ class State:
     last_at: str = ""
 
     def population(self, name: str) -> Population:
-        found = self.find(name)
-        if found is None:
+        population = self.find(name)
+        if population is None:
             raise _unknown(name, list(self.populations), self.where)
-        return found
+        return population
 
     def find(self, name: str) -> Population | None:
         """The population of this name, however it is composed and spaced."""
