@@ -21,7 +21,7 @@ every seventh slot.
 
 `floor` is the error of the raw counts as a prediction of counts drawn anew around them (Poisson): about
 what somebody who knew the true rates would have. Methods with * are no release: they promise less than
-their epsilon reads like, or nothing. `best undeclared` buys the number of users instead of being told it.
+their epsilon reads like, or nothing. `best undeclared` measures the number of users, not given it.
 "Printed" are the figures of the paper, on data of its own: MRE / PC / EMD at epsilon 0.3, ell 30.
 """
 CANNOT = """

@@ -155,12 +155,12 @@ def _order(main: Sequence[Cell]) -> str:
 
 
 def _more(rows: Sequence[Row]) -> str:
-    """Trips bought, and zCDP, beside the plain figures."""
+    """The number of trips measured, and zCDP, beside the plain figures."""
     plain = {(c.data, c.n, c.resolution, c.epsilon): c for c in cells_of(rows) if c.unit == "trip"}
     bought = [cell for cell in cells_of(rows, trips="bought") if cell.unit == "trip"]
     gauss = cells_of(rows, delta=DELTA)
     body = []
-    for kind, cells in (("bought", bought), ("zCDP", gauss)):
+    for kind, cells in (("measured", bought), ("zCDP", gauss)):
         for cell in cells:
             beside = plain.get((cell.data, cell.n, cell.resolution, cell.epsilon))
             for name in cell.figures:

@@ -56,7 +56,7 @@ USERS = """
 ## Per user
 
 At most m trips of a user are kept; the promise covers all trips of a user. The number of kept trips is
-declared. With a cap, a twentieth of epsilon buys the number of all trips, at most `cap` of a user, and
+declared. With a cap, a twentieth of epsilon pays for the number of all trips, at most `cap` of a user, and
 answers are scaled up to it, by at most cap / m; without, they are low. The truth is all trips. The noise on
 that number has scale cap / (0.05 epsilon): where it is as large as the number itself, answers are off by a
 factor that all methods share, and a method whose answers are too low may come out nearest by that alone.
@@ -66,7 +66,7 @@ factor that all methods share, and a method whose answers are too low may come o
 MORE = """
 ## Variants at cab trips
 
-`bought`: the number of trips is bought with a tenth of epsilon. zCDP: Gaussian noise, delta 1e-6.
+`measured`: the number of trips is measured with a tenth of epsilon. zCDP: Gaussian noise, delta 1e-6.
 
 {table}
 """

@@ -7,7 +7,7 @@ Random range queries (zones in a box between two random corners, slots between t
 cities, epsilon 1 and delta 1e-6 for all queries of a row together, ell 30, seeded noise. Truth is the bounded
 table, so errors are of the mechanisms alone.
 
-nothing    the public prior times a bought total: what anyone could say who bought one number
+nothing    the public prior times a measured total: what anyone could say who measured one number
 table      plain Gaussian noise on every zone and slot, summed up: a published density, for comparison
 """
 
@@ -27,13 +27,12 @@ from shoal.engine.duck import DuckEngine
 from shoal.engine.visits import exact_counts
 from shoal.events.readers import PlacedEvents
 from shoal.events.schema import SourcePlan
-from shoal.events.source import open_source
-from shoal.kinds.density.counting import Counting
+from shoal.events.source import open_planned
+from shoal.kinds.density.build import Counting
 from shoal.kinds.query.plan import METHODS, QueryOptions
 from shoal.kinds.source import Silent
-from shoal.mechanisms.density.gaussian import DensityGaussian
-from shoal.mechanisms.query.gaussian import QueryGaussian
-from shoal.mechanisms.query.input import questions_on
+from shoal.mechanisms.density.counts import DensityCounts
+from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.mechanisms.query.weights import public_prior
 from shoal.privacy.accounting import NANO, Budget
 from shoal.privacy.noise import SeededNoise
@@ -77,7 +76,7 @@ def counted(city: str, users: int) -> World:
     """The bounded table of a simulated city."""
     folder = simulated_city(city, users)
     card = json.loads((folder / "city.json").read_text("utf-8"))
-    source = open_source(**SourcePlan(paths=(str(folder / card["sources"]["events"]["glob"]),)).reading())
+    source = open_planned(SourcePlan(paths=(str(folder / card["sources"]["events"]["glob"]),)))
     space = SpacePlan(zones=str(folder / "zones.geojson"), sites=str(folder / "sites.csv"))
     geography = open_geography(space, has_sites=True, planar=False)
     window = {name: card["window"][name][:19] for name in ("start", "end")}
@@ -105,7 +104,7 @@ def random_questions(setting: Setting, count: int, seed: int) -> Questions:
         first, last = np.sort(chance.integers(0, setting.slots + 1, 2))
         if zones.size and first < last:
             each.append(Question(zones=tuple(zones.tolist()), slots=tuple(range(first, last))))
-    return questions_on(setting, each, ELL)
+    return Questions.of(each, setting.weights, slots=setting.slots, ell=ELL)
 
 
 def measured(city: str, users: int, world: World, count: int, repeats: int) -> list[dict]:
@@ -145,23 +144,16 @@ def nothing(questions: Questions, world: World, seed: int) -> np.ndarray:
     everything = Question(
         zones=tuple(range(world.setting.zones)), slots=tuple(range(world.setting.slots)), name="all"
     )
-    one = questions_on(world.setting, [everything], ELL)
-    total = QueryGaussian.within(Budget.of(EPSILON, DELTA).left, one)(world.exact, SeededNoise(seed)).values[
-        0
-    ]
+    budget = Budget.of(EPSILON, DELTA)
+    mechanism = QueryAnswers.of(budget, world.setting, questions=[everything], ell=ELL)
+    total = mechanism(world.exact, SeededNoise(seed)).values[0]
     prior = public_prior(world.setting)
     return questions.values(prior / prior.sum() * max(total, 0.0))
 
 
 def table(questions: Questions, world: World, seed: int) -> np.ndarray:
     exact = world.exact
-    mechanism = DensityGaussian.within(
-        Budget.of(EPSILON, DELTA).left,
-        ell=ELL,
-        slots=world.setting.slots,
-        column_l2_squared=exact.column_l2_squared,
-        lattice=exact.lattice,
-    )
+    mechanism = DensityCounts.of(Budget.of(EPSILON, DELTA), world.setting, ell=ELL)
     return np.maximum(questions.values(mechanism(exact, SeededNoise(seed)).values), 0.0)
 
 
@@ -200,18 +192,18 @@ simulated cities. All queries of a row share epsilon {EPSILON:g} at delta {DELTA
 {ELL}. Mean error in visits of the bounded table, over {FULL["repeats"]} repeats with other queries and
 other noise.
 
-- gaussian: independent noise per query. weights: multiplicative weights, at most 40 queries bought.
-- nothing: the public prior times a bought total. table: noise on every zone and slot, summed up.
+- gaussian: independent noise per query. weights: multiplicative weights, at most 40 queries measured.
+- nothing: the public prior times a measured total. table: noise on every zone and slot, summed up.
 
-| city | users | queries | mean answer | gaussian | weights | nothing | table | bought |
+| city | users | queries | mean answer | gaussian | weights | nothing | table | measured |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {chr(10).join(lines)}
 
 {chr(10).join(f"- {end}." for end in ends)}
 
 Independent noise grows with the root of the number of queries. The error of weights hardly grows, since at
-most 40 queries are ever bought. But its test must tell a surprise from noise among all queries, so it stops
-learning at errors of some thousand visits, whatever the size of the city.
+most 40 queries are ever measured. But its test must distinguish a large error from noise among all queries,
+so it stops learning at errors of some thousand visits, whatever the size of the city.
 
 A noisy table of all zones and slots has a sensitivity of the root of ell instead of ell, since a user is in
 one cell per slot. For queries of this size it is about as good as weights or better. So: for a few queries,

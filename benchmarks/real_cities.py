@@ -40,7 +40,7 @@ class RealCity:
         from shoal.engine.duck import DuckEngine
         from shoal.events.readers import PlacedEvents
         from shoal.events.source import open_source
-        from shoal.kinds.density.counting import Counting
+        from shoal.kinds.density.build import Counting
         from shoal.kinds.source import Silent
         from shoal.space.clock import Clock
         from shoal.space.geography import open_geography

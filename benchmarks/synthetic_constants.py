@@ -31,8 +31,8 @@ SETTINGS = {
     "corners from twice as many trips": {"CORNERS_FROM": mechanism.CORNERS_FROM * 2},
     "4 rounds of calibration": {"PULLS": PULLS[:4]},
     "8 rounds of calibration": {"PULLS": (*PULLS, 0.17, 0.15)},
-    "scatter of flows 1": {"FLOW_SCATTER": 1.0},
-    "scatter of flows 4": {"FLOW_SCATTER": 4.0},
+    "residual variance of flows 1": {"FLOW_SCATTER": 1.0},
+    "residual variance of flows 4": {"FLOW_SCATTER": 4.0},
     "share of moves .30": {"moves": 0.30},
     "share of moves .45": {"moves": 0.45},
 }

@@ -29,7 +29,7 @@ def demo(out: Path, users: int, seed: int, as_json: bool) -> None:
     if not as_json:
         click.echo(f"{users:,} simulated people: how many were where, hour by hour, goes to {out}/")
     from shoal.kinds.demo import run_demo
-    from shoal.kinds.owner import near
+    from shoal.kinds.run import near
 
     with Bars(quiet=as_json) as bars:
         made = run_demo(out, users=users, seed=seed, progress=bars)

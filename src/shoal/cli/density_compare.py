@@ -129,7 +129,7 @@ def _private(settings: dict[str, Any], own: dict[str, Any], engine, bars):
     from shoal.kinds.density.compare import private_world
     from shoal.kinds.density.plan import DensityPlan
     from shoal.kinds.density.prepare import prepare_density
-    from shoal.kinds.owner import open_owner_folder
+    from shoal.kinds.run import open_owner_folder
     from shoal.privacy.ledger import open_ledger
 
     if own["out"] is not None or own["city"] is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.kinds.owner import near
+from shoal.kinds.run import near
 
 if TYPE_CHECKING:
     from shoal.kinds.describe import Prepared, Table

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -86,6 +86,16 @@ def checked_rows(
     source: EventSource, tell: Progress, *, sites: Sequence[str] | None = None, with_flag: bool = False
 ) -> RowReport:
     """Every row read once; stops on bad ones, unless the source says that they are dropped."""
+    report = row_report(source, tell, sites=sites, with_flag=with_flag)
+    if source.on_bad_row == "stop":
+        report.raise_if_bad()
+    return report
+
+
+def row_report(
+    source: EventSource, tell: Progress, *, sites: Sequence[str] | None = None, with_flag: bool = False
+) -> RowReport:
+    """Every row read once; the report says which are bad."""
     tell.stage("check rows", 1.0)
     done = 0.0
 
@@ -94,10 +104,21 @@ def checked_rows(
         tell.advance(share - done)
         done = share
 
-    report = check_rows(source, sites=sites, with_flag=with_flag, progress=advance)
-    if source.on_bad_row == "stop":
-        report.raise_if_bad()
-    return report
+    return check_rows(source, sites=sites, with_flag=with_flag, progress=advance)
+
+
+def stage_by_stage(tell: Progress, names: Mapping[str, str], rows: int | None) -> Callable[[str, int], None]:
+    """Reports the rows of an engine's steps; each step is a stage, called by its name in `names`."""
+    current = ""
+
+    def advance(step: str, read: int) -> None:
+        nonlocal current
+        if step != current:
+            current = step
+            tell.stage(names.get(step, step), rows)
+        tell.advance(read)
+
+    return advance
 
 
 class Progress(Protocol):

@@ -14,8 +14,7 @@ from shoal.engine.protocol import Encoder, Held
 from shoal.errors import PlanError
 from shoal.events.trip_reader import TripPoints
 from shoal.kinds.describe import Prepared
-from shoal.kinds.owner import near
-from shoal.kinds.run import Build, RunResult
+from shoal.kinds.run import Build, RunResult, near
 from shoal.kinds.source import any_row, checked_rows
 from shoal.kinds.trip_plan import TRIP
 from shoal.privacy.guarantee import Guarantee

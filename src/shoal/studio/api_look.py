@@ -58,7 +58,7 @@ def _utility(report: Any) -> Any:
     """Figures of the owner's report, where there is one."""
     if report is None:
         return None
-    from shoal.kinds.owner import utility_file
+    from shoal.kinds.run import utility_file
 
     return read_json(utility_file(report))
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from shoal.errors import PlanError, SourceError
 from shoal.kinds import KINDS
 from shoal.kinds.density.owner_report import read_exact
-from shoal.kinds.owner import report_of
+from shoal.kinds.run import report_of
 from shoal.metrics.density import density_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.density_files import read_density

@@ -164,21 +164,14 @@ def _simulate(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any
 
 def _check(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
     """The owner's own look at the rows: nothing is spent."""
-    from shoal.events.checks import check_rows, summarise
+    from shoal.events.checks import summarise
+    from shoal.kinds.source import row_report
 
     shelf = SourceShelf(work)
     card = shelf.find(job["source"])
     source, sites = shelf.opened(card), shelf.sites(card)
     named = None if sites is None or not source.shape.has_sites else sites.ids
-    told.stage("check rows", 1.0)
-    done = 0.0
-
-    def advance(share: float) -> None:
-        nonlocal done
-        told.advance(share - done)
-        done = share
-
-    report = check_rows(source, sites=named, progress=advance)
+    report = row_report(source, told, sites=named)
     told.stage("count users and times")
     summary = summarise(source, sites=named)
     reasons = [

@@ -10,7 +10,7 @@ from shoal.engine.duck import DuckEngine
 from shoal.engine.euler import exact_euler
 from shoal.engine.grid_trips import TripBound
 from shoal.engine.trip_pieces import encode_trips
-from shoal.kinds.density.counting import Counting
+from shoal.kinds.density.build import Counting
 from shoal.kinds.source import Silent
 from shoal.space.cells import CellGrid
 from shoal.space.question import Question, Questions

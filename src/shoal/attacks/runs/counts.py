@@ -23,7 +23,7 @@ from shoal.errors import PlanError, SourceError
 from shoal.events.checks import check_rows
 from shoal.events.readers import PlacedEvents
 from shoal.events.schema import SourcePlan
-from shoal.kinds.density.counting import Counting, stage_for
+from shoal.kinds.density.build import Counting, stage_for
 from shoal.kinds.density.methods import METHODS, MethodOptions, any_method
 from shoal.kinds.plan import WindowPlan, part_of
 from shoal.kinds.source import Progress, Silent, opened_source
@@ -225,6 +225,17 @@ class Protection:
         if self.epsilon is None:
             return f"counts by {self.method} set at {self.set_at:g}, which has no guarantee for a person"
         return f"counts by {self.method} at epsilon {self.set_at:g}"
+
+
+def protection_of(row: Mapping[str, Any]) -> Protection:
+    """The protection that a row of figures names, under `counts` or `defence`; raw counts are raw or None."""
+    method = row.get("counts", row.get("defence"))
+    return Protection(None if method == "raw" else method, row["set_at"])
+
+
+def counts_name(row: Mapping[str, Any]) -> str:
+    """The counts of a row in a table."""
+    return protection_of(row).name
 
 
 def protections(plan: AttackPlan) -> list[Protection]:

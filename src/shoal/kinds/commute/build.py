@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +16,8 @@ from shoal.events.readers import SiteEvents
 from shoal.kinds.commute.files import published_events, write_events
 from shoal.kinds.commute.prepare import PreparedCommute
 from shoal.kinds.describe import manifest_of
-from shoal.kinds.owner import report_of
-from shoal.kinds.source import any_row, events_of_some
+from shoal.kinds.run import report_of
+from shoal.kinds.source import any_row, events_of_some, stage_by_stage
 from shoal.kinds.synthetic.owner_report import events_report
 from shoal.kinds.synthetic.plan import MOST_UNASKED
 from shoal.kinds.trips import TripBuild
@@ -101,7 +101,7 @@ class CommuteBuild(TripBuild):
             noise.run_key(),
             self.engine,
             norm=prepared.mechanism.norm,
-            progress=self._progress(),
+            progress=stage_by_stage(self.tell, NAMES, self.rows),
         )
         self.tell.stage("draw noise")
         model = prepared.mechanism(exact, noise)
@@ -120,18 +120,6 @@ class CommuteBuild(TripBuild):
     @property
     def times_rehearsed(self) -> float:
         return (self.prepared.plan.count or REHEARSED) / REHEARSED
-
-    def _progress(self) -> Callable[[str, int], None]:
-        now = ""
-
-        def advance(what: str, rows: int) -> None:
-            nonlocal now
-            if what != now:
-                self.tell.stage(NAMES.get(what, what), self.rows)
-                now = what
-            self.tell.advance(rows)
-
-        return advance
 
     def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path | None:
         """The owner's page: real records against the published ones."""

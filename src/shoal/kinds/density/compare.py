@@ -23,8 +23,7 @@ from shoal.engine.protocol import Engine
 from shoal.errors import GeometryError, PlanError
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.memory import can_simulate, simulate_in_memory, whole_weeks
-from shoal.kinds.density.build import DensityBuild
-from shoal.kinds.density.counting import Counting, stage_for
+from shoal.kinds.density.build import Counting, DensityBuild, stage_for
 from shoal.kinds.density.methods import METHODS, Method, MethodOptions, any_method
 from shoal.kinds.density.prepare import PreparedDensity
 from shoal.kinds.plan import DEFAULT_DELTA, WindowPlan, part_of

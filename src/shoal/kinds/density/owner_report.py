@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.kinds.density.report import DensityReportInputs, write_density_report
-from shoal.kinds.owner import budget_of, exact_file, keep_earlier, write_figures
+from shoal.kinds.run import budget_of, exact_file, keep_earlier, write_figures
 from shoal.metrics.density import density_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.density_files import read_density

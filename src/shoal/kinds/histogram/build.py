@@ -17,7 +17,7 @@ from shoal.kinds.describe import manifest_of
 from shoal.kinds.histogram.compare import published_methods
 from shoal.kinds.histogram.owner_report import OwnersTrips, owner_report
 from shoal.kinds.histogram.prepare import PreparedHistogram
-from shoal.kinds.owner import report_of
+from shoal.kinds.run import report_of
 from shoal.kinds.trips import ALL_TRIPS, TripBuild
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise

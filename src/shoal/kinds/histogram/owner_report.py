@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shoal.kinds.histogram.compare import ComparedHistogram, compare_histograms
 from shoal.kinds.histogram.figures import OwnersQueries, exact_answers, utility_of
 from shoal.kinds.histogram.report import ComparedRow, HistogramReportInputs, write_histogram_report
-from shoal.kinds.owner import budget_of, keep_earlier, write_figures
+from shoal.kinds.run import budget_of, keep_earlier, write_figures
 from shoal.kinds.source import Progress
 from shoal.privacy.ledger import Ledger
 from shoal.release.folder import Committed

@@ -16,8 +16,7 @@ from shoal.events.trip_reader import check_rule
 from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, check_spends, reading_of, window_of
 from shoal.kinds.histogram.methods import PAYS_FOR, HistogramMechanism, Method, histogram_method
 from shoal.kinds.histogram.plan import HistogramPlan
-from shoal.kinds.owner import near
-from shoal.kinds.run import RunResult
+from shoal.kinds.run import RunResult, near
 from shoal.kinds.source import opened_source, unit_of
 from shoal.kinds.trip_plan import TRIP
 from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, rule_of, window_us

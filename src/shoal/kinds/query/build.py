@@ -17,8 +17,7 @@ from typing import Any
 from shoal.engine.protocol import Engine
 from shoal.engine.visits import exact_counts
 from shoal.errors import PlanError
-from shoal.kinds.density.build import DensityBuild
-from shoal.kinds.density.counting import Counting
+from shoal.kinds.density.build import Counting, DensityBuild
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.query.ask import as_written
 from shoal.kinds.query.prepare import PreparedQuery

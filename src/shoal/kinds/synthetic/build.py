@@ -17,7 +17,7 @@ from shoal.engine.path_trips import PathBound, share
 from shoal.engine.protocol import Held
 from shoal.engine.trip_pieces import encode_trips
 from shoal.kinds.describe import manifest_of
-from shoal.kinds.owner import report_of
+from shoal.kinds.run import report_of
 from shoal.kinds.synthetic.owner_report import OwnersPaths, owner_report
 from shoal.kinds.synthetic.plan import MOST_UNASKED
 from shoal.kinds.synthetic.prepare import PreparedSynthetic

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from shoal.attacks.models.known_trips import KnownTrips
 from shoal.attacks.models.nearest_record import LEAST_CELLS, OwnRecords, own_records
-from shoal.kinds.owner import budget_of, keep_earlier, write_figures
+from shoal.kinds.run import budget_of, keep_earlier, write_figures
 from shoal.kinds.source import Progress
 from shoal.kinds.synthetic.report import NearestTrips, SyntheticReportInputs, write_synthetic_report
 from shoal.metrics.synthetic import synthetic_utility

@@ -14,8 +14,7 @@ from shoal.events.schema import EventSource
 from shoal.events.trip_reader import check_rule
 from shoal.kinds.commute.prepare import PreparedCommute, prepare_commute
 from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, check_spends, reading_of, window_of
-from shoal.kinds.owner import utility_file
-from shoal.kinds.run import RunResult
+from shoal.kinds.run import RunResult, utility_file
 from shoal.kinds.source import opened_source, unit_of
 from shoal.kinds.synthetic.methods import COMMUTES, PAYS_FOR, Method, SyntheticMechanism, synthetic_method
 from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan

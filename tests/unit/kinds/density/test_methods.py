@@ -8,8 +8,8 @@ import pytest
 
 from shoal.engine.duck import DuckEngine
 from shoal.errors import GuaranteeError, PlanError
+from shoal.kinds.density.build import stage_for
 from shoal.kinds.density.compare import simulated_world
-from shoal.kinds.density.counting import stage_for
 from shoal.kinds.density.methods import (
     COMPARATORS,
     METHODS,
