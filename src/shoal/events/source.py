@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -61,8 +60,7 @@ def open_source(
 
 
 def open_planned(plan: SourcePlan) -> EventSource:
-    """The source that a plan describes, as `open_source` opens it."""
-    check_settings(plan)
+    """The source that a plan describes, as `open_source` opens it; its settings were checked with the plan."""
     files, file_format = find_files(plan.paths)
     source = describe_source(plan, files, file_format, read_header(files, file_format, plan.delimiter))
     times = [source.columns[role] for role in time_roles(source) if "TIMESTAMP" in source.types[role]]
@@ -76,7 +74,8 @@ def describe_source(
     plan: SourcePlan, files: Sequence[str], file_format: Format, header: Header
 ) -> EventSource:
     """Settle shape, columns, units and scale from the names and types that were found."""
-    check_settings(plan)
+    if plan.time_zone is not None:
+        checked_zone(plan.time_zone)
     lists = [name for name, kind in header.types.items() if kind.endswith("[]")]
     given = Shape(plan.shape) if plan.shape is not None else None
     shape, chosen, guessed = choose_columns(header.names, lists, given, plan.columns)
@@ -107,24 +106,6 @@ def describe_source(
         delimiter=header.delimiter,
         guessed=guessed,
     )
-
-
-def check_settings(plan: SourcePlan) -> None:
-    """Settings make sense before any file is looked at."""
-    for name, value, choices in (
-        ("shape", plan.shape, [str(each) for each in Shape]),
-        ("time-unit", plan.time_unit, ["s", "ms", "us"]),
-        ("on-bad-row", plan.on_bad_row, ["stop", "drop"]),
-    ):
-        if value is not None and str(value) not in choices:
-            message = f'{name} must be one of {", ".join(choices)}; got "{value}".'
-            raise PlanError(f"unknown-{name}", message, f"Pass --{name} {choices[0]}, say.")
-    if plan.time_zone is not None:
-        checked_zone(plan.time_zone)
-    positive = {"coordinate-scale": plan.coordinate_scale, "point-seconds": plan.point_seconds}
-    for name, value in positive.items():
-        if value is not None and not (value > 0 and math.isfinite(value)):
-            raise PlanError(f"{name}-range", f"{name} must be above 0; got {value}.", f"Leave out --{name}.")
 
 
 def check_types(
