@@ -60,7 +60,7 @@ def open_source(
 
 
 def open_planned(plan: SourcePlan) -> EventSource:
-    """The source that a plan describes, as `open_source` opens it; its settings were checked with the plan."""
+    """Open the source that a plan describes; its settings were checked when the plan was made."""
     files, file_format = find_files(plan.paths)
     source = describe_source(plan, files, file_format, read_header(files, file_format, plan.delimiter))
     times = [source.columns[role] for role in time_roles(source) if "TIMESTAMP" in source.types[role]]
