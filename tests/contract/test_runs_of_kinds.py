@@ -1,4 +1,4 @@
-"""What a run of any kind does, in one suite over the table: help, dry run, refusals, reuse, seed, publication.
+"""What a run of any kind does, in one suite: help, dry run, refusals, reuse, seed, publication.
 
 Every kind releases the made-up city of tests/golden. What only one kind does is tested in tests/e2e.
 """
