@@ -183,6 +183,22 @@ def test_a_population_that_is_counted_per_another_unit(refusal, kind):
     assert "counted per trip" in only
 
 
+@of_every_kind
+@pytest.mark.parametrize("setting", ["population", "start", "end", "time_zone", "epsilon"])
+def test_a_plan_without_a_setting_that_it_needs(city, command, kind, setting):
+    line = [word for word in RELEASES[kind] if kind != "query" or word not in ("--epsilon", "0.5")]
+    plan = city / next(word for word in line if word.endswith(".toml"))
+    plan.write_text(re.sub(rf"^{setting} = .*$", "", plan.read_text(), flags=re.M))
+    code, _, error = command(*(line if setting == "epsilon" else RELEASES[kind]))
+    if setting == "epsilon" and not KINDS[kind].is_private:
+        assert code == 0
+        return
+    assert code == 2, error
+    assert error.partition(":")[0] in ("plan-incomplete", "query-price")
+    assert f"--{setting.replace('_', '-')}" in error or kind == "query"
+    assert (spent(), open_ledger().releases()) == (0, [])
+
+
 @of_every_private_kind
 @pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "inf", "1e300"])
 def test_a_price_that_makes_no_sense(city, command, kind, epsilon):
@@ -209,16 +225,22 @@ def test_a_row_without_a_user_stops_a_run_before_it_is_paid(city, command, relea
 
 
 @of_every_kind
-def test_nobody_in_the_window_is_a_release_of_noise(city, command, kind):
+@pytest.mark.parametrize("where", ["in another month", "nowhere: the file has no row"])
+def test_nobody_in_the_window_is_a_release_of_noise(city, command, kind, where):
     """A release that is not made would tell that nobody was there; records of nobody do not exist."""
-    for plan in (city / "plans").glob("*.toml"):
-        plan.write_text(plan.read_text().replace("2026-03-0", "2026-05-0"))
+    if where == "in another month":
+        for plan in (city / "plans").glob("*.toml"):
+            plan.write_text(plan.read_text().replace("2026-03-0", "2026-05-0"))
+    else:
+        change_events(city, lambda table: table.slice(0, 0))
     code, out, error = command(*RELEASES[kind], "--json")
     if not KINDS[kind].is_private:
         assert (code, error.partition(":")[0]) == (3, "nobody")
         return
     assert code == 0, error
-    assert command("verify", json.loads(out)["release"])[0] == 0
+    made = json.loads(out)
+    assert command("verify", made["release"])[0] == 0
+    assert kind == "query" or "eyes only" in Path(made["report"]).read_text()
     assert spent() > 0
 
 
@@ -239,6 +261,9 @@ def test_a_user_added_in_between_changes_nothing_that_is_published(city, command
     out = command(*RELEASES[kind])[1]
     assert "here it is again, and nothing was spent" in out
     assert "rows " not in out
+    shutil.rmtree(folder)
+    code, _, error = command(*RELEASES[kind])
+    assert (code, error.partition(":")[0]) == (4, "release-missing")
 
 
 NEW = pa.array([10_000] * 3, pa.int64())
@@ -323,3 +348,22 @@ def test_a_failure_after_the_reserve_counts_as_spent_and_leaves_nothing(city, co
     assert bool(population.spent_nano) == KINDS[kind].is_private
     assert {each.status for each in population.spends} <= {"unresolved (counts as spent)"}
     assert issubclass(KINDS[kind].build, Build)
+
+
+@of_every_kind
+def test_a_report_that_cannot_be_drawn_leaves_the_release_in_place(city, command, monkeypatch, kind):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    if kind == "query":
+        return  # it has no report
+    monkeypatch.setattr(KINDS[kind].build, "report", broken)
+    code, _, error = command(*RELEASES[kind])
+    assert code == 5
+    assert error.startswith("report-failed: the release is in place")
+    assert "ZeroDivisionError" in error
+    monkeypatch.undo()
+    monkeypatch.chdir(city)
+    monkeypatch.setenv("SHOAL_LEDGER", str(city / "ledger.sqlite"))
+    ((folder, _),) = [(note.path, note) for _, note in open_ledger().releases()]
+    assert command("verify", folder)[0] == 0
