@@ -12,7 +12,7 @@ BASELINES = "shoal_baselines"
 
 EXACT = ("stages.bounded", "stages.exact", "stages.trips", "stages.commutes")
 NOISY = ("stages.noisy", "stages.synthetic")
-# files -> what they may import from this package, beside their own package, shoal.errors and shoal.scratch;
+# files -> what they may import from this package, beside their own package, errors, scratch and setting;
 # the longest prefix that fits a file decides
 ALLOWED = {
     "stages": ("space",),  # the public grid and rectangles that a stage is about
@@ -58,7 +58,7 @@ ALLOWED = {
     ),
     "cli": None,  # the command may reach everything
     "baselines.py": (),
-    **dict.fromkeys(("errors.py", "scratch.py", "__init__.py", "__main__.py")),
+    **dict.fromkeys(("errors.py", "intended.py", "scratch.py", "setting.py", "__init__.py", "__main__.py")),
 }
 
 # library -> the only places that may import it
@@ -127,7 +127,7 @@ def test_packages_import_only_what_they_may():
         if package is None:
             faults.append(f"{place}: a new package; say what it may import")
         elif (allowed := ALLOWED[package]) is not None:
-            may = ("errors", "scratch", package.replace("/", "."), *allowed)
+            may = ("errors", "scratch", "setting", package.replace("/", "."), *allowed)
             may += ("counting",) if shoals != place else ()  # cells of a cover, and their engine step
             own = [
                 name.partition(".")[2] for name in imported(path) if name.startswith(("shoal.", BASELINES))
@@ -152,7 +152,7 @@ def test_one_file_of_shoal_imports_the_baselines():
 
 # The two commands that are made of two kinds: commutes are a method of `synthesize`, a query asks a density.
 TOGETHER = {("commute", "synthetic"), ("synthetic", "commute"), ("query", "density")}
-DRAWN = ("report*.py", "*_page.py", "text.py", "picture.py", "files.py")
+DRAWN = ("report*.py", "compare_report.py", "text.py", "picture.py", "files.py")
 
 
 def test_a_kind_imports_no_other_kind():

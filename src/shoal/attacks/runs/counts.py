@@ -25,10 +25,11 @@ from shoal.events.readers import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.kinds.density.build import Counting, stage_for
 from shoal.kinds.density.methods import METHODS, MethodOptions, any_method
-from shoal.kinds.plan import WindowPlan, part_of
+from shoal.kinds.plan import WindowPlan
 from shoal.kinds.source import Progress, Silent, opened_source
 from shoal.privacy.accounting import Budget, check_epsilon
 from shoal.privacy.noise import OsNoise, SeededNoise
+from shoal.setting import part_of
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, open_geography
 from shoal.space.plan import SpacePlan
@@ -225,6 +226,17 @@ class Protection:
         if self.epsilon is None:
             return f"counts by {self.method} set at {self.set_at:g}, which has no guarantee for a person"
         return f"counts by {self.method} at epsilon {self.set_at:g}"
+
+
+def protection_of(row: Mapping[str, Any]) -> Protection:
+    """The protection that a row of figures names, under `counts` or `defence`; raw counts are raw or None."""
+    method = row.get("counts", row.get("defence"))
+    return Protection(None if method == "raw" else method, row["set_at"])
+
+
+def counts_name(row: Mapping[str, Any]) -> str:
+    """The counts of a row in a table."""
+    return protection_of(row).name
 
 
 def protections(plan: AttackPlan) -> list[Protection]:
