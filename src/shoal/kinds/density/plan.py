@@ -9,7 +9,7 @@ from shoal.errors import PlanError
 from shoal.kinds.density.methods import Method, MethodOptions, method_named
 from shoal.kinds.plan import DEFAULT_DELTA, ReleasePlan, WindowPlan, delta_setting, epsilon_setting
 from shoal.privacy.accounting import NANO, Budget, check_delta, nano
-from shoal.setting import rule, setting
+from shoal.setting import remedy_of, rule, setting, settings_of
 from shoal.space.plan import SpacePlan
 
 DEFAULT_METHOD = "best"
@@ -55,10 +55,12 @@ class DensityPlan(MethodOptions, ReleasePlan):
 
     @rule("epsilon", "rho")
     def _check_price(self) -> None:
-        if (self.epsilon is None) == (self.rho is None):
-            both = "both" if self.rho is not None else "neither"
+        if self.epsilon is None and self.rho is None:
+            remedy = remedy_of(settings_of(DensityPlan)["epsilon"])
+            raise PlanError("plan-incomplete", "the plan does not state its epsilon.", remedy)
+        if self.epsilon is not None and self.rho is not None:
             raise PlanError(
-                "plan-price", f"a plan states its epsilon or its rho; got {both}.", "Pass --epsilon 1, say."
+                "plan-price", "a plan states its epsilon or its rho; got both.", "Leave one of them out."
             )
 
     @rule("method")
