@@ -217,7 +217,7 @@ def _plan_from(plan: type, values: Any, prefix: str, faults: list[Fault]) -> Any
         faults.append(Fault("plan-type", f"[{table}] must be a table of settings.", "", table))
         return None
     faults += [unknown(name, known, prefix) for name in values if name not in known]
-    made, faulty = object.__new__(plan), set()
+    instance, faulty = object.__new__(plan), set()
     for each in known.values():
         before = len(faults)
         value = values.get(each.name, each.default)
@@ -230,11 +230,11 @@ def _plan_from(plan: type, values: Any, prefix: str, faults: list[Fault]) -> Any
             faults.append(_missing(each))
         elif isinstance(value, list):
             value = tuple(value)
-        object.__setattr__(made, each.name, None if value is MISSING else value)
+        object.__setattr__(instance, each.name, None if value is MISSING else value)
         if len(faults) > before:
             faulty.add(each.name)
-    faults += _faults_in(made, prefix, frozenset(faulty))
-    return made
+    faults += _faults_in(instance, prefix, frozenset(faulty))
+    return instance
 
 
 def _faults_in(plan: Any, prefix: str, faulty: frozenset[str]) -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""The data room: the page's folder, sources, their maps and checks, a simulated city."""
+"""The data view: the page's folder, sources, their maps and checks, a simulated city."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def for_page(text: str) -> str:
         verb = "Set" if verb[0].isupper() else "set"
         return f"{verb} {label}" if value is None else f"{verb} {label} to {value}"
 
-    return respelled(_COMMAND.sub("the ledger room", text), spell)
+    return respelled(_COMMAND.sub("the ledger view", text), spell)
 
 
 def field_problems(faults: Iterable[Fault]) -> list[dict[str, str]]:
