@@ -31,10 +31,11 @@ ALLOWED = {
     "anonymise": ("stages.trajectories", "space"),
     "postprocess": (*NOISY, "stages.commutes.NoisyCommutes", "stages.commutes.SyntheticEvents", "space"),
     "attacks": ("space", "metrics"),
-    # the table of methods names the audit case of a release and loads no mechanism
+    # the table of methods names the audit case of a release and loads no mechanism; that of kinds names
+    # the check of a release's files and loads no kind
     "release": (
         *(*NOISY, "stages.trajectories", "space", "privacy", "metrics"),
-        *("mechanisms.methods", "baselines"),
+        *("mechanisms.methods", "kinds.kind", "baselines"),
     ),
     # drives whole runs, so it reaches what a run reaches
     "auditing/end_to_end": ("auditing", "engine", "kinds", "privacy", "release"),

@@ -3,13 +3,15 @@
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from tests.golden.record import arguments, world
 from tests.loops import for_each
 
-from shoal.kinds import KINDS
+from shoal.events.schema import Shape
+from shoal.kinds import KINDS, Kind
 from shoal.kinds.run import Build
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import open_ledger
@@ -30,7 +32,17 @@ def test_the_parts_of_a_kind_are_where_the_table_says(kind):
         assert part.__doc__
     assert kind.build.check is not Build.check
     assert kind.releases.endswith(".")
-    assert "." in kind.main_file
+    assert set(kind.shapes) <= set(Shape)
+    assert kind.main_file in kind.files
+    assert kind.problems.__doc__
+    assert (kind.view is not None) == kind.is_drawn
+
+
+def test_no_field_is_for_one_kind_alone():
+    """A field that a single kind sets would belong to that kind."""
+    for field in fields(Kind):
+        given = [kind for kind in KINDS.values() if getattr(kind, field.name) != field.default]
+        assert len(given) > 1, field.name
 
 
 @for_each("kind", KINDS.values(), ids=KINDS)
@@ -152,6 +164,8 @@ def test_a_run_is_returned_when_it_is_asked_again(city, command, kind):
     first = json.loads(out)
     release = Path(first["release"])
     assert {KINDS[kind].main_file, "README.md", "manifest.json"} <= {path.name for path in release.iterdir()}
+    columns = json.loads((release / "manifest.json").read_text())["columns"]
+    assert columns == {name: dict(KINDS[kind].files[name]) for name in columns}
     spent = open_ledger().state().population("golden").spent_nano
     assert bool(spent) == KINDS[kind].is_private
     again = json.loads(command(*RELEASES[kind], "--json")[1])

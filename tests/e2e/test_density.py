@@ -240,7 +240,7 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
         "method best",
         "all visits, once per user, place and slot",
         "rho = 0.02435597:",
-        "the course over the slots of all zones together",
+        "the profile of the whole city over the slots",
         "efpag",
         "for 400 users, as declared",
         "visits per user and week (the mean that was counted in those cities;",

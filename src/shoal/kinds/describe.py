@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from shoal.errors import GuaranteeError, LedgerError
 from shoal.events.schema import EventSource, SourcePlan, written
-from shoal.kinds.source import READING, contents_of
+from shoal.kinds.source import READING, contents_of, unit_of
+from shoal.mechanisms.method import Method
 from shoal.privacy.accounting import NANO, Budget, Loss, compose
+from shoal.privacy.guarantee import Guarantee, Unit
 from shoal.privacy.ledger import Ledger, Population
 from shoal.privacy.ledger.names import cost_nano, show_nano
 from shoal.release.manifest import Manifest, with_audit_case
@@ -54,12 +56,13 @@ class Spending(Protocol):
 class Table:
     """Figures for the terminal; numbers stand right."""
 
-    header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    header: tuple[str, ...]  # empty: no head, and the first column names the rows
+    rows: Sequence[Sequence[str]]
     right: tuple[int, ...] = ()  # columns of numbers
+    wraps: tuple[int, ...] = (-1,)  # columns whose cells may take several lines
     title: str = ""
     below: str = ""  # what the figures mean
-    chosen: int | None = None  # the row that is set off
+    marks: Mapping[int, str] = field(default_factory=dict)  # row -> how it is set off: bold, dim or red
     most: int | None = None  # rows that are shown
 
 
@@ -207,6 +210,31 @@ def check_spends(mechanism: Any, budget: Budget) -> None:
         raise GuaranteeError("over-budget", "the noise is too small for the privacy that was asked for.")
     if listed != loss:
         raise GuaranteeError("spends", "the spends of the mechanism do not add up to its loss.")
+
+
+def promised(plan: Any, loss: Loss, unit: Unit) -> Guarantee:
+    """The guarantee that was asked for, within which the noise is set; a rho is converted as it was spent."""
+    if plan.epsilon is None:
+        return Guarantee.of(loss, delta=plan.delta, unit=unit)
+    return Guarantee(epsilon=plan.epsilon, delta=plan.delta or 0.0, loss=loss, unit=unit)
+
+
+def priced(
+    plan: Any, source: EventSource, setting: Any, method: Method, options: Any = None
+) -> dict[str, Any]:
+    """Fields of a `Prepared`: the plan, and its mechanism with what it promises, within the plan's budget."""
+    budget = plan.budget()
+    mechanism = method.build(budget, setting, options)
+    check_spends(mechanism, budget)
+    unit = unit_of(plan.unit, plan.source, source)
+    return {
+        "plan": plan,
+        "source": source,
+        "setting": setting,
+        "method": method,
+        "mechanism": mechanism,
+        "guarantee": promised(plan, mechanism.loss(), unit),
+    }
 
 
 def spends_of(mechanism: Spending, pays_for: Mapping[str, str]) -> list[dict]:

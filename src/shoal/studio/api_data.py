@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
 
 from shoal import __version__
+from shoal.kinds.kind import KINDS
 from shoal.kinds.simulated import CITIES
 from shoal.release.page.page import plain
 from shoal.studio.context import Studio, studio_of
@@ -30,6 +31,11 @@ def state(studio: Here) -> dict[str, Any]:
         "folder": str(studio.work.root),
         "ledger": studio.ledger().store.where(),
         "sources": [asdict(card) for card in studio.shelf.all()],
+        "kinds": [
+            {name: getattr(kind, name) for name in ("name", "title", "releases", "is_private")}
+            for kind in KINDS.values()
+            if kind.is_drawn
+        ],
         "cities": [{"name": each.name, "title": each.title, "users": each.users} for each in CITIES.values()],
         "methods": page_methods(),
         "defaults": page_defaults(),

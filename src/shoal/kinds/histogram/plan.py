@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.events.schema import SourcePlan, TripRule
-from shoal.kinds.histogram.methods import DEFAULT_METHOD, histogram_method
+from shoal.kinds.histogram.methods import DEFAULT_METHOD, METHODS
 from shoal.kinds.plan import StretchPlan, check_common, check_whole
 from shoal.kinds.trip_plan import (
     MOST_PER_USER,
@@ -120,7 +120,7 @@ class HistogramPlan(TripPlan):
 
     def __post_init__(self) -> None:
         check_price(self)
-        histogram_method(self.method)
+        METHODS.named(self.method)
         check_unit(self)
         if self.unit != TRIP:
             self._check_bounds()

@@ -10,7 +10,7 @@ from typing import Any
 from shoal.errors import PlanError
 from shoal.events.schema import SourcePlan, TripRule
 from shoal.kinds.plan import StretchPlan, check_common, check_whole
-from shoal.kinds.synthetic.methods import COMMUTES, DEFAULT_METHOD, synthetic_method
+from shoal.kinds.synthetic.methods import COMMUTES, DEFAULT_METHOD, METHODS
 from shoal.kinds.trip_plan import (
     MOST_PER_USER,
     TRIP,
@@ -173,7 +173,7 @@ class SyntheticPlan(TripPlan):
             **{name: getattr(self.space, name) for name in ("box", "cells", "cell_m", "planar")},
         }
         of_sites = {"sites": self.space.sites}
-        commutes = synthetic_method(self.method).takes == COMMUTES
+        commutes = METHODS.named(self.method).takes == COMMUTES
         unread = [name for name, value in (of_points if commutes else of_sites).items() if value is not None]
         if unread:
             raise PlanError(

@@ -234,3 +234,22 @@ def _rings(shape: shapely.Polygon | shapely.MultiPolygon | None) -> list[np.ndar
             for ring in (part.exterior, *part.interiors):
                 rings.append(shapely.get_coordinates(ring)[:-1])
     return rings
+
+
+def zones_drawn(zones: Zones) -> dict[str, Any]:
+    """Outlines of the zones with their ids and names, for a script that draws them."""
+    drawn = drawn_zones(zones)
+    return {
+        "ids": [str(zone) for zone in zones.ids],
+        "names": [str(name) for name in zones.names],
+        "rings": drawn.ring_lengths,
+        "xy": uint16_base64(drawn.xy),
+        "width": drawn.width,
+        "height": drawn.height,
+        "stepsPerKm": drawn.steps_per_km,
+    }
+
+
+def colour_end(released: np.ndarray) -> float:
+    """The value at the end of the colour scale: taken from what was released, never from raw counts."""
+    return float(np.quantile(released, 0.999)) or float(released.max()) or 1.0

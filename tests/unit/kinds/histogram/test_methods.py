@@ -6,7 +6,7 @@ import pytest
 
 from shoal.errors import PlanError
 from shoal.kinds.describe import check_spends, spends_of
-from shoal.kinds.histogram.methods import METHODS, PAYS_FOR, histogram_method
+from shoal.kinds.histogram.methods import METHODS, PAYS_FOR
 from shoal.mechanisms.audit_size import trip_setting
 from shoal.privacy.accounting import Budget
 
@@ -30,4 +30,4 @@ def test_each_method_stays_within_its_budget_and_says_what_it_buys(name, delta, 
 
 def test_a_name_that_is_nearly_right():
     with pytest.raises(PlanError, match="Did you mean prish"):
-        histogram_method("prich")
+        METHODS.named("prich")

@@ -5,13 +5,6 @@ import { go } from "../app.js";
 import { LINE_COLOURS, chart, layout } from "../charts.js";
 import { budgetBar, button, choices, el, field, input, number, percent, say, select, slider, table, text, whole } from "../dom.js";
 
-const KINDS = [["density", "Density"], ["histogram", "Trips in rectangles"], ["synthetic", "Synthetic trips"], ["trajectories", "Records among k"]];
-const WHAT = {
-  density: "How many people were in each zone in each hour. Differentially private for all that a person did in the window.",
-  histogram: "One file that says how many distinct trips crossed any rectangle. Differentially private for all trips of a person.",
-  synthetic: "Trips that nobody made, moving like the real ones. Differentially private for all that a person did.",
-  trajectories: "Real records, in boxes of space and time that at least k people share. Not differential privacy: it protects against somebody who tracked a person for a time tau.",
-};
 const EPSILONS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10];
 const DELTAS = [0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4];
 const SLOTS = [15, 30, 60, 120, 180, 360, 720, 1440];
@@ -34,15 +27,15 @@ export async function open(root, { state, what }) {
 
 // The form as it opens: the source's own defaults, a name that is free.
 function defaults(source, kind, ledger, made, state) {
-  const given = source.defaults[kind] || {}, usual = state.defaults[kind];
+  const given = source.defaults[kind] || {}, usual = state.defaults[kind], isPrivate = state.kinds.find((each) => each.name === kind).is_private;
   const population = source.population || "";
   const base = `${(population || "city").replace(/[^A-Za-z0-9._-]/g, "-").replace(/^[^A-Za-z0-9]+/, "") || "city"}`.slice(0, 44) + `-${kind}`;
   let n = 1;
   while (made.some((each) => each.name === `${base}-${n}`)) n += 1;
   return {
     kind, source: source.id, population, name: `${base}-${n}`,
-    epsilon: kind === "trajectories" ? null : given.epsilon || 1,
-    delta: kind === "trajectories" ? null : kind === "histogram" ? 0 : given.delta ?? 1e-6,
+    epsilon: isPrivate ? given.epsilon || 1 : null,
+    delta: !isPrivate ? null : kind === "histogram" ? 0 : given.delta ?? 1e-6,
     method: null, start: (source.window.start || "").replace("T00:00:00", "") || null, end: (source.window.end || "").replace("T00:00:00", "") || null, time_zone: source.window.time_zone || null,
     slot_minutes: usual.slot_minutes ?? null,
     map: kind === "density" ? (source.space.zones ? "zones" : "squares") : null,
@@ -60,11 +53,11 @@ function draw(room) {
   const redraw = () => draw(room);
   const form = el("section", { class: "panel" },
     field("Source", pickSource(room)),
-    el("div", { class: "field" }, el("label", { class: "field" }, "Kind of release"), choices(KINDS.filter(([kind]) => source.kinds.includes(kind)), plan.kind, (kind) => { room.plan = defaults(source, kind, room.ledger, room.made, state); draw(room); }, "Kind of release")),
-    text("p", WHAT[plan.kind], "note"),
+    el("div", { class: "field" }, el("label", { class: "field" }, "Kind of release"), choices(state.kinds.filter((each) => source.kinds.includes(each.name)).map((each) => [each.name, each.title]), plan.kind, (kind) => { room.plan = defaults(source, kind, room.ledger, room.made, state); draw(room); }, "Kind of release")),
+    text("p", kindOf(room).releases, "note"),
     field("Population", pickPopulation(room), "Whose budget is spent: all releases about the same people share one."),
-    plan.kind === "trajectories" ? null : field("Epsilon", slider(EPSILONS, plan.epsilon, (value) => String(value), change("epsilon"), "Epsilon"), "Smaller is more private, larger is more accurate."),
-    plan.kind === "trajectories" ? null : field("Delta", slider(DELTAS, plan.delta ?? 0, (value) => (value ? value.toExponential(0) : "none (pure)"), (value) => { plan.delta = value; if (plan.kind === "density") plan.method = value ? null : "efpa"; ask(room); }, "Delta"), "Probability mass that the epsilon bound may miss; without it, the noise is larger."),
+    !kindOf(room).is_private ? null : field("Epsilon", slider(EPSILONS, plan.epsilon, (value) => String(value), change("epsilon"), "Epsilon"), "Smaller is more private, larger is more accurate."),
+    !kindOf(room).is_private ? null : field("Delta", slider(DELTAS, plan.delta ?? 0, (value) => (value ? value.toExponential(0) : "none (pure)"), (value) => { plan.delta = value; if (plan.kind === "density") plan.method = value ? null : "efpa"; ask(room); }, "Delta"), "Probability mass that the epsilon bound may miss; without it, the noise is larger."),
     ...ofKind(room, change, redraw),
     el("div", { class: "two" }, field("Window from", dated(plan, "start", room)), field("to (not included)", dated(plan, "end", room))),
     field("Time zone", dated(plan, "time_zone", room)),
@@ -73,6 +66,8 @@ function draw(room) {
   root.replaceChildren(text("h1", "Plan"), text("p", "Nothing here reads a row of the data or spends anything: what you see follows from public numbers alone, until you publish.", "lead"), el("div", { class: "side" }, form, room.answer));
   ask(room);
 }
+
+const kindOf = (room) => room.state.kinds.find((each) => each.name === room.plan.kind);
 
 function dated(plan, name, room) {
   return input(plan[name], { placeholder: room.source.window[name] || "", onchange: (event) => { plan[name] = event.target.value.trim() || null; ask(room); } });

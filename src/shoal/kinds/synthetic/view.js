@@ -1,6 +1,6 @@
 // Synthetic trips: many at once, and one of them in space and time.
 
-import { get } from "../api.js";
+import { post } from "../api.js";
 import { chart, layout } from "../charts.js";
 import { button, el, select, text, whole } from "../dom.js";
 import { Plane } from "../map.js";
@@ -10,13 +10,13 @@ import { PEOPLE } from "../map.js";
 const SHOWN = 60;
 
 export async function draw(root, release) {
-  let first = 0, chosen = 0, look = await get(`/releases/${release.id}/trips?first=0&count=${SHOWN}`);
+  let first = 0, chosen = 0, look = await post(`/releases/${release.id}/view`, { count: SHOWN });
   const canvas = el("canvas", { "aria-label": "Map of synthetic trips; the chosen one is coloured from its start to its end" });
   const pick = el("span"), course = el("div", { class: "chart" }), facts = el("p", { class: "note" });
   root.replaceChildren(el("div", { class: "two" },
     el("section", { class: "panel" }, el("div", { class: "row apart" }, text("h2", "Synthetic trips"), el("span", { class: "note" }, `${whole(look.count)} in all; nobody made them`)), el("div", { class: "map-box" }, canvas), text("p", `${SHOWN} trips in grey, the chosen one from dark (start) to yellow (end).`, "note")),
     el("section", { class: "panel" }, el("div", { class: "row apart" }, text("h2", "One trip in space and time"), pick), facts, course,
-      el("div", { class: "row" }, button("Other trips", async () => { first = look.count > SHOWN ? Math.floor(Math.random() * (look.count - SHOWN)) : 0; look = await get(`/releases/${release.id}/trips?first=${first}&count=${SHOWN}`); chosen = 0; fill(); })))));
+      el("div", { class: "row" }, button("Other trips", async () => { first = look.count > SHOWN ? Math.floor(Math.random() * (look.count - SHOWN)) : 0; look = await post(`/releases/${release.id}/view`, { first, count: SHOWN }); chosen = 0; fill(); })))));
   const plane = new Plane(canvas, look.box, look.planar), colours = colourTable(PEOPLE);
   plane.paint = (context) => {
     context.lineWidth = 1;

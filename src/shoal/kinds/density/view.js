@@ -1,6 +1,6 @@
 // A density: released beside raw, hour by hour, and how far apart they are.
 
-import { get } from "../api.js";
+import { post } from "../api.js";
 import { chart, layout, seriesTraces, slotAxis } from "../charts.js";
 import { choices, el, ownerOnly, percent, select, text, number } from "../dom.js";
 import { PEOPLE, WORSE, ZoneMap, drawLegend, scaleOf } from "../map.js";
@@ -9,7 +9,7 @@ import { float32s, people, zoneLabel } from "../report/format.js";
 const SPEEDS = [["6", "slow"], ["15", "normal"], ["30", "fast"], ["0", "every frame"]];
 
 export async function draw(root, release) {
-  const look = await get(`/releases/${release.id}/density`);
+  const look = await post(`/releases/${release.id}/view`);
   for (const name of ["released", "low", "high"]) look[name] = float32s(look[name]);
   const raw = look.raw ? { ...look.raw, exact: float32s(look.raw.exact) } : null;
   const view = layOut(root, look, raw);

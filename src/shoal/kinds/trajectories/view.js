@@ -1,16 +1,16 @@
 // A generalised record: the boxes of space and time that it became.
 
-import { get } from "../api.js";
+import { post } from "../api.js";
 import { chart, layout } from "../charts.js";
 import { button, complain, el, input, text, whole } from "../dom.js";
 import { PEOPLE, Plane } from "../map.js";
 import { colourTable } from "../report/map.js";
 
 export async function draw(root, release) {
-  let look = await get(`/releases/${release.id}/records/1`);
+  let look = await post(`/releases/${release.id}/view`, { first: 1 });
   const canvas = el("canvas", { "aria-label": "Map of the boxes of one record, coloured by time" });
   const wanted = input("1", { "aria-label": "Record", inputmode: "numeric", style: "width:7em" }), facts = el("p", { class: "note" }), course = el("div", { class: "chart tall" });
-  const other = async (record) => { look = await get(`/releases/${release.id}/records/${record}`); wanted.value = String(record); show(); };
+  const other = async (record) => { look = await post(`/releases/${release.id}/view`, { first: record }); wanted.value = String(record); show(); };
   root.replaceChildren(el("div", { class: "two" },
     el("section", { class: "panel" }, text("h2", "One record on the map"), el("div", { class: "map-box" }, canvas), text("p", "Boxes from dark (first) to yellow (last). The person was somewhere inside each, as were others.", "note")),
     el("section", { class: "panel" }, el("div", { class: "row apart" }, text("h2", "In space and time"), el("span", { class: "row" }, text("span", `of ${whole(look.records)}`, "note"), wanted, button("Show", () => { const record = Number(wanted.value); if (!(Number.isInteger(record) && record > 0)) throw Object.assign(new Error("A record has a whole number above 0."), { remedy: `There are ${look.records}.` }); return other(record); }), button("Any", () => other(1 + Math.floor(Math.random() * look.records))))), facts, course)));
