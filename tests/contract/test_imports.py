@@ -12,7 +12,7 @@ BASELINES = "shoal_baselines"
 
 EXACT = ("stages.bounded", "stages.exact", "stages.trips", "stages.commutes")
 NOISY = ("stages.noisy", "stages.synthetic")
-# files -> what they may import from this package, beside their own package, shoal.errors and shoal.scratch;
+# files -> what they may import from this package, beside their own package, errors, scratch and setting;
 # the longest prefix that fits a file decides
 ALLOWED = {
     "stages": ("space",),  # the public grid and rectangles that a stage is about
@@ -59,7 +59,7 @@ ALLOWED = {
     ),
     "cli": None,  # the command may reach everything
     "baselines.py": (),
-    **dict.fromkeys(("errors.py", "scratch.py", "__init__.py", "__main__.py")),
+    **dict.fromkeys(("errors.py", "scratch.py", "setting.py", "__init__.py", "__main__.py")),
 }
 
 # library -> the only places that may import it
@@ -128,7 +128,7 @@ def test_packages_import_only_what_they_may():
         if package is None:
             faults.append(f"{place}: a new package; say what it may import")
         elif (allowed := ALLOWED[package]) is not None:
-            may = ("errors", "scratch", package.replace("/", "."), *allowed)
+            may = ("errors", "scratch", "setting", package.replace("/", "."), *allowed)
             may += ("counting",) if shoals != place else ()  # cells of a cover, and their engine step
             own = [
                 name.partition(".")[2] for name in imported(path) if name.startswith(("shoal.", BASELINES))

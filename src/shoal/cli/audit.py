@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    from shoal.kinds.describe import Table
+
 PAIRS, QUICK_PAIRS = 36, 6  # neighbouring tables per method of --end-to-end
 MOST_SHOWN = 20
+ALL = "all"
 
 
 @click.command(epilog="Example:  shoal audit --quick --mechanism synthetic-bridges-gaussian")
@@ -31,7 +38,7 @@ MOST_SHOWN = 20
     "--planted",
     metavar="[NAME|FILE]",
     is_flag=False,
-    flag_value="all",
+    flag_value=ALL,
     help="Plant bugs in a copy of the package and print what catches each: all, by name, or from a file.",
 )
 @click.option("--at-once", is_flag=True, help="Plant the bugs of --planted together.")
@@ -75,118 +82,155 @@ def audit(
     """
     if listed:
         _print_cases(as_json)
-        return
-    if planted is not None:
-        from shoal.cli.audit_planted import show_planted
+    elif planted is not None:
+        _planted(planted, at_once, as_json)
+    elif end_to_end:
+        _end_to_end(names, QUICK_PAIRS if quick else PAIRS, seed, jobs, as_json)
+    else:
+        _mechanisms(names, {"epsilon": epsilon, "delta": delta, "runs": runs}, quick, jobs, as_json)
 
-        show_planted(planted, at_once, as_json)
-        return
+
+def _mechanisms(
+    names: tuple[str, ...], claim: dict[str, Any], quick: bool, jobs: int | None, as_json: bool
+) -> None:
+    """Audits mechanisms, and what they share unless some are named."""
     from shoal.auditing.run import AuditPlan, audit_many, audit_shared
     from shoal.cli.progress import Bars
-    from shoal.errors import GuaranteeError
     from shoal.mechanisms.registry import REGISTRY, entry_of
     from shoal.release.manifest import entry_name
 
-    if end_to_end:
-        _end_to_end(names, QUICK_PAIRS if quick else PAIRS, seed, jobs, as_json)
-        return
-    names = tuple(entry_name(name) for name in names)
-    for name in names:
-        entry_of(name)
-    if quick:
-        plan = AuditPlan.quick(epsilon, delta, runs)
-    else:
-        plan = AuditPlan(epsilon=epsilon, delta=delta, runs=runs)
+    mechanisms = [entry_of(entry_name(name)).name for name in names] or list(REGISTRY)
+    plan = AuditPlan.quick(**claim) if quick else AuditPlan(**claim)
     with Bars() as bars:
-        results = audit_many(list(dict.fromkeys(names)) or list(REGISTRY), plan, bars, jobs)
-    if as_json:
-        click.echo(json.dumps([asdict(result) for result in results], indent=2))
-    else:
-        _print_table(results)
+        results = audit_many(list(dict.fromkeys(mechanisms)), plan, bars, jobs)
+    _print(results, as_json, _table, _verdict)
     problems = [f"{result.mechanism}: {problem}" for result in results for problem in result.problems]
-    problems += [] if names else audit_shared()
-    if problems:
-        raise GuaranteeError("audit-failed", "a promise does not hold.\n" + "\n".join(problems))
+    _fail("audit-failed", "a promise does not hold", problems + ([] if names else audit_shared()))
 
 
 def _end_to_end(names: tuple[str, ...], pairs: int, seed: int, jobs: int | None, as_json: bool) -> None:
     """Replays whole runs and prints, per method, the largest share of its claim that a pair reached."""
     from shoal.auditing.end_to_end import examine_many
     from shoal.cli.progress import Bars
-    from shoal.errors import GuaranteeError
 
     with Bars() as bars:
         results = examine_many(names, pairs=pairs, seed=seed, progress=bars, jobs=jobs)
-    if as_json:
-        click.echo(json.dumps([asdict(result) for result in results], indent=2))
-    else:
-        click.echo(f"{'kind':<12}{'method':<12}{'pairs':>6}{'share of claim':>16}{'problems':>10}")
-        for each in results:
-            share = f"{each.share:.3f}" if each.pairs else "-"
-            click.echo(f"{each.kind:<12}{each.method:<12}{each.pairs:>6}{share:>16}{len(each.findings):>10}")
-    problems = [str(found) for result in results for found in result.findings]
-    if problems:
-        more = [f"and {len(problems) - MOST_SHOWN} more"] if len(problems) > MOST_SHOWN else []
-        shown = "\n".join([*problems[:MOST_SHOWN], *more])
-        raise GuaranteeError("audit-failed", f"a promise does not hold end to end.\n{shown}")
+    _print(results, as_json, _shares)
+    problems = [str(finding) for result in results for finding in result.findings]
+    more = [f"and {len(problems) - MOST_SHOWN} more"] if len(problems) > MOST_SHOWN else []
+    _fail("audit-failed", "a promise does not hold end to end", [*problems[:MOST_SHOWN], *more])
     if not as_json:
         click.echo("All runs held: only the noise keeps neighbours apart.")
+
+
+def _planted(given: str, at_once: bool, as_json: bool) -> None:
+    """Plants bugs, by name or from a file, in copies of the package; fails if one is not caught."""
+    from shoal.auditing.planted import PLANTED, plant, read_bugs
+    from shoal.cli.progress import Bars
+    from shoal.errors import PlanError
+
+    bugs = read_bugs(Path(given) if Path(given).is_file() else PLANTED)
+    if given != ALL and not Path(given).is_file():
+        names = [part.strip() for part in given.split(",")]
+        if unknown := [name for name in names if name not in {bug.name for bug in bugs}]:
+            known = ", ".join(f'"{bug.name}"' for bug in bugs)
+            raise PlanError(
+                "planted-bug", f'no planted bug or file is called "{unknown[0]}".', f"Known: {known}."
+            )
+        bugs = [bug for bug in bugs if bug.name in names]
+    groups, results = [bugs] if at_once else [[bug] for bug in bugs], []
+    with Bars() as bars:
+        bars.stage("planted bugs", len(groups))
+        for group in groups:
+            results.append(plant(group))
+            bars.advance(1)
+    if as_json:
+        click.echo(json.dumps([{**asdict(result), "held": result.held} for result in results], indent=2))
+    else:
+        click.echo(planted_table(results))
+    missed = [f"{', '.join(result.bugs)}: {result.why}" for result in results if not result.held]
+    _fail("planted-bug-missed", "a planted bug was not caught", missed)
+
+
+def planted_table(results: list) -> str:
+    """Bug, checks that catch it, CPU seconds, as a table in Markdown."""
+    lines = ["| bug | caught by | seconds |", "| --- | --- | ---: |"]
+    for result in results:
+        # A test by its name alone.
+        checks = "; ".join(f"`{check.partition('::')[2] or check}`" for check in result.by)
+        lines.append(f"| {'; '.join(result.bugs)} | {checks or '**nothing**'} | {result.seconds:.1f} |")
+    return "\n".join(lines)
 
 
 def _print_cases(as_json: bool) -> None:
     """One line or object per audit case; the manifest of a release names its case."""
     from shoal.release.manifest import CASES
 
+    cases = [case._asdict() for case in CASES.values()]
     if as_json:
-        click.echo(json.dumps([case._asdict() for case in CASES.values()], indent=2))
+        click.echo(json.dumps(cases, indent=2))
         return
-    click.echo(f"{'case':<34}{'kind':<12}{'method':<16}{'family':<10}mechanism")
-    for each in CASES.values():
-        click.echo(f"{each.case:<34}{each.kind:<12}{each.method:<16}{each.family:<10}{each.mechanism}")
+    for each in [dict(zip(cases[0], cases[0], strict=True)), *cases]:  # lines are longer than some terminals
+        click.echo("{case:<34}{kind:<12}{method:<16}{family:<10}{mechanism}".format(**each))
 
 
-def _print_table(results: list) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+def _print(results: Sequence[Any], as_json: bool, *tables: Any) -> None:
+    """Results as JSON, or as a table; then a verdict where there is one."""
+    from shoal.cli.printing import print_table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 0))
-    columns = _columns(results)
-    for label in columns:
-        table.add_column(label, justify="left" if label == "mechanism" else "right", no_wrap=True)
-    for result in results:
-        table.add_row(*(cell(result) for cell in columns.values()))
-    console = Console()
-    console.print(table)
-    console.print(_verdict(results), style="bold", soft_wrap=True)
-    console.print(_legend(results), style="dim", soft_wrap=True)
+    if as_json:
+        click.echo(json.dumps([asdict(result) for result in results], indent=2))
+        return
+    table, *verdict = tables
+    print_table(table(results))
+    for line in verdict:
+        click.echo(line(results))
 
 
-def _columns(results: list) -> dict:
-    """Label of each column, and its cell from a result; mu only where somebody has one."""
+def _fail(code: str, rule: str, problems: Sequence[str]) -> None:
+    from shoal.errors import GuaranteeError
 
-    def number(value: float | None, digits: str) -> str:
-        return "-" if value is None else format(value, digits)
+    if problems:
+        raise GuaranteeError(code, f"{rule}.\n" + "\n".join(problems))
+
+
+def _shares(results: list) -> Table:
+    """Of each method the pairs, the share of the claim that was reached, the number of problems."""
+    from shoal.kinds.describe import Table
+
+    rows = [
+        (each.kind, each.method, str(each.pairs), _number(each.share or None, ".3f"), str(len(each.findings)))
+        for each in results
+    ]
+    return Table(header=("kind", "method", "pairs", "share of claim", "problems"), rows=rows, right=(2, 3, 4))
+
+
+def _table(results: list) -> Table:
+    """One row per mechanism; mu only where somebody has one."""
+    from shoal.kinds.describe import Table
 
     mu = {
-        "mu\nclaim": lambda r: number(r.claimed_mu, ".3f"),
-        "mu\nproved": lambda r: number(r.mu_lower_bound, ".3f"),
+        "mu\nclaim": lambda r: _number(r.claimed_mu, ".3f"),
+        "mu\nproved": lambda r: _number(r.mu_lower_bound, ".3f"),
     }
-    return {
+    columns = {
         "mechanism": lambda r: r.mechanism,
-        "epsilon\nclaim": lambda r: number(r.claimed_epsilon, ".4g"),
-        "epsilon\nproved": lambda r: number(r.lower_bound, ".3f"),
+        "epsilon\nclaim": lambda r: _number(r.claimed_epsilon, ".4g"),
+        "epsilon\nproved": lambda r: _number(r.lower_bound, ".3f"),
         **(mu if any(result.claimed_mu is not None for result in results) else {}),
-        "runs": lambda r: _short(r.runs),
+        # 1600000 as 1600k: the table must fit a terminal.
+        "runs": lambda r: str(r.runs) if r.runs < 10_000 else f"{r.runs // 1000}k",
         "pairs\nheld": lambda r: f"{r.replay_held}/{r.replay_pairs}",
         "noise": lambda r: "held" if r.noise_passed else "FAILED",
         "bugs\nfound": lambda r: f"{r.mutants_caught}/{r.mutants_planted}",
     }
+    rows = [tuple(cell(result) for cell in columns.values()) for result in results]
+    numbers = tuple(range(1, len(columns)))
+    return Table(header=tuple(columns), rows=rows, right=numbers, below=_legend(results))
 
 
-def _short(runs: int) -> str:
-    """1600000 as 1600k: the table must fit a terminal."""
-    return str(runs) if runs < 10_000 else f"{runs // 1000}k"
+def _number(value: float | None, digits: str) -> str:
+    return "-" if value is None else format(value, digits)
 
 
 def _verdict(results: list) -> str:
@@ -195,7 +239,7 @@ def _verdict(results: list) -> str:
 
 
 def _legend(results: list) -> str:
-    """What the columns mean, as far as they are shown."""
+    """Explains the columns that are shown."""
     lines = [
         "claim: by the mechanism, for one user, all of its spends together.",
         "proved: at least so much, by the runs (per side); wrong with probability 1e-6.",

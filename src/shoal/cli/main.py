@@ -9,6 +9,7 @@ if __name__ == "__main__" and not sys.flags.safe_path:
     sys.path.pop(0)  # python -m puts the working directory first, and it may hold anything
 
 import difflib
+import json
 
 import click
 
@@ -98,7 +99,9 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except ShoalError as error:
-        _fail(str(error), error.exit_code)
+        if "--json" in sys.argv:
+            click.echo(json.dumps({"error": error.to_plain()}, indent=2))
+        _fail(error.for_command(), error.exit_code)
     except BrokenPipeError:
         os._exit(141)  # the reader of our output went away
     except MemoryError:

@@ -28,6 +28,7 @@ from shoal.privacy.ledger import Ledger, Population
 from shoal.privacy.ledger.names import cost_nano, show_nano
 from shoal.release.manifest import Manifest, with_audit_case
 from shoal.release.staging import MEGA, Needs, need_problems
+from shoal.setting import settings_of
 from shoal.space.clock import Clock
 
 if TYPE_CHECKING:
@@ -330,6 +331,15 @@ def run_name(kind: str, source: SourcePlan, *public: Any) -> str:
 def earlier_name(*understood: Any) -> str:
     """The key that the first version gave to a run; only releases of that version are found under it."""
     return _sha256(list(understood))
+
+
+def key_of(plan: Any) -> dict[str, Any]:
+    """The settings of a plan that name its run, under names that survive renaming."""
+    return {
+        each.name if each.setting.key is True else str(each.setting.key): getattr(plan, each.name)
+        for each in settings_of(type(plan)).values()
+        if each.setting.key and not (each.setting.later and getattr(plan, each.name) == each.default)
+    }
 
 
 def as_typed(plan: Any, asked: dict[str, Any]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_rounded_raw_counts_are_seen(step):
 
 @for_each("users", [1, 31, 64, 100, 128, 256])
 def test_a_rule_on_the_number_of_users_is_seen(users):
-    broken = blank_from(users)(TRUE["gaussian"])
+    broken = blank_from(users).plant(TRUE["gaussian"])
     found = list(findings(broken, crowd_pairs(2), broken.mechanism.loss()))
     assert {one.problem for one in found} == {"released bytes differ"}
     assert {one.pair for one in found} == {

@@ -1,4 +1,4 @@
-"""What a planted bug is: a name, and how a correct pipeline gets it."""
+"""A planted bug: its name, and how a correct pipeline gets it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Shown:
     """The pair and the kind of transcript on which a bug shows: tried before the others."""
 
     pair: Pair
-    source: Callable[[], Noise]
+    source: Callable[[], Noise] = KeepsEverything
     swap: bool = False  # recorded on the larger table
 
 
@@ -46,7 +46,7 @@ def step_bug(name: str, shown: Shown | None = None, **steps: Any) -> Bug:
 
 
 def spread_bug(name: str, change: Callable[[Any], Any], shown: Shown | None = None) -> Bug:
-    """What the mechanism is handed, a stage or a query interface, changed before it sees it."""
+    """The stage or query interface of the mechanism is changed before the mechanism gets it."""
 
     def plant(true: Pipeline) -> Pipeline:
         return replace(true, spread=lambda *given: change(true.spread(*given)))
@@ -69,6 +69,18 @@ class OtherInterface:
         return partial(self.sums[name], self.inner) if name in self.sums else getattr(self.inner, name)
 
 
+def estimate_bug(name: str, change: Callable[[Any, Any], Any], shown: Shown | None = None) -> Bug:
+    """A released estimate changed after post-processing, with a look at the bounded data."""
+
+    def plant(true: Pipeline) -> Pipeline:
+        def estimate(noisy: Any, bounded: Any, setting: Any) -> Any:
+            return change(true.estimate(noisy, bounded, setting), bounded)
+
+        return replace(true, estimate=estimate)
+
+    return Bug(name=name, plant=plant, shown=shown)
+
+
 @dataclass(frozen=True)
 class TrueCall:
     """The call of the true mechanism, with other parameters where some are given."""
@@ -82,16 +94,13 @@ class TrueCall:
         return true.__call__(mechanism, exact, noise, *self.more)
 
 
-def call_bug(
-    name: str, change: Callable[..., Any], *, raises: bool = False, shown: Shown | None = None, **methods: Any
-) -> Bug:
+def call_bug(name: str, change: Callable[..., Any], *, raises: bool = False, **more: Any) -> Bug:
     """Another call of the mechanism; `change(true call, exact, noise)` starts from the true one."""
 
-    def call(self: Any, exact: Any, noise: Noise, *more: Any) -> Any:
-        return change(TrueCall(self, more), exact, noise)
+    def call(self: Any, exact: Any, noise: Noise, *arguments: Any) -> Any:
+        return change(TrueCall(self, arguments), exact, noise)
 
-    methods["__call__"] = call
-    return replace(method_bug(name, shown, **methods), raises=raises)
+    return replace(method_bug(name, __call__=call, **more), raises=raises)
 
 
 def noise_bug(name: str, wrap: Callable[[Noise], Noise], **more: Any) -> Bug:
@@ -108,11 +117,15 @@ def method_bug(name: str, shown: Shown | None = None, **methods: Any) -> Bug:
     return Bug(name=name, plant=plant, shown=shown)
 
 
-def recast(mechanism: Any, methods: dict[str, Any]) -> Any:
+def recast(instance: Any, methods: dict[str, Any]) -> Any:
     """The same parameters in a subclass with other methods."""
-    kind = type(mechanism)
-    other: Any = type(kind.__name__, (kind,), methods)
-    return other(**{field.name: getattr(mechanism, field.name) for field in fields(mechanism)})
+    public = {field.name: getattr(instance, field.name) for field in fields(instance) if field.init}
+    return subclass(type(instance), **methods)(**public)
+
+
+def subclass(kind: type, **methods: Any) -> Any:
+    """A class of the same name with other methods."""
+    return type(kind.__name__, (kind,), methods)
 
 
 # --- where bugs show --------------------------------------------------------------------------------------
@@ -130,14 +143,14 @@ def one_user(does: str, true: Pipeline, sites: Sequence[int], *, apart: bool = T
         for slot in range(true.world.ell)
         for k, site in enumerate(sites)
     )
-    return Shown(Pair(f"nobody, and a user who {does}", (), rows), KeepsEverything)
+    return Shown(Pair(f"nobody, and a user who {does}", (), rows))
 
 
 def light_among_heavy(true: Pipeline) -> Shown:
-    """A user with one visit where all others have as many as are kept."""
+    """A user with one visit where all others have as many as may be kept."""
     users, visits = range(2 * true.world.slots), range(true.world.ell)
     heavy = tuple((user, at(slot), 0) for user in users for slot in visits)
-    return Shown(Pair("one light user among many heavy ones", heavy, ((NEW, at(0), 0),)), KeepsEverything)
+    return Shown(Pair("one light user among many heavy ones", heavy, ((NEW, at(0), 0),)))
 
 
 # --- rules on raw counts ----------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ Draw = Callable[[np.ndarray, float], Any]  # (exact, scale) -> the answer of the
 Change = Callable[[Draw, np.ndarray, float], Any]
 
 
-def _passed(draw: Draw, exact: np.ndarray, scale: float) -> Any:
+def _unchanged(draw: Draw, exact: np.ndarray, scale: float) -> Any:
     return draw(exact, scale)
 
 
@@ -53,9 +53,9 @@ class Between(Answers):
         inner: Noise,
         only: str | Sequence[str] | None = None,
         *,
-        add: Change = _passed,
-        choose: Change = _passed,
-        above: Change = _passed,
+        add: Change = _unchanged,
+        choose: Change = _unchanged,
+        above: Change = _unchanged,
     ) -> None:
         self.inner, self.only = inner, (only,) if isinstance(only, str) else only
         self.changes = {"laplace": add, "gaussian": add, "choose": choose, "above": above}
@@ -64,21 +64,19 @@ class Between(Answers):
         return self.inner.run_key()
 
     def answer(self, kind: str, name: str, exact: np.ndarray, scale: float) -> Any:
-        change = self.changes[kind] if self.only is None or name in self.only else _passed
-        return change(lambda e, s: ask(self.inner, kind, name, e, s), exact, scale)
+        change = self.changes[kind] if self.only is None or name in self.only else _unchanged
+        return change(partial(ask, self.inner, kind, name), exact, scale)
 
 
-def scaled(noise: Noise, part: float, only: str | Sequence[str] | None = None) -> Noise:
-    """Asks for a part of the scale: the mechanism asks wrongly, the sampler is right."""
-
-    def change(draw: Draw, exact: np.ndarray, scale: float) -> Any:
-        return draw(exact, scale * part)
-
-    return Between(noise, only, add=change, choose=change, above=change)
+def of_scale(part: float) -> Change:
+    """Draws at a part of the scale."""
+    return lambda draw, exact, scale: draw(exact, scale * part)
 
 
 def scaled_bug(name: str, part: float, only: str | Sequence[str] | None = None) -> Bug:
-    return noise_bug(name, lambda noise: scaled(noise, part, only))
+    """Asks for a part of the scale: the mechanism asks wrongly, the sampler is right."""
+    less = of_scale(part)
+    return noise_bug(name, partial(Between, only=only, add=less, choose=less, above=less))
 
 
 def bare(noise: Noise, only: str | None = None) -> Noise:
@@ -98,11 +96,12 @@ def mean_of_two(draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
 
 def twice(noise: Noise, only: str | None = None) -> Noise:
     """The mean of two answers, charged once."""
-
-    def first_of_two(draw: Draw, margins: np.ndarray, scale: float) -> int:
-        return min(draw(margins, scale) for _ in range(2))
-
-    return Between(noise, only, add=mean_of_two, above=first_of_two)
+    return Between(
+        noise,
+        only,
+        add=mean_of_two,
+        above=lambda draw, margins, scale: min(draw(margins, scale) for _ in range(2)),
+    )
 
 
 def _reused(draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
@@ -122,7 +121,7 @@ def _refuses_empty(draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
     return draw(exact, scale)
 
 
-def _tells_count(draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
+def _reveals_count(draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
     raise PlanError("too-few", f"only {int(exact.sum())} of something.")
 
 
@@ -130,21 +129,20 @@ def _largest(exact: np.ndarray) -> float:
     return float(np.abs(exact).max(initial=0))
 
 
+ONE_DRAW, THIN_CROWDS = "one draw for all values", "half the noise above 50 visits"
 ADDED: dict[str, Change] = {
     "float noise drawn outside the module": lambda draw, exact, scale: (
         exact + np.random.default_rng(1).normal(0.0, scale, exact.shape)
     ),
-    "one draw for all values": _reused,
+    ONE_DRAW: _reused,
     "noise on visited cells only, by shape": _only_visited,
     "empty cells get no noise": lambda draw, exact, scale: np.where(exact == 0, 0, draw(exact, scale)),
     "scale from the exact counts": lambda draw, exact, scale: draw(exact, scale * (1.0 + _largest(exact))),
-    "half the noise above 50 visits": lambda draw, exact, scale: draw(
-        exact, scale / 2 if _largest(exact) > 50 * VISIT else scale
-    ),
+    THIN_CROWDS: lambda draw, exact, scale: draw(exact, scale / 2 if _largest(exact) > 50 * VISIT else scale),
 }
 RAISING = {
     "exception when nobody is there": _refuses_empty,
-    "exception that tells a count": _tells_count,
+    "exception that tells a count": _reveals_count,
 }
 
 
@@ -174,29 +172,6 @@ def spend_bugs(true: Pipeline) -> list[Bug]:
     ]
 
 
-def ell_bugs(true: Pipeline) -> list[Bug]:
-    """Charged for fewer visits than a user may have, where every visit costs."""
-    ell = min(true.world.ell, true.world.slots)
-    gaussian = true.mechanism.loss().pure_epsilon_nano is None
-    part = math.sqrt((ell - 1) / ell) if gaussian else (ell - 1) / ell
-    root = math.sqrt(math.sqrt(ell) / ell) if gaussian else math.sqrt(ell) / ell
-    return [
-        scaled_bug("sensitivity for ell - 1 visits", part),
-        scaled_bug("sqrt(ell) where ell is needed", root),
-    ]
-
-
-def scaled_bugs(true: Pipeline) -> list[Bug]:
-    """Numbers of visits noised for fewer of them than a user may have."""
-    ell, cap = min(true.world.ell, true.world.slots), true.world.cap
-    *_, (counts, _) = true.mechanism.spends()  # "counts", or "coefficients" of their waves
-    return [
-        scaled_bug("K noised for M - 1 visits", (cap - 1) / cap, "visits"),
-        scaled_bug("kept visits noised for ell - 1", (ell - 1) / ell, "kept"),
-        scaled_bug("counts for ell - 1 visits", (ell - 1) / ell, counts),
-    ]
-
-
 def _uncharged(name: str) -> Bug:
     def spends(self):
         kind: Any = super(type(self), self)
@@ -205,27 +180,44 @@ def _uncharged(name: str) -> Bug:
     return method_bug(f"{name}: not charged", spends=spends)
 
 
+def ell_bugs(true: Pipeline) -> list[Bug]:
+    """Charged for fewer visits than a user may have, where every visit costs."""
+    ell = min(true.world.ell, true.world.slots)
+    power = 0.5 if true.mechanism.loss().pure_epsilon_nano is None else 1.0  # of norm 2 under Gaussian noise
+    return [
+        scaled_bug("sensitivity for ell - 1 visits", ((ell - 1) / ell) ** power),
+        scaled_bug("sqrt(ell) where ell is needed", (1 / math.sqrt(ell)) ** power),
+    ]
+
+
+def scaled_bugs(true: Pipeline) -> list[Bug]:
+    """Numbers of visits noised for fewer of them than a user may have."""
+    ell, cap = min(true.world.ell, true.world.slots), true.world.cap
+    *_, (counts, _) = true.mechanism.spends()  # "counts", or their Fourier "coefficients"
+    return [
+        scaled_bug("K noised for M - 1 visits", (cap - 1) / cap, "visits"),
+        scaled_bug("kept visits noised for ell - 1", (ell - 1) / ell, "kept"),
+        scaled_bug("counts for ell - 1 visits", (ell - 1) / ell, counts),
+    ]
+
+
 class Broken(SeededNoise):
     """A sampler whose draws are changed, whichever of the two laws they are of.
 
     With `again` every call draws from the same seed.
     """
 
-    def __init__(self, seed: int, *, change: Change = _passed, again: bool = False) -> None:
+    def __init__(self, seed: int, *, change: Change = _unchanged, again: bool = False) -> None:
         super().__init__(seed)
         self.change, self.again = change, again
 
     def laplace(self, name: str, exact: np.ndarray, scale: float) -> np.ndarray:
         draw = SeededNoise(5).laplace if self.again else super().laplace
-        return self.change(lambda e, s: draw(name, e, s), exact, scale)
+        return self.change(partial(draw, name), exact, scale)
 
     def gaussian(self, name: str, exact: np.ndarray, sigma: float) -> np.ndarray:
         draw = SeededNoise(5).gaussian if self.again else super().gaussian
-        return self.change(lambda e, s: draw(name, e, s), exact, sigma)
-
-
-def _of_scale(part: float) -> Change:
-    return lambda draw, exact, scale: draw(exact, scale * part)
+        return self.change(partial(draw, name), exact, sigma)
 
 
 def _changed(change: Callable[[np.ndarray, float], np.ndarray]) -> Change:
@@ -234,8 +226,8 @@ def _changed(change: Callable[[np.ndarray, float], np.ndarray]) -> Change:
 
 
 CHANGES: dict[str, Change] = {
-    "draws at 0.8 of the scale": _of_scale(0.8),
-    "draws at half the scale": _of_scale(0.5),
+    "draws at 0.8 of the scale": of_scale(0.8),
+    "draws at half the scale": of_scale(0.5),
     # A count is then never below the truth.
     "adds noise on one side only": _changed(lambda noise, _: np.abs(noise)),
     # What lies beyond one scale is impossible, which tells the neighbours apart.

@@ -1,9 +1,9 @@
-"""Planted bugs where all visits count and users are clipped: in the query interface, and behind it."""
+"""Planted bugs where all visits count and users are clipped: in the query interface, and in `best`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.auditing.pairs import NEW, Pair, at, crowd_pair
-from shoal.auditing.pipelines.pipeline import Pipeline
+from shoal.auditing.pipelines.pipeline import Pipeline, WholeTable
 from shoal.auditing.pipelines.visits import ClippedPipeline, Door, VisitsPipeline
-from shoal.auditing.planted.bug import Bug, Families, Shown, interface_bug, method_bug, spread_bug
+from shoal.auditing.planted.bug import Bug, Families, Shown, interface_bug, method_bug, recast, spread_bug
 from shoal.auditing.planted.calls import bare
-from shoal.auditing.replay import ArbitraryNoise, KeepsEverything
+from shoal.auditing.replay import ArbitraryNoise
 from shoal.engine.clipped import Measure, user_weights
 from shoal.engine.protocol import Progress, Sums, UserKernel, add_sums
 from shoal.mechanisms.density.best import DensityBest
@@ -27,14 +27,16 @@ MANY = 3  # of the arbitrary answers: so many users that the basis is learned
 FEW, LARGE = 5, 10**7  # more users than a few stand for a large population, where a small table has none
 
 
-def door_bugs(true: Pipeline) -> list[Bug]:
+def interface_bugs(true: Pipeline) -> list[Bug]:
     """In how users are clipped and summed."""
     measures: dict[str, Callable[[Measure], Measure]] = {
         "clip after projection forgotten": _norm_of_visits,
-        "clip after projection forgotten, unchecked": lambda m: _Unchecked.of_measure(_norm_of_visits(m)),
-        "weights rounded up, unchecked": _RoundedUp.of_measure,
-        "users not clipped, unchecked": _NotClipped.of_measure,
-        "each visit clipped instead of each user, unchecked": _EachVisit.of_measure,
+        "clip after projection forgotten, unchecked": lambda true: _weighing(
+            _norm_of_visits(true), _unchecked
+        ),
+        "weights rounded up, unchecked": lambda true: _weighing(true, _rounded_up),
+        "users not clipped, unchecked": lambda true: _weighing(true, _not_clipped),
+        "each visit clipped instead of each user, unchecked": lambda true: _weighing(true, _each_visit),
     }
     sums: dict[str, Callable[..., list[ClippedSum]]] = {
         "clip from the data": _clip_from_data,
@@ -52,7 +54,7 @@ def best_bugs(true: Pipeline) -> list[Bug]:
     """In what the method `best` makes of its answers."""
     crowd = tuple((user, at(slot), (user + slot) % 4) for user in range(9) for slot in range(1 + user % 3))
     learned = Shown(Pair("a crowd and one more", crowd, ((NEW, at(3), 3),)), lambda: ArbitraryNoise(MANY))
-    crossing = Shown(crowd_pair(FEW, true.world.ell), KeepsEverything)
+    crossing = Shown(crowd_pair(FEW, true.world.ell))
     return [
         method_bug("rows of constants by the exact number of users", shown=crossing, _rows=_exact_rows),
         method_bug("basis from the exact regions", shown=learned, _measure=_keep_exact, _zones=_exact_basis),
@@ -66,47 +68,31 @@ def _norm_of_visits(true: Measure) -> Measure:
     return replace(true, gram=np.eye(len(true.gram)), quad=np.eye(len(true.quad)))
 
 
-class _Unchecked(Measure):
-    """Weights as they come, past the check."""
-
-    @classmethod
-    def of_measure(cls, true: Measure) -> Measure:
-        return cls(true.space, true.time, true.gram, true.quad, true.clip)
-
-    def weights(self, user: np.ndarray, slot: np.ndarray, place: np.ndarray) -> np.ndarray:
-        columns = self.time.shape[1]
-        return user_weights(user, slot, place, self.gram, *self.lists, self.quad, columns, self.clip)
+def _weighing(true: Measure, weights: Callable[..., np.ndarray]) -> Measure:
+    """A measure with other weights of visits, past their check."""
+    return recast(true, {"weights": weights})
 
 
-class _RoundedUp(_Unchecked):
-    def weights(self, user: np.ndarray, slot: np.ndarray, place: np.ndarray) -> np.ndarray:
-        return np.minimum(super().weights(user, slot, place) + 1, WEIGHT)
+def _unchecked(self: Measure, user: np.ndarray, slot: np.ndarray, place: np.ndarray) -> np.ndarray:
+    columns = self.time.shape[1]
+    return user_weights(user, slot, place, self.gram, *self.lists, self.quad, columns, self.clip)
 
 
-class _NotClipped(_Unchecked):
-    def weights(self, user: np.ndarray, slot: np.ndarray, place: np.ndarray) -> np.ndarray:
-        return np.full(user.size, WEIGHT)
+def _rounded_up(self: Measure, *visits: np.ndarray) -> np.ndarray:
+    return np.minimum(_unchecked(self, *visits) + 1, WEIGHT)
 
 
-class _EachVisit(_Unchecked):
-    def weights(self, user: np.ndarray, slot: np.ndarray, place: np.ndarray) -> np.ndarray:
-        return super().weights(np.arange(user.size, dtype=user.dtype), slot, place)
+def _not_clipped(self: Measure, user: np.ndarray, *_: np.ndarray) -> np.ndarray:
+    return np.full(user.size, WEIGHT)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Measuring(Door):
-    """A query interface behind which users get their weights in another way."""
-
-    change: Callable[[Measure], Measure]
-
-    def _sums(self, measures: tuple[Measure, ...]) -> Sums:
-        return super()._sums(tuple(self.change(measure) for measure in measures))
+def _each_visit(self: Measure, user: np.ndarray, *where: np.ndarray) -> np.ndarray:
+    return _unchecked(self, np.arange(user.size, dtype=user.dtype), *where)
 
 
 def _measuring(door: Door, change: Callable[[Measure], Measure]) -> Door:
-    """The same visits behind such an interface."""
-    public = {field.name: getattr(door, field.name) for field in fields(door) if field.init}
-    return _Measuring(**public, change=change)
+    """The same visits behind a query interface that gives users their weights in another way."""
+    return recast(door, {"_sums": lambda self, measures: Door._sums(self, tuple(map(change, measures)))})
 
 
 def _clip_from_data(door: Door, *views: View) -> list[ClippedSum]:
@@ -128,10 +114,8 @@ def _twice_the_clip_undeclared(door: Door, *views: View) -> list[ClippedSum]:
     return [replace(each, clip=view.clip) for each, view in zip(sums, views, strict=True)]
 
 
-class _BatchByBatch:
+class _BatchByBatch(WholeTable):
     """An engine that does not bring the events of a user together."""
-
-    name = "batch by batch"
 
     def sum_users(
         self, events: Iterable[pa.RecordBatch], kernel: UserKernel, progress: Progress | None = None
@@ -181,4 +165,4 @@ def _exact_zone_weights(self: DensityBest, visits: Any, noise: Any, *steps: Any)
     return DensityBest._measure(self, visits, noise, *steps)
 
 
-FAMILIES: Families = {ClippedPipeline: (door_bugs,), VisitsPipeline: (door_bugs, best_bugs)}
+FAMILIES: Families = {ClippedPipeline: (interface_bugs,), VisitsPipeline: (interface_bugs, best_bugs)}

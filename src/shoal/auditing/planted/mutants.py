@@ -24,7 +24,7 @@ from shoal.auditing.noise_faults import draw_noise, noise_faults
 from shoal.auditing.pairs import event_table
 from shoal.auditing.pipelines.pipeline import Pipeline
 from shoal.auditing.pipelines.visits import pipeline_of
-from shoal.auditing.planted import calls, clipped, counts, paths, trip_bounds, trips
+from shoal.auditing.planted import calls, clipped, counts, paths, trips
 from shoal.auditing.planted.bug import Bug, Family, Shown
 from shoal.auditing.planted.calls import on_cells, sampler_bugs
 from shoal.auditing.replay import (
@@ -51,7 +51,7 @@ DELTA = 1e-6
 
 def families_of(pipeline: type[Pipeline]) -> Iterator[Family]:
     """Every family of bugs that a kind of pipeline can have, with those of the baselines."""
-    tables = [module.FAMILIES for module in (calls, counts, clipped, trips, trip_bounds, paths)]
+    tables = [module.FAMILIES for module in (calls, counts, clipped, trips, paths)]
     for table in (*tables, part("auditing:FAMILIES", {})):
         yield from table.get(pipeline, ())
     yield from (counts.people_bugs, counts.output_bugs)

@@ -95,6 +95,13 @@ class Caught:
     def held(self) -> bool:
         return bool(self.by) and not self.missed_by and not self.broken
 
+    @property
+    def why(self) -> str:
+        """Why they are not caught."""
+        if self.broken:
+            return f"the patched package does not run: {self.broken}"
+        return f"missed by {', '.join(self.missed_by)}" if self.missed_by else "no check found anything"
+
 
 def read_bugs(path: Path) -> list[PatchedBug]:
     """The bugs of a TOML file."""

@@ -6,7 +6,8 @@ Generators of trips first, then those of events at sites.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,6 @@ from shoal.auditing.planted.bug import (
     Bug,
     Families,
     Rule,
-    Shown,
     call_bug,
     crowd_of,
     interface_bug,
@@ -37,8 +37,17 @@ from shoal.auditing.planted.bug import (
     recast,
     rule_bugs,
     step_bug,
+    subclass,
 )
-from shoal.auditing.planted.calls import Between, Draw, call_bugs, mean_of_two, scaled_bug, spend_bugs
+from shoal.auditing.planted.calls import (
+    THIN_CROWDS,
+    Between,
+    Draw,
+    call_bugs,
+    mean_of_two,
+    scaled_bug,
+    spend_bugs,
+)
 from shoal.engine.commute import CommuteKernel, sum_commutes
 from shoal.engine.path_trips import PathDoor
 from shoal.engine.protocol import Sums
@@ -46,7 +55,6 @@ from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.postprocess.synthetic.bridge_places import MOST_REGIONS, blocks_of, regions
 from shoal.privacy.noise import Noise
 from shoal.space.path_tables import PathTable, Places
-from shoal.space.setting import Setting
 from shoal.stages.commutes import ExactCommutes
 from shoal.stages.noisy import DensityEstimate
 from shoal.stages.synthetic import SyntheticPaths
@@ -59,8 +67,7 @@ ALL_SITES = range(8)
 def generator_call_bugs(true: Pipeline) -> list[Bug]:
     """The bugs of every mechanism; what waits for many visits shows in a crowd of units."""
     bugs = [
-        replace(bug, shown=crowd_of(BIG, true)) if bug.name == "half the noise above 50 visits" else bug
-        for bug in call_bugs(true)
+        replace(bug, shown=crowd_of(BIG, true)) if bug.name == THIN_CROWDS else bug for bug in call_bugs(true)
     ]
     return [*bugs, *spend_bugs(true)]
 
@@ -85,8 +92,8 @@ def path_table_bugs(true: Pipeline) -> list[Bug]:
     tables: dict[str, Callable[..., np.ndarray]] = {
         f"a {one} not normalised": _in_full,
         "scaled to the largest place": _to_largest,
+        "shares rounded up": _rounded_up,
     }
-    tables["shares rounded up"] = _rounded_up
     if true.mechanism.loss().pure_epsilon_nano is not None:  # norm 1 is safe where norm 2 is meant
         tables["norm 2 under Laplace noise"] = lambda door, table, norm: door.table(table, 3 - norm)
     if true.world.ell > 1:
@@ -117,40 +124,38 @@ def _trip_by_trip(door: PathDoor, table: PathTable, norm: int) -> np.ndarray:
 
 def _to_largest(door: PathDoor, table: PathTable, _norm: int) -> np.ndarray:
     """Scaled so that the largest place of a unit is one."""
-    out = np.zeros(table.size, np.int64)
-    for places in _places_of_units(door, table):
-        out += places * LATTICE // max(int(places.max(initial=0)), 1)
-    return out
+    return _sum_of_units(door, table, lambda places: places * LATTICE // max(int(places.max(initial=0)), 1))
 
 
 def _rounded_up(door: PathDoor, table: PathTable, norm: int) -> np.ndarray:
     """Scaled as it should be, and each place rounded up."""
-    out = np.zeros(table.size, np.int64)
-    for places in _places_of_units(door, table):
-        size = float(places.sum()) if norm == 1 else float(np.sqrt((places.astype(float) ** 2).sum()))
-        out += np.ceil(places * LATTICE / max(size, 1.0)).astype(np.int64) + (places > 0)
-    return out
+
+    def scaled(places: np.ndarray) -> np.ndarray:
+        size = np.linalg.norm(places.astype(float), norm)
+        return np.ceil(places * LATTICE / max(size, 1.0)).astype(np.int64) + (places > 0)
+
+    return _sum_of_units(door, table, scaled)
 
 
-def _places_of_units(door: PathDoor, table: PathTable) -> list[np.ndarray]:
+def _sum_of_units(door: PathDoor, table: PathTable, scaled: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The table summed over units, the places of each of which are scaled in another way."""
     entries, paths = table.entries(door.paths), door.paths
     unit = np.repeat(paths.unit, np.diff(entries.first))
     weight = entries.weight if entries.weight is not None else np.ones(unit.size)
-    return [
-        np.bincount(entries.index[unit == one], weight[unit == one], table.size).astype(np.int64)
-        for one in np.unique(paths.unit)
-    ]
+    total = np.zeros(table.size, np.int64)
+    for mine in (unit == one for one in np.unique(paths.unit)):
+        total += scaled(np.bincount(entries.index[mine], weight[mine], table.size).astype(np.int64))
+    return total
 
 
 # --- what is generated ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class _MeasuresAgain:
     """Measures anew, with the whole budget, for every trip that it draws."""
 
-    model: Any
-    measure: Callable[[], Any]
+    def __init__(self, measure: Callable[[], Any]) -> None:
+        self.model, self.measure = measure(), measure
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
@@ -161,18 +166,19 @@ class _MeasuresAgain:
 
 
 def fresh_budget(name: str) -> Bug:
-    return call_bug(
-        name, lambda true, exact, noise: _MeasuresAgain(true(exact, noise), lambda: true(exact, noise))
-    )
+    return call_bug(name, lambda true, exact, noise: _MeasuresAgain(partial(true, exact, noise)))
 
 
-def _drawn_bug(name: str, draw: Callable[[Any, Any], Any]) -> Bug:
+def drawn_bugs(changes: dict[str, Callable[[Any, Any], Any]]) -> list[Bug]:
     """Other trips or people, drawn with a look at the real ones."""
 
-    def estimate(model: Any, bounded: Any, _setting: Setting) -> DensityEstimate:
-        return generated_row(model, draw(model, bounded))
+    def drawn_bug(name: str, draw: Callable[[Any, Any], Any]) -> Bug:
+        def estimate(model: Any, bounded: Any, _setting: Any) -> DensityEstimate:
+            return generated_row(model, draw(model, bounded))
 
-    return step_bug(name, estimate=estimate)
+        return step_bug(name, estimate=estimate)
+
+    return [drawn_bug(name, draw) for name, draw in changes.items()]
 
 
 def _real_seed(model: Any, bounded: CountedPaths | CountedCommutes) -> Any:
@@ -187,10 +193,14 @@ def path_output_bugs(_true: Pipeline) -> list[Bug]:
     return [
         noise_bug("a table measured twice for one price", lambda noise: Between(noise, add=_FirstTwice())),
         fresh_budget("fresh epsilon per generated trip"),
-        _drawn_bug("start hours copied from real trips", _real_hours),
-        _drawn_bug("a real trip among the generated ones", _real_trip),
-        _drawn_bug("generated trips seeded by real ones", _real_seed),
-        _drawn_bug("exactly as many trips generated as there are", _as_many),
+        *drawn_bugs(
+            {
+                "start hours copied from real trips": _real_hours,
+                "a real trip among the generated ones": _real_trip,
+                "generated trips seeded by real ones": _real_seed,
+                "exactly as many trips generated as there are": _as_many,
+            }
+        ),
     ]
 
 
@@ -222,18 +232,18 @@ def bridge_bugs(true: Pipeline) -> list[Bug]:
     if not isinstance(true.mechanism, SyntheticBridges):
         return []
     bugs = [
-        method_bug("shares add up to more than 1", _noise=_over_its_share),
+        method_bug(
+            "shares add up to more than 1",
+            _noise=lambda self, part: SyntheticBridges._noise(self, part * 6 / 5),
+        ),
         method_bug("regions from exact starts and ends", _regions=_exact_regions),
         scaled_bug("tables charged as if of different trips", 0.2, "tables"),
     ]
-    if "corners" in true.mechanism.noises(float(CROWDS[-1])):  # a crowd of the audit comes over the rule
-        rule = Bug(name="exact n in the second-order rule", plant=_exact_rule, shown=_at_the_rule(true))
-        bugs.append(rule)
+    crowds = [size for size in CROWDS if "corners" in true.mechanism.noises(float(size))]
+    if crowds:  # a crowd of the audit comes over the rule; one unit less shows it
+        shown = crowd_of(crowds[0] - 1, true)
+        bugs.append(Bug(name="exact n in the second-order rule", plant=_exact_rule, shown=shown))
     return bugs
-
-
-def _over_its_share(self: Any, part: Any) -> Any:
-    return SyntheticBridges._noise(self, part * 6 / 5)
 
 
 def _exact_regions(self: Any, ask: Any, bought: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -257,66 +267,54 @@ def _exact_rule(true: Pipeline) -> Pipeline:
     return replace(true, mechanism=recast(true.mechanism, {"measure": measure}))
 
 
-def _at_the_rule(true: Pipeline) -> Shown:
-    """As many trips as the rule asks for, less one."""
-    mechanism = true.mechanism
-    many = next(n for n in CROWDS if "corners" in mechanism.noises(float(n)))
-    return crowd_of(many - 1, true)
-
-
 # --- events at sites --------------------------------------------------------------------------------------
 
 
 def commute_bugs(true: Pipeline) -> list[Bug]:
     """How a user is scaled, whose home is where, what is drawn."""
     bugs = [
-        step_bug("a user not normalised", kernel=_CountsAll),
+        step_bug("a user not normalised", kernel=CountsAll),
         step_bug("users weighed by their events", bound=_by_events),
         step_bug("the busiest site is nobody's home", bound=_not_the_busiest),
         fresh_budget("fresh epsilon per person drawn"),
-        _drawn_bug("exactly as many people drawn as there are", _as_many),
-        _drawn_bug("people seeded by real events", _real_seed),
+        *drawn_bugs(
+            {
+                "exactly as many people drawn as there are": _as_many,
+                "people seeded by real events": _real_seed,
+            }
+        ),
     ]
     if true.mechanism.norm == 1:
         bugs.append(step_bug("norm 2 under Laplace noise", spread=_other_norm))
     return bugs
 
 
-class _CountsAll(CommuteKernel):
+def _count_all(kernel: CommuteKernel, batch: pa.RecordBatch) -> Sums:
     """Every event counts in full in the tables of events, and nobody checks."""
-
-    def __call__(self, batch: pa.RecordBatch) -> Sums:
-        sums = super().__call__(batch)
-        events = batch.num_rows
-        return {
-            name: values * events if name in ("hours", "places", "elsewhere", "reach") else values
-            for name, values in sums.items()
-        }
+    sums, scaled = CommuteKernel.__call__(kernel, batch), ("hours", "places", "elsewhere", "reach")
+    return {name: values * batch.num_rows if name in scaled else values for name, values in sums.items()}
 
 
-def _unchecked(engine: Any, events: list[pa.RecordBatch], kernel: CommuteKernel) -> ExactCommutes:
-    return ExactCommutes(tables=engine.sum_users(events, kernel), norm=kernel.norm)
+CountsAll = subclass(CommuteKernel, __call__=_count_all)
 
 
 def _by_events(engine: Any, events: list[pa.RecordBatch], kernel: CommuteKernel) -> ExactCommutes:
     """Each event a user of its own in the tables of homes and hours."""
-    rows = pa.Table.from_batches(events) if events else None
-    if rows is None:
-        return _unchecked(engine, events, kernel)
-    alone = rows.set_column(0, "user", pa.array(np.arange(rows.num_rows)))
-    once = _unchecked(engine, events, kernel)
-    many = _unchecked(engine, alone.to_batches(), kernel)
-    return replace(once, tables={**once.tables, "homes": many.tables["homes"], "hours": many.tables["hours"]})
+    tables = engine.sum_users(events, kernel)
+    if events:
+        rows = pa.Table.from_batches(events)
+        alone = rows.set_column(0, "user", pa.array(np.arange(rows.num_rows)))
+        many = engine.sum_users(alone.to_batches(), kernel)
+        tables = {**tables, "homes": many["homes"], "hours": many["hours"]}
+    return ExactCommutes(tables=tables, norm=kernel.norm)
 
 
 def _not_the_busiest(engine: Any, events: list[pa.RecordBatch], kernel: CommuteKernel) -> ExactCommutes:
     """The site with most events, a station say, is dropped: which one that is, one user may change."""
-    if not events:
-        return sum_commutes(engine, events, kernel)
-    table = pa.Table.from_batches(events)
-    site = table["site"].to_numpy()
+    site = np.concatenate([np.empty(0, np.int64), *(batch["site"].to_numpy() for batch in events)])
     busiest = int(np.bincount(site[site >= 0], minlength=1).argmax())
-    return sum_commutes(engine, table.filter(pa.array(site != busiest)).to_batches(), kernel)
+    others = [batch.filter(pa.array(batch["site"].to_numpy() != busiest)) for batch in events]
+    return sum_commutes(engine, others, kernel)
 
 
 def _other_norm(counted: CountedCommutes, norm: int) -> ExactCommutes:

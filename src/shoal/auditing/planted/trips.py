@@ -1,17 +1,25 @@
-"""Planted bugs of histograms of trips: noise, sums over trips, numbers of trips, and `boxes`."""
+"""Planted bugs of trips: noise, sums over trips, numbers of trips, `boxes`, and the bound of each user.
+
+The bugs of the bound and of the grid are the same for histograms and for generators of trips: they start from
+the pipeline's own bound.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from shoal.auditing.pairs import table_bytes
+from shoal.auditing.pairs import NEW, Pair, at, table_bytes
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.pipelines.trips import CountedTrips, TripPipeline
+from shoal.auditing.pipelines.trips import CountedTrips, PathPipeline, TripPipeline
 from shoal.auditing.planted.bug import (
     Bug,
     ChangedPart,
@@ -21,14 +29,24 @@ from shoal.auditing.planted.bug import (
     call_bug,
     crowd_of,
     interface_bug,
+    light_among_heavy,
     method_bug,
     noise_bug,
     one_user,
     rule_bugs,
     step_bug,
 )
-from shoal.auditing.planted.calls import Between, Draw, call_bugs, scaled_bug, spend_bugs
+from shoal.auditing.planted.calls import (
+    THIN_CROWDS,
+    Between,
+    Draw,
+    call_bugs,
+    of_scale,
+    scaled_bug,
+    spend_bugs,
+)
 from shoal.engine.euler import exact_euler
+from shoal.engine.grid_trips import TripBound
 from shoal.engine.trip_door import TripDoor
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
 from shoal.postprocess.histogram.box_model import BoxModel
@@ -41,6 +59,9 @@ from shoal.stages.trips import BinsLike
 BIG = 50  # trips
 # Sites one after the other: this trip leaves rectangles and comes back.
 BACK_AND_FORTH = (4, 6, 1, 7, 2, 3, 5, 0)
+ALL = 10**6  # more trips than any user has
+Batches = list[pa.RecordBatch]
+Encode = Callable[[Batches, Any], Any]  # GridTrips under a TripBound, ExactPaths under a PathBound
 
 
 def back_and_forth(true: Pipeline) -> Shown:
@@ -55,7 +76,11 @@ def trip_call_bugs(true: Pipeline) -> list[Bug]:
         partial(Between, only=("trips", "all_trips"), add=_thin_when_big),
         shown=crowd_of(BIG // true.world.ell, true),
     )
-    return [*(bug for bug in call_bugs(true) if bug.name != "half the noise above 50 visits"), thin]
+    return [*(bug for bug in call_bugs(true) if bug.name != THIN_CROWDS), thin]
+
+
+def _thin_when_big(draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
+    return draw(exact, scale / 2 if exact.max() > BIG else scale)
 
 
 def trip_spend_bugs(true: Pipeline) -> list[Bug]:
@@ -68,19 +93,11 @@ def trip_spend_bugs(true: Pipeline) -> list[Bug]:
     return [bug for bug in spend_bugs(true) if bug.name != hidden]
 
 
-def _thin_when_big(draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
-    return draw(exact, scale / 2 if exact.max() > BIG else scale)
-
-
 def per_unit_bugs(true: Pipeline) -> list[Bug]:
     """Charged for fewer trips than a unit may have."""
     m = true.world.ell
-    if m == 1:
-        return []
-    return [
-        scaled_bug("second trip of a user not counted in the sensitivity", 1 / m),
-        scaled_bug("sqrt(m) where m is needed", math.sqrt(1 / m)),
-    ]
+    charged_once = scaled_bug("second trip of a user not counted in the sensitivity", 1 / m)
+    return [charged_once, scaled_bug("sqrt(m) where m is needed", math.sqrt(1 / m))] if m > 1 else []
 
 
 # --- the query interface ----------------------------------------------------------------------------------
@@ -145,9 +162,9 @@ def _with_exact_trips(true: Any, exact: TripDoor, noise: Noise) -> NoisyHistogra
 
 def _exact_faces(true: Any, exact: TripDoor, noise: Noise) -> NoisyHistogram:
     """A rectangle's estimate mixed with that of the exact Euler histogram."""
-    made = true(exact, noise)
-    faces = 0.9 * made.euler.faces + 0.1 * exact_euler(exact.trips).faces
-    return replace(made, euler=replace(made.euler, faces=faces))
+    noisy = true(exact, noise)
+    faces = 0.9 * noisy.euler.faces + 0.1 * exact_euler(exact.trips).faces
+    return replace(noisy, euler=replace(noisy.euler, faces=faces))
 
 
 def _write_pieces(estimate: Any, bounded: CountedTrips) -> bytes:
@@ -162,26 +179,19 @@ def boxes_bugs(true: Pipeline) -> list[Bug]:
     """Histograms, their bins, and (where trips are many) rectangles."""
     if not isinstance(true.mechanism, HistogramBoxes):
         return []
-    crowd = crowd_of(64, true)
+    crowd, setting = crowd_of(64, true), true.mechanism.setting
+    charged_once = "charged as if they were of different trips"
     bugs = [
         interface_bug("a trip counts in two bins", binned=_two_bins),
-        method_bug(
-            "histograms charged as if they were of different trips",
-            crowd,
-            _nano=lambda self, _share: self.boxes_nano,
-        ),
+        method_bug(f"histograms {charged_once}", crowd, _nano=lambda self, _share: self.boxes_nano),
         method_bug("bins of the second stage from exact trips", crowd, _counts=_counts_on_exact_bins),
     ]
-    if true.mechanism.setting.trips is None:
+    if setting.trips is None:
         return bugs
-    wanted = true.mechanism.setting.given.count
     return [
         *bugs,
         euler_bug(true),
-        _rectangle_bug(
-            "rounds of rectangles charged as if they were of different trips",
-            lambda draw, exact, scale: draw(exact, scale / wanted),
-        ),
+        _rectangle_bug(f"rounds of rectangles {charged_once}", of_scale(1 / setting.given.count)),
         _rectangle_bug("answers of rectangles without noise", lambda draw, exact, scale: exact),
         method_bug("rectangles measured twice for one price", _rectangles=_twice),
     ]
@@ -215,8 +225,162 @@ def _twice(self: Any, row: Any, model: BoxModel, trips: TripDoor, noise: Noise) 
     return HistogramBoxes._rectangles(self, row, once, trips, noise)
 
 
+# --- the bound of each user's trips, and the grid ---------------------------------------------------------
+
+
+def trip_bound_bugs(true: Pipeline) -> list[Bug]:
+    """In the bound of each user, and in the grid, for histograms of trips."""
+    m_from_mean = bound_bug(true, "m from the data", _m_from_mean, light_among_heavy(true))
+    return [
+        step_bug("a user keeps one trip more", kernel=_one_more),
+        bound_bug(true, "bound per user not enforced, each trip taken for a unit", _each_a_unit),
+        bound_bug(true, "cap on the number of all trips not enforced", _no_cap),
+        bound_bug(true, "users share m x users places", _shared_places),
+        _popular_bug(true),
+        bound_bug(true, "points of a user in several batches", _apart),
+        bound_bug(true, "box of the grid from the data", _box_from_data),
+        *([m_from_mean] if true.world.ell > 1 else []),
+    ]
+
+
+def path_bound_bugs(true: Pipeline) -> list[Bug]:
+    """In the unit, its number of trips, and the grid, for generators of trips."""
+    each_trip = true.world.size.each_trip
+    pieces = tuple((NEW, at(0, 2 * k + j), 0 if j else -1) for k in range(5) for j in (0, 1))
+    shown = Shown(Pair("nobody, and a trip cut into many pieces", (), pieces)) if each_trip else None
+    unit = "piece of a trip" if each_trip else "trip"
+    bugs = [
+        bound_bug(true, "points of a user in several batches", _apart),
+        bound_bug(true, "box from the data", _box_from_data),
+        bound_bug(true, "step of time from the data", _step_from_data),
+        bound_bug(true, f"each {unit} taken for a unit", _each_a_unit, shown),
+    ]
+    if "trips" in dict(true.spends()):
+        bugs.append(bound_bug(true, "cap on the number of trips not enforced", _no_cap, shown))
+    return bugs if each_trip else [*bugs, _popular_bug(true)]
+
+
+def bound_bug(true: Pipeline, name: str, change: Callable[..., Any], shown: Shown | None = None) -> Bug:
+    """Another bound than the true one: `change(true bound, batches, parameters)`."""
+    return step_bug(name, shown, bound=_of(change, true.bound))
+
+
+@cache
+def _of(change: Callable[..., Any], encode: Encode) -> Callable[[Batches, Any], Any]:
+    """One object per bug and stage: bounded tables are shared between mechanisms by it."""
+    return partial(change, encode)
+
+
+def _one_more(**public: Any) -> TripBound:
+    """Keeps one trip more, and says so: the mechanism was built for less and must refuse."""
+    return TripBound(**{**public, "per_unit": public["per_unit"] + 1, "cap": public["cap"] + 1})
+
+
+def _every(encode: Encode, batches: Batches, bound: Any) -> Any:
+    """All trips, without a bound."""
+    return encode(batches, replace(bound, per_unit=ALL, cap=ALL, each_trip=False))
+
+
+def _declared(trips: Any, encode: Encode, batches: Batches, bound: Any) -> Any:
+    """The trips as if they were bounded; the number of all trips is right."""
+    right = vars(encode(batches, bound))
+    public = ("per_unit", "cap", "all_trips", "each_trip")
+    return replace(trips, **{name: right[name] for name in public if name in right})
+
+
+def _alone(trips: Any) -> Any:
+    return replace(trips, unit=np.arange(trips.count, dtype=np.int64))
+
+
+def _each_a_unit(encode: Encode, batches: Batches, bound: Any) -> Any:
+    """All trips of a user, each taken for a unit of its own: the check of the bound is content."""
+    return _declared(_alone(_every(encode, batches, bound)), encode, batches, bound)
+
+
+def _no_cap(encode: Encode, batches: Batches, bound: Any) -> Any:
+    """The number of all trips without its cap."""
+    return replace(encode(batches, bound), all_trips=_every(encode, batches, bound).all_trips)
+
+
+def _m_from_mean(encode: Encode, batches: Batches, bound: Any) -> Any:
+    """Keeps as many trips as users have on average: one user changes everybody's share."""
+    every = _every(encode, batches, bound)
+    mean = every.count // max(np.unique(every.unit).size, 1)
+    bounded = encode(batches, replace(bound, per_unit=max(1, min(bound.per_unit, mean))))
+    return replace(bounded, per_unit=bound.per_unit)
+
+
+def _shared_places(encode: Encode, batches: Batches, bound: Any) -> Any:
+    """The bound holds for all users together (m x users trips), not for each of them."""
+    every = _every(encode, batches, bound)
+    places = min(every.count, bound.per_unit * np.unique(every.unit).size)
+    return _declared(_alone(_only(every, list(range(places)))), encode, batches, bound)
+
+
+def _popular_bug(true: Pipeline) -> Bug:
+    slots = range(true.world.slots)
+    torn = tuple((user, at(slot), slot % 2) for user in range(2 * len(slots)) for slot in slots)
+    breaks = tuple((NEW, at(slot), 1) for slot in range(true.world.ell))
+    tie = Shown(Pair("a tie of two places, broken", torn, breaks))
+    return bound_bug(true, "users keep the trips most popular with all", _popular, tie)
+
+
+def _popular(encode: Encode, batches: Batches, bound: Any) -> Any:
+    """Keeps the m trips of a user whose first cells are the most popular with all."""
+    every = _every(encode, batches, bound)
+    begins = every.cells[every.first[:-1]].tolist()
+    liked, units = Counter(begins), every.unit.tolist()
+    order = sorted(range(every.count), key=lambda i: (units[i], -liked[begins[i]], begins[i]))
+    ranked = [(trip, rank) for _, mine in groupby(order, units.__getitem__) for rank, trip in enumerate(mine)]
+    chosen = [trip for trip, rank in ranked if rank < bound.per_unit]
+    return _declared(_only(every, chosen), encode, batches, bound)
+
+
+def _only(trips: Any, chosen: list[int]) -> Any:
+    """Some of the trips."""
+    rows = [np.arange(trips.first[i], trips.first[i + 1]) for i in chosen]
+    per_trip, per_visit = np.array(chosen, np.int64), np.concatenate([np.empty(0, np.int64), *rows])
+    places = {
+        "cells": per_visit,
+        "tick": per_visit,
+        "stay": per_visit,
+        "start_us": per_trip,
+        "unit": per_trip,
+    }
+    parts = {name: vars(trips)[name][at] for name, at in places.items() if name in vars(trips)}
+    first = np.cumsum([0, *(each.size for each in rows)]).astype(np.int64)
+    return replace(trips, first=first, **parts)
+
+
+def _apart(encode: Encode, batches: Batches, bound: Any) -> Any:
+    """Batches of one row, so that users and trips are torn apart."""
+    return encode([batch.slice(row, 1) for batch in batches for row in range(batch.num_rows)], bound)
+
+
+def _box_from_data(encode: Encode, batches: Batches, bound: Any) -> Any:
+    """The grid laid over where people are: one user moves the cells of all."""
+    x, y = (np.concatenate([np.empty(0), *(b[name].to_numpy() for b in batches)]) for name in ("x", "y"))
+    west, south, east, north = bound.grid.box
+    inside = (x >= west) & (x < east) & (y >= south) & (y < north)
+    if inside.any():
+        west, south = float(x[inside].min()) - 0.5, float(y[inside].min()) - 0.5
+        east, north = float(x[inside].max()) + 0.5, float(y[inside].max()) + 0.5
+    laid = replace(bound.grid, box=(west, south, east, north))
+    return replace(encode(batches, replace(bound, grid=laid)), grid=bound.grid)
+
+
+def _step_from_data(encode: Encode, batches: Batches, bound: Any) -> Any:
+    """Steps as long as points are apart on average: one user moves the ticks of all."""
+    apart = np.concatenate([np.empty(0), *(np.diff(b["time_us"].to_numpy()) / 1e6 for b in batches)])
+    usual = apart[(apart > 0) & (apart < 1800)]
+    step_s = max(float(np.rint(usual.mean())), 1.0) if usual.size else bound.step_s
+    return replace(encode(batches, replace(bound, step_s=step_s)), step_s=bound.step_s)
+
+
 FAMILIES: Families = {
     TripPipeline: (
         *(trip_call_bugs, trip_spend_bugs, per_unit_bugs, trip_count_bugs, trip_total_bugs, boxes_bugs),
-    )
+        trip_bound_bugs,
+    ),
+    PathPipeline: (path_bound_bugs,),
 }
