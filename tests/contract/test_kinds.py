@@ -82,9 +82,15 @@ def obstacles(tmp_path, monkeypatch, command):
     monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
 
     def of(kind, *more):
+        """Obstacles that a dry run names; the run itself stops with the same code, and at the first of them."""
         code, out, error = command(*RELEASES[kind], *more, "--dry-run", "--json")
-        assert code == 0, error
-        return json.loads(out)["obstacles"]
+        summary = json.loads(out)
+        assert code == summary["exit_code"], error
+        if summary["obstacles"]:
+            refused, _, why = command(*RELEASES[kind], *more)
+            assert (refused, code > 0) == (code, True)
+            assert " ".join(summary["obstacles"][0].split())[:60] in " ".join(why.split())
+        return summary["obstacles"]
 
     return of
 
@@ -122,7 +128,7 @@ def test_a_population_that_takes_pure_releases_only(obstacles, kind):
 def test_a_budget_that_is_not_enough(obstacles, kind):
     open_ledger().create("poor", currency="rho", limit_nano=1)
     (only,) = obstacles(kind, "--population", "poor")
-    assert "is left" in only
+    assert "left" in only
 
 
 @pytest.mark.parametrize("kind", SPENDING)
@@ -171,6 +177,8 @@ def test_a_run_is_returned_when_it_is_asked_again(city, command, kind):
     again = json.loads(command(*RELEASES[kind], "--json")[1])
     assert (first["reused"], again["reused"], again["release"]) == (False, True, first["release"])
     assert open_ledger().state().population("golden").spent_nano == spent
+    planned = json.loads(command(*RELEASES[kind], "--dry-run", "--json")[1])
+    assert (planned["stored"], planned["obstacles"]) == (first["release"], [])
     out = command(*RELEASES[kind])[1]
     assert "here it is again, and nothing was spent" in out
     assert "rows " not in out

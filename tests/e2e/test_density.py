@@ -231,7 +231,7 @@ def test_a_dry_run_reads_no_rows_and_spends_nothing(city, tmp_path, ledger, monk
     def touched(*args, **kwargs):
         raise AssertionError("a row was read")
 
-    for name in ("kinds.source.check_rows", "kinds.density.build.bound_visits", "events.readers.scan"):
+    for name in ("events.checks.check_rows", "kinds.density.build.bound_visits", "events.readers.scan"):
         monkeypatch.setattr(f"shoal.{name}", touched)
     code, out, _ = command(*["density", "run", "--plan", plan, "--dry-run"])
     assert code == 0

@@ -58,15 +58,15 @@ def draw_table(
     console.print(f"\n{escape(below)}" if below else "", style="dim", soft_wrap=True)
 
 
-def print_dry_run(prepared: Prepared, ledger: Ledger, as_json: bool) -> None:
-    """Everything the run would do, from public parameters and the ledger alone."""
+def print_dry_run(prepared: Prepared, ledger: Ledger, as_json: bool) -> int:
+    """Everything the run would do, from public parameters and the ledger alone; its exit code."""
     from shoal.kinds.describe import dry_run
     from shoal.release.staging import need_summary
 
     summary, plan, needs = dry_run(prepared, ledger), prepared.plan, prepared.needs()
     if as_json:
         click.echo(json.dumps(summary, indent=2))
-        return
+        return summary["exit_code"]
     population = ledger.state().find(plan.population)
     rows = [*prepared.rows(), ("out", prepared.out)]
     rows += [("owner", plan.owner)] if plan.owner is not None else []
@@ -80,10 +80,13 @@ def print_dry_run(prepared: Prepared, ledger: Ledger, as_json: bool) -> None:
     table = prepared.table(summary)
     if table is not None:
         print_table(table)
+    if summary["stored"] is not None:
+        click.echo(f"This run was released before: a run returns {summary['stored']} and spends nothing.")
     for obstacle in summary["obstacles"]:
         click.echo(f"The run would stop: {obstacle}")
     if prepared.guarantee is not None:
         click.echo(f"\n{prepared.unit_sentence}\n{prepared.guarantee.sentence}")
+    return summary["exit_code"]
 
 
 def print_result(prepared: Prepared, result: RunResult, ledger: Ledger, as_json: bool) -> None:

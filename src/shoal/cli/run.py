@@ -63,8 +63,7 @@ def release(
         prepared = KINDS[kind].prepare(plan, spark)
         ledger = open_ledger()
         if dry_run:
-            print_dry_run(prepared, ledger, as_json)
-            return
+            click.get_current_context().exit(print_dry_run(prepared, ledger, as_json))
         from shoal.cli.progress import Bars
         from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
         from shoal.kinds.run import run_build

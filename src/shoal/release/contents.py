@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,9 @@ from shoal.kinds.kind import KINDS
 from shoal.release.manifest import Manifest
 from shoal.release.readme import README, readme_problems
 from shoal.space.clock import Clock, instant_us
-from shoal.space.zones import Zones, read_zones
+
+if TYPE_CHECKING:
+    from shoal.space.zones import Zones
 
 UNREADABLE = (ShoalError, OSError, pa.ArrowException, ValueError, TypeError, LookupError, AttributeError)
 SLACK_SLOTS = 200  # of clock changes, before the slots of a window are worked out
@@ -113,6 +115,8 @@ def zone_problems(stated: Mapping[str, Any], zones: Zones, *, hashed: bool = Tru
 
 
 def published_zones(path: Path) -> Zones:
+    from shoal.space.zones import read_zones
+
     return read_zones(path, on_overlap="allow", holes="allow")
 
 

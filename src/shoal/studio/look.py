@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from shoal.release.manifest import MANIFEST
 from shoal.release.page.page import float32_base64
 from shoal.release.page.payload import zones_drawn
 from shoal.release.verify import sha256_file
-from shoal.space.sites import Sites
-from shoal.space.zones import Zones
 from shoal.studio.workspace import Workspace
+
+if TYPE_CHECKING:
+    from shoal.space.sites import Sites
+    from shoal.space.zones import Zones
 
 MOST_SITES = 20_000
 

@@ -9,13 +9,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import PlanError
 from shoal.kinds import KINDS
 from shoal.kinds.density.methods import METHODS as DENSITY
 from shoal.kinds.density.plan import DensityPlan
-from shoal.kinds.density.prepare import OpenedDensity, open_density
 from shoal.kinds.describe import dry_run
 from shoal.kinds.histogram.methods import METHODS as HISTOGRAM
 from shoal.kinds.histogram.plan import MapPlan
@@ -28,6 +27,9 @@ from shoal.kinds.trajectories.plan import PlacesPlan, TrajectoryPlan
 from shoal.privacy.ledger import Ledger
 from shoal.studio.sources import PATHS, SourceCard, SourceShelf
 from shoal.studio.workspace import Workspace
+
+if TYPE_CHECKING:
+    from shoal.kinds.density.prepare import OpenedDensity
 
 MOST_SLOTS = 20_000
 MOST_DAYS = 400
@@ -263,6 +265,8 @@ class Planner:
             if key in self._open:
                 self._open.move_to_end(key)
                 return self._open[key]
+        from shoal.kinds.density.prepare import open_density
+
         opened = open_density(plan)
         if opened.setting.zones * opened.setting.slots > MOST_VALUES:
             raise PlanError(

@@ -6,17 +6,19 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import PlanError, SourceError
 from shoal.events.schema import EventSource, SourcePlan
-from shoal.events.source import open_source
 from shoal.kinds.kind import KINDS
 from shoal.kinds.simulated import CITIES, SimulatedCity
-from shoal.space.sites import Sites, named_sites
-from shoal.space.zones import Zones, read_zones
+from shoal.kinds.source import opened_source
 from shoal.studio.guard import new_name
 from shoal.studio.workspace import Workspace, read_json, write_json
+
+if TYPE_CHECKING:
+    from shoal.space.sites import Sites
+    from shoal.space.zones import Zones
 
 MOST_SOURCES = 200
 PATHS = ("zones", "sites")
@@ -113,7 +115,7 @@ class SourceShelf:
         """Headers only; no row is read."""
         if self._apart is not None:
             return self._apart("opened", asdict(card))
-        return open_source(**SourcePlan(**self.source_settings(card)).reading())
+        return opened_source(SourcePlan(**self.source_settings(card)))
 
     def zones(self, card: SourceCard) -> Zones | None:
         if self._apart is not None:
@@ -121,6 +123,8 @@ class SourceShelf:
         space = self.space_settings(card)
         if "zones" not in space:
             return None
+        from shoal.space.zones import read_zones
+
         return read_zones(
             space["zones"],
             id_column=space.get("zone_id"),
@@ -136,6 +140,8 @@ class SourceShelf:
         space = self.space_settings(card)
         if "sites" not in space:
             return None
+        from shoal.space.sites import named_sites
+
         said = {name: space.get(name) for name in ("site_id", "site_lon", "site_lat", "sites_crs")}
         return named_sites(space["sites"], **said)
 

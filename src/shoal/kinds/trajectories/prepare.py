@@ -127,7 +127,7 @@ class PreparedTrajectories(Prepared):
         try:
             check_named(earlier, plan.population)
         except PlanError as error:
-            stops.append(f"{error.message} Name them with --compose-with, or choose another window.")
+            stops.append(error)
         overlapping = [each for each in earlier if each.overlaps]
         promise = f"{plan.k} records fit whatever was seen of a {plan.unit} in any {tau} minutes."
         if overlapping:
