@@ -67,7 +67,7 @@ def _town(users: int):
 
 
 def _members(source, size: dict) -> list[dict]:
-    from shoal.attacks.runs.membership import FALSE_ALARMS, attack_source
+    from shoal.attacks.runs.membership import attack_source
     from shoal.attacks.runs.plans import MembershipPlan
 
     rows = []
@@ -80,23 +80,20 @@ def _members(source, size: dict) -> list[dict]:
             epsilons=DEFENDED_AT,
         )
         start = time.perf_counter()
-        result = attack_source(source, plan)
+        counted, attacked = attack_source(source, plan)
         seconds = time.perf_counter() - start
         rows += [
             {
                 "what": "membership",
-                **each.counts,
-                "visits": each.visits,
-                "visits_median": each.visits_median,
-                "auc": each.roc.auc,
-                "auc_at_most": each.auc_at_most,
-                "tpr_at_0.1%": each.roc.tpr_at(FALSE_ALARMS),
-                "users": result.users,
-                "group": result.group,
+                **{name: row[name] for name in ("counts", "set_at", "visits", "visits_median", "auc")},
+                "auc_at_most": row["auc_at_most"],
+                "tpr_at_0.1%": row["tpr_at_fpr_0.001"],
+                "users": counted["users"],
+                "group": counted["group"],
                 "seconds": seconds,  # of all rows of this method
             }
-            for each in result.found
-            if each.protection.method == defence
+            for row, _ in attacked
+            if row["counts"] == (defence or "raw")
         ]
         print(f"membership, {defence or 'raw counts'}: {seconds:.1f} s", flush=True)
     return rows

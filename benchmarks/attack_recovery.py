@@ -60,8 +60,7 @@ def measured(name: str, preset: CityPreset) -> list[dict]:
     rows = []
     for protection in (Protection(), *(Protection(name, EPSILON) for name in DEFENCES)):
         counts = visits.counts() if protection.method is None else defender.people(protection)
-        found = recover(true, xy, clock, protection, counts)
-        row = found.row()
+        row = recover(true, xy, clock, protection, counts).row
         users = row.pop("users")
         rows.append({"city": name, "users": users, "places": len(xy), "slots": clock.slots, **row})
         print(f"{name}, {protection.name}: {row['points_recovered']:.3f} of points", flush=True)

@@ -25,7 +25,7 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
@@ -275,6 +275,8 @@ def remedy_of(each: Described, value: Any = None) -> str:
 def fault_of(each: Described, value: Any) -> Fault | None:
     """What is wrong with the value of one setting."""
     described = each.setting
+    if isinstance(value, list | tuple) and (one := _number_of_list(each)) is not None:
+        return next((fault for part in value if (fault := fault_of(one, part))), None)
     if not fits(value, each.hint):
         got, number = shown(value), number_in(value) if is_number(each.hint) else None
         message = f"--{each.flag} must be {wanted(each)}; got {got}"
@@ -289,6 +291,13 @@ def fault_of(each: Described, value: Any) -> Fault | None:
             message = f"--{each.flag} must be {wanted(each)}; got {shown(part)}."
             return Fault(described.code, message, remedy_of(each), each.path)
     return None
+
+
+def _number_of_list(each: Described) -> Described | None:
+    """One number of a setting that is a list of numbers; None for any other setting."""
+    kinds = (get_args(kind) for kind in alternatives(each.hint) if get_origin(kind) is tuple)
+    number = next((kind[0] for kind in kinds if kind[-1] is ... and is_number(kind[0])), None)
+    return None if number is None else replace(each, hint=number)
 
 
 def _in_range(each: Described, value: Any) -> bool:

@@ -61,7 +61,7 @@ def test_words_are_printed_the_look_is_listed_and_one_seed_is_one_result(plan, t
     first = (tmp_path / "own" / "synthetic.json").read_text()
     assert json.loads(first)["unit"] == "trip"
     command("attack", "synthetic", "--plan", plan, *flags)
-    assert (tmp_path / "own" / "synthetic.json").read_text() == first
+    assert (tmp_path / "own" / "synthetic-2.json").read_text() == first
     _, shown, _ = command("ledger", "show", "town")
     assert "synthetic attack" in shown
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import NoneType
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from shoal.attacks.runs.adversaries import ADVERSARIES, Adversary
-from shoal.attacks.runs.plans import Setting, settings_of
 from shoal.cli.lazy import LazyGroup
-from shoal.cli.options import MAP_OPTIONS, as_settings, with_options
+from shoal.cli.options import (
+    MAP_OPTIONS,
+    as_settings,
+    click_options,
+    dest_of,
+    settings_from_flags,
+    with_options,
+)
 from shoal.cli.progress import Bars
 from shoal.cli.source_options import source_options, trip_options
+from shoal.setting import leaves
 
 if TYPE_CHECKING:
     from shoal.attacks.runs.findings import Findings
@@ -58,66 +65,35 @@ def attack() -> None:
 def command_of(adversary: Adversary) -> click.Command:
     """The command: what it reads, the settings of its plan, and where the findings go."""
     reading, settings_from = READ[adversary.reads]()
-    settings = settings_of(adversary.plan)
-    kinds = get_type_hints(adversary.plan)
 
-    def run(out: Path, as_json: bool, **flags: Any) -> None:
-        own = {name: flags.pop(name) for name in settings}
-        own |= {"log": flags.pop("log")} if "log" in flags else {}
+    @click.pass_context
+    def run(context: click.Context, out: Path, as_json: bool, **flags: Any) -> None:
+        asked = adversary.plan(**_given(context, adversary.plan, flags))
         data = settings_from(flags)
-        asked = adversary.plan(**own)
         with Bars(quiet=as_json) as bars:
             findings = adversary.run(data, asked, out, bars)
-        earlier = set(Path(out).glob(f"{adversary.name}.*"))
         paths = findings.write(out, adversary.name)
         if as_json:
             click.echo(json.dumps({**findings.figures, **_files(paths)}, indent=2))
         else:
-            _print(findings, paths, earlier)
+            _print(findings, paths)
 
-    options = [_option(name, settings[name], kinds[name], getattr(adversary.plan, name)) for name in settings]
-    decorated = with_options((*reading, *options, *OUTPUT_OPTIONS))(run)
+    decorated = with_options((*reading, *click_options(adversary.plan), *OUTPUT_OPTIONS))(run)
     examples = adversary.examples.strip().replace("\n", "\n  ").replace("\n  \b\n  ", "\n\b\n")
     epilog = f"\b\nExamples:\n  {examples}\n"
     return click.command(adversary.name, help=adversary.plan.__doc__, epilog=epilog)(decorated)
 
 
-def _option(name: str, setting: Setting, kind: Any, default: Any) -> Decorator:
-    """A flag with its help and default, of the type of its field."""
-    flag = f"--{(setting.flag or name).replace('_', '-')}"
-    words = setting.words + (f"  [default: {setting.shown}]" if setting.shown else "")
-    more: dict[str, Any] = {"help": words, "default": default}
-    more["show_default"] = not setting.shown and default not in (None, (), False)
-    if get_origin(kind) is tuple:
-        of = get_args(kind)[0]
-        values: tuple = default or ()
-        listed = ",".join(each if of is str else f"{each:g}" for each in values)
-        unit = setting.unit or ("NAME" if of is str else "NUMBER")
-        more |= {"default": (listed,) if values else (), "multiple": True, "metavar": f"{unit},..."}
-        return click.option(flag, name, callback=_list_of(of), **more)
-    of = next((each for each in get_args(kind) if each is not NoneType), kind)
-    if of is bool:
-        return click.option(flag, name, is_flag=True, **more)
-    if setting.choices:
-        of = click.Choice(setting.choices)
-    elif setting.least is not None:
-        of = click.IntRange(min=setting.least)
-    elif of is Path:
-        of = click.Path(path_type=Path)
-    return click.option(flag, name, type=of, **more)
-
-
-def _list_of(of: type) -> Callable[..., tuple]:
-    """Reads names or numbers, repeated or separated by commas."""
-
-    def read(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple:
-        try:
-            return tuple(of(part.strip()) for each in value for part in each.split(",") if part.strip())
-        except ValueError:
-            numbers = "whole numbers" if of is int else "numbers"
-            raise click.BadParameter(f"give {numbers} separated by commas, such as 1,2,4.") from None
-
-    return read
+def _given(context: click.Context, plan: type, flags: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were given, taken out of `flags`; `--defence ""` is an empty list."""
+    emptied = {
+        each.name: ()
+        for each in leaves(plan)
+        if flags.get(dest := dest_of(each)) is None
+        and context.get_parameter_source(dest) is ParameterSource.COMMANDLINE
+    }
+    log = {"log": flags.pop("log")} if "log" in flags else {}
+    return settings_from_flags(plan, flags) | emptied | log
 
 
 Reading = tuple[tuple[Decorator, ...], Callable[[dict[str, Any]], Mapping[str, Any] | None]]
@@ -180,7 +156,7 @@ def _files(paths: Mapping[str, Path]) -> dict[str, Any]:
     return {"files": named if "html" in named else [*named.values()]} if named else {}
 
 
-def _print(findings: Findings, paths: Mapping[str, Path], earlier: Collection[Path]) -> None:
+def _print(findings: Findings, paths: Mapping[str, Path]) -> None:
     """The sentence, the tables, further sentences, and the files."""
     from shoal.cli.printing import print_table
     from shoal.kinds.run import near
@@ -193,5 +169,4 @@ def _print(findings: Findings, paths: Mapping[str, Path], earlier: Collection[Pa
         click.echo(line)
     for number, (ending, path) in enumerate(paths.items()):
         before, after = ("", "") if number else ("\n", "   (owner's eyes only)")
-        replaced = "   replaces that of an earlier attack; --out keeps both" if path in earlier else ""
-        click.echo(f"{before}{FILES[ending]:<9}{near(path)}{after}{replaced}")
+        click.echo(f"{before}{FILES[ending]:<9}{near(path)}{after}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from types import NoneType
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from shoal.events.schema import SourcePlan
 
 Option = Callable[[Callable], Callable]
+DECIMAL_COMMA = re.compile(r"\s*0,\d+\s*")
 
 
 def click_options(
@@ -75,7 +77,8 @@ def option_of(each: Described) -> Option:
     if any(get_origin(kind) is Mapping for kind in kinds):
         more |= {"multiple": True, "callback": parse_columns}
     elif ... in listed:
-        more |= {"multiple": True, "callback": None if described.file else list_of(listed[0])}
+        zero = described.above is None or described.above < 0
+        more |= {"multiple": True, "callback": None if described.file else list_of(listed[0], zero=zero)}
     elif listed:
         more["callback"] = list_of(float)
     elif str not in kinds and (numbers := [kind for kind in (int, float) if kind in kinds]):
@@ -100,12 +103,16 @@ def number_or_text(value: Any, of: type) -> Any:
         return value
 
 
-def list_of(of: type) -> Callable[..., Any]:
-    """Reads names or numbers, repeated or separated by commas; None where there are none."""
+def list_of(of: type, *, zero: bool = True) -> Callable[..., Any]:
+    """Reads names or numbers, repeated or separated by commas; None where there are none.
+
+    Where no number may be 0, `0,5` has a decimal comma: it is handed on as text, for the plan to report.
+    """
 
     def read(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
         texts = (value,) if isinstance(value, str) else value or ()
-        parts = tuple(part.strip() for text in texts for part in text.split(",") if part.strip())
+        split = [[text] if not zero and DECIMAL_COMMA.fullmatch(text) else text.split(",") for text in texts]
+        parts = tuple(part.strip() for several in split for part in several if part.strip())
         return tuple(part if of is str else number_or_text(part, of) for part in parts) or None
 
     return read

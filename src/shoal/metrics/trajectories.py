@@ -228,8 +228,7 @@ def covering_boxes(samples: LatticeSamples, boxes: Boxes) -> np.ndarray:
             "Bring the records into the order of users by the record key first.",
         )
     out = np.empty(samples.count, np.int64)
-    columns = (boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1)
-    _cover(samples.start, samples.t, samples.x, samples.y, boxes.start, *columns, out)
+    _cover(samples.start, *samples.columns[1:], boxes.start, *boxes.columns[1:], out)
     return out
 
 

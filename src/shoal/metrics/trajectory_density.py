@@ -169,8 +169,7 @@ def raw_density(samples: LatticeSamples, grid: CoarseGrid) -> np.ndarray:
 
 def box_density(boxes: Boxes, grid: CoarseGrid) -> np.ndarray:
     """float64 [slots, columns, rows]: users to expect in the cell and slot, by the rule above."""
-    columns = (boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1)
-    return _density(boxes.start, columns, grid)
+    return _density(boxes.start, boxes.columns[1:], grid)
 
 
 def _both(samples: LatticeSamples, boxes: Boxes, grid: CoarseGrid) -> tuple[np.ndarray, np.ndarray]:
@@ -194,10 +193,7 @@ def _check_area(grid: CoarseGrid) -> None:
         )
 
 
-Six = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-def _density(start: np.ndarray, columns: Six, grid: CoarseGrid) -> np.ndarray:
+def _density(start: np.ndarray, columns: tuple[np.ndarray, ...], grid: CoarseGrid) -> np.ndarray:
     out = np.zeros(grid.shape)
     absent = np.ones(grid.shape)
     first = np.array([grid.first_slot, grid.first_x, grid.first_y], np.int64)

@@ -48,6 +48,11 @@ class LatticeSamples:
         return len(self.t)
 
     @property
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """user, t, x, y."""
+        return self.user, self.t, self.x, self.y
+
+    @property
     def start(self) -> np.ndarray:
         """int64 [users + 1]: user j's samples are start[j] .. start[j + 1]."""
         return np.searchsorted(self.user, np.arange(self.users + 1)).astype(np.int64)
@@ -79,6 +84,11 @@ class Boxes:
     @property
     def count(self) -> int:
         return len(self.t0)
+
+    @property
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """record, t0, t1, x0, x1, y0, y1."""
+        return self.record, self.t0, self.t1, self.x0, self.x1, self.y0, self.y1
 
     @property
     def start(self) -> np.ndarray:

@@ -124,7 +124,7 @@ def test_a_tracker_knows_absence(cases):
     boxes = [[(2, 2, 0, 0, 0, 0)], [(2, 2, 0, 0, 0, 0), (4, 4, 5, 5, 5, 5)]]
     found = check(cases, samples, boxes, steps=6, k=2, tau=3)
     assert found.violations == len(cases.naive(samples, boxes, 6, 2, 3)) > 0
-    assert "holds no published sample" in found.examples[0].near[0].why
+    assert "holds no published sample" in found.examples[0].near_misses[0].why
 
 
 def test_malformed_boxes_are_counted_and_left_out(cases):

@@ -204,7 +204,7 @@ def test_two_windows_apart_leave_those_who_fit_both(cases):
     assert len(one) > 70
     assert (abs(one.start - two.start) >= 5).all()
     both = count_both(
-        *(tables.samples, tables.boxes, build_index(tables).arrays),
+        *(tables.samples, tables.boxes, build_index(tables)),
         *(one.user, one.first, one.start, two.user, two.first, two.start, 5),
     )
     for i, w, v, count in zip(one.user, one.start, two.start, both, strict=True):

@@ -184,17 +184,10 @@ def _targets(known: Known, rng: np.random.Generator, most: int | None) -> np.nda
     return who if most is None or len(who) <= most else np.sort(rng.choice(who, most, replace=False))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _last_before(begin, end, t0, t):
     """The last of boxes begin .. end - 1 with t0 <= t; begin - 1 if there is none."""
-    low, high = begin, end
-    while low < high:
-        middle = (low + high) // 2
-        if t0[middle] <= t:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1
+    return begin + np.searchsorted(t0[begin:end], t, side="right") - 1
 
 
 @njit(cache=True, nogil=True)

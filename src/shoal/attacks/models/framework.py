@@ -177,6 +177,11 @@ class Outcome:
     divergence_by_slot: np.ndarray = field(repr=False)  # float64 [slots], mean over users
     localization_by_slot: dict[str, np.ndarray] = field(repr=False)  # 1 - F1 of all users together
 
+    def errors(self) -> dict[str, np.ndarray]:
+        """Every measure of error by its name, float64 [users]."""
+        profiling = {"divergence": self.divergence, "distance": self.distance, "seen": self.seen}
+        return {**profiling, **self.localization}
+
 
 def attack_counts(
     visits: KnownVisits,

@@ -71,10 +71,16 @@ class Worlds:
 
 def draw_worlds(users: int, *, group: int, worlds: int, seed: int) -> Worlds:
     """A pool of 2 x group people, as many or more outside it, and `worlds` random halves of the pool."""
-    if group < 2 or 3 * group > users:
+    if group < 2:
         raise PlanError(
             "membership-group",
-            f"a group of {group} needs three times as many people; there are too few, or it is below 2.",
+            f"a group must have 2 people or more; got {group}.",
+            "Pass a larger --group, or lengthen the window where there are few people.",
+        )
+    if 3 * group > users:
+        raise PlanError(
+            "membership-group",
+            f"a group of {group} needs three times as many people; there are too few.",
             "Pass a smaller --group.",
         )
     generator = np.random.default_rng(seed)

@@ -56,10 +56,12 @@ class Adversary:
 
 def attack_release(name: str, asked: ReleaseAttack, progress: Progress) -> dict[str, Any]:
     """Attack the raw data and one release of it; plain values for the page, the findings on disk."""
+    from shoal.attacks.runs.findings import write_findings
+
     adversary = adversary_named(name)
     settings, plan = adversary.plan.of_release(asked)
     findings = adversary.run(settings, plan, asked.out, progress)
-    paths = findings.write(asked.out, name)
+    paths = write_findings(asked.out, name, findings.figures, findings.curves, findings.html)
     return {
         "adversary": name,
         "goal": adversary.goal,

@@ -227,6 +227,17 @@ class Protection:
         return f"counts by {self.method} at epsilon {self.set_at:g}"
 
 
+def protection_of(row: Mapping[str, Any]) -> Protection:
+    """The protection that a row of figures names, under `counts` or `defence`; raw counts are raw or None."""
+    method = row.get("counts", row.get("defence"))
+    return Protection(None if method == "raw" else method, row["set_at"])
+
+
+def counts_name(row: Mapping[str, Any]) -> str:
+    """The counts of a row in a table."""
+    return protection_of(row).name
+
+
 def protections(plan: AttackPlan) -> list[Protection]:
     """Each method of the plan at each epsilon; once where the noise does not follow from an epsilon."""
     return [

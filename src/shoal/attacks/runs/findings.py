@@ -6,7 +6,7 @@ For the owner's eyes only: findings are computed on raw data and never written i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ POINTS_DRAWN = 400  # of a curve on the page
 class Column:
     """One column of a table: the key in a row, the heading, and the format of numbers; none: text.
 
+    `read` takes the value from the whole row where it is not the one under the key.
+
     >>> Column("share", "found", ".1%").cell({"share": 0.25}), Column("set_at", "set at", "g").cell({})
     ('25.0%', '')
     """
@@ -37,9 +39,10 @@ class Column:
     heading: str
     form: str = ""
     missing: str = ""
+    read: Callable[[Mapping[str, Any]], Any] | None = None
 
     def cell(self, row: Mapping[str, Any]) -> str:
-        value = row.get(self.key)
+        value = row.get(self.key) if self.read is None else self.read(row)
         return self.missing if value is None else format(value, self.form)
 
 
@@ -67,8 +70,16 @@ class Findings:
     chart: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the page: spread, curves or bars
 
     def write(self, folder: Path, name: str) -> dict[str, Path]:
-        """The files by their endings; none where the findings are not stored."""
-        return write_findings(folder, name, self.figures, self.curves, self.html) if self.stored else {}
+        """The files by their endings, beside those of earlier attacks: NAME-2.json, NAME-3.json and so on.
+
+        None where the findings are not stored.
+        """
+        if not self.stored:
+            return {}
+        taken = {path.stem for path in Path(folder).glob(f"{name}*.*")}
+        names = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 2)))
+        free = next(each for each in names if each not in taken)
+        return write_findings(folder, free, self.figures, self.curves, self.html)
 
 
 def write_findings(

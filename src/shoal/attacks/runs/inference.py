@@ -52,16 +52,14 @@ KNOWS = {
 }
 COLUMNS = (
     Column("prior", "adversary\nknows", missing="nothing"),
+    Column("counts", "counts", read=lambda row: NO_COUNTS if row["inference"] == "prior" else row["counts"]),
     Column("inference", "inference"),
-    Column("counts", "counts"),
-    Column("profiling_error", "profile\nerror", ".2f"),
-    Column("profiling_privacy_loss", "loss", ".2f"),
-    Column("profiling_privacy_gain", "gain", ".2f"),
-    Column("seen_error", "error\nwhen seen", ".2f"),
-    Column("locating_error", "place\nerror", ".2f"),
-    Column("locating_privacy_loss", "loss", ".2f"),
-    Column("locating_privacy_gain", "gain", ".2f"),
+    Column("divergence", "profile\nerror", ".2f"),
+    Column("seen", "error\nwhen seen", ".2f"),
+    Column("all", "place\nerror", ".2f"),
+    Column("gain", "gain", ".2f"),
 )
+NO_COUNTS = "none"
 GAIN_OF_0 = (
     "A gain of 0 means that the protected counts tell this adversary as much as raw counts do; it does not "
     "mean that the release is unsafe: how crowds move is what counts are published for, and whether any one "
@@ -71,10 +69,9 @@ LEGEND = (
     "Errors are means over people, from 0 (the adversary knows everything) to 1 (all wrong). profile error: "
     "Jensen-Shannon divergence, in bits, between where a person was and where the adversary expects them; "
     "when seen: in slots with a visit only. place error: 1 - F1 of the places named, of all with a positive "
-    "probability; not being seen counts as a place. loss: share of the error that the counts take away. "
-    "gain: of the distance from the error with raw counts to 1, the share that protection adds. "
-    f"{GAIN_OF_0} Of protected counts the table has the inference that raw counts help most; the page has "
-    "all."
+    "probability; not being seen counts as a place. gain: of the distance from the place error with raw "
+    f"counts to 1, the share that protection adds. {GAIN_OF_0} For each prior the table has the inference "
+    "that raw counts help most; the page has all, with other measures."
 )
 
 
@@ -207,41 +204,30 @@ def _later(clock: Clock, slot: int) -> Clock:
 
 
 def result_rows(result: InferenceResult) -> list[dict[str, Any]]:
-    """One row per prior, inference, goal and reading: mean errors, privacy lost and won back."""
+    """One row per prior, inference and measure: mean errors, privacy lost and won back."""
     rows = []
-    raw = {(o.prior, o.inference): o for o in result.raw.outcomes}
+    raw = {(o.prior, o.inference): o.errors() for o in result.raw.outcomes}
     for attacked in result.attacked:
         for outcome in attacked.outcomes:
-            base = raw.get((outcome.prior, "prior"))
-            same = raw[outcome.prior, outcome.inference]
-            goals = [
-                ("profiling", "divergence", outcome.divergence, same.divergence, base and base.divergence),
-                ("profiling", "distance", outcome.distance, same.distance, base and base.distance),
-                ("profiling", "seen", outcome.seen, same.seen, base and base.seen),
-                *(
-                    ("localization", reading, found, same.localization[reading], _located(base, reading))
-                    for reading, found in outcome.localization.items()
-                ),
-            ]
-            for goal, measure, error, with_raw, alone in goals:
+            alone = raw.get((outcome.prior, "prior"))
+            with_raw = raw[outcome.prior, outcome.inference]
+            for measure, error in outcome.errors().items():
                 known = ~np.isnan(error)  # a person who is never seen has no error when seen
-                error, with_raw = error[known], with_raw[known]
-                alone = None if alone is None else alone[known]
+                before = None if alone is None else alone.get(measure, alone["all"])[known]
+                gain = privacy_gain(with_raw[measure][known], error[known])
                 rows.append(
                     {
                         "prior": outcome.prior,
                         "inference": outcome.inference,
-                        "goal": goal,
+                        "goal": "localization" if measure in outcome.localization else "profiling",
                         "measure": measure,
                         "defence": attacked.protection.method,
                         "set_at": attacked.protection.set_at,
                         "epsilon": attacked.protection.epsilon,
-                        "error": _mean(error),
-                        "error_median": float(np.median(error)) if error.size else None,
-                        "privacy_loss": None if alone is None else _mean(privacy_loss(alone, error)),
-                        "privacy_gain": None
-                        if attacked.protection.method is None
-                        else _mean(privacy_gain(with_raw, error)),
+                        "error": _mean(error[known]),
+                        "error_median": float(np.median(error[known])) if known.any() else None,
+                        "privacy_loss": None if before is None else _mean(privacy_loss(before, error[known])),
+                        "privacy_gain": None if attacked.protection.method is None else _mean(gain),
                         "mre": attacked.mre,
                     }
                 )
@@ -252,34 +238,25 @@ def _mean(values: np.ndarray) -> float | None:
     return float(values.mean()) if values.size else None
 
 
-def _located(base: Outcome | None, reading: str) -> np.ndarray | None:
-    return None if base is None else base.localization.get(reading, base.localization["all"])
-
-
 def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of the table: a line for each adversary and set of counts, the measures side by side.
-
-    Of protected counts, only the inference that the raw counts help most, for each prior.
-    """
-    measures = {"divergence": "profiling", "seen": "seen", "all": "locating"}
+    """A line for each prior and set of counts, by the inference whose places raw counts help most."""
+    strongest: dict[str | None, tuple[float, str]] = {}
     lines: dict[tuple, dict[str, Any]] = {}
     for row in rows:
-        if row["measure"] in measures:
-            key = (row["prior"], row["inference"], row["defence"], row["set_at"])
-            counts = Protection(row["defence"], row["set_at"]).label
-            named = {"prior": row["prior"], "inference": row["inference"], "counts": counts}
-            line = lines.setdefault(key, named)
-            figures = ("error", "privacy_loss", "privacy_gain")
-            line |= {f"{measures[row['measure']]}_{name}": row[name] for name in figures}
-    strongest: dict[str, tuple[float, str]] = {}
-    for (prior, how, defence, _), line in lines.items():
-        loss = line["locating_privacy_loss"]
-        if defence is None and prior and how != "prior" and loss is not None:
-            strongest[prior] = max(strongest.get(prior, (-1.0, "")), (loss, how))
+        prior, how = row["prior"], row["inference"]
+        if row["measure"] not in ("divergence", "seen", "all"):
+            continue
+        if row["measure"] == "all" and row["defence"] is None and how != "prior":
+            strongest[prior] = max(strongest.get(prior, (-1.0, "")), (row["privacy_loss"] or 0.0, how))
+        named = {"prior": prior, "inference": how, "counts": Protection(row["defence"], row["set_at"]).label}
+        line = lines.setdefault((prior, how, row["defence"], row["set_at"]), named)
+        line[row["measure"]] = row["error"]
+        line["gain"] = row["privacy_gain"]  # that of places comes last
+    chosen = {(prior, how) for prior, (_, how) in strongest.items()}
     return [
         line
         for (prior, how, defence, _), line in lines.items()
-        if defence is None or strongest.get(prior, (0.0, ""))[1] == how
+        if (prior, how) in chosen or (how == "prior" and defence is None)
     ]
 
 
@@ -337,8 +314,7 @@ def _at_protected(result: InferenceResult, best: Outcome, error: Callable[[Outco
 
 
 def _median_seen(outcome: Outcome) -> float:
-    known = outcome.seen[~np.isnan(outcome.seen)]
-    return float(np.median(known)) if known.size else 0.0
+    return float(np.nanmedian(outcome.seen)) if np.isfinite(outcome.seen).any() else 0.0
 
 
 def _median_located(outcome: Outcome) -> float:

@@ -10,8 +10,8 @@ Targets are people with few visits (the lowest third) and with many (the highest
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from math import exp
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from shoal.attacks.models.known_trips import evenly
 from shoal.attacks.models.membership import (
     Publish,
     Roc,
@@ -33,8 +34,10 @@ from shoal.attacks.models.visits import KnownVisits
 from shoal.attacks.runs.counts import (
     AttackSource,
     Protection,
+    counts_name,
     defender_of,
     open_attack_source,
+    protection_of,
     protections,
 )
 from shoal.attacks.runs.findings import Column, Findings, drawn_curve, stacked, table_of
@@ -48,7 +51,7 @@ FALSE_ALARMS = 0.001
 LEARN = 5  # runs of a method on other people, to learn how it errs
 MOST_GROUP = 2000
 COLUMNS = (
-    Column("counts", "counts"),
+    Column("counts", "counts", read=counts_name),
     Column("set_at", "set at", "g"),
     Column("visits", "visits of\nthe person"),
     Column("visits_median", "median", "g"),
@@ -63,50 +66,7 @@ LEGEND = (
     "for members; empty below 1,000 scores of people who are out: ask for more --worlds or --targets. at "
     "most: what the guarantee allows any adversary; measured figures of few scores vary around it."
 )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Membership:
-    """One ROC: people with few or many visits, on raw counts or those of a method."""
-
-    visits: str  # "few" | "many"
-    visits_median: float
-    protection: Protection
-    roc: Roc = field(repr=False)
-    auc_at_most: float | None  # by the guarantee, for any adversary
-    tpr_at_most: float | None
-
-    @property
-    def counts(self) -> dict[str, Any]:
-        """The columns that name the counts."""
-        return {"counts": self.protection.method or "raw", "set_at": self.protection.set_at}
-
-    def row(self) -> dict[str, Any]:
-        return {
-            **self.counts,
-            "visits": self.visits,
-            "visits_median": self.visits_median,
-            "auc": self.roc.auc,
-            "auc_at_most": self.auc_at_most,
-            "tpr_at_fpr_0.001": self.roc.tpr_at(FALSE_ALARMS),
-            "tpr_at_most": self.tpr_at_most,
-            "scores_in": self.roc.members,
-            "scores_out": self.roc.others,
-        }
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MembershipResult:
-    users: int
-    group: int
-    worlds: int
-    slots: int
-    knows: str
-    found: list[Membership] = field(repr=False)
-
-    @property
-    def knowledge(self) -> str:
-        return "the visits of a person" if self.knows == "visits" else "a person's habits from the past"
+KNOWLEDGE = {"visits": "the visits of a person", "past": "a person's habits from the past"}
 
 
 def told_apart(auc: float, *, digits: int = 0, unit: str = "person") -> str:
@@ -121,26 +81,16 @@ def told_apart(auc: float, *, digits: int = 0, unit: str = "person") -> str:
 
 def run(settings: Mapping[str, Any], plan: MembershipPlan, progress: Progress) -> Findings:
     """Read the plan's events and attack groups of its people."""
-    result = attack_source(open_attack_source(settings, progress=progress), plan, progress)
-    rows = [each.row() for each in result.found]
-    summary = [_text(each, result) for each in result.found]
-    counted = {name: getattr(result, name) for name in ("users", "group", "worlds", "slots", "knows")}
-    shown = [{**each.row(), "counts": each.protection.name} for each in result.found]
-    curves = [
-        {
-            **each.counts,
-            "visits": each.visits,
-            "false_positive": each.roc.false_positive,
-            "true_positive": each.roc.true_positive,
-        }
-        for each in result.found
-    ]
+    source = open_attack_source(settings, progress=progress)
+    counted, attacked = attack_source(source, plan, progress)
+    rows, curves = [row for row, _ in attacked], [_curve(row, points) for row, points in attacked]
+    summary = [_text(row, counted) for row in rows]
     return Findings(
         figures={"summary": summary, **counted, "rows": rows},
         summary=summary,
-        tables=[table_of(COLUMNS, shown, below=LEGEND)],
+        tables=[table_of(COLUMNS, rows, below=LEGEND)],
         curves=stacked(curves, text=("counts", "visits")),
-        sentence=_sentence(result),
+        sentence=_sentence(rows, counted),
         chart={
             "curves": [
                 drawn_curve(
@@ -154,29 +104,36 @@ def run(settings: Mapping[str, Any], plan: MembershipPlan, progress: Progress) -
     )
 
 
-def _text(each: Membership, result: MembershipResult) -> str:
-    share = each.roc.tpr_at(FALSE_ALARMS)
+def _curve(row: Mapping[str, Any], points: Roc) -> dict[str, Any]:
+    named = {name: row[name] for name in ("counts", "set_at", "visits")}
+    return {**named, "false_positive": points.false_positive, "true_positive": points.true_positive}
+
+
+def _text(row: Mapping[str, Any], counted: Mapping[str, Any]) -> str:
+    share = row["tpr_at_fpr_0.001"]
     alarms = "" if share is None else f", and finds {share:.1%} of members at 0.1 % false alarms"
+    outcome = told_apart(row["auc"], digits=1)
     return (
-        f"From {each.protection.text()} of {result.group:,} people an adversary who knows {result.knowledge} "
-        f"with {each.visits} visits {told_apart(each.roc.auc, digits=1)}{alarms}."
+        f"From {protection_of(row).text()} of {counted['group']:,} people an adversary who knows "
+        f"{KNOWLEDGE[counted['knows']]} with {row['visits']} visits {outcome}{alarms}."
     )
 
 
-def _sentence(result: MembershipResult) -> str:
+def _sentence(rows: Sequence[Mapping[str, Any]], counted: Mapping[str, Any]) -> str:
     """People with many visits are found most easily: raw counts, and the first method."""
-    raw, *protected = (each for each in result.found if each.visits == "many")
-    beside = f"; with {protected[0].protection.text()} in {protected[0].roc.auc:.0%}" if protected else ""
+    raw, *protected = (row for row in rows if row["visits"] == "many")
+    beside = "".join(f"; with {protection_of(row).text()} in {row['auc']:.0%}" for row in protected[:1])
     return (
-        f"From raw counts of {result.group:,} people, an adversary who knows {result.knowledge} with many "
-        f"visits {told_apart(raw.roc.auc)}{beside} (guessing: 50%)."
+        f"From raw counts of {counted['group']:,} people, an adversary who knows "
+        f"{KNOWLEDGE[counted['knows']]} with many visits {told_apart(raw['auc'])}{beside} (guessing: 50%)."
     )
 
 
 def attack_source(
     source: AttackSource, plan: MembershipPlan, progress: Progress | None = None
-) -> MembershipResult:
-    """Attack groups of people whose visits were read."""
+) -> tuple[dict[str, Any], list[tuple[dict[str, Any], Roc]]]:
+    """Attacks groups of people whose visits were read: sizes, and a row with its ROC for each set of counts
+    and each class of targets."""
     tell = progress or Silent()
     past, visits, clock = _split(source, plan.knows)
     group = plan.group or min(visits.users // 4, MOST_GROUP)
@@ -185,34 +142,38 @@ def attack_source(
     targets = np.concatenate([*classes.values()])
     known = _known(past, visits, worlds.pool[targets], clock)
     per_user = visits.per_user()[worlds.pool]
-    found = []
+    attacked = []
     for protection in (Protection(), *protections(plan)):
         publish = _publish(source, clock, plan, protection)
         tell.stage(f"attack {protection.label}", plan.worlds + (LEARN if publish else 0))
         scores = attack_worlds(visits, worlds, known, publish, learn=LEARN, seed=plan.seed, tell=tell.advance)
+        auc_at_most, tpr_at_most = bounds(protection, plan.delta)
         start = 0
         for name, members in classes.items():
             part, inside = scores[:, start : start + len(members)], worlds.inside[:, members]
             start += len(members)
-            auc_at_most, tpr_at_most = bounds(protection, plan.delta)
-            found.append(
-                Membership(
-                    visits=name,
-                    visits_median=float(np.median(per_user[members])),
-                    protection=protection,
-                    roc=roc(part[inside], part[~inside]),
-                    auc_at_most=auc_at_most,
-                    tpr_at_most=tpr_at_most,
-                )
-            )
-    return MembershipResult(
-        users=visits.users,
-        group=group,
-        worlds=plan.worlds,
-        slots=visits.slots,
-        knows=plan.knows,
-        found=found,
-    )
+            points = roc(part[inside], part[~inside])
+            row = {
+                "counts": protection.method or "raw",
+                "set_at": protection.set_at,
+                "visits": name,
+                "visits_median": float(np.median(per_user[members])),
+                "auc": points.auc,
+                "auc_at_most": auc_at_most,
+                "tpr_at_fpr_0.001": points.tpr_at(FALSE_ALARMS),
+                "tpr_at_most": tpr_at_most,
+                "scores_in": points.members,
+                "scores_out": points.others,
+            }
+            attacked.append((row, points))
+    counted = {
+        "users": visits.users,
+        "group": group,
+        "worlds": plan.worlds,
+        "slots": visits.slots,
+        "knows": plan.knows,
+    }
+    return counted, attacked
 
 
 def bounds(protection: Protection, delta: float) -> tuple[float | None, float | None]:
@@ -260,7 +221,7 @@ def _classes(visits: KnownVisits, worlds: Worlds, plan: MembershipPlan) -> dict[
     third = len(order) // 3
     if third < 2:
         raise PlanError("membership-targets", "too few people have a visit in the window.", "Lengthen it.")
-    spread = np.linspace(0, third - 1, min(plan.targets, third)).astype(int)  # evenly over each third
+    spread = evenly(third, plan.targets)
     return {"few": order[:third][spread], "many": order[-third:][spread]}
 
 

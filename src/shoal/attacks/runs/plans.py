@@ -1,13 +1,15 @@
-"""How each adversary can be set: a plan each; its fields are the flags of a command, its docstring the help.
+"""How each adversary can be set: its plan has the settings, which are flags, and the help as docstring.
 
->>> settings_of(UnicityPlan)["sides_m"].words
-'Zones merged by squares of this side; 0: as they are.'
+>>> UnicityPlan(slots_merged=(0,))
+Traceback (most recent call last):
+shoal.errors.PlanError: unicity-slots: slots_merged must be a whole number of 1 or more; got 0.
+Pass slots_merged=1, say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,30 +17,11 @@ from typing import Any
 from shoal.errors import PlanError
 from shoal.kinds.plan import DEFAULT_DELTA
 from shoal.privacy.accounting import check_delta, check_epsilon
+from shoal.setting import Plan, rule, setting
 
 MOST_POINTS = 50
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """How a field of a plan is set by a flag; the type is that of the field."""
-
-    words: str
-    flag: str = ""  # where it is not the name of the field
-    shown: str = ""  # the default in words, where the value itself does not say it
-    choices: tuple[str, ...] = ()
-    least: int | None = None
-    unit: str = ""  # of the values of a list
-
-
-def setting(default: Any, words: str, **more: Any) -> Any:
-    """A field of a plan that the command offers as a flag."""
-    return field(default=default, metadata={"setting": Setting(words=words, **more)})
-
-
-def settings_of(plan: type) -> dict[str, Setting]:
-    """The settings of a plan, by the names of their fields, in their order."""
-    return {each.name: each.metadata["setting"] for each in fields(plan) if "setting" in each.metadata}
+NAMES, NUMBERS = "NAME,...", "NUMBER,..."
+SIZE = {"least": 2, "most": 10_000, "code": "membership-size"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +36,46 @@ class ReleaseAttack:
     prior: str = "freq_roi"
 
 
-DEFENCE = "Density methods to protect the counts with."
-SET_AT = "What the defences are set at."
-DELTA = "Delta of defences that have one."
+def defences_by_default(*names: str) -> Any:
+    help_text = (
+        "Density methods to protect the counts with, such as best or gaussian. Those of a comparison "
+        "(scm-event, spotme, ...) give no guarantee to a person, and the result marks them."
+    )
+    return setting(names, help_text, flag="defence", metavar=NAMES, last=True)
+
+
+def epsilons_by_default(*epsilons: float) -> Any:
+    help_text = "What the defences are set at."
+    return setting(epsilons, help_text, flag="epsilon", above=0, metavar=NUMBERS, last=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class InferencePlan:
+class DefendedPlan(Plan):
+    """An attack on raw counts, and on those of density methods."""
+
+    defences: tuple[str, ...] = defences_by_default("best")
+    epsilons: tuple[float, ...] = epsilons_by_default(1.0)
+    delta: float = setting(DEFAULT_DELTA, "Delta of defences that have one.", last=True)
+    seed: int | None = setting(None, "Seed of the defences' noise, for tests.", least=0, last=True)
+
+    @rule("defences")
+    def _known_defences(self) -> None:
+        from shoal.kinds.density.methods import any_method
+
+        for name in self.defences:
+            any_method(name)
+
+    @rule("epsilons", "delta")
+    def _prices(self) -> None:
+        for epsilon in self.epsilons:
+            check_epsilon(epsilon)
+        check_delta(self.delta)
+        if self.defences and not self.epsilons:
+            raise PlanError("attack-epsilon", "defences need an epsilon.", "Pass --epsilon 1, say.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferencePlan(DefendedPlan):
     """Infer where each person is from what is known of them and from counts, raw and protected.
 
     The adversary has observed everybody for a while (a prior), then sees counts of the time after. The report
@@ -77,26 +93,25 @@ class InferencePlan:
         "What the adversary knows: freq_roi, roi_day, roi_day_week, time_day, time_day_week, last_hour, "
         "last_day, last_week; or all.",
         flag="prior",
+        metavar=NAMES,
     )
     inferences: tuple[str, ...] = setting(
         ("all",),
         "What the adversary does: prior, aggregates, bayes, max_roi, max_user.",
         flag="inference",
+        metavar=NAMES,
     )
-    defences: tuple[str, ...] = setting(
-        (),
-        "Density methods to protect the counts with, such as best, fpa, scm-event, spotme.",
-        flag="defence",
+    release: str | None = setting(
+        None, "Attack this release of the inferred time.", metavar="PATH", file=True
     )
-    epsilons: tuple[float, ...] = setting((0.1, 1.0), SET_AT, flag="epsilon")
-    delta: float = setting(DEFAULT_DELTA, DELTA, shown="1e-6")
-    release: Path | None = setting(None, "Attack this release of the inferred time.")  # noqa: RUF009
-    seed: int | None = setting(None, "Of the noise of defences, for tests.", least=0)
+    defences: tuple[str, ...] = defences_by_default()
+    epsilons: tuple[float, ...] = epsilons_by_default(0.1, 1.0)
 
     def __post_init__(self) -> None:
         from shoal.attacks.models.framework import PRIORS
         from shoal.attacks.models.infer import INFERENCES
 
+        super().__post_init__()
         for name, known, what in (
             ("priors", PRIORS, "prior"),
             ("inferences", INFERENCES, "inference"),
@@ -110,7 +125,6 @@ class InferencePlan:
                     f"Choose from {', '.join(known)}.",
                 )
             object.__setattr__(self, name, given)
-        _check_defences(self)
 
     @classmethod
     def of_release(cls, asked: ReleaseAttack) -> tuple[Mapping[str, Any], InferencePlan]:
@@ -118,11 +132,11 @@ class InferencePlan:
         window = asked.settings["window"]
         begins = asked.known_from or (datetime.fromisoformat(window["start"]) - timedelta(days=7)).isoformat()
         settings = {**asked.settings, "window": {**window, "start": begins}}
-        return settings, cls(split=window["start"], priors=(asked.prior,), release=asked.release)
+        return settings, cls(split=window["start"], priors=(asked.prior,), release=str(asked.release))
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecoveryAttackPlan:
+class RecoveryAttackPlan(DefendedPlan):
     """Recover everybody's trajectory from counts per zone and slot, raw and protected.
 
     The adversary knows nothing about anybody: only the counts, where zones lie and how many people there
@@ -131,27 +145,20 @@ class RecoveryAttackPlan:
     owner's eyes only. Nothing is spent.
     """
 
-    release: Path | None = setting(  # noqa: RUF009
-        None, "Attack this release, too: of the same zones and slots."
+    release: str | None = setting(
+        None, "Attack this release, too: of the same zones and slots.", metavar="PATH", file=True
     )
-    defences: tuple[str, ...] = setting(("best",), DEFENCE, flag="defence")
-    epsilons: tuple[float, ...] = setting((1.0,), SET_AT, flag="epsilon")
-    delta: float = setting(DEFAULT_DELTA, DELTA, shown="1e-6")
     known_points: int = setting(
         4, "Places and slots of a person that are known from elsewhere, to single out a trajectory."
     )
-    seed: int | None = setting(None, "Of the noise of defences, for tests.", least=0)
-
-    def __post_init__(self) -> None:
-        _check_defences(self)
 
     @classmethod
     def of_release(cls, asked: ReleaseAttack) -> tuple[Mapping[str, Any], RecoveryAttackPlan]:
-        return asked.settings, cls(release=asked.release, defences=())
+        return asked.settings, cls(release=str(asked.release), defences=())
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReconstructPlan:
+class ReconstructPlan(Plan):
     """Find what answers to counting queries disclose.
 
     LOG has one query a line, as JSON: zones, slots, and if there are any, whom it leaves out (except) and its
@@ -165,12 +172,13 @@ class ReconstructPlan:
     fewer_than: int = setting(5, "Report differences about fewer cells or people than this.", least=2)
     most: float | None = setting(None, "Largest count of a cell, if known; 1: bits.", shown="largest answer")
     demo: bool = setting(False, "Random subsets of random bits instead of a log.")
-    bits: int = setting(500, "With --demo: private bits.")
-    queries: int = setting(2000, "With --demo: subsets asked for.")
+    bits: int = setting(500, "With --demo: private bits.", least=1, most=20_000, code="demo-size")
+    queries: int = setting(2000, "With --demo: subsets asked for.", least=1, most=20_000, code="demo-size")
     epsilon: float | None = setting(None, "With --demo: for all answers together.", shown="exact answers")
     seed: int = setting(1, "With --demo.", least=0)
 
-    def __post_init__(self) -> None:
+    @rule("demo")
+    def _log_or_demo(self) -> None:
         if self.demo == (self.log is not None):
             raise PlanError(
                 "attack-log", "give a query log or --demo, one of the two.", "See --help for a log."
@@ -178,7 +186,7 @@ class ReconstructPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MembershipPlan:
+class MembershipPlan(DefendedPlan):
     """Tell from counts whether a person is in them, raw and protected.
 
     Groups of people are drawn from the events and their counts published; the adversary knows other people
@@ -190,24 +198,12 @@ class MembershipPlan:
         "visits",
         "A target's visits for certain, or their habits in the first half of the window.",
         choices=("visits", "past"),
+        code="membership-knows",
     )
     group: int | None = setting(None, "People in the counts.", shown="a quarter of all, at most 2000")
-    worlds: int = setting(20, "Groups that are published.")
-    targets: int = setting(100, "People attacked, of few and of many visits.")
-    defences: tuple[str, ...] = setting(("best",), DEFENCE, flag="defence")
-    epsilons: tuple[float, ...] = setting((1.0,), SET_AT, flag="epsilon")
-    delta: float = setting(DEFAULT_DELTA, DELTA, shown="1e-6")
-    seed: int = setting(1, "Of groups and noise.", least=0)
-
-    def __post_init__(self) -> None:
-        _check_defences(self)
-        if self.defences and not self.epsilons:
-            raise PlanError("membership-epsilon", "defences need an epsilon.", "Pass --epsilon 1, say.")
-        if self.knows not in ("visits", "past"):
-            raise PlanError(
-                "membership-knows", f"there is no knowledge {self.knows!r}.", "Use visits or past."
-            )
-        _check_sizes(self)
+    worlds: int = setting(20, "Groups that are published.", **SIZE)
+    targets: int = setting(100, "People attacked, of few and of many visits.", **SIZE)
+    seed: int = setting(1, "Seed of groups and noise.", least=0, last=True)
 
     @classmethod
     def of_release(cls, asked: ReleaseAttack) -> tuple[Mapping[str, Any], MembershipPlan]:
@@ -224,7 +220,7 @@ class MembershipPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SyntheticAttackPlan:
+class SyntheticAttackPlan(Plan):
     """Tell from synthetic trips whose trips they were made from, and whether they copy them.
 
     Groups are drawn from the trips and a release is made of each, with seeded noise; the adversary knows the
@@ -233,29 +229,37 @@ class SyntheticAttackPlan:
     """
 
     defences: tuple[str, ...] = setting(
-        ("raw", "tgm", "bridges"), "raw, tgm, tgm-counts, tgm-np, or methods of synthesize.", flag="defence"
+        ("raw", "tgm", "bridges"),
+        "raw, methods of synthesize, or tgm, tgm-counts and tgm-np, which give no guarantee.",
+        flag="defence",
+        metavar=NAMES,
     )
-    epsilons: tuple[float, ...] = setting((1.0,), "What the methods are set at.", flag="epsilon")
+    epsilons: tuple[float, ...] = setting(
+        (1.0,), "What the methods are set at.", flag="epsilon", above=0, metavar=NUMBERS
+    )
     delta: float | None = setting(None, "Delta of mechanisms, 0 for none.", shown="the plan's")
     group: int | None = setting(None, "Users, or trips, in a release.", shown="a quarter, at most 2500")
-    worlds: int = setting(12, "Releases that are attacked.")
-    targets: int = setting(100, "Attacked in usual, and in unusual places.")
-    seed: int = setting(1, "Of groups and noise.", least=0)
+    worlds: int = setting(12, "Releases that are attacked.", **SIZE)
+    targets: int = setting(100, "Attacked in usual, and in unusual places.", **SIZE)
+    seed: int = setting(1, "Seed of groups and noise.", least=0)
 
-    def __post_init__(self) -> None:
+    @rule("defences")
+    def _known_defences(self) -> None:
         from shoal.attacks.runs.synthetic_defences import defence_named
 
         for name in self.defences:
             defence_named(name)
-        for epsilon in self.epsilons:
-            check_epsilon(epsilon)
-        if self.delta:
-            check_delta(self.delta)
         if not self.defences or not self.epsilons:
             raise PlanError(
                 "attack-defence", "there is nothing to attack.", "Pass --defence raw,bridges and --epsilon 1."
             )
-        _check_sizes(self)
+
+    @rule("epsilons", "delta")
+    def _prices(self) -> None:
+        for epsilon in self.epsilons:
+            check_epsilon(epsilon)
+        if self.delta:
+            check_delta(self.delta)
 
     @classmethod
     def of_release(cls, asked: ReleaseAttack) -> tuple[Mapping[str, Any], SyntheticAttackPlan]:
@@ -265,29 +269,40 @@ class SyntheticAttackPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnicityPlan:
+class UnicityPlan(Plan):
     """Count the people whom a few of their own points tell apart from everybody else.
 
     A point is a zone and a slot a person was in; known points are drawn at random. The events may be raw, or
     released trajectories. Computed from what is read: for the owner's eyes only. Nothing is spent.
     """
 
-    points: tuple[int, ...] = setting((1, 2, 3, 4), "Points of a person that are known.")
-    sides_m: tuple[float, ...] = setting(
-        (0.0,), "Zones merged by squares of this side; 0: as they are.", flag="side-m", unit="METRES"
+    points: tuple[int, ...] = setting(
+        (1, 2, 3, 4),
+        "Points of a person that are known.",
+        least=1,
+        most=MOST_POINTS,
+        code="unicity-points",
+        metavar=NUMBERS,
     )
-    slots_merged: tuple[int, ...] = setting((1,), "Slots taken as one.")
-    seed: int = setting(1, "Of the known points.", least=0)
+    sides_m: tuple[float, ...] = setting(
+        (0.0,),
+        "Zones merged by squares of this side; 0: as they are.",
+        flag="side-m",
+        least=0,
+        code="unicity-side",
+        metavar="METRES,...",
+    )
+    slots_merged: tuple[int, ...] = setting(
+        (1,), "Slots taken as one.", least=1, code="unicity-slots", metavar=NUMBERS
+    )
+    seed: int = setting(1, "Seed of the known points.", least=0)
 
-    def __post_init__(self) -> None:
-        if not self.points or not all(1 <= p <= MOST_POINTS for p in self.points):
+    @rule("points", "sides_m", "slots_merged")
+    def _some(self) -> None:
+        if not (self.points and self.sides_m and self.slots_merged):
             raise PlanError(
-                "unicity-points", f"points must be from 1 to {MOST_POINTS}.", "Pass --points 1,2,3,4."
+                "unicity-points", "there is nothing to count.", "Give one number or more of each list."
             )
-        if not self.sides_m or min(self.sides_m) < 0:
-            raise PlanError("unicity-side", "sides of squares must be 0 (the zones) or more.", "Pass 0,1000.")
-        if not self.slots_merged or min(self.slots_merged) < 1:
-            raise PlanError("unicity-slots", "slots merged must be 1 or more.", "Pass 1,24.")
 
     @classmethod
     def of_release(cls, asked: ReleaseAttack) -> tuple[Mapping[str, Any], UnicityPlan]:
@@ -304,19 +319,3 @@ class TrackerPlan:
     @classmethod
     def of_release(cls, asked: ReleaseAttack) -> tuple[Mapping[str, Any], TrackerPlan]:
         return asked.settings, cls(release=asked.release, owner=asked.owner)
-
-
-def _check_defences(plan: InferencePlan | RecoveryAttackPlan | MembershipPlan) -> None:
-    from shoal.kinds.density.methods import any_method
-
-    for name in plan.defences:
-        any_method(name)
-    for epsilon in plan.epsilons:
-        check_epsilon(epsilon)
-    check_delta(plan.delta)
-
-
-def _check_sizes(plan: MembershipPlan | SyntheticAttackPlan) -> None:
-    for name, value in (("worlds", plan.worlds), ("targets", plan.targets)):
-        if not 2 <= value <= 10_000:
-            raise PlanError("membership-size", f"{name} must be from 2 to 10000; got {value}.")

@@ -18,7 +18,6 @@ import numpy as np
 from shoal.attacks.models.recovery import recover_trajectories, whole_people
 from shoal.attacks.models.recovery_score import (
     MOSTLY,
-    RecoveryScore,
     check_users,
     home_only,
     positions_of,
@@ -28,8 +27,10 @@ from shoal.attacks.models.visits import KnownVisits
 from shoal.attacks.runs.counts import (
     RELEASE,
     Protection,
+    counts_name,
     open_attack_source,
     protected_counts,
+    protection_of,
     released_people,
 )
 from shoal.attacks.runs.findings import Column, Findings, spread, stacked, table_of
@@ -41,7 +42,7 @@ from shoal.space.clock import Clock
 
 NIGHT_ENDS, DAY_BEGINS = 6.0, 4.0  # local hours: people rest until six; days are cut at four
 COLUMNS = (
-    Column("defence", "counts"),
+    Column("defence", "counts", read=counts_name),
     Column("set_at", "set at", "g"),
     Column("points_recovered", "slots\nright", ".1%"),
     Column("trajectories_recovered", "mostly\nright", ".1%"),
@@ -61,85 +62,68 @@ LEGEND = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recovered:
-    """The attack on one set of counts; under `home_only` no person leaves the place of the first night."""
+    """The figures of one set of counts, and the share of each person's slots that is right; under
+    `home_only` no person leaves the place of the first night."""
 
-    protection: Protection
-    score: RecoveryScore = field(repr=False)
-    home_only: RecoveryScore = field(repr=False)
-    seconds: float
-
-    def row(self) -> dict[str, Any]:
-        return {
-            "users": len(self.score.match),
-            "defence": self.protection.method,
-            "set_at": self.protection.set_at,
-            "epsilon": self.protection.epsilon,
-            "points_recovered": self.score.points_recovered,
-            "trajectories_recovered": self.score.trajectories_recovered,
-            "away_recovered": self.score.away_recovered,
-            "reidentified": self.score.reidentified,
-            "home_only_points": self.home_only.points_recovered,
-            "home_only_trajectories": self.home_only.trajectories_recovered,
-            "seconds": round(self.seconds, 2),
-        }
-
-    def text(self) -> str:
-        score, resting = self.score, self.home_only
-        away = "" if score.away_recovered is None else f", {score.away_recovered:.0%} of those away from home"
-        return (
-            f"From {self.protection.text()}: {score.points_recovered:.0%} of all points{away}; "
-            f"{score.trajectories_recovered:.0%} of trajectories right in at least {MOSTLY:.0%} of slots "
-            f"(staying home would give {resting.points_recovered:.0%} and "
-            f"{resting.trajectories_recovered:.0%}). {score.known_points} known points single out "
-            f"{score.reidentified:.0%}."
-        )
+    row: dict[str, Any]
+    share_right: np.ndarray = field(repr=False)
+    home_only: np.ndarray = field(repr=False)
 
 
 def run(settings: Mapping[str, Any], plan: RecoveryAttackPlan, progress: Progress) -> Findings:
     """Read the events of a density plan, attack the raw counts and everything that protects them."""
-    found = list(_attack(settings, plan, progress))
-    rows = [each.row() for each in found]
-    summary = [each.text() for each in found]
+    attacked = list(_attack(settings, plan, progress))
+    rows = [each.row for each in attacked]
+    summary = [_text(row, plan.known_points) for row in rows]
     per_user = [
         {
-            "user": np.arange(len(each.score.match)),
-            "counts": each.protection.method or "raw",
-            "set_at": each.protection.set_at,
-            "share_right": each.score.share_right,
-            "share_right_home_only": each.home_only.share_right,
+            "user": np.arange(row["users"]),
+            "counts": row["defence"] or "raw",
+            "set_at": row["set_at"],
+            "share_right": each.share_right,
+            "share_right_home_only": each.home_only,
         }
-        for each in found
+        for each, row in zip(attacked, rows, strict=True)
     ]
-    shown = [{**each.row(), "defence": each.protection.name} for each in found]
     return Findings(
         figures={"summary": summary, "rows": rows},
         summary=summary,
-        tables=[table_of(COLUMNS, shown, below=LEGEND)],
+        tables=[table_of(COLUMNS, rows, below=LEGEND)],
         curves=stacked(per_user, text=("counts",)),
-        sentence=_sentence(found),
-        chart=_chart(found) if plan.release is not None else {},
+        sentence=_sentence(rows),
+        chart=_chart(attacked) if plan.release is not None else {},
     )
 
 
-def _sentence(found: Sequence[Recovered]) -> str:
-    """Raw counts, the first protected ones, and what needs no recovery."""
-    raw, *protected = found
-    beside = "".join(
-        f", from {each.protection.text()} {each.score.points_recovered:.0%}" for each in protected[:1]
-    )
-    at_home = found[-1].home_only.points_recovered
+def _text(row: Mapping[str, Any], known_points: int) -> str:
+    away = "" if row["away_recovered"] is None else f", {row['away_recovered']:.0%} of those away from home"
     return (
-        f"From raw counts alone, {raw.score.points_recovered:.0%} of all positions of people are recovered"
-        f"{beside}; leaving all people at home would give {at_home:.0%}."
+        f"From {protection_of(row).text()}: {row['points_recovered']:.0%} of all points{away}; "
+        f"{row['trajectories_recovered']:.0%} of trajectories right in at least {MOSTLY:.0%} of slots "
+        f"(staying home would give {row['home_only_points']:.0%} and "
+        f"{row['home_only_trajectories']:.0%}). {known_points} known points single out "
+        f"{row['reidentified']:.0%}."
     )
 
 
-def _chart(found: Sequence[Recovered]) -> dict[str, Any]:
-    raw, released = found[:2]
+def _sentence(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Raw counts, the first protected ones, and what needs no recovery."""
+    raw, *protected = rows
+    beside = "".join(
+        f", from {protection_of(row).text()} {row['points_recovered']:.0%}" for row in protected[:1]
+    )
+    return (
+        f"From raw counts alone, {raw['points_recovered']:.0%} of all positions of people are recovered"
+        f"{beside}; leaving all people at home would give {rows[-1]['home_only_points']:.0%}."
+    )
+
+
+def _chart(attacked: Sequence[Recovered]) -> dict[str, Any]:
+    raw, released = attacked[:2]
     series = {
-        "from raw counts": raw.score.share_right,
-        "from the release": released.score.share_right,
-        "guessing home all day": released.home_only.share_right,
+        "from raw counts": raw.share_right,
+        "from the release": released.share_right,
+        "guessing home all day": released.home_only,
     }
     return {"spread": spread(series, "share of a person's positions that were recovered")}
 
@@ -188,19 +172,29 @@ def recover(
     night, day = rest_of(clock)
     start = time.perf_counter()
     tell.stage(f"recover, {protection.label}", clock.slots)
-    found = recover_trajectories(
+    recovered = recover_trajectories(
         counts, place_xy_m, users=len(true), night=night, day_of_slot=day, advance=tell.advance
     )
     seconds = time.perf_counter() - start
     tell.stage(f"score, {protection.label}")
     first_night = int(np.argmax(clock.hours_local >= DAY_BEGINS))
     resting = home_only(whole_people(counts, len(true)), first_night)
-    return Recovered(
-        protection=protection,
-        score=score_recovery(true, found, known_points=known_points),
-        home_only=score_recovery(true, resting, known_points=known_points),
-        seconds=seconds,
-    )
+    score = score_recovery(true, recovered, known_points=known_points)
+    at_home = score_recovery(true, resting, known_points=known_points)
+    row = {
+        "users": len(true),
+        "defence": protection.method,
+        "set_at": protection.set_at,
+        "epsilon": protection.epsilon,
+        "points_recovered": score.points_recovered,
+        "trajectories_recovered": score.trajectories_recovered,
+        "away_recovered": score.away_recovered,
+        "reidentified": score.reidentified,
+        "home_only_points": at_home.points_recovered,
+        "home_only_trajectories": at_home.trajectories_recovered,
+        "seconds": round(seconds, 2),
+    }
+    return Recovered(row=row, share_right=score.share_right, home_only=at_home.share_right)
 
 
 def rest_of(clock: Clock) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ nearest   trips of some worlds against the half they were made from and the othe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any
@@ -51,11 +51,21 @@ MEMBERSHIP_LEGEND = (
     "guessing. Below it: 95 % of AUCs when worlds and targets are drawn again. alone: with a cell that no "
     "known other person visits. at most: what the guarantee allows any adversary."
 )
-NEAREST_COLUMNS = (
-    Column("release", "release"),
+
+
+def _chance_interval(row: Mapping[str, Any]) -> str | None:
+    low, high = row["by_chance_low"], row["by_chance_high"]
+    return None if row["nearer_seen"] is None else f"{low:.1%} to {high:.1%}"
+
+
+RELEASE_COLUMNS = (
+    Column("release", "release", read=lambda row: defence_named(row["release"]).label),
     Column("set_at", "set at", "g"),
+)
+NEAREST_COLUMNS = (
+    *RELEASE_COLUMNS,
     Column("nearer_seen", "nearest\nseen", ".1%", missing="no trip of 5 cells"),
-    Column("by_chance", "if it copied\nnothing"),
+    Column("by_chance", "if it copied\nnothing", read=_chance_interval),
     Column("copies_seen", "copies of\nseen trips", ".1%"),
     Column("copies_held", "copies of\nothers", ".1%"),
     Column("median_m_seen", "metres to\nseen trips", ",.0f"),
@@ -69,35 +79,14 @@ NEAREST_LEGEND = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SyntheticMembership:
-    """One adversary's outcome for one class of targets."""
-
-    targets: str  # "usual" | "unusual" | "alone"
-    statistic: str
-    roc: Roc = field(repr=False)
-    interval: tuple[float, float]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AttackedRelease:
-    """The results on releases of one method."""
+class Attacked:
+    """The attacks on releases of one method: rows of both tables, and the ROC of each row of the first."""
 
     defence: Defence
     epsilon: float | None  # what it was set at
-    auc_at_most: float | None  # by the guarantee, for any adversary
-    found: list[SyntheticMembership] = field(repr=False)
-    nearest: list[SplitRecords] = field(repr=False)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SyntheticAttack:
-    unit: str
-    units: int
-    trips: int
-    group: int
-    worlds: int
-    written: int  # synthetic trips of a release
-    attacked: list[AttackedRelease] = field(repr=False)
+    membership: list[dict[str, Any]]
+    curves: list[Roc] = field(repr=False)
+    nearest: dict[str, Any]
 
 
 def run(settings: Mapping[str, Any], plan: SyntheticAttackPlan, progress: Progress) -> Findings:
@@ -108,7 +97,7 @@ def run(settings: Mapping[str, Any], plan: SyntheticAttackPlan, progress: Progre
     build = SyntheticBuild(prepared, progress)
     build.check()
     exact, _ = build.paths(plan.seed.to_bytes(16, "little")).gather()
-    return _findings(_attack(prepared, exact, plan, progress))
+    return _findings(*_attack(prepared, exact, plan, progress))
 
 
 def _prepared(settings: Mapping[str, Any], plan: SyntheticAttackPlan) -> PreparedSynthetic:
@@ -123,7 +112,8 @@ def _prepared(settings: Mapping[str, Any], plan: SyntheticAttackPlan) -> Prepare
 
 def _attack(
     prepared: PreparedSynthetic, exact: ExactPaths, plan: SyntheticAttackPlan, tell: Progress
-) -> SyntheticAttack:
+) -> tuple[dict[str, Any], list[Attacked]]:
+    """Sizes, and the results on every method at every epsilon."""
     if not exact.count:
         raise SourceError(
             "nobody",
@@ -147,29 +137,37 @@ def _attack(
             seed=plan.seed,
             share=group / trips.units,
         )
-        found, nearest = _attack_worlds(trips, worlds, classes, publish, plan.seed, tell)
         most = allowed(epsilon, plan.delta or 0.0)[0] if defence.sound and epsilon is not None else None
+        named = {"release": defence.name, "set_at": epsilon}
+        rows, curves, nearest = _attack_worlds(trips, worlds, classes, publish, plan.seed, tell)
+        membership = [{**named, **row, "auc_at_most": most} for row in rows]
         attacked.append(
-            AttackedRelease(defence=defence, epsilon=epsilon, auc_at_most=most, found=found, nearest=nearest)
+            Attacked(
+                defence=defence,
+                epsilon=epsilon,
+                membership=membership,
+                curves=curves,
+                nearest={**named, **_nearest(nearest)},
+            )
         )
-    return SyntheticAttack(
-        unit=prepared.plan.unit,
-        units=trips.units,
-        trips=trips.paths.count,
-        group=group,
-        worlds=plan.worlds,
-        written=written,
-        attacked=attacked,
-    )
+    counted = {
+        "unit": prepared.plan.unit,
+        "units": trips.units,
+        "trips": trips.paths.count,
+        "group": group,
+        "worlds": plan.worlds,
+        "written": written,
+    }
+    return counted, attacked
 
 
 def _published(plan: SyntheticAttackPlan) -> list[tuple[Defence, float | None]]:
     """Each method at each epsilon; once where none is set."""
-    made = []
-    for name in plan.defences:
-        defence = defence_named(name)
-        made += [(defence, each) for each in (plan.epsilons if defence.set_by_epsilon else (None,))]
-    return made
+    return [
+        (defence, epsilon)
+        for defence in map(defence_named, plan.defences)
+        for epsilon in (plan.epsilons if defence.set_by_epsilon else (None,))
+    ]
 
 
 def _attack_worlds(
@@ -179,7 +177,8 @@ def _attack_worlds(
     publish: Publish,
     seed: int,
     tell: Progress,
-) -> tuple[list[SyntheticMembership], list[SplitRecords]]:
+) -> tuple[list[dict[str, Any]], list[Roc], list[SplitRecords]]:
+    """A row and a ROC for each class of targets and statistic; nearest records of the first worlds."""
     targets = np.unique(np.concatenate([*classes.values()]))
     adversary = learn(trips, worlds, targets, publish, runs=LEARN, seed=seed, tell=tell.advance)
     scores: dict[str, list[np.ndarray]] = {name: [] for name in STATISTICS}
@@ -192,21 +191,18 @@ def _attack_worlds(
         if number < NEAREST_WORLDS:
             nearest.append(split_records(release, members, trips.of_units(worlds.pool[~inside])))
         tell.advance(1)
-    found = []
+    rows, curves = [], []
     for kind, members in classes.items():
         at = np.searchsorted(targets, members)
         inside = worlds.inside[:, members]
         for name in STATISTICS:
             part = np.array(scores[name])[:, at]
-            found.append(
-                SyntheticMembership(
-                    targets=kind,
-                    statistic=name,
-                    roc=roc(part[inside], part[~inside]),
-                    interval=auc_interval(part, inside, seed=seed),
-                )
-            )
-    return found, nearest
+            points = roc(part[inside], part[~inside])
+            low, high = auc_interval(part, inside, seed=seed)
+            row = {"targets": kind, "statistic": name, "auc": points.auc, "auc_low": low, "auc_high": high}
+            rows.append({**row, "scores_in": points.members, "scores_out": points.others})
+            curves.append(points)
+    return rows, curves, nearest
 
 
 def _classes(trips: KnownTrips, worlds: Worlds, most: int) -> dict[str, np.ndarray]:
@@ -224,40 +220,23 @@ def _classes(trips: KnownTrips, worlds: Worlds, most: int) -> dict[str, np.ndarr
     return found
 
 
-def _findings(result: SyntheticAttack) -> Findings:
-    membership = [
-        {
-            "release": each.defence.name,
-            "set_at": each.epsilon,
-            "targets": found.targets,
-            "statistic": found.statistic,
-            "auc": found.roc.auc,
-            "auc_low": found.interval[0],
-            "auc_high": found.interval[1],
-            "auc_at_most": each.auc_at_most,
-            "scores_in": found.roc.members,
-            "scores_out": found.roc.others,
-        }
-        for each in result.attacked
-        for found in each.found
+def _findings(counted: dict[str, Any], attacked: Sequence[Attacked]) -> Findings:
+    membership = [row for each in attacked for row in each.membership]
+    nearest = [each.nearest for each in attacked]
+    summary = [line for each in attacked for line in _text(each, counted["unit"])]
+    tables = [
+        _membership_table(membership, counted),
+        table_of(NEAREST_COLUMNS, nearest, below=NEAREST_LEGEND),
     ]
-    nearest = [_nearest(each) for each in result.attacked]
-    summary = [line for each in result.attacked for line in _text(each, result)]
-    counted = ("unit", "units", "trips", "group", "worlds", "written")
     best: dict[str, float] = {}
     for row in membership:
         best[row["release"]] = max(best.get(row["release"], 0.0), row["auc"])
     return Findings(
-        figures={
-            "summary": summary,
-            **{name: getattr(result, name) for name in counted},
-            "membership": membership,
-            "nearest": nearest,
-        },
+        figures={"summary": summary, **counted, "membership": membership, "nearest": nearest},
         summary=summary,
-        tables=[_membership_table(membership, result), _nearest_table(nearest)],
-        curves=_curves(result),
-        sentence=_sentence(best, result.unit),
+        tables=tables,
+        curves=_curves(attacked),
+        sentence=_sentence(best, counted["unit"]),
         chart={
             "bars": [{"name": name, "share": auc} for name, auc in best.items()],
             "bars_of": "cases in which in is told from out (0.5: guessing)",
@@ -265,34 +244,17 @@ def _findings(result: SyntheticAttack) -> Findings:
     )
 
 
-def _membership_table(rows: list[dict[str, Any]], result: SyntheticAttack) -> Table:
+def _membership_table(rows: list[dict[str, Any]], counted: dict[str, Any]) -> Table:
     """The adversaries side by side, each AUC with its interval below."""
-    statistics = list(dict.fromkeys(row["statistic"] for row in rows))
     lines: dict[tuple, dict[str, Any]] = {}
     for row in rows:
-        line = lines.setdefault((row["release"], row["set_at"], row["targets"]), _named(row))
+        line = lines.setdefault((row["release"], row["set_at"], row["targets"]), dict(row))
         line[row["statistic"]] = f"{row['auc']:.3f}\n{row['auc_low']:.2f}-{row['auc_high']:.2f}"
-    columns = [Column("release", "release"), Column("set_at", "set at", "g"), Column("targets", "targets")]
-    columns += [Column(name, name) for name in statistics]
+    columns = [*RELEASE_COLUMNS, Column("targets", "targets")]
+    columns += [Column(name, name) for name in STATISTICS]
     columns.append(Column("auc_at_most", "at most", ".3f"))
-    title = f"In or out: AUC of four adversaries, releases of {result.group:,} {result.unit}s"
+    title = f"In or out: AUC of four adversaries, releases of {counted['group']:,} {counted['unit']}s"
     return table_of(columns, [*lines.values()], title=title, below=MEMBERSHIP_LEGEND)
-
-
-def _named(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with its release as a table shows it."""
-    return {**row, "release": defence_named(row["release"]).label}
-
-
-def _nearest_table(rows: list[dict[str, Any]]) -> Table:
-    shown = []
-    for row in map(_named, rows):
-        if row["nearer_seen"] is None:
-            row = {name: row[name] for name in ("release", "set_at")}
-        else:
-            row = {**row, "by_chance": f"{row['by_chance_low']:.1%} to {row['by_chance_high']:.1%}"}
-        shown.append(row)
-    return table_of(NEAREST_COLUMNS, shown, below=NEAREST_LEGEND)
 
 
 def _knows(unit: str) -> str:
@@ -315,38 +277,35 @@ def _sentence(best: Mapping[str, float], unit: str) -> str:
     )
 
 
-def _curves(result: SyntheticAttack) -> pa.Table:
+def _curves(attacked: Sequence[Attacked]) -> pa.Table:
     """Every point of every curve, one row each."""
     return stacked(
         (
             {
-                "release": each.defence.name,
-                "set_at": each.epsilon,
-                "targets": found.targets,
-                "statistic": found.statistic,
-                "false_positive": found.roc.false_positive,
-                "true_positive": found.roc.true_positive,
+                **{name: row[name] for name in ("release", "set_at", "targets", "statistic")},
+                "false_positive": points.false_positive,
+                "true_positive": points.true_positive,
             }
-            for each in result.attacked
-            for found in each.found
+            for each in attacked
+            for row, points in zip(each.membership, each.curves, strict=True)
         ),
         text=("release", "targets", "statistic"),
     )
 
 
-def _nearest(each: AttackedRelease) -> dict[str, Any]:
+def _nearest(worlds: Sequence[SplitRecords]) -> dict[str, Any]:
     """Means over the worlds looked at."""
-    worlds = each.nearest
-    mean = lambda values: plain(sum(values) / len(worlds))  # noqa: E731
+
+    def mean(values: Iterable[float]) -> float | None:
+        return plain(sum(values) / len(worlds))
+
     error = sqrt(sum(world.standard_error**2 for world in worlds)) / len(worlds)
     return {
-        "release": each.defence.name,
-        "set_at": each.epsilon,
-        "nearer_seen": mean([world.nearer_seen for world in worlds]),
+        "nearer_seen": mean(world.nearer_seen for world in worlds),
         "by_chance_low": plain(0.5 - 1.96 * error),
         "by_chance_high": plain(0.5 + 1.96 * error),
         **{
-            f"{name}_{side}": mean([getattr(getattr(world, side), name) for world in worlds])
+            f"{name}_{side}": mean(getattr(getattr(world, side), name) for world in worlds)
             for name in ("copies", "median_m", "ratio")
             for side in ("seen", "held")
         },
@@ -354,19 +313,18 @@ def _nearest(each: AttackedRelease) -> dict[str, Any]:
     }
 
 
-def _text(each: AttackedRelease, result: SyntheticAttack) -> list[str]:
+def _text(each: Attacked, unit: str) -> list[str]:
     """The outcome in words, for the most successful adversary on targets that stand out."""
-    tried = [one for one in each.found if one.targets != "usual"]
-    best = max(tried, key=lambda one: one.roc.auc)
+    tried = [row for row in each.membership if row["targets"] != "usual"]
+    best = max(tried, key=lambda row: row["auc"])
     name = each.defence.label + ("" if each.epsilon is None else f" set at {each.epsilon:g}")
-    low, high = best.interval
-    where = "in cells of its own" if best.targets == "alone" else "in unusual places"
+    where = "in cells of its own" if best["targets"] == "alone" else "in unusual places"
     line = (
-        f"{name}: an adversary who knows {_knows(result.unit)} {where} "
-        f"{told_apart(best.roc.auc, digits=1, unit=result.unit)} ({low:.1%} to {high:.1%}; by "
-        f"{best.statistic}, best of {len(tried)})."
+        f"{name}: an adversary who knows {_knows(unit)} {where} "
+        f"{told_apart(best['auc'], digits=1, unit=unit)} ({best['auc_low']:.1%} to {best['auc_high']:.1%}; "
+        f"by {best['statistic']}, best of {len(tried)})."
     )
-    near = _nearest(each)
+    near = each.nearest
     if near["nearer_seen"] is None:
         return [line]
     return [

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
@@ -59,18 +59,8 @@ class Verified:
         return not self.violations and not any(self.structure.values())
 
     def to_plain(self) -> dict[str, Any]:
-        return {
-            "passed": self.passed,
-            "k": self.k,
-            "tau_steps": self.tau,
-            "users": self.users,
-            "pairs_checked": self.pairs_checked,
-            "violations": self.violations,
-            "users_hit": self.users_hit,
-            "structure": dict(self.structure),
-            "structure_examples": list(self.structure_examples),
-            "examples": [each.to_plain() for each in self.examples],
-        }
+        plain = asdict(self)
+        return {"passed": self.passed, "tau_steps": plain.pop("tau"), **plain}
 
 
 def verify_arrays(
@@ -87,7 +77,7 @@ def verify_arrays(
     """
     check_claim(k, tau, users, steps)
     tables = make_tables((user, t, x, y), (record, t0, t1, x0, x1, y0, y1), users=users, steps=steps)
-    return verify_tables(tables, build_index(tables).arrays, k=k, tau=tau, progress=progress)
+    return verify_tables(tables, build_index(tables), k=k, tau=tau, progress=progress)
 
 
 def make_tables(samples, boxes, *, users: int, steps: int) -> Tables:

@@ -135,7 +135,7 @@ def verify_release(
     columns = (user, *(np.asarray(column) for column in samples[1:]))
     cuboids = (number_of(rows.records, numbers), *(np.asarray(column) for column in boxes[1:]))
     tables = keyed_tables(columns, cuboids, rows, steps=steps, strangers=strangers)
-    return verify_tables(tables, build_index(tables).arrays, k=k, tau=tau, progress=progress)
+    return verify_tables(tables, build_index(tables), k=k, tau=tau, progress=progress)
 
 
 BOX_COLUMNS = ("record", "t0", "t1", "x0", "x1", "y0", "y1")

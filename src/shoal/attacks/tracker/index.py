@@ -7,8 +7,6 @@ on a coarser level instead, whose buckets are twice as wide each way; the coarse
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 from numba import njit
 
@@ -19,24 +17,14 @@ MOST_BUCKETS = 2**21
 MOST_TOUCHED = 8  # buckets a box may stand in
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class BoxIndex:
-    """`listed[offset[b] : offset[b + 1]]` are the boxes of bucket b, in order of their rows."""
+def build_index(tables: Tables) -> tuple:
+    """Two passes over the boxes: count, then fill. Kernels take the index as a plain tuple:
 
-    slot_steps: int
-    edges_x: np.ndarray = field(repr=False)  # int32, where strips but the first begin
-    edges_y: np.ndarray = field(repr=False)
-    shape: np.ndarray = field(repr=False)  # int64 [levels, 4]: slots, strips of x, of y, first bucket
-    offset: np.ndarray = field(repr=False)  # int64
-    listed: np.ndarray = field(repr=False)  # int32
-
-    @property
-    def arrays(self) -> tuple:
-        return np.int64(self.slot_steps), self.edges_x, self.edges_y, self.shape, self.offset, self.listed
-
-
-def build_index(tables: Tables) -> BoxIndex:
-    """Two passes over the boxes: count, then fill."""
+    slot_steps          steps in a slot of the finest level
+    edges_x, edges_y    int32, where strips but the first begin
+    shape               int64 [levels, 4]: slots, strips of x, strips of y, first bucket
+    offset, listed      listed[offset[b] : offset[b + 1]] are the boxes of bucket b, in order of their rows
+    """
     slot_steps = 8
     if len(tables.box):
         some = tables.box[:: max(1, len(tables.box) // 100_000)]
@@ -49,7 +37,7 @@ def build_index(tables: Tables) -> BoxIndex:
     offset = np.cumsum(counts)
     listed = np.empty(int(offset[-1]), np.int32)
     _list_boxes(tables.box, slot_steps, x, y, shape, offset[:-1].copy(), listed, False)
-    return BoxIndex(slot_steps=slot_steps, edges_x=x, edges_y=y, shape=shape, offset=offset, listed=listed)
+    return np.int64(slot_steps), x, y, shape, offset, listed
 
 
 def _strips(cells: np.ndarray) -> np.ndarray:
@@ -71,17 +59,10 @@ def _levels(slots: int, strips_x: int, strips_y: int) -> np.ndarray:
         slots, strips_x, strips_y = -(-slots // 2), -(-strips_x // 2), -(-strips_y // 2)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def strip_of(edges, cell):
     """How many edges are at most `cell`."""
-    low, high = 0, len(edges)
-    while low < high:
-        middle = (low + high) // 2
-        if edges[middle] <= cell:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return np.searchsorted(edges, cell, side="right")
 
 
 @njit(cache=True, nogil=True)

@@ -28,7 +28,7 @@ from shoal.attacks.tracker.fits import (
     shows,
 )
 from shoal.attacks.tracker.index import build_index
-from shoal.attacks.tracker.pairs import Pairs, same_record
+from shoal.attacks.tracker.pairs import Pairs, quartiles, same_record
 from shoal.attacks.tracker.tables import Tables, check_claim
 from shoal.errors import PlanError
 
@@ -92,40 +92,14 @@ class Measured:
         }
 
 
-def measure(
-    user,
-    t,
-    x,
-    y,
-    record,
-    t0,
-    t1,
-    x0,
-    x1,
-    y0,
-    y1,
-    *,
-    users: int,
-    steps: int,
-    epoch: int,
-    k: int,
-    tau: int,
-    seed: int = 0,
-    windows: int = WINDOWS,
-    progress: Progress | None = None,
-) -> Measured:
-    """Draw windows and follow them; arrays as verify_arrays takes them, epoch and tau in steps."""
-    check_claim(k, tau, users, steps)
-    tables = make_tables((user, t, x, y), (record, t0, t1, x0, x1, y0, y1), users=users, steps=steps)
-    index = build_index(tables).arrays
-    return measure_tables(
-        tables, index, epoch=epoch, k=k, tau=tau, seed=seed, windows=windows, progress=progress
-    )
+def measure(*columns, users: int, steps: int, **how: Any) -> Measured:
+    """Draw windows and follow them; columns as verify_arrays takes them, the rest as measure_tables."""
+    return measure_tables(make_tables(columns[:4], columns[4:], users=users, steps=steps), **how)
 
 
 def measure_tables(
     tables: Tables,
-    index: tuple,
+    index: tuple | None = None,
     *,
     epoch: int,
     k: int,
@@ -134,9 +108,11 @@ def measure_tables(
     windows: int = WINDOWS,
     progress: Progress | None = None,
 ) -> Measured:
-    """The same, of arrays that are in order."""
+    """The same, of arrays that are in order; epoch and tau in steps."""
+    check_claim(k, tau, tables.users, tables.steps)
     if epoch < 1 or windows < 1:
         raise PlanError("measure-size", "an epoch must be 1 step or longer, and windows 1 or more.")
+    index = build_index(tables) if index is None else index
     rng = np.random.default_rng(seed)
     if progress is not None:
         progress.stage("measure leakage", 3)
@@ -233,28 +209,21 @@ class Known:
 
     @classmethod
     def of(cls, knows: str, counts: np.ndarray, k: int) -> Known:
-        quartiles = None
-        if len(counts):
-            low, middle, high = (float(q) for q in np.quantile(counts, (0.25, 0.5, 0.75)))
-            quartiles = low, middle, high
         return cls(
             knows=knows,
             windows=len(counts),
             fewer_than_k=int((counts < k).sum()),
             only_one=int((counts <= 1).sum()),
-            quartiles=quartiles,
+            quartiles=quartiles(counts),
         )
 
     def to_plain(self) -> dict[str, Any]:
-        tried = max(self.windows, 1)
         return {
-            "knows": self.knows,
-            "windows": self.windows,
-            "fewer_than_k": self.fewer_than_k,
-            "fewer_than_k_share": self.fewer_than_k / tried if self.windows else None,
-            "only_one": self.only_one,
-            "only_one_share": self.only_one / tried if self.windows else None,
-            "quartiles": self.quartiles,
+            **vars(self),
+            **{
+                f"{name}_share": getattr(self, name) / self.windows if self.windows else None
+                for name in ("fewer_than_k", "only_one")
+            },
         }
 
 
@@ -331,7 +300,7 @@ def measure_combined(
         end = each.start_us + each.tables.steps * each.step_us
         inside &= (begins >= each.start_us) & (begins + tau * step_us <= end) & (each.user[drawn.user] >= 0)
     drawn, begins = drawn[inside], begins[inside]
-    index = build_index(tables).arrays
+    index = build_index(tables)
     alone = np.zeros(len(drawn), np.bool_)
     counts = np.zeros(len(drawn), np.int64)
     for row in range(len(drawn)):

@@ -80,11 +80,20 @@ def same_record(tables: Tables, index: tuple, draw: WindowDraw, *, tau: int, rng
         worst.append(
             Pair(user=i, record=r, windows=int(windows[i]), share=float(share[row]), back=float(back))
         )
-    quartiles = None
-    if len(users):
-        low, middle, high = (float(q) for q in np.quantile(share, (0.25, 0.5, 0.75)))
-        quartiles = low, middle, high
-    return Pairs(users=len(users), quartiles=quartiles, always=int((share >= 1).sum()), worst=tuple(worst))
+    return Pairs(
+        users=len(users),
+        quartiles=quartiles(share),
+        always=int((share >= 1).sum()),
+        worst=tuple(worst),
+    )
+
+
+def quartiles(values: np.ndarray) -> tuple[float, float, float] | None:
+    """None where there are no values."""
+    if not len(values):
+        return None
+    low, middle, high = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
+    return low, middle, high
 
 
 @njit(cache=True, nogil=True)

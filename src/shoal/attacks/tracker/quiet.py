@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -212,11 +211,7 @@ class Example:
     user: int
     start: int
     fits: int
-    near: tuple[NearMiss, ...]
-
-    def to_plain(self) -> dict[str, Any]:
-        near = [{"record": each.record, "faults": each.faults, "why": each.why} for each in self.near]
-        return {"user": self.user, "start": self.start, "fits": self.fits, "near_misses": near}
+    near_misses: tuple[NearMiss, ...]
 
 
 def explain(tables: Tables, user: int, start: int, tau: int) -> Example:
@@ -232,7 +227,7 @@ def explain(tables: Tables, user: int, start: int, tau: int) -> Example:
         NearMiss(record=int(r), faults=int(faults[r]), why=WORDS[int(kind[r])].format(t=int(at[r])))
         for r in nearest
     )
-    return Example(user=user, start=start, fits=fits, near=near)
+    return Example(user=user, start=start, fits=fits, near_misses=near)
 
 
 @njit(cache=True, nogil=True)

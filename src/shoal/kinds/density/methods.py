@@ -9,6 +9,7 @@ can be compared only. The tables themselves: shoal/mechanisms/methods.py, shoal_
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -104,7 +105,13 @@ def any_method(name: str) -> Method:
 def _unknown(name: str, known: Iterable[str]) -> PlanError:
     if lacks("density", name):
         return missing(f"the method {name}")
-    return PlanError("plan-method", f"there is no method {name!r}.", f"Use {_listed(known)}.")
+    names = list(known)
+    near = difflib.get_close_matches(name, names, 1)
+    released, compared = ([each for each in names if (each in METHODS) == sound] for sound in (True, False))
+    remedy = f"Did you mean {near[0]}?" if near else f"Use {_listed(released)}."
+    if compared and not near:
+        remedy += f" For comparison only, without a guarantee to a person: {', '.join(compared)}."
+    return PlanError("plan-method", f"there is no method {name!r}.", remedy)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -171,8 +171,7 @@ def _silent(name: str, at: int, of: int) -> None:
 
 def _of_users(samples: LatticeSamples, users: np.ndarray) -> LatticeSamples:
     """Their samples, numbered by place in `users`."""
-    columns = (samples.user, samples.t, samples.x, samples.y)
-    user, t, x, y = of_block(columns, users, samples.users)
+    user, t, x, y = of_block(samples.columns, users, samples.users)
     return LatticeSamples(users=len(users), steps=samples.steps, user=user, t=t, x=x, y=y)
 
 
@@ -240,7 +239,7 @@ def _name(anonymiser: Kte, samples: LatticeSamples) -> str:
     """Of this very input and plan: nothing else may continue it."""
     of = (FORMAT, shoal.__version__, anonymiser, samples.users, samples.steps)
     digest = hashlib.sha256(repr(of).encode())
-    for column in (samples.user, samples.t, samples.x, samples.y):
+    for column in samples.columns:
         digest.update(np.ascontiguousarray(column).data)
     return digest.hexdigest()[:16]
 

@@ -172,8 +172,7 @@ def _attacks(
     samples: LatticeSamples, boxes: Boxes, lattice: Lattice, plan: TrajectoryComparison
 ) -> tuple[dict[str, Any], int]:
     """Figures of the attacks, and the windows with fewer than k candidates."""
-    columns = (samples.user, samples.t, samples.x, samples.y, boxes.record)
-    columns += (boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1)
+    columns = (*samples.columns, *boxes.columns)
     known = Known.of(*columns, users=samples.users)
     common = {"seed": plan.seed, "targets": MOST_TARGETS}
     coarse = {

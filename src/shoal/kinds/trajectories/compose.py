@@ -201,10 +201,9 @@ def compose(
         return Composition()
     progress.stage("link with earlier releases", len(earlier))
     lattice, start_us = read.lattice, opened.lattice.start_us
-    columns = (boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1)
     clock = {"start_us": start_us, "step_us": lattice.minutes * 60_000_000}
     public = lattice.to_manifest()
-    own = _published(ids[boxes.record], columns, clock, public["origin"], public)
+    own = _published(ids[boxes.record], boxes.columns[1:], clock, public["origin"], public)
     plain, overlapping = [], []
     for each in earlier:
         share = None
@@ -217,10 +216,8 @@ def compose(
         progress.advance(1)
     combined = None
     if overlapping and len(overlapping) == sum(each.overlaps for each in earlier):
-        samples = (read.samples.user, read.samples.t, read.samples.x, read.samples.y)
-        tables = make_tables(
-            samples, (boxes.record, *columns), users=read.samples.users, steps=read.samples.steps
-        )
+        size = {"users": read.samples.users, "steps": read.samples.steps}
+        tables = make_tables(read.samples.columns, boxes.columns, **size)
         combined = measure_combined(tables, overlapping, **clock, k=k, tau=tau)
         combined = {name: _rounded(value) for name, value in combined.items()}
     return Composition(releases=tuple(plain), combined=combined)

@@ -71,9 +71,10 @@ class TrajectoryVerdict:
         found["structure_examples"] = [self._named(each) for each in found["structure_examples"]]
         measured = self.measured.to_plain() if self.measured is not None else None
         if measured is not None:
-            for pair in (worst := measured["same_record"])["worst"]:
-                pair.update(user=self.user(pair["user"]), record=self.record(pair["record"]))
-            measured["same_record"] = worst
+            measured["same_record"]["worst"] = [
+                {**pair, "user": self.user(pair["user"]), "record": self.record(pair["record"])}
+                for pair in measured["same_record"]["worst"]
+            ]
         return {
             **found,
             "tau_minutes": self.tau_minutes,
@@ -135,7 +136,7 @@ def verify_trajectories(
     opened = open_source(raw_paths, **(source or {}))
     placed_by = open_sites(folder, **sites) if sites else None
     tables, boxes = tables_of(folder, claim, key, opened, placed_by, tell)
-    index = build_index(tables).arrays
+    index = build_index(tables)
     verified = verify_tables(tables, index, k=asked_k, tau=min(tau + 1, claim.steps), progress=tell)
     measured = None
     if windows:
@@ -179,7 +180,7 @@ def verify_written(
         if found is not None:
             return found, key
     tables = keyed_tables(samples, boxes, key, steps=claim.steps, strangers=strangers)
-    found = verify_tables(tables, build_index(tables).arrays, k=claim.k, tau=tau, progress=tell)
+    found = verify_tables(tables, build_index(tables), k=claim.k, tau=tau, progress=tell)
     return found, key
 
 
@@ -202,7 +203,7 @@ def _by_blocks(
     tell: Progress,
 ) -> Verified | None:
     """One verdict where every block passes and the key is whole; None where all must be looked at."""
-    if strangers or any(key.structure.values()) or any((np.asarray(c) < 0).any() for c in (boxes[0],)):
+    if strangers or any(key.structure.values()) or (np.asarray(boxes[0]) < 0).any():
         return None
     if not (np.bincount(samples[0], minlength=key.size) > 0).all():
         return None
