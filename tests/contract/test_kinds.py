@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from tests.golden.record import arguments, world
+from tests.golden.record import V1, arguments, world
 from tests.loops import for_each
 
 from shoal.events.schema import Shape
@@ -82,7 +82,7 @@ def obstacles(tmp_path, monkeypatch, command):
     monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
 
     def of(kind, *more):
-        """Obstacles that a dry run names; the run itself stops with the same code, and at the first of them."""
+        """Obstacles that a dry run names; the run stops at the first of them, with the same code."""
         code, out, error = command(*RELEASES[kind], *more, "--dry-run", "--json")
         summary = json.loads(out)
         assert code == summary["exit_code"], error
@@ -182,6 +182,17 @@ def test_a_run_is_returned_when_it_is_asked_again(city, command, kind):
     out = command(*RELEASES[kind])[1]
     assert "here it is again, and nothing was spent" in out
     assert "rows " not in out
+
+
+PLANNED = ("density-gaussian", "histogram-boxes", "synthetic-gaussian", "trajectories")
+
+
+@for_each(("given", "asked"), [(given, asked) for given in PLANNED for asked in PLANNED if given != asked])
+def test_a_plan_of_another_kind_is_refused_with_the_command_that_takes_it(command, given, asked):
+    plan = V1 / "plans" / f"{given}.toml"
+    code, _, error = command(*KINDS[asked.partition("-")[0]].command.split()[1:], "--plan", plan)
+    assert (code, error.split(":")[0]) == (2, "plan-kind")
+    assert f"`{KINDS[given.partition('-')[0]].command} --plan" in error
 
 
 PLACES = ("mechanisms", "anonymise", "postprocess", "attacks", "engine")

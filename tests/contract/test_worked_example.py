@@ -23,6 +23,7 @@ KIND = Kind(
     name="headcount",
     title="Headcount",
     releases="How many users have an event in a window.",
+    command="shoal headcount run",
     shapes=("site",),
     main_file="headcount.csv",
     plan_at="headcount.plan:HeadcountPlan",

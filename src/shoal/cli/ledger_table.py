@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from textwrap import fill
 
 from shoal.cli.printing import draw_table
 from shoal.privacy.accounting import epsilon_for
@@ -48,11 +49,11 @@ def print_rows(population: Population) -> None:
             what = f"{note['new_sha256'][:16]} replaces {note['old_sha256'][:16]}. {what}".strip()
         lines.append((note["at"], what, note.get("path", ""), *_NOTED[note["kind"]]))
     rows = [
-        (at[:16].replace("T", " "), f"{what}\n{_near(path)}" if path else what, cost, status)
+        (at[:16].replace("T", " "), f"{what}\n{_near(path)}" if path else what, cost, fill(status, 14))
         for at, what, path, cost, status in sorted(lines)
     ]
     header = ("when (UTC)", "what, and where", population.currency, "status")
-    draw_table(header, rows, wraps=(1, 3))
+    draw_table(header, rows, wraps=(1,))
 
 
 def _status(population: Population, spend: Spend) -> str:

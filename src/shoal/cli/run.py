@@ -9,6 +9,7 @@ import click
 
 from shoal.cli.engine_options import EngineChoice
 from shoal.cli.options import SPACE, settings_from, with_options
+from shoal.errors import PlanError
 from shoal.events.schema import SourcePlan
 from shoal.kinds.kind import KINDS
 
@@ -46,10 +47,41 @@ def run_command(
             asked = plan_from(plan or "", flags)
         else:
             settings = settings_from(plan, source_options or SourcePlan(), trip_rule, flags, space)
-            asked = KINDS[kind].plan.from_settings(settings)
+            asked = _plan_of(kind, settings, plan)
         release(asked, kind, choice, threads, dry_run=dry_run, as_json=as_json, **shown)
 
     return click.command(name, help=about, epilog=example)(with_options(options)(run))
+
+
+FOREIGN = {"plan-name", "plan-method", "histogram-method", "synthetic-method"}  # of a plan of another kind
+
+
+def _plan_of(kind: str, settings: dict[str, Any], path: str | None) -> Any:
+    """The plan of a kind; says so where the file is a plan of another one."""
+    error = _refused(kind, settings)
+    if error is None:
+        return KINDS[kind].plan.from_settings(settings)
+    others = [name for name, each in KINDS.items() if each.is_drawn and name != kind]
+    refusals = {name: _refused(name, settings) for name in others}
+    fits = [name for name, refusal in refusals.items() if refusal is None]
+    fits = fits or [name for name, refusal in refusals.items() if refusal and not _codes(refusal) & FOREIGN]
+    if path is None or not fits or not _codes(error) & FOREIGN:
+        raise error
+    titles = " or ".join(KINDS[name].title.lower() for name in fits)
+    ways = " or ".join(f"`{KINDS[name].command} --plan {path}`" for name in fits)
+    raise PlanError("plan-kind", f"{path} is a plan of another kind: {titles}.", f"Use {ways}.")
+
+
+def _refused(kind: str, settings: dict[str, Any]) -> PlanError | None:
+    try:
+        KINDS[kind].plan.from_settings(settings)
+    except PlanError as error:
+        return error
+    return None
+
+
+def _codes(error: PlanError) -> set[str]:
+    return {error.code, *(fault.code for fault in error.faults)}
 
 
 def release(

@@ -262,7 +262,7 @@ def dry_run(prepared: Prepared, ledger: Ledger) -> dict[str, Any]:
     population, needs = ledger.state().find(prepared.plan.population), prepared.needs()
     stored = None
     if population is not None and prepared.plan.seed is None:
-        stored = ledger.find(population.name, prepared.key())
+        stored = population.released.get(prepared.key())
     summary: dict[str, Any] = {
         "dry_run": True,
         "plan": asdict(prepared.plan),
@@ -307,7 +307,9 @@ def price_of(loss: Loss, population: Population | None) -> dict[str, Any] | None
 def obstacles(prepared: Prepared, ledger: Ledger, population: Population | None) -> list[ShoalError]:
     """What would stop a run before it spends, in the order in which the run would meet it."""
     plan, out, needs = prepared.plan, Path(prepared.out), prepared.needs()
-    checks: list[Callable[[], Any]] = [lambda: ledger.state().population(plan.population)]
+    checks: list[Callable[[], Any]] = []
+    if population is None:
+        checks.append(lambda: ledger.state().population(plan.population))
     if plan.seed is None:  # a seeded run spends nothing and does not write `out`
         checks.append(lambda: refuse_existing(absolute(out)))
         if needs is not None:

@@ -43,6 +43,7 @@ class Kind:
     name: str
     title: str
     releases: str  # what it holds, and what protects it
+    command: str  # that releases it
     shapes: tuple[str, ...]  # of the sources that it takes, those that it is made for first
     main_file: str  # the published file that a recipient opens first
     plan_at: str
@@ -116,6 +117,7 @@ KINDS: dict[str, Kind] = {
             title="Density",
             releases="How many people were in each zone in each slot. Differentially private for all that "
             "a person did in the window.",
+            command="shoal density run",
             shapes=("site", "transit", "point", "planar", "trip-point", "trip-list"),
             main_file="density.parquet",
             plan_at="density.plan:DensityPlan",
@@ -131,6 +133,7 @@ KINDS: dict[str, Kind] = {
             releases="Real records, in boxes of space and time that at least k people share. Not "
             "differential privacy: it protects against somebody who tracked a person for a time "
             "tau.",
+            command="shoal trajectories run",
             shapes=("site", "transit", "point", "planar", "trip-point"),
             main_file="records.parquet",
             plan_at="trajectories.plan:TrajectoryPlan",
@@ -145,6 +148,7 @@ KINDS: dict[str, Kind] = {
             title="Trips in rectangles",
             releases="One file that says how many distinct trips crossed any rectangle. Differentially "
             "private for all trips of a person.",
+            command="shoal histogram run",
             shapes=("trip-point", "trip-list", "point", "planar"),
             main_file="histogram.parquet",
             plan_at="histogram.plan:HistogramPlan",
@@ -159,6 +163,7 @@ KINDS: dict[str, Kind] = {
             title="Synthetic trips",
             releases="Trips that nobody made, moving like the real ones. Differentially private for all "
             "that a person did.",
+            command="shoal synthesize run",
             shapes=("trip-point", "trip-list", "point", "planar", "site"),
             main_file="trips.parquet",
             plan_at="synthetic.plan:SyntheticPlan",
@@ -173,6 +178,7 @@ KINDS: dict[str, Kind] = {
             title="Synthetic events at sites",
             releases="Events at sites of people who do not exist, who commute like the real ones. "
             "Differentially private for all that a person did.",
+            command="shoal synthesize run --method commute",
             shapes=("site",),
             main_file="events.parquet",
             plan_at="synthetic.plan:SyntheticPlan",
@@ -186,6 +192,7 @@ KINDS: dict[str, Kind] = {
             title="Counting queries",
             releases="Numbers of visits in chosen zones and slots. Differentially private for all that a "
             "person did in the window.",
+            command="shoal query",
             shapes=("site", "transit", "point", "planar", "trip-point", "trip-list"),
             main_file="answers.csv",
             plan_at="query.plan:QueryPlan",

@@ -203,6 +203,11 @@ def test_it_is_published_verified_inspected_and_drawn(walks, command):
         code, out, _ = command(look, public)
         assert code == 0
         assert "One user" in out
+    private = "exact numbers of private data"
+    assert private not in command("inspect", public / "trips.parquet")[1]
+    (public / "manifest.json").rename(walks.folder / "manifest.json")
+    assert private in command("inspect", public / "trips.parquet")[1]
+    (walks.folder / "manifest.json").rename(public / "manifest.json")
     page = walks.folder / "page.html"
     code, out, _ = command("synthesize", "report", public, "--out", page)
     assert code == 0

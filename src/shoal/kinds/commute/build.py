@@ -123,16 +123,18 @@ class CommuteBuild(TripBuild):
     def times_rehearsed(self) -> float:
         return (self.prepared.plan.count or REHEARSED) / REHEARSED
 
-    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path | None:
+    def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page: real records against the published ones."""
         path = owner / "report.html"
-        if made.reused and ((drawn := report_of(made, path)) or made.source_changed):
+        if committed.reused and ((drawn := report_of(committed, path)) or committed.source_changed):
             return drawn
         self.tell.stage("compare with real")
         events = self.events()
         real = real_events(events_of_some(events.source, sites=events.sites, window_us=events.window_us))
-        figures = commute_utility(real, published_events(made.path, self.prepared), self.prepared.setting)
-        return events_report(path, self.prepared, made, figures, ledger)
+        figures = commute_utility(
+            real, published_events(committed.path, self.prepared), self.prepared.setting
+        )
+        return events_report(path, self.prepared, committed, figures, ledger)
 
 
 def _some(batch: pa.RecordBatch) -> bool:

@@ -35,7 +35,7 @@ function layOut(root, look, raw) {
     el("div", { class: "row panel soft" }, view.playing, view.speed.parentNode || el("span", {}, view.speed), el("div", { class: "grow row" }, el("span", { class: "grow field-line" }, view.slot)), view.label),
     el("div", { class: "two" },
       el("section", { class: "panel" }, el("div", { class: "row apart" }, text("h2", "One zone over time"), view.zone), view.facts, view.series),
-      raw ? el("section", { class: "panel" }, el("h2", {}, "Error by hour of the day ", ownerOnly()), text("p", `Off by ${number(raw.mae, 3)} people on average, ${percent(raw.share)} of the mean count: the figure that the plan room expects. Relative to each single count, small ones included, ${percent(raw.mre)}.`, "note"), view.hours) : el("section", { class: "panel soft" }, text("p", "Raw counts are not in the owner's folder of this release, so it is not shown against them.", "empty"))));
+      raw ? el("section", { class: "panel" }, el("h2", {}, "Error by hour of the day ", ownerOnly()), text("p", `Off by ${number(raw.mae, 3)} people on average, ${percent(raw.share)} of the mean count: the figure that the plan page expects. Relative to each single count, small ones included, ${percent(raw.mre)}.`, "note"), view.hours) : el("section", { class: "panel soft" }, text("p", "Raw counts are not in the owner's folder of this release, so it is not shown against them.", "empty"))));
   return view;
 }
 
