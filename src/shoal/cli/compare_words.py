@@ -18,7 +18,7 @@ def print_comparison(told: dict[str, Any], page: Path, figures: Path, as_json: b
         click.echo(json.dumps({**told, "page": str(page), "figures": str(figures)}, indent=2))
         return
     from shoal.cli.printing import print_table
-    from shoal.kinds.density.compare_page import CHANCE
+    from shoal.kinds.density.compare_report import CHANCE
 
     for warning in told["warnings"]:
         click.echo(f"{click.style('Not private:', fg='red')} {warning}\n")

@@ -273,7 +273,7 @@ def drawing_report(committed: Path, remedy: str = DRAW_AGAIN) -> Iterator[None]:
 
 
 def _not_drawn(committed: Path, why: str, remedy: str) -> OutputError:
-    place = f"the release is in place at {made}, but the owner's report could not be drawn"
+    place = f"the release is in place at {committed}, but the owner's report could not be drawn"
     return OutputError("report-failed", f"{place}: {why}", remedy)
 
 

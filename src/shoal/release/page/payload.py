@@ -7,6 +7,7 @@ computed in `shoal.space`.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from shoal.release.page.page import float32_base64, uint16_base64
 
 if TYPE_CHECKING:
     from shoal.kinds.density.report import DensityReportInputs, OtherSeries
+    from shoal.space.cells import CellGrid
     from shoal.space.zones import Zones
 
 
@@ -250,6 +252,50 @@ def zones_drawn(zones: Zones) -> dict[str, Any]:
     }
 
 
-def colour_end(released: np.ndarray) -> float:
-    """The value at the end of the colour scale: taken from what was released, never from raw counts."""
-    return float(np.quantile(released, 0.999)) or float(released.max()) or 1.0
+MOST_DRAWN = 256  # cells along a side of a map; finer ones are drawn in blocks
+CELL_COLOUR_QUANTILE = 0.995  # the few fullest cells share the last colour
+
+
+def grid_subtitle(grid: CellGrid | None, manifest: Mapping[str, Any], *more: str) -> list[str]:
+    """The grid of a release of trips, its method and its window."""
+    public, parts = manifest.get("public") or {}, [*more]
+    if grid is not None:
+        width, height = grid.cell_m
+        parts.insert(0, f"{grid.columns} x {grid.rows} cells of {width:,.0f} x {height:,.0f} m")
+    parts += [f"method {public['method']}"] if "method" in public else []
+    window = public.get("window") or {}
+    return parts + ([f"{window['start']} to {window['end']}"] if {"start", "end"} <= set(window) else [])
+
+
+def cell_maps(grid: CellGrid, sides: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Maps of the cells of a grid on one scale of colours; where there are many cells, means of blocks."""
+    drawn = {name: drawn_blocks(values) for name, values in sides.items()}
+    shown, block = [values for values, _ in drawn.values()], max(block for _, block in drawn.values())
+    rows, columns = shown[0].shape
+    width, height = grid.cell_m
+    return {
+        **{name: float32_base64(values) for name, (values, _) in drawn.items()},
+        "columns": columns,
+        "rows": rows,
+        "widthKm": width * block / 1000,
+        "heightKm": height * block / 1000,
+        "end": colour_end(np.concatenate([values.ravel() for values in shown])),
+        "differenceEnd": colour_end(np.abs(shown[0] - shown[-1])),
+    }
+
+
+def drawn_blocks(faces: np.ndarray) -> tuple[np.ndarray, int]:
+    """Means of square blocks of cells, where a side has more than can be told apart."""
+    block = -(-max(faces.shape) // MOST_DRAWN)
+    if block == 1:
+        return faces, 1
+    rows, columns = (-(-side // block) for side in faces.shape)
+    padded = np.full((rows * block, columns * block), np.nan)
+    padded[: faces.shape[0], : faces.shape[1]] = faces
+    return np.nanmean(padded.reshape(rows, block, columns, block), axis=(1, 3)), block
+
+
+def colour_end(values: np.ndarray) -> float:
+    """The value that the last colour stands for."""
+    some = values[values > 0]
+    return float(np.quantile(some, CELL_COLOUR_QUANTILE)) if some.size else 1.0
