@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from shoal.cli.printing import draw_table
+from shoal.kinds.source import named_columns
 
 if TYPE_CHECKING:
     from shoal.events.checks import RowReport, SourceSummary
@@ -51,9 +52,7 @@ def described(
         "files": list(source.paths),
         "format": source.format,
         "shape": str(source.shape),
-        "columns": {
-            role: {"name": name, "type": source.types[role]} for role, name in source.columns.items()
-        },
+        "columns": named_columns(source),
         "guessed": list(source.guessed),
         "time_zone": source.time_zone,
         "time_unit": source.time_unit,

@@ -36,6 +36,11 @@ def opened_source(plan: SourcePlan, engine: Engine | None = None) -> EventSource
     return open_source(**plan.reading())
 
 
+def named_columns(source: EventSource) -> dict[str, dict[str, str]]:
+    """Each role with the column that has it, and the type of that column."""
+    return {role: {"name": name, "type": source.types[role]} for role, name in source.columns.items()}
+
+
 def unit_of(unit: str, plan: SourcePlan, source: EventSource) -> Unit:
     """The unit of privacy of an opened source; refuses ids of trips that would be called users."""
     column = source.columns["user"]

@@ -11,6 +11,7 @@ from fastapi.responses import Response
 from shoal import __version__
 from shoal.kinds.kind import KINDS
 from shoal.kinds.simulated import CITIES
+from shoal.kinds.source import named_columns
 from shoal.release.page.page import plain
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import CityForm, Id, PlanForm, SourceForm
@@ -86,9 +87,7 @@ def described(studio: Studio, card: SourceCard) -> dict[str, Any]:
         "files": len(opened.paths),
         "format": opened.format,
         "shape": str(opened.shape),
-        "understood": {
-            role: {"name": name, "type": opened.types[role]} for role, name in opened.columns.items()
-        },
+        "understood": named_columns(opened),
         "names": list(opened.names),
         "guessed": list(opened.guessed),
     }
