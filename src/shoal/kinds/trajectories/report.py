@@ -22,7 +22,7 @@ from shoal.release.page.formats import day, distance, duration, minutes, number,
 from shoal.release.page.page import float32_base64, render, write_page
 from shoal.space.lattice import Lattice
 
-SCRIPTS = ("format.js", "plot.js", "trajectories.js", "trajectory_pictures.js")
+SCRIPTS = ("format.js", "plot.js", "trip_maps.js", "trajectories.js", "trajectory_pictures.js")
 COLOUR_QUANTILE = 0.995  # the few fullest cells share the last colour
 RUN_FIGURES = (
     *("median_space_m", "q1_space_m", "q3_space_m"),

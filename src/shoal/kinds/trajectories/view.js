@@ -3,8 +3,7 @@
 import { post } from "../api.js";
 import { chart, layout } from "../charts.js";
 import { button, complain, el, input, text, whole } from "../dom.js";
-import { PEOPLE, Plane } from "../map.js";
-import { colourTable } from "../report/map.js";
+import { PEOPLE, Plane, colourTable } from "../report/map.js";
 
 export async function draw(root, release) {
   let look = await post(`/releases/${release.id}/view`, { first: 1 });

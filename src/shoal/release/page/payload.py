@@ -51,7 +51,7 @@ def density_payload(
         "slotWord": slot_word(starts),
         "dayTicks": day_ticks(starts),
         "values": {name: float32_base64(array[:, :slots_drawn]) for name, array in arrays.items()},
-        "colours": _colours(inputs, utility),
+        "scales": _scales(inputs, utility),
         "city": {"exact": inputs.exact.sum(axis=0), "released": inputs.released.sum(axis=0)},
         "bySlot": _profile(utility.by_slot),
         "byHourOfDay": None if utility.by_hour_of_day is None else _profile(utility.by_hour_of_day),
@@ -130,27 +130,19 @@ def _other(exact: np.ndarray, other: OtherSeries, slots_drawn: int) -> dict[str,
     }
 
 
-def _colours(inputs: DensityReportInputs, utility: DensityUtility) -> dict[str, Any]:
-    """Colour scales readable without red-green vision, and the value at the end of each.
+def _scales(inputs: DensityReportInputs, utility: DensityUtility) -> dict[str, dict[str, float]]:
+    """The value at the end of each colour scale, and the largest there is.
 
     One end for raw and released, over all slots: the same colour means the same number everywhere.
     """
-    from plotly.colors import diverging, sequential
-
     people = np.concatenate([inputs.exact.ravel(), inputs.released.ravel()])
     difference = np.abs(inputs.released - inputs.exact)
     mre = utility.mre_by_zone[~np.isnan(utility.mre_by_zone)]
     mre = mre if mre.size else np.zeros(1)
-    worse = sequential.YlOrBr[1:]  # its first colour is hardly told from the white page
     return {
-        "people": {"stops": sequential.Viridis, "end": _scale_end(people), "most": people.max()},
-        "difference": {
-            "stops": list(reversed(diverging.PuOr)),
-            "end": _scale_end(difference),
-            "most": difference.max(),
-        },
-        "mre": {"stops": worse, "end": _scale_end(mre, ERROR_COLOUR_QUANTILE), "most": mre.max()},
-        "pearson": {"stops": list(reversed(worse))},
+        "people": {"end": _scale_end(people), "most": people.max()},
+        "difference": {"end": _scale_end(difference), "most": difference.max()},
+        "mre": {"end": _scale_end(mre, ERROR_COLOUR_QUANTILE), "most": mre.max()},
     }
 
 
