@@ -126,7 +126,7 @@ def test_a_dry_run_reads_no_row_and_spends_nothing(ask, town):
     assert query["half"] == pytest.approx(1.96 * 2 / (2 * 0.02) ** 0.5, rel=1e-3)
     assert not list(town.folder.glob("query-*"))
     assert "nothing was spent" in ask("--rho", 0.02, "--dry-run")[1]
-    assert "has 0.1 left" in ask("--rho", 5, "--dry-run")[1]
+    assert "this release needs rho = 5" in ask("--rho", 5, "--dry-run")[1]
     assert "gaussian is likely better" in ask("--rho", 0.02, "--mechanism", "weights", "--dry-run")[1]
 
 

@@ -269,7 +269,7 @@ def check_sources_that_make_no_sense_are_refused_when_they_are_registered(town):
 
 WRONG = [
     ({"epsilon": 0}, 422, "epsilon"),
-    ({"epsilon": 100}, 400, "enough"),
+    ({"epsilon": 100}, 400, "left"),
     ({"population": "nobody"}, 400, "population"),
     ({"name": "../out"}, 422, "name"),
     ({"source": "nothere"}, 404, "source"),
