@@ -104,8 +104,8 @@ class Kind:
         return self.script.is_file()
 
     @property
-    def city_plan(self) -> str:
-        """The plan for a simulated city, to be filled in."""
+    def city_plan(self) -> Mapping[str, Any]:
+        """Settings of the plan for a simulated city; None: the default, or what the card of the city says."""
         return _part(f"{self.plan_at.partition(':')[0]}:CITY_PLAN")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -14,7 +14,7 @@ from shoal.engine.protocol import Encoder, Held
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.events.trip_reader import TripPoints
-from shoal.kinds.describe import Prepared, priced
+from shoal.kinds.describe import Prepared, key_of, priced
 from shoal.kinds.run import Build, RunResult, near
 from shoal.kinds.source import any_row, checked_rows
 from shoal.kinds.trip_plan import TRIP
@@ -65,10 +65,9 @@ class PreparedTrips(Prepared):
         """The public map, as it enters the key."""
         return self.grid.describe()
 
-    def asked_of(self, kind: str, names: Iterable[str]) -> list[Any]:
+    def asked_of(self, kind: str, unread: str = "") -> list[Any]:
         """What names the run of every kind made of trips."""
-        settings = {name: getattr(self.plan, name) for name in names}
-        return [kind, settings, rule_of(self.plan.trip_rule), self.window_us, self.places()]
+        return [kind, key_of(self.plan, unread), rule_of(self.plan.trip_rule), self.window_us, self.places()]
 
     def line(self, kind: str, places: str) -> str:
         """Kind, method, map, window and unit, for the ledger."""

@@ -19,7 +19,6 @@ from shoal.release.staging import Needs
 from shoal.space.path_setting import CommuteSetting, commute_setting
 from shoal.space.sites import Sites
 
-ASKED = ("population", "epsilon", "delta", "method", "unit", "count", "run_id")
 HOW_TO_READ = as_list(
     (
         "**No person here exists.** All were drawn from a model of homes, work places, commutes and hours of "
@@ -100,7 +99,7 @@ class PreparedCommute(PreparedTrips):
         return Outcome(then=[read_it(result)])
 
     def asked(self) -> list[Any]:
-        return self.asked_of("synthetic", ASKED)
+        return self.asked_of("synthetic", unread="trips")
 
 
 def commute_needs(sites: int, slots: int, people: int) -> Needs:

@@ -18,6 +18,7 @@ from shoal.kinds.describe import (
     Prepared,
     Table,
     as_list,
+    key_of,
     priced,
     reading_of,
     window_of,
@@ -32,7 +33,6 @@ from shoal.space.geography import Geography, grid_cells, open_geography
 from shoal.space.setting import Setting, setting_of
 
 COUNTS = (10, 100, 1000)  # people in a zone and slot, to show what the noise means
-ASKED = ("population", "epsilon", "delta", "method", "unit", "decimals", "run_id")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -183,10 +183,7 @@ class PreparedDensity(Prepared):
         return methods_table(self.plan, self.setting, summary["expected_methods"])
 
     def asked(self) -> list[Any]:
-        asked = {name: getattr(self.plan, name) for name in ASKED}
-        asked |= {name: getattr(self.options, name) for name in self.method.uses}
-        if self.plan.rho is not None:
-            asked["rho"] = self.plan.rho
+        asked = key_of(self.plan) | {name: getattr(self.options, name) for name in self.method.uses}
         sites = self.geography.sites
         places = [self.geography.zones.digest(), sites and sites.digest()]
         return ["density", asked, slots_of(self.clock), places]
