@@ -80,7 +80,7 @@ def print_dry_run(prepared: Prepared, ledger: Ledger, as_json: bool) -> int:
     table = prepared.table(summary)
     if table is not None:
         print_table(table)
-    if summary["stored"] is not None:
+    if summary["stored"] is not None and not summary["obstacles"]:
         click.echo(f"This run was released before: a run returns {summary['stored']} and spends nothing.")
     for obstacle in summary["obstacles"]:
         click.echo(f"The run would stop: {obstacle}")

@@ -23,11 +23,11 @@ from shoal.kinds.source import READING, contents_of, unit_of
 from shoal.mechanisms.method import Method
 from shoal.privacy.accounting import NANO, Budget, Loss, compose
 from shoal.privacy.guarantee import Guarantee, Unit
-from shoal.privacy.ledger import Ledger, Population
+from shoal.privacy.ledger import AlreadyReleased, Ledger, Population
 from shoal.privacy.ledger.names import cost_nano
 from shoal.privacy.ledger.rules import check_budget, refuse_other_unit
-from shoal.release.manifest import Manifest, with_audit_case
-from shoal.release.staging import MEGA, Needs, absolute, check_needs, refuse_existing
+from shoal.release.manifest import MANIFEST, Manifest, with_audit_case
+from shoal.release.staging import MEGA, Needs, absolute, check_needs, refuse_existing, staging_path
 from shoal.setting import settings_of
 from shoal.space.clock import Clock
 
@@ -282,7 +282,7 @@ def dry_run(prepared: Prepared, ledger: Ledger) -> dict[str, Any]:
         summary["resources"] = needs.to_plain(Path(prepared.out))
     foreseen = prepared.foreseen(ledger)
     of_kind = foreseen.pop("obstacles", ())
-    stops = [] if stored is not None else [*obstacles(prepared, ledger, population), *of_kind]
+    stops = [*obstacles(prepared, ledger, population), *of_kind] if stored is None else _missing(stored)
     lines = [f"{error.message} {error.remedy}".strip() for error in stops]
     return {**summary, "obstacles": lines, "exit_code": stops[0].exit_code if stops else 0, **foreseen}
 
@@ -318,6 +318,15 @@ def obstacles(prepared: Prepared, ledger: Ledger, population: Population | None)
             checks.append(lambda: refuse_other_unit(owner, plan.unit))
             checks.append(lambda: check_budget(owner, cost_nano(loss, owner.currency)))
     return [error for check in checks if (error := _refusal(check)) is not None]
+
+
+def _missing(stored: AlreadyReleased) -> list[ShoalError]:
+    """A stored release is returned for free, unless its folder is gone."""
+    out = Path(stored.path)
+    if any((folder / MANIFEST).is_file() for folder in (out, staging_path(out, stored.reservation))):
+        return []
+    gone = f"this run was released to {out} before, but that folder is gone."
+    return [LedgerError("release-missing", gone, "Restore it from a copy, or pass a new --run-id.")]
 
 
 def _refusal(check: Callable[[], Any]) -> ShoalError | None:
