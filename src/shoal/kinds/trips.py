@@ -15,9 +15,9 @@ from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.events.trip_reader import TripPoints
 from shoal.kinds.describe import Prepared, key_of, priced
+from shoal.kinds.plan import TRIP
 from shoal.kinds.run import Build, RunResult, near
 from shoal.kinds.source import any_row, checked_rows
-from shoal.kinds.trip_plan import TRIP
 from shoal.mechanisms.method import Method
 from shoal.privacy.guarantee import Guarantee
 from shoal.space.cells import CellGrid

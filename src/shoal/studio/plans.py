@@ -17,13 +17,12 @@ from shoal.kinds.density.methods import METHODS as DENSITY
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.describe import dry_run
 from shoal.kinds.histogram.methods import METHODS as HISTOGRAM
-from shoal.kinds.plan import WindowPlan
+from shoal.kinds.plan import WindowPlan, sides_of
 from shoal.kinds.setting_forms import form_schema
 from shoal.kinds.simulated import CITIES
 from shoal.kinds.synthetic.methods import COMMUTES
 from shoal.kinds.synthetic.methods import METHODS as SYNTHETIC
 from shoal.kinds.synthetic.plan import SyntheticPlan
-from shoal.kinds.trip_plan import sides_of
 from shoal.privacy.ledger import Ledger
 from shoal.setting import Described, fault_of, report
 from shoal.setting import settings_of as settings_of_plan

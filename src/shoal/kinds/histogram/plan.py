@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shoal.errors import PlanError
 from shoal.kinds.histogram.methods import DEFAULT_METHOD, METHODS
-from shoal.kinds.trip_plan import MOST_PER_USER, TRIP, BoxPlan, TripPlan, sides_of
+from shoal.kinds.plan import MOST_PER_USER, TRIP, BoxPlan, TripPlan, sides_of
 from shoal.setting import rule, setting
 from shoal.space.plan import ZonesPlan
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import PlanError
+from shoal.kinds.plan import MOST_PER_USER, TRIP, Box, BoxPlan, TripPlan, sides_of
 from shoal.kinds.synthetic.methods import COMMUTES, DEFAULT_METHOD, METHODS
-from shoal.kinds.trip_plan import MOST_PER_USER, TRIP, Box, BoxPlan, TripPlan, sides_of
 from shoal.setting import rule, setting, settings_of
 from shoal.space.plan import SitesPlan
 
