@@ -29,11 +29,11 @@ MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are ma
 def opened_source(plan: SourcePlan, engine: Engine | None = None) -> EventSource:
     """Headers and footers are read, no row."""
     from shoal.engine.protocol import ReadsSources
-    from shoal.events.source import open_source
+    from shoal.events.source import open_planned
 
     if isinstance(engine, ReadsSources):
         return engine.open_source(plan)
-    return open_source(**plan.reading())
+    return open_planned(plan)
 
 
 def named_columns(source: EventSource) -> dict[str, dict[str, str]]:
