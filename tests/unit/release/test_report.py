@@ -15,7 +15,7 @@ from tests.loops import for_each
 
 from shoal.errors import OutputError, PlanError
 from shoal.kinds.density import report as density
-from shoal.kinds.density.report import DensityReportInputs, OtherSeries, write_density_report
+from shoal.kinds.density.report import DensityReportInputs, write_density_report
 from shoal.metrics import density_utility
 from shoal.release.page import formats
 from shoal.release.page.page import json_for_script, plotly_js
@@ -62,7 +62,11 @@ def report_inputs(zones: Zones, slots: int = 48, **changes) -> DensityReportInpu
         "budget": {"population": "town-7", "limit": 0.5, "spent_before": 0.1, "this_release": 0.0183},
         "title": "A small town",
     }
-    return DensityReportInputs(**{**given, **changes})
+    given |= changes
+    if "utility" not in given:
+        arrays = (given[name] for name in ("exact", "released", "low", "high"))
+        given["utility"] = density_utility(*arrays, zone_xy_m=given.pop("zone_xy_m", None))
+    return DensityReportInputs(**given)
 
 
 def payload_of(page: str) -> dict:
@@ -214,11 +218,8 @@ def test_words_for_slots_and_ticks():
 @for_each(
     ("changes", "code"),
     [
-        ({"exact": np.ones((2, 48))}, "report-shape"),
+        ({"slot_starts": ["2026-03-02"] * 47}, "report-shape"),
         ({"slot_starts": ["yesterday"] * 48}, "report-slots"),
-        ({"others": (OtherSeries(name="b", people=np.ones((1, 47))),)}, "report-shape"),
-        ({"zone_xy_m": np.ones((3, 2))}, "emd-shape"),
-        ({"high": np.ones((1, 2))}, "utility-shape"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(changes, code):
@@ -261,29 +262,13 @@ def test_part_of_the_slots_is_said(monkeypatch):
     assert "Computed on 2 of 48 slots" in page
 
 
-def test_totals_bias_and_a_second_series_are_in_the_page():
+def test_totals_and_bias_are_in_the_page():
     inputs = report_inputs(square_zones(["a", "b"]))
-    exact, released, half = inputs.exact, inputs.released, inputs.exact / 2
-    payload = payload_of(
-        density.density_report_html(
-            report_inputs(square_zones(["a", "b"]), others=(OtherSeries(name="half <b>", people=half),))
-        )
-    )
+    exact, released = inputs.exact, inputs.released
+    payload = payload_of(density.density_report_html(inputs))
     assert payload["byZone"]["exactTotal"] == pytest.approx(exact.sum(axis=1).tolist())
     assert payload["byZone"]["releasedTotal"] == pytest.approx(released.sum(axis=1).tolist())
     assert payload["bySlot"]["bias"] == pytest.approx((released.sum(axis=0) / exact.sum(axis=0) - 1).tolist())
-    (other,) = payload["others"]
-    stored = np.frombuffer(base64.b64decode(other["values"]), "<f4").reshape(2, 48)
-    np.testing.assert_allclose(stored, half)
-    assert other["mre"] == pytest.approx([0.5] * 48)
-    assert other["city"] == pytest.approx(half.sum(axis=0).tolist())
-
-
-def test_figures_already_computed_are_used():
-    inputs = report_inputs(square_zones(["a", "b"]))
-    known = density_utility(inputs.exact, inputs.exact, inputs.low, inputs.high)
-    payload = payload_of(density.density_report_html(report_inputs(square_zones(["a", "b"]), utility=known)))
-    assert payload["byZone"]["mae"] == [0, 0]
 
 
 def test_each_spend_stands_with_what_it_pays_for():

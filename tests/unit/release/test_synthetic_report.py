@@ -9,12 +9,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from shoal.kinds.synthetic.report import (
-    NearestTrips,
-    SyntheticReportInputs,
-    local_hours,
-    synthetic_report_html,
-)
+from shoal.attacks.models.nearest_record import Nearest, OwnRecords
+from shoal.kinds.synthetic.report import SyntheticReportInputs, local_hours, synthetic_report_html
 from shoal.kinds.synthetic.report_ways import frequent_ways, occurrences
 from shoal.metrics.synthetic import SyntheticUtility, synthetic_utility
 from shoal.space.cell_paths import CellPaths
@@ -103,13 +99,12 @@ def test_ways_are_set_side_by_side():
 
 def test_replay_is_said_in_words():
     def near(copies):
-        metres = np.arange(300.0)
-        return NearestTrips(
-            synthetic_m=metres, real_m=metres, copies=copies, ratios=(0.5, 0.5), least_cells=5
-        )
+        sides = [np.concatenate([np.zeros(share), np.ones(300 - share)]) for share in copies]
+        synthetic, real = (Nearest(distance_m=metres, second_m=metres + 1) for metres in sides)
+        return OwnRecords(synthetic=synthetic, real=real)
 
-    assert "no more often" in page(paths(EAST), paths(EAST), nearest=near((0.1, 0.1)))
-    assert "look at them before publishing" in page(paths(EAST), paths(EAST), nearest=near((0.5, 0.1)))
+    assert "no more often" in page(paths(EAST), paths(EAST), nearest=near((30, 30)))
+    assert "look at them before publishing" in page(paths(EAST), paths(EAST), nearest=near((150, 30)))
 
 
 def test_nothing_at_all_is_a_page_too():
