@@ -43,8 +43,24 @@ def town_facts() -> TrajectoryFacts:
         utility=trajectory_utility(samples, boxes, minutes=1, metres=100.0, clock=clock),
         verified=Verified(pairs=1000, violations=0),
         measured={
-            "leakage_by_lag": [{"from_epochs": 0, "to_epochs": 1, "share": 0.2}],
-            "more_knowledge": [{"knows": NASTY, "fewer_than_k_share": 0.9, "only_one_share": 0.8}],
+            "windows": 9,
+            "seed": 1,
+            "candidates_quartiles": (2, 3, 4),
+            "same_record": {"users": 0, "worst": []},
+            "leakage_by_lag": [
+                {
+                    "from_epochs": 0,
+                    "to_epochs": 1,
+                    "share": 0.2,
+                    "samples_before": 5,
+                    "covered_before": 1,
+                    "samples_after": 0,
+                    "covered_after": 0,
+                }
+            ],
+            "more_knowledge": [
+                {"knows": NASTY, "fewer_than_k_share": 0.9, "only_one_share": 0.8, "quartiles": (1, 1, 2)}
+            ],
         },
         unicity=[{"points": 4, "raw": 0.97}],
         runs=[
