@@ -47,16 +47,6 @@ def moved_key(path: Path) -> None:
         path.rename(path.with_name(f"record_key-{sha256_file(path)[:8]}.parquet"))
 
 
-def report_of(owner: Path, manifest_sha256: str) -> Path | None:
-    """report.html, where it is the one of that release: another run may have replaced it."""
-    try:
-        told = json.loads((owner / "utility.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    report = owner / "report.html"
-    return report if told.get("manifest_sha256") == manifest_sha256 and report.is_file() else None
-
-
 def write_trajectory_report(
     owner: Path,
     prepared: PreparedTrajectories,
