@@ -16,7 +16,7 @@ from shoal.errors import PlanError
 from shoal.events.checks import RowReport, check_rows
 from shoal.events.readers import scan
 from shoal.events.schema import EventSource, ForeignSource, SourcePlan, usual_column
-from shoal.events.source import open_source
+from shoal.events.source import open_planned
 from shoal.privacy.guarantee import TRIP, Unit
 from shoal.release.verify import sha256_file
 
@@ -30,7 +30,7 @@ def opened_source(plan: SourcePlan, engine: Engine | None = None) -> EventSource
     """Headers and footers are read, no row."""
     if isinstance(engine, ReadsSources):
         return engine.open_source(plan)
-    return open_source(**plan.reading())
+    return open_planned(plan)
 
 
 def unit_of(unit: str, plan: SourcePlan, source: EventSource) -> Unit:

@@ -38,7 +38,7 @@ from shoal.space.zones import Zones, read_zones
 
 UNREADABLE = (ShoalError, OSError, pa.ArrowException, ValueError, TypeError, LookupError, AttributeError)
 SLACK_SLOTS = 200  # of clock changes, before the slots of a window are worked out
-ENOUGH = 100  # numbers, one of which uses the last decimal unless there is none
+ENOUGH = 100  # different numbers, one of which uses the last decimal unless there is none
 FIRST_DAY = date(2020, 1, 1)  # no release is older
 _BATCH = 1 << 18
 KNOWN = {
@@ -377,16 +377,18 @@ class _Decimals:
     """Whether numbers are rounded to a number of decimals, and not to fewer."""
 
     def __init__(self, decimals: int) -> None:
-        self.decimals, self.numbers, self.finer, self.last_used = decimals, 0, False, False
+        self.decimals, self.finer, self.last_used = decimals, False, False
+        self.numbers: set[float] = set()  # different ones, up to ENOUGH: a flat map repeats a single number
 
     def see(self, *arrays: np.ndarray) -> None:
         for array in arrays:
             scaled = np.abs(array[array != 0]) * 10.0**self.decimals
-            self.numbers += scaled.size
+            if len(self.numbers) < ENOUGH:
+                self.numbers.update(np.unique(np.rint(scaled))[:ENOUGH].tolist())
             self.finer |= bool((np.abs(scaled - np.rint(scaled)) > 1e-6 + 1e-12 * scaled).any())
             self.last_used |= bool((np.rint(scaled) % 10 != 0).any())
 
     def problems(self, name: str) -> Iterator[str]:
-        coarser = self.decimals > 0 and self.numbers >= ENOUGH and not self.last_used
+        coarser = self.decimals > 0 and len(self.numbers) >= ENOUGH and not self.last_used
         if self.finer or coarser:
             yield f"{name} is not rounded to the stated number of decimals."

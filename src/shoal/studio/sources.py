@@ -10,7 +10,7 @@ from typing import Any
 
 from shoal.errors import PlanError, SourceError
 from shoal.events.schema import EventSource, Shape, SourcePlan
-from shoal.events.source import open_source
+from shoal.events.source import open_planned
 from shoal.kinds.simulated import CITIES, SimulatedCity
 from shoal.space.sites import Sites, named_sites
 from shoal.space.zones import Zones, read_zones
@@ -120,7 +120,7 @@ class SourceShelf:
         """Headers only; no row is read."""
         if self._apart is not None:
             return self._apart("opened", asdict(card))
-        return open_source(**SourcePlan(**self.source_settings(card)).reading())
+        return open_planned(SourcePlan(**self.source_settings(card)))
 
     def zones(self, card: SourceCard) -> Zones | None:
         if self._apart is not None:

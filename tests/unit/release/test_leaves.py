@@ -367,6 +367,7 @@ def test_decimals_are_those_of_the_numbers():
         assert len(list(digits.problems("x"))) == problems
     few = contents._Decimals(3)
     few.see(np.array([0.5, 0.0]))
+    few.see(np.full(10_000, 0.19))  # a flat map: one number, whose last decimal happens to be 0
     assert list(few.problems("x")) == []
 
 

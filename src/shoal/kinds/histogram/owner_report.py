@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.kinds.histogram.compare import ComparedHistogram, compare_histograms
-from shoal.kinds.histogram.figures import OwnersDoor, exact_answers, utility_of
+from shoal.kinds.histogram.figures import OwnersQueries, exact_answers, utility_of
 from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
 from shoal.kinds.run import budget_of, disclose_report, keep_earlier, write_figures
 from shoal.kinds.source import Progress
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class OwnersTrips:
     """What the owner may look at: the kept trips, all of them, the share of points beyond the box."""
 
-    kept: OwnersDoor
-    every: OwnersDoor
+    kept: OwnersQueries
+    every: OwnersQueries
     outside_share: float | None
 
 
