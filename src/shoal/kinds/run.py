@@ -277,6 +277,15 @@ def _not_drawn(committed: Path, why: str, remedy: str) -> OutputError:
     return OutputError("report-failed", f"{place}: {why}", remedy)
 
 
+def disclose_report(
+    path: Path, prepared: Any, made: Committed, ledger: Ledger, figures: str = "exact counts"
+) -> None:
+    """The ledger lists the report before anybody sees it."""
+    name = made.path.name if made.path.name.isprintable() else ascii(made.path.name)
+    what = f"owner's report with {figures}, on {name}: {prepared.what()}"
+    ledger.disclose(prepared.plan.population, what, str(path))
+
+
 def write_figures(report: Path, figures: dict) -> None:
     """utility.json beside a report, readable by its owner alone; figures that do not exist are null."""
     with private_file(report.parent / "utility.json", text=True) as file:

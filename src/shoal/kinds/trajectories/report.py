@@ -7,7 +7,7 @@ for its owner alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
@@ -88,17 +88,20 @@ def trajectory_report(path: Path, facts: TrajectoryFacts) -> Path:
 
 def trajectory_report_html(facts: TrajectoryFacts) -> str:
     """The whole page as text."""
-    measured = read_measured(facts.measured, epoch_minutes=facts.epoch_minutes)
+    leakage = _leakage(facts.measured.get("leakage_by_lag", ()), facts.epoch_minutes)
+    knowledge = _knowledge(facts.measured.get("more_knowledge", ()))
     return render(
         "trajectories.html",
         *SCRIPTS,
-        payload=_payload(facts, measured),
+        payload={**_payload(facts), "leakage": leakage, "knowledge": knowledge},
         title=facts.title,
         subtitle=_subtitle(facts),
         banner="Owner's eyes only: contains raw places of people. Do not publish.",
         facts=facts,
         utility=facts.utility,
-        measured=measured,
+        measured=facts.measured,
+        leakage=leakage,
+        knowledge=knowledge,
         picture=facts.picture,
         runs=_runs_table(facts.runs),
     )
@@ -136,15 +139,13 @@ def _run_cell(name: str, value: Any) -> str:
     return value if isinstance(value, str) else f"{value:,.0f}" if name == "seconds" else number(value)
 
 
-def _payload(facts: TrajectoryFacts, measured: MeasuredFigures) -> dict[str, Any]:
+def _payload(facts: TrajectoryFacts) -> dict[str, Any]:
     first = date.fromisoformat(facts.utility.first_day)
     days = [first + timedelta(days=day) for day in range(len(facts.utility.by_day.samples))]
     return {
         "k": facts.k,
         "byHour": _grouped(facts.utility.by_hour),
         "byDay": {**_grouped(facts.utility.by_day), "days": [f"{day:%a} {day.day} {day:%b}" for day in days]},
-        "leakage": measured.leakage,
-        "knowledge": measured.knowledge,
         "unicity": [{name: row.get(name) for name in ("points", "raw", "released")} for row in facts.unicity],
         "runs": _runs(facts.runs),
         "maps": _maps(facts.maps, facts.lattice),
@@ -203,65 +204,29 @@ def _maps(maps: HourlyMaps | None, lattice: Lattice) -> dict[str, Any] | None:
     }
 
 
-OWN_TABLES = (
-    "candidates_quartiles",
-    "leakage_by_lag",
-    "more_knowledge",
-    "same_record",
-    "limits",
-    "windows",
-    "seed",
-)
+def _leakage(lags: Sequence[Mapping[str, Any]], epoch_minutes: int) -> list[dict[str, Any]]:
+    """Shares covered by time from the known stretch: of both sides, before it, after it."""
+    return [
+        {
+            "label": lag_words(lag["from_epochs"] * epoch_minutes, lag["to_epochs"] * epoch_minutes),
+            "share": lag["share"],
+            **{
+                side: lag[f"covered_{side}"] / lag[f"samples_{side}"] if lag[f"samples_{side}"] else None
+                for side in ("before", "after")
+            },
+        }
+        for lag in lags
+        if lag["share"] is not None
+    ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class MeasuredFigures:
-    """Leakage by lag, what more knowledge does, recurring pairs; `rest` is what has no place of its own."""
-
-    leakage: list[dict[str, Any]] = field(default_factory=list)  # label, share
-    knowledge: list[dict[str, Any]] = field(default_factory=list)  # knows, fewer, one, quartiles
-    candidates: tuple[float, float, float] | None = None
-    pairs: Mapping[str, Any] = field(default_factory=dict)
-    windows: int | None = None  # drawn at random, from `seed`
-    seed: int | None = None
-    rest: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def worst(self) -> list[Mapping[str, Any]]:
-        """The pairs of a person and another record that recur most."""
-        return [pair for pair in self.pairs.get("worst") or [] if isinstance(pair, Mapping)]
-
-    @property
-    def empty(self) -> bool:
-        return not (self.leakage or self.knowledge or self.candidates or self.pairs or self.rest)
-
-
-def read_measured(measured: Mapping[str, Any], *, epoch_minutes: int) -> MeasuredFigures:
-    """The figures of `Measured.to_plain()`, lags in hours and minutes."""
-    pairs = measured.get("same_record")
-    return MeasuredFigures(
-        leakage=[
-            {
-                "label": lag_words(row["from_epochs"] * epoch_minutes, row["to_epochs"] * epoch_minutes),
-                **_share(row),
-            }
-            for row in _rows(measured, "leakage_by_lag", "from_epochs", "to_epochs", "share")
-        ],
-        knowledge=[
-            {
-                "knows": str(row["knows"]),
-                "fewer": row["fewer_than_k_share"],
-                "one": row.get("only_one_share"),
-                "quartiles": _three(row.get("quartiles")),
-            }
-            for row in _rows(measured, "more_knowledge", "knows", "fewer_than_k_share")
-        ],
-        candidates=_three(measured.get("candidates_quartiles")),
-        pairs=pairs if isinstance(pairs, Mapping) else {},
-        windows=measured.get("windows"),
-        seed=measured.get("seed"),
-        rest={name: value for name, value in measured.items() if name not in OWN_TABLES},
-    )
+def _knowledge(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    names = {"fewer": "fewer_than_k_share", "one": "only_one_share"}
+    return [
+        {"knows": row["knows"], "quartiles": row["quartiles"], **{k: row[v] for k, v in names.items()}}
+        for row in rows
+        if row["fewer_than_k_share"] is not None
+    ]
 
 
 def lag_words(first: float, last: float) -> str:
@@ -274,28 +239,3 @@ def lag_words(first: float, last: float) -> str:
         if first % size == last % size == 0:
             return f"{first // size:g}-{last // size:g} {unit}"
     return f"{first:g}-{last:g} min"
-
-
-def _rows(measured: Mapping[str, Any], name: str, *needed: str) -> Iterable[Mapping[str, Any]]:
-    rows = measured.get(name)
-    if isinstance(rows, Sequence) and not isinstance(rows, str):
-        yield from (
-            row
-            for row in rows
-            if isinstance(row, Mapping) and all(row.get(each) is not None for each in needed)
-        )
-
-
-def _share(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Of both sides, and of the time before and after the stretch where they were counted apart."""
-    sides = {}
-    for side in ("before", "after"):
-        samples, covered = row.get(f"samples_{side}"), row.get(f"covered_{side}")
-        sides[side] = covered / samples if samples and covered is not None else None
-    return {"share": row["share"], **sides}
-
-
-def _three(value: Any) -> tuple[float, float, float] | None:
-    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 3:
-        return value[0], value[1], value[2]
-    return None
