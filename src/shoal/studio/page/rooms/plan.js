@@ -5,13 +5,6 @@ import { go } from "../app.js";
 import { LINE_COLOURS, chart, layout } from "../charts.js";
 import { budgetBar, button, choices, el, field, input, number, percent, say, select, slider, table, text, whole } from "../dom.js";
 
-const KINDS = [["density", "Density"], ["histogram", "Trips in rectangles"], ["synthetic", "Synthetic trips"], ["trajectories", "Records among k"]];
-const WHAT = {
-  density: "How many people were in each zone in each hour. Differentially private for all that a person did in the window.",
-  histogram: "One file that says how many distinct trips crossed any rectangle. Differentially private for all trips of a person.",
-  synthetic: "Trips that nobody made, moving like the real ones. Differentially private for all that a person did.",
-  trajectories: "Real records, in boxes of space and time that at least k people share. Not differential privacy: it protects against somebody who tracked a person for a time tau.",
-};
 const EPSILONS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10];
 const DELTAS = [0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4];
 const SLOTS = [15, 30, 60, 120, 180, 360, 720, 1440];
@@ -34,7 +27,7 @@ export async function open(root, { state, what }) {
 
 // The form as it opens: the source's own defaults, a name that is free.
 function defaults(source, kind, ledger, releases, state) {
-  const given = source.defaults[kind] || {}, about = state.settings[kind];
+  const given = source.defaults[kind] || {}, about = state.settings[kind], isPrivate = state.kinds.find((each) => each.name === kind).is_private;
   const usual = (name) => about[name]?.default ?? null;
   const population = source.population || "";
   const base = `${(population || "city").replace(/[^A-Za-z0-9._-]/g, "-").replace(/^[^A-Za-z0-9]+/, "") || "city"}`.slice(0, 44) + `-${kind}`;
@@ -43,7 +36,7 @@ function defaults(source, kind, ledger, releases, state) {
   return {
     kind, source: source.id, population, name: `${base}-${n}`,
     epsilon: given.epsilon || about.epsilon?.examples[0] || null,
-    delta: kind === "trajectories" ? null : kind === "histogram" ? 0 : given.delta ?? about.delta.examples[0],
+    delta: !isPrivate ? null : kind === "histogram" ? 0 : given.delta ?? about.delta.examples[0],
     method: null, start: (source.window.start || "").replace("T00:00:00", "") || null, end: (source.window.end || "").replace("T00:00:00", "") || null, time_zone: source.window.time_zone || null,
     slot_minutes: usual("slot_minutes"),
     map: kind === "density" ? (source.space.zones ? "zones" : "squares") : null,
@@ -86,11 +79,11 @@ function draw(view) {
   const redraw = () => draw(view);
   const form = el("section", { class: "panel" },
     field("Source", pickSource(view)),
-    el("div", { class: "field" }, el("label", { class: "field" }, "Kind of release"), choices(KINDS.filter(([kind]) => source.kinds.includes(kind)), plan.kind, (kind) => { view.plan = defaults(source, kind, view.ledger, view.releases, state); draw(view); }, "Kind of release")),
-    text("p", WHAT[plan.kind], "note"),
+    el("div", { class: "field" }, el("label", { class: "field" }, "Kind of release"), choices(state.kinds.filter((each) => source.kinds.includes(each.name)).map((each) => [each.name, each.title]), plan.kind, (kind) => { view.plan = defaults(source, kind, view.ledger, view.releases, state); draw(view); }, "Kind of release")),
+    text("p", kindOf(view).releases, "note"),
     field("Population", pickPopulation(view), "Whose budget is spent: all releases about the same people share one."),
-    plan.kind === "trajectories" ? null : slide(view, "epsilon", EPSILONS, String),
-    plan.kind === "trajectories" ? null : slide(view, "delta", DELTAS, (value) => (value ? value.toExponential(0) : "none (pure)"), undefined, (value) => { plan.delta = value; if (plan.kind === "density") plan.method = value ? null : "efpa"; ask(view); }),
+    !kindOf(view).is_private ? null : slide(view, "epsilon", EPSILONS, String),
+    !kindOf(view).is_private ? null : slide(view, "delta", DELTAS, (value) => (value ? value.toExponential(0) : "none (pure)"), undefined, (value) => { plan.delta = value; if (plan.kind === "density") plan.method = value ? null : "efpa"; ask(view); }),
     ...ofKind(view, redraw),
     el("div", { class: "two" }, set(view, "start", dated(plan, "start", view)), set(view, "end", dated(plan, "end", view))),
     set(view, "time_zone", dated(plan, "time_zone", view)),
@@ -99,6 +92,8 @@ function draw(view) {
   root.replaceChildren(text("h1", "Plan"), text("p", "Nothing here reads a row of the data or spends anything: what you see follows from public numbers alone, until you publish.", "lead"), el("div", { class: "side" }, form, view.answer));
   ask(view);
 }
+
+const kindOf = (view) => view.state.kinds.find((each) => each.name === view.plan.kind);
 
 function dated(plan, name, view) {
   return input(plan[name], { placeholder: view.source.window[name] || "", onchange: (event) => { plan[name] = event.target.value.trim() || null; ask(view); } });
