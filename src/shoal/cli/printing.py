@@ -24,6 +24,8 @@ def print_table(table: Table) -> None:
     from rich.table import Table as Drawn
 
     console = Console(highlight=False)
+    if not console.is_terminal:  # nothing is cut off in a file
+        console = Console(highlight=False, width=max(console.width, 120))
     if table.title:
         console.print(f"\n[bold]{escape(table.title)}[/bold]")
     drawn = Drawn(box=None, pad_edge=False, header_style="dim")

@@ -131,20 +131,10 @@ def _example(example: dict[str, Any]) -> list[str]:
 
 
 def _measured(measured: dict[str, Any], k: int) -> list[str]:
+    from shoal.kinds.trajectories.text import measured_lines
+
     lines = ["", f"Measured on {measured['windows']:,} random windows, never promised:"]
-    if measured["candidates_quartiles"] is not None:
-        low, middle, high = measured["candidates_quartiles"]
-        lines.append(f"  records that fit a window: {low:g} / {middle:g} / {high:g} (quartiles)")
-    for lag in measured["leakage_by_lag"]:
-        if lag["share"] is not None:
-            epochs = f"{lag['from_epochs']} to {lag['to_epochs']} epochs away"
-            lines.append(f"  {epochs}: all of them cover {lag['share']:.1%} of the person's samples")
-    for known in measured["more_knowledge"]:
-        if known["windows"]:
-            lines.append(
-                f"  knowing {known['knows']}: {known['fewer_than_k_share']:.1%} below {k}, "
-                f"{known['only_one_share']:.1%} singled out"
-            )
+    lines += [f"  {line}" for line in measured_lines(measured, k)]
     same = measured["same_record"]
     if same["largest_share_quartiles"] is not None:
         low, middle, high = same["largest_share_quartiles"]

@@ -164,13 +164,6 @@ def suppressed_share(samples: LatticeSamples, boxes: Boxes, *, covering: np.ndar
     return float(np.mean(covering < 0)) if len(covering) else float("nan")
 
 
-def granularity_by_hour(
-    samples: LatticeSamples, boxes: Boxes, hour_of_step: np.ndarray, *, minutes: float, metres: float
-) -> GroupedFigures:
-    """Spans and share suppressed by hour of day of the sample; `hour_of_step` is 0 to 23 per step."""
-    return grouped_figures(samples, boxes, hour_of_step, groups=HOURS, minutes=minutes, metres=metres)
-
-
 def grouped_figures(
     samples: LatticeSamples,
     boxes: Boxes,

@@ -35,6 +35,7 @@ SLOT_STEPS = 60
 HOURS = 24
 MOST_CELLS = 2**24  # of one slot
 WIDEST_CELLS = 2**21  # of a report: a continent; above, it is points gone astray that cost minutes
+Six = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 AT_ONCE = 2**22  # values in memory at a time, four arrays of them
 
 
@@ -193,7 +194,7 @@ def _check_area(grid: CoarseGrid) -> None:
         )
 
 
-def _density(start: np.ndarray, columns: tuple[np.ndarray, ...], grid: CoarseGrid) -> np.ndarray:
+def _density(start: np.ndarray, columns: Six, grid: CoarseGrid) -> np.ndarray:
     out = np.zeros(grid.shape)
     absent = np.ones(grid.shape)
     first = np.array([grid.first_slot, grid.first_x, grid.first_y], np.int64)

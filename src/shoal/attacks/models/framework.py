@@ -19,11 +19,11 @@ compute the privacy lost to counts, the share regained by a protected release, a
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
@@ -64,13 +64,16 @@ class Periods:
         return self.slots - self.split
 
 
-class Prior(Protocol):
-    """Rows of an inferred slot; slots with the same `key` have the same rows."""
+class Prior(ABC):
+    """Rows of an inferred slot, by its place in the cycle; slots with the same `key` have the same rows."""
 
-    name: str
+    def __init__(self, name: str, periods: Periods, cycle: int) -> None:
+        self.name, self._cycle, self._split = name, cycle, periods.split
 
-    def key(self, slot: int) -> int: ...
+    def key(self, slot: int) -> int:
+        return (self._split + slot) % self._cycle
 
+    @abstractmethod
     def rows(self, slot: int) -> Rows: ...
 
 
@@ -94,11 +97,11 @@ def prior_named(name: str, visits: KnownVisits, periods: Periods) -> Prior:
     return PlaceSeason(name, seen, periods, cycle)
 
 
-class PlaceSeason:
+class PlaceSeason(Prior):
     """How often each user is at each place, null included, in each slot of the cycle (eqs. 7 to 9)."""
 
     def __init__(self, name: str, seen: KnownVisits, periods: Periods, cycle: int) -> None:
-        self.name, self._cycle, self._split = name, cycle, periods.split
+        super().__init__(name, periods, cycle)
         self._users, self._null = seen.users, seen.places
         season = seen.slot.astype(np.int64) % cycle
         rois = seen.places + 1
@@ -114,9 +117,6 @@ class PlaceSeason:
         self._times = times[order].astype(np.float64)
         self._first = np.searchsorted(row, np.arange(cycle * seen.users + 1))
 
-    def key(self, slot: int) -> int:
-        return (self._split + slot) % self._cycle
-
     def rows(self, slot: int) -> Rows:
         at = self.key(slot) * self._users
         first = self._first[at : at + self._users + 1]
@@ -126,17 +126,14 @@ class PlaceSeason:
         return Rows(first - first[0], self._roi[here].astype(np.int32), share)
 
 
-class TimeSeason:
+class TimeSeason(Prior):
     """Any place, null included, alike in the slots of the cycle in which a user is seen (eqs. 10 and 11)."""
 
     def __init__(self, name: str, seen: KnownVisits, periods: Periods, cycle: int) -> None:
-        self.name, self._cycle, self._split = name, cycle, periods.split
+        super().__init__(name, periods, cycle)
         self._rois = seen.places + 1
         self._active = np.zeros((cycle, seen.users), bool)
         self._active[seen.slot % cycle, seen.user] = True
-
-    def key(self, slot: int) -> int:
-        return (self._split + slot) % self._cycle
 
     def rows(self, slot: int) -> Rows:
         active = self._active[self.key(slot)]
@@ -147,11 +144,12 @@ class TimeSeason:
         return Rows(first, roi.astype(np.int32), np.repeat(1.0 / count, count))
 
 
-class LastSeason:
+class LastSeason(Prior):
     """Where the user was a cycle before (eq. 14)."""
 
     def __init__(self, name: str, truth: TruthRows, periods: Periods, cycle: int) -> None:
-        self.name, self._truth, self._offset = name, truth, periods.split - cycle
+        super().__init__(name, periods, cycle)
+        self._truth, self._offset = truth, periods.split - cycle
 
     def key(self, slot: int) -> int:
         return slot

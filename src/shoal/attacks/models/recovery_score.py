@@ -20,7 +20,6 @@ masses its corner solutions are whole, so rounding only removes what doubles add
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +28,7 @@ from scipy.optimize import linear_sum_assignment
 
 from shoal.attacks.models.visits import KnownVisits
 from shoal.errors import PlanError
+from shoal.metrics.emd import import_ot
 
 MOSTLY = 0.7  # our choice: the cited accuracy is a mean share of right points and needs no threshold
 MOST_USERS = 30_000  # above, the matrix of shared points needs more than 8 GB
@@ -179,8 +179,7 @@ def carried(supply: np.ndarray, demand: np.ndarray, cost: np.ndarray) -> np.ndar
         return supply[:, None].astype(np.int64)
     if len(supply) == 1:
         return demand[None, :].astype(np.int64)
-    solver = _import_ot()
-    plan = solver.emd(supply.astype(float), demand.astype(float), cost, numItermax=MAX_ITERATIONS)
+    plan = import_ot().emd(supply.astype(float), demand.astype(float), cost, numItermax=MAX_ITERATIONS)
     flow = np.rint(np.asarray(plan, dtype=float)).astype(np.int64)
     if (flow.sum(axis=0) != demand).any() or (flow.sum(axis=1) != supply).any():
         raise PlanError(
@@ -189,12 +188,3 @@ def carried(supply: np.ndarray, demand: np.ndarray, cost: np.ndarray) -> np.ndar
             "Check the coordinates of places for values that are not metres; report it if they are.",
         )
     return flow
-
-
-def _import_ot():
-    """POT without its optional back ends, which it would import only because they are installed."""
-    for name in ("PYTORCH", "JAX", "CUPY", "TENSORFLOW"):
-        os.environ.setdefault(f"POT_BACKEND_DISABLE_{name}", "1")
-    import ot
-
-    return ot

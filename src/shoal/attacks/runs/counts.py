@@ -264,7 +264,7 @@ def protected_counts(
             yield each, defender.people(each)
 
 
-def released_people(release: Path, zone_ids: list[str], clock: Clock) -> np.ndarray:
+def released_people(release: str | Path, zone_ids: list[str], clock: Clock) -> np.ndarray:
     """People of a density release, float64 [zones, slots], zones as in `zone_ids`; it must fit the window."""
     path = Path(release) / "density.parquet"
     try:

@@ -179,20 +179,30 @@ def _save_block(path: Path, boxes: Boxes, reused: int) -> None:
     """Whole or not at all; only its owner may read it."""
     open_kept(path.parent)
     columns: dict[str, Any] = {name: getattr(boxes, name) for name in ("record", *COLUMNS)}
+    _save(path, records=boxes.records, reused=reused, **columns)
+
+
+def _load_block(path: Path, users: int) -> tuple[Boxes, int] | None:
+    stored = _load(path, ("records", "reused", "record", *COLUMNS))
+    if stored is None or int(stored["records"]) != users:
+        return None
+    columns = [stored[name] for name in ("record", *COLUMNS)]
+    return Boxes.of(*columns, records=users), int(stored["reused"])
+
+
+def _save(path: Path, **arrays: Any) -> None:
     try:
         with private_file(path) as file:
-            np.savez(file, records=boxes.records, reused=reused, **columns)
+            np.savez(file, **arrays)
     except OSError as error:
         raise unwritable(path.parent, error) from error
 
 
-def _load_block(path: Path, users: int) -> tuple[Boxes, int] | None:
+def _load(path: Path, names: Iterable[str]) -> dict[str, np.ndarray] | None:
+    """Arrays of a file; None where it is missing, damaged or another format. Every member has a checksum."""
     try:
-        with np.load(path) as held:
-            columns = [held[name] for name in ("record", *COLUMNS)]
-            if int(held["records"]) != users:
-                return None
-            return Boxes.of(*columns, records=users), int(held["reused"])
+        with np.load(path) as file:
+            return {name: file[name] for name in names}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
 
@@ -252,28 +262,23 @@ def open_kept(folder: Path) -> None:
 def _save_windows(state: KteState, folder: Path, kept: int, k: int) -> None:
     """Windows kept .. done - 1, whole or not at all."""
     epochs = slice(0 if kept == 0 else kept + state.n, state.done + state.n)
-    try:
-        with private_file(folder / f"{state.done:08d}.npz") as file:
-            np.savez(
-                file,
-                first=kept,
-                reused=state.reused,
-                carries=state.carries[:, kept * (k - 1) : state.done * (k - 1)],
-                retained=state.retained[epochs],
-            )
-    except OSError as error:
-        raise unwritable(folder, error) from error
+    _save(
+        folder / f"{state.done:08d}.npz",
+        first=kept,
+        reused=state.reused,
+        carries=state.carries[:, kept * (k - 1) : state.done * (k - 1)],
+        retained=state.retained[epochs],
+    )
 
 
 def _load_windows(state: KteState, folder: Path, k: int) -> None:
     """Files in order while each begins where the last ended; from a damaged one on, all is done again."""
     for path in sorted(folder.glob("[0-9]*.npz")):
-        try:
-            with np.load(path) as held:  # every member has a checksum
-                first, done = int(held["first"]), int(path.stem)
-                carries, retained, reused = held["carries"], held["retained"], int(held["reused"])
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        stored = _load(path, ("first", "reused", "carries", "retained"))
+        if stored is None or not path.stem.isdecimal():
             break
+        first, done = int(stored["first"]), int(path.stem)
+        carries, retained = stored["carries"], stored["retained"]
         users, epochs = state.samples.users, slice(0 if first == 0 else first + state.n, done + state.n)
         fits = first == state.done and first < done <= state.windows
         fits = fits and carries.shape == (users, (done - first) * (k - 1))
@@ -281,4 +286,4 @@ def _load_windows(state: KteState, folder: Path, k: int) -> None:
             break
         state.carries[:, first * (k - 1) : done * (k - 1)] = carries
         state.retained[epochs] = retained
-        state.done, state.reused = done, reused
+        state.done, state.reused = done, int(stored["reused"])

@@ -171,7 +171,7 @@ def measure_release(read: OpenSamples, boxes: Boxes, anonymiser, tell: Progress)
         k=anonymiser.k,
         tau=min(anonymiser.tau_steps, samples.steps),
         progress=tell,
-    ).to_plain()
+    )
 
 
 def before_and_after(read: OpenSamples, boxes: Boxes, tell: Progress) -> list[dict[str, Any]]:

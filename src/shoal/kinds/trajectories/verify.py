@@ -27,7 +27,7 @@ from shoal.attacks.tracker.files import (
     read_key_file,
 )
 from shoal.attacks.tracker.index import build_index
-from shoal.attacks.tracker.leakage import WINDOWS, Measured, measure_tables
+from shoal.attacks.tracker.leakage import WINDOWS, measure_tables
 from shoal.attacks.tracker.tables import Tables, check_claim
 from shoal.engine.protocol import WorksElsewhere
 from shoal.errors import PlanError, SourceError
@@ -48,7 +48,7 @@ class TrajectoryVerdict:
     k: int
     tau_minutes: int
     verified: Verified
-    measured: Measured | None
+    measured: dict[str, Any] | None
     samples: int
     boxes: int
     key: Key = field(repr=False)
@@ -69,12 +69,14 @@ class TrajectoryVerdict:
         found = self.verified.to_plain()
         found["examples"] = [self._example(each) for each in found["examples"]]
         found["structure_examples"] = [self._named(each) for each in found["structure_examples"]]
-        measured = self.measured.to_plain() if self.measured is not None else None
-        if measured is not None:
-            measured["same_record"]["worst"] = [
+        measured = None
+        if self.measured is not None:
+            same = self.measured["same_record"]
+            worst = [
                 {**pair, "user": self.user(pair["user"]), "record": self.record(pair["record"])}
-                for pair in measured["same_record"]["worst"]
+                for pair in same["worst"]
             ]
+            measured = {**self.measured, "same_record": {**same, "worst": worst}}
         return {
             **found,
             "tau_minutes": self.tau_minutes,
