@@ -68,10 +68,10 @@ def command_of(adversary: Adversary) -> click.Command:
 
     @click.pass_context
     def run(context: click.Context, out: Path, as_json: bool, **flags: Any) -> None:
-        asked = adversary.plan(**_given(context, adversary.plan, flags))
+        plan = adversary.plan(**_given(context, adversary.plan, flags))
         data = settings_from(flags)
         with Bars(quiet=as_json) as bars:
-            findings = adversary.run(data, asked, out, bars)
+            findings = adversary.run(data, plan, out, bars)
         paths = findings.write(out, adversary.name)
         if as_json:
             click.echo(json.dumps({**findings.figures, **_files(paths)}, indent=2))

@@ -86,7 +86,7 @@ def compare(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     own = {name: flags.pop(name) for name in ("methods", "users", "seed", "out", "as_json")}
     settings = merge(read_plan(plan) if plan else {}, as_settings(source_options, flags, SPACE))
     with Bars(quiet=own["as_json"]) as bars:
-        told, path = compare_source(
+        result, path = compare_source(
             settings,
             own["out"],
             methods=own["methods"],
@@ -95,9 +95,9 @@ def compare(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
             progress=bars,
         )
     if own["as_json"]:
-        click.echo(json.dumps({**told, "file": str(path)}, indent=2))
+        click.echo(json.dumps({**result, "file": str(path)}, indent=2))
         return
-    print_comparison(told)
+    print_comparison(result)
     click.echo(f"\nfigures  {path}   (owner's eyes only)")
 
 

@@ -74,9 +74,9 @@ def commute_figures(real: SiteEvents, synthetic: SiteEvents, setting: CommuteSet
 def lives_of(events: SiteEvents, setting: CommuteSetting) -> Lives:
     """Homes, work places and calls of all users with an event in the window."""
     slot = setting.clock.slot_of(events.time_us)
-    kept = (slot >= 0) & (events.site >= 0)
-    site, slot = events.site[kept].astype(np.int64), slot[kept]
-    names, user = np.unique(events.user[kept], return_inverse=True)
+    inside = (slot >= 0) & (events.site >= 0)
+    site, slot = events.site[inside].astype(np.int64), slot[inside]
+    names, user = np.unique(events.user[inside], return_inverse=True)
     kind, part = setting.kind_of_slot[slot], setting.part_of_slot[slot]
     maps = np.bincount(site * HOUR_KINDS + kind, minlength=setting.sites * HOUR_KINDS)
     pair, of_pair = np.unique(user * setting.sites + site, return_inverse=True)

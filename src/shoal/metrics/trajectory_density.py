@@ -41,7 +41,7 @@ AT_ONCE = 2**22  # values in memory at a time, four arrays of them
 
 @dataclass(frozen=True, kw_only=True)
 class DensityError:
-    """Of the whole window; NaN without samples."""
+    """Errors over the whole window; NaN without samples."""
 
     relative_error: float
     total_variation: float
@@ -109,11 +109,11 @@ def density_error(
         x, r = raw.sum(axis=1), released.sum(axis=1)
         apart += float(np.abs(released - raw).sum())
         raw_total, released_total = raw_total + float(x.sum()), released_total + float(r.sum())
-        seen = x > 0
-        raw[seen] /= x[seen, None]
+        visited = x > 0
+        raw[visited] /= x[visited, None]
         released[r > 0] /= r[r > 0, None]
         wrong = np.where(r > 0, 0.5 * np.abs(released - raw).sum(axis=1), 1.0)
-        moved += float((wrong * x)[seen].sum())
+        moved += float((wrong * x)[visited].sum())
     share = 1 / raw_total if raw_total else np.nan
     return DensityError(
         relative_error=apart * share,

@@ -33,9 +33,9 @@ def bit_bounds(bits: int, intervals: Sequence[Interval], answers: Sequence[int])
     >>> bit_bounds(4, [(0, 3), (2, 4)], [3, 1]).tolist()
     [[1, 1, 1, 0], [1, 1, 1, 0]]
     """
-    found = consistent_data(bits, intervals, answers)
-    fixed = fixed_given_data(found, intervals)
-    return np.where(fixed, found, np.array([[0], [1]])).astype(np.int8)
+    data = consistent_data(bits, intervals, answers)
+    fixed = fixed_given_data(data, intervals)
+    return np.where(fixed, data, np.array([[0], [1]])).astype(np.int8)
 
 
 def fixed_given_data(data: np.ndarray, intervals: Sequence[Interval]) -> np.ndarray:

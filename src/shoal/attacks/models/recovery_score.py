@@ -96,13 +96,13 @@ def reidentified(
     """Share of people whose matched trajectory alone agrees with most of their known points."""
     rng = np.random.default_rng(seed)
     by_slot = np.ascontiguousarray(recovered.T)
-    found = 0
+    singled_out = 0
     for user, places in enumerate(true):
         slots = rng.choice(true.shape[1], known_points, replace=False)
         agrees = (by_slot[slots] == places[slots][:, None]).sum(axis=0)
         best = np.flatnonzero(agrees == agrees.max())
-        found += len(best) == 1 and best[0] == match[user]
-    return float(found / len(true))
+        singled_out += len(best) == 1 and best[0] == match[user]
+    return float(singled_out / len(true))
 
 
 def home_only(people: np.ndarray, night_slot: int) -> np.ndarray:
@@ -129,13 +129,13 @@ def positions_of(visits: KnownVisits) -> np.ndarray:
     key = visits.user.astype(np.int64) * visits.slots + visits.slot
     _, first = np.unique(key, return_index=True)
     places[visits.user[first], visits.slot[first]] = visits.place[first]
-    seen = places >= 0
-    known = seen.any(axis=1)
-    places, seen = places[known], seen[known]
+    visited = places >= 0
+    known = visited.any(axis=1)
+    places, visited = places[known], visited[known]
     if not len(places):
         raise PlanError("recovery-nobody", "nobody is seen at any place.", "Check the window and the zones.")
-    last = np.maximum.accumulate(np.where(seen, np.arange(visits.slots), -1), axis=1)
-    last = np.where(last < 0, seen.argmax(axis=1)[:, None], last)
+    last = np.maximum.accumulate(np.where(visited, np.arange(visits.slots), -1), axis=1)
+    last = np.where(last < 0, visited.argmax(axis=1)[:, None], last)
     return np.take_along_axis(places, last, axis=1)
 
 

@@ -46,14 +46,14 @@ class Adversary:
         return import_module(f"shoal.attacks.runs.{self.name}").run(settings, plan, progress)
 
 
-def attack_release(name: str, asked: plans.ReleaseAttack, progress: Progress) -> dict[str, Any]:
+def attack_release(name: str, attack: plans.ReleaseAttack, progress: Progress) -> dict[str, Any]:
     """Attack the raw data and one release of it; plain values for the page, the findings on disk."""
     from shoal.attacks.runs.findings import write_findings
 
     adversary = adversary_named(name)
-    settings, plan = adversary.plan.of_release(asked)
-    findings = adversary.run(settings, plan, asked.out, progress)
-    paths = write_findings(asked.out, name, findings.figures, findings.curves, findings.html)
+    settings, plan = adversary.plan.of_release(attack)
+    findings = adversary.run(settings, plan, attack.out, progress)
+    paths = write_findings(attack.out, name, findings.figures, findings.curves, findings.html)
     return {
         "adversary": name,
         "goal": adversary.goal,

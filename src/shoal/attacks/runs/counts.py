@@ -308,8 +308,8 @@ def with_null(people: np.ndarray, observed: KnownVisits) -> np.ndarray:
 
     From the observed time it is known how many places a seen user has in a slot; the others are unseen.
     """
-    seen = np.unique(observed.user.astype(np.int64) * observed.slots + observed.slot).size
-    places_each = len(observed.user) / seen if seen else 1.0
-    kept = np.clip(people, 0.0, None)
-    null = np.clip(observed.users - kept.sum(axis=0) / places_each, 0.0, observed.users)
-    return np.vstack([kept, null])
+    user_slots = np.unique(observed.user.astype(np.int64) * observed.slots + observed.slot).size
+    places_each = len(observed.user) / user_slots if user_slots else 1.0
+    published = np.clip(people, 0.0, None)
+    null = np.clip(observed.users - published.sum(axis=0) / places_each, 0.0, observed.users)
+    return np.vstack([published, null])

@@ -179,8 +179,8 @@ def read_query_log(path: str | Path) -> Log:
 
 
 def _query_of(line: str, number: int) -> tuple[Query, float | None]:
-    def bad(words: str) -> SourceError:
-        return SourceError("log-line", f"line {number} of the query log {words}.", HOW)
+    def bad(problem: str) -> SourceError:
+        return SourceError("log-line", f"line {number} of the query log {problem}.", HOW)
 
     try:
         given: Any = json.loads(line)
@@ -294,7 +294,7 @@ def check_counts(source: AttackSource, counts: list[dict[str, Any]] | None) -> d
 def people_seen_at(source: AttackSource, log: Log) -> dict[str, Set[int]]:
     """For each zone that a query leaves out: who was seen there in the window."""
     number = _zone_numbers(source)
-    seen: dict[str, Set[int]] = {}
+    people: dict[str, Set[int]] = {}
     for name in {name for query, _ in log for name in query.leaves_out}:
         if name not in number:
             raise SourceError(
@@ -303,8 +303,8 @@ def people_seen_at(source: AttackSource, log: Log) -> dict[str, Set[int]]:
                 "Name zones in except, or attack the log without a plan.",
             )
         there = source.visits.place == number[name]
-        seen[name] = frozenset(np.unique(source.visits.user[there]).tolist())
-    return seen
+        people[name] = frozenset(np.unique(source.visits.user[there]).tolist())
+    return people
 
 
 def _zone_numbers(source: AttackSource) -> dict[str, int]:

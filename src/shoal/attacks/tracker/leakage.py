@@ -99,11 +99,11 @@ def _covered(samples, boxes, index, user, first, start, tau, epoch):
     """int64 [before or after, lag, all or covered]: samples of the user, by all candidates of the window."""
     sample_start, t, x, y, _ = samples
     records = len(boxes[0]) - 1
-    seen, found = np.zeros(records, np.uint8), np.empty(records, np.int64)
+    marked, fitting = np.zeros(records, np.uint8), np.empty(records, np.int64)
     counted = np.zeros((2, LAGS, 2), np.int64)
     for row in range(len(user)):
         i, w = user[row], start[row]
-        count = all_fitting(samples, boxes, index, i, first[row], w, tau, seen, found)
+        count = all_fitting(samples, boxes, index, i, first[row], w, tau, marked, fitting)
         for n in range(sample_start[i], sample_start[i + 1]):
             if w <= t[n] < w + tau:
                 continue
@@ -114,7 +114,7 @@ def _covered(samples, boxes, index, user, first, start, tau, epoch):
                 lag, far = lag + 1, far >> 1
             counted[side, lag, 0] += 1
             every = count > 0
-            for r in found[:count]:
+            for r in fitting[:count]:
                 if not _covers(boxes, r, t[n], x[n], y[n]):
                     every = False
                     break
@@ -189,14 +189,14 @@ def windows_apart(draw: WindowDraw, windows: Windows, tau: int, rng) -> tuple[Wi
 def count_both(samples, boxes, index, user, first, start, _, first_2, start_2, tau):
     """int64 [pairs of windows]: how many records fit both."""
     records = len(boxes[0]) - 1
-    seen, one = np.zeros(records, np.uint8), np.empty(records, np.int64)
+    marked, one = np.zeros(records, np.uint8), np.empty(records, np.int64)
     two, in_one = np.empty(records, np.int64), np.zeros(records, np.bool_)
     counts = np.zeros(len(user), np.int64)
     for row in range(len(user)):
         i = user[row]
-        fit = all_fitting(samples, boxes, index, i, first[row], start[row], tau, seen, one)
+        fit = all_fitting(samples, boxes, index, i, first[row], start[row], tau, marked, one)
         in_one[one[:fit]] = True
-        also = all_fitting(samples, boxes, index, i, first_2[row], start_2[row], tau, seen, two)
+        also = all_fitting(samples, boxes, index, i, first_2[row], start_2[row], tau, marked, two)
         counts[row] = in_one[two[:also]].sum()
         in_one[one[:fit]] = False
     return counts
@@ -231,15 +231,15 @@ def measure_combined(
     alone = np.zeros(len(drawn), np.bool_)
     counts = np.zeros(len(drawn), np.int64)
     for row in range(len(drawn)):
-        found = _fitting(tables, index, drawn.user[row], drawn.first[row], drawn.start[row], tau)
+        fitting = _fitting(tables, index, drawn.user[row], drawn.first[row], drawn.start[row], tau)
         for each in earlier:
             at = (begins[row] - each.start_us) // each.step_us, max(tau * step_us // each.step_us, 1)
             them = each.tables.samples, each.tables.boxes, each.user[drawn.user[row]]
-            linked = each.record[found]
+            linked = each.record[fitting]
             fits = [r < 0 or fits_window(*them, r, *at) for r in linked]
-            found = found[np.array(fits, np.bool_)]
-        counts[row] = len(found)
-        alone[row] = len(found) == 1 and found[0] == drawn.user[row]
+            fitting = fitting[np.array(fits, np.bool_)]
+        counts[row] = len(fitting)
+        alone[row] = len(fitting) == 1 and fitting[0] == drawn.user[row]
     measured = len(drawn) > 0
     return {
         "windows": len(drawn),
@@ -249,9 +249,9 @@ def measure_combined(
 
 
 def _fitting(tables: Tables, index: tuple, user, first, start, tau: int) -> np.ndarray:
-    seen, found = np.zeros(tables.users, np.uint8), np.empty(tables.users, np.int64)
-    count = all_fitting(tables.samples, tables.boxes, index, user, first, start, tau, seen, found)
-    return found[:count]
+    marked, fitting = np.zeros(tables.users, np.uint8), np.empty(tables.users, np.int64)
+    count = all_fitting(tables.samples, tables.boxes, index, user, first, start, tau, marked, fitting)
+    return fitting[:count]
 
 
 @njit(cache=True, nogil=True)

@@ -74,7 +74,7 @@ def quartiles(values: np.ndarray) -> tuple[float, float, float] | None:
 def _closest(samples, boxes, index, starts, users, first, start, tau):
     """For each user, the other record that fits most windows (-1: none) and how many it fits."""
     records = len(boxes[0]) - 1
-    seen, found = np.zeros(records, np.uint8), np.empty(records, np.int64)
+    marked, fitting = np.zeros(records, np.uint8), np.empty(records, np.int64)
     tally = np.zeros(records, np.int64)
     best = np.full(len(users), -1, np.int64)
     fitted = np.zeros(len(users), np.int64)
@@ -83,8 +83,8 @@ def _closest(samples, boxes, index, starts, users, first, start, tau):
         met = [np.int64(i)]
         for column in range(first.shape[1]):
             j, w = first[row, column], start[row, column]
-            count = all_fitting(samples, boxes, index, i, j, w, tau, seen, found)
-            for r in found[:count]:
+            count = all_fitting(samples, boxes, index, i, j, w, tau, marked, fitting)
+            for r in fitting[:count]:
                 if r != i:
                     if tally[r] == 0:
                         met.append(r)

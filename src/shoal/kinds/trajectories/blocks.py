@@ -55,14 +55,16 @@ def anonymise(
     tell = progress or Silent()
     blocks = blocks_of(samples.users, block_users)
     if isinstance(engine, WorksElsewhere):
-        made = list(_elsewhere(engine, anonymiser, samples, blocks, keeping, tell))
+        blocks_made = list(_elsewhere(engine, anonymiser, samples, blocks, keeping, tell))
     else:
-        made = [_here(anonymiser, samples, blocks, at, keeping, tell) for at in range(len(blocks))]
-    again = sum(reused for _, reused in made)
-    if len(made) == 1:
-        return Made(boxes=made[0][0], pairs_again=again)
-    record = np.concatenate([users[part.record] for users, (part, _) in zip(blocks, made, strict=True)])
-    columns = [np.concatenate([getattr(part, name) for part, _ in made]) for name in COLUMNS]
+        blocks_made = [_here(anonymiser, samples, blocks, at, keeping, tell) for at in range(len(blocks))]
+    again = sum(reused for _, reused in blocks_made)
+    if len(blocks_made) == 1:
+        return Made(boxes=blocks_made[0][0], pairs_again=again)
+    record = np.concatenate(
+        [users[part.record] for users, (part, _) in zip(blocks, blocks_made, strict=True)]
+    )
+    columns = [np.concatenate([getattr(part, name) for part, _ in blocks_made]) for name in COLUMNS]
     return Made(boxes=Boxes.of(record, *columns, records=samples.users), pairs_again=again)
 
 
@@ -88,9 +90,9 @@ def verify_blocks(
     progress.stage("check blocks", len(blocks))
     users = sum(len(block) for block in blocks)
     items = ((of_block(samples, block, users), of_block(boxes, block, users), len(block)) for block in blocks)
-    for found in engine.each(partial(_verified, steps=steps, k=k, tau=tau), items, len(blocks)):
+    for verdict in engine.each(partial(_verified, steps=steps, k=k, tau=tau), items, len(blocks)):
         progress.advance(1)
-        yield found
+        yield verdict
 
 
 def of_block(columns: Sequence[np.ndarray], block: np.ndarray, users: int) -> list[np.ndarray]:
@@ -143,20 +145,20 @@ def _elsewhere(
     tell.stage("hide blocks", len(blocks))
     parts = [samples] if len(blocks) == 1 else [_of_users(samples, users) for users in blocks]
     paths = [None if keeping is None else kept_block(keeping, anonymiser, part) for part in parts]
-    kept = [
+    stored = [
         None if path is None else _load_block(path, part.users)
         for path, part in zip(paths, parts, strict=True)
     ]
-    missing = [part for part, found in zip(parts, kept, strict=True) if found is None]
+    missing = [part for part, block in zip(parts, stored, strict=True) if block is None]
     done: Iterable[tuple[Boxes, int]] = engine.each(partial(_hide, anonymiser), iter(missing), len(missing))
     fresh = iter(done)
-    for path, found in zip(paths, kept, strict=True):
-        if found is None:
-            found = next(fresh)
+    for path, block in zip(paths, stored, strict=True):
+        if block is None:
+            block = next(fresh)
             if path is not None:
-                _save_block(path, *found)
+                _save_block(path, *block)
         tell.advance(1)
-        yield found
+        yield block
 
 
 def _hide(anonymiser: Kte, samples: LatticeSamples) -> tuple[Boxes, int]:
@@ -222,11 +224,11 @@ def decide(
         _load_windows(state, folder, anonymiser.k)
         if state.done:
             yield state
-    kept = state.done
+    stored = state.done
     for window in anonymiser.windows(state):
         if folder is not None and ((window + 1) % per_file == 0 or state.done == state.windows):
-            _save_windows(state, folder, kept, anonymiser.k)
-            kept = state.done
+            _save_windows(state, folder, stored, anonymiser.k)
+            stored = state.done
         yield state
 
 
@@ -246,7 +248,7 @@ def forget(folder: Path) -> None:
 
 
 def _name(anonymiser: Kte, samples: LatticeSamples) -> str:
-    """Of this very input and plan: nothing else may continue it."""
+    """The name of this very input and plan: nothing else may continue it."""
     of = (FORMAT, shoal.__version__, anonymiser, samples.users, samples.steps)
     digest = hashlib.sha256(repr(of).encode())
     for column in samples.columns:
@@ -259,14 +261,14 @@ def open_kept(folder: Path) -> None:
         private_folder(each)
 
 
-def _save_windows(state: KteState, folder: Path, kept: int, k: int) -> None:
+def _save_windows(state: KteState, folder: Path, stored: int, k: int) -> None:
     """Windows kept .. done - 1, whole or not at all."""
-    epochs = slice(0 if kept == 0 else kept + state.n, state.done + state.n)
+    epochs = slice(0 if stored == 0 else stored + state.n, state.done + state.n)
     _save(
         folder / f"{state.done:08d}.npz",
-        first=kept,
+        first=stored,
         reused=state.reused,
-        carries=state.carries[:, kept * (k - 1) : state.done * (k - 1)],
+        carries=state.carries[:, stored * (k - 1) : state.done * (k - 1)],
         retained=state.retained[epochs],
     )
 

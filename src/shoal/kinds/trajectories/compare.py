@@ -108,13 +108,13 @@ def compare_source(
 
     release = TrajectoryPlan.from_settings({"population": "nobody's: a comparison", **settings})
     tau, epoch = release.minutes()
-    asked = TrajectoryComparison(
+    comparison = TrajectoryComparison(
         k=release.k, tau_minutes=tau, epoch_minutes=epoch, methods=methods, users=users, seed=seed
     )
     note_look(settings, "trajectory comparison", out)
     samples, _, lattice = open_samples(release, progress)
-    told = compare_trajectories(samples, lattice, asked, progress)
-    return told, write_findings(out, "compare", told)["json"]
+    result = compare_trajectories(samples, lattice, comparison, progress)
+    return result, write_findings(out, "compare", result)["json"]
 
 
 def only(samples: LatticeSamples, people: np.ndarray) -> LatticeSamples:
@@ -131,7 +131,7 @@ def only(samples: LatticeSamples, people: np.ndarray) -> LatticeSamples:
 def _row(
     method: Method, samples: LatticeSamples, lattice: Lattice, plan: TrajectoryComparison
 ) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    row: dict[str, Any] = {
         "words": method.words,
         "promise": method.promise,
         "truthful": method.truthful,
@@ -140,12 +140,12 @@ def _row(
     try:
         boxes = method.make(samples, lattice)
     except PlanError as refused:
-        return {**told, "refused": f"{refused.code}: {refused.message}"}
-    told["seconds"] = round(time.perf_counter() - begin, 2)
-    told.update(_utility(samples, boxes, lattice))
+        return {**row, "refused": f"{refused.code}: {refused.message}"}
+    row["seconds"] = round(time.perf_counter() - begin, 2)
+    row.update(_utility(samples, boxes, lattice))
     attacks, violations = _attacks(samples, boxes, lattice, plan)
-    told["broken"] = method.broken(boxes, lattice) if method.broken else violations
-    return {**told, **attacks}
+    row["broken"] = method.broken(boxes, lattice) if method.broken else violations
+    return {**row, **attacks}
 
 
 def _utility(samples: LatticeSamples, boxes: Boxes, lattice: Lattice) -> dict[str, Any]:
@@ -192,12 +192,12 @@ def _attacks(
         "small_cells": int(SMALL_M // lattice.metres),
     }
     window = attack_window(known, tau, **small, **common)
-    seen = verify_arrays(*columns, users=samples.users, steps=samples.steps, k=plan.k, tau=tau)
-    share = seen.violations / seen.pairs_checked if seen.pairs_checked else float("nan")
-    told = {
+    verdict = verify_arrays(*columns, users=samples.users, steps=samples.steps, k=plan.k, tau=tau)
+    share = verdict.violations / verdict.pairs_checked if verdict.pairs_checked else float("nan")
+    figures = {
         "unicity": points,
         "below_k": plain(share),
-        "users_below_k": seen.users_hit,
+        "users_below_k": verdict.users_hit,
         "window": {name: plain(value) for name, value in asdict(window).items()},
     }
-    return told, seen.violations
+    return figures, verdict.violations

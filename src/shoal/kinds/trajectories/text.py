@@ -33,15 +33,15 @@ def in_words(prepared: PreparedTrajectories, result: RunResult) -> list[str]:
     ]
 
 
-def _linked(found: dict[str, Any], k: int) -> list[str]:
+def _linked(figures: dict[str, Any], k: int) -> list[str]:
     """What linking with earlier releases about the same people gives."""
     lines = []
-    for each in found.get("earlier_releases", ()):
+    for each in figures.get("earlier_releases", ()):
         share, window = each["records_linked_share"], each["window"]
         linked = "not measured" if share is None else f"{share:.1%} of the records linked to the right ones"
         when = "unknown window" if window is None else f"{window['start'][:10]} to {window['end'][:10]}"
         lines.append(f"Earlier release {each['manifest_sha256'][:12]} ({when}): {linked}.")
-    both = found.get("with_overlapping_releases")
+    both = figures.get("with_overlapping_releases")
     if both and both["fewer_than_k_share"] is not None:
         lines.append(
             f"With the releases that overlap, fewer than {k} linked records fit in "
