@@ -157,7 +157,7 @@ def _files(paths: Mapping[str, Path]) -> dict[str, Any]:
 
 
 def _print(findings: Findings, paths: Mapping[str, Path]) -> None:
-    """The sentence, the tables, further sentences, and the files."""
+    """The sentence, the tables, what no table says, and the files."""
     from shoal.cli.printing import print_table
     from shoal.kinds.run import near
 
@@ -165,7 +165,7 @@ def _print(findings: Findings, paths: Mapping[str, Path]) -> None:
         click.echo(f"{findings.sentence}\n")
     for table in findings.tables:
         print_table(table)
-    for line in findings.summary:
+    for line in findings.notes:
         click.echo(line)
     for number, (ending, path) in enumerate(paths.items()):
         before, after = ("", "") if number else ("\n", "   (owner's eyes only)")

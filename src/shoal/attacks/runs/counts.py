@@ -218,13 +218,13 @@ class Protection:
         """The same with what the method was set at."""
         return self.name if self.set_at is None else f"{self.name} {self.set_at:g}"
 
-    def text(self) -> str:
-        """The counts in a sentence."""
+    def text(self, of: str = "") -> str:
+        """The counts in a sentence; `of` says of whom."""
         if self.set_at is None:
-            return "the release" if self.method == RELEASE else "raw counts"
+            return "the release" if self.method == RELEASE else f"raw counts{of}"
         if self.epsilon is None:
-            return f"counts by {self.method} set at {self.set_at:g}, which has no guarantee for a person"
-        return f"counts by {self.method} at epsilon {self.set_at:g}"
+            return f"counts{of} by {self.method} set at {self.set_at:g} (no guarantee for a person)"
+        return f"counts{of} by {self.method} at epsilon {self.set_at:g}"
 
 
 def protection_of(row: Mapping[str, Any]) -> Protection:

@@ -253,11 +253,13 @@ def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         line[row["measure"]] = row["error"]
         line["gain"] = row["privacy_gain"]  # that of places comes last
     chosen = {(prior, how) for prior, (_, how) in strongest.items()}
-    return [
+    shown = [
         line
         for (prior, how, defence, _), line in lines.items()
         if (prior, how) in chosen or (how == "prior" and defence is None)
     ]
+    priors = list(dict.fromkeys(line["prior"] for line in shown))
+    return sorted(shown, key=lambda line: priors.index(line["prior"]))
 
 
 def _per_user(result: InferenceResult) -> pa.Table:
@@ -330,12 +332,12 @@ def _beside_raw(result: InferenceResult) -> dict[str, Any]:
         return {}
     errors = [known[0], *(min(each, key=np.mean) for each in tried)]
     means = [float(error.mean()) for error in errors]
-    brought = ", ".join(
-        f"{each.protection.text()} to {mean:.3f}" for each, mean in zip(first, means[1:], strict=True)
+    lowered = ", and ".join(
+        f"to {mean:.3f} with {each.protection.text()}" for each, mean in zip(first, means[1:], strict=True)
     )
     sentence = (
         "About where a person is, an adversary who knows their habits is wrong by "
-        f"{means[0]:.3f} on average (0: knows everything, 1: all wrong); that error falls with {brought}."
+        f"{means[0]:.3f} on average (0: knows everything, 1: all wrong); that error falls {lowered}."
     )
     if len(first) == 1:
         return {"sentence": sentence}

@@ -69,8 +69,8 @@ def run(settings: Mapping[str, Any] | None, plan: ReconstructPlan, progress: Pro
     progress.stage("attack")
     figures = attack_log(log, fewer_than=plan.fewer_than, most=plan.most, seen_at=seen_at)
     figures["check"] = check_counts(source, figures["counts"]) if source else None
-    sentence, *summary = _summary(figures)
-    return Findings(figures=figures, tables=_tables(figures), sentence=sentence, summary=summary)
+    sentence, *notes = _sentences(figures)
+    return Findings(figures=figures, tables=_tables(figures), sentence=sentence, notes=notes)
 
 
 def _difference(each: Difference) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _tables(figures: Mapping[str, Any]) -> list[Table]:
     return tables
 
 
-def _summary(figures: Mapping[str, Any]) -> list[str]:
+def _sentences(figures: Mapping[str, Any]) -> list[str]:
     lines = [
         f"The answers to {figures['queries']} queries fix {len(figures['disclosed'])} of {figures['cells']} "
         "cells (a zone in a slot) exactly, whatever the data are."
@@ -130,7 +130,7 @@ def _demonstration(plan: ReconstructPlan, progress: Progress) -> Findings:
         f"From {answers} to {plan.queries:,} random subsets, {run['share_recovered']:.1%} of {plan.bits:,} "
         f"random bits were recovered; guessing gives {run['share_by_guessing']:.0%}."
     )
-    return Findings(figures=run, sentence=sentence, summary=summary, stored=False)
+    return Findings(figures=run, sentence=sentence, notes=summary, stored=False)
 
 
 def reconstruct_random(
