@@ -111,7 +111,7 @@ def run(settings: Mapping[str, Any], plan: InferencePlan, progress: Progress) ->
     from shoal.attacks.runs.inference_page import inference_html
 
     result = _attack(settings, plan, progress)
-    rows, summary = result_rows(result), _summary(result)
+    rows, summary = result_rows(result), [*_summary(result), GAIN_OF_0]
     progress.stage("draw the page")
     title = f"Inference attack: {settings.get('population') or 'known people'}"
     return Findings(
@@ -356,5 +356,5 @@ def _gain_text(alone: float, raw: float, protected: float) -> str:
         return "Counts add next to nothing to what this adversary knows."
     regained = (protected - raw) / (alone - raw)
     if regained < 0.1:
-        return f"So protection gives back {max(regained, 0):.0%} of that error. {GAIN_OF_0}"
+        return f"So protection gives back {max(regained, 0):.0%} of that error."
     return f"So protection gives back {min(regained, 1):.0%} of the error that raw counts take away."
