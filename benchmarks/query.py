@@ -31,9 +31,8 @@ from shoal.events.source import open_source
 from shoal.kinds.density.build import Counting
 from shoal.kinds.query.plan import METHODS, QueryOptions
 from shoal.kinds.source import Silent
-from shoal.mechanisms.density.gaussian import DensityGaussian
-from shoal.mechanisms.query.gaussian import QueryGaussian
-from shoal.mechanisms.query.input import questions_on
+from shoal.mechanisms.density.counts import DensityCounts
+from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.mechanisms.query.weights import public_prior
 from shoal.privacy.accounting import NANO, Budget
 from shoal.privacy.noise import SeededNoise
@@ -105,7 +104,7 @@ def random_questions(setting: Setting, count: int, seed: int) -> Questions:
         first, last = np.sort(chance.integers(0, setting.slots + 1, 2))
         if zones.size and first < last:
             each.append(Question(zones=tuple(zones.tolist()), slots=tuple(range(first, last))))
-    return questions_on(setting, each, ELL)
+    return Questions.of(each, setting.weights, slots=setting.slots, ell=ELL)
 
 
 def measured(city: str, users: int, world: World, count: int, repeats: int) -> list[dict]:
@@ -145,23 +144,16 @@ def nothing(questions: Questions, world: World, seed: int) -> np.ndarray:
     everything = Question(
         zones=tuple(range(world.setting.zones)), slots=tuple(range(world.setting.slots)), name="all"
     )
-    one = questions_on(world.setting, [everything], ELL)
-    total = QueryGaussian.within(Budget.of(EPSILON, DELTA).left, one)(world.exact, SeededNoise(seed)).values[
-        0
-    ]
+    budget = Budget.of(EPSILON, DELTA)
+    mechanism = QueryAnswers.of(budget, world.setting, questions=[everything], ell=ELL)
+    total = mechanism(world.exact, SeededNoise(seed)).values[0]
     prior = public_prior(world.setting)
     return questions.values(prior / prior.sum() * max(total, 0.0))
 
 
 def table(questions: Questions, world: World, seed: int) -> np.ndarray:
     exact = world.exact
-    mechanism = DensityGaussian.within(
-        Budget.of(EPSILON, DELTA).left,
-        ell=ELL,
-        slots=world.setting.slots,
-        column_l2_squared=exact.column_l2_squared,
-        lattice=exact.lattice,
-    )
+    mechanism = DensityCounts.of(Budget.of(EPSILON, DELTA), world.setting, ell=ELL)
     return np.maximum(questions.values(mechanism(exact, SeededNoise(seed)).values), 0.0)
 
 

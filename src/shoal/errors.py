@@ -91,11 +91,13 @@ class PlanError(ShoalError):
 
     @classmethod
     def of(cls, faults: Sequence[Fault]) -> PlanError:
-        """All faults in one error, which bears the code of the only one."""
+        """All faults in one error, which bears their code if it is one."""
         if len(faults) == 1:
             return cls(faults[0].code, faults[0].message, faults[0].remedy, faults)
         lines = [f"  {each.code}: {each.message} {each.remedy}".rstrip() for each in faults]
-        return cls("plan-faults", "\n".join([f"{len(faults)} settings are wrong.", *lines]), "", faults)
+        codes = {each.code for each in faults}
+        code = codes.pop() if len(codes) == 1 else "plan-faults"
+        return cls(code, "\n".join([f"{len(faults)} settings are wrong.", *lines]), "", faults)
 
     def __reduce__(self):
         return (type(self), (self.code, self.message, self.remedy, self.faults))

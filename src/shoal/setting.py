@@ -16,7 +16,7 @@ Walk(pace=1.0, steps=3)
 Traceback (most recent call last):
 shoal.errors.PlanError: plan-faults: 2 settings are wrong.
   plan-type: pace must be a number above 0; got '0,5', which has a decimal comma. Pass pace=0.5.
-  plan-range: steps must be a whole number of 1 or more; got 0. Pass steps=10, say.
+  plan-range: steps must be a whole number of at least 1; got 0. Pass steps=10, say.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from shoal.errors import Fault, PlanError
+from shoal.intended import number_in
 
 LARGEST = 1e12  # of numbers without a bound of their own
 
@@ -57,6 +58,7 @@ class Setting:
     code: str = "plan-range"
     type_code: str = "plan-type"
     file: bool = False  # the name of a file or folder
+    only: str = ""  # what the methods that read it take, where not all do
     key: bool | str = False  # whether, and under which name, it enters the key of a run
     last: bool = False  # stands after the settings of a subclass
     later: bool = False  # added after keys were first given: enters only where it is not the default
@@ -105,7 +107,7 @@ class Described:
     @property
     def default_text(self) -> str:
         """The default as help and docs state it; empty where there is nothing to state."""
-        if self.setting.shown or self.usual in (None, "", (), False) or self.part:
+        if self.setting.shown or self.usual in (None, "", (), {}, False) or self.part:
             return self.setting.shown
         if self.usual is True:
             return self.flag
@@ -114,8 +116,8 @@ class Described:
 
 def setting(default: Any, help: str | None = None, /, **more: Any) -> Any:  # noqa: A002
     """A field of a plan: its default (else it is required), what it is, and more of `Setting`."""
-    default, help = (MISSING, default) if help is None else (default, help)  # noqa: A001
-    described = {"setting": Setting(help=help, **more)}
+    default, summary = (MISSING, default) if help is None else (default, help)
+    described = {"setting": Setting(help=summary, **more)}
     if callable(default):
         return field(default_factory=default, metadata=described)
     return field(default=default, metadata=described)
@@ -136,6 +138,11 @@ class Plan:
 
     def __post_init__(self) -> None:
         report(list(_faults_in(self, "", frozenset())))
+
+    def value_of(self, name: str) -> Any:
+        """The value of a setting, or the one that None stands for."""
+        value = getattr(self, name)
+        return settings_of(type(self))[name].usual if value is None else value
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
@@ -308,10 +315,8 @@ def _in_range(each: Described, value: Any) -> bool:
         return value in described.choices
     if isinstance(value, str) or not is_number(each.hint):
         return True
-    whole = int in alternatives(each.hint) and float not in alternatives(each.hint)
     return (
-        (not whole or value == int(value))
-        and (described.least is None or value >= described.least)
+        (described.least is None or value >= described.least)
         and (described.above is None or value > described.above)
         and (described.most is None or value <= described.most)
         and (described.below is None or value < described.below)
@@ -343,18 +348,19 @@ def _unwritable(each: Described, value: Any) -> Fault | None:
 
 def alternatives(hint: Any) -> tuple[Any, ...]:
     """The types that a value may have."""
-    return get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def is_number(hint: Any) -> bool:
-    """Whether numbers are asked for, and no text."""
-    return not {str}.intersection(alternatives(hint)) and bool({int, float}.intersection(alternatives(hint)))
+    """Whether numbers are asked for, one or many, and no text."""
+    kinds = {(get_args(kind) or (kind,))[0] for kind in alternatives(hint)}
+    return str not in kinds and not kinds.isdisjoint((int, float))
 
 
 def fits(value: Any, hint: Any) -> bool:
     """Whether a value has the type that its field declares."""
-    if isinstance(hint, UnionType):
-        return any(fits(value, each) for each in get_args(hint))
+    if len(alternatives(hint)) > 1:
+        return any(fits(value, each) for each in alternatives(hint))
     if get_origin(hint) is Literal:
         return value in get_args(hint)
     if get_origin(hint) is tuple:
@@ -368,42 +374,6 @@ def fits(value: Any, hint: Any) -> bool:
     if hint in (int, float):
         return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
     return isinstance(value, hint) if isinstance(hint, type) else True
-
-
-@dataclass(frozen=True)
-class IntendedNumber:
-    """A text that was meant as a number."""
-
-    value: float
-    why: str  # it is none
-
-
-_NUMBER = re.compile(r"\s*([-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?)\s*(%|[a-z\u00b2\u00b5]*)\s*", re.I)
-
-
-def number_in(value: Any) -> IntendedNumber | None:
-    """A number with a decimal comma, commas between thousands, a percent sign or a unit.
-
-    >>> number_in("0,5").value, number_in("20,000").value, number_in("5 %").value, number_in("500m").why
-    (0.5, 20000, 0.05, 'which has the unit m in it')
-    """
-    match = _NUMBER.fullmatch(value[:100]) if isinstance(value, str) else None
-    if match is None:
-        return None
-    digits, unit = match.groups()
-    why = []
-    if re.fullmatch(r"[-+]?[1-9]\d{0,2}(,\d{3})+", digits):
-        digits, why = digits.replace(",", ""), ["commas between the digits"]
-    elif digits.count(",") == 1 and "." not in digits:
-        digits, why = digits.replace(",", "."), ["a decimal comma"]
-    try:
-        number = float(digits) / (100 if unit == "%" else 1)
-    except ValueError:
-        return None
-    if unit:
-        why.append("a percent sign" if unit == "%" else f"the unit {unit} in it")
-    number = int(number) if number == int(number) and abs(number) < 1e15 else number
-    return IntendedNumber(number, f"which has {' and '.join(why)}" if why else "which is text")
 
 
 def wanted(each: Described) -> str:
@@ -436,18 +406,22 @@ def wanted(each: Described) -> str:
 
 
 def _range_text(described: Setting) -> str:
-    low = "" if described.least is None else text_of(described.least)
-    high = "" if described.most is None else text_of(described.most)
+    low, high = _bound(described.least), _bound(described.most)
     if low and high:
         return f" from {low} to {high}"
     words = [
-        f"of {low} or more" if low else "",
+        f"of at least {low}" if low else "",
         "" if described.above is None else f"above {text_of(described.above)}",
-        f"of at most {high}" if high else "",
+        f"at most {high}" if high else "",
         "" if described.below is None else f"below {text_of(described.below)}",
     ]
     stated = " and ".join(filter(None, words))
     return f" {stated}" if stated else ""
+
+
+def _bound(bound: float | None) -> str:
+    """A bound, with commas between thousands."""
+    return "" if bound is None else f"{bound:,}" if isinstance(bound, int) else text_of(bound)
 
 
 def text_of(value: Any) -> str:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from shoal.mechanisms.audit_size import COVERED, ONE_PLACE, ONE_ZONE, PATHS, AuditSize
-from shoal.mechanisms.method import Build, Entry, Method, by_name
+from shoal.mechanisms.method import Build, Entry, Method, by_name, one_case
 from shoal.mechanisms.methods import (
     BOXES,
     BRIDGES,
@@ -22,15 +22,16 @@ from shoal.mechanisms.methods import (
     PEOPLE,
     SCALED,
     SCALED_LAPLACE,
+    SCALED_UP,
     TOTALS,
     counts_of,
     either,
+    laplace,
     scaled,
 )
 
 HERE = "shoal_baselines.mechanisms"
 PLAIN = "shoal.postprocess.density.numbers:plain_density"
-SCALED_UP = "shoal.postprocess.density.numbers:scaled_density"
 SCHEME = "shoal_baselines.postprocess.scheme:finish_with"
 REPAIRED_ELL = 20  # as the repaired scheme was measured
 SPOTME_P = 0.5  # of the published range .1 to .9 (Pyrgelis et al. 2017, table 5)
@@ -40,28 +41,21 @@ THRESHOLD_K = 10  # people: a usual rule of thumb
 IN_ONE_ZONE = AuditSize(layout=ONE_ZONE, slots=6, ell=6)
 AT_ONE_PLACE = AuditSize(layout=ONE_PLACE, slots=1, ell=1, cap=1)
 FEW_WAVES = {"k": 4}  # of six slots: so that some are left out
-WAVES, WAVES_LAPLACE = f"{HERE}.fpa:DensityFpa.of", f"{HERE}.fpa_laplace:DensityFpaLaplace.of"
+WAVES = f"{HERE}.fpa:DensityFpa.of"
 EVERY_ZONE = f"{HERE}.scm_full:DensityScmFull.of"
 SLOW = f"{PEOPLE}, from their slowest waves"
+FPA = Entry(
+    name="density-fpa",
+    make=counts_of(WAVES),
+    releases=SLOW,
+    guarantee="rho-zCDP, rho = ell max_s |W_s|_2^2 |waves|^2 / (2 sigma^2)",
+    spends=("coefficients",),
+    pure=False,
+    small=FEW_WAVES,
+)
 PARTS = (
-    Entry(
-        name="density-fpa",
-        make=counts_of(WAVES),
-        releases=SLOW,
-        guarantee="rho-zCDP, rho = ell max_s |W_s|_2^2 |waves|^2 / (2 sigma^2)",
-        spends=("coefficients",),
-        pure=False,
-        small=FEW_WAVES,
-    ),
-    Entry(
-        name="density-fpa-laplace",
-        make=counts_of(WAVES_LAPLACE),
-        releases=SLOW,
-        guarantee="epsilon-DP, epsilon = max_s |W_s|_1 (sum of the ell largest columns of the waves) / b",
-        spends=("coefficients",),
-        pure=True,
-        small=FEW_WAVES,
-    ),
+    FPA,
+    laplace(FPA, "epsilon-DP, epsilon = max_s |W_s|_1 (sum of the ell largest columns of the waves) / b"),
     Entry(
         name="density-scm-full",
         make=counts_of(EVERY_ZONE),
@@ -82,12 +76,8 @@ SCALED_FPA = replace(
     spends=("visits", "kept", "coefficients"),
     small=FEW_WAVES,
 )
-SCALED_FPA_LAPLACE = replace(
-    SCALED_FPA,
-    name="density-scaled-fpa-laplace",
-    make=scaled(WAVES_LAPLACE),
-    guarantee="epsilon-DP, epsilon = M / b + ell / b' + epsilon of the coefficients",
-    pure=True,
+SCALED_FPA_LAPLACE = laplace(
+    SCALED_FPA, "epsilon-DP, epsilon = M / b + ell / b' + epsilon of the coefficients"
 )
 SCALED_FULL = replace(
     SCALED_LAPLACE,
@@ -140,101 +130,104 @@ EFPA = replace(
 )
 
 
-def _density(
-    name: str, summary: str, entry: Entry, *uses: str, finish: str = SCALED_UP, **sets: Any
-) -> Method:
-    return Method(
-        kind="density",
-        name=name,
-        summary=summary,
-        cases={f"density-{name}": entry},
-        finish_at=finish,
-        uses=uses,
-        sets=sets,
-    )
-
-
+SCALED_BY = ("ell", "cap")
 DENSITY = by_name(
-    _density(
-        "efpag",
-        "clusters of cells, few waves each, Gaussian noise",
-        EFPAG,
-        *("ell", "cap", "nights"),
-        finish=SCHEME,
+    *(
+        one_case("density", name, summary, entry, *uses, finish=SCHEME, **sets)
+        for name, summary, entry, uses, sets in (
+            (
+                "efpag",
+                "clusters of cells, few waves each, Gaussian noise",
+                EFPAG,
+                ("ell", "cap", "nights"),
+                {},
+            ),
+            ("efpag-basic", "efpag before its improvements", BASIC, ("ell",), {"nights": False}),
+            (
+                "efpag-repaired",
+                f"efpag with larger clusters, ell {REPAIRED_ELL}",
+                REPAIRED,
+                ("cap", "nights"),
+                {"ell": REPAIRED_ELL},
+            ),
+            ("efpa", "efpag with Laplace noise, pure", EFPA, ("ell", "cap", "nights"), {}),
+        )
     ),
-    _density("efpag-basic", "efpag before its improvements", BASIC, "ell", finish=SCHEME, nights=False),
-    _density(
-        "efpag-repaired",
-        f"efpag with larger clusters, ell {REPAIRED_ELL}",
-        REPAIRED,
-        *("cap", "nights"),
-        finish=SCHEME,
-        ell=REPAIRED_ELL,
+    *(
+        one_case("density", name, summary, entry, *uses, finish=SCALED_UP)
+        for name, summary, entry, uses in (
+            ("fpa", "the slowest waves of each zone, Gaussian noise", SCALED_FPA, SCALED_BY),
+            (
+                "fpa-laplace",
+                "the slowest waves of each zone, Laplace noise, pure",
+                SCALED_FPA_LAPLACE,
+                SCALED_BY,
+            ),
+            ("scm-cap", "laplace under its name in SCM (cap level)", SCALED_LAPLACE, SCALED_BY),
+            ("scm-full", "noise for a visit in every zone and slot, pure", SCALED_FULL, ("cap",)),
+        )
     ),
-    _density("efpa", "efpag with Laplace noise, pure", EFPA, "ell", "cap", "nights", finish=SCHEME),
-    _density("fpa", "the slowest waves of each zone, Gaussian noise", SCALED_FPA, "ell", "cap"),
-    _density(
-        "fpa-laplace",
-        "the slowest waves of each zone, Laplace noise, pure",
-        SCALED_FPA_LAPLACE,
-        *("ell", "cap"),
-    ),
-    _density("scm-cap", "laplace under its name in SCM (cap level)", SCALED_LAPLACE, "ell", "cap"),
-    _density("scm-full", "noise for a visit in every zone and slot, pure", SCALED_FULL, "cap"),
 )
 
 
-def _compared(
-    name: str, summary: str, place: str, *asks: str, by_epsilon: bool = True, **given: Any
-) -> Method:
-    build = Build(place=f"shoal_baselines.comparators.{place}.of", takes="", asks=asks, given=given)
-    return Method(
-        kind="density",
-        name=name,
-        summary=summary,
-        compared=build,
-        finish_at=PLAIN,
-        set_by_epsilon=by_epsilon,
-    )
-
-
-COMPARED = by_name(
-    _compared(
+# Name, summary, where it is built, the options it is built from, what it is given.
+COMPARED_ROWS: tuple[tuple[str, str, str, tuple[str, ...], dict[str, Any]], ...] = (
+    (
         "published",
         "efpag with the noise its paper prints, exact number of users (delta 2e-6)",
         "published_density:PublishedEfpag",
-        "ell",
+        ("ell",),
+        {},
     ),
-    _compared(
+    (
         "published-efpa",
         "efpa with the noise its paper prints, exact number of users",
         "published_density:PublishedEfpa",
-        "ell",
+        ("ell",),
+        {},
     ),
-    _compared(
+    (
         "published-later",
         "the later survey's form: zones as cells, totals with too little noise (delta 2e-6)",
         "published_density:PublishedLater",
-        "ell",
+        ("ell",),
+        {},
     ),
-    _compared("scm-event", "counts with Laplace noise for one visit (SCM, event level)", "counts:ScmEvent"),
-    _compared(
-        "scm-zone", "counts with Laplace noise for one zone's series (SCM, zone level)", "counts:ScmZone"
+    ("scm-event", "counts with Laplace noise for one visit (SCM, event level)", "counts:ScmEvent", (), {}),
+    (
+        "scm-zone",
+        "counts with Laplace noise for one zone's series (SCM, zone level)",
+        "counts:ScmZone",
+        (),
+        {},
     ),
-    _compared(
+    (
         "spotme",
         f"every user answers at random with probability {SPOTME_P:g}, else truly (SpotMe)",
         "counts:SpotMe",
-        by_epsilon=False,
-        p=SPOTME_P,
+        (),
+        {"p": SPOTME_P},
     ),
-    _compared(
+    (
         "threshold",
         f"exact counts of {THRESHOLD_K} and more, others hidden (threshold suppression)",
         "counts:Threshold",
-        by_epsilon=False,
-        k=THRESHOLD_K,
+        (),
+        {"k": THRESHOLD_K},
     ),
+)
+COMPARED = by_name(
+    *(
+        Method(
+            kind="density",
+            name=name,
+            summary=summary,
+            compared=Build(place=f"shoal_baselines.comparators.{place}.of", takes="", asks=asks, given=given),
+            finish_at=PLAIN,
+            set_by_epsilon=not given,
+        )
+        for name, summary, place, asks, given in COMPARED_ROWS
+    )
 )
 
 ONE_TRIP = AuditSize(layout=PATHS, slots=6, ell=1, cap=3)

@@ -7,11 +7,11 @@ import pytest
 
 from shoal.mechanisms.density.best import DensityBest
 from shoal.mechanisms.density.clipped_gaussian import ClippedGaussian
-from shoal.mechanisms.density.gaussian import DensityGaussian
-from shoal.mechanisms.density.laplace import DensityLaplace
+from shoal.mechanisms.density.counts import DensityCounts
 from shoal.mechanisms.density.scaled import ScaledCounts
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
-from shoal.mechanisms.query.gaussian import QueryGaussian
+from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
+from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.mechanisms.registry import REGISTRY
 from shoal.mechanisms.synthetic.bridges import ALL_PARTS, SyntheticBridges
 from shoal.mechanisms.synthetic.commute import SyntheticCommute
@@ -27,32 +27,20 @@ from shoal_baselines.space.cover import minimum_cover
 
 def gaussian(budget, size):
     weights = size.setting.weights
-    return DensityGaussian.within(
-        budget.left,
-        ell=size.ell,
-        slots=size.slots,
-        column_l2_squared=weights.column_l2_squared,
-        lattice=weights.lattice,
-    )
+    public = {"ell": size.ell, "slots": size.slots, "lattice": weights.lattice}
+    return DensityCounts.within(GAUSSIAN, budget.left, column=weights.column_l2_squared, **public)
 
 
 def laplace(budget, size):
     weights = size.setting.weights
-    return DensityLaplace.within(
-        budget.left, ell=size.ell, slots=size.slots, column_l1=weights.column_l1, lattice=weights.lattice
-    )
+    public = {"ell": size.ell, "slots": size.slots, "lattice": weights.lattice}
+    return DensityCounts.within(LAPLACE, budget.left, column=weights.column_l1, **public)
 
 
 def waves(budget, size):
     weights = size.setting.weights
-    return DensityFpa.within(
-        budget.left,
-        ell=size.ell,
-        slots=size.slots,
-        column_l2_squared=weights.column_l2_squared,
-        lattice=weights.lattice,
-        k=4,
-    )
+    public = {"ell": size.ell, "slots": size.slots, "lattice": weights.lattice, "k": 4}
+    return DensityFpa.within(GAUSSIAN, budget.left, column=weights.column_l2_squared, **public)
 
 
 def full(budget, size):
@@ -76,7 +64,7 @@ def scheme(budget, size):
 def questions(budget, size):
     setting = size.setting
     asked = Questions.of(size.questions, setting.weights, slots=size.slots, ell=size.ell)
-    return QueryGaussian.within(budget.left, asked)
+    return QueryAnswers.within(GAUSSIAN, budget.left, asked)
 
 
 def clipped(budget, size):

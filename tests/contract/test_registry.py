@@ -36,6 +36,7 @@ def classes_with_a_loss():
         if kind.__module__ == module.__name__
         and callable(getattr(kind, "loss", None))
         and not getattr(kind, "_is_protocol", False)
+        and not inspect.isabstract(kind)
     }
 
 
@@ -50,7 +51,7 @@ def tight_pipeline(name, epsilon=1.0):
 
 def test_every_class_with_a_loss_is_registered_under_its_name():
     assert classes_with_a_loss() == {entry.mechanism for entry in REGISTRY.values()}
-    assert all(name.startswith(entry.mechanism.name) for name, entry in REGISTRY.items())
+    assert all(name.startswith(tight_pipeline(name).mechanism.name) for name in REGISTRY)
 
 
 def test_an_unknown_name_lists_the_known_ones():

@@ -47,7 +47,7 @@ def test_raw_and_protected_counts_are_attacked_alike(plan, tmp_path, command):
     assert stat.S_IMODE((tmp_path / "own" / "inference.json").stat().st_mode) == 0o600
     page = (tmp_path / "own" / "inference.html").read_text("utf-8")
     assert "eyes only: contains figures computed on raw data" in page
-    assert told["summary"][0].replace("'", "&#x27;") in page
+    assert told["summary"][0].replace("'", "&#39;") in page
 
 
 def test_a_release_of_the_inferred_week_is_attacked(plan, tmp_path, command):

@@ -13,7 +13,7 @@ import pytest
 import shapely
 from plotly.colors import sequential, unlabel_rgb
 
-from shoal.kinds.density.compare_page import ComparedMethod, CompareReportInputs, write_compare_report
+from shoal.kinds.density.compare_report import ComparedMethod, CompareReportInputs, write_compare_report
 from shoal.kinds.density.report import DensityReportInputs, OtherSeries, write_density_report
 from shoal.space.zones import Zones
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from shoal.mechanisms.density.gaussian import DensityGaussian
-from shoal.mechanisms.density.laplace import DensityLaplace
+from shoal.mechanisms.density.counts import DensityCounts
+from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
 from shoal.privacy.noise import PARALLEL_FROM, OsNoise, SeededNoise
 from shoal.space.weights import LATTICE
 from shoal.stages.exact import ExactCounts
@@ -36,12 +36,11 @@ def correlations(noise):
 
 def released_noise(name, noise):
     """What a mechanism adds to nobody's counts, on a table large enough to see cells go together."""
-    kind = {"density-laplace": DensityLaplace, "density-gaussian": DensityGaussian}[name]
     public = {"ell": 2, "slots": SLOTS, "lattice": LATTICE}
-    if kind is DensityLaplace:
-        mechanism = kind.within(10**9, column_l1=LATTICE, **public)
+    if name == "density-laplace":
+        mechanism = DensityCounts.within(LAPLACE, 10**9, column=LATTICE, **public)
     else:
-        mechanism = kind.within(10**7, column_l2_squared=LATTICE**2, **public)
+        mechanism = DensityCounts.within(GAUSSIAN, 10**7, column=LATTICE**2, **public)
     exact = ExactCounts(
         units=np.zeros((ZONES, SLOTS), np.int64),
         lattice=LATTICE,

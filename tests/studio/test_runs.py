@@ -220,7 +220,7 @@ def check_every_kind_offers_its_methods_and_starts_with_the_defaults_of_its_plan
     assert names["histogram"] == list(histogram_methods.METHODS)
     assert names["synthetic"] == list(synthetic_methods.METHODS)
     assert {"best", "laplace"} <= set(names["density"])
-    assert state["defaults"]["histogram"]["cells"] == MapPlan.cells
+    assert state["settings"]["histogram"]["cells"]["default"] == MapPlan.cells
     plan = plan_of(
         register_points(town), kind="histogram", epsilon=0.5, delta=0, box=[5, 47, 5.2, 47.5], gap_minutes=30
     )
@@ -277,7 +277,7 @@ WRONG = [
     ({"start": "yesterday"}, 400, "start"),
     ({"start": "1970-01-01"}, 400, "400 days"),
     ({"time_zone": "Mars/Base"}, 400, "time zone"),
-    ({"method": "magic"}, 400, "method"),
+    ({"method": "magic"}, 422, "method"),
     ({"kind": "histogram"}, 400, "histogram"),
     ({"map": "squares", "cell_m": 10}, 400, "cells"),
     ({"seed": 1}, 422, "seed"),

@@ -8,7 +8,7 @@ Public       b.
 Source       Dwork, McSherry, Nissim and Smith 2006; deviations: discrete noise, the same epsilon.
 
 >>> from shoal.privacy.accounting import Budget
->>> HeadcountLaplace.of(Budget.pure_epsilon(0.5), None).scale
+>>> HeadcountLaplace.of(Budget.pure_epsilon(0.5), None).noise.scale
 2.0
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.mechanisms.adders import LaplaceAdder
+from shoal.mechanisms.noise import LAPLACE, Adder
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 
@@ -29,24 +29,24 @@ from shoal.privacy.noise import Noise
 class HeadcountLaplace:
     """One number plus noise."""
 
-    scale: float
+    noise: Adder
 
     name = "headcount-laplace"
     takes = "users"
 
     def loss(self) -> Loss:
-        return LaplaceAdder(self.scale).cost(1)
+        return self.noise.cost(1)
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (("users", self.loss()),)
 
     def describe(self) -> Mapping[str, Any]:
-        return {"scale": self.scale}
+        return {"scale": self.noise.scale}
 
     def __call__(self, exact: np.ndarray, noise: Noise) -> np.ndarray:
-        return LaplaceAdder(self.scale).add(noise, "users", exact)
+        return self.noise.add(noise, "users", exact)
 
     @classmethod
     def of(cls, budget: Budget, setting: None) -> HeadcountLaplace:
         """All of the budget."""
-        return cls(LaplaceAdder.within(budget.left, 1).scale)
+        return cls(Adder.within(LAPLACE, budget.left, 1))

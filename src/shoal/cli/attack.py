@@ -12,22 +12,19 @@ from click.core import ParameterSource
 
 from shoal.attacks.runs.adversaries import ADVERSARIES, Adversary
 from shoal.cli.lazy import LazyGroup
-from shoal.cli.options import (
-    MAP_OPTIONS,
-    as_settings,
-    click_options,
-    dest_of,
-    settings_from_flags,
-    with_options,
-)
+from shoal.cli.options import click_options, dest_of, settings_from_flags, with_options
 from shoal.cli.progress import Bars
-from shoal.cli.source_options import source_options, trip_options
+from shoal.cli.run import plan_options, run_settings
 from shoal.setting import leaves
 
 if TYPE_CHECKING:
     from shoal.attacks.runs.findings import Findings
 
 Decorator = Callable[[Callable], Callable]
+TRIPS = (
+    *("trip_rule", "unit", "trips_cap", "trips_per_user", "trips", "jump_m", "step_s", "window"),
+    *("space.box", "space.cells", "space.cell_m", "space.planar"),
+)
 FILES = {"html": "page", "json": "figures", "parquet": "table"}
 OUTPUT_OPTIONS = (
     click.option(
@@ -105,29 +102,20 @@ def _plan_option(words: str) -> Decorator:
 
 def _density() -> Reading:
     """Events, zones and a window, as a density reads them."""
-
-    def settings_from(flags: dict[str, Any]) -> Mapping[str, Any]:
-        from shoal.kinds.plan import merge, read_plan
-
-        plan = flags.pop("plan")
-        return merge(read_plan(plan) if plan else {}, as_settings(flags.pop("source_options"), flags))
+    from shoal.kinds.density.plan import DensityPlan
 
     plan = _plan_option("A TOML plan of a density; flags win over it.")
-    return (plan, source_options(required=False), *MAP_OPTIONS), settings_from
+    options = plan_options(DensityPlan, only=("space", "window"))
+    return (plan, *options), lambda flags: run_settings(DensityPlan, flags.pop("plan"), flags)
 
 
 def _trips() -> Reading:
     """Trips, a grid and a window, as synthetic trips read them."""
-    from shoal.cli.options import settings_from as trip_settings
-    from shoal.cli.synthesize import MAP_OPTIONS as GRID_OPTIONS
-    from shoal.cli.synthesize import TRIP_BOUNDS
-
-    def settings_from(flags: dict[str, Any]) -> Mapping[str, Any]:
-        plan, source, rule = (flags.pop(name) for name in ("plan", "source_options", "trip_rule"))
-        return trip_settings(plan, source, rule, flags, ("box", "cells", "cell_m", "planar"))
+    from shoal.kinds.synthetic.plan import SyntheticPlan
 
     plan = _plan_option("A TOML plan of synthetic trips; flags win over it.")
-    return (plan, source_options(required=False), trip_options, *TRIP_BOUNDS, *GRID_OPTIONS), settings_from
+    options = plan_options(SyntheticPlan, only=TRIPS)
+    return (plan, *options), lambda flags: run_settings(SyntheticPlan, flags.pop("plan"), flags)
 
 
 def _log() -> Reading:

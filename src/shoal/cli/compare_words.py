@@ -19,7 +19,7 @@ def print_comparison(told: dict[str, Any], page: Path, figures: Path, as_json: b
     from rich.console import Console
     from rich.markup import escape
 
-    from shoal.kinds.density.compare_page import CHANCE
+    from shoal.kinds.density.compare_report import CHANCE
 
     console = Console()
     for warning in told["warnings"]:

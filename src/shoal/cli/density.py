@@ -6,10 +6,8 @@ import click
 
 from shoal.cli.density_compare import compare
 from shoal.cli.density_year import year
-from shoal.cli.engine_options import THREADS, engine_options
-from shoal.cli.options import DENSITY_OPTIONS, EPSILON, JSON, MAP_OPTIONS, OUT_OPTIONS, PLAN, POPULATION
+from shoal.cli.engine_options import THREADS
 from shoal.cli.run import run_command
-from shoal.cli.source_options import source_options
 
 
 @click.group()
@@ -41,42 +39,5 @@ Examples:
 """
 
 
-run = run_command(
-    "density",
-    PLAN,
-    source_options(required=False, names_run=True),
-    POPULATION,
-    EPSILON,
-    click.option(
-        "--delta",
-        type=float,
-        help="Probability mass that the epsilon bound may miss.  [default: 1e-6; pure methods: none]",
-    ),
-    click.option(
-        "--rho", type=float, help="The price itself instead of --epsilon; see `shoal density year`."
-    ),
-    click.option(
-        "--method",
-        metavar="NAME",
-        help="best, or another that the dry run lists: efpag, efpa (pure), gaussian, laplace (pure), fpa, "
-        "...  [default: best]",
-    ),
-    *DENSITY_OPTIONS,
-    click.option(
-        "--unit", help="What the promise covers; another unit needs --column user=NAME.  [default: user]"
-    ),
-    *MAP_OPTIONS,
-    click.option("--decimals", type=int, help="Decimals of the released numbers.  [default: 1]"),
-    *OUT_OPTIONS,
-    THREADS,
-    engine_options,
-    click.option(
-        "--dry-run",
-        is_flag=True,
-        help="Print the plan, what is spent and the expected error; read no rows.",
-    ),
-    JSON,
-    about=ABOUT,
-    example=EXAMPLE,
-)
+run = run_command("density", THREADS, about=ABOUT, example=EXAMPLE)
 density.add_command(run)

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from shoal.cli.engine_options import THREADS
-from shoal.cli.options import DENSITY_OPTIONS, MAP_OPTIONS, as_settings, names, numbers, with_options
+from shoal.cli.options import names, numbers, with_options
 from shoal.cli.progress import Bars
-from shoal.cli.source_options import source_options
-from shoal.events.schema import SourcePlan
+from shoal.cli.run import plan_options, run_settings
+from shoal.kinds.density.plan import DensityPlan
 from shoal.privacy.accounting import check_delta
 
 EXAMPLE = """\b
@@ -26,7 +26,6 @@ CITIES = ("town", "paris", "rough")
 
 @click.command(epilog=EXAMPLE)
 @click.option("--plan", type=click.Path(), help="A TOML plan of a density; flags win over it.")
-@source_options(required=False)
 @click.option(
     "--method",
     "methods",
@@ -49,8 +48,7 @@ CITIES = ("town", "paris", "rough")
 @click.option(
     "--city", type=click.Choice(CITIES), help="Simulated city.  [default: town, or paris on your zones]"
 )
-@with_options(DENSITY_OPTIONS)
-@with_options(MAP_OPTIONS)
+@with_options(plan_options(DensityPlan, ("ell", "cap", "nights", "users", "space", "window")))
 @click.option("--seed", type=click.IntRange(min=0), help="Of the simulated city and the noise.  [default: 1]")
 @click.option(
     "--on-private-data", is_flag=True, help="On your own events: not private, and the ledger says so."
@@ -62,7 +60,7 @@ CITIES = ("town", "paris", "rough")
 )
 @THREADS
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def compare(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
+def compare(plan: str | None, **flags: Any) -> None:
     """Run several methods at several epsilons and show their error against the true counts.
 
     By default on a simulated city shaped like the declared population, on your zones, sites and window where
@@ -74,11 +72,11 @@ def compare(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
     from shoal.kinds.density.compare import ComparePlan
     from shoal.kinds.density.compare import compare as compare_methods
     from shoal.kinds.density.compare_report import comparison_json, write_comparison
-    from shoal.kinds.plan import DEFAULT_DELTA, merge, read_plan
+    from shoal.kinds.plan import DEFAULT_DELTA
 
     own = {name: flags.pop(name) for name in ("methods", "epsilons", "repetitions", "city", "seed", "out")}
     as_json, threads, private = (flags.pop(name) for name in ("as_json", "threads", "on_private_data"))
-    settings = merge(read_plan(plan) if plan else {}, as_settings(source_options, flags))
+    settings = run_settings(DensityPlan, plan, flags)
     asked = ComparePlan(
         methods=own["methods"],
         epsilons=own["epsilons"],
@@ -127,7 +125,6 @@ def _simulated(settings: dict[str, Any], own: dict[str, Any], engine, bars):
 def _private(settings: dict[str, Any], own: dict[str, Any], engine, bars):
     from shoal.errors import PlanError
     from shoal.kinds.density.compare import private_world
-    from shoal.kinds.density.plan import DensityPlan
     from shoal.kinds.density.prepare import prepare_density
     from shoal.kinds.run import open_owner_folder
     from shoal.privacy.ledger import open_ledger

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.options import box, with_options
+from shoal.cli.options import box, click_options, with_options
+from shoal.space.plan import ZonesPlan
 
 if TYPE_CHECKING:
     from shoal.release.histogram_published import AreaAnswer, PublishedHistogram
@@ -26,13 +27,6 @@ Examples:
   shoal histogram query release --csv boxes.csv > trips.csv
 """
 
-ZONE_OPTIONS = (
-    click.option("--zone-id", help="Column with the zones' ids; `row` numbers them."),
-    click.option("--zone-name", help="Column with the zones' names."),
-    click.option("--zones-crs", help="Coordinate system of the zones where the file does not say."),
-    click.option("--zones-layer", help="Layer of a file of zones with several."),
-    click.option("--repair-zones", is_flag=True, default=None, help="Repair self-intersecting polygons."),
-)
 OF_ZONES = ("zone_id", "zone_name", "zones_crs", "zones_layer", "repair_zones")
 SIDES = ("west", "south", "east", "north")
 
@@ -46,7 +40,7 @@ def _boxes(context: click.Context, parameter: click.Parameter, values: tuple[str
 @click.option("--box", "boxes", multiple=True, callback=_boxes, help="west,south,east,north; repeatable.")
 @click.option("--polygon", type=click.Path(), help="A file of polygons, taken as one area: GeoJSON, say.")
 @click.option("--zones", type=click.Path(), help="Zones to answer, instead of the release's own.")
-@with_options(ZONE_OPTIONS)
+@with_options(click_options(ZonesPlan, only=OF_ZONES))
 @click.option("--zone", multiple=True, help="Name or id of a zone; repeatable.  [default: all of --zones]")
 @click.option("--csv", "csv_file", type=click.Path(), help="Boxes: CSV with west, south, east, north, name.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -6,14 +6,17 @@ from typing import Any
 
 import click
 
-from shoal.cli.engine_options import THREADS, engine_options
-from shoal.cli.options import box
+from shoal.cli.engine_options import THREADS
+from shoal.cli.options import box, click_options
 from shoal.cli.run import run_command
+from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.query.plan import QueryPlan
+
+PRICE = ("population", "epsilon", "delta", "rho")
 
 
 def _plan_from(path: str, flags: dict[str, Any]) -> Any:
     from shoal.kinds.plan import read_plan
-    from shoal.kinds.query.plan import QueryPlan
 
     asks = _asks(flags.pop("file"), flags)
     return QueryPlan.from_settings(read_plan(path), flags, asks)
@@ -71,35 +74,10 @@ query = run_command(
     ),
     click.option("--slots", metavar="N-M,...", help="Slots by number, from 0, instead of times."),
     click.option("--file", type=click.Path(), help="Many queries instead of one: a line of JSON each."),
-    click.option("--population", help="Whose budget is spent.  [default: that of the plan]"),
-    click.option("--epsilon", type=float, help="Privacy loss of all queries of this command together."),
-    click.option(
-        "--delta",
-        type=float,
-        help="Probability mass that the epsilon bound may miss.  [default: 1e-6; laplace: none]",
-    ),
-    click.option("--rho", type=float, help="The price itself instead of --epsilon."),
-    click.option(
-        "--mechanism",
-        type=click.Choice(["gaussian", "laplace", "weights"]),
-        help="gaussian or laplace (pure) noise per query; weights learns, for many.  [default: gaussian]",
-    ),
-    click.option("--updates", type=int, help="With weights: queries that may be bought.  [default: 40]"),
-    click.option("--ell", type=int, help="Visits kept per user.  [default: that of the plan, else 30]"),
-    click.option("--decimals", type=int, help="Decimals of the answers.  [default: 1]"),
-    click.option(
-        "--out", help="Folder of the answers; must not exist.  [default: query-..., named after the run]"
-    ),
-    click.option("--run-id", help="Another id asks the same again, and spends again."),
-    click.option(
-        "--supersedes", metavar="SHA256", help="Manifest hash of an earlier release that this one replaces."
-    ),
+    *click_options(DensityPlan, only=PRICE),
+    *click_options(QueryPlan),
+    *click_options(DensityPlan, only=("ell", "decimals", "run_id", "supersedes")),
     THREADS,
-    click.option(
-        "--dry-run", is_flag=True, help="Print what it would cost and the expected error; read no rows."
-    ),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-    engine_options,
     about=ABOUT,
     example=EXAMPLE,
     plan_from=_plan_from,

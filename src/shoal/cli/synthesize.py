@@ -4,22 +4,8 @@ from __future__ import annotations
 
 import click
 
-from shoal.cli.engine_options import engine_options
 from shoal.cli.lazy import LazyGroup
-from shoal.cli.options import (
-    DRY_RUN,
-    JSON,
-    JUMP,
-    OUT_OPTIONS,
-    PLAN,
-    PRICE_OPTIONS,
-    UNIT,
-    WINDOW_OPTIONS,
-    box,
-    names,
-)
 from shoal.cli.run import run_command
-from shoal.cli.source_options import SITE_OPTIONS, source_options, trip_options
 
 # name -> (module, object, what it does)
 STEPS = {
@@ -37,47 +23,6 @@ def synthesize() -> None:
     """
 
 
-SPACE = ("box", "cells", "cell_m", "planar", "sites", "site_id", "site_lon", "site_lat", "sites_crs")
-MAP_OPTIONS = (
-    click.option("--box", callback=box, help="west,south,east,north of the map; public, never read off."),
-    click.option("--cell-m", type=float, help="Largest side of a cell in metres.  [default: 420]"),
-    click.option("--cells", help="Cells along each side, or COLUMNSxROWS, instead."),
-    *WINDOW_OPTIONS,
-    click.option(
-        "--step-s", type=float, help="Step of time in seconds, and the shortest stay.  [default: 60]"
-    ),
-)
-TRIP_BOUNDS = (
-    UNIT,
-    click.option("--trips-cap", type=int, help="Trips of a user in the number of trips.  [default: 20]"),
-    click.option("--trips-per-user", type=int, help="Trips that are read of a user.  [default: 10000]"),
-    click.option(
-        "--trips",
-        type=int,
-        help="Declared number of trips, kept to two digits and published. Never a count from the data; "
-        "without it the number is measured with noise.",
-    ),
-    JUMP,
-)
-OUTPUT_OPTIONS = (
-    click.option(
-        "--count",
-        type=int,
-        help="Synthetic trips to write; never a count from the data.  [default: the number of trips]",
-    ),
-    click.option(
-        "--method",
-        metavar="NAME",
-        help="bridges, markov, ngram, prefix, dpt; or commute, of sites.  [default: bridges]",
-    ),
-    click.option(
-        "--format",
-        "formats",
-        multiple=True,
-        callback=names,
-        help="Beside GeoParquet: csv, gpx, geojson; repeatable.  [default: csv]",
-    ),
-)
 ABOUT = """Learn how trips in SOURCE move, with noise, and write any number of synthetic ones in its columns.
 
 Points outside the box are dropped and the trip is cut there. The budget is reserved before anything is
@@ -101,21 +46,4 @@ Examples:
       --population town --epsilon 1 --out release --owner owner
 """
 
-run = run_command(
-    "synthetic",
-    PLAN,
-    source_options(required=False, names_run=True),
-    trip_options,
-    *PRICE_OPTIONS,
-    *TRIP_BOUNDS,
-    *MAP_OPTIONS,
-    *SITE_OPTIONS,
-    *OUTPUT_OPTIONS,
-    *OUT_OPTIONS,
-    engine_options,
-    DRY_RUN,
-    JSON,
-    about=ABOUT,
-    example=EXAMPLE,
-    space=SPACE,
-)
+run = run_command("synthetic", about=ABOUT, example=EXAMPLE)

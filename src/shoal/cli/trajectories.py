@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import click
 
-from shoal.cli.engine_options import engine_options
 from shoal.cli.lazy import LazyGroup
-from shoal.cli.options import JSON, PLAN, SUPERSEDES
 from shoal.cli.run import run_command
-from shoal.cli.source_options import SITE_OPTIONS, source_options
 
 # name -> (module, object, what it does)
 STEPS = {
@@ -29,42 +26,6 @@ def trajectories() -> None:
     """
 
 
-SPACE = ("origin", "cell_m", "sites", "site_id", "site_lon", "site_lat", "sites_crs")
-
-
-def two_numbers(context: click.Context, parameter: click.Parameter, value: str | None):
-    if value is None:
-        return None
-    try:
-        first, second = (float(part) for part in value.split(","))
-    except ValueError:
-        raise click.BadParameter("give two numbers: lon,lat (or x,y in metres).") from None
-    return first, second
-
-
-PLAN_OPTIONS = (
-    click.option("--k", type=int, help="Records that look alike.  [default: 2]"),
-    click.option("--tau-minutes", type=int, help="How long the adversary tracked.  [default: 30]"),
-    click.option(
-        "--epoch-minutes",
-        type=int,
-        help="People are grouped anew every so often; tau is a multiple.  [default: tau]",
-    ),
-    click.option(
-        "--full-length",
-        is_flag=True,
-        default=None,
-        help="k records fit a person over the whole window; tau and epoch are the window.",
-    ),
-    click.option("--start", help="First moment of the window, local clock."),
-    click.option("--end", help="Its end, not part of it."),
-    click.option(
-        "--origin", callback=two_numbers, help="lon,lat of the lattice's corner, south-west of the area."
-    ),
-    click.option("--cell-m", type=float, help="Side of a lattice cell in metres.  [default: 100]"),
-    click.option("--step-minutes", type=int, help="Step of the lattice in time.  [default: 1]"),
-    *SITE_OPTIONS,
-)
 ABOUT = """Generalise the records in SOURCE until k people look alike to anyone who tracked one for a
 time tau.
 
@@ -85,41 +46,4 @@ Examples:
 """
 
 
-run = run_command(
-    "trajectories",
-    PLAN,
-    source_options(required=False, names_run=True),
-    click.option(
-        "--population", help="Whose records; see `shoal ledger create`. Nothing is spent, it is listed."
-    ),
-    *PLAN_OPTIONS,
-    click.option("--price", type=float, help="Of losing a sample: higher keeps more, in larger boxes."),
-    click.option(
-        "--forget-days",
-        type=int,
-        help="Two people may hide each other again after so many days.  [default: never]",
-    ),
-    click.option("--block-users", type=int, help="Hide among blocks of so many users.  [default: all]"),
-    click.option("--unit", help="What a record stands for.  [default: user]"),
-    click.option("--out", help="Folder of the release; must not exist.  [default: release]"),
-    click.option("--owner", help="Folder for record key and report.  [default: owner]"),
-    click.option("--run-id", help="Another id makes another release of the same plan."),
-    SUPERSEDES,
-    click.option(
-        "--compose-with",
-        multiple=True,
-        metavar="RELEASE",
-        help="Folder of an earlier release of the same people whose window overlaps (or the SHA-256 of its "
-        "manifest); repeatable. The promise is then replaced by the measured result of linking them.",
-    ),
-    click.option("--licence", help="Licence of the release, one line."),
-    click.option(
-        "--keep-unsafe", is_flag=True, default=None, help="Write what the verifier refuted, marked so."
-    ),
-    engine_options,
-    click.option("--dry-run", is_flag=True, help="Print the plan; read no rows."),
-    JSON,
-    about=ABOUT,
-    example=EXAMPLE,
-    space=SPACE,
-)
+run = run_command("trajectories", about=ABOUT, example=EXAMPLE)

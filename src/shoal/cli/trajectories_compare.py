@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from shoal.cli.options import as_settings, names, with_options
+from shoal.cli.options import names, with_options
 from shoal.cli.progress import Bars
-from shoal.cli.source_options import source_options
-from shoal.events.schema import SourcePlan
+from shoal.cli.run import plan_options, run_settings
+from shoal.kinds.trajectories.plan import TrajectoryPlan
 
 EXAMPLE = """\b
 Examples:
@@ -19,41 +19,15 @@ Examples:
   shoal trajectories compare samples/ --start 2026-03-02 --end 2026-03-09 --time-zone Africa/Abidjan \\
       --origin -4.4,5.1 --methods raw,grid-k,km2,kte --k 2 --users 3000
 """
-SPACE = ("origin", "cell_m", "sites", "site_id", "site_lon", "site_lat", "sites_crs")
 
 
-def _origin(context: click.Context, parameter: click.Parameter, value: str | None):
-    if value is None:
-        return None
-    try:
-        first, second = (float(part) for part in value.split(","))
-    except ValueError:
-        raise click.BadParameter("give two numbers: longitude,latitude.") from None
-    return [first, second]
-
-
-PLACE_OPTIONS = (
-    click.option("--start", help="First day (or local time) of the window."),
-    click.option("--end", help="Day (or local time) after the window."),
-    click.option("--origin", callback=_origin, metavar="LON,LAT", help="South-west of the area, public."),
-    click.option("--cell-m", type=float, help="Side of a cell of the lattice.  [default: 100]"),
-    click.option("--step-minutes", type=int, help="Step of the lattice.  [default: 1]"),
-    click.option("--sites", help="Sites, where records name them: CSV or Parquet with site, lon, lat."),
-    click.option("--site-id", help="Column with the sites' ids."),
-    click.option("--site-lon", help="Column with the sites' longitudes."),
-    click.option("--site-lat", help="Column with the sites' latitudes."),
-    click.option("--sites-crs", help="Coordinate system of the sites where the file does not say."),
-)
+SHARED = ("space", "window", "step_minutes", "k", "tau_minutes", "epoch_minutes")
 
 
 @click.command(epilog=EXAMPLE)
 @click.option("--plan", type=click.Path(), help="A TOML plan of a trajectory release; flags win over it.")
-@source_options(required=False)
-@with_options(PLACE_OPTIONS)
+@with_options(plan_options(TrajectoryPlan, SHARED))
 @click.option("--population", help="Whose records these are: its ledger notes the look.")
-@click.option("--k", type=int, help="People to hide among.  [default: 2]")
-@click.option("--tau-minutes", type=int, help="How long an adversary tracks a person.  [default: 30]")
-@click.option("--epoch-minutes", type=int, help="Epoch of the release.  [default: tau]")
 @click.option(
     "--methods",
     multiple=True,
@@ -75,16 +49,15 @@ PLACE_OPTIONS = (
     help="Owner's folder.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def compare(plan: str | None, source_options: SourcePlan, **flags: Any) -> None:
+def compare(plan: str | None, **flags: Any) -> None:
     """Hide a sample of the people by several methods and attack each: what it costs, what it stops.
 
     Reads raw records and scores against them: for the owner's eyes only. Nothing is released or spent.
     """
-    from shoal.kinds.plan import merge, read_plan
     from shoal.kinds.trajectories.compare import compare_source
 
     own = {name: flags.pop(name) for name in ("methods", "users", "seed", "out", "as_json")}
-    settings = merge(read_plan(plan) if plan else {}, as_settings(source_options, flags, SPACE))
+    settings = run_settings(TrajectoryPlan, plan, flags)
     with Bars(quiet=own["as_json"]) as bars:
         result, path = compare_source(
             settings,

@@ -7,7 +7,6 @@ a cluster reads it where it lies.
 from __future__ import annotations
 
 import difflib
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.errors import PlanError, SourceError
+from shoal.setting import Plan, rule, setting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,20 +57,54 @@ class Shape(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourcePlan:
-    """What the owner says about a source, on the command line or in a plan; None is "not said"."""
+class SourcePlan(Plan):
+    """What the owner states about a source, in a plan or by flags; None where nothing is stated."""
 
-    paths: tuple[str, ...] = ()
-    shape: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    time_zone: str | None = None
-    time_unit: TimeUnit | None = None
-    time_format: str | None = None  # of text times, as strptime takes it
-    coordinate_scale: float | None = None
-    point_seconds: float | None = None
-    on_bad_row: OnBadRow | None = None  # stop, unless said
-    delimiter: str | None = None
-    source_name: str | None = None  # names the source in the key of a run; None: the paths as written
+    paths: tuple[str, ...] = setting((), "Files, folders or patterns of files.", flag="source", file=True)
+    shape: str | None = setting(None, "What a row stands for.", choices=tuple(Shape), code="unknown-shape")
+    columns: Mapping[str, str] = setting(
+        dict,
+        "Which column plays a role, where its name is not a usual one; repeatable.",
+        flag="column",
+        metavar="ROLE=NAME",
+        example="user=imsi",
+    )
+    time_zone: str | None = setting(
+        None, "Clock of times without a zone, as Europe/Paris.", metavar="ZONE", example="Europe/Paris"
+    )
+    time_unit: TimeUnit | None = setting(
+        None, "Unit of numeric times since 1970.", type_code="unknown-time-unit", example="s"
+    )
+    time_format: str | None = setting(
+        None, "How text times are written, as '%d/%m/%Y %H:%M:%S'.", metavar="FORMAT"
+    )
+    coordinate_scale: float | None = setting(
+        None,
+        "Factor that converts the stored coordinates to degrees, for example 1e-5.",
+        above=0,
+        code="coordinate-scale-range",
+        metavar="FACTOR",
+        remedy="Leave out --coordinate-scale.",
+    )
+    point_seconds: float | None = setting(
+        None,
+        "Step between points of trip lists.",
+        above=0,
+        code="point-seconds-range",
+        metavar="SECONDS",
+        unit="s",
+        remedy="Leave out --point-seconds.",
+    )
+    delimiter: str | None = setting(None, "Delimiter of CSV files.", metavar="CHAR")
+    source_name: str | None = setting(
+        None,
+        "Public name of the source in the key of the run, such as calls-2026-03.",
+        metavar="NAME",
+        shown="the paths",
+    )
+    on_bad_row: OnBadRow | None = setting(
+        None, "Stop at bad rows, or drop them.", usual="stop", type_code="unknown-on-bad-row", example="drop"
+    )
 
     def reading(self) -> dict[str, Any]:
         """What opening the source takes: all but its name."""
@@ -151,33 +185,46 @@ def required_roles(shape: Shape, planar: bool) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TripRule:
+class TripRule(Plan):
     """How points become trips; at least one of gap, flag and stay."""
 
-    gap_minutes: float | None = None
-    flag: bool = False
-    stay_m: float | None = None
-    stay_minutes: float | None = None
-    min_points: int = 1
+    gap_minutes: float | None = setting(
+        None,
+        "A step this long or longer starts a new trip.",
+        above=0,
+        code="trip-rule",
+        example=5,
+        label="Gap that ends a trip",
+        unit="minutes",
+    )
+    flag: bool = setting(False, "Trips are runs in which the flag column is true.", flag="trip-flag")
+    stay_m: float | None = setting(
+        None, "A stay remains within this many metres ...", above=0, code="trip-rule", example=200, unit="m"
+    )
+    stay_minutes: float | None = setting(
+        None,
+        "... for this long or longer, and ends a trip.",
+        above=0,
+        code="trip-rule",
+        example=15,
+        unit="minutes",
+    )
+    min_points: int = setting(
+        1, "Trips with fewer points are left out.", least=1, code="trip-rule", example=2
+    )
 
-    def __post_init__(self) -> None:
-        for name in ("gap_minutes", "stay_m", "stay_minutes"):
-            value = getattr(self, name)
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                option = name.replace("_", "-")
-                raise PlanError(
-                    "trip-rule", f"{option} must be above 0; got {value}.", f"Pass --{option} 5, say."
-                )
+    @rule("stay_m", "stay_minutes")
+    def _check_stay(self) -> None:
         if (self.stay_m is None) != (self.stay_minutes is None):
             message = "a stay needs both a distance and a time."
-            raise PlanError("trip-rule", message, "Pass --stay-m 200 --stay-minutes 15, say.")
+            raise PlanError("trip-rule", message, "Pass --stay-m 200 and --stay-minutes 15, say.")
+
+    @rule("gap_minutes", "stay_m", "flag")
+    def _check_some(self) -> None:
         if self.gap_minutes is None and self.stay_m is None and not self.flag:
             raise PlanError(
                 "trip-rule", "a trip rule needs a gap, a flag or a stay.", "Pass --gap-minutes 5, say."
             )
-        if self.min_points < 1:
-            message = f"min-points must be at least 1; got {self.min_points}."
-            raise PlanError("trip-rule", message, "Pass --min-points 2, say.")
 
 
 # In order of preference; compared without case, blanks, dashes and underscores.

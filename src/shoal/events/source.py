@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from shoal.events.schema import (
     Format,
     OnBadRow,
     Shape,
+    SourcePlan,
     TimeUnit,
     choose_columns,
     plain_name,
@@ -42,11 +42,11 @@ def open_source(
 ) -> EventSource:
     """Describe the events in files, a folder or a glob; only headers and footers are read, no row.
 
-    What is not told is guessed from usual names and types, and listed in `guessed`.
+    What is not given is guessed from usual names and types, and listed in `guessed`.
     """
-    said = {
+    settings = {
         "shape": shape,
-        "columns": columns,
+        "columns": columns or {},
         "time_zone": time_zone,
         "time_unit": time_unit,
         "time_format": time_format,
@@ -54,9 +54,9 @@ def open_source(
         "point_seconds": point_seconds,
         "on_bad_row": on_bad_row,
     }
-    check_settings(shape, time_zone, time_unit, coordinate_scale, point_seconds, on_bad_row)
+    _ = SourcePlan(**settings)  # settings make sense before any file is looked at
     files, file_format = find_files(paths)
-    source = describe_source(files, file_format, read_header(files, file_format, delimiter), **said)
+    source = describe_source(files, file_format, read_header(files, file_format, delimiter), **settings)
     times = [source.columns[role] for role in time_roles(source) if "TIMESTAMP" in source.types[role]]
     known = file_format == "parquet" and "UUID" not in source.types.values()  # which Arrow shows as bytes
     if times and known and any(has_extreme_times(path, times) for path in files):
@@ -79,7 +79,8 @@ def describe_source(
     on_bad_row: OnBadRow | None = None,
 ) -> EventSource:
     """Settle shape, columns, units and scale from the names and types that were found."""
-    check_settings(shape, time_zone, time_unit, coordinate_scale, point_seconds, on_bad_row)
+    if time_zone is not None:
+        checked_zone(time_zone)
     lists = [name for name, kind in header.types.items() if kind.endswith("[]")]
     told = Shape(shape) if shape is not None else None
     shape, chosen, guessed = choose_columns(header.names, lists, told, columns or {})
@@ -109,23 +110,6 @@ def describe_source(
         delimiter=header.delimiter,
         guessed=guessed,
     )
-
-
-def check_settings(shape, time_zone, time_unit, coordinate_scale, point_seconds, on_bad_row) -> None:
-    """Settings make sense before any file is looked at."""
-    for name, value, choices in (
-        ("shape", shape, [str(each) for each in Shape]),
-        ("time-unit", time_unit, ["s", "ms", "us"]),
-        ("on-bad-row", on_bad_row, ["stop", "drop"]),
-    ):
-        if value is not None and str(value) not in choices:
-            message = f'{name} must be one of {", ".join(choices)}; got "{value}".'
-            raise PlanError(f"unknown-{name}", message, f"Pass --{name} {choices[0]}, say.")
-    if time_zone is not None:
-        checked_zone(time_zone)
-    for name, value in (("coordinate-scale", coordinate_scale), ("point-seconds", point_seconds)):
-        if value is not None and not (value > 0 and math.isfinite(value)):
-            raise PlanError(f"{name}-range", f"{name} must be above 0; got {value}.", f"Leave out --{name}.")
 
 
 def check_types(

@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from shoal.kinds.run import RunResult
 
 VERSION = 2  # of keys; the first hashed the contents of the files
-DEFAULTS = {"on_bad_row": "stop"}  # of settings of a source whose None means these
 # Peak memory and size of a release are estimated per kind from public numbers of the plan alone, fitted to
 # whole runs on little data, report included; `make bench-memory` measures ten plans anew.
 BASE = 480 * MEGA  # the interpreter with its libraries, and the owner's report
@@ -305,12 +304,16 @@ def earlier_name(*understood: Any) -> str:
     return _sha256(list(understood))
 
 
-def key_of(plan: Any) -> dict[str, Any]:
-    """The settings of a plan that name its run, under names that survive renaming."""
+def key_of(plan: Any, unread: str = "") -> dict[str, Any]:
+    """The settings of a plan that name its run, under names that survive renaming.
+
+    `unread`: without the settings that only other methods read.
+    """
+    values = {each: getattr(plan, name) for name, each in settings_of(type(plan)).items() if each.setting.key}
     return {
-        each.name if each.setting.key is True else str(each.setting.key): getattr(plan, each.name)
-        for each in settings_of(type(plan)).values()
-        if each.setting.key and not (each.setting.later and getattr(plan, each.name) == each.default)
+        each.name if each.setting.key is True else str(each.setting.key): value
+        for each, value in values.items()
+        if not (each.setting.later and value == each.default) and each.setting.only != (unread or None)
     }
 
 
@@ -326,10 +329,9 @@ def source_asked(source: SourcePlan) -> dict[str, Any]:
     {'name': 'calls/*.parquet', 'time_unit': 's'}
     """
     asked: dict[str, Any] = {"name": source.source_name or written(source.paths)}
-    for each in fields(SourcePlan):
+    for each in settings_of(SourcePlan).values():
         value = getattr(source, each.name)
-        default = DEFAULTS.get(each.name)
-        if each.name not in ("paths", "source_name") and value not in (None, {}, default):
+        if each.name not in ("paths", "source_name") and value not in (None, {}, each.usual):
             asked[each.name] = value
     return asked
 

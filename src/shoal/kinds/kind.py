@@ -11,7 +11,7 @@ itself loads no kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -61,8 +61,8 @@ class Kind:
         return tuple(_part(self.methods_at)) if self.methods_at else ()
 
     @property
-    def city_plan(self) -> str:
-        """The plan for a simulated city, to be filled in."""
+    def city_plan(self) -> Mapping[str, Any]:
+        """Settings of the plan for a simulated city; None: the default, or what the card of the city says."""
         return _part(f"{self.plan_at.partition(':')[0]}:CITY_PLAN")
 
 

@@ -1,40 +1,171 @@
-"""What plans of every kind share: reading TOML, merging flags, checks of types and ranges, windows."""
+"""What plans of every kind share: population, source, folders and window; reading TOML, merging flags."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 from shoal.errors import PlanError
-from shoal.events.schema import elsewhere, written
+from shoal.events.schema import SourcePlan, elsewhere, written
+from shoal.privacy.accounting import LARGEST_EPSILON
+from shoal.privacy.guarantee import Unit
 from shoal.privacy.ledger.names import population_name
 from shoal.privacy.ledger.state import is_sha256
+from shoal.setting import Plan, rule, setting
 
 DEFAULT_DELTA = 1e-6
-REMEDIES = {
-    "space": "Pass --zones FILE, or --box W,S,E,N with --cell-m METRES or --h3 RESOLUTION.",
-    "source": "Name the files of events, as arguments or under [source] paths in the plan.",
-    "window": "Pass --start, --end and --time-zone, such as --start 2026-03-02 --end 2026-03-09 "
-    "--time-zone Europe/Paris; the window is public and never read off the events.",
-    "population": "Pass --population NAME; `shoal ledger create NAME` makes one.",
-    "epsilon": "Pass --epsilon 1, say: smaller is more private, larger is more accurate.",
-}
+LAST_SEED = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowPlan:
+class StretchPlan(Plan):
+    """The stretch of time that is released, on the local clock; the end is not part of it."""
+
+    start: str = setting(
+        "First day (or local time) of the window.", example="2026-03-02", label="Window from"
+    )
+    end: str = setting(
+        "Day (or local time) after the window.", example="2026-03-09", label="to (not included)"
+    )
+    time_zone: str = setting(
+        "Local clock of the window, as Europe/Paris.",
+        metavar="ZONE",
+        example="Europe/Paris",
+        label="Time zone",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowPlan(StretchPlan):
     """The window and its slots, on the local clock."""
 
-    start: str
-    end: str
-    time_zone: str
-    slot_minutes: int = 60
+    slot_minutes: int = setting(
+        60,
+        "Length of a slot.",
+        divides=1440,
+        code="slot-minutes",
+        label="Length of a slot",
+        unit="minutes",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasePlan(Plan):
+    """What the plans of every kind of release state."""
+
+    source: SourcePlan = setting(
+        "The files to read and how.",
+        remedy="Name the files, as arguments or under [source] paths in the plan.",
+    )
+    population: str = setting(
+        "Population whose privacy budget pays for the release. Create one with `shoal ledger create`.",
+        key=True,
+        remedy="Pass --population NAME; `shoal ledger create NAME` makes one.",
+    )
+    unit: str = setting(
+        "user",
+        "What the promise covers; another unit needs --column user=NAME.",
+        key=True,
+        last=True,
+        label="What is protected",
+    )
+    out: str = setting(
+        "release",
+        "Folder of the release; must not exist.",
+        file=True,
+        last=True,
+    )
+    owner: str = setting("owner", "Folder for the owner's report.", file=True, last=True)
+    run_id: str = setting(
+        "",
+        "Another id makes another release of the same plan, and spends again.",
+        key=True,
+        last=True,
+        label="Run id",
+    )
+    supersedes: str = setting(
+        "",
+        "Manifest hash of an earlier release that this one replaces.",
+        metavar="SHA256",
+        last=True,
+    )
+    licence: str = setting("", "Licence of the release, one line.", last=True, label="Licence")
+    seed: int | None = setting(
+        None,
+        "For tests only: repeatable noise, never publishable.",
+        least=0,
+        most=LAST_SEED,
+        example=1,
+        last=True,
+    )
+
+    @rule("unit")
+    def _check_unit_name(self) -> None:
+        Unit(self.unit)
+
+    @rule("licence")
+    def _check_licence(self) -> None:
+        if not self.licence.isprintable():
+            raise PlanError(
+                "plan-licence",
+                "the licence must be one line of plain text.",
+                "Shorten it to a name or a link.",
+            )
+
+    @rule("supersedes")
+    def _check_supersedes(self) -> None:
+        check_supersedes(self.supersedes)
+
+    @rule("population")
+    def _name_population(self) -> None:
+        object.__setattr__(self, "population", population_name(self.population))
+        if not self.population:
+            raise PlanError("plan-population", "the plan names no population.", "Pass --population NAME.")
+
+    @rule("owner", "out")
+    def _check_folders(self) -> None:
+        owner, out = os.path.realpath(self.owner), os.path.realpath(self.out)
+        if os.path.commonpath([owner, out]) == out:
+            raise PlanError(
+                "plan-folders",
+                "the owner's folder lies inside the release; raw figures and keys must stay out of it.",
+                "Pass another --owner.",
+            )
+
+
+def check_supersedes(manifest_sha256: str) -> None:
+    """The hash of a manifest, or nothing."""
+    if manifest_sha256 and not is_sha256(manifest_sha256):
+        raise PlanError(
+            "plan-supersedes",
+            f"a release is named by the SHA-256 hash of its manifest; got {manifest_sha256!r:.70}.",
+            "`shoal ledger show NAME --json` lists the hashes of a population's releases.",
+        )
+
+
+def epsilon_setting(default: Any = MISSING, **more: Any) -> Any:
+    """The privacy loss of a release, as every private kind states it."""
+    described = {
+        "above": 0,
+        "most": LARGEST_EPSILON,
+        "code": "epsilon-range",
+        "example": 1.0,
+        "key": True,
+        "label": "Epsilon",
+        "remedy": "Pass --epsilon 1, say: smaller is more private, larger is more accurate.",
+    }
+    return setting(default, "Privacy loss of the release: smaller is more private.", **described, **more)
+
+
+def delta_setting(default: Any, **more: Any) -> Any:
+    """The probability mass outside the bound, as every private kind states it."""
+    described = {"least": 0, "below": 1, "code": "delta-range", "example": DEFAULT_DELTA, "key": True}
+    summary = "Probability mass (delta) that the epsilon bound may miss, for example 1e-6."
+    return setting(default, summary, label="Delta", **described, **more)
 
 
 def read_plan(path: str | Path) -> dict[str, Any]:
@@ -103,129 +234,3 @@ def merge(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, An
         elif value is not None and value != ():
             merged[name] = value
     return merged
-
-
-def part_of(kind: type, values: Any, name: str) -> Any:
-    """One part of a plan, such as its window, from its settings."""
-    if not isinstance(values, Mapping):
-        raise PlanError("plan-type", f"[{name}] must be a table of settings.")
-    check_settings(kind, values, f"{name}.")
-    try:
-        return kind(**values)
-    except TypeError:
-        missing = [f.name for f in fields(kind) if f.name not in values and f.default is f.default_factory]
-        raise PlanError(
-            "plan-incomplete", f"the plan does not say its {name} ({', '.join(missing)}).", REMEDIES[name]
-        ) from None
-
-
-def check_settings(kind: type, values: Mapping[str, Any], prefix: str) -> None:
-    known = [f.name for f in fields(kind)]
-    hints = get_type_hints(kind)
-    for name, value in values.items():
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"Did you mean {prefix}{near[0]}?" if near else f"Known: {', '.join(known)}."
-            raise PlanError("plan-name", f"the plan has no setting {prefix}{name}.", hint)
-        if not _fits(value, hints[name]):
-            raise PlanError("plan-type", f"{prefix}{name} has the wrong type; got {_shown(value)}.")
-        _check_value(f"{prefix}{name}", value)
-
-
-def _shown(value: Any) -> str:
-    """A value from a plan, short; whole numbers of thousands of digits have no text."""
-    try:
-        return repr(value)[:80]
-    except ValueError:
-        return "a number of thousands of digits"
-
-
-def _check_value(name: str, value: Any) -> None:
-    """Numbers that a double can hold, text that can be written, names that a file can have."""
-    for each in value if isinstance(value, list | tuple) else (value,):
-        if isinstance(each, int) and abs(each) >> 1000:
-            raise PlanError("plan-range", f"{name} has more digits than a number may have.")
-        if isinstance(each, str):
-            if not each.isascii() and any("\ud800" <= letter <= "\udfff" for letter in each):
-                raise PlanError("plan-text", f"{name} is not text in UTF-8.", "Rename it.")
-            check_file_name(name, each)
-
-
-def check_file_name(name: str, value: str) -> None:
-    """No NUL, and where it names files, no part above 200 bytes: we append a few letters to some."""
-    files = name.rpartition(".")[2] in ("out", "owner", "paths", "zones", "sites", "given_file")
-    longest = max((len(os.fsencode(part)) for part in value.split("/")), default=0) if files else 0
-    if "\0" in value or longest > 200 or len(value) > 4000:
-        raise PlanError(
-            "plan-text",
-            f"{name} is too long, or has a NUL character in it.",
-            "Names of files and folders may have 200 bytes, paths 4,000.",
-        )
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a setting has the type its field declares; parts of a plan are looked at on their own."""
-    if isinstance(hint, UnionType):
-        return any(_fits(value, each) for each in get_args(hint))
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    if get_origin(hint) is tuple:
-        kinds = [kind for kind in get_args(hint) if kind is not ...]
-        ending = get_args(hint)[-1:] == (...,)
-        if not isinstance(value, list | tuple) or (not ending and len(value) != len(kinds)):
-            return False
-        return all(_fits(each, kinds[0] if ending else kinds[k]) for k, each in enumerate(value))
-    if get_origin(hint) is Mapping:
-        return isinstance(value, Mapping) and all(_fits(each, get_args(hint)[1]) for each in value.values())
-    if hint in (str, bool, NoneType):
-        return isinstance(value, hint)
-    if hint in (int, float):
-        return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
-    return True
-
-
-def check_supersedes(manifest_sha256: str) -> None:
-    """The hash of a manifest, or nothing."""
-    if manifest_sha256 and not is_sha256(manifest_sha256):
-        raise PlanError(
-            "plan-supersedes",
-            f"a release is named by the SHA-256 hash of its manifest; got {manifest_sha256!r:.70}.",
-            "`shoal ledger show NAME --json` lists the hashes of a population's releases.",
-        )
-
-
-def check_common(plan: Any) -> None:
-    """What plans of every kind state: licence, population, what is replaced, folders, and a seed if any."""
-    if not plan.licence.isprintable():
-        raise PlanError(
-            "plan-licence", "the licence must be one line of plain text.", "Shorten it to a name or a link."
-        )
-    check_supersedes(plan.supersedes)
-    object.__setattr__(plan, "population", population_name(plan.population))
-    if not plan.population:
-        raise PlanError("plan-population", "the plan names no population.", "Pass --population NAME.")
-    if getattr(plan, "seed", None) is not None:
-        check_whole("seed", plan.seed, 0, 2**63 - 1, "Pass --seed 1, say; it is for tests only.")
-    owner, out = os.path.realpath(plan.owner), os.path.realpath(plan.out)
-    if os.path.commonpath([owner, out]) == out:
-        raise PlanError(
-            "plan-folders",
-            "the owner's folder lies inside the release; raw figures and keys must stay out of it.",
-            "Pass another --owner.",
-        )
-
-
-def check_whole(name: str, value: Any, least: int, most: int, remedy: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise PlanError(
-            "plan-range", f"{name} must be a whole number from {least} to {most}; got {value}.", remedy
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class StretchPlan:
-    """The stretch of time that is released, on the local clock; the end is not part of it."""
-
-    start: str
-    end: str
-    time_zone: str

@@ -18,6 +18,7 @@ from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import city_identity, holds_city, simulate_city
 from shoal.kinds.kind import KINDS
 from shoal.kinds.plan import read_plan
+from shoal.kinds.setting_forms import plan_text
 from shoal.kinds.source import Progress
 from shoal.privacy.accounting import rho_for
 from shoal.privacy.guarantee import declared_size
@@ -93,23 +94,25 @@ def write_city_plan(
     """The plan of a kind in the city's folder: records, public files and window as they were simulated."""
     card = json.loads((city / "city.json").read_text("utf-8"))
     window, made = card["window"], KINDS[kind]
-    values = {
+    of_city = {
         "population": population or card["preset"],
         "users": declared_size(card["users"]),
-        "paths": card["sources"][made.records]["glob"],
-        "method": getattr(made.plan, "method", ""),
-        "start": window["start"][:19],
-        "end": window["end"][:19],
-        "time_zone": card["time_zone"],
+        "source.paths": [card["sources"][made.records]["glob"]],
+        "window.start": window["start"][:19],
+        "window.end": window["end"][:19],
+        "window.time_zone": card["time_zone"],
         "out": out,
         "owner": owner,
     }
-    if "{box}" in made.city_plan:
-        values["box"] = _round_box(city)
-    if "{origin}" in made.city_plan:
-        values["origin"] = _origin(city)
+    if "space.box" in made.city_plan:
+        of_city["space.box"] = _round_box(city)
+    if "space.origin" in made.city_plan:
+        of_city["space.origin"] = _origin(city)
+    chosen = {name: value for name, value in made.city_plan.items() if value is not None}
     path = city / f"{kind}.toml"
-    path.write_text(made.city_plan.format(**values), "utf-8")
+    command = "synthesize" if kind == "synthetic" else kind
+    title = f"# {made.title} of this simulated city: shoal {command} run --plan {kind}.toml"
+    path.write_text(plan_text(made.plan, title, made.city_plan, {**of_city, **chosen}), "utf-8")
     return path
 
 

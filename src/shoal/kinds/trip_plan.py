@@ -1,137 +1,166 @@
-"""What plans of releases made of trips have in common: their unit, their map, their price, their folders."""
+"""What plans of releases made of trips have in common: their unit, their map, their price, their bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from shoal.errors import PlanError
-from shoal.events.schema import SourcePlan, TripRule
-from shoal.kinds.plan import StretchPlan, check_settings, check_whole, part_of
-from shoal.privacy.accounting import Budget, check_delta, check_epsilon
-from shoal.privacy.guarantee import TRIP, Unit, declared_size
-from shoal.space.clock import Clock
+from shoal.events.schema import TripRule
+from shoal.kinds.plan import ReleasePlan, StretchPlan, delta_setting, epsilon_setting
+from shoal.privacy.accounting import Budget, check_delta
+from shoal.privacy.guarantee import TRIP, declared_size
+from shoal.setting import Plan, rule, setting
+from shoal.space.plan import is_coordinate
 
 if TYPE_CHECKING:
-    from shoal.kinds.histogram.plan import HistogramPlan
-    from shoal.kinds.synthetic.plan import SyntheticPlan
+    from shoal.space.clock import Clock
 
 MOST_PER_USER = 1_000_000
-HOW = {
-    "source": "Name the files of trips, as arguments or under [source] paths in the plan.",
-    "window": "Pass --start, --end and --time-zone; the window is public and never read off the trips.",
-    "population": "Pass --population NAME; `shoal ledger create NAME` makes one.",
-    "epsilon": "Pass --epsilon 1, say: smaller is more private, larger is more accurate.",
-}
+Box = tuple[float, float, float, float]
 
 
-class TripPlan:
-    """Said alike of every plan of trips."""
+@dataclass(frozen=True, kw_only=True)
+class TripPlan(ReleasePlan):
+    """What every plan of trips states."""
 
-    window: StretchPlan
-    epsilon: float
-    delta: float | None
+    trip_rule: TripRule | None = setting(
+        None, "How points become trips; without it the source names its trips.", only="trips"
+    )
+    epsilon: float = epsilon_setting()
+    delta: float | None = delta_setting(None, shown="none: the noise is then Laplace")
+    unit: str = setting(
+        "user",
+        "What the promise covers: user, or one trip of one user: trip.",
+        key=True,
+        label="What is protected",
+    )
+    trips_per_user: int | None = setting(
+        None, "Trips kept of a user.", least=1, most=MOST_PER_USER, only="trips"
+    )
+    trips_cap: int | None = setting(
+        None, "Trips of a user in the number of trips.", least=1, most=MOST_PER_USER, only="trips"
+    )
+    trips: int | None = setting(
+        None,
+        "Declared number of trips, kept to two digits and published. Never a count from the data; without it "
+        "the number is measured with noise.",
+        least=1,
+        most=10**11,
+        example=100_000,
+        remedy="Pass --trips 100000, say; or leave it out, and it is measured.",
+        only="trips",
+        key=True,
+        label="Trips, about",
+    )
+    jump_m: float | None = setting(
+        None,
+        "A longer step between two points cuts the trip.",
+        above=0,
+        below=1e9,
+        example=500,
+        unit="m",
+        only="trips",
+        key=True,
+    )
+    window: StretchPlan = setting(
+        "The stretch of time that is released.",
+        remedy="Pass --start, --end and --time-zone; the window is public and never read off the trips.",
+    )
 
     def clock(self) -> Clock:
+        from shoal.space.clock import Clock
+
         return Clock(**asdict(self.window))
 
     def budget(self) -> Budget:
         return Budget.of(self.epsilon, self.delta)
 
+    @property
+    def per_unit(self) -> int:
+        """Trips kept of one unit."""
+        return 1 if self.unit == TRIP else self.value_of("trips_per_user")
 
-def parts_from(kind: type, settings: Mapping[str, Any], space: type) -> dict[str, Any]:
-    """Fields of a plan from nested settings, as a TOML file or flags give them; unknown names are refused."""
-    values = dict(settings)
-    check_settings(kind, values, "")
-    for name, how in HOW.items():
-        if name not in values:
-            raise PlanError("plan-incomplete", f"the plan does not say its {name}.", how)
-    values["source"] = part_of(SourcePlan, values["source"], "source")
-    values["window"] = part_of(StretchPlan, values["window"], "window")
-    values["space"] = part_of(space, values.get("space", {}), "space")
-    if values.get("trip_rule") is not None:
-        values["trip_rule"] = part_of(TripRule, values["trip_rule"], "trip_rule")
-    return values
+    @rule("delta")
+    def _set_delta(self) -> None:
+        """A delta of 0 is none."""
+        object.__setattr__(self, "delta", check_delta(self.delta) if self.delta else None)
 
-
-def check_price(plan: HistogramPlan | SyntheticPlan) -> None:
-    """An epsilon, and a delta that is none or small; 0 is none."""
-    check_epsilon(plan.epsilon)
-    if plan.delta == 0:
-        object.__setattr__(plan, "delta", None)
-    if plan.delta is not None:
-        check_delta(plan.delta)
-
-
-def check_unit(plan: HistogramPlan | SyntheticPlan) -> None:
-    """A user, a trip, or a unit of the owner's own that a column names."""
-    Unit(plan.unit)
-    if plan.unit == TRIP:
-        if plan.trips_per_user not in (None, 1) or plan.trips_cap is not None:
+    @rule("unit", "trips_per_user", "trips_cap")
+    def _check_bounds_of_a_trip(self) -> None:
+        if self.unit == TRIP and (self.trips_per_user not in (None, 1) or self.trips_cap is not None):
             raise PlanError(
                 "trip-bound",
                 "where the unit is a trip, every trip is kept and stands for itself.",
                 "Leave --trips-per-user and --trips-cap out, or pass --unit user.",
             )
-        if plan.trip_rule is not None and plan.trip_rule.stay_m is not None:
+
+    @rule("unit", "trip_rule")
+    def _check_stays(self) -> None:
+        if self.unit == TRIP and self.trip_rule is not None and self.trip_rule.stay_m is not None:
             raise PlanError(
                 "trip-stay",
                 "trips that stays cut apart share the points of the stay, so none of them can be a unit.",
-                "Pass --gap-minutes or --trip-flag instead, or --unit user.",
+                "Pass --gap-minutes 5 or --trip-flag instead, or --unit user.",
             )
-        return
-    if plan.unit != "user" and "user" not in plan.source.columns:
-        raise PlanError(
-            "plan-unit",
-            f"trips are bounded per value of one column; the column of {plan.unit} ids is not said.",
-            f"Pass --column user=NAME with the column of {plan.unit} ids, not the one of persons.",
-        )
+
+    @rule("unit", "source")
+    def _check_unit_column(self) -> None:
+        if self.unit not in ("user", TRIP) and "user" not in self.source.columns:
+            raise PlanError(
+                "plan-unit",
+                f"trips are bounded per value of one column; the column of {self.unit} ids is not stated.",
+                f"Pass --column user=NAME with the column of {self.unit} ids, not the one of persons.",
+            )
+
+    @rule("trips")
+    def _round_trips(self) -> None:
+        if self.trips is not None:
+            object.__setattr__(self, "typed", {"trips": self.trips})
+            object.__setattr__(self, "trips", declared_size(self.trips))
 
 
-def check_trips(plan: HistogramPlan | SyntheticPlan) -> None:
-    """A declared number of trips, kept to two digits."""
-    if plan.trips is not None:
-        remedy = "Pass --trips 100000, say; or leave it out, and it is bought."
-        check_whole("trips", plan.trips, 1, 10**11, remedy)
-        object.__setattr__(plan, "typed", {"trips": plan.trips})
-        object.__setattr__(plan, "trips", declared_size(plan.trips))
+@dataclass(frozen=True, kw_only=True)
+class BoxPlan(Plan):
+    """The public box of a map, and what its coordinates are."""
 
+    box: Box | None = setting(
+        None,
+        "west,south,east,north of the map; public, never read off the trips.",
+        example=(2.25, 48.81, 2.42, 48.91),
+        code="box-range",
+        label="Box",
+        only="trips",
+    )
+    cells: int | str | None = setting(None, "Cells along each side, or COLUMNSxROWS.", only="trips")
+    planar: bool | None = setting(
+        None, "Coordinates are x, y in metres.", shown="as the source", only="trips"
+    )
 
-def check_above_0(plan: HistogramPlan | SyntheticPlan, *names: str) -> None:
-    for name in names:
-        value = getattr(plan, name)
-        if value is not None and not 0 < value < 1e9:
-            option = name.replace("_", "-")
-            raise PlanError("plan-range", f"{option} must be above 0; got {value}.", f"Pass --{option} 500.")
+    @rule("cells")
+    def _check_cells(self) -> None:
+        if self.cells is not None:
+            sides_of(self.cells)
 
-
-def check_planar(said: bool | None, planar: bool) -> None:
-    """What a plan says of its coordinates is what the source has."""
-    if said is not None and said != planar:
-        found = "x, y in metres" if planar else "longitude and latitude"
-        raise PlanError(
-            "plan-planar",
-            f"the source has {found}; the plan says planar = {str(said).lower()}.",
-            "Leave --planar out, or name the coordinates: --column x=NAME --column y=NAME.",
-        )
-
-
-def four_numbers(box: Any) -> tuple[float, float, float, float]:
-    """The box of a map, which is said and never found."""
-    if box is None:
-        raise PlanError(
-            "box-missing",
-            "the plan does not say the box of its map; it is public and never read off the trips.",
-            "Pass --box WEST,SOUTH,EAST,NORTH.",
-        )
-    ok = isinstance(box, list | tuple) and len(box) == 4
-    if not ok or not all(isinstance(each, int | float) and not isinstance(each, bool) for each in box):
-        raise PlanError(
-            "box-range", f"a box is four numbers; got {box!r}.", "Write [west, south, east, north]."
-        )
-    west, south, east, north = (float(each) for each in box)
-    return west, south, east, north
+    def placed(self, planar: bool) -> Box:
+        """The box, whose coordinates are those of the source; it is declared, never read off the trips."""
+        if self.planar is not None and self.planar != planar:
+            coordinates = "x, y in metres" if planar else "longitude and latitude"
+            raise PlanError(
+                "plan-planar",
+                f"the source has {coordinates}; the plan says planar = {str(self.planar).lower()}.",
+                "Leave --planar out, or name the coordinates: --column x=NAME --column y=NAME.",
+            )
+        if self.box is None:
+            raise PlanError(
+                "box-missing",
+                "the plan does not state the box of its map; it is public and never read off the trips.",
+                "Pass --box WEST,SOUTH,EAST,NORTH.",
+            )
+        if not all(map(is_coordinate, self.box)):
+            raise PlanError("box-range", f"a box is four numbers; got {self.box!r}.")
+        west, south, east, north = map(float, self.box)
+        return west, south, east, north
 
 
 def sides_of(cells: int | str) -> tuple[int, int]:

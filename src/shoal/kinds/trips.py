@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import pyarrow as pa
 from shoal.engine.protocol import Encoder, Held
 from shoal.errors import PlanError
 from shoal.events.trip_reader import TripPoints
-from shoal.kinds.describe import Prepared
+from shoal.kinds.describe import Prepared, key_of
 from shoal.kinds.run import Build, RunResult, near
 from shoal.kinds.source import any_row, checked_rows
 from shoal.kinds.trip_plan import TRIP
@@ -52,10 +52,9 @@ class PreparedTrips(Prepared):
         """The public map, as it enters the key."""
         return self.grid.describe()
 
-    def asked_of(self, kind: str, names: Iterable[str]) -> list[Any]:
+    def asked_of(self, kind: str, unread: str = "") -> list[Any]:
         """What names the run of every kind made of trips."""
-        settings = {name: getattr(self.plan, name) for name in names}
-        return [kind, settings, rule_of(self.plan.trip_rule), self.window_us, self.places()]
+        return [kind, key_of(self.plan, unread), rule_of(self.plan.trip_rule), self.window_us, self.places()]
 
     def line(self, kind: str, places: str) -> str:
         """Kind, method, map, window and unit, for the ledger."""

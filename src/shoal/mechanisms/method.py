@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.baselines import GAUSSIAN, LAPLACE, PACKAGE, part
-from shoal.errors import PlanError
+from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import ONE_PLACE, AuditSize
 from shoal.privacy.accounting import Budget, Loss
 
@@ -36,8 +36,8 @@ class Mechanism(Protocol):
 def at(place: str) -> Any:
     """What stands at a place.
 
-    >>> at("shoal.mechanisms.density.laplace:DensityLaplace.name")
-    'density-laplace'
+    >>> at("shoal.mechanisms.density.best:DensityBest.name")
+    'density-best'
     """
     module, _, name = place.partition(":")
     return attrgetter(name)(import_module(module))
@@ -154,7 +154,10 @@ class Method:
         return self.make.place.startswith(PACKAGE)
 
     def build(self, budget: Budget, setting: Any, options: Any = None) -> Any:
-        """The mechanism of a release."""
+        """The mechanism of a release. The family of its noise follows from the budget."""
+        family = LAPLACE if budget.pure else GAUSSIAN
+        if self.cases and family not in self.families:
+            raise GuaranteeError("noise-family", f"the method {self.name} has no {family} noise.")
         return self.make(budget, setting, self._options(options))
 
     def finish(self, noisy: Any, setting: Any, options: Any = None) -> Any:
@@ -185,6 +188,14 @@ class Methods(Mapping[str, Method]):
 
     def _all(self) -> dict[str, Method]:
         return {**self.own, **part(self.theirs, {}).get(self.kind, {})}
+
+
+def one_case(
+    kind: str, name: str, summary: str, entry: Entry, *uses: str, finish: str = "", **sets: Any
+) -> Method:
+    """A method with one audit case, which is called like it."""
+    cases = {f"{kind}-{name}": entry}
+    return Method(kind=kind, name=name, summary=summary, cases=cases, finish_at=finish, uses=uses, sets=sets)
 
 
 def by_name(*methods: Method) -> dict[str, Method]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shoal.mechanisms.audit_size import MANY_PLACES, PATHS, AuditSize
-from shoal.mechanisms.method import Build, Entry, Method, by_name
+from shoal.mechanisms.method import Build, Entry, Method, by_name, one_case
 
 HERE = "shoal.mechanisms"
 PEOPLE = "people per zone and slot"
@@ -40,23 +40,24 @@ def scaled(counts: str) -> Build:
     return Build(place=place, takes="scalable", asks=("ell", "cap"), given={"counts": counts})
 
 
-GAUSSIAN_COUNTS = f"{HERE}.density.gaussian:DensityGaussian.of"
-LAPLACE_COUNTS = f"{HERE}.density.laplace:DensityLaplace.of"
+PLAIN_COUNTS = f"{HERE}.density.counts:DensityCounts.of"
+
+
+def laplace(entry: Entry, guarantee: str) -> Entry:
+    """The same with Laplace noise, so pure."""
+    name = f"{entry.name.removesuffix('-gaussian')}-laplace"
+    return replace(entry, name=name, guarantee=guarantee, pure=True)
+
+
 SCALED = Entry(
     name="density-scaled",
-    make=scaled(GAUSSIAN_COUNTS),
+    make=scaled(PLAIN_COUNTS),
     releases=f"{PEOPLE}, and what scales bounded visits up to all visits",
     guarantee="rho-zCDP, rho = M^2 / (2 s^2) + ell^2 / (2 s'^2) + rho of the counts",
     spends=("visits", "kept", "counts"),
     pure=False,
 )
-SCALED_LAPLACE = replace(
-    SCALED,
-    name="density-scaled-laplace",
-    make=scaled(LAPLACE_COUNTS),
-    guarantee="epsilon-DP, epsilon = M / b + ell / b' + epsilon of the counts",
-    pure=True,
-)
+SCALED_LAPLACE = laplace(SCALED, "epsilon-DP, epsilon = M / b + ell / b' + epsilon of the counts")
 BEST = Entry(
     name="density-best",
     make=Build(place=f"{HERE}.density.best:DensityBest.within", takes="visits", asks=("users",)),
@@ -68,30 +69,31 @@ BEST = Entry(
     worst=EVERYWHERE,
     reach=dict.fromkeys(("visits", "city", "regions", "zones"), WEIGHED),
 )
+SCALED_UP = "shoal.postprocess.density.numbers:scaled_density"
 DENSITY = by_name(
-    Method(
-        kind="density",
-        name="best",
-        summary="all visits, measured coarse to fine with Gaussian noise, smoothed over zones",
-        cases={"density-best": BEST},
-        finish_at="shoal.postprocess.density.best:finish_best",
-        uses=("users",),
+    one_case(
+        "density",
+        "best",
+        "all visits, measured coarse to fine with Gaussian noise, smoothed over zones",
+        BEST,
+        "users",
+        finish="shoal.postprocess.density.best:finish_best",
     ),
-    Method(
-        kind="density",
-        name="gaussian",
-        summary="plain counts, Gaussian noise, scaled up (GPA)",
-        cases={"density-gaussian": SCALED},
-        finish_at="shoal.postprocess.density.numbers:scaled_density",
-        uses=("ell", "cap"),
+    one_case(
+        "density",
+        "gaussian",
+        "plain counts, Gaussian noise, scaled up (GPA)",
+        SCALED,
+        *("ell", "cap"),
+        finish=SCALED_UP,
     ),
-    Method(
-        kind="density",
-        name="laplace",
-        summary="plain counts, Laplace noise, scaled up, pure (LPA)",
-        cases={"density-laplace": SCALED_LAPLACE},
-        finish_at="shoal.postprocess.density.numbers:scaled_density",
-        uses=("ell", "cap"),
+    one_case(
+        "density",
+        "laplace",
+        "plain counts, Laplace noise, scaled up, pure (LPA)",
+        SCALED_LAPLACE,
+        *("ell", "cap"),
+        finish=SCALED_UP,
     ),
 )
 
@@ -102,19 +104,13 @@ def _query(place: str, *asks: str) -> Build:
 
 ANSWERS = Entry(
     name="query-gaussian",
-    make=_query("gaussian:QueryGaussian.of"),
+    make=_query("answers:QueryAnswers.of"),
     releases="visits in sets of zones and slots",
     guarantee="rho-zCDP, rho = sum of min(ell, |T_i|)^2 max_s W_s(S_i)^2 / (2 sigma_i^2)",
     spends=("answers",),
     pure=False,
 )
-ANSWERS_LAPLACE = replace(
-    ANSWERS,
-    name="query-laplace",
-    make=_query("laplace:QueryLaplace.of"),
-    guarantee="epsilon-DP, epsilon = sum of min(ell, |T_i|) max_s W_s(S_i) / b_i",
-    pure=True,
-)
+ANSWERS_LAPLACE = laplace(ANSWERS, "epsilon-DP, epsilon = sum of min(ell, |T_i|) max_s W_s(S_i) / b_i")
 LEARNED_ANSWERS = replace(
     ANSWERS,
     name="query-weights",
@@ -125,26 +121,14 @@ LEARNED_ANSWERS = replace(
     small={"updates": AUDIT_UPDATES},
 )
 QUERY = by_name(
-    Method(
-        kind="query",
-        name="gaussian",
-        summary="independent Gaussian noise on every answer",
-        cases={"query-gaussian": ANSWERS},
-        uses=("ell",),
-    ),
-    Method(
-        kind="query",
-        name="laplace",
-        summary="independent Laplace noise on every answer, pure",
-        cases={"query-laplace": ANSWERS_LAPLACE},
-        uses=("ell",),
-    ),
-    Method(
-        kind="query",
-        name="weights",
-        summary="answers of a table that learns from few of them",
-        cases={"query-weights": LEARNED_ANSWERS},
-        uses=("ell", "updates"),
+    one_case("query", "gaussian", "independent Gaussian noise on every answer", ANSWERS, "ell"),
+    one_case("query", "laplace", "independent Laplace noise on every answer, pure", ANSWERS_LAPLACE, "ell"),
+    one_case(
+        "query",
+        "weights",
+        "answers of a table that learns from few of them",
+        LEARNED_ANSWERS,
+        *("ell", "updates"),
     ),
 )
 
@@ -275,25 +259,18 @@ SYNTHETIC = by_name(
 METHODS = {"density": DENSITY, "query": QUERY, "histogram": HISTOGRAM, "synthetic": SYNTHETIC}
 
 # Pieces that no release consists of alone, audited by themselves.
+COUNTS = Entry(
+    name="density-gaussian",
+    make=counts_of(PLAIN_COUNTS),
+    releases=PEOPLE,
+    guarantee="rho-zCDP, rho = ell max_s |W_s|_2^2 / (2 sigma^2)",
+    spends=("counts",),
+    pure=False,
+    thorough=True,
+)
 PARTS = (
-    Entry(
-        name="density-gaussian",
-        make=counts_of(GAUSSIAN_COUNTS),
-        releases=PEOPLE,
-        guarantee="rho-zCDP, rho = ell max_s |W_s|_2^2 / (2 sigma^2)",
-        spends=("counts",),
-        pure=False,
-        thorough=True,
-    ),
-    Entry(
-        name="density-laplace",
-        make=counts_of(LAPLACE_COUNTS),
-        releases=PEOPLE,
-        guarantee="epsilon-DP, epsilon = ell max_s |W_s|_1 / b",
-        spends=("counts",),
-        pure=True,
-        thorough=True,
-    ),
+    COUNTS,
+    laplace(COUNTS, "epsilon-DP, epsilon = ell max_s |W_s|_1 / b"),
     Entry(
         name="clipped-gaussian",
         make=Build(place=f"{HERE}.density.clipped_gaussian:ClippedGaussian.of", takes="clipped"),

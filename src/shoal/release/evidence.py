@@ -16,12 +16,16 @@ from shoal.errors import LedgerError, OutputError, SourceError
 from shoal.privacy.accounting import epsilon_for
 from shoal.privacy.ledger import Ledger, Population
 from shoal.privacy.ledger.names import show_nano
-from shoal.release.manifest import Manifest, case_of
-from shoal.release.page.evidence import evidence_html
-from shoal.release.page.page import write_page
+from shoal.release.manifest import NONE_RECORDED, RECORDED, Manifest, case_of, is_tuned
+from shoal.release.page.page import render, write_page
 from shoal.release.publish import sound_manifest
 from shoal.release.staging import refuse_inside_release
 from shoal.release.verify import check_release
+
+OWNER_ONLY = (
+    "Owner's eyes only: the annex holds figures computed on raw data. Do not publish; export without the "
+    "annex to pass it on."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +90,23 @@ def write_evidence(path: Path, evidence: Evidence) -> Path:
     """One HTML file that needs nothing else; readable by the owner alone, to be passed on by hand."""
     refuse_inside_release(path)
     return write_page(Path(path), evidence_html(evidence))
+
+
+def evidence_html(evidence: Evidence) -> str:
+    """One page without scripts, made to be printed or filed."""
+    manifest = evidence.manifest
+    is_looked_at = is_tuned(manifest.tuned_on_private_data)
+    case = case_of(manifest)
+    counted = {"read_from_data": dict(manifest.read_from_data)} if manifest.read_from_data else {}
+    return render(
+        "evidence.html",
+        title=f"Evidence pack of {evidence.name}, a release about {manifest.population}",
+        banner=OWNER_ONLY if evidence.attacks is not None else "",
+        evidence=evidence,
+        looks=RECORDED if is_looked_at else f"{NONE_RECORDED}; that proves nothing",
+        public={**manifest.public, **counted},
+        audit_flag="" if case is None else f" --mechanism {case.case}",
+    )
 
 
 def _as_epsilon(population: Population) -> str:

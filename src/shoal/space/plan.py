@@ -9,34 +9,82 @@ from dataclasses import dataclass
 from typing import Literal
 
 from shoal.errors import PlanError
+from shoal.setting import Plan, rule, setting
 
 Choice = Literal["stop", "warn", "allow"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpacePlan:
+class SitesPlan(Plan):
+    """Where the public list of sites comes from, and what its columns are."""
+
+    sites: str | None = setting(
+        None, "Sites: CSV or Parquet with site, lon, lat, or a file of points.", file=True, last=True
+    )
+    site_id: str | None = setting(None, "Column with the sites' ids; `row` numbers them.", last=True)
+    site_lon: str | None = setting(
+        None, "Column with the sites' longitudes (or x, with --sites-crs).", last=True
+    )
+    site_lat: str | None = setting(
+        None, "Column with the sites' latitudes (or y, with --sites-crs).", last=True
+    )
+    sites_crs: str | None = setting(
+        None,
+        "Coordinate system of the sites where the file does not say; `planar` for metres.",
+        last=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZonesPlan(Plan):
+    """Where the public zones come from, and what their columns are."""
+
+    zones: str | None = setting(None, "Zones: GeoJSON, GeoParquet, Shapefile or GeoPackage.", file=True)
+    zone_id: str | None = setting(None, "Column with the zones' ids; `row` numbers them.")
+    zone_name: str | None = setting(None, "Column with the zones' names.")
+    zones_crs: str | None = setting(None, "Coordinate system of the zones where the file does not say.")
+    zones_layer: str | None = setting(None, "Layer of a file of zones with several.")
+    repair_zones: bool = setting(False, "Repair self-intersecting polygons.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpacePlan(ZonesPlan, SitesPlan):
     """Where the zones and sites come from: files, or a grid over a configured box. All of it is public."""
 
-    zones: str | None = None
-    zone_id: str | None = None
-    zone_name: str | None = None
-    zones_crs: str | None = None
-    zones_layer: str | None = None  # of a file with several
-    repair_zones: bool = False
-    holes: Choice = "stop"  # gaps between zones: stop, warn or allow
-    sites: str | None = None
-    site_id: str | None = None
-    site_lon: str | None = None  # columns with the coordinates, where their names are not usual ones
-    site_lat: str | None = None
-    sites_crs: str | None = None  # where the file does not say; "planar" for metres without a place
-    box: tuple[float, float, float, float] | None = None  # west, south, east, north
-    cell_m: float | None = None
-    h3: int | None = None
+    holes: Choice = setting("stop", "Gaps between zones.")
+    box: tuple[float, float, float, float] | None = setting(
+        None,
+        "west,south,east,north of a grid or of H3 cells (longitude first).",
+        example=(2.25, 48.81, 2.42, 48.91),
+        code="box-range",
+        label="Box",
+    )
+    cell_m: float | None = setting(
+        None,
+        "Side of the squares of a grid over --box, in metres.",
+        above=0,
+        code="cell-size",
+        example=500,
+        label="Side of a square",
+        unit="m",
+    )
+    h3: int | None = setting(
+        None,
+        "Resolution of H3 cells over --box.",
+        least=0,
+        most=15,
+        code="h3-resolution",
+        example=8,
+        label="Resolution of hexagons",
+    )
 
-    def __post_init__(self) -> None:
-        ways = [self.zones is not None, self.cell_m is not None, self.h3 is not None]
-        if sum(ways) != 1:
+    @rule("zones", "cell_m", "h3")
+    def _check_one_kind(self) -> None:
+        if sum(way is not None for way in (self.zones, self.cell_m, self.h3)) != 1:
             raise zones_missing()
+
+    @rule("box", "zones", "cell_m", "h3")
+    def _check_box(self) -> None:
         if self.zones is None:
             if self.box is None:
                 raise box_missing()

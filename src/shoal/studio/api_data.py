@@ -12,11 +12,10 @@ from shoal import __version__
 from shoal.kinds.simulated import CITIES
 from shoal.release.page.page import plain
 from shoal.studio.context import Studio, studio_of
-from shoal.studio.forms import CityForm, Id, PlanForm, SourceForm
+from shoal.studio.forms import CityForm, Id, PlanForm, SourceForm, for_page
 from shoal.studio.look import source_map
-from shoal.studio.plans import box_of, page_defaults, page_methods
+from shoal.studio.plans import box_of, page_methods, page_settings
 from shoal.studio.sources import SourceCard
-from shoal.studio.words import for_page
 
 router = APIRouter(tags=["data"])
 Here = Annotated[Studio, Depends(studio_of)]
@@ -32,7 +31,7 @@ def state(studio: Here) -> dict[str, Any]:
         "sources": [asdict(card) for card in studio.shelf.all()],
         "cities": [{"name": each.name, "title": each.title, "users": each.users} for each in CITIES.values()],
         "methods": page_methods(),
-        "defaults": page_defaults(),
+        "settings": page_settings(),
     }
 
 

@@ -15,8 +15,7 @@ from shoal.attacks.runs.adversaries import ADVERSARIES, adversary_named
 from shoal.errors import PlanError
 from shoal.release.manifest import MANIFEST, Manifest, case_of
 from shoal.studio.context import Studio, studio_of
-from shoal.studio.forms import AttackForm, AuditForm, Id, ReleaseForm
-from shoal.studio.words import for_page
+from shoal.studio.forms import AttackForm, AuditForm, Id, ReleaseForm, for_page
 from shoal.studio.worker import read_plan_of
 
 router = APIRouter(tags=["runs"])

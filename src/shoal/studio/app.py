@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib import resources
 from typing import Any
@@ -14,12 +14,11 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from shoal import __version__
-from shoal.errors import BudgetExceeded, ShoalError
+from shoal.errors import BudgetExceeded, PlanError, ShoalError
 from shoal.studio import api_data, api_ledger, api_look, api_runs, api_tickets
 from shoal.studio.context import Studio
-from shoal.studio.forms import Problem
+from shoal.studio.forms import Problem, field_problems, for_page
 from shoal.studio.guard import App, Guard
-from shoal.studio.words import for_page
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem, "description": words}
@@ -119,7 +118,10 @@ def _say_errors(app: FastAPI) -> None:
         status = (
             404 if error.code.startswith("no-such-") else 409 if isinstance(error, BudgetExceeded) else 400
         )
-        return problem(status, error.code, for_page(error.message), for_page(error.remedy))
+        faults = field_problems(error.faults) if isinstance(error, PlanError) else []
+        return problem(
+            422 if faults else status, error.code, for_page(error.message), for_page(error.remedy), faults
+        )
 
     @app.exception_handler(RequestValidationError)
     async def misfilled(request: Request, error: Exception) -> JSONResponse:
@@ -133,8 +135,10 @@ def _say_errors(app: FastAPI) -> None:
         return problem(error.status_code, "http", str(error.detail), "")
 
 
-def problem(status: int, code: str, message: str, remedy: str) -> JSONResponse:
-    return JSONResponse({"code": code, "message": message, "remedy": remedy}, status)
+def problem(
+    status: int, code: str, message: str, remedy: str, faults: Sequence[Mapping[str, str]] = ()
+) -> JSONResponse:
+    return JSONResponse({"code": code, "message": message, "remedy": remedy, "faults": [*faults]}, status)
 
 
 def _fault(error: dict[str, Any]) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
 
+from shoal.errors import Fault, respelled
 from shoal.events.schema import ROLES
+from shoal.kinds import KINDS
+from shoal.kinds.setting_forms import form_fields
 
 Kind = Literal["density", "trajectories", "histogram", "synthetic"]
 Line = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -17,6 +22,7 @@ ReleaseId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 RelativePath = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Amount = Annotated[float, Field(gt=0, le=1000)]
 Delta = Annotated[float, Field(ge=0, lt=1)]
+Number = Annotated[float, Field(ge=-1e300, le=1e300)]
 Box = tuple[
     Annotated[float, Field(ge=-1e8, le=1e8)],
     Annotated[float, Field(ge=-1e8, le=1e8)],
@@ -58,44 +64,35 @@ class SourceForm(Form):
     population: MaybeLine | None = None
 
 
-class PlanForm(Form):
-    """One release, as the sliders stand."""
+class ChosenForm(Form):
+    """What a form of a release holds beside the settings of its plan."""
 
     kind: Kind
     source: Id
     population: Line
     name: Name
-    epsilon: Amount | None = None
-    delta: Delta | None = None
-    method: Name | None = None
-    start: MaybeLine | None = None
-    end: MaybeLine | None = None
-    time_zone: MaybeLine | None = None
-    slot_minutes: Annotated[int, Field(ge=1, le=10_080)] | None = None
     map: Literal["zones", "squares", "h3"] | None = None
-    cell_m: Annotated[float, Field(ge=10, le=100_000)] | None = None
-    h3: Annotated[int, Field(ge=0, le=12)] | None = None
-    box: Box | None = None
-    users: Annotated[int, Field(ge=1, le=10**10)] | None = None
-    unit: Literal["user", "trip"] | None = None
-    k: Annotated[int, Field(ge=2, le=100)] | None = None
-    tau_minutes: Annotated[int, Field(ge=1, le=10_080)] | None = None
-    epoch_minutes: Annotated[int, Field(ge=1, le=10_080)] | None = None
-    origin: tuple[float, float] | None = None
-    cells: Annotated[int, Field(ge=1, le=512)] | None = None
-    trips_per_user: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    trips_cap: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    trips: Annotated[int, Field(ge=1, le=10**10)] | None = None
-    gap_minutes: Annotated[float, Field(gt=0, le=10_080)] | None = None
-    step_s: Annotated[float, Field(ge=1, le=86_400)] | None = None
-    count: Annotated[int, Field(ge=1, le=10**7)] | None = None
     compose_with: Annotated[list[ReleaseId], Field(max_length=100)] | None = None
-    licence: MaybeLine | None = None
-    run_id: MaybeLine | None = None
+
+
+# A value as the page sends it: the plan says what is wrong with it, whatever its type
+Value = bool | int | Number | MaybeLine | Annotated[list[Number | MaybeLine], Field(max_length=50)] | None
+PLANS = {kind: KINDS[kind].plan for kind in get_args(Kind)}
+FIELDS = {kind: form_fields(plan) for kind, plan in PLANS.items()}
+PlanForm: Any = create_model(
+    "PlanForm",
+    __base__=ChosenForm,
+    __doc__="One release, as the form stands: the settings of plans that have a label, by their names.",
+    **{  # type: ignore[call-overload]
+        name: (Value, None)
+        for name in dict.fromkeys(each for fields in FIELDS.values() for each in fields)
+        if name not in ChosenForm.model_fields
+    },
+)
 
 
 class ReleaseForm(Form):
-    plan: PlanForm
+    plan: PlanForm  # type: ignore[valid-type]
     even_if_nobody: bool = False
     again: bool = (
         False  # a run that was stopped: what it committed comes back for free, so nothing is refused yet
@@ -151,9 +148,56 @@ class VerifyForm(Form):
     head: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
 
 
+class FieldProblem(BaseModel):
+    """What is wrong with one field of a form."""
+
+    field: str
+    code: str
+    message: str
+    remedy: str
+
+
 class Problem(BaseModel):
-    """What an error says: a code, what is wrong, what to do."""
+    """What an error says: a code, what is wrong, what to do; and where it can be told, with which fields."""
 
     code: str
     message: str
     remedy: str
+    faults: list[FieldProblem] = []
+
+
+LABELS = {each.flag: each.label for fields in FIELDS.values() for each in fields.values()}
+_COMMAND = re.compile(r"`shoal ledger (?:create|raise|lower)[^`]*`")
+
+
+def for_page(text: str) -> str:
+    """A text in which settings are the labels of their fields.
+
+    >>> for_page("Pass --epsilon 0.5, say.")
+    'Set "Epsilon" to 0.5, say.'
+    >>> for_page("Check --start and --zones.")
+    'Check "Window from" and "zones".'
+    """
+
+    def spell(verb: str, name: str, value: str | None) -> str:
+        label = f'"{LABELS.get(name) or name.replace("-", " ")}"'
+        if not verb:
+            return label if value is None else f"{label} {value}"
+        verb = "Set" if verb[0].isupper() else "set"
+        return f"{verb} {label}" if value is None else f"{verb} {label} to {value}"
+
+    return respelled(_COMMAND.sub("the ledger room", text), spell)
+
+
+def field_problems(faults: Iterable[Fault]) -> list[dict[str, str]]:
+    """The faults of a plan by the fields of the form."""
+    fields = {each.path: name for fields in FIELDS.values() for name, each in fields.items()}
+    return [
+        {
+            "field": fields.get(each.setting, each.setting),
+            "code": each.code,
+            "message": for_page(each.message),
+            "remedy": for_page(each.remedy),
+        }
+        for each in faults
+    ]

@@ -11,40 +11,35 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from shoal.errors import PlanError
+from shoal.errors import Fault, PlanError
 from shoal.kinds import KINDS
 from shoal.kinds.density.methods import METHODS as DENSITY
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.prepare import OpenedDensity, open_density
 from shoal.kinds.describe import dry_run
 from shoal.kinds.histogram.methods import METHODS as HISTOGRAM
-from shoal.kinds.histogram.plan import MapPlan
 from shoal.kinds.plan import WindowPlan
+from shoal.kinds.setting_forms import form_schema
 from shoal.kinds.simulated import CITIES
 from shoal.kinds.synthetic.methods import COMMUTES
 from shoal.kinds.synthetic.methods import METHODS as SYNTHETIC
-from shoal.kinds.synthetic.plan import CELL_M
-from shoal.kinds.trajectories.plan import PlacesPlan, TrajectoryPlan
+from shoal.kinds.synthetic.plan import SyntheticPlan
+from shoal.kinds.trip_plan import sides_of
 from shoal.privacy.ledger import Ledger
+from shoal.setting import Described, fault_of, report
+from shoal.setting import settings_of as settings_of_plan
+from shoal.studio.forms import FIELDS, PLANS
 from shoal.studio.sources import PATHS, SourceCard, SourceShelf
 from shoal.studio.workspace import Workspace
 
 MOST_SLOTS = 20_000
 MOST_DAYS = 400
 MOST_ZONES = 20_000
+MOST_CELLS = 2**18
 METRES_PER_DEGREE = 111_320.0
 H3_LARGEST_M2 = 4.357e12  # of resolution 0; every step divides it by seven
 MOST_VALUES = 20_000_000  # zones times slots: what a page can be asked to plan
 KEPT_OPEN = 4
-OF_POINTS = ("trips_cap", "trips", "step_s", "trip_rule", "unit")
-
-# kind -> fields of the form that are settings of the plan itself
-SAID = {
-    "density": ("epsilon", "delta", "method", "users", "licence"),
-    "histogram": ("epsilon", "delta", "method", "unit", "trips_per_user", "trips_cap", "trips", "licence"),
-    "synthetic": ("epsilon", "delta", "method", "unit", "trips_cap", "trips", "step_s", "count", "licence"),
-    "trajectories": ("k", "tau_minutes", "epoch_minutes", "compose_with", "licence"),
-}
 
 
 def page_methods() -> dict[str, list[dict[str, Any]]]:
@@ -70,15 +65,9 @@ def page_methods() -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def page_defaults() -> dict[str, dict[str, Any]]:
-    """What the form starts with: the defaults of the plans."""
-    tracker = {"k": TrajectoryPlan.k, "tau_minutes": TrajectoryPlan.tau_minutes}
-    return {
-        "density": {"slot_minutes": WindowPlan.slot_minutes},
-        "histogram": {"cells": MapPlan.cells},
-        "synthetic": {"cell_m": CELL_M},
-        "trajectories": {"cell_m": PlacesPlan.cell_m, **tracker},
-    }
+def page_settings() -> dict[str, dict[str, Any]]:
+    """The fields of the form of every kind: label, help, bounds, choices and default."""
+    return {kind: form_schema(plan) for kind, plan in PLANS.items()}
 
 
 def settings_of(
@@ -93,14 +82,19 @@ def settings_of(
             "Choose another kind of release or another source.",
         )
     _check_population(form["population"], card)
+    report([fault for name, each in FIELDS[kind].items() if (fault := _fault(each, form.get(name)))])
     defaults = {
         name: value for name, value in card.defaults.get(kind, {}).items() if name not in ("window", "space")
     }
-    said = {name: form[name] for name in SAID[kind] if form.get(name) not in (None, "")}
-    settings = {**defaults, **said}
+    given = {
+        each.name: form[name]
+        for name, each in FIELDS[kind].items()
+        if each.name == each.path and form.get(name) not in (None, "")
+    }
+    settings = {**defaults, **given}
     if kind == "density" and card.users is not None:
         settings.setdefault("users", card.users)
-    if "epsilon" in said and "delta" not in said and kind != "density":
+    if "epsilon" in given and "delta" not in given and kind != "density":
         settings.pop("delta", None)  # the form's price is whole: no delta means pure
     name = form["name"]
     settings |= {
@@ -118,9 +112,14 @@ def settings_of(
     if (
         kind == "synthetic" and "sites" in settings["space"]
     ):  # records that name sites have a method of their own
-        settings = {name: value for name, value in settings.items() if name not in OF_POINTS}
-        settings["method"] = said.get("method", "commute")
+        of_points = {name for name, each in settings_of_plan(SyntheticPlan).items() if each.setting.only}
+        settings = {name: value for name, value in settings.items() if name not in {*of_points, "unit"}}
+        settings["method"] = given.get("method", "commute")
     return settings
+
+
+def _fault(each: Described, value: Any) -> Fault | None:
+    return None if value in (None, "") else fault_of(each, value)
 
 
 def _check_population(population: str, card: SourceCard) -> None:
@@ -143,7 +142,7 @@ def _check_population(population: str, card: SourceCard) -> None:
 def _window(form: Mapping[str, Any], card: SourceCard) -> dict[str, Any]:
     window = {name: form.get(name) or card.window.get(name) for name in ("start", "end", "time_zone")}
     window = {name: value for name, value in window.items() if value}
-    slot = form.get("slot_minutes") or 60
+    slot = form.get("slot_minutes") or WindowPlan.slot_minutes
     if "start" in window and "end" in window:
         _check_length(window["start"], window["end"], slot if form["kind"] == "density" else None)
     return window | ({"slot_minutes": slot} if form["kind"] == "density" else {})
@@ -184,7 +183,14 @@ def _space(form: Mapping[str, Any], card: SourceCard, shelf: SourceShelf) -> dic
     if kind == "synthetic":
         return {"box": box, **_either("cell_m", form, given)}
     zones = {name: value for name, value in known.items() if name.startswith("zone")}
-    return {**zones, "box": box, **_either("cells", form, given)}
+    cells = _either("cells", form, given)
+    if cells and math.prod(sides_of(cells["cells"])) > MOST_CELLS:
+        raise PlanError(
+            "plan-size",
+            f"a map on this page has at most {MOST_CELLS:,} cells.",
+            "Choose fewer cells, or use the command.",
+        )
+    return {**zones, "box": box, **cells}
 
 
 def _either(name: str, form: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,73 +26,29 @@ Deviations   their scale sqrt(k) sqrt(ell) / eps1 does not cover a user spread o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.mechanisms.adders import LaplaceAdder, ceil_sqrt, float_at_least
-from shoal.privacy.accounting import NANO, Budget, Loss, compose
+from shoal.mechanisms.noise import LAPLACE, ceil_sqrt
+from shoal.privacy.accounting import NANO, Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting
-from shoal.stages.noisy import NoisyScheme
-from shoal_baselines.counting import CoverCounts
-from shoal_baselines.mechanisms.efpag import SELECT, TOTALS, VISITS, read_scheme, tau_of
-from shoal_baselines.mechanisms.scheme_steps import (
-    SHIFT,
-    STEPS,
-    check_cover_input,
-    choose_k,
-    coefficients,
-    series_of,
-    shift_summed,
-    sum_by_cluster,
-)
-from shoal_baselines.mechanisms.scheme_totals import Totals, TotalsByOneVisit
+from shoal_baselines.mechanisms.efpag import SELECT
+from shoal_baselines.mechanisms.scheme_steps import SHIFT, STEPS, Scheme, shift_summed, tau_of
+from shoal_baselines.mechanisms.scheme_totals import TotalsByOneVisit
 from shoal_baselines.postprocess.scheme import cluster_cells
 from shoal_baselines.space.cover import Cover, minimum_cover
 
 
 @dataclass(frozen=True, kw_only=True)
-class DensityEfpa:
-    """Noisy totals of cells; noisy series of clusters from their first k DCT coefficients; pure epsilon."""
+class DensityEfpa(Scheme):
+    """The scheme with Laplace noise, whose scales follow from the noisy k's; pure epsilon."""
 
-    totals: Totals
     select_nano: int  # epsilon of all choices of k together
     coefficients_nano: int  # epsilon of all coefficients together
-    cover: Cover = field(repr=False)
-    slots: int
-    ell: int
-    cap: int
 
     name = "density-efpa"
-    takes = "cover"
-
-    def __call__(self, exact: CoverCounts, noise: Noise) -> NoisyScheme:
-        check_cover_input(exact, self)
-        totals = self.totals(exact, noise)
-        cluster_of = self._clusters(totals.visits)
-        exact_waves = coefficients(sum_by_cluster(exact.units, cluster_of))
-        clusters = len(exact_waves)
-        k = np.arange(1, self.slots + 1)
-        noise_error = np.minimum(*(math.sqrt(2.0) * np.sqrt(k) * b for b in self._scales(k, clusters)))
-        kept = choose_k(exact_waves, noise_error, self.select_scale(clusters), noise)
-        scales = self.scales(kept)
-        noisy_waves = np.zeros(exact_waves.shape)
-        for cluster, (count, scale) in enumerate(zip(kept, scales, strict=True)):
-            row = exact_waves[cluster, :count]
-            noisy_waves[cluster, :count] = noise.laplace("coefficients", row, float(scale))
-        steps = STEPS * self.lattice
-        return NoisyScheme(
-            totals=totals,
-            cluster_of=cluster_of,
-            series=series_of(noisy_waves / steps),
-            kept=kept,
-            deviation=math.sqrt(2.0) * scales / steps,
-        )
-
-    def loss(self) -> Loss:
-        return compose(spend for _, spend in self.spends())
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (
@@ -101,23 +57,32 @@ class DensityEfpa:
             ("coefficients", Loss.pure(self.coefficients_nano)),
         )
 
-    @property
-    def lattice(self) -> int:
-        return self.cover.lattice
+    def clusters_of(self, noisy_totals: np.ndarray) -> np.ndarray:
+        """Clusters at tau, where tau is that of at most as many clusters as there are."""
+        tau = self.tau(1)
+        for _ in range(2):  # a larger tau gives fewer clusters, whose tau is smaller: twice is enough
+            cluster_of = cluster_cells(noisy_totals, self.cover.cell_xy_m, self.cover.neighbours, tau)
+            tau = max(tau, self.tau(int(cluster_of.max(initial=0)) + 1))
+        return cluster_of
 
-    @property
-    def cells(self) -> int:
-        return self.cover.cells
-
-    @property
-    def touched(self) -> int:
-        """Slots a user can touch."""
-        return min(self.ell, self.slots)
+    def noise_error(self, clusters: int) -> np.ndarray:
+        k = np.arange(1, self.slots + 1)
+        return np.minimum(*(LAPLACE.deviation * np.sqrt(k) * b for b in self._scales(k, clusters)))
 
     def select_scale(self, clusters: int) -> float:
         """2 S / eps0: the ranges of all choices add up to at most eps0."""
         shift = shift_summed(self.touched, clusters, self.slots, self.lattice)
-        return float_at_least(Fraction(2 * shift * NANO, self.select_nano))
+        return LAPLACE.scale(self.select_nano, LAPLACE.choice(shift))
+
+    def add_noise(
+        self, exact_waves: np.ndarray, kept: np.ndarray, noise: Noise
+    ) -> tuple[np.ndarray, np.ndarray]:
+        scales = self.scales(kept)
+        noisy_waves = np.zeros(exact_waves.shape)
+        for cluster, (count, scale) in enumerate(zip(kept, scales, strict=True)):
+            row = exact_waves[cluster, :count]
+            noisy_waves[cluster, :count] = noise.laplace("coefficients", row, float(scale))
+        return noisy_waves, LAPLACE.deviation * scales
 
     def scales(self, kept: np.ndarray) -> np.ndarray:
         """float64 [clusters]: Laplace scales in steps, by the one bound that gives less noise over all."""
@@ -145,42 +110,19 @@ class DensityEfpa:
         spread = ceil_sqrt(clusters * self.touched * self.lattice**2)
         return STEPS * whole + rounding, STEPS * spread + rounding
 
-    def _clusters(self, noisy_totals: np.ndarray) -> np.ndarray:
-        """Clusters at tau, where tau is that of at most as many clusters as there are."""
-        tau = self.tau(1)
-        for _ in range(2):  # a larger tau gives fewer clusters, whose tau is smaller: twice is enough
-            cluster_of = cluster_cells(noisy_totals, self.cover.cell_xy_m, self.cover.neighbours, tau)
-            tau = max(tau, self.tau(int(cluster_of.max(initial=0)) + 1))
-        return cluster_of
-
     def tau(self, clusters: int) -> float:
         """Least noisy total of a cluster with all coefficients kept, in visits."""
         largest = min(float(b[0]) for b in self._scales(np.array([self.slots]), clusters))
-        return tau_of(math.sqrt(2.0) * largest / (STEPS * self.lattice), self.slots)
-
-    def describe(self) -> dict[str, object]:
-        """Public numbers for the manifest."""
-        return {"cells": self.cells, "lattice": self.lattice}
-
-    def reading(self) -> tuple[str, ...]:
-        """For the recipient: how the numbers are to be read."""
-        return read_scheme(self.cells)
+        return tau_of(LAPLACE.deviation * largest / (STEPS * self.lattice), self.slots)
 
     @classmethod
     def improved(cls, budget: Budget, cover: Cover, *, slots: int, ell: int, cap: int) -> DensityEfpa:
         """Totals by improved scaling; pure shares as in EFPAG."""
-        visits, budget = budget.take("visits", VISITS)
-        totals, budget = budget.take("totals", TOTALS)
+        totals, budget = TotalsByOneVisit.within(budget, cap=cap, lattice=cover.lattice)
         select, budget = budget.take("select", SELECT)
         rest, _ = budget.take("coefficients", 1)
-        histogram = TotalsByOneVisit(
-            totals=LaplaceAdder.within(totals.epsilon_nano, cover.lattice),
-            visits=LaplaceAdder.within(visits.epsilon_nano, cap),
-            cap=cap,
-            lattice=cover.lattice,
-        )
         return cls(
-            totals=histogram,
+            totals=totals,
             select_nano=select.epsilon_nano,
             coefficients_nano=rest.epsilon_nano,
             cover=cover,

@@ -27,131 +27,87 @@ True
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from shoal.mechanisms.adders import GaussianAdder, ceil_sqrt
-from shoal.privacy.accounting import NANO, Budget, Loss, ceil_nano, compose
+from shoal.mechanisms.noise import GAUSSIAN, Adder, ceil_sqrt
+from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting
-from shoal.stages.noisy import NoisyScheme
-from shoal_baselines.counting import CoverCounts
-from shoal_baselines.mechanisms.scheme_steps import (
-    STEPS,
-    check_cover_input,
-    choose_k,
-    coefficients,
-    series_of,
-    shift_squared,
-    sum_by_cluster,
-    wave_rounding,
-)
+from shoal_baselines.mechanisms.scheme_steps import STEPS, Scheme, shift_squared, tau_of, wave_rounding
 from shoal_baselines.mechanisms.scheme_totals import Totals, TotalsByOneVisit, TotalsOfSeries, TotalsScaledUp
 from shoal_baselines.postprocess.scheme import cluster_cells
 from shoal_baselines.space.cover import Cover, minimum_cover
 
-RSSE_SHARE = 0.01  # tau: the expected error of a cluster with all coefficients kept, as a share of its total
-REPAIRED_TAU = 3.3  # tau of the repaired variant, in taus of the paper
-# Shares of the budget, each of what the earlier ones left. The paper halves: scaling and series, then in
-# scaling the number of visits and the histogram, in series the choice of k and the noise.
-VISITS, TOTALS, SERIES_TOTALS, SELECT = Fraction(1, 4), Fraction(1, 3), Fraction(1, 2), Fraction(1, 2)
+SELECT = Fraction(1, 2)  # of what the totals leave; the rest is for the coefficients
 # The repaired variant: tuned on the simulated city paris.
-REPAIRED_VISITS, REPAIRED_TOTALS, REPAIRED_SELECT = Fraction(1, 10), Fraction(1, 2), Fraction(1, 10)
+REPAIRED_SELECT = Fraction(1, 10)
+REPAIRED_TAU = 3.3  # in taus of the paper
 
 
 @dataclass(frozen=True, kw_only=True)
-class DensityEfpag:
-    """Noisy totals of cells; noisy series of clusters from their first k DCT coefficients."""
+class DensityEfpag(Scheme):
+    """The scheme with Gaussian noise of one scale, and a public tau."""
 
-    totals: Totals
     select: float  # scale of the choice of k, in steps: P(k) ~ exp(-u_k / select)
-    coefficients: GaussianAdder  # in steps
+    coefficients: Adder  # in steps
     tau: float  # least noisy total of a cluster, in visits
-    cover: Cover = field(repr=False)
-    slots: int
-    ell: int
-    cap: int
 
     name = "density-efpag"
-    takes = "cover"
-
-    def __call__(self, exact: CoverCounts, noise: Noise) -> NoisyScheme:
-        check_cover_input(exact, self)
-        totals = self.totals(exact, noise)
-        cluster_of = cluster_cells(totals.visits, self.cover.cell_xy_m, self.cover.neighbours, self.tau)
-        exact_waves = coefficients(sum_by_cluster(exact.units, cluster_of))
-        noise_error = np.sqrt(np.arange(1, self.slots + 1)) * self.coefficients.deviation
-        kept = choose_k(exact_waves, noise_error, self.select, noise)
-        chosen = np.arange(self.slots) < kept[:, None]
-        noisy_waves = np.zeros(exact_waves.shape)
-        noisy_waves[chosen] = self.coefficients.add(noise, "coefficients", exact_waves[chosen])
-        steps = STEPS * self.lattice
-        return NoisyScheme(
-            totals=totals,
-            cluster_of=cluster_of,
-            series=series_of(noisy_waves / steps),
-            kept=kept,
-            deviation=np.full(len(kept), self.coefficients.deviation / steps),
-        )
-
-    def loss(self) -> Loss:
-        return compose(spend for _, spend in self.spends())
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
-        shape = (self.touched, self.cover.cells, self.slots, self.lattice)
-        ranges = Fraction(2 * shift_squared(*shape)) / Fraction(self.select)
+        shape = (self.touched, self.cells, self.slots, self.lattice)
         return (
             *self.totals.spends(),
-            ("select", Loss(ceil_nano(ranges**2 / 8))),
+            ("select", GAUSSIAN.cost(self.select, GAUSSIAN.choice(shift_squared(*shape)))),
             ("coefficients", self.coefficients.cost(coefficient_shift(*shape))),
         )
 
-    @property
-    def lattice(self) -> int:
-        return self.cover.lattice
+    def clusters_of(self, noisy_totals: np.ndarray) -> np.ndarray:
+        return cluster_cells(noisy_totals, self.cover.cell_xy_m, self.cover.neighbours, self.tau)
 
-    @property
-    def cells(self) -> int:
-        return self.cover.cells
+    def noise_error(self, clusters: int) -> np.ndarray:
+        return np.sqrt(np.arange(1, self.slots + 1)) * self.coefficients.deviation
 
-    @property
-    def touched(self) -> int:
-        """Slots a user can touch."""
-        return min(self.ell, self.slots)
+    def select_scale(self, clusters: int) -> float:
+        return self.select
+
+    def add_noise(
+        self, exact_waves: np.ndarray, kept: np.ndarray, noise: Noise
+    ) -> tuple[np.ndarray, np.ndarray]:
+        chosen = np.arange(self.slots) < kept[:, None]
+        noisy_waves = np.zeros(exact_waves.shape)
+        noisy_waves[chosen] = self.coefficients.add(noise, "coefficients", exact_waves[chosen])
+        return noisy_waves, np.full(len(kept), self.coefficients.deviation)
 
     def describe(self) -> dict[str, object]:
-        """Public numbers for the manifest."""
-        return {"cells": self.cells, "lattice": self.lattice, "least_cluster_visits": self.tau}
-
-    def reading(self) -> tuple[str, ...]:
-        """For the recipient: how the numbers are to be read."""
-        return read_scheme(self.cells)
+        return {**super().describe(), "least_cluster_visits": self.tau}
 
     @classmethod
     def within(
         cls,
         totals: Totals,
-        select_nano: int,
-        coefficients_nano: int,
+        budget: Budget,
         *,
         cover: Cover,
         slots: int,
         ell: int,
         cap: int,
+        select: Fraction = SELECT,
         tau_factor: float = 1.0,
     ) -> DensityEfpag:
-        """The least noise whose losses stay within the two amounts of rho; tau from the noise."""
+        """The least noise on what the totals leave; tau from the noise."""
+        chosen, budget = budget.take("select", select)
+        rest, _ = budget.take("coefficients", 1)
         shape = (min(ell, slots), cover.cells, slots, cover.lattice)
-        adder = GaussianAdder.within(coefficients_nano, coefficient_shift(*shape))
-        tau = tau_factor * tau_of(adder.deviation / (STEPS * cover.lattice), slots)
+        adder = Adder.within(GAUSSIAN, rest.rho_nano, coefficient_shift(*shape))
         return cls(
             totals=totals,
-            select=select_scale(select_nano, shift_squared(*shape)),
+            select=GAUSSIAN.scale(chosen.rho_nano, GAUSSIAN.choice(shift_squared(*shape))),
             coefficients=adder,
-            tau=tau,
+            tau=tau_factor * tau_of(adder.deviation / (STEPS * cover.lattice), slots),
             cover=cover,
             slots=slots,
             ell=ell,
@@ -161,43 +117,21 @@ class DensityEfpag:
     @classmethod
     def improved(cls, budget: Budget, cover: Cover, *, slots: int, ell: int, cap: int) -> DensityEfpag:
         """Totals by improved scaling, the scheme of the paper with its improvements."""
-        visits, budget = budget.take("visits", VISITS)
-        totals, budget = budget.take("totals", TOTALS)
-        histogram = TotalsByOneVisit(
-            totals=GaussianAdder.within(totals.rho_nano, cover.lattice),
-            visits=GaussianAdder.within(visits.rho_nano, cap),
-            cap=cap,
-            lattice=cover.lattice,
-        )
-        return cls._rest(budget, histogram, cover=cover, slots=slots, ell=ell, cap=cap)
+        totals, budget = TotalsByOneVisit.within(budget, cap=cap, lattice=cover.lattice)
+        return cls.within(totals, budget, cover=cover, slots=slots, ell=ell, cap=cap)
 
     @classmethod
     def basic(cls, budget: Budget, cover: Cover, *, slots: int, ell: int, cap: int) -> DensityEfpag:
         """Totals from the bounded series, the scheme of the paper before its improvements."""
-        totals, budget = budget.take("totals", SERIES_TOTALS)
-        touched = min(ell, slots)
-        sums = TotalsOfSeries(
-            totals=GaussianAdder.within(totals.rho_nano, touched * cover.lattice),
-            ell=touched,
-            lattice=cover.lattice,
-        )
-        return cls._rest(budget, sums, cover=cover, slots=slots, ell=ell, cap=cap)
+        totals, budget = TotalsOfSeries.within(budget, ell=min(ell, slots), lattice=cover.lattice)
+        return cls.within(totals, budget, cover=cover, slots=slots, ell=ell, cap=cap)
 
     @classmethod
     def repaired(cls, budget: Budget, cover: Cover, *, slots: int, ell: int, cap: int) -> DensityEfpag:
         """Totals from the bounded series, scaled up to all visits; larger clusters."""
-        visits, budget = budget.take("visits", REPAIRED_VISITS)
-        totals, budget = budget.take("totals", REPAIRED_TOTALS)
-        touched = min(ell, slots)
-        sums = TotalsScaledUp(
-            totals=GaussianAdder.within(totals.rho_nano, touched * cover.lattice),
-            visits=GaussianAdder.within(visits.rho_nano, cap),
-            ell=touched,
-            cap=cap,
-            lattice=cover.lattice,
-        )
-        rest = {"cover": cover, "slots": slots, "ell": ell, "cap": cap, "tau_factor": REPAIRED_TAU}
-        return cls._rest(budget, sums, select=REPAIRED_SELECT, **rest)
+        totals, budget = TotalsScaledUp.within(budget, ell=min(ell, slots), cap=cap, lattice=cover.lattice)
+        larger = {"select": REPAIRED_SELECT, "tau_factor": REPAIRED_TAU}
+        return cls.within(totals, budget, cover=cover, slots=slots, ell=ell, cap=cap, **larger)
 
     @classmethod
     def of(
@@ -207,43 +141,8 @@ class DensityEfpag:
         public = {"slots": setting.slots, "ell": ell, "cap": cap}
         return getattr(cls, variant)(budget, minimum_cover(setting), **public)
 
-    @classmethod
-    def _rest(cls, budget: Budget, totals: Totals, *, select: Fraction = SELECT, **public) -> DensityEfpag:
-        chosen, budget = budget.take("select", select)
-        rest, _ = budget.take("coefficients", 1)
-        return cls.within(totals, chosen.rho_nano, rest.rho_nano, **public)
-
 
 def coefficient_shift(ell: int, clusters: int, slots: int, lattice: int) -> int:
     """Joint L2 of what a user moves all coefficients of all clusters by, in steps, rounded up."""
     series = STEPS * ceil_sqrt(ell * lattice**2) + wave_rounding(ell, slots, lattice)
     return series + ceil_sqrt(clusters * slots)
-
-
-def select_scale(rho_nano: int, shift: int) -> float:
-    """2 S / eps0 with eps0^2 / 8 = rho: the least scale whose cost stays within rho."""
-    squared = Fraction(shift**2 * NANO, 2 * rho_nano)
-    scale = math.sqrt(squared)
-    while Fraction(scale) ** 2 < squared:  # the float root may fall short
-        scale = math.nextafter(scale, math.inf)
-    return scale
-
-
-def tau_of(deviation: float, slots: int) -> float:
-    """sqrt(T) sigma / 0.01, in visits (section 6)."""
-    return math.sqrt(slots) * deviation / RSSE_SHARE
-
-
-def read_scheme(cells: int) -> tuple[str, ...]:
-    """For the recipient: how numbers of the scheme are to be read, in all its variants."""
-    return (
-        f"The city was cut into {cells} cells; cells with few visits were joined with their "
-        "neighbours into clusters by noisy totals. A cluster has one course over the slots, from its slowest "
-        "waves with noise; each of its cells follows that course, scaled to the cell's own noisy total.",
-        "So zones of one cluster rise and fall together, and what happens in one of them alone, or faster "
-        "than the waves that were kept, is not in the numbers, whatever the budget.",
-        "Noise is shared by the slots of a zone: sums over slots do not average it out.",
-        "`people_low` and `people_high` are the ends of a 95 % interval for the number before noise, made "
-        "from the noise and from what the model is known to leave out on simulated cities; where zones "
-        "differ more from their neighbours it is too narrow.",
-    )

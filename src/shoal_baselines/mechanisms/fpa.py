@@ -1,29 +1,38 @@
-"""Counts per zone and slot from their k slowest waves, with discrete Gaussian noise on the coefficients.
+"""Counts per zone and slot from their k slowest Fourier components, with discrete noise on the coefficients.
 
-Guarantee    rho-zCDP for the whole array, rho = Delta^2 / (2 sigma^2).
+Guarantee    for the whole array, rho-zCDP with rho = Delta_2^2 / (2 sigma^2) (Gaussian), or epsilon-DP with
+             epsilon = Delta_1 / b (Laplace).
 Unit         one user.        Neighbours   add or remove one user.
 Requires     each user in at most `ell` slots, at most once per slot (checked by the engine).
-Sensitivity  L2, over all zones and waves together: Delta^2 <= ell max_s |W_s|^2 times the squared norm of the
-             transform, which is 1 for orthonormal waves and a little more for ours, whose entries are rounded
-             to 2^-14: the exact figure of the integer matrix is used (fourier_basis.py, which proves it).
-             Coefficients of integer counts are then integers, and nothing about the counts is rounded.
-Public       zones, slots, W, ell, k, sigma.
+Sensitivity  over all zones and components together. L2: Delta_2^2 <= ell max_s |W_s|_2^2 times the squared
+             norm of the transform, which is 1 for orthonormal components and a little more for ours, whose
+             entries are rounded to 2^-14. L1: Delta_1 <= max_s |W_s|_1 times the sum of the ell largest
+             |c_t|_1, c_t the column of the transform at slot t: each visit moves zone z by W_zs c_t, and the
+             L1 norm of a sum is at most the sum. (So Delta_1 <= ell min(sqrt(k), k sqrt(2 / T)), but for the
+             rounding.) Both use the exact figures of the integer matrix, proved below. Coefficients of
+             integer counts are then integers, and nothing about the counts is rounded.
+Public       zones, slots, W, ell, k, the family and scale of the noise.
 Source       Rastogi and Nath 2010 (FPA); Pyrgelis, Troncoso, De Cristofaro 2017, section 5.2.
-Deviations   one guarantee for all zones jointly (theirs is per zone: a user in many zones has less); DCT-II
-             instead of the DFT, whose ends need not match; Gaussian noise, which does not grow with k. k is a
-             public constant: choosing it by the error on the data, as they do, is not private.
+Deviations   one guarantee for all zones jointly: their scale sqrt(k T) / epsilon holds for one zone, and a
+             user in many zones has less. DCT-II instead of the DFT, whose ends need not match; Gaussian
+             noise, which does not grow with k. k is a public constant: choosing it by the error on the data,
+             as they do, is not private.
 
->>> mechanism = DensityFpa.within(1_000_000, ell=30, slots=168, column_l2_squared=2**40, lattice=2**20)
->>> mechanism.loss().rho_nano <= 1_000_000
-True
->>> round(mechanism.sigma / 2**34, 2)                    # noise on a coefficient, in people
-122.51
+>>> from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
+>>> public = {"ell": 30, "slots": 168, "lattice": 2**20}
+>>> mechanism = DensityFpa.within(GAUSSIAN, 1_000_000, column=2**40, **public)
+>>> mechanism.loss().rho_nano <= 1_000_000, round(mechanism.noise.scale / 2**34, 2)   # in people
+(True, 122.51)
+>>> mechanism = DensityFpa.within(LAPLACE, 10**9, column=2**20, **public)
+>>> mechanism.loss().pure_epsilon_nano, round(mechanism.noise.scale / 2**34, 1)
+(1000000000, 89.5)
 
-The slowest k waves of a window as an integer matrix, with exact bounds on what it does to one user.
+The slowest k components of a window as an integer matrix, with exact bounds on what it does to one user.
 
-The rows are the first k waves of the orthonormal DCT-II, times 2^BITS and rounded to integers. Counts are
-integers, so coefficients are integers too: no rounding and no floating point touches the counts, and every
-norm below is a statement about the very integers that are used. How the cosines were rounded is irrelevant.
+The rows are the first k components of the orthonormal DCT-II, times 2^BITS and rounded to integers. Counts
+are integers, so coefficients are integers too: no rounding and no floating point touches the counts, and
+every norm below is a statement about the very integers that are used. How the cosines were rounded is
+irrelevant.
 """
 
 from __future__ import annotations
@@ -31,15 +40,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.adders import NoiseOfCount, check_input
-from shoal.privacy.accounting import NANO, Budget, Loss, ceil_nano
+from shoal.mechanisms.density.counts import NoiseOfCount, check_columns, check_input, column_of
+from shoal.mechanisms.noise import Adder, Composed, Family, family_of
+from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts
@@ -51,97 +59,82 @@ WAVES = 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class DensityFpa:
-    """The first k DCT coefficients of each zone plus discrete Gaussian noise, transformed back."""
+class DensityFpa(Composed):
+    """The first k DCT coefficients of each zone plus discrete noise, transformed back."""
 
-    sigma: float  # in lattice units times UNIT
+    noise: Adder  # in lattice units times UNIT
     k: int
     ell: int
     slots: int
-    column_l2_squared: int  # in squared lattice units
+    column: int  # largest |W_s|_1 in lattice units (Laplace), or |W_s|_2^2 in their squares (Gaussian)
     lattice: int
 
-    name = "density-fpa"
     takes = "counts"
     leaves_out = "what the waves leave out"
 
-    def loss(self) -> Loss:
-        """Delta^2 / (2 sigma^2), exactly, rounded up."""
-        return Loss(ceil_nano(self.sensitivity_squared / (2 * Fraction(self.sigma) ** 2)))
+    @property
+    def name(self) -> str:
+        return "density-fpa" if self.noise.family.norm == 2 else "density-fpa-laplace"
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
-        return (("coefficients", self.loss()),)
+        power = self.column * self.basis.power(self.noise.family, self.ell)
+        return (("coefficients", self.noise.family.cost(self.noise.scale, power)),)
 
     @cached_property
     def basis(self) -> FourierBasis:
         return FourierBasis.first(self.k, self.slots)
 
-    @cached_property
-    def sensitivity_squared(self) -> Fraction:
-        return Fraction(self.column_l2_squared * self.basis.l2_squared(self.ell))
-
     @property
-    def mu(self) -> float:
-        """Delta / sigma: the trade-off curve of the continuous Gaussian with this noise."""
-        return math.sqrt(self.sensitivity_squared) / self.sigma
-
-    @property
-    def noise_people(self) -> np.ndarray:
-        """float64 [slots]: standard deviation of the noise in a released count before post-processing."""
-        return self.sigma / self.lattice / UNIT * self.basis.noise_gain
+    def deviation_people(self) -> float:
+        """Standard deviation of the noise on a coefficient, in people."""
+        return self.noise.deviation / self.lattice / UNIT
 
     def describe(self) -> Mapping[str, object]:
-        rms = float(np.sqrt((self.noise_people**2).mean()))
-        return {"noise_scale_people": rms, "waves": self.basis.k, "lattice": self.lattice}
+        deviation = self.noise_of_count.deviation
+        return {"noise_scale_people": deviation, "waves": self.basis.k, "lattice": self.lattice}
 
     @property
     def noise_of_count(self) -> NoiseOfCount:
-        """In a released count before post-processing."""
-        return NoiseOfCount("gaussian", math.sqrt(float((self.noise_people**2).mean())))
+        """In a released count before post-processing: near to Gaussian, as a sum over many components."""
+        of_slots = self.deviation_people * self.basis.noise_gain
+        return NoiseOfCount("gaussian", math.sqrt(float((of_slots**2).mean())))
 
     def reading(self) -> tuple[str, ...]:
         """For the recipient: how the numbers are to be read."""
-        return read_waves(self.describe())
+        return (
+            f"Each zone's series was reduced to its {self.basis.k} slowest waves before noise was added, so "
+            "changes faster than those are not in it, whatever the budget.",
+            f"The noise of one count has a standard deviation of {self.noise_of_count.deviation:.1f} people "
+            "before counts were scaled up (`noise_scale_people` in the manifest). Neighbouring slots of a "
+            "zone share it, so sums over slots do not average it out.",
+        )
 
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
         check_input(exact, ell=self.ell, slots=self.slots, lattice=self.lattice)
-        if exact.column_l2_squared > self.column_l2_squared:
-            raise GuaranteeError(
-                "sensitivity", "the area weights are larger than the mechanism was built for."
-            )
-        noisy = noise.gaussian("coefficients", self.basis.coefficients(exact.units), self.sigma)
+        check_columns(exact, self.noise.family, self.column)
+        noisy = self.noise.add(noise, "coefficients", self.basis.coefficients(exact.units))
         return NoisyCounts(
             values=self.basis.series(noisy / self.lattice),
-            family="gaussian waves",
-            scale=self.sigma / self.lattice / UNIT,
+            family=f"{self.noise.family.name} waves",
+            scale=self.deviation_people,
             gain=self.basis.noise_gain,
         )
 
     @classmethod
     def within(
-        cls, rho_nano: int, *, ell: int, slots: int, column_l2_squared: int, lattice: int, k: int = WAVES
+        cls, family: Family, amount: int, *, ell: int, slots: int, column: int, lattice: int, k: int = WAVES
     ) -> DensityFpa:
-        """The least noise whose loss stays within rho."""
-        squared = column_l2_squared * FourierBasis.first(k, slots).l2_squared(ell)
-        sigma = math.sqrt(squared / (2 * rho_nano / NANO))
-        while Fraction(sigma) ** 2 * 2 * rho_nano < squared * NANO:  # the float root may fall short
-            sigma = math.nextafter(sigma, math.inf)
-        return cls(
-            sigma=sigma, k=k, ell=ell, slots=slots, column_l2_squared=column_l2_squared, lattice=lattice
-        )
+        """The least noise whose loss stays within `amount`, in 1e-9 of rho or epsilon."""
+        power = column * FourierBasis.first(k, slots).power(family, ell)
+        noise = Adder(family, family.scale(amount, power))
+        return cls(noise=noise, k=k, ell=ell, slots=slots, column=column, lattice=lattice)
 
     @classmethod
     def of(cls, budget: Budget, setting: Setting, *, ell: int, k: int = WAVES) -> DensityFpa:
         """All of the budget, on the zones and slots of a setting."""
-        weights = setting.weights
-        return cls.within(
-            budget.left,
-            ell=ell,
-            slots=setting.slots,
-            column_l2_squared=weights.column_l2_squared,
-            lattice=weights.lattice,
-            k=k,
-        )
+        family, weights = family_of(budget), setting.weights
+        public = {"ell": ell, "slots": setting.slots, "lattice": weights.lattice, "k": k}
+        return cls.within(family, budget.left, column=column_of(weights, family), **public)
 
 
 BITS = 14
@@ -198,6 +191,10 @@ class FourierBasis:
         """
         return UNIT * np.sqrt((self._back**2).sum(axis=1))
 
+    def power(self, family: Family, visits: int) -> int:
+        """What the transform makes of one user's visits in the power that the family's cost is of."""
+        return self.l1(visits) if family.norm == 1 else self.l2_squared(visits)
+
     def l2_squared(self, visits: int) -> int:
         """At least max |change of coefficients|^2 / |w|^2 over users with `visits` visits, one per slot.
 
@@ -222,14 +219,3 @@ class FourierBasis:
         """
         columns = np.abs(self.waves).sum(axis=0)
         return int(np.sort(columns)[::-1][:visits].sum())
-
-
-def read_waves(public: Mapping[str, Any]) -> tuple[str, ...]:
-    """For the recipient of zones' series that were reduced to their slowest waves."""
-    return (
-        f"Each zone's series was reduced to its {public['waves']} slowest waves before noise was added, so "
-        "changes faster than those are not in it, whatever the budget.",
-        f"The noise of one count has a standard deviation of {public['noise_scale_people']:.1f} people "
-        "before counts were scaled up (`noise_scale_people` in the manifest). Neighbouring slots of a zone "
-        "share it, so sums over slots do not average it out.",
-    )

@@ -41,8 +41,8 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.mechanisms.adders import Adder
-from shoal.mechanisms.histogram.trip_totals import TripTotals, adder_within
+from shoal.mechanisms.histogram.trip_totals import TripTotals
+from shoal.mechanisms.noise import Adder, Composed, adder_within
 from shoal.privacy.accounting import Allowance, Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.euler import Euler
@@ -57,7 +57,7 @@ FINEST = 64  # cells of the smallest bucket
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramDawa:
+class HistogramDawa(Composed):
     """Faces alone: noisy sums of buckets, spread evenly over their cells."""
 
     totals: TripTotals
@@ -93,9 +93,6 @@ class HistogramDawa:
         lengths = interval_levels(exact.size, self.finest)
         costs = self.costs(exact, [place // length for length in lengths], noise)
         return cover_by_intervals(costs, self.finest, exact.size, self.buckets.deviation)
-
-    def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         units = self.setting.per_unit * LATTICE

@@ -36,9 +36,9 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.mechanisms.adders import Adder
-from shoal.mechanisms.histogram.trip_totals import TripTotals, adder_within
-from shoal.privacy.accounting import Budget, Loss, compose
+from shoal.mechanisms.histogram.trip_totals import TripTotals
+from shoal.mechanisms.noise import Adder, Composed, adder_within
+from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
@@ -57,7 +57,7 @@ THRESHOLD = 16.0  # of the costs' noise scale
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramDqam:
+class HistogramDqam(Composed):
     """Faces and edges from regions of like density and T noisy distinct counts; edges below their faces."""
 
     totals: TripTotals
@@ -105,9 +105,6 @@ class HistogramDqam:
     @property
     def shape(self) -> tuple[int, int]:
         return self.setting.grid.rows, self.setting.grid.columns
-
-    def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         densities = self.densities.cost(self.setting.per_unit * LATTICE)

@@ -25,9 +25,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.mechanisms.adders import Adder
-from shoal.mechanisms.histogram.trip_totals import TripTotals, adder_within
-from shoal.privacy.accounting import Budget, Loss, compose
+from shoal.mechanisms.histogram.trip_totals import TripTotals
+from shoal.mechanisms.noise import Adder, Composed, adder_within
+from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.euler import Euler
 from shoal.space.trip_setting import TripSetting
@@ -39,7 +39,7 @@ LATTICE = 2**20  # units of one trip
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramLaplace:
+class HistogramLaplace(Composed):
     """Faces alone: noisy shares of trips."""
 
     totals: TripTotals
@@ -57,9 +57,6 @@ class HistogramLaplace:
         variance = (self.cells.deviation / LATTICE) ** 2
         faces = map_or_flat(noisy, kept, variance, self.setting.given)
         return NoisyHistogram(euler=Euler(faces=faces), trips=kept, all_trips=every)
-
-    def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (*self.totals.spends(), ("cells", self.cells.cost(self.setting.per_unit * LATTICE)))

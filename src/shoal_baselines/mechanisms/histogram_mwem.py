@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 
 from shoal.mechanisms.histogram.trip_totals import TripTotals
-from shoal.privacy.accounting import Budget, Loss, compose
+from shoal.mechanisms.noise import Composed
+from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.euler import Euler
 from shoal.space.trip_setting import TripSetting
@@ -43,7 +44,7 @@ ROUNDS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramMwem:
+class HistogramMwem(Composed):
     """Faces alone, from noisy weights of trips in T chosen rectangles."""
 
     totals: TripTotals
@@ -64,9 +65,6 @@ class HistogramMwem:
         learner = PrishLearner(start, given, kept, self.rounds.answers.deviation / LATTICE, repair=False)
         self.rounds(exact, _OnLattice(learner), noise)
         return NoisyHistogram(euler=Euler(faces=learner.model.faces), trips=kept, all_trips=every)
-
-    def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (*self.totals.spends(), *self.rounds.spends())

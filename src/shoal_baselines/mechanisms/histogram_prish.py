@@ -27,7 +27,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.mechanisms.histogram.trip_totals import TripTotals
-from shoal.privacy.accounting import Budget, Loss, compose
+from shoal.mechanisms.noise import Composed
+from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
@@ -41,7 +42,7 @@ ROUNDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramPrish:
+class HistogramPrish(Composed):
     """Faces and edges from noisy distinct counts of I chosen rectangles; edges never above their faces."""
 
     totals: TripTotals
@@ -68,9 +69,6 @@ class HistogramPrish:
     def start(self, kept: float) -> TripModel:
         grid = self.setting.grid
         return uniform_model((grid.rows, grid.columns), kept, self.setting.expected_cells)
-
-    def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (*self.totals.spends(), *self.rounds.spends())

@@ -20,9 +20,8 @@ from typing import Protocol
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.mechanisms.adders import Adder, GaussianAdder, float_at_least, whole_estimates
-from shoal.mechanisms.histogram.trip_totals import adder_within
-from shoal.privacy.accounting import NANO, Allowance, Budget, Loss, ceil_nano, compose
+from shoal.mechanisms.noise import Adder, adder_within, family_of, whole_estimates
+from shoal.privacy.accounting import Allowance, Budget, Loss, compose
 from shoal.privacy.noise import Noise
 
 SELECT_SHARE = Fraction(1, 2)  # of the budget of the rounds; the rest is for answers
@@ -46,7 +45,6 @@ class Rounds:
     sensitivity: int  # S: of every answer, in units of the lattice
     select_scale: float
     answers: Adder
-    pure: bool
 
     def __call__(self, exact: np.ndarray, learner: Learner, noise: Noise) -> None:
         """int64 [given] exact answers; what is chosen and measured goes to the learner, one by one."""
@@ -63,8 +61,8 @@ class Rounds:
             yield chosen, float(self.answers.add(noise, "answers", exact[chosen : chosen + 1])[0])
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
-        reach = Fraction(2 * self.sensitivity) / Fraction(self.select_scale)
-        one = Loss.pure(ceil_nano(reach)) if self.pure else Loss(ceil_nano(reach**2 / 8))
+        family = self.answers.family
+        one = family.cost(self.select_scale, family.choice(self.sensitivity))
         return (
             ("select", compose([one] * self.count)),
             ("answers", compose([self.answers.cost(self.sensitivity)] * self.count)),
@@ -94,14 +92,10 @@ class Rounds:
             raise PlanError(
                 "histogram-rounds", "the budget is too small for so many rounds.", "Lower --rounds."
             )
-        if budget.pure:
-            scale = float_at_least(Fraction(2 * sensitivity * NANO, each[0].amount))
-        else:  # (2 S / scale)^2 / 8 is what Gaussian noise of that deviation costs
-            scale = GaussianAdder.within(each[0].amount, sensitivity).scale
+        family = family_of(budget)
         return cls(
             count=count,
             sensitivity=sensitivity,
-            select_scale=scale,
+            select_scale=family.scale(each[0].amount, family.choice(sensitivity)),
             answers=adder_within(each[1], sensitivity),
-            pure=budget.pure,
         )

@@ -12,7 +12,7 @@ Only sum d_E^2 <= ell is known:
 
 Acs and Castelluccia charge one run with S = sqrt(ell), which does not hold for pure epsilon across clusters.
 
-What a mechanism on cover counts checks before it looks at them, and the sums of clusters.
+`Scheme` is what both families of noise share: the checks of the counts, the steps, what recipients read.
 
 Orthonormal DCT-II of integer series in integer arithmetic, with exact bounds on what one user changes.
 
@@ -28,15 +28,124 @@ floating point between the counts and the noise. For series that change by dx, p
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from abc import abstractmethod
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.fft
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.adders import ceil_sqrt
+from shoal.mechanisms.noise import Composed, ceil_sqrt
 from shoal.privacy.noise import Noise
+from shoal.stages.noisy import NoisyScheme
 from shoal_baselines.counting import CoverCounts
+from shoal_baselines.mechanisms.scheme_totals import Totals
+from shoal_baselines.space.cover import Cover
+
+RSSE_SHARE = 0.01  # tau: the expected error of a cluster with all coefficients kept, as a share of its total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheme(Composed):
+    """Noisy totals of cells; noisy series of clusters from their first k DCT coefficients."""
+
+    totals: Totals
+    cover: Cover = field(repr=False)
+    slots: int
+    ell: int
+    cap: int
+
+    takes = "cover"
+
+    def __call__(self, exact: CoverCounts, noise: Noise) -> NoisyScheme:
+        self.check(exact)
+        totals = self.totals(exact, noise)
+        cluster_of = self.clusters_of(totals.visits)
+        exact_waves = coefficients(sum_by_cluster(exact.units, cluster_of))
+        clusters = len(exact_waves)
+        kept = choose_k(exact_waves, self.noise_error(clusters), self.select_scale(clusters), noise)
+        noisy_waves, deviation = self.add_noise(exact_waves, kept, noise)
+        steps = STEPS * self.lattice
+        return NoisyScheme(
+            totals=totals,
+            cluster_of=cluster_of,
+            series=series_of(noisy_waves / steps),
+            kept=kept,
+            deviation=deviation / steps,
+        )
+
+    @abstractmethod
+    def clusters_of(self, noisy_totals: np.ndarray) -> np.ndarray:
+        """int64 [cells]: the cluster of every cell."""
+
+    @abstractmethod
+    def noise_error(self, clusters: int) -> np.ndarray:
+        """float64 [slots]: expected noise of the first 1, 2, ... coefficients of a cluster, in steps."""
+
+    @abstractmethod
+    def select_scale(self, clusters: int) -> float:
+        """The scale of the choice of k, in steps: P(k) ~ exp(-u_k / scale)."""
+
+    @abstractmethod
+    def add_noise(
+        self, exact_waves: np.ndarray, kept: np.ndarray, noise: Noise
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Noisy coefficients [clusters, slots], 0 where not kept; the deviation of each cluster's noise."""
+
+    @property
+    def lattice(self) -> int:
+        return self.cover.lattice
+
+    @property
+    def cells(self) -> int:
+        return self.cover.cells
+
+    @property
+    def touched(self) -> int:
+        """Slots a user can touch."""
+        return min(self.ell, self.slots)
+
+    def check(self, exact: CoverCounts) -> None:
+        """The counts must be of the stage, the bounds, the shape and the lattice the noise was scaled for."""
+        if not isinstance(exact, CoverCounts):
+            raise GuaranteeError("wrong-stage", "this mechanism takes exact counts of cover cells only.")
+        if exact.ell > self.ell or exact.cap > self.cap:
+            raise GuaranteeError(
+                "sensitivity", "the counts were bounded more loosely than the mechanism was built for."
+            )
+        shape = (self.cells, self.slots)
+        if exact.units.shape != shape or exact.one_visit.shape != shape[:1] or exact.lattice != self.lattice:
+            raise GuaranteeError(
+                "sensitivity",
+                "the counts have other cells, slots or units than the mechanism was built for.",
+            )
+        # Any sum of cells and slots is then exact in 64 bits, whatever clusters come out.
+        if exact.units.dtype != np.int64 or float(np.abs(exact.units).sum(dtype=np.float64)) >= LARGEST_SUM:
+            raise GuaranteeError("noise-lattice", "the counts do not fit the lattice; use a coarser one.")
+
+    def describe(self) -> dict[str, object]:
+        """Public numbers for the manifest."""
+        return {"cells": self.cells, "lattice": self.lattice}
+
+    def reading(self) -> tuple[str, ...]:
+        """For the recipient: how the numbers are to be read."""
+        return (
+            f"The city was cut into {self.cells} cells; cells with few visits were joined with their "
+            "neighbours into clusters by noisy totals. A cluster has one course over the slots, from its "
+            "slowest waves with noise; each of its cells follows that course, scaled to the cell's own noisy "
+            "total.",
+            "So zones of one cluster rise and fall together, and what happens in one of them alone, or "
+            "faster than the waves that were kept, is not in the numbers, whatever the budget.",
+            "Noise is shared by the slots of a zone: sums over slots do not average it out.",
+            "`people_low` and `people_high` are the ends of a 95 % interval for the number before noise, "
+            "made from the noise and from what the model is known to leave out on simulated cities; where "
+            "zones differ more from their neighbours it is too narrow.",
+        )
+
+
+def tau_of(deviation: float, slots: int) -> float:
+    """sqrt(T) sigma / 0.01, in visits (section 6)."""
+    return math.sqrt(slots) * deviation / RSSE_SHARE
 
 
 def choose_k(exact_waves: np.ndarray, noise_error: np.ndarray, scale: float, noise: Noise) -> np.ndarray:
@@ -91,39 +200,6 @@ def shift_summed(ell: int, clusters: int, slots: int, lattice: int) -> int:
 def wave_rounding(ell: int, slots: int, lattice: int) -> int:
     """What the rounding of the waves adds to the shift, in steps: sqrt(T) |dx|_1 / 2^24, rounded up."""
     return ((ceil_sqrt(slots) * ell * lattice) >> SHIFT) + 1
-
-
-class OnCover(Protocol):
-    """What the noise was scaled for."""
-
-    @property
-    def ell(self) -> int: ...
-    @property
-    def cap(self) -> int: ...
-    @property
-    def slots(self) -> int: ...
-    @property
-    def lattice(self) -> int: ...
-    @property
-    def cells(self) -> int: ...
-
-
-def check_cover_input(exact: CoverCounts, built: OnCover) -> None:
-    """The counts must be of the stage, the bounds, the shape and the lattice the noise was scaled for."""
-    if not isinstance(exact, CoverCounts):
-        raise GuaranteeError("wrong-stage", "this mechanism takes exact counts of cover cells only.")
-    if exact.ell > built.ell or exact.cap > built.cap:
-        raise GuaranteeError(
-            "sensitivity", "the counts were bounded more loosely than the mechanism was built for."
-        )
-    shape = (built.cells, built.slots)
-    if exact.units.shape != shape or exact.one_visit.shape != shape[:1] or exact.lattice != built.lattice:
-        raise GuaranteeError(
-            "sensitivity", "the counts have other cells, slots or units than the mechanism was built for."
-        )
-    # Any sum of cells and slots is then exact in 64 bits, whatever clusters come out.
-    if exact.units.dtype != np.int64 or float(np.abs(exact.units).sum(dtype=np.float64)) >= LARGEST_SUM:
-        raise GuaranteeError("noise-lattice", "the counts do not fit the lattice; use a coarser one.")
 
 
 def sum_by_cluster(units: np.ndarray, cluster_of: np.ndarray) -> np.ndarray:

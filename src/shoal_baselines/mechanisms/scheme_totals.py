@@ -14,16 +14,22 @@ TotalsByOneVisit   "improved scaling", their section 5.4.1: one uniformly chosen
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from shoal.mechanisms.adders import Adder
-from shoal.privacy.accounting import Loss
+from shoal.mechanisms.noise import Adder, adder_within
+from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.stages.noisy import NoisyTotals
 from shoal_baselines.counting import CoverCounts
 
 BOUND_LOSS = 0.06  # share of visits that a bound of about 30 leaves out on simulated cities: a guess, public
+
+# Shares of the budget, each of what the earlier ones left. The paper halves: scaling and series, then in
+# scaling the number of visits and the histogram, in series the choice of k and the noise.
+VISITS, TOTALS, SERIES_TOTALS = Fraction(1, 4), Fraction(1, 3), Fraction(1, 2)
+SCALED_VISITS, SCALED_TOTALS = Fraction(1, 10), Fraction(1, 2)  # tuned on the simulated city paris
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +49,12 @@ class TotalsOfSeries:
         return NoisyTotals(
             visits=noisy / self.lattice, deviation=deviation, per_count=1.0, ratio_deviation=BOUND_LOSS
         )
+
+    @classmethod
+    def within(cls, budget: Budget, *, ell: int, lattice: int) -> tuple[TotalsOfSeries, Budget]:
+        """Its share of the budget, and what is left."""
+        totals, budget = budget.take("totals", SERIES_TOTALS)
+        return cls(totals=adder_within(totals, ell * lattice), ell=ell, lattice=lattice), budget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +78,14 @@ class TotalsScaledUp:
         # The bound drops visits and adds none; who is at M places within one slot keeps one of M: public.
         return _scaled(noisy, visits, self, largest=float(self.cap))
 
+    @classmethod
+    def within(cls, budget: Budget, *, ell: int, cap: int, lattice: int) -> tuple[TotalsScaledUp, Budget]:
+        """Their shares of the budget, and what is left."""
+        visits, budget = budget.take("visits", SCALED_VISITS)
+        totals, budget = budget.take("totals", SCALED_TOTALS)
+        adders = {"totals": adder_within(totals, ell * lattice), "visits": adder_within(visits, cap)}
+        return cls(ell=ell, cap=cap, lattice=lattice, **adders), budget
+
 
 @dataclass(frozen=True, kw_only=True)
 class TotalsByOneVisit:
@@ -85,6 +105,14 @@ class TotalsByOneVisit:
         visits = float(self.visits.add(noise, "visits", np.array([exact.visits], np.int64))[0])
         # Everyone who is counted has at least one visit and enters with at most `cap`: public.
         return _scaled(noisy, visits, self, largest=float(self.cap))
+
+    @classmethod
+    def within(cls, budget: Budget, *, cap: int, lattice: int) -> tuple[TotalsByOneVisit, Budget]:
+        """Their shares of the budget, and what is left."""
+        visits, budget = budget.take("visits", VISITS)
+        totals, budget = budget.take("totals", TOTALS)
+        adders = {"totals": adder_within(totals, lattice), "visits": adder_within(visits, cap)}
+        return cls(cap=cap, lattice=lattice, **adders), budget
 
 
 def _scaled(

@@ -24,58 +24,26 @@ Deviations   the grids are public (1, 2, 4 and 8 cells), where the paper buys a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_door, tables_within
-from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import Noise
-from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import Hours
 from shoal.stages.trips import UserPaths
+from shoal_baselines.mechanisms.synthetic_levels import Levels
 from shoal_baselines.postprocess.speeds import AHEAD, WINDOW, SpeedModel
-from shoal_baselines.space.gram_tables import Grams, Starts, Trie
 from shoal_baselines.space.speed_steps import GRIDS, SpeedSteps
-
-# Of what the number of trips leaves.
-SHARES = {"hours": 0.03, "starts": 0.22, "level_1": 0.45, "level_2": 0.30}
-PASSES = 4.0  # deviations of the next level's noise, from which a context goes on
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SyntheticDpt:
+class SyntheticDpt(Levels):
     """Starts, and trees of two levels on every grid."""
 
-    totals: PathTotals
-    hours: TableNoise
-    starts: TableNoise
-    levels: tuple[TableNoise, ...]
-    setting: PathSetting = field(repr=False)
-
     name = "synthetic-dpt"
-    takes = "paths"
+    shares: ClassVar = {"hours": 0.03, "starts": 0.22, "level_1": 0.45, "level_2": 0.30}
+    passes: ClassVar = 4.0
 
     def __call__(self, paths: UserPaths, noise: Noise) -> SpeedModel:
-        check_door(paths, self.setting)
-        trips = self.totals(paths, noise)
-        steps = SpeedSteps(self.setting.grid)
-        hours = self.hours(paths, Hours(self.setting), noise)
-        starts = self.starts(paths, Starts(steps), noise)
-        trie = Trie.of(steps)
-        bought = [self.levels[0](paths, Grams(trie), noise)]
-        for level in self.levels[1:]:
-            trie = trie.grown(bought[-1].values, PASSES * level.deviation)
-            bought.append(level(paths, Grams(trie), noise))
-        return SpeedModel(
-            setting=self.setting, trips=trips, hours=hours, starts=starts, trie=trie, levels=tuple(bought)
-        )
-
-    def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
-
-    def spends(self) -> tuple[tuple[str, Loss], ...]:
-        tables = (self.hours, self.starts, *self.levels)
-        return (*self.totals.spends(), *(table.spend() for table in tables))
+        return SpeedModel(**self.measure(paths, SpeedSteps(self.setting.grid), noise))
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -83,13 +51,7 @@ class SyntheticDpt:
             "grids": GRIDS,
             "start_deviation": self.starts.deviation,
             "level_deviations": [table.deviation for table in self.levels],
-            "threshold_deviations": PASSES,
+            "threshold_deviations": self.passes,
             "direction_weight": AHEAD,
             "direction_window": WINDOW,
         }
-
-    @classmethod
-    def within(cls, budget: Budget, setting: PathSetting) -> SyntheticDpt:
-        totals, budget = PathTotals.within(budget, setting)
-        hours, starts, *levels = tables_within(budget, SHARES).values()
-        return cls(totals=totals, hours=hours, starts=starts, levels=tuple(levels), setting=setting)

@@ -21,61 +21,31 @@ Left out     anything before the present cell: trips turn around as they like.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_door, tables_within
-from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import Noise
-from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import Hours
 from shoal.stages.trips import UserPaths
+from shoal_baselines.mechanisms.synthetic_levels import Levels
 from shoal_baselines.postprocess.grams import GramModel
-from shoal_baselines.space.gram_tables import CellSteps, Grams, Starts, Trie
-
-SHARES = {"hours": 0.03, "starts": 0.25, "steps": 0.72}  # of what the number of trips leaves
+from shoal_baselines.space.gram_tables import CellSteps
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SyntheticMarkov:
+class SyntheticMarkov(Levels):
     """A first-order chain: starts, and moves, stays and ends per cell."""
 
-    totals: PathTotals
-    hours: TableNoise
-    starts: TableNoise
-    steps: TableNoise
-    setting: PathSetting = field(repr=False)
-
     name = "synthetic-markov"
-    takes = "paths"
+    shares: ClassVar = {"hours": 0.03, "starts": 0.25, "steps": 0.72}
+    passes: ClassVar = math.inf  # there is one level
 
     def __call__(self, paths: UserPaths, noise: Noise) -> GramModel:
-        check_door(paths, self.setting)
-        cells = CellSteps(self.setting.grid)
-        trie = Trie.of(cells)
-        return GramModel(
-            setting=self.setting,
-            trips=self.totals(paths, noise),
-            hours=self.hours(paths, Hours(self.setting), noise),
-            starts=self.starts(paths, Starts(cells), noise),
-            trie=trie,
-            levels=(self.steps(paths, Grams(trie), noise),),
-        )
-
-    def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
-
-    def spends(self) -> tuple[tuple[str, Loss], ...]:
-        return (*self.totals.spends(), self.hours.spend(), self.starts.spend(), self.steps.spend())
+        return GramModel(**self.measure(paths, CellSteps(self.setting.grid), noise))
 
     def describe(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "start_deviation": self.starts.deviation,
-            "step_deviation": self.steps.deviation,
+            "step_deviation": self.levels[0].deviation,
         }
-
-    @classmethod
-    def within(cls, budget: Budget, setting: PathSetting) -> SyntheticMarkov:
-        totals, budget = PathTotals.within(budget, setting)
-        return cls(totals=totals, setting=setting, **tables_within(budget, SHARES))

@@ -25,68 +25,31 @@ Deviations   a unit's grams of one length are scaled to norm 1, where the paper 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_door, tables_within
-from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import Noise
-from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import Hours
 from shoal.stages.trips import UserPaths
+from shoal_baselines.mechanisms.synthetic_levels import Levels
 from shoal_baselines.postprocess.grams import GramModel
-from shoal_baselines.space.gram_tables import CellSteps, Grams, Starts, Trie
-
-# Of what the number of trips leaves.
-SHARES = {"hours": 0.03, "starts": 0.22, "grams_2": 0.35, "grams_3": 0.25, "grams_4": 0.15}
-PASSES = 4.0  # deviations of the longer grams' noise, from which a gram is made longer
+from shoal_baselines.space.gram_tables import CellSteps
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SyntheticNgram:
-    """Starts, and grams that are made longer where their noisy count is large."""
-
-    totals: PathTotals
-    hours: TableNoise
-    starts: TableNoise
-    grams: tuple[TableNoise, ...]  # of 2, 3 and 4 cells
-    setting: PathSetting = field(repr=False)
+class SyntheticNgram(Levels):
+    """Starts, and grams of 2, 3 and 4 cells, which are made longer where their noisy count is large."""
 
     name = "synthetic-ngram"
-    takes = "paths"
+    shares: ClassVar = {"hours": 0.03, "starts": 0.22, "grams_2": 0.35, "grams_3": 0.25, "grams_4": 0.15}
+    passes: ClassVar = 4.0
 
     def __call__(self, paths: UserPaths, noise: Noise) -> GramModel:
-        check_door(paths, self.setting)
-        trips = self.totals(paths, noise)
-        cells = CellSteps(self.setting.grid)
-        hours = self.hours(paths, Hours(self.setting), noise)
-        starts = self.starts(paths, Starts(cells), noise)
-        trie = Trie.of(cells)
-        levels = [self.grams[0](paths, Grams(trie), noise)]
-        for longer in self.grams[1:]:
-            trie = trie.grown(levels[-1].values, PASSES * longer.deviation)
-            levels.append(longer(paths, Grams(trie), noise))
-        return GramModel(
-            setting=self.setting, trips=trips, hours=hours, starts=starts, trie=trie, levels=tuple(levels)
-        )
-
-    def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
-
-    def spends(self) -> tuple[tuple[str, Loss], ...]:
-        tables = (self.hours, self.starts, *self.grams)
-        return (*self.totals.spends(), *(table.spend() for table in tables))
+        return GramModel(**self.measure(paths, CellSteps(self.setting.grid), noise))
 
     def describe(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "start_deviation": self.starts.deviation,
-            "gram_deviations": [table.deviation for table in self.grams],
-            "threshold_deviations": PASSES,
+            "gram_deviations": [table.deviation for table in self.levels],
+            "threshold_deviations": self.passes,
         }
-
-    @classmethod
-    def within(cls, budget: Budget, setting: PathSetting) -> SyntheticNgram:
-        totals, budget = PathTotals.within(budget, setting)
-        hours, starts, *grams = tables_within(budget, SHARES).values()
-        return cls(totals=totals, hours=hours, starts=starts, grams=tuple(grams), setting=setting)

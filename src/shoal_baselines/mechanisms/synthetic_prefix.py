@@ -23,64 +23,45 @@ Deviations   trips go on by moves to touching cells and the end, where the paper
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_door, tables_within
-from shoal.privacy.accounting import Budget, Loss, compose
+from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, tables_within
+from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import Hours, Stays
-from shoal.stages.synthetic import NoisyTable
+from shoal.space.path_tables import Stays
 from shoal.stages.trips import UserPaths
+from shoal_baselines.mechanisms.synthetic_levels import Levels
 from shoal_baselines.postprocess.prefix import PrefixModel
-from shoal_baselines.space.gram_tables import MoveSteps, Prefixes, Starts, Trie
+from shoal_baselines.space.gram_tables import MoveSteps, Prefixes
 
 HEIGHT = 9  # levels below the starts
 HOURS_SHARE, STAYS_SHARE = 0.03, 0.07  # of what the number of trips leaves; starts and levels share the rest
-# Deviations of the noise of the next level, from which a prefix goes on. At one, noise alone would make
-# more prefixes on every level than on the one before.
-PASSES = 1.5
+
+
+def _shares() -> dict[str, float]:
+    share = (1 - HOURS_SHARE - STAYS_SHARE) / (HEIGHT + 1)
+    levels = {f"level_{i + 1}": share for i in range(HEIGHT)}
+    return {"hours": HOURS_SHARE, "stays": STAYS_SHARE, "starts": share, **levels}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SyntheticPrefix:
+class SyntheticPrefix(Levels):
     """Starts, and prefixes that go on where their noisy count is large."""
 
-    totals: PathTotals
-    hours: TableNoise
     stays: TableNoise
-    starts: TableNoise
-    levels: tuple[TableNoise, ...]
-    setting: PathSetting = field(repr=False)
 
     name = "synthetic-prefix"
-    takes = "paths"
+    shares: ClassVar = _shares()
+    passes: ClassVar = 1.5  # at one, noise alone would make more prefixes on every level than on the last
+    grams: ClassVar = Prefixes
 
     def __call__(self, paths: UserPaths, noise: Noise) -> PrefixModel:
-        check_door(paths, self.setting)
-        trips = self.totals(paths, noise)
-        cells = MoveSteps(self.setting.grid)
-        hours = self.hours(paths, Hours(self.setting), noise)
-        stays = self.stays(paths, Stays(), noise)
-        starts = self.starts(paths, Starts(cells), noise)
-        trie, bought = Trie.of(cells), list[NoisyTable]()
-        for level in self.levels:
-            if bought:
-                trie = trie.grown(bought[-1].values, PASSES * level.deviation)
-            bought.append(level(paths, Prefixes(trie), noise))
-        return PrefixModel(
-            setting=self.setting,
-            trips=trips,
-            hours=hours,
-            stays=stays,
-            starts=starts,
-            trie=trie,
-            levels=tuple(bought),
-        )
+        return PrefixModel(**self.measure(paths, MoveSteps(self.setting.grid), noise))
 
-    def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
+    def measure_more(self, paths: UserPaths, noise: Noise) -> dict[str, Any]:
+        return {"stays": self.stays(paths, Stays(), noise)}
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         tables = (self.hours, self.stays, self.starts, *self.levels)
@@ -91,16 +72,12 @@ class SyntheticPrefix:
             "name": self.name,
             "height": len(self.levels),
             "level_deviation": self.levels[0].deviation,
-            "threshold_deviations": PASSES,
+            "threshold_deviations": self.passes,
         }
 
     @classmethod
     def within(cls, budget: Budget, setting: PathSetting) -> SyntheticPrefix:
         totals, budget = PathTotals.within(budget, setting)
-        share = (1 - HOURS_SHARE - STAYS_SHARE) / (HEIGHT + 1)
-        shares = {"hours": HOURS_SHARE, "stays": STAYS_SHARE, "starts": share}
-        shares |= {f"level_{i + 1}": share for i in range(HEIGHT)}
-        hours, stays, starts, *levels = tables_within(budget, shares).values()
-        return cls(
-            totals=totals, hours=hours, stays=stays, starts=starts, levels=tuple(levels), setting=setting
-        )
+        hours, stays, starts, *levels = tables_within(budget, cls.shares).values()
+        tables = {"hours": hours, "stays": stays, "starts": starts, "levels": tuple(levels)}
+        return cls(totals=totals, setting=setting, **tables)

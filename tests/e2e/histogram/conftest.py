@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.kinds.histogram import methods as histogram_methods
-from shoal.mechanisms.adders import LaplaceAdder
 from shoal.mechanisms.method import Method
+from shoal.mechanisms.noise import LAPLACE, Adder
 from shoal.privacy.ledger import open_ledger
 from shoal.space.euler import Euler
 from shoal.space.rectangles import Rectangles
@@ -33,7 +33,7 @@ TRIPS = [
 class StandIn:
     """Noise on the exact trips of every cell and of every pair of neighbours: many answers, all paid for."""
 
-    adder: LaplaceAdder
+    adder: Adder
     sensitivity: int
     scaled_up: bool
     name: str = "histogram-stand-in"
@@ -43,7 +43,7 @@ class StandIn:
     @classmethod
     def within(cls, budget, setting):
         sensitivity = (1 + 3 * SIDE * SIDE - 2 * SIDE) * setting.per_unit + (setting.cap or 0)
-        adder = LaplaceAdder.within(budget.left, sensitivity)
+        adder = Adder.within(LAPLACE, budget.left, sensitivity)
         return cls(adder=adder, sensitivity=sensitivity, scaled_up=setting.cap is not None)
 
     def loss(self):

@@ -104,7 +104,7 @@ def test_the_owner_sees_errors_and_a_comparison_that_is_remembered(paths, comman
     ]
     assert [row["sound"] for row in figures["compared"]] == [True, True, False, False]
     page = (paths.folder / "owner" / "report.html").read_text()
-    assert "Owner&#x27;s eyes only" in page
+    assert "Owner's eyes only" in page
     assert "No guarantee as published" in page
     state = open_ledger().state().population("rich")
     assert state.tuned

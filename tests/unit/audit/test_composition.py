@@ -10,7 +10,7 @@ from shoal.auditing import composition
 from shoal.auditing.composition import LONG_LISTS, LONG_WINDOWS, QUICK, SIZES, WIDEST, composed
 from shoal.kinds.query.ask import MOST_QUERIES
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
-from shoal.mechanisms.query.gaussian import QueryGaussian
+from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.mechanisms.registry import REGISTRY
 from shoal.mechanisms.synthetic import bridges as synthetic_bridges
 from shoal.space.question import Questions
@@ -65,9 +65,9 @@ def test_a_window_that_pays_for_one_visit_is_noticed(slots, monkeypatch):
 def test_queries_that_are_free_beyond_a_number_are_noticed(free, monkeypatch):
     """The same error in within() and in loss(): what is asked for is summed without either."""
     monkeypatch.setattr(Questions, "count", property(lambda self: min(len(self.each), free)))
-    spends = QueryGaussian.spends
+    spends = QueryAnswers.spends
     monkeypatch.setattr(
-        QueryGaussian,
+        QueryAnswers,
         "spends",
         lambda self: spends(
             replace(self, adders=self.adders[:free], asked=replace(self.asked, each=self.asked.each[:free]))

@@ -7,16 +7,19 @@ import pytest
 from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.density.gaussian import DensityGaussian
-from shoal.mechanisms.density.laplace import DensityLaplace
+from shoal.mechanisms.audit_size import AuditSize
+from shoal.mechanisms.density.counts import DensityCounts
+from shoal.mechanisms.methods import DENSITY
+from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import PARALLEL_FROM, OsNoise, SeededNoise
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.exact import ExactCounts
 
 LATTICE = 2**20
 COMMON = {"ell": 3, "slots": 4, "lattice": LATTICE}
-GAUSSIAN = DensityGaussian.within(10**7, column_l2_squared=LATTICE**2, **COMMON)
-LAPLACE = DensityLaplace.within(10**9, column_l1=LATTICE, **COMMON)
+COLUMN = {GAUSSIAN: LATTICE**2, LAPLACE: LATTICE}
+BOTH = [DensityCounts.within(family, 10**8, column=COLUMN[family], **COMMON) for family in COLUMN]
 
 
 def exact(units=None, **changes):
@@ -45,34 +48,28 @@ class Spy:
         return query + 7
 
 
-@for_each("rho_nano", [1, 999, 24_355_970, 3 * 10**9])
+@for_each("amount", [1, 999, 24_355_970, 12 * 10**9])
 @for_each(("ell", "slots"), [(1, 1), (30, 168), (168, 168), (500, 168)])
-def test_gaussian_uses_the_budget_and_not_more(rho_nano, ell, slots):
-    mechanism = DensityGaussian.within(
-        rho_nano, ell=ell, slots=slots, column_l2_squared=LATTICE**2, lattice=LATTICE
+@for_each("family", COLUMN, ids=lambda family: family.name)
+def test_the_budget_is_used_and_not_more(family, amount, ell, slots):
+    mechanism = DensityCounts.within(
+        family, amount, ell=ell, slots=slots, column=COLUMN[family], lattice=LATTICE
     )
-    touched = min(ell, slots)  # one visit per slot at most
-    assert Fraction(touched * LATTICE**2) / (2 * Fraction(mechanism.sigma) ** 2) <= Fraction(rho_nano, 10**9)
-    assert mechanism.loss().rho_nano <= rho_nano
-    assert mechanism.loss().rho_nano >= rho_nano - 1
-    assert mechanism.loss().pure_epsilon_nano is None
-    assert mechanism.mu == pytest.approx((2 * rho_nano / 1e9) ** 0.5, rel=1e-9)
+    visits, scale, loss = min(ell, slots), Fraction(mechanism.noise.scale), mechanism.loss()
+    if family is GAUSSIAN:
+        assert visits * LATTICE**2 / (2 * scale**2) <= Fraction(amount, 10**9)
+        assert amount - 1 <= loss.rho_nano <= amount
+        assert loss.pure_epsilon_nano is None
+    else:
+        assert visits * LATTICE / scale <= Fraction(amount, 10**9)
+        assert loss.pure_epsilon_nano in (amount, amount - 1)
 
 
-@for_each("epsilon_nano", [1, 333_333_333, 10**9, 12 * 10**9])
-@for_each(("ell", "slots"), [(1, 1), (30, 168), (500, 168)])
-def test_laplace_uses_the_budget_and_not_more(epsilon_nano, ell, slots):
-    mechanism = DensityLaplace.within(epsilon_nano, ell=ell, slots=slots, column_l1=LATTICE, lattice=LATTICE)
-    assert Fraction(min(ell, slots) * LATTICE) / Fraction(mechanism.scale) <= Fraction(epsilon_nano, 10**9)
-    assert mechanism.loss().pure_epsilon_nano in (epsilon_nano, epsilon_nano - 1)
-
-
-@pytest.mark.parametrize("mechanism", [GAUSSIAN, LAPLACE], ids=lambda m: m.name)
+@pytest.mark.parametrize("mechanism", BOTH, ids=lambda m: m.name)
 def test_all_counts_go_through_one_named_query(mechanism):
     spy = Spy()
     noisy = mechanism(exact(units=np.full((2, 4), 5 * LATTICE)), spy)
-    scale = mechanism.sigma if mechanism is GAUSSIAN else mechanism.scale
-    family = mechanism.name.removeprefix("density-")
+    scale, family = mechanism.noise.scale, mechanism.name.removeprefix("density-")
     assert spy.calls == [(family, "counts", scale)]
     assert (noisy.values == 5 + 7 / LATTICE).all()
     assert noisy.scale == scale / LATTICE
@@ -91,7 +88,7 @@ WRONG = {
 }
 
 
-@for_each("mechanism", [GAUSSIAN, LAPLACE], ids=lambda m: m.name)
+@for_each("mechanism", BOTH, ids=lambda m: m.name)
 @for_each("case", WRONG)
 def test_anything_else_than_what_the_noise_was_scaled_for_is_refused(mechanism, case):
     spy = Spy()
@@ -132,4 +129,10 @@ def test_noise_is_not_taken_from_the_working_directory(tmp_path, monkeypatch):
 
 def test_floats_get_no_noise():
     with pytest.raises(GuaranteeError, match="noise-lattice"):
-        GAUSSIAN(exact(units=np.zeros((2, 4))), SeededNoise(1))
+        BOTH[0](exact(units=np.zeros((2, 4))), SeededNoise(1))
+
+
+@for_each(("method", "delta"), [("gaussian", None), ("laplace", 1e-6), ("best", None)])
+def test_a_method_has_no_noise_of_another_family(method, delta):
+    with pytest.raises(GuaranteeError, match="noise-family"):
+        DENSITY[method].build(Budget.of(1.0, delta), AuditSize().setting, AuditSize())

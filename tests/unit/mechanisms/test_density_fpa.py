@@ -9,11 +9,11 @@ from scipy.fft import dct, idct
 from tests.loops import for_each
 
 from shoal.errors import GuaranteeError, PlanError
+from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
 from shoal.postprocess.density.numbers import plain_density
 from shoal.privacy.noise import SeededNoise
 from shoal.stages.exact import ExactCounts
 from shoal_baselines.mechanisms.fpa import UNIT, DensityFpa, FourierBasis
-from shoal_baselines.mechanisms.fpa_laplace import DensityFpaLaplace
 
 LATTICE = 2**20
 
@@ -24,14 +24,14 @@ def counts(units, ell=3, column_l1=LATTICE, column_l2_squared=LATTICE**2):
     )
 
 
-def gaussian(rho_nano=10**9, **changes):
-    given = {"ell": 3, "slots": 12, "column_l2_squared": LATTICE**2, "lattice": LATTICE, "k": 5}
-    return DensityFpa.within(rho_nano, **{**given, **changes})
+def gaussian(amount=10**9, **changes):
+    given = {"ell": 3, "slots": 12, "column": LATTICE**2, "lattice": LATTICE, "k": 5}
+    return DensityFpa.within(GAUSSIAN, amount, **{**given, **changes})
 
 
-def laplace(epsilon_nano=10**9, **changes):
-    given = {"ell": 3, "slots": 12, "column_l1": LATTICE, "lattice": LATTICE, "k": 5}
-    return DensityFpaLaplace.within(epsilon_nano, **{**given, **changes})
+def laplace(amount=10**9, **changes):
+    given = {"ell": 3, "slots": 12, "column": LATTICE, "lattice": LATTICE, "k": 5}
+    return DensityFpa.within(LAPLACE, amount, **{**given, **changes})
 
 
 class Silent:
@@ -66,9 +66,9 @@ def test_without_noise_the_slow_waves_come_back():
         noisy = mechanism(counts(people * LATTICE), silent)
         assert np.abs(noisy.values - idct(kept, norm="ortho", axis=1)).max() < 0.2  # entries to 2^-14
         ((family, name, query, scale),) = silent.calls
-        assert (family, name, query.shape) == (mechanism.name.split("-")[-1].replace("fpa", "gaussian"),
-                                               "coefficients", (4, 40))  # fmt: skip
-        assert scale == getattr(mechanism, "sigma", getattr(mechanism, "scale", None))
+        noise = mechanism.noise
+        assert (family, name, query.shape) == (noise.family.name, "coefficients", (4, 40))
+        assert scale == noise.scale
         assert [step for step, _ in mechanism.spends()] == [name]
 
 
@@ -122,12 +122,12 @@ def test_long_windows_take_the_bound_by_waves():
 def test_the_budget_is_used_and_not_more(amount, ell, slots, k):
     one = gaussian(amount, ell=ell, slots=slots, k=k)
     basis = FourierBasis.first(k, slots)
-    loss = Fraction(LATTICE**2 * basis.l2_squared(ell)) / (2 * Fraction(one.sigma) ** 2)
+    loss = Fraction(LATTICE**2 * basis.l2_squared(ell)) / (2 * Fraction(one.noise.scale) ** 2)
     assert loss <= Fraction(amount, 10**9)
     assert amount - 1 <= one.loss().rho_nano <= amount
     assert one.loss().pure_epsilon_nano is None
     two = laplace(amount, ell=ell, slots=slots, k=k)
-    assert Fraction(LATTICE * basis.l1(ell)) / Fraction(two.scale) <= Fraction(amount, 10**9)
+    assert Fraction(LATTICE * basis.l1(ell)) / Fraction(two.noise.scale) <= Fraction(amount, 10**9)
     assert two.loss().pure_epsilon_nano in (amount, amount - 1)
 
 
@@ -135,10 +135,10 @@ def test_the_budget_is_used_and_not_more(amount, ell, slots, k):
 def test_the_stated_deviation_is_that_of_the_released_counts(build):
     mechanism = build()
     noisy = mechanism(counts(np.zeros((20_000, 12), np.int64)), SeededNoise(5))
-    measured = noisy.values.std(axis=0)
-    assert measured == pytest.approx(mechanism.noise_people, rel=0.03)
-    assert noisy.scale * noisy.gain == pytest.approx(mechanism.noise_people)
-    assert mechanism.noise_people.std() > 0.05 * mechanism.noise_people.mean()  # it does differ by slot
+    measured, stated = noisy.values.std(axis=0), noisy.scale * noisy.gain
+    assert measured == pytest.approx(stated, rel=0.03)
+    assert stated.std() > 0.05 * stated.mean()  # it does differ by slot
+    assert mechanism.noise_of_count.deviation == pytest.approx(np.sqrt((stated**2).mean()))
 
 
 @for_each("build", [gaussian, laplace])

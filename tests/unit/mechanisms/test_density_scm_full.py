@@ -28,7 +28,7 @@ def counts(zones=3, slots=4, ell=2, lattice=LATTICE):
 def test_a_user_in_every_zone_and_slot_is_covered(epsilon_nano):
     mechanism = DensityScmFull.within(epsilon_nano, zones=3, slots=4, lattice=LATTICE)
     everywhere = Fraction(3 * 4 * LATTICE)
-    assert everywhere / Fraction(mechanism.scale) <= Fraction(epsilon_nano, 10**9)
+    assert everywhere / Fraction(mechanism.noise.scale) <= Fraction(epsilon_nano, 10**9)
     assert mechanism.loss().pure_epsilon_nano in (epsilon_nano, epsilon_nano - 1)
     assert mechanism.spends() == (("counts", mechanism.loss()),)
 

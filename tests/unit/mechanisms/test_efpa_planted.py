@@ -6,7 +6,7 @@ import numpy as np
 from tests.loops import for_each
 
 from shoal.auditing.replay import replay
-from shoal.mechanisms.adders import GaussianAdder, ceil_sqrt
+from shoal.mechanisms.noise import GAUSSIAN, Adder, ceil_sqrt
 from shoal.privacy.accounting import Budget, Loss
 from shoal_baselines.counting import CoverCounts
 from shoal_baselines.mechanisms import efpa as density_efpa
@@ -79,7 +79,7 @@ class RootTotals(TotalsOfSeries):
 
 
 def test_totals_charged_with_the_root_of_ell_are_caught():
-    adder = GaussianAdder.within(10**9, 3 * LATTICE)
+    adder = Adder.within(GAUSSIAN, 10**9, 3 * LATTICE)
     mechanism = gaussian(totals=RootTotals(totals=adder, ell=ELL, lattice=LATTICE))
     assert problems(mechanism, "one cell", 99) != ()
 
@@ -117,7 +117,7 @@ class ExactUsers(TotalsByOneVisit):
 
 
 def test_an_exact_number_of_users_is_caught():
-    adders = {"totals": GaussianAdder(9.0 * LATTICE), "visits": GaussianAdder(9.0 * CAP)}
+    adders = {"totals": Adder(GAUSSIAN, 9.0 * LATTICE), "visits": Adder(GAUSSIAN, 9.0 * CAP)}
     totals = ExactUsers(cap=CAP, lattice=LATTICE, **adders)
 
     def run(users):

@@ -6,8 +6,8 @@ from tests.loops import for_each
 
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import AuditSize
-from shoal.mechanisms.query.gaussian import QueryGaussian
-from shoal.mechanisms.query.laplace import QueryLaplace
+from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
+from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.space.question import Question, Questions
 from shoal.stages.bounded import BoundedVisits
@@ -15,6 +15,7 @@ from shoal.stages.exact import ExactCounts
 
 SIZE = AuditSize(slots=6, ell=2)  # three zones, four sites, one of them shared, one partly outside
 WEIGHTS = SIZE.setting.weights
+FAMILIES = [GAUSSIAN, LAPLACE]
 SETS = [((0,), (0,)), ((0, 1), (0, 1, 2)), ((1,), tuple(range(6))), ((0, 1, 2), tuple(range(6)))]
 
 
@@ -83,19 +84,20 @@ def test_sets_outside_the_table_are_refused(zones, slots):
 def test_noise_has_the_claimed_scale_and_no_other():
     """Four thousand equal questions: one deviation for all, accepted, and rejected at 20 % more or less."""
     asked = questions(sets=[SETS[1]] * 4000)
-    for mechanism in (QueryGaussian.within(10**9, asked), QueryLaplace.within(10**9, asked)):
+    for family in FAMILIES:
+        mechanism = QueryAnswers.within(family, 10**9, asked)
         noisy = mechanism(table(), OsNoise()).values * WEIGHTS.lattice
-        ratio = float(np.mean(noisy**2)) / mechanism.deviations[0] ** 2
-        allowed = 6 * np.sqrt((2 if isinstance(mechanism, QueryGaussian) else 5) / 4000)
+        ratio = float(np.mean(noisy**2)) / mechanism.adders[0].deviation ** 2
+        allowed = 6 * np.sqrt((2 if family is GAUSSIAN else 5) / 4000)
         assert abs(ratio - 1) < allowed
         assert ratio / 0.8**2 - 1 > allowed
         assert 1 - ratio / 1.2**2 > allowed - 0.05
 
 
-@pytest.mark.parametrize("kind", [QueryGaussian, QueryLaplace])
-def test_intervals_hold_in_95_of_100_cases(kind):
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_intervals_hold_in_95_of_100_cases(family):
     units = np.random.default_rng(2).integers(0, 50, (3, 6)) * WEIGHTS.lattice
-    mechanism = kind.within(10**9, questions())
+    mechanism = QueryAnswers.within(family, 10**9, questions())
     truth = questions().values(units) / WEIGHTS.lattice
     held = []
     for seed in range(500):
@@ -106,25 +108,25 @@ def test_intervals_hold_in_95_of_100_cases(kind):
 
 def test_every_question_pays_the_same_share():
     asked = questions()
-    mechanism = QueryGaussian.within(4_000_000, asked)
+    mechanism = QueryAnswers.within(GAUSSIAN, 4_000_000, asked)
     costs = [
         adder.cost(delta).rho_nano for adder, delta in zip(mechanism.adders, asked.sensitivity, strict=True)
     ]
     assert costs == [1_000_000] * 4
     assert mechanism.loss().rho_nano == 4_000_000
-    pure = QueryLaplace.within(10**9, asked).loss()
+    pure = QueryAnswers.within(LAPLACE, 10**9, asked).loss()
     assert pure.pure_epsilon_nano == 10**9
 
 
-@for_each("kind", [QueryGaussian, QueryLaplace])
+@for_each("family", FAMILIES, ids=lambda family: family.name)
 @for_each("changes", [{"ell": 3}, {"column_l1": 2**21}, {"column_l2_squared": 2**42}, {"lattice": 2**10}])
-def test_a_looser_table_is_refused(kind, changes):
+def test_a_looser_table_is_refused(family, changes):
     with pytest.raises(GuaranteeError, match="sensitivity"):
-        kind.within(10**9, questions())(table(**changes), SeededNoise(1))
+        QueryAnswers.within(family, 10**9, questions())(table(**changes), SeededNoise(1))
 
 
-@pytest.mark.parametrize("kind", [QueryGaussian, QueryLaplace])
-def test_bounded_visits_are_the_wrong_stage(kind):
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_bounded_visits_are_the_wrong_stage(family):
     visits = BoundedVisits(
         counts=np.zeros((4, 6), np.int64),
         one_visit=np.zeros(4, np.int64),
@@ -134,10 +136,10 @@ def test_bounded_visits_are_the_wrong_stage(kind):
         cap=2,
     )
     with pytest.raises(GuaranteeError, match="wrong-stage"):
-        kind.within(10**9, questions())(visits, SeededNoise(1))
+        QueryAnswers.within(family, 10**9, questions())(visits, SeededNoise(1))
 
 
-@pytest.mark.parametrize("kind", [QueryGaussian, QueryLaplace])
-def test_more_questions_than_units_of_budget_are_refused(kind):
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_more_questions_than_units_of_budget_are_refused(family):
     with pytest.raises(PlanError, match="query-many"):
-        kind.within(3, questions())
+        QueryAnswers.within(family, 3, questions())

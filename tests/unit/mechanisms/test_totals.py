@@ -1,18 +1,20 @@
 """Totals three ways: what they estimate without much noise, what they cost, and noisy K and N of any sign."""
 
+import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.mechanisms.adders import GaussianAdder, LaplaceAdder, ceil_sqrt, float_at_least
+from shoal.mechanisms.noise import GAUSSIAN, LAPLACE, Adder, ceil_sqrt
 from shoal.privacy.noise import SeededNoise
 from shoal_baselines.counting import CoverCounts
 from shoal_baselines.mechanisms.scheme_totals import TotalsByOneVisit, TotalsOfSeries, TotalsScaledUp
 
 LATTICE = 2**20
-QUIET = GaussianAdder(1.0)
+QUIET = Adder(GAUSSIAN, 1.0)
 ADDERS = {"totals": QUIET, "visits": QUIET, "lattice": LATTICE, "cap": 9}
 WAYS = {
     "series": TotalsOfSeries(totals=QUIET, ell=3, lattice=LATTICE),
@@ -72,20 +74,20 @@ def test_any_noisy_numbers_give_finite_totals_and_a_ratio_that_can_be(way, total
     assert 0 <= noisy.ratio_deviation <= 1
 
 
-@for_each("adder", [GaussianAdder, LaplaceAdder])
+@for_each("family", [GAUSSIAN, LAPLACE], ids=lambda family: family.name)
 @for_each("nano", [1, 12_345, 10**9, 7 * 10**9])
 @for_each("sensitivity", [1, 250, 30 * 2**20])
-def test_adders_use_what_they_may_and_not_more(adder, nano, sensitivity):
-    made = adder.within(nano, sensitivity)
+def test_adders_use_what_they_may_and_not_more(family, nano, sensitivity):
+    made = Adder.within(family, nano, sensitivity)
     cost = made.cost(sensitivity)
-    spent = cost.rho_nano if adder is GaussianAdder else cost.pure_epsilon_nano
+    spent = cost.rho_nano if family is GAUSSIAN else cost.pure_epsilon_nano
     assert nano - 1 <= spent <= nano
-    assert (cost.pure_epsilon_nano is None) == (adder is GaussianAdder)
+    assert (cost.pure_epsilon_nano is None) == (family is GAUSSIAN)
 
 
 def test_costs_follow_from_the_worst_user():
-    gaussian, laplace = GaussianAdder(40.0 * LATTICE), LaplaceAdder(40.0 * LATTICE)
-    visits = GaussianAdder(100.0)
+    gaussian, laplace = Adder(GAUSSIAN, 40.0 * LATTICE), Adder(LAPLACE, 40.0 * LATTICE)
+    visits = Adder(GAUSSIAN, 100.0)
     series = TotalsOfSeries(totals=gaussian, ell=30, lattice=LATTICE).spends()
     assert [(n, s.rho) for n, s in series] == [("totals", 30**2 / (2 * 40**2))]
     one = TotalsByOneVisit(totals=gaussian, visits=visits, cap=50, lattice=LATTICE).spends()
@@ -94,8 +96,25 @@ def test_costs_follow_from_the_worst_user():
     assert pure[0][1].pure_epsilon_nano == 750_000_000
 
 
-def test_roots_and_floats_round_up():
+def test_roots_round_up():
     assert [ceil_sqrt(n) for n in (0, 1, 2, 4, 5, 10**30, 10**30 + 1)] == [0, 1, 2, 2, 3, 10**15, 10**15 + 1]
-    for bound in (Fraction(1, 3), Fraction(10**25 + 1, 7), Fraction(2**60 + 1)):
-        assert Fraction(float_at_least(bound)) >= bound
-        assert float_at_least(bound) == pytest.approx(float(bound), rel=1e-15)
+
+
+@for_each("amount", [1, 3, 7, 10**9 + 1, 10**12])
+@for_each("power", [1, 2**40, 10**25 + 1])
+@for_each("family", [GAUSSIAN, LAPLACE], ids=lambda family: family.name)
+def test_the_scale_is_the_least_that_the_exact_bound_allows(family, amount, power):
+    """Against the root in 60 digits: never below, at most two units in the last place above."""
+    with mpmath.workdps(60):
+        bound = mpmath.root(mpmath.mpf(power) * 10**9 / (family.norm * amount), family.norm)
+        scale = family.scale(amount, power)
+        assert bound <= scale <= bound + 2 * math.ulp(float(bound))
+    assert family.amount(scale, power) <= amount
+
+
+@for_each("shift", [1, 250, 30 * 2**20])
+def test_a_choice_costs_its_bounded_range(shift):
+    """r = 2 shift / s: r for pure epsilon, r^2 / 8 for rho."""
+    r = Fraction(2 * shift) / Fraction(3.7)
+    assert LAPLACE.amount(3.7, LAPLACE.choice(shift)) == math.ceil(r * 10**9)
+    assert GAUSSIAN.amount(3.7, GAUSSIAN.choice(shift)) == math.ceil(r**2 / 8 * 10**9)

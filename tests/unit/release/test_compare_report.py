@@ -12,9 +12,8 @@ import pytest
 from tests.loops import for_each
 
 from shoal.errors import PlanError
-from shoal.kinds.density import compare_page as compare
-from shoal.kinds.density import compare_page as compare_tables
-from shoal.kinds.density.compare_page import (
+from shoal.kinds.density import compare_report as compare
+from shoal.kinds.density.compare_report import (
     ComparedMethod,
     ComparedSlots,
     CompareReportInputs,
@@ -97,7 +96,7 @@ def test_the_table_says_every_figure_and_whose_epsilon_is_none():
 
 
 def test_one_run_alone_is_said_to_be_chance():
-    assert compare_tables.CHANCE in own(compare.compare_report_html(inputs()))
+    assert compare.CHANCE in own(compare.compare_report_html(inputs()))
     twice = own(compare.compare_report_html(inputs(rows=ROWS[:2])))
     assert "chance" not in twice
 
@@ -106,7 +105,7 @@ def test_the_file_says_where_its_figures_come_from(tmp_path: Path):
     path = write_compare_report(tmp_path / "owner" / "compare.html", inputs(on_private_data=True))
     page = own(path.read_text("utf-8"))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert "Owner's eyes only" in page.replace("&#x27;", "'")
+    assert "Owner's eyes only" in page
     assert "simulated city" not in page
     assert "simulated city" in own(compare.compare_report_html(inputs()))
     assert "{{" not in page

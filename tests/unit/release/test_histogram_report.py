@@ -1,13 +1,12 @@
 """Words of a histogram's page: what it promises of larger areas, how small shares are said."""
 
-from types import SimpleNamespace
+import re
 
 import numpy as np
 import pytest
 from tests.loops import for_each
 
 from shoal.kinds.histogram.report import HistogramReportInputs, histogram_report_html
-from shoal.kinds.histogram.report_tables import notices
 from shoal.release.histogram_files import files_of
 from shoal.release.histogram_published import PublishedHistogram
 from shoal.space.cells import CellGrid
@@ -37,6 +36,7 @@ def test_only_made_up_trips_promise_more_in_a_larger_rectangle(pool):
     ],
 )
 def test_points_beyond_the_box(share, said):
-    published = SimpleNamespace(manifest={})
-    shown = notices(SimpleNamespace(published=published, compared=(), utility=None, outside_share=share))
-    assert shown.startswith(f'<p class="notice">{said} the points') if said else shown == ""
+    published = PublishedHistogram(GRID, Euler(faces=np.ones((2, 2))), {"trips": 1.0}, {})
+    inputs = HistogramReportInputs(title="T", published=published, outside_share=share)
+    notices = re.findall(r'<p class="notice">(.*?) the points of trips', histogram_report_html(inputs))
+    assert notices == ([said] if said else [])

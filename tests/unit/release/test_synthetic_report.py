@@ -15,8 +15,7 @@ from shoal.kinds.synthetic.report import (
     local_hours,
     synthetic_report_html,
 )
-from shoal.kinds.synthetic.report_figures import FIGURES
-from shoal.kinds.synthetic.report_tables import occurrences, patterns_section
+from shoal.kinds.synthetic.report_ways import frequent_ways, occurrences
 from shoal.metrics.synthetic import SyntheticUtility, synthetic_utility
 from shoal.space.cell_paths import CellPaths
 from shoal.space.cells import CellGrid
@@ -50,11 +49,11 @@ def payload(html):
 
 
 def test_every_figure_has_its_sentence():
-    assert set(FIGURES) == {each.name for each in fields(SyntheticUtility)}
     html = page(paths(EAST), paths(EAST, NORTH))
-    for label, _, sense in FIGURES.values():
-        assert label in html
-        assert sense in html
+    table = html.split("<th>What it says</th>")[1].split("</table>")[0]
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table.split("</tr>")[1:-1]]
+    assert len(rows) == len(fields(SyntheticUtility))
+    assert all(best in ("0 is best", "1 is best") and sense.endswith(".") for _, _, best, sense in rows)
 
 
 def test_shares_are_of_all_trips_and_open_at_the_end():
@@ -95,12 +94,11 @@ def test_occurrences_are_those_of_a_plain_loop():
 
 
 def test_ways_are_set_side_by_side():
-    html = patterns_section(paths(EAST, EAST), paths(EAST, NORTH))
-    assert "0,0 &rarr; 1,0 &rarr; 2,0" in html
-    row = html.split("0,0 &rarr; 1,0 &rarr; 2,0</td>")[1].split("</tr>")[0]
+    html = page(paths(EAST, EAST), paths(EAST, NORTH))
+    row = html.split("0,0 → 1,0 → 2,0</td>")[1].split("</tr>")[0]
     assert re.findall(r">([\d.,]+)<", row)[:2] == ["1,000.0", "500.0"]
     assert "beyond 100" in html  # the way north is not among the real ones
-    assert patterns_section(paths([(0, 0, 0)]), paths([(1, 0, 0)])) == ""
+    assert frequent_ways(paths([(0, 0, 0)]), paths([(1, 0, 0)])) is None
 
 
 def test_replay_is_said_in_words():

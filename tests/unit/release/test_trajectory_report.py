@@ -17,10 +17,10 @@ from shoal.kinds.trajectories.picture import map_side, raw_views, record_picture
 from shoal.kinds.trajectories.report import (
     TrajectoryFacts,
     Verified,
+    read_measured,
     trajectory_report,
     trajectory_report_html,
 )
-from shoal.kinds.trajectories.report_tables import read_measured
 from shoal.metrics.trajectories import LocalClock, trajectory_utility
 from shoal.metrics.trajectory_density import hourly_maps
 from shoal.space.lattice import Lattice
@@ -108,7 +108,7 @@ def test_the_claim_its_check_and_its_limits_are_said():
     assert "Verified." in page
     assert "17,274 pairs" in page
     assert "No composition, no protection beyond the stated attacker." in page
-    assert "Owner&#x27;s eyes only" in page or "Owner's eyes only" in page
+    assert "Owner's eyes only" in page
     assert "epsilon" not in page.lower()
 
 

@@ -76,10 +76,10 @@ def placed(geography: Geography, *batches):
         ("plan-box", {"cell_m": 500.0}),
         ("plan-box", {"h3": 8}),
         ("box-range", {"h3": 8, "box": (2.4, 48.8, 2.3, 48.9)}),
-        ("box-range", {"h3": 8, "box": (2.3, 48.8, 2.4)}),
+        ("plan-type", {"h3": 8, "box": (2.3, 48.8, 2.4)}),
         ("box-range", {"h3": 8, "box": (2.3, 48.8, float("nan"), 48.9)}),
         ("box-range", {"cell_m": 500.0, "box": (2.3, 48.9, 2.4, 48.8)}),
-        ("box-range", {"cell_m": 500.0, "box": ("a", 48.8, 2.4, 48.9)}),
+        ("plan-type", {"cell_m": 500.0, "box": ("a", 48.8, 2.4, 48.9)}),
     ],
 )
 def test_plans_that_make_no_sense(code, settings):

@@ -58,7 +58,7 @@ class PreparedHeadcount(Prepared):
             "kind": "headcount",
             **window_of(self.clock),
             "method": self.plan.method,
-            "scale": self.mechanism.scale,
+            "scale": self.mechanism.noise.scale,
         }
 
     def rows(self) -> list[tuple[str, str]]:

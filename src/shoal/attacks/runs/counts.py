@@ -25,10 +25,11 @@ from shoal.events.readers import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.kinds.density.build import Counting, stage_for
 from shoal.kinds.density.methods import METHODS, MethodOptions, any_method
-from shoal.kinds.plan import WindowPlan, part_of
+from shoal.kinds.plan import WindowPlan
 from shoal.kinds.source import Progress, Silent, opened_source
 from shoal.privacy.accounting import Budget, check_epsilon
 from shoal.privacy.noise import OsNoise, SeededNoise
+from shoal.setting import part_of
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, open_geography
 from shoal.space.plan import SpacePlan

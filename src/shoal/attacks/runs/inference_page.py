@@ -14,10 +14,8 @@ import numpy as np
 from shoal.attacks.models.framework import privacy_gain
 from shoal.attacks.runs.findings import Column
 from shoal.attacks.runs.inference import KNOWS, InferenceResult
-from shoal.kinds.density.compare_page import RAW_BANNER
-from shoal.release.page.page import asset, fill, json_for_script, local_times, plotly_js, scripts
+from shoal.release.page.page import RAW_BANNER, local_times, render
 from shoal.release.page.payload import day_ticks, slot_label
-from shoal.release.page.tables import text
 
 SCRIPTS = ("format.js", "plot.js", "attack.js")
 LEVELS = np.linspace(0, 1, 200)  # of a cumulative curve
@@ -55,21 +53,18 @@ def inference_html(
         f"{result.users:,} people, {result.places:,} places; {result.periods.split:,} slots observed, "
         f"{result.periods.inferred:,} inferred ({days:g} days)."
     )
-    boxes_of = f"The adversary knows {KNOWS.get(prior or '', 'nothing')} and does {inference}."
-    return fill(
-        asset("attack.html"),
-        {
-            "title": text(title),
-            "css": asset("report.css"),
-            "banner": text(RAW_BANNER),
-            "subtitle": text(subtitle),
-            "summary": "".join(f"<li>{text(line)}</li>" for line in summary),
-            "boxes_of": text(boxes_of),
-            "table": _table(rows),
-            "payload": json_for_script(payload),
-            "plotly": plotly_js(),
-            "script": scripts(*SCRIPTS),
-        },
+    return render(
+        "attack.html",
+        *SCRIPTS,
+        payload=payload,
+        title=title,
+        subtitle=[subtitle],
+        banner=RAW_BANNER,
+        summary=summary,
+        knows=KNOWS.get(prior or "", "nothing"),
+        does=inference,
+        header=[column.heading for column in COLUMNS],
+        rows=[[column.cell(row) for column in COLUMNS] for row in rows],
     )
 
 
@@ -117,11 +112,3 @@ def _strongest(result: InferenceResult) -> tuple[str | None, str]:
         if key[0] is not None and (key[0], "prior") in raw and key[1] != "prior"
     }
     return max(gains, key=gains.__getitem__) if gains else next(iter(raw))
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    head = "".join(f"<th>{text(column.heading)}</th>" for column in COLUMNS)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{text(column.cell(row))}</td>" for column in COLUMNS) + "</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -2,7 +2,7 @@
 
     [[bug]]                                           # a file of these, for: shoal audit --planted FILE
     name = "noise of half the scale"
-    module = "shoal.mechanisms.adders"
+    module = "shoal.mechanisms.noise"
     old = "return noise.laplace(name, exact, self.scale)"
     new = "return noise.laplace(name, exact, self.scale / 2)"
 

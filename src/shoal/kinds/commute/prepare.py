@@ -21,7 +21,6 @@ from shoal.release.staging import Needs
 from shoal.space.path_setting import CommuteSetting, commute_setting
 from shoal.space.sites import Sites
 
-ASKED = ("population", "epsilon", "delta", "method", "unit", "count", "run_id")
 COLUMNS = {
     "user": "a made-up person, s and a number; no user of the source",
     "time": "when the call was made, UTC (a timestamp in Parquet, ISO 8601 text in CSV)",
@@ -130,7 +129,7 @@ class PreparedCommute(PreparedTrips):
         return Outcome(then=[read_it(result)])
 
     def asked(self) -> list[Any]:
-        return self.asked_of("synthetic", ASKED)
+        return self.asked_of("synthetic", unread="trips")
 
 
 def commute_needs(sites: int, slots: int, people: int) -> Needs:

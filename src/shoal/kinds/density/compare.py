@@ -26,7 +26,7 @@ from shoal.events.simulate.memory import can_simulate, simulate_in_memory, whole
 from shoal.kinds.density.build import Counting, DensityBuild, stage_for
 from shoal.kinds.density.methods import METHODS, Method, MethodOptions, any_method
 from shoal.kinds.density.prepare import PreparedDensity
-from shoal.kinds.plan import DEFAULT_DELTA, WindowPlan, part_of
+from shoal.kinds.plan import DEFAULT_DELTA, WindowPlan
 from shoal.kinds.source import Progress, Silent
 from shoal.metrics.density import BoxFigures, density_utility
 from shoal.metrics.emd import MAX_ZONES, emd_m
@@ -35,6 +35,7 @@ from shoal.privacy.accounting import Budget, check_delta, check_epsilon
 from shoal.privacy.guarantee import bound_sentence
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
+from shoal.setting import part_of
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, open_geography
 from shoal.space.plan import SpacePlan

@@ -23,7 +23,7 @@ from typing import Any
 from shoal.kinds.density.methods import METHODS, Method, MethodOptions
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.describe import Table
-from shoal.mechanisms.adders import NoiseOfCount
+from shoal.mechanisms.density.counts import NoiseOfCount
 from shoal.privacy.accounting import NANO, Budget
 from shoal.space.setting import Setting
 

@@ -19,6 +19,7 @@ from shoal.kinds.describe import (
     Table,
     as_list,
     check_spends,
+    key_of,
     reading_of,
     window_of,
 )
@@ -33,7 +34,6 @@ from shoal.space.geography import Geography, grid_cells, open_geography
 from shoal.space.setting import Setting, setting_of
 
 COUNTS = (10, 100, 1000)  # people in a zone and slot, to show what the noise means
-ASKED = ("population", "epsilon", "delta", "method", "unit", "decimals", "run_id")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -200,10 +200,7 @@ class PreparedDensity(Prepared):
         return methods_table(self.plan, self.setting, summary["expected_methods"])
 
     def asked(self) -> list[Any]:
-        asked = {name: getattr(self.plan, name) for name in ASKED}
-        asked |= {name: getattr(self.options, name) for name in self.method.uses}
-        if self.plan.rho is not None:
-            asked["rho"] = self.plan.rho
+        asked = key_of(self.plan) | {name: getattr(self.options, name) for name in self.method.uses}
         sites = self.geography.sites
         places = [self.geography.zones.digest(), sites and sites.digest()]
         return ["density", asked, slots_of(self.clock), places]

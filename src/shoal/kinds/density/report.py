@@ -15,9 +15,9 @@ import numpy as np
 
 from shoal.errors import PlanError
 from shoal.metrics.density import DensityUtility, density_utility
-from shoal.release.page import tables
-from shoal.release.page.page import asset, fill, json_for_script, local_times, plotly_js, scripts, write_page
-from shoal.release.page.payload import density_payload
+from shoal.release.page.formats import date_of, moment, short
+from shoal.release.page.page import RAW_BANNER, local_times, render, write_page
+from shoal.release.page.payload import density_payload, slot_word
 
 if TYPE_CHECKING:
     from shoal.space.zones import Zones
@@ -71,25 +71,31 @@ def density_report_html(inputs: DensityReportInputs) -> str:
     )
     slots_drawn = min(utility.slots, max(1, MAX_DRAWN_VALUES // utility.zones))
     payload = density_payload(inputs, utility, local_starts, slots_drawn)
-    return fill(
-        asset("page.html"),
-        {
-            "title": tables.text(inputs.title),
-            "css": asset("report.css"),
-            "sentence": tables.guarantee_sentence(inputs.manifest),
-            "subtitle": tables.subtitle(inputs.manifest, local_starts, utility),
-            "key_figures": tables.key_figures(inputs.manifest, utility),
-            "notices": tables.notices(inputs.manifest, utility, slots_drawn),
-            "emd_note": tables.emd_note(utility),
-            "error_table": tables.error_table(utility),
-            "budget": tables.budget_table(inputs.budget),
-            "spends": tables.spends_table(inputs.manifest),
-            "plan": tables.plan_table(inputs.manifest),
-            "payload": json_for_script(payload),
-            "plotly": plotly_js(),
-            "script": scripts(*SCRIPTS),
-        },
+    return render(
+        "density.html",
+        *SCRIPTS,
+        payload=payload,
+        title=inputs.title,
+        banner=RAW_BANNER,
+        subtitle=_subtitle(inputs.manifest, local_starts, utility),
+        manifest=inputs.manifest,
+        utility=utility,
+        slots_drawn=slots_drawn,
+        slot_word=slot_word(local_starts),
+        budget=inputs.budget,
     )
+
+
+def _subtitle(manifest: dict[str, Any], starts: list[datetime], utility: DensityUtility) -> list[str]:
+    """Place, time and size of the release."""
+    window = moment(starts[0]) if len(starts) == 1 else f"{moment(starts[0])} to {moment(starts[-1])}"
+    parts = [f"population {short(manifest['population'])}"] if manifest.get("population") else []
+    parts += [
+        f"{utility.zones:,} zone{'s' if utility.zones != 1 else ''}",
+        f"{utility.slots:,} time slot{'s' if utility.slots != 1 else ''}",
+        f"slot{'s' if utility.slots > 1 else ''} starting {window}",
+    ]
+    return parts + ([f"released {date_of(manifest['created'])}"] if manifest.get("created") else [])
 
 
 def _checked_starts(inputs: DensityReportInputs) -> list[datetime]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.baselines import lacks, missing
 from shoal.errors import PlanError
 from shoal.mechanisms import methods
 from shoal.mechanisms.method import Method, Methods
 from shoal.privacy.accounting import Loss
-from shoal.privacy.noise import Noise
-from shoal.stages.noisy import NoisyHistogram
-from shoal.stages.trips import UserTrips
+
+if TYPE_CHECKING:
+    from shoal.privacy.noise import Noise
+    from shoal.stages.noisy import NoisyHistogram
+    from shoal.stages.trips import UserTrips
 
 
 class HistogramMechanism(Protocol):

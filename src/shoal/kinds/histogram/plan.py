@@ -2,80 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from shoal.events.schema import SourcePlan, TripRule
+from shoal.errors import PlanError
 from shoal.kinds.histogram.methods import DEFAULT_METHOD, histogram_method
-from shoal.kinds.plan import StretchPlan, check_common, check_whole
-from shoal.kinds.trip_plan import (
-    MOST_PER_USER,
-    TRIP,
-    TripPlan,
-    check_above_0,
-    check_planar,
-    check_price,
-    check_trips,
-    check_unit,
-    four_numbers,
-    parts_from,
-    sides_of,
-)
-from shoal.space.cells import CellGrid
-from shoal.space.zones import Zones, read_zones
+from shoal.kinds.trip_plan import MOST_PER_USER, TRIP, BoxPlan, TripPlan, sides_of
+from shoal.setting import rule, setting
+from shoal.space.plan import ZonesPlan
 
-TRIPS_PER_USER = 10
-GIVEN = 16_000
+if TYPE_CHECKING:
+    from shoal.space.cells import CellGrid
+    from shoal.space.zones import Zones
+
 MOST_GIVEN = 1_000_000
-# the plan for a simulated city; `shoal simulate` fills in what its card says
-CITY_PLAN = """# Trips of this simulated city: shoal histogram run --plan histogram.toml
-population = "{population}"
-epsilon = 0.5
-method = "{method}"
-unit = "user"           # or "trip": then who makes many trips is not protected as a person
-trips_per_user = 10     # kept of each user
-trips_cap = 40          # of each user in the number of all trips, which answers are scaled up to
-out = "histogram"
-owner = "histogram-owner"
-
-[source]
-paths = ["{paths}"]
-
-[space]
-box = {box}  # west, south, east, north
-cells = 128
-zones = "zones.geojson" # recipients may ask by their names
-
-[window]
-start = "{start}"
-end = "{end}"
-time_zone = "{time_zone}"
-"""
+# settings of the plan for a simulated city; None: the default, or what the card of the city says
+CITY_PLAN = {
+    "population": None,
+    "epsilon": 0.5,
+    **dict.fromkeys(("method", "unit", "trips_per_user")),
+    "trips_cap": 40,
+    "out": "histogram",
+    "owner": "histogram-owner",
+    **dict.fromkeys(("source.paths", "space.box")),
+    "space.cells": 128,
+    "space.zones": "zones.geojson",
+    **dict.fromkeys(("window.start", "window.end", "window.time_zone")),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class MapPlan:
+class MapPlan(ZonesPlan, BoxPlan):
     """The public box and its cells; zones by whose names a recipient may ask."""
 
-    box: tuple[float, float, float, float] | None = None  # west, south, east, north
-    cells: int | str = 256  # a side, or "COLUMNSxROWS"
-    planar: bool | None = None  # x, y in metres; None: as the source
-    zones: str | None = None
-    zone_id: str | None = None
-    zone_name: str | None = None
-    zones_crs: str | None = None
-    zones_layer: str | None = None
-    repair_zones: bool = False
+    cells: int | str = setting(
+        256, "Cells along each side, or COLUMNSxROWS.", label="Cells a side", only="trips"
+    )
+    zones: str | None = setting(
+        None, "Polygons by whose names a recipient may ask; written to the release.", file=True
+    )
 
     def grid(self, *, planar: bool) -> CellGrid:
-        """The grid; its box is said, never found."""
-        box = four_numbers(self.box)
-        check_planar(self.planar, planar)
+        from shoal.space.cells import CellGrid
+
         columns, rows = sides_of(self.cells)
-        return CellGrid(box=box, columns=columns, rows=rows, planar=planar)
+        return CellGrid(box=self.placed(planar), columns=columns, rows=rows, planar=planar)
 
     def read_zones(self) -> Zones | None:
+        from shoal.space.zones import read_zones
+
         if self.zones is None:
             return None
         return read_zones(
@@ -94,58 +69,49 @@ class MapPlan:
 class HistogramPlan(TripPlan):
     """Distinct trips in any rectangle: how much privacy, for whom, where, when, from what, to where."""
 
-    population: str
-    source: SourcePlan
-    window: StretchPlan
-    epsilon: float
-    delta: float | None = None  # None: pure
-    space: MapPlan = field(default_factory=MapPlan)
-    trip_rule: TripRule | None = None  # None: the source names its trips
-    method: str = DEFAULT_METHOD
-    unit: str = "user"  # or "trip"
-    trips_per_user: int | None = None  # kept of one user; None: 10, or 1 where the unit is a trip
-    trips_cap: int | None = None  # of one user in the number of all trips, to scale up to
-    trips: int | None = None  # how many there are, about; None: bought
-    jump_m: float | None = None  # a longer step between two points cuts the trip
-    given: int = GIVEN  # random rectangles that the release should serve
-    given_seed: int = 1  # public
-    given_file: str | None = None  # boxes that it should serve instead
-    mean_cells: float | None = None  # a guess at the cells of a trip
-    out: str = "release"
-    owner: str = "owner"
-    run_id: str = ""
-    supersedes: str = ""
-    licence: str = ""
-    seed: int | None = None  # tests and experiments only; not publishable
+    trips_per_user: int | None = setting(
+        None, "Trips kept of a user.", usual=10, least=1, most=MOST_PER_USER, label="Trips kept of a user"
+    )
+    trips_cap: int | None = setting(
+        None,
+        "Scale up to all trips, at most so many of a user.",
+        least=1,
+        most=MOST_PER_USER,
+        example=40,
+        key=True,
+        label="Trips of a user, at most",
+    )
+    space: MapPlan = setting(MapPlan, "The map.")
+    method: str = setting(
+        DEFAULT_METHOD,
+        "Method of the release; docs/histograms.md compares them.",
+        metavar="NAME",
+        key=True,
+        label="Method",
+    )
+    given: int = setting(16_000, "Random rectangles to serve.", least=1, most=MOST_GIVEN)
+    given_seed: int = setting(1, "Public seed of these.", least=0, most=2**63 - 1)
+    given_file: str | None = setting(
+        None, "Boxes to serve instead: CSV with west, south, east, north; public.", file=True
+    )
+    mean_cells: float | None = setting(
+        None,
+        "A guess at the cells of a trip; public.",
+        above=0,
+        below=1e9,
+        example=20,
+        key=True,
+    )
 
-    def __post_init__(self) -> None:
-        check_price(self)
+    @rule("method")
+    def _check_method(self) -> None:
         histogram_method(self.method)
-        check_unit(self)
-        if self.unit != TRIP:
-            self._check_bounds()
-        check_whole("given", self.given, 1, MOST_GIVEN, f"Pass --given {GIVEN}, say.")
-        check_trips(self)
-        check_above_0(self, "jump_m", "mean_cells")
-        check_common(self)
 
-    def _check_bounds(self) -> None:
-        remedy = f"Pass --trips-per-user {TRIPS_PER_USER}, say."
-        check_whole("trips-per-user", self.per_unit, 1, MOST_PER_USER, remedy)
-        if self.trips_cap is not None:
-            remedy = (
-                f"Pass --trips-cap {10 * self.per_unit}, say: trips of a user in the number of all trips."
+    @rule("trips_cap", "trips_per_user", "unit")
+    def _check_cap(self) -> None:
+        if self.unit != TRIP and self.trips_cap is not None and self.trips_cap < self.per_unit:
+            raise PlanError(
+                "plan-range",
+                f"--trips-cap must be at least --trips-per-user, {self.per_unit}; got {self.trips_cap}.",
+                f"Pass --trips-cap {10 * self.per_unit}, say: trips of a user in the number of all trips.",
             )
-            check_whole("trips-cap", self.trips_cap, self.per_unit, MOST_PER_USER, remedy)
-
-    @property
-    def per_unit(self) -> int:
-        """Trips kept of one unit."""
-        if self.unit == TRIP:
-            return 1
-        return TRIPS_PER_USER if self.trips_per_user is None else self.trips_per_user
-
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> HistogramPlan:
-        """From nested settings, as a TOML file or flags give them; unknown names are refused."""
-        return cls(**parts_from(cls, settings, MapPlan))

@@ -29,10 +29,6 @@ from shoal.space.rectangles import Rectangles, random_rectangles, read_boxes, re
 from shoal.space.trip_setting import TripSetting
 from shoal.space.zones import Zones
 
-ASKED = (
-    *("population", "epsilon", "delta", "method", "unit", "trips_cap", "trips", "jump_m", "mean_cells"),
-    "run_id",
-)
 # signal -> mean absolute error of a random rectangle, as a share of all trips; method boxes
 RECTANGLES = {
     10: 0.0806,
@@ -230,7 +226,7 @@ class PreparedHistogram(PreparedTrips):
     def asked(self) -> list[Any]:
         zones = self.zones and self.zones.digest()
         given = rectangles_digest(self.setting.given)
-        return [*self.asked_of("histogram", ASKED), self.plan.per_unit, given, zones]
+        return [*self.asked_of("histogram"), self.plan.per_unit, given, zones]
 
 
 def histogram_needs(cells: int, rectangles: int) -> Needs:

@@ -13,21 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from shoal.kinds.histogram import report_tables as tables
 from shoal.metrics.histogram import HistogramUtility, SizeFigures
+from shoal.release.histogram_files import DECIMALS, POOL
 from shoal.release.histogram_published import PublishedHistogram
-from shoal.release.page.page import (
-    asset,
-    colour_end,
-    drawn_blocks,
-    fill,
-    float32_base64,
-    json_for_script,
-    plotly_js,
-    scripts,
-    write_page,
-)
-from shoal.release.page.tables import text
+from shoal.release.page.page import render, write_page
+from shoal.release.page.payload import cell_maps, grid_subtitle
 
 SCRIPTS = ("format.js", "plot.js", "trip_maps.js", "histogram.js")
 
@@ -68,48 +58,33 @@ def write_histogram_report(path: Path, inputs: HistogramReportInputs) -> Path:
 
 def histogram_report_html(inputs: HistogramReportInputs) -> str:
     """The whole page as text."""
-    return fill(
-        asset("histogram.html"),
-        {
-            "title": text(inputs.title),
-            "css": asset("report.css"),
-            "banner": tables.banner(inputs.owners),
-            "subtitle": tables.subtitle(inputs.published),
-            "sentence": tables.sentence(inputs.published),
-            "notices": tables.notices(inputs),
-            "tiles": tables.tiles(inputs),
-            "sections": tables.sections(inputs),
-            "larger": tables.larger(inputs.published),
-            "reading": tables.READING if inputs.owners else "",
-            "payload": json_for_script(_payload(inputs)),
-            "plotly": plotly_js(),
-            "script": scripts(*SCRIPTS),
-        },
+    published, utility = inputs.published, inputs.utility
+    return render(
+        "histogram.html",
+        *SCRIPTS,
+        payload=_payload(inputs),
+        title=inputs.title,
+        subtitle=grid_subtitle(published.grid, published.manifest),
+        banner="Owner's eyes only: contains raw counts of trips. Do not publish." if inputs.owners else "",
+        manifest=dict(published.manifest),
+        published=published,
+        utility=utility,
+        mean=(utility.mean_exact if utility else 0) or float("nan"),  # a share of nothing is not defined
+        compared=inputs.compared,
+        outside_share=inputs.outside_share,
+        budget=dict(inputs.budget),
+        has_pool=POOL in (published.manifest.get("columns") or {}),
+        rounding=f"{10**-DECIMALS:g}",
     )
 
 
 def _payload(inputs: HistogramReportInputs) -> dict[str, Any]:
     published, utility = inputs.published, inputs.utility
-    released, block = drawn_blocks(published.euler.faces)
-    shown = {"released": float32_base64(released)}
-    scale = [released]
+    faces = {"released": published.euler.faces}
     if inputs.exact_faces is not None:
-        exact, _ = drawn_blocks(inputs.exact_faces.astype(np.float64))
-        shown["exact"] = float32_base64(exact)
-        scale.append(exact)
-    width, height = published.grid.cell_m
-    rows, columns = released.shape
-    differences = np.abs(scale[-1] - released)
+        faces["exact"] = inputs.exact_faces.astype(np.float64)
     return {
-        "map": {
-            **shown,
-            "columns": columns,
-            "rows": rows,
-            "widthKm": width * block / 1000,
-            "heightKm": height * block / 1000,
-            "end": colour_end(np.concatenate([each.ravel() for each in scale])),
-            "differenceEnd": colour_end(differences),
-        },
+        "map": cell_maps(published.grid, faces),
         "bySize": None if utility is None else {name: _sizes(each) for name, each in utility.by_size.items()},
         "compared": [
             {

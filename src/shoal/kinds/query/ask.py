@@ -17,13 +17,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import PlanError
-from shoal.space.clock import Clock
 from shoal.space.plan import is_coordinate
-from shoal.space.question import Question, zones_in_box
-from shoal.space.zones import Zones
+
+if TYPE_CHECKING:
+    from shoal.space.clock import Clock
+    from shoal.space.question import Question
+    from shoal.space.zones import Zones
 
 MOST_QUERIES = 100_000
 MOST_BYTES = 1 << 26
@@ -74,10 +76,14 @@ class Ask:
 
     def question(self, zones: Zones, clock: Clock) -> Question:
         """By number, on these zones and this clock."""
+        from shoal.space.question import Question
+
         return Question(name=self.name, zones=self._zones(zones), slots=self._slots(clock))
 
     def _zones(self, zones: Zones) -> tuple[int, ...]:
         if self.bbox is not None:
+            from shoal.space.question import zones_in_box
+
             inside = zones_in_box(zones, self.bbox)
             if not inside:
                 raise self._wrong("has a box in which no zone has its centre", "Check west,south,east,north.")

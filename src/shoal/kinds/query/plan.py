@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from shoal.errors import PlanError
 from shoal.events.schema import SourcePlan
@@ -12,7 +12,10 @@ from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.query.ask import Ask
 from shoal.mechanisms import methods
 from shoal.mechanisms.method import Methods
-from shoal.space.question import Question
+from shoal.setting import Plan, rule, setting, settings_of
+
+if TYPE_CHECKING:
+    from shoal.space.question import Question
 
 METHODS = Methods("query", methods.QUERY, "methods:METHODS")
 UPDATES = 40  # questions that multiplicative weights may buy; fitted on simulated cities (make bench-query)
@@ -33,14 +36,21 @@ class QueryOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryPlan:
+class QueryPlan(Plan):
     """Which queries, at what price, on whose events."""
 
     place: DensityPlan  # population, source, space, window, price; its method is the family of the noise
     asks: tuple[Ask, ...]
-    mechanism: str = "gaussian"
-    updates: int = UPDATES
-    out: str | None = None  # folder of the answers; None: named after the run
+    mechanism: str = setting(
+        "gaussian",
+        "gaussian or laplace (pure) noise per query; weights learns, for many.",
+        choices=tuple(methods.QUERY),
+        code="query-mechanism",
+    )
+    updates: int = setting(UPDATES, "With weights: queries that may be measured.", least=1, most=10_000)
+    out: str | None = setting(
+        None, "Folder of the answers; must not exist.", shown="query-..., named after the run", file=True
+    )
     owner: ClassVar[None] = None  # there is no report, so no folder for it
     seed: ClassVar[None] = None
 
@@ -64,37 +74,31 @@ class QueryPlan:
     def licence(self) -> str:
         return self.place.licence
 
-    def __post_init__(self) -> None:
+    @rule("asks")
+    def _check_asks(self) -> None:
         if not self.asks:
             raise PlanError("query-empty", "there is no query.")
-        if not 1 <= self.updates <= 10_000:
-            raise PlanError(
-                "plan-range", f"updates must be from 1 to 10000; got {self.updates}.", "Pass --updates 40."
-            )
         names = [ask.name for ask in self.asks]
         if len(set(names)) < len(names):
             raise PlanError("query-name", "two queries have the same name.", "Give each a name of its own.")
 
     @classmethod
-    def from_settings(
+    def from_settings(  # pyright: ignore[reportIncompatibleMethodOverride]
         cls, density: Mapping[str, Any], flags: Mapping[str, Any], asks: tuple[Ask, ...]
     ) -> QueryPlan:
         """From a density's plan (where, when, whose) and flags (price, mechanism)."""
         given = {name: value for name, value in flags.items() if value is not None}
-        mechanism = str(given.pop("mechanism", "gaussian"))
-        updates, out = int(given.pop("updates", UPDATES)), given.pop("out", None)
-        if mechanism not in METHODS:
-            raise PlanError("query-mechanism", f"no way to answer is called {mechanism!r}.")
+        own = {name: given.pop(name) for name in settings_of(cls) if name in given}
         if "epsilon" not in given and "rho" not in given:
             raise PlanError(
                 "query-price",
-                "a query says its own price; the plan's epsilon is that of its density.",
+                "a query states its own price; the plan's epsilon is that of its density.",
                 "Pass --epsilon 0.1, say: smaller is more private, larger is more accurate.",
             )
         settings = {name: value for name, value in density.items() if name not in OF_A_DENSITY}
-        pure = mechanism == "laplace"
+        pure = own.get("mechanism") == "laplace"
         if pure:
             settings.pop("delta", None)  # the plan's own; one that was asked for is refused
         settings |= {**given, "method": "laplace" if pure else "gaussian"}
         place = DensityPlan.from_settings(settings)
-        return cls(place=place, asks=asks, mechanism=mechanism, updates=updates, out=out)
+        return cls(place=place, asks=asks, **own)

@@ -28,10 +28,8 @@ from shoal.kinds.describe import (
 )
 from shoal.kinds.query.plan import METHODS, QueryOptions, QueryPlan
 from shoal.kinds.run import RunResult
-from shoal.mechanisms.query.gaussian import QueryGaussian
-from shoal.mechanisms.query.laplace import QueryLaplace
+from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.mechanisms.query.weights import QueryWeights
-from shoal.postprocess.density.numbers import Z95
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
 from shoal.release.query_files import FILES, read_answers
@@ -47,7 +45,7 @@ PAYS_FOR = {
     "test": "finding the queries that the table is wrong about, the sparse vector technique",
     "error": "one width for the intervals of all queries that were not counted",
 }
-QueryMechanism = QueryGaussian | QueryLaplace | QueryWeights
+QueryMechanism = QueryAnswers | QueryWeights
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -237,12 +235,9 @@ def expected_answers(mechanism: QueryMechanism) -> list[ExpectedAnswer]:
     most = np.array(asked.sensitivity) / asked.lattice
     if isinstance(mechanism, QueryWeights):
         return [ExpectedAnswer(most=float(each), mean_absolute=None, half=None) for each in most]
-    scales = np.array([adder.scale for adder in mechanism.adders]) / asked.lattice
-    if isinstance(mechanism, QueryLaplace):
-        mean, half = scales, scales * np.log(20.0)
-    else:
-        mean, half = scales * np.sqrt(2 / np.pi), scales * Z95
     return [
-        ExpectedAnswer(most=float(a), mean_absolute=float(b), half=float(c))
-        for a, b, c in zip(most, mean, half, strict=True)
+        ExpectedAnswer(
+            most=float(each), mean_absolute=adder.mean / asked.lattice, half=adder.half / asked.lattice
+        )
+        for each, adder in zip(most, mechanism.adders, strict=True)
     ]

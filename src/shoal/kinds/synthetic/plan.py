@@ -3,79 +3,71 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import PlanError
-from shoal.events.schema import SourcePlan, TripRule
-from shoal.kinds.plan import StretchPlan, check_common, check_whole
 from shoal.kinds.synthetic.methods import COMMUTES, DEFAULT_METHOD, synthetic_method
-from shoal.kinds.trip_plan import (
-    MOST_PER_USER,
-    TRIP,
-    TripPlan,
-    check_above_0,
-    check_planar,
-    check_price,
-    check_trips,
-    check_unit,
-    four_numbers,
-    parts_from,
-    sides_of,
-)
-from shoal.release.trip_files import FORMATS
-from shoal.space.cells import CellGrid
-from shoal.space.sites import Sites, named_sites
+from shoal.kinds.trip_plan import MOST_PER_USER, TRIP, Box, BoxPlan, TripPlan, sides_of
+from shoal.setting import rule, setting, settings_of
+from shoal.space.plan import SitesPlan
 
-CELL_M = 420.0
-STEP_S = 60.0
-TRIPS_PER_USER = 10_000  # for memory alone: a user's whole contribution is scaled, whatever it is
-TRIPS_CAP = 20
+if TYPE_CHECKING:
+    from shoal.space.cells import CellGrid
+    from shoal.space.sites import Sites
+
 MOST_CELLS = 2**18
 MOST_COUNT = 10_000_000
 MOST_UNASKED = (
     2_000_000  # trips or people where their number is measured: with a small budget it can be anything
 )
-# the plan for a simulated city; `shoal simulate` fills in what its card says
-CITY_PLAN = """# Synthetic trips of this simulated city: shoal synthesize run --plan synthetic.toml
-population = "{population}"
-epsilon = 1.0
-delta = 1e-6            # without one, much less is kept of users with many trips
-method = "{method}"
-unit = "user"           # or "trip": then who makes many trips is not protected as a person
-trips_cap = 40          # of each user in the number of trips
-step_s = 60             # of time, in seconds
-out = "synthetic"
-owner = "synthetic-owner"
-
-[source]
-paths = ["{paths}"]
-
-[space]
-box = {box}  # west, south, east, north
-cell_m = 420
-
-[window]
-start = "{start}"
-end = "{end}"
-time_zone = "{time_zone}"
-"""
+# settings of the plan for a simulated city; None: the default, or what the card of the city says
+CITY_PLAN = {
+    **dict.fromkeys(("population", "epsilon")),
+    "delta": 1e-6,  # without one, much less is kept of users with many trips
+    **dict.fromkeys(("method", "unit")),
+    "trips_cap": 40,
+    "step_s": None,
+    "out": "synthetic",
+    "owner": "synthetic-owner",
+    **dict.fromkeys(("source.paths", "space.box", "space.cell_m")),
+    **dict.fromkeys(("window.start", "window.end", "window.time_zone")),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class PathMapPlan:
+class PathMapPlan(SitesPlan, BoxPlan):
     """The public box and its cells; or the public sites, where records name them."""
 
-    box: tuple[float, float, float, float] | None = None  # west, south, east, north
-    cells: int | str | None = None  # a side, or "COLUMNSxROWS"; None: by cell_m
-    cell_m: float | None = None  # None: CELL_M, unless cells are given
-    planar: bool | None = None  # x, y in metres; None: as the source
-    sites: str | None = None
-    site_id: str | None = None
-    site_lon: str | None = None
-    site_lat: str | None = None
-    sites_crs: str | None = None
+    cell_m: float | None = setting(
+        None,
+        "Largest side of a cell in metres.",
+        usual=420.0,
+        least=1,
+        below=1e9,
+        code="grid-size",
+        label="Size of a cell",
+        unit="m",
+        only="trips",
+    )
+    cells: int | str | None = setting(
+        None, "Cells along each side, or COLUMNSxROWS, instead of --cell-m.", only="trips"
+    )
+    sites: str | None = setting(
+        None,
+        "Sites, where records name them: CSV or Parquet with site, lon, lat, or a file of points.",
+        file=True,
+        last=True,
+        only=COMMUTES,
+    )
+
+    @rule("cells", "cell_m")
+    def _check_one_size(self) -> None:
+        if self.cells is not None and self.cell_m is not None:
+            raise PlanError(
+                "grid-size", "cells and cell_m both state the size of a cell.", "Pass --cells or --cell-m."
+            )
 
     def read_sites(self) -> Sites:
         """The list of sites, for records that name them."""
@@ -85,17 +77,16 @@ class PathMapPlan:
                 "the records name sites, so the list of sites with coordinates must be given.",
                 "Pass --sites FILE (columns site, lon, lat); it is public and never read off the records.",
             )
-        said = {name: getattr(self, name) for name in ("site_id", "site_lon", "site_lat", "sites_crs")}
-        return named_sites(self.sites, **said)
+        from shoal.space.sites import named_sites
+
+        columns = {name: getattr(self, name) for name in ("site_id", "site_lon", "site_lat", "sites_crs")}
+        return named_sites(self.sites, **columns)
 
     def grid(self, *, planar: bool) -> CellGrid:
-        """The grid; its box is said, never found."""
-        box = four_numbers(self.box)
-        check_planar(self.planar, planar)
-        if self.cells is not None and self.cell_m is not None:
-            raise PlanError(
-                "grid-size", "cells and cell_m both say the size of a cell.", "Pass --cells or --cell-m."
-            )
+        """The grid over the declared box."""
+        from shoal.space.cells import CellGrid
+
+        box = self.placed(planar)
         columns, rows = sides_of(self.cells) if self.cells is not None else self._by_metres(box, planar)
         if columns * rows > MOST_CELLS:
             raise PlanError(
@@ -105,13 +96,11 @@ class PathMapPlan:
             )
         return CellGrid(box=box, columns=columns, rows=rows, planar=planar)
 
-    def _by_metres(self, box: tuple[float, float, float, float], planar: bool) -> tuple[int, int]:
+    def _by_metres(self, box: Box, planar: bool) -> tuple[int, int]:
         """As many cells as make none wider or higher than cell_m."""
-        cell_m = CELL_M if self.cell_m is None else self.cell_m
-        if not 1 <= cell_m < 1e9:
-            raise PlanError(
-                "grid-size", f"cells are at least a metre wide; got {cell_m}.", f"Pass --cell-m {CELL_M:g}."
-            )
+        from shoal.space.cells import CellGrid
+
+        cell_m = self.value_of("cell_m")
         width, height = CellGrid(box=box, columns=1, rows=1, planar=planar).cell_m
         return math.ceil(width / cell_m - 1e-9), math.ceil(height / cell_m - 1e-9)
 
@@ -120,61 +109,64 @@ class PathMapPlan:
 class SyntheticPlan(TripPlan):
     """Synthetic trips: how much privacy, for whom, where, when, from what, to where."""
 
-    population: str
-    source: SourcePlan
-    window: StretchPlan
-    epsilon: float
-    delta: float | None = None  # None: pure
-    space: PathMapPlan = field(default_factory=PathMapPlan)
-    trip_rule: TripRule | None = None  # None: the source names its trips
-    method: str = DEFAULT_METHOD
-    unit: str = "user"  # or "trip"
-    step_s: float = STEP_S  # the step of time, and the shortest stay
-    trips_cap: int | None = None  # per user in the number of trips; None: TRIPS_CAP, or 1 per trip
-    trips_per_user: int | None = None  # kept of one user; None: TRIPS_PER_USER
-    trips: int | None = None  # how many there are, about; None: bought
-    count: int | None = None  # synthetic trips to write; None: the number of trips
-    jump_m: float | None = None  # a longer step between two points cuts the trip
-    formats: tuple[str, ...] = ("parquet", "csv")
-    out: str = "release"
-    owner: str = "owner"
-    run_id: str = ""
-    supersedes: str = ""
-    licence: str = ""
-    seed: int | None = None  # tests and experiments only; not publishable
+    trips_cap: int | None = setting(
+        None,
+        "Trips of a user in the number of trips.",
+        usual=20,
+        least=1,
+        most=MOST_PER_USER,
+        only="trips",
+        label="Trips of a user, at most",
+    )
+    # for memory alone: a user's whole contribution is scaled, whatever it is
+    trips_per_user: int | None = setting(
+        None, "Trips that are read of a user.", usual=10_000, least=1, most=MOST_PER_USER, only="trips"
+    )
+    space: PathMapPlan = setting(PathMapPlan, "The map.")
+    step_s: float = setting(
+        60.0,
+        "Step of time in seconds, and the shortest stay.",
+        least=1,
+        most=86_400,
+        code="step-range",
+        label="Step of time",
+        unit="s",
+        only="trips",
+        key=True,
+    )
+    count: int | None = setting(
+        None,
+        "Synthetic trips to write; never a count from the data.",
+        shown="the number of trips",
+        least=1,
+        most=MOST_COUNT,
+        example=100_000,
+        label="Synthetic trips to write",
+        key=True,
+    )
+    method: str = setting(
+        DEFAULT_METHOD,
+        "Method of the release; docs/synthetic.md compares them. commute is for records that name sites.",
+        label="Method",
+        metavar="NAME",
+        key=True,
+    )
+    # formats are not in the key: the same trips in another file are the same release
+    formats: tuple[str, ...] = setting(
+        ("parquet", "csv"),
+        "Formats beside GeoParquet, which is always written; repeatable.",
+        choices=("parquet", "csv", "gpx", "geojson"),
+        flag="format",
+        shown="csv",
+        code="trip-format",
+        example="csv",
+    )
 
-    def __post_init__(self) -> None:
-        check_price(self)
-        check_unit(self)
-        self._check_method()
-        if self.unit != TRIP:
-            remedy = f"Pass --trips-cap {TRIPS_CAP}, say: trips of a user in the number of trips."
-            check_whole("trips-cap", self.cap, 1, MOST_PER_USER, remedy)
-            remedy = f"Pass --trips-per-user {TRIPS_PER_USER}, say: trips of a user that are read."
-            check_whole("trips-per-user", self.per_unit, 1, MOST_PER_USER, remedy)
-        check_trips(self)
-        if self.count is not None:
-            check_whole("count", self.count, 1, MOST_COUNT, "Pass --count 100000, say.")
-        if not 1 <= self.step_s <= 86_400:
-            raise PlanError(
-                "step-range",
-                f"the step of time must be from 1 second to a day; got {self.step_s}.",
-                f"Pass --step-s {STEP_S:g}, say.",
-            )
-        check_above_0(self, "jump_m")
-        self._check_formats()
-        check_common(self)
-
+    @rule("method", "unit", "trip_rule", "trips_cap", "trips_per_user", "trips", "jump_m", "step_s", "space")
     def _check_method(self) -> None:
         """No setting is left unread: those of points are refused by a method of sites, and the other way."""
-        of_points = {
-            "trip_rule": self.trip_rule,
-            **{name: getattr(self, name) for name in ("trips_cap", "trips_per_user", "trips", "jump_m")},
-            **{name: getattr(self.space, name) for name in ("box", "cells", "cell_m", "planar")},
-        }
-        of_sites = {"sites": self.space.sites}
         commutes = synthetic_method(self.method).takes == COMMUTES
-        unread = [name for name, value in (of_points if commutes else of_sites).items() if value is not None]
+        unread = list(_given_for("trips" if commutes else COMMUTES, self))
         if unread:
             raise PlanError(
                 "synthetic-options",
@@ -183,35 +175,25 @@ class SyntheticPlan(TripPlan):
             )
         if commutes and self.unit == TRIP:
             raise PlanError("plan-unit", "commute protects users; it knows no trips.", "Pass --unit user.")
-        if commutes and not set(self.formats) <= {"parquet", "csv"}:
-            raise PlanError("trip-format", "commute writes parquet and csv.", "Leave --format out.")
 
-    def _check_formats(self) -> None:
-        formats = tuple(dict.fromkeys(("parquet", *self.formats)))
-        object.__setattr__(self, "formats", formats)
-        for each in formats:
-            if each not in FORMATS:
-                raise PlanError(
-                    "trip-format",
-                    f"trips are not written as {each!r}.",
-                    f"Pass --format with one or more of {', '.join(FORMATS)}; parquet is always written.",
-                )
+    @rule("formats", "method")
+    def _order_formats(self) -> None:
+        """Parquet is always written, and first."""
+        if synthetic_method(self.method).takes == COMMUTES and not {*self.formats} <= {"parquet", "csv"}:
+            raise PlanError("trip-format", "commute writes parquet and csv.", "Leave --format out.")
+        object.__setattr__(self, "formats", tuple(dict.fromkeys(("parquet", *self.formats))))
 
     @property
     def cap(self) -> int:
         """Trips of one unit in the number of trips."""
-        if self.unit == TRIP:
-            return 1
-        return TRIPS_CAP if self.trips_cap is None else self.trips_cap
+        return 1 if self.unit == TRIP else self.value_of("trips_cap")
 
-    @property
-    def per_unit(self) -> int:
-        """Trips kept of one unit."""
-        if self.unit == TRIP:
-            return 1
-        return TRIPS_PER_USER if self.trips_per_user is None else self.trips_per_user
 
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> SyntheticPlan:
-        """From nested settings, as a TOML file or flags give them; unknown names are refused."""
-        return cls(**parts_from(cls, settings, PathMapPlan))
+def _given_for(taken: str, plan: Any) -> Iterator[str]:
+    """Names of the settings that were given and that only methods read which take `taken`."""
+    for each in settings_of(type(plan)).values():
+        value = getattr(plan, each.name)
+        if each.setting.only == taken and value != each.default:
+            yield each.name
+        elif each.part and value is not None:
+            yield from _given_for(taken, value)

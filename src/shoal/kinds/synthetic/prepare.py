@@ -27,11 +27,6 @@ from shoal.release.trip_files import GLOBE_ONLY, TripColumns, files_of
 from shoal.space.cells import CellGrid
 from shoal.space.path_setting import PathSetting
 
-# Formats are not asked: the same trips in another file are the same release.
-ASKED = (
-    *("population", "epsilon", "delta", "method", "unit", "step_s", "trips", "count", "jump_m"),
-    "run_id",
-)
 FEWEST_TRIPS = 1_000  # written at most where the number of trips is lost in its noise
 # signal -> mean relative error of a random rectangle, floor 1 % of the trips; method bridges
 RANGES = {5_000: 0.26, 10_000: 0.17, 50_000: 0.057, 100_000: 0.044}
@@ -258,7 +253,7 @@ class PreparedSynthetic(PreparedTrips):
         return Outcome(lines=lines, then=then)
 
     def asked(self) -> list[Any]:
-        return [*self.asked_of("synthetic", ASKED), self.plan.per_unit, self.plan.cap]
+        return [*self.asked_of("synthetic"), self.plan.per_unit, self.plan.cap]
 
 
 def synthetic_needs(cells: int, trips: int) -> Needs:

@@ -6,6 +6,7 @@ every request and is written for its owner alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from shoal.kinds.synthetic import report_tables as tables
+from shoal.kinds.synthetic.report_ways import frequent_ways
 from shoal.metrics.patterns import (
     distance_histogram,
     duration_histogram,
@@ -23,24 +24,23 @@ from shoal.metrics.patterns import (
     stay_histogram,
     visits_per_cell,
 )
-from shoal.release.page.page import (
-    asset,
-    colour_end,
-    drawn_blocks,
-    fill,
-    float32_base64,
-    json_for_script,
-    plotly_js,
-    scripts,
-    write_page,
-)
-from shoal.release.page.tables import text
+from shoal.release.page.formats import UNDEFINED, figure, metres, percent
+from shoal.release.page.page import render, write_page
+from shoal.release.page.payload import cell_maps, grid_subtitle
 from shoal.space.cell_paths import CellPaths
 
 SCRIPTS = ("format.js", "plot.js", "trip_maps.js", "synthetic.js")
 PER = 1_000.0  # visits are drawn per so many trips
 QUARTER_US = 900_000_000  # offsets of time zones are whole quarters of an hour
 NEAREST_BINS = 24
+SURE = 2.6  # standard errors: one page in a hundred would warn by chance
+SPREADS = {
+    "distance": "Span",
+    "moves": "Length",
+    "stay": "Stay",
+    "duration": "Duration",
+    "hours": "Start",
+}
 LEAST_SHARE = 0.003  # of trips, that a bin of its own needs at the end of a distribution
 
 
@@ -53,6 +53,24 @@ class NearestTrips:
     copies: tuple[float, float]  # shares at 0 m, synthetic and real
     ratios: tuple[float, float]  # medians of nearest / second nearest
     least_cells: int
+
+    @property
+    def more_copies(self) -> bool | None:
+        """Whether synthetic trips copy real ones more often than people do; None: too few trips to tell."""
+        synthetic, real = self.copies
+        if math.isnan(synthetic) or math.isnan(real):
+            return None
+        sizes = (self.synthetic_m.size, self.real_m.size)
+        variance = sum(p * (1 - p) / size for p, size in zip(self.copies, sizes, strict=True))
+        return synthetic > real + SURE * math.sqrt(variance)
+
+    def rows(self) -> list[list[str]]:
+        """Synthetic trips to real ones, against real ones to those of others."""
+        sides = (("Synthetic to real", self.synthetic_m), ("Real to real of somebody else", self.real_m))
+        return [
+            [name, percent(copies), *_quantiles(values), figure(ratio)]
+            for (name, values), copies, ratio in zip(sides, self.copies, self.ratios, strict=True)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,55 +101,56 @@ def write_synthetic_report(path: Path, inputs: SyntheticReportInputs) -> Path:
 def synthetic_report_html(inputs: SyntheticReportInputs) -> str:
     """The whole page as text."""
     drawn = inputs.synthetic is not None
-    return fill(
-        asset("synthetic.html"),
-        {
-            "title": text(inputs.title),
-            "css": asset("report.css"),
-            "banner": tables.banner(inputs.owners),
-            "subtitle": tables.subtitle(inputs),
-            "sentence": tables.sentence(inputs.manifest),
-            "notices": tables.notices(inputs),
-            "tiles": tables.tiles(inputs),
-            "sections": tables.sections(inputs),
-            "reading": tables.reading(inputs),
-            "payload": json_for_script(_payload(inputs)),
-            "plotly": plotly_js() if drawn else "",
-            "script": scripts(*SCRIPTS) if drawn else "",
-        },
+    return render(
+        "synthetic.html",
+        *(SCRIPTS if drawn else ()),
+        payload=_payload(inputs),
+        title=inputs.title,
+        subtitle=_subtitle(inputs),
+        banner="Owner's eyes only: contains figures of real trips. Do not publish." if inputs.owners else "",
+        manifest=dict(inputs.manifest),
+        counts=inputs.counts,
+        figures=inputs.figures or {},
+        nearest=inputs.nearest,
+        owners=inputs.owners,
+        drawn=drawn,
+        real=inputs.real,
+        ways=frequent_ways(inputs.real, inputs.synthetic) if inputs.real and inputs.synthetic else None,
+        time_zone=zone_of(inputs.manifest),
+        spreads=SPREADS,
+        outside_share=inputs.outside_share,
+        slow_share=inputs.slow_share,
+        budget=dict(inputs.budget),
     )
+
+
+def zone_of(manifest: Mapping[str, Any]) -> str:
+    return str((manifest.get("public") or {}).get("time_zone") or "UTC")
+
+
+def _subtitle(inputs: SyntheticReportInputs) -> list[str]:
+    if inputs.synthetic is None:
+        return grid_subtitle(None, inputs.manifest)
+    return grid_subtitle(inputs.synthetic.grid, inputs.manifest, f"steps of {inputs.synthetic.step_s:g} s")
 
 
 def _payload(inputs: SyntheticReportInputs) -> dict[str, Any]:
     synthetic, real = inputs.synthetic, inputs.real
     if synthetic is None:
         return {}
-    zone = tables.zone_of(inputs.manifest)
+    zone = zone_of(inputs.manifest)
     sides = {"synthetic": synthetic, **({} if real is None else {"real": real})}
     return {
-        "map": _maps(sides),
-        "spread": {name: _spread(name, sides, zone) for name in tables.SPREADS},
+        "map": cell_maps(
+            synthetic.grid,
+            {
+                side: visits_per_cell(paths).reshape(synthetic.grid.rows, synthetic.grid.columns)
+                * (PER / max(paths.count, 1))
+                for side, paths in sides.items()
+            },
+        ),
+        "spread": {name: _spread(name, sides, zone) for name in SPREADS},
         "nearest": None if inputs.nearest is None else _near(inputs.nearest),
-    }
-
-
-def _maps(sides: Mapping[str, CellPaths]) -> dict[str, Any]:
-    """Visits of cells per 1,000 trips; where a side has many cells, means of blocks of them."""
-    grid = sides["synthetic"].grid
-    shown, block = {}, 1
-    for name, paths in sides.items():
-        visits = visits_per_cell(paths).reshape(grid.rows, grid.columns) * (PER / max(paths.count, 1))
-        shown[name], block = drawn_blocks(visits)
-    both = list(shown.values())
-    width, height = grid.cell_m
-    return {
-        **{name: float32_base64(values) for name, values in shown.items()},
-        "columns": both[0].shape[1],
-        "rows": both[0].shape[0],
-        "widthKm": width * block / 1000,
-        "heightKm": height * block / 1000,
-        "end": colour_end(np.concatenate([values.ravel() for values in both])),
-        "differenceEnd": colour_end(np.abs(both[0] - both[-1])),
     }
 
 
@@ -188,3 +207,11 @@ def _near(nearest: NearestTrips) -> dict[str, Any]:
         return (counts / max(metres.size, 1)).tolist()
 
     return {"stepM": step, **{name: shares(metres) for name, metres in sides.items()}}
+
+
+def _quantiles(values: np.ndarray) -> list[str]:
+    """The median and the nearest tenth of the known distances."""
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return [UNDEFINED, UNDEFINED]
+    return [metres(float(np.quantile(known, share))) for share in (0.5, 0.1)]

@@ -36,6 +36,10 @@ class RecordPicture:
     retained: np.ndarray = field(repr=False)  # bool [samples]
     boxes: np.ndarray = field(repr=False)  # [boxes, 6] t0, t1, x0, x1, y0, y1
 
+    @property
+    def suppressed(self) -> int:
+        return int((~self.retained).sum())
+
 
 def raw_views(
     samples: LatticeSamples,

@@ -2,114 +2,159 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
+from typing import TYPE_CHECKING, ClassVar
 
 from shoal.errors import PlanError
-from shoal.events.schema import SourcePlan
-from shoal.kinds.plan import StretchPlan, check_common, check_settings, check_whole, part_of
-from shoal.privacy.guarantee import Unit
-from shoal.space.clock import Clock
-from shoal.space.lattice import Lattice
-from shoal.stages.trajectories import PRICE
+from shoal.kinds.plan import ReleasePlan, StretchPlan
+from shoal.setting import rule, setting
+from shoal.space.plan import SitesPlan
 
 if TYPE_CHECKING:
     from shoal.anonymise.kte import Kte
+    from shoal.space.clock import Clock
+    from shoal.space.lattice import Lattice
 
 FEWEST_IN_BLOCK = 5000  # smaller blocks find too few who look alike
 DAY_MINUTES = 1440
-# the plan for a simulated city; `shoal simulate` fills in what its card says
-CITY_PLAN = """# Records of this simulated city: shoal trajectories run --plan trajectories.toml
-population = "{population}"
-k = 2
-tau_minutes = 30        # how long the adversary tracked somebody
-epoch_minutes = 30      # people are grouped anew every so often
-out = "records"
-owner = "records-owner"
-
-[source]
-paths = ["{paths}"]
-
-[space]
-origin = {origin}  # corner of the lattice, south-west of the city
-cell_m = 100.0
-
-[window]
-start = "{start}"
-end = "{end}"
-time_zone = "{time_zone}"
-"""
+LONGEST_MINUTES = 10**7
+# settings of the plan for a simulated city; None: the default, or what the card of the city says
+CITY_PLAN = {
+    **dict.fromkeys(("population", "k", "tau_minutes", "epoch_minutes")),
+    "out": "records",
+    "owner": "records-owner",
+    **dict.fromkeys(("source.paths", "space.origin", "space.cell_m")),
+    **dict.fromkeys(("window.start", "window.end", "window.time_zone")),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlacesPlan:
+class PlacesPlan(SitesPlan):
     """The lattice of places, and the sites where records name sites instead of coordinates."""
 
-    origin: tuple[float, float] | None = None  # lon, lat; x, y in metres where planar
-    cell_m: float = 100.0
-    sites: str | None = None
-    site_id: str | None = None
-    site_lon: str | None = None
-    site_lat: str | None = None
-    sites_crs: str | None = None
+    origin: tuple[float, float] | None = setting(
+        None,
+        "lon,lat of the lattice's corner (x,y for planar metres), south-west of the area; public.",
+        example=(2.2, 48.8),
+        type_code="lattice-origin",
+        label="Origin",
+    )
+    cell_m: float = setting(
+        100.0,
+        "Side of a lattice cell in metres.",
+        above=0,
+        below=1e6,
+        code="lattice-unit",
+        label="Size of a cell",
+        unit="m",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrajectoryPlan:
+class TrajectoryPlan(ReleasePlan):
     """Truthful records that k people share: against whom, where, when, from what, to where."""
 
-    population: str
-    source: SourcePlan
-    window: StretchPlan
-    space: PlacesPlan = field(default_factory=PlacesPlan)
-    k: int = 2
-    tau_minutes: int = 30  # how long the adversary tracked a target
-    epoch_minutes: int | None = None  # None: tau
-    full_length: bool = False  # k people alike over the whole window: k-anonymity
-    step_minutes: int = 1  # of the lattice
-    price: float = PRICE  # of suppressing a sample, in cells of width over an epoch
-    forget_days: int | None = None  # two people may hide each other again after so many days; None: never
-    block_users: int | None = None  # each block of so many users is a release of its own; None: one block
-    unit: str = "user"
-    out: str = "release"
-    owner: str = "owner"
-    run_id: str = ""
-    supersedes: str = ""
-    compose_with: tuple[str, ...] = ()  # earlier releases that overlap: folders, or hashes of manifests
-    licence: str = ""
-    keep_unsafe: bool = False  # write a release that the verifier refuted, marked as such
+    population: str = setting(
+        "Population whose records these are; see `shoal ledger create`. Its ledger lists the release; "
+        "nothing is spent.",
+        key=True,
+        remedy="Pass --population NAME; `shoal ledger create NAME` makes one.",
+    )
+    k: int = setting(2, "Records that look alike.", least=2, most=1000, key=True, label="k")
+    tau_minutes: int = setting(
+        30,
+        "How long the adversary tracked a target.",
+        least=1,
+        most=LONGEST_MINUTES,
+        label="Tau",
+        unit="minutes",
+    )
+    epoch_minutes: int | None = setting(
+        None,
+        "People are grouped anew every so often; tau is a multiple.",
+        shown="tau",
+        least=1,
+        most=LONGEST_MINUTES,
+        example=30,
+        label="Epoch",
+        unit="minutes",
+    )
+    full_length: bool = setting(
+        False, "k records fit a person over the whole window; tau and epoch are the window.", key=True
+    )
+    window: StretchPlan = setting(
+        "The stretch of time that is released.",
+        remedy="Pass --start, --end and --time-zone; the window is public and never read off the records.",
+    )
+    space: PlacesPlan = setting(PlacesPlan, "The lattice of places.")
+    step_minutes: int = setting(1, "Step of the lattice in time.", least=1, most=DAY_MINUTES, unit="minutes")
+    price: float = setting(
+        70.0,
+        "Price of losing a sample, in cells of width over an epoch: higher keeps more, in larger boxes.",
+        above=0,
+        below=1e9,
+        key=True,
+    )
+    forget_days: int | None = setting(
+        None,
+        "Two people may hide each other again after so many days.",
+        shown="never",
+        least=1,
+        most=3650,
+        example=1,
+        key=True,
+        unit="days",
+    )
+    block_users: int | None = setting(
+        None,
+        "Hide among blocks of so many users; each block is a release of its own.",
+        shown="all",
+        least=FEWEST_IN_BLOCK,
+        most=10**9,
+        example=FEWEST_IN_BLOCK,
+        key=True,
+    )
+    unit: str = setting("user", "What a record stands for.", key=True)
+    owner: str = setting("owner", "Folder for record key and report.", file=True, last=True)
+    run_id: str = setting("", "Another id makes another release of the same plan.", key=True, last=True)
+    compose_with: tuple[str, ...] = setting(
+        (),
+        "Folder of an earlier release of the same people whose window overlaps (or the SHA-256 of its "
+        "manifest); repeatable. The promise is then replaced by the measured result of linking them.",
+        file=True,
+        metavar="RELEASE",
+        last=True,
+        label="Earlier releases to combine with",
+    )
+    # a release that the verifier refuted is marked as such
+    keep_unsafe: bool = setting(False, "Write what the verifier refuted, marked so.", key=True, last=True)
     seed: ClassVar[None] = None  # there is no noise to repeat
 
-    def __post_init__(self) -> None:
-        Unit(self.unit)
-        check_whole("k", self.k, 2, 1000, "Pass --k 2, say.")
-        check_whole("step-minutes", self.step_minutes, 1, DAY_MINUTES, "Pass --step-minutes 1, say.")
-        if self.forget_days is not None:
-            check_whole("forget-days", self.forget_days, 1, 3650, "Pass --forget-days 1, say.")
-        if self.block_users is not None:
-            remedy = f"Pass --block-users {FEWEST_IN_BLOCK} or more: in small blocks few look alike."
-            check_whole("block-users", self.block_users, FEWEST_IN_BLOCK, 10**9, remedy)
-        if not self.price > 0 or not self.price < 1e9:
-            raise PlanError("plan-range", f"price must be above 0; got {self.price}.", "Pass --price 45.")
-        check_common(self)
-        if not all(isinstance(each, str) and each for each in self.compose_with):
+    @rule("compose_with")
+    def _check_compose_with(self) -> None:
+        if not all(self.compose_with):
             raise PlanError("plan-type", "compose_with must be a list of folders of earlier releases.")
-        object.__setattr__(self, "compose_with", tuple(self.compose_with))
-        _ = self.anonymiser()  # tau and epoch are checked now
+
+    @rule(
+        "k", "tau_minutes", "epoch_minutes", "full_length", "window", "step_minutes", "price", "forget_days"
+    )
+    def _check_epochs(self) -> None:
+        _ = self.anonymiser()
 
     def clock(self) -> Clock:
+        from shoal.space.clock import Clock
+
         return Clock(**asdict(self.window))
 
     def lattice(self, *, planar: bool) -> Lattice:
-        """The public lattice; its origin is said, never found."""
+        """The public lattice; its origin is declared, never read off the data."""
+        from shoal.space.lattice import Lattice
+
         if self.space.origin is None:
             raise PlanError(
                 "lattice-origin",
-                "the plan does not say where its lattice begins.",
+                "the plan does not state where its lattice begins.",
                 "Pass --origin LON,LAT (X,Y for planar metres), a round place south-west of the area.",
             )
         first, last = self._edges_us()
@@ -160,46 +205,12 @@ class TrajectoryPlan:
     def minutes(self) -> tuple[int, int]:
         """tau and the epoch in minutes."""
         if not self.full_length:
-            check_whole("tau-minutes", self.tau_minutes, 1, 10**7, "Pass --tau-minutes 30, say.")
             epoch = self.tau_minutes if self.epoch_minutes is None else self.epoch_minutes
-            check_whole("epoch-minutes", epoch, 1, 10**7, "Pass --epoch-minutes 30, say.")
             return self.tau_minutes, epoch
         first, last = self._edges_us()
         whole = -(-(last - first) // (60_000_000 * self.step_minutes)) * self.step_minutes
         return whole, whole
 
     def _edges_us(self) -> tuple[int, int]:
-        edges = np.asarray(self.clock().edges_us)
+        edges = self.clock().edges_us
         return int(edges[0]), int(edges[-1])
-
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> TrajectoryPlan:
-        """From nested settings, as a TOML file or flags give them; unknown names are refused."""
-        values = dict(settings)
-        check_settings(cls, values, "")
-        for name in ("source", "window", "population"):
-            if name not in values:
-                raise PlanError("plan-incomplete", f"the plan does not say its {name}.", _HOW[name])
-        values["source"] = part_of(SourcePlan, values["source"], "source")
-        values["window"] = part_of(StretchPlan, values["window"], "window")
-        space = values.get("space", {})
-        if isinstance(space, Mapping) and space.get("origin") is not None:
-            space = {**space, "origin": _two_numbers(space["origin"])}
-        values["space"] = part_of(PlacesPlan, space, "space")
-        return cls(**values)
-
-
-_HOW = {
-    "source": "Name the files of records, as arguments or under [source] paths in the plan.",
-    "window": "Pass --start, --end and --time-zone; the window is public and never read off the records.",
-    "population": "Pass --population NAME; `shoal ledger create NAME` makes one.",
-}
-
-
-def _two_numbers(value: Any) -> tuple[float, float]:
-    ok = isinstance(value, list | tuple) and len(value) == 2
-    if not ok or not all(isinstance(each, int | float) and not isinstance(each, bool) for each in value):
-        raise PlanError(
-            "lattice-origin", f"the origin must be two numbers; got {value!r}.", "Write [lon, lat]."
-        )
-    return float(value[0]), float(value[1])

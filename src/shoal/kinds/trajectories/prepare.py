@@ -11,7 +11,7 @@ from shoal.anonymise.kte import Kte
 from shoal.engine.protocol import Engine
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
-from shoal.kinds.describe import Outcome, Prepared, as_list, reading_of
+from shoal.kinds.describe import Outcome, Prepared, as_list, key_of, reading_of
 from shoal.kinds.source import unit_of
 from shoal.kinds.trajectories.plan import TrajectoryPlan
 from shoal.kinds.trajectories.records import TrajectorySource, open_trajectories
@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from shoal.kinds.run import RunResult
     from shoal.kinds.trajectories.compose import Composition
 
-ASKED = (
-    "population",
-    "k",
-    "full_length",
-    "price",
-    "forget_days",
-    "block_users",
-    "unit",
-    "run_id",
-    "keep_unsafe",
-)
 LIMITS = "No composition, no protection beyond the stated tracker."
 SNAP = (
     "t = floor((time - start) / minutes); x = floor((lon - origin[0]) * metres_per_unit[0] / metres), y "
@@ -164,7 +153,7 @@ class PreparedTrajectories(Prepared):
 
     def asked(self) -> list[Any]:
         plan, sites = self.plan, self.opened.sites
-        asked = {name: getattr(plan, name) for name in ASKED} | {"minutes": plan.minutes()}
+        asked = key_of(plan) | {"minutes": plan.minutes()}
         lattice = self.opened.lattice.to_manifest()
         return ["trajectories", asked, lattice, asdict(plan.window), sites and sites.digest()]
 

@@ -36,7 +36,6 @@ from fractions import Fraction
 import numpy as np
 import scipy.sparse
 
-from shoal.mechanisms.adders import GaussianAdder
 from shoal.mechanisms.density.best_constants import (
     ACTIVE_CLIP,
     SHARES,
@@ -47,6 +46,7 @@ from shoal.mechanisms.density.best_constants import (
     probes_of,
 )
 from shoal.mechanisms.density.clipped_gaussian import ClippedGaussian
+from shoal.mechanisms.noise import GAUSSIAN, Adder, Composed
 from shoal.postprocess.density.profile import (
     city_profile,
     complement,
@@ -55,7 +55,7 @@ from shoal.postprocess.density.profile import (
     region_dictionary,
     zone_columns,
 )
-from shoal.privacy.accounting import NANO, Budget, Loss, compose
+from shoal.privacy.accounting import NANO, Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting, activity, regions_of, zone_weights
 from shoal.stages.exact import UserVisits, View, on_lattice
@@ -66,7 +66,7 @@ Step = tuple[str, float, scipy.sparse.csr_array, np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DensityBest:
+class DensityBest(Composed):
     """Coarse to fine: visits, city, regions, zones; each in Gaussian noise."""
 
     shares: tuple[tuple[str, int], ...]  # name and rho in 1e-9, in order
@@ -76,11 +76,8 @@ class DensityBest:
     name = "density-best"
     takes = "visits"
 
-    def loss(self) -> Loss:
-        """The shares add up; every step's noise is scaled to stay within its own."""
-        return compose(loss for _, loss in self.spends())
-
     def spends(self) -> tuple[tuple[str, Loss], ...]:
+        """The shares add up; every step's noise is scaled to stay within its own."""
         return tuple((name, Loss(rho_nano)) for name, rho_nano in self.shares)
 
     def __call__(self, visits: UserVisits, noise: Noise) -> NoisyBest:
@@ -117,9 +114,8 @@ class DensityBest:
         rho = self.loss().rho
         if self.users is not None:
             return constants_for(self.users, rho, self.setting.zones)
-        noisy = GaussianAdder.within(self._rho("users"), 1).add(
-            noise, "users", np.array([visits.users], np.int64)
-        )
+        adder = Adder.within(GAUSSIAN, self._rho("users"), 1)
+        noisy = adder.add(noise, "users", np.array([visits.users], np.int64))
         return constants_for(float(noisy[0]), rho, self.setting.zones)
 
     def _city(self, visits: UserVisits, noise: Noise, row: Coarse):

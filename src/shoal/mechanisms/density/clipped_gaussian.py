@@ -26,7 +26,7 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.adders import GaussianAdder
+from shoal.mechanisms.noise import GAUSSIAN, Adder
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting
@@ -39,7 +39,7 @@ class ClippedGaussian:
 
     clip: float
     values: int
-    noise: GaussianAdder  # in steps of 1 / STEP visits
+    noise: Adder  # in steps of 1 / STEP visits
 
     name = "clipped-gaussian"
 
@@ -68,7 +68,7 @@ class ClippedGaussian:
     def within(cls, rho_nano: int, *, clip: float, values: int) -> ClippedGaussian:
         """The least noise whose loss stays within rho."""
         sensitivity = math.ceil(Fraction(clip) * STEP) + math.isqrt(values) + 1
-        return cls(clip=clip, values=values, noise=GaussianAdder.within(rho_nano, sensitivity))
+        return cls(clip=clip, values=values, noise=Adder.within(GAUSSIAN, rho_nano, sensitivity))
 
     @classmethod
     def of(cls, budget: Budget, setting: Setting, *, clip: float) -> ClippedGaussian:

@@ -12,12 +12,10 @@ Deviations   they divide by the exact number of users; here by the noisy number 
 
 The scaling itself is post-processing: `shoal.postprocess.density.numbers`.
 
->>> from shoal.mechanisms.density.gaussian import DensityGaussian
->>> from shoal.privacy.accounting import Budget
->>> public = {"ell": 30, "slots": 168, "column_l2_squared": 2**40, "lattice": 2**20}
->>> scaled = ScaledCounts.within(
-...     Budget.of(1.0, 1e-6), lambda rest: DensityGaussian.within(rest.left, **public), cap=250
-... )
+>>> from shoal.mechanisms.audit_size import AuditSize
+>>> from shoal.mechanisms.density.counts import DensityCounts
+>>> counts = partial(DensityCounts.of, setting=AuditSize(slots=168).setting, ell=30)
+>>> scaled = ScaledCounts.within(Budget.of(1.0, 1e-6), counts, cap=250)
 >>> [(name, loss.rho_nano) for name, loss in scaled.spends()], scaled.loss().rho_nano
 ([('visits', 1217798), ('kept', 462763), ('counts', 22675409)], 24355970)
 """
@@ -27,14 +25,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.adders import Adder, GaussianAdder, LaplaceAdder, NoiseOfCount
+from shoal.mechanisms.density.counts import NoiseOfCount
 from shoal.mechanisms.method import at
-from shoal.privacy.accounting import Budget, Loss, compose
+from shoal.mechanisms.noise import Adder, Composed, adder_within
+from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts, ScalableCounts
@@ -78,7 +78,7 @@ class PlainCounts(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaledCounts:
+class ScaledCounts(Composed):
     """Plain noisy counts, K-hat and B-hat: all that scaling them up takes."""
 
     counts: PlainCounts
@@ -89,9 +89,6 @@ class ScaledCounts:
 
     name = "density-scaled"
     takes = "scalable"
-
-    def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (
@@ -153,15 +150,14 @@ class ScaledCounts:
         inside: tuple[float, float] = (1.0, 1.0),
     ) -> ScaledCounts:
         """All of the budget: shares for K and B, the rest for `counts`, built from what it may spend."""
-        adder = LaplaceAdder if budget.pure else GaussianAdder
         visits, budget = budget.take("visits", VISITS_SHARE)
         kept, budget = budget.take("kept", KEPT_SHARE)
         rest, _ = budget.take("counts", 1)
         plain = counts(replace(budget, left=rest.amount))
         return cls(
             counts=plain,
-            visits=adder.within(visits.amount, cap),
-            kept=adder.within(kept.amount, min(plain.ell, plain.slots)),
+            visits=adder_within(visits, cap),
+            kept=adder_within(kept, min(plain.ell, plain.slots)),
             cap=cap,
             inside=inside,
         )
@@ -174,7 +170,7 @@ class ScaledCounts:
         inside = np.asarray(setting.weights.matrix.sum(axis=0)) / setting.weights.lattice
         return cls.within(
             budget,
-            lambda rest: at(counts)(rest, setting, ell=ell, **more),
+            partial(at(counts), setting=setting, ell=ell, **more),
             cap=cap,
             inside=(float(inside.min(initial=1.0)), float(inside.max(initial=0.0))),
         )

@@ -31,7 +31,6 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.mechanisms.adders import LaplaceAdder, float_at_least, whole_estimates
 from shoal.mechanisms.histogram.boxes_schedule import (
     CHOICE,
     FIRST_JITTER,
@@ -44,8 +43,9 @@ from shoal.mechanisms.histogram.boxes_schedule import (
     row_for,
 )
 from shoal.mechanisms.histogram.trip_totals import TripTotals
+from shoal.mechanisms.noise import LAPLACE, Adder, Composed, whole_estimates
 from shoal.postprocess.histogram.box_model import BoxModel, NoisyBins, NoisyRectangle
-from shoal.privacy.accounting import NANO, Budget, Loss, compose
+from shoal.privacy.accounting import NANO, Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
@@ -53,7 +53,7 @@ from shoal.stages.trips import UserTrips
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class HistogramBoxes:
+class HistogramBoxes(Composed):
     """Coarse to fine: number of trips, histograms of boxes, rectangles; all in Laplace noise."""
 
     totals: TripTotals
@@ -65,9 +65,6 @@ class HistogramBoxes:
     takes = "trips"
     edges = True  # answers are of faces and edges; without, of shares of trips in cells
     pool = True  # of made-up trips, published too
-
-    def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (*self.totals.spends(), ("boxes", Loss.pure(self.boxes_nano)))
@@ -94,7 +91,7 @@ class HistogramBoxes:
         grid, bought = self.setting.grid, []
         for count in counts:
             bins = count.bins(grid.columns, grid.rows, model.pool, model.weight)
-            adder = LaplaceAdder.within(self._nano(count.share), self.setting.per_unit)
+            adder = Adder.within(LAPLACE, self._nano(count.share), self.setting.per_unit)
             noisy = adder.add(noise, "boxes", trips.binned(bins))
             bought.append(NoisyBins(bins=bins, values=noisy.astype(np.float64), sigma=adder.deviation))
         return bought
@@ -113,8 +110,8 @@ class HistogramBoxes:
         wanted = min(ROUNDS * PER_ROUND, given.count)
         share = row.rectangles / wanted
         choice, measure = self._nano(share * CHOICE), self._nano(share * (1 - CHOICE))
-        scale = float_at_least(Fraction(2 * m * NANO, choice))
-        adder = LaplaceAdder.within(measure, m)
+        scale = LAPLACE.scale(choice, LAPLACE.choice(m))
+        adder = Adder.within(LAPLACE, measure, m)
         exact = trips.distinct(given)
         for begin in range(0, wanted, PER_ROUND):
             estimate = whole_estimates(model.euler().answers(given))

@@ -17,22 +17,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.adders import Adder, GaussianAdder, LaplaceAdder
+from shoal.mechanisms.noise import Adder, adder_within
 from shoal.postprocess.shrinkage import likely_between
-from shoal.privacy.accounting import Allowance, Budget, Loss
+from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.trips import UserTrips
 
 TRIPS_SHARE = 0.1
 ALL_SHARE = 0.05
-
-
-def adder_within(allowance: Allowance, sensitivity: int) -> Adder:
-    """Laplace noise of a pure allowance, Gaussian noise of one in rho."""
-    if allowance.pure:
-        return LaplaceAdder.within(allowance.epsilon_nano, sensitivity)
-    return GaussianAdder.within(allowance.rho_nano, sensitivity)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,12 +38,11 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.adders import GaussianAdder, float_at_least
-from shoal.mechanisms.query.input import check_table, questions_on
+from shoal.mechanisms.noise import GAUSSIAN, LAPLACE, Adder, Composed
+from shoal.mechanisms.query.answers import check_table
 from shoal.postprocess.density.answers import LearnedTable
-from shoal.postprocess.density.numbers import Z95
 from shoal.privacy.above import first_above
-from shoal.privacy.accounting import NANO, Budget, Loss, ceil_nano, compose
+from shoal.privacy.accounting import NANO, Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.question import Question, Questions
 from shoal.space.setting import Setting, activity
@@ -57,7 +56,7 @@ QUANTILE = 0.975  # of the errors: with 97.5 % for its own noise, intervals hold
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryWeights:
+class QueryWeights(Composed):
     """A learned table answers; a sparse vector test finds the questions it is wrong about, c at most."""
 
     asked: Questions
@@ -65,21 +64,18 @@ class QueryWeights:
     updates: int  # c
     threshold: int  # in lattice units
     test_scale: float  # b of the threshold's noise, in lattice units
-    total: GaussianAdder
-    answers: tuple[GaussianAdder, ...] = field(repr=False)
-    error: GaussianAdder
+    total: Adder
+    answers: tuple[Adder, ...] = field(repr=False)
+    error: Adder
 
     name = "query-weights"
     takes = "counts"
-
-    def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         """All c tests and answers are charged, whether they are needed or not."""
         costs = [a.cost(delta) for a, delta in zip(self.answers, self.asked.sensitivity, strict=True)]
         dearest = max(costs, key=lambda loss: loss.rho_nano)
-        test = Loss.pure(ceil_nano(2 * Fraction(self.largest) / Fraction(self.test_scale)))
+        test = LAPLACE.cost(self.test_scale, 2 * self.largest)
         return (
             ("total", self.total.cost(self.asked.whole_sensitivity)),
             ("test", compose([test] * self.updates)),
@@ -122,9 +118,9 @@ class QueryWeights:
             errors = np.sort(np.abs(values - on_lattice(said, lattice))[unbought])
             middle = errors[math.ceil(QUANTILE * len(errors)) - 1]
             noisy = self.error.add(noise, "error", np.array([middle], np.int64))
-            half[unbought] = max(float(noisy[0]) + Z95 * self.error.deviation, 0.0) / lattice
+            half[unbought] = max(float(noisy[0]) + self.error.half, 0.0) / lattice
         for number, (answer, deviation) in learned.answers.items():
-            said[number], half[number] = answer, Z95 * deviation
+            said[number], half[number] = answer, deviation * GAUSSIAN.half
         how = tuple("noise" if number in learned.answers else "weights" for number in range(len(said)))
         return NoisyAnswers(values=said, half=half, how=how)
 
@@ -150,7 +146,7 @@ class QueryWeights:
         share = answers.amount // updates
         if not epsilon_nano or not share:
             raise PlanError("query-many", "the budget is too small for so many updates.", "Lower --updates.")
-        scale = float_at_least(Fraction(2 * largest * NANO, epsilon_nano))
+        scale = LAPLACE.scale(epsilon_nano, 2 * largest)
         return cls(
             asked=asked,
             prior=prior,
@@ -158,9 +154,9 @@ class QueryWeights:
             # where the noise alone would pass for a surprise in half a question per update
             threshold=int(2 * scale * math.log(asked.count / updates)),
             test_scale=scale,
-            total=GaussianAdder.within(total.amount, asked.whole_sensitivity),
-            answers=tuple(GaussianAdder.within(share, delta) for delta in asked.sensitivity),
-            error=GaussianAdder.within(error.amount, largest),
+            total=Adder.within(GAUSSIAN, total.amount, asked.whole_sensitivity),
+            answers=tuple(Adder.within(GAUSSIAN, share, delta) for delta in asked.sensitivity),
+            error=Adder.within(GAUSSIAN, error.amount, largest),
         )
 
     @classmethod
@@ -168,7 +164,7 @@ class QueryWeights:
         cls, budget: Budget, setting: Setting, *, questions: list[Question], ell: int, updates: int
     ) -> QueryWeights:
         """The same for questions on a setting."""
-        asked = questions_on(setting, questions, ell)
+        asked = Questions.of(questions, setting.weights, slots=setting.slots, ell=ell)
         return cls.within(budget, asked, public_prior(setting), updates=updates)
 
 

@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import PlanError
+from shoal.mechanisms.noise import Composed
 from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_door
 from shoal.postprocess.synthetic.bridge_model import BridgeModel, flow_mass, likely_tables
 from shoal.postprocess.synthetic.bridge_parts import ALL_PARTS, Parts
@@ -44,7 +45,7 @@ from shoal.postprocess.synthetic.bridge_places import (
     blocks_of,
     regions,
 )
-from shoal.privacy.accounting import Allowance, Budget, Loss, compose
+from shoal.privacy.accounting import Allowance, Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.path_setting import WEEK_PARTS, PathSetting
 from shoal.space.path_tables import (
@@ -92,7 +93,7 @@ REGION_NOISE = 3.0  # deviations of a flow that a region's mean flow should have
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SyntheticBridges:
+class SyntheticBridges(Composed):
     """Noisy tables, each with its own share; then a model that any number of trips is drawn from."""
 
     totals: PathTotals
@@ -198,9 +199,6 @@ class SyntheticBridges:
         if amount < 1:
             raise PlanError("share-empty", "nothing is left for a table.", "Raise --epsilon.")
         return TableNoise.within(Allowance(self.tables.name, amount, self.tables.pure))
-
-    def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         """The number of trips, and all tables: their shares add up to at most 1."""

@@ -33,10 +33,9 @@ from fractions import Fraction
 from typing import Any
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.adders import Adder, GaussianAdder
-from shoal.mechanisms.histogram.trip_totals import adder_within
+from shoal.mechanisms.noise import Adder, Composed, adder_within
 from shoal.postprocess.synthetic.commute_model import CommuteModel
-from shoal.privacy.accounting import Budget, Loss, compose
+from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.path_setting import CommuteSetting
 from shoal.stages.commutes import LATTICE, ExactCommutes, NoisyCommutes
@@ -58,7 +57,7 @@ OPTIONAL = ("works", "distances", "flows", "reach")  # a model can be made witho
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SyntheticCommute:
+class SyntheticCommute(Composed):
     """Noise once on every table; the model that people are drawn from."""
 
     adders: Mapping[str, Adder]  # in units of the lattice
@@ -80,11 +79,8 @@ class SyntheticCommute:
 
     @property
     def norm(self) -> int:
-        """Of what a user adds to a table: 1 for Laplace noise, 2 for Gaussian."""
-        return 2 if isinstance(self.adders["users"], GaussianAdder) else 1
-
-    def loss(self) -> Loss:
-        return compose(loss for _, loss in self.spends())
+        """The norm of what a user adds to a table: 1 for Laplace noise, 2 for Gaussian."""
+        return self.adders["users"].family.norm
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return tuple((name, adder.cost(LATTICE)) for name, adder in self.adders.items())

@@ -18,8 +18,8 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.adders import Adder
-from shoal.mechanisms.histogram.trip_totals import adder_within, check_each_trip
+from shoal.mechanisms.histogram.trip_totals import check_each_trip
+from shoal.mechanisms.noise import Adder, adder_within
 from shoal.privacy.accounting import Allowance, Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.path_setting import PathSetting
@@ -66,11 +66,10 @@ class TableNoise:
 
     name: str
     adder: Adder  # in units of the lattice
-    norm: int
 
     def __call__(self, paths: UserPaths, table: PathTable, noise: Noise) -> NoisyTable:
         """The whole table after noise, in units of one contribution."""
-        noisy = self.adder.add(noise, self.name, paths.table(table, self.norm))
+        noisy = self.adder.add(noise, self.name, paths.table(table, self.adder.family.norm))
         return NoisyTable(noisy / LATTICE, self.deviation)
 
     @property
@@ -83,8 +82,7 @@ class TableNoise:
 
     @classmethod
     def within(cls, allowance: Allowance) -> TableNoise:
-        norm = 1 if allowance.pure else 2
-        return cls(name=allowance.name, adder=adder_within(allowance, LATTICE), norm=norm)
+        return cls(name=allowance.name, adder=adder_within(allowance, LATTICE))
 
 
 def tables_within(budget: Budget, shares: dict[str, float]) -> dict[str, TableNoise]:

@@ -1,4 +1,4 @@
-"""A report as one HTML file: templates filled, the chart library inside, written for its owner alone.
+"""A report as one HTML file: a template on one shell, the chart library inside, written for its owner alone.
 
 Arrays are encoded as base64, JSON cannot end its script element, and maps of many cells are drawn in blocks.
 """
@@ -9,15 +9,21 @@ import base64
 import json
 import math
 import re
+from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 import numpy as np
 
 from shoal.errors import OutputError, PlanError
+from shoal.release.page import formats
 from shoal.release.staging import private_file
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def write_page(path: Path, page: str) -> Path:
@@ -31,17 +37,59 @@ def write_page(path: Path, page: str) -> Path:
     return path
 
 
-def fill(template: str, parts: dict[str, str]) -> str:
-    """Replace {{name}} once each, in one pass, so that what is put in is never read as a placeholder."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found.group(1)], template)
-
-
 def asset(name: str) -> str:
     return resources.files("shoal.release.page").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def scripts(*names: str) -> str:
-    return "\n".join(asset(name) for name in names)
+RAW_BANNER = "Owner's eyes only: contains figures computed on raw data. Do not publish."
+
+
+def render(
+    template: str,
+    *scripts: str,
+    title: str,
+    subtitle: Sequence[str] = (),
+    banner: LiteralString = "",
+    payload: Any = None,
+    **parts: Any,
+) -> str:
+    """The page of a template: every value is escaped, and is written as a number where it is no text.
+
+    The scripts run in the order given and draw from `payload`. Without scripts the page allows none.
+    """
+    from markupsafe import Markup
+
+    return (
+        _templates()
+        .get_template(template)
+        .render(
+            title=title,
+            subtitle=subtitle,
+            banner=Markup(banner),
+            css=Markup(asset("report.css")),
+            payload=Markup(json_for_script(payload)) if scripts else "",
+            plotly=Markup(plotly_js()) if scripts else "",
+            script=Markup("\n".join(asset(name) for name in scripts)),
+            **parts,
+        )
+    )
+
+
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FunctionLoader(asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: value if isinstance(value, str) else formats.number(value),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.do"],
+    )
+    environment.filters |= formats.FILTERS
+    return environment
 
 
 _TOP = re.compile(r"^(?:const|let|function|class) (\w+)", re.M)
@@ -115,24 +163,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-MOST_DRAWN = 256  # cells along a side of a map; finer ones are drawn in blocks
-COLOUR_QUANTILE = 0.995  # the few fullest cells share the last colour
-
-
-def drawn_blocks(faces: np.ndarray) -> tuple[np.ndarray, int]:
-    """Means of square blocks of cells, where a side has more than can be told apart."""
-    block = -(-max(faces.shape) // MOST_DRAWN)
-    if block == 1:
-        return faces, 1
-    rows, columns = (-(-side // block) for side in faces.shape)
-    padded = np.full((rows * block, columns * block), np.nan)
-    padded[: faces.shape[0], : faces.shape[1]] = faces
-    return np.nanmean(padded.reshape(rows, block, columns, block), axis=(1, 3)), block
-
-
-def colour_end(values: np.ndarray) -> float:
-    """The value that the last colour stands for."""
-    some = values[values > 0]
-    return float(np.quantile(some, COLOUR_QUANTILE)) if some.size else 1.0

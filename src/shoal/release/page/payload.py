@@ -7,6 +7,7 @@ computed in `shoal.space`.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from shoal.release.page.page import float32_base64, uint16_base64
 
 if TYPE_CHECKING:
     from shoal.kinds.density.report import DensityReportInputs, OtherSeries
+    from shoal.space.cells import CellGrid
     from shoal.space.zones import Zones
 
 
@@ -49,7 +51,7 @@ def density_payload(
         "slotWord": slot_word(starts),
         "dayTicks": day_ticks(starts),
         "values": {name: float32_base64(array[:, :slots_drawn]) for name, array in arrays.items()},
-        "colours": _colours(inputs, utility),
+        "scales": _scales(inputs, utility),
         "city": {"exact": inputs.exact.sum(axis=0), "released": inputs.released.sum(axis=0)},
         "bySlot": _profile(utility.by_slot),
         "byHourOfDay": None if utility.by_hour_of_day is None else _profile(utility.by_hour_of_day),
@@ -128,27 +130,19 @@ def _other(exact: np.ndarray, other: OtherSeries, slots_drawn: int) -> dict[str,
     }
 
 
-def _colours(inputs: DensityReportInputs, utility: DensityUtility) -> dict[str, Any]:
-    """Colour scales readable without red-green vision, and the value at the end of each.
+def _scales(inputs: DensityReportInputs, utility: DensityUtility) -> dict[str, dict[str, float]]:
+    """The value at the end of each colour scale, and the largest there is.
 
     One end for raw and released, over all slots: the same colour means the same number everywhere.
     """
-    from plotly.colors import diverging, sequential
-
     people = np.concatenate([inputs.exact.ravel(), inputs.released.ravel()])
     difference = np.abs(inputs.released - inputs.exact)
     mre = utility.mre_by_zone[~np.isnan(utility.mre_by_zone)]
     mre = mre if mre.size else np.zeros(1)
-    worse = sequential.YlOrBr[1:]  # its first colour is hardly told from the white page
     return {
-        "people": {"stops": sequential.Viridis, "end": _scale_end(people), "most": people.max()},
-        "difference": {
-            "stops": list(reversed(diverging.PuOr)),
-            "end": _scale_end(difference),
-            "most": difference.max(),
-        },
-        "mre": {"stops": worse, "end": _scale_end(mre, ERROR_COLOUR_QUANTILE), "most": mre.max()},
-        "pearson": {"stops": list(reversed(worse))},
+        "people": {"end": _scale_end(people), "most": people.max()},
+        "difference": {"end": _scale_end(difference), "most": difference.max()},
+        "mre": {"end": _scale_end(mre, ERROR_COLOUR_QUANTILE), "most": mre.max()},
     }
 
 
@@ -234,3 +228,52 @@ def _rings(shape: shapely.Polygon | shapely.MultiPolygon | None) -> list[np.ndar
             for ring in (part.exterior, *part.interiors):
                 rings.append(shapely.get_coordinates(ring)[:-1])
     return rings
+
+
+MOST_DRAWN = 256  # cells along a side of a map; finer ones are drawn in blocks
+CELL_COLOUR_QUANTILE = 0.995  # the few fullest cells share the last colour
+
+
+def grid_subtitle(grid: CellGrid | None, manifest: Mapping[str, Any], *more: str) -> list[str]:
+    """The grid of a release of trips, its method and its window."""
+    public, parts = manifest.get("public") or {}, [*more]
+    if grid is not None:
+        width, height = grid.cell_m
+        parts.insert(0, f"{grid.columns} x {grid.rows} cells of {width:,.0f} x {height:,.0f} m")
+    parts += [f"method {public['method']}"] if "method" in public else []
+    window = public.get("window") or {}
+    return parts + ([f"{window['start']} to {window['end']}"] if {"start", "end"} <= set(window) else [])
+
+
+def cell_maps(grid: CellGrid, sides: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Maps of the cells of a grid on one scale of colours; where there are many cells, means of blocks."""
+    drawn = {name: drawn_blocks(values) for name, values in sides.items()}
+    shown, block = [values for values, _ in drawn.values()], max(block for _, block in drawn.values())
+    rows, columns = shown[0].shape
+    width, height = grid.cell_m
+    return {
+        **{name: float32_base64(values) for name, (values, _) in drawn.items()},
+        "columns": columns,
+        "rows": rows,
+        "widthKm": width * block / 1000,
+        "heightKm": height * block / 1000,
+        "end": colour_end(np.concatenate([values.ravel() for values in shown])),
+        "differenceEnd": colour_end(np.abs(shown[0] - shown[-1])),
+    }
+
+
+def drawn_blocks(faces: np.ndarray) -> tuple[np.ndarray, int]:
+    """Means of square blocks of cells, where a side has more than can be told apart."""
+    block = -(-max(faces.shape) // MOST_DRAWN)
+    if block == 1:
+        return faces, 1
+    rows, columns = (-(-side // block) for side in faces.shape)
+    padded = np.full((rows * block, columns * block), np.nan)
+    padded[: faces.shape[0], : faces.shape[1]] = faces
+    return np.nanmean(padded.reshape(rows, block, columns, block), axis=(1, 3)), block
+
+
+def colour_end(values: np.ndarray) -> float:
+    """The value that the last colour stands for."""
+    some = values[values > 0]
+    return float(np.quantile(some, CELL_COLOUR_QUANTILE)) if some.size else 1.0

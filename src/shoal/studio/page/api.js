@@ -19,6 +19,7 @@ export class Problem extends Error {
     this.status = status;
     this.code = told.code || "";
     this.remedy = told.remedy || "";
+    this.faults = told.faults || [];
   }
 }
 

@@ -1,8 +1,8 @@
 // Charts by plotly, which is loaded when the first one is drawn: the page itself opens without it.
 
-import { BAND, CONFIG, LINE_COLOURS, RAW, RELEASED, layout, plotText } from "./report/plot.js";
+import { BAND, CONFIG, LINE_COLOURS, RAW, RELEASED, layout, plotText, slotAxis } from "./report/plot.js";
 
-export { BAND, LINE_COLOURS, RAW, RELEASED, layout, plotText };
+export { BAND, LINE_COLOURS, RAW, RELEASED, layout, plotText, slotAxis };
 
 let loading = null;
 
@@ -35,5 +35,3 @@ export function seriesTraces(look, zone, raw) {
   if (raw) traces.push({ x, y: row(raw), mode: "lines", line: RAW, name: "Raw (owner only)", hovertemplate: "Raw %{y:,.1f}<extra></extra>" });
   return traces;
 }
-
-export const slotAxis = (look) => ({ type: "category", range: [-0.5, look.slots - 0.5], tickvals: look.dayTicks.slots, ticktext: look.dayTicks.texts, tickangle: 0, tickfont: { size: 11 } });

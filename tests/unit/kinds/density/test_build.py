@@ -15,7 +15,7 @@ from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.prepare import prepare_density
 from shoal.kinds.plan import merge, read_plan
 from shoal.kinds.run import run
-from shoal.mechanisms.density.gaussian import DensityGaussian
+from shoal.mechanisms.density.counts import DensityCounts
 from shoal.privacy.ledger import open_ledger
 
 START = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris
@@ -230,12 +230,13 @@ def test_raw_figures_stay_out_of_any_release(settings, ledger, tmp_path):
 
 
 def test_noise_too_small_for_what_was_asked_is_refused(settings, monkeypatch):
-    within = DensityGaussian.within
+    within = DensityCounts.within
 
-    def careless(rho_nano, **given):
-        return replace(within(rho_nano, **given), sigma=within(rho_nano, **given).sigma / 5)
+    def careless(family, amount, **given):
+        mechanism = within(family, amount, **given)
+        return replace(mechanism, noise=replace(mechanism.noise, scale=mechanism.noise.scale / 5))
 
-    monkeypatch.setattr(DensityGaussian, "within", careless)
+    monkeypatch.setattr(DensityCounts, "within", careless)
     with pytest.raises(GuaranteeError, match="over-budget"):
         prepared(settings, method="gaussian")
 

@@ -61,7 +61,7 @@ def test_an_undeclared_population_is_bounded_and_said(monkeypatch):
 def test_bad_settings_are_said_as_in_a_plan():
     with pytest.raises(PlanError, match="one kind of zones"):
         simulated_world({"space": {"sites": "x.csv"}}, users=50)
-    with pytest.raises(PlanError, match="does not say its window"):
+    with pytest.raises(PlanError, match="does not state its window"):
         simulated_world({"window": {"start": "2026-03-02"}}, users=50)
 
 

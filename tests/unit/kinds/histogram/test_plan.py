@@ -83,8 +83,8 @@ def test_settings_that_make_no_sense(change, code):
         ("trips", "Did you mean trip"),
         ("Trip", "Did you mean trip"),
         ("User", "Did you mean user"),
-        ("person", "--unit user"),
-        ("People", "--unit user"),
+        ("person", "unit=user"),
+        ("People", "unit=user"),
     ],
 )
 def test_a_unit_that_means_another_is_told_so(unit, said):

@@ -1,14 +1,9 @@
 // Maps of trips per cell, error against the size of a rectangle, methods side by side.
 
 function start(report) {
-  maps(report.map);
+  cellMaps(report.map, { unit: "trips", title: "Trips through the cell" }, "released", "exact");
   bySize(report.bySize);
   compared(report.compared);
-}
-
-function maps(map) {
-  const exact = map.exact ? { id: "map-exact", values: map.exact } : null;
-  cellMaps(map, { unit: "trips", title: "Trips through the cell" }, { id: "map-released", values: map.released }, exact, "map-difference");
 }
 
 const SERIES = [

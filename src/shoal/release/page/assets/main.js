@@ -8,11 +8,23 @@ function valueAt(report, layer, zone, slot) {
   return layer === "difference" ? released[at] - exact[at] : report.values[layer][at];
 }
 
+// Correlations have a fixed scale, the same in every report, not one stretched to the zones at hand; below 0 is as bad
+// as none.
+function colourScales({ people, difference, mre }) {
+  const ofPeople = peopleScale(people.end, people.most);
+  return {
+    released: ofPeople, exact: ofPeople,
+    difference: scaleOf(DIFFERENCES, difference.end, { most: difference.most, signed: true, ticks: DIFFERENCE_TICKS }),
+    mre: scaleOf(WORSE, mre.end, { most: mre.most, ticks: ERROR_TICKS, words: percent }),
+    pearson: scaleOf([...WORSE].reverse(), 1, { below: true, ticks: ERROR_TICKS, words: (value) => value.toFixed(1) }),
+  };
+}
+
 function start(report) {
   const state = { slot: 0, layer: "released", zone: -1, timer: 0 };
-  const scales = colourScales(report.colours);
+  const scales = colourScales(report.scales);
   const map = new ZoneMap(byId("map"), report.zones);
-  map.colourOf = (zone) => scales[state.layer].colour(valueAt(report, state.layer, zone, state.slot));
+  map.colourOf = (zone) => scales[state.layer].at(valueAt(report, state.layer, zone, state.slot));
 
   let frame = 0, markersDue = 0;
   const redraw = () => { if (!frame) frame = requestAnimationFrame(() => { frame = 0; map.draw(); }); };
@@ -65,7 +77,7 @@ function start(report) {
   for (const button of document.querySelectorAll("[data-layer]"))
     button.addEventListener("click", () => setLayer(button.dataset.layer));
   document.querySelectorAll(".slot-word").forEach((node) => { node.textContent = report.slotWord; });
-  new ResizeObserver(() => { map.resize(); drawLegend(byId("legend"), scales[state.layer]); redraw(); }).observe(byId("map-box"));
+  new ResizeObserver(() => { map.resize(); drawLegend(byId("legend"), scales[state.layer]); }).observe(byId("map-box"));
 
   setLayer("released");
   setSlot(busiestSlot(report));

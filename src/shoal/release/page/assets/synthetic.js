@@ -4,8 +4,7 @@ const REAL_BAR = "rgba(213,94,0,0.95)";
 
 function start(report) {
   if (!report.map) return;
-  const real = report.map.real ? { id: "map-real", values: report.map.real } : null;
-  cellMaps(report.map, { unit: "visits per 1,000 trips", title: "Visits per 1,000 trips" }, { id: "map-synthetic", values: report.map.synthetic }, real, "map-difference");
+  cellMaps(report.map, { unit: "visits per 1,000 trips", title: "Visits per 1,000 trips" }, "synthetic", "real");
   for (const [name, spread] of Object.entries(report.spread)) spreadChart(name, spread);
   if (report.nearest) nearestChart(report.nearest);
 }

@@ -1,8 +1,6 @@
 // The space-time picture of one record, and maps by hour of day. The last script of the page: it starts it.
 
 const BOX_FILL = "rgba(0,99,166,0.16)";
-const SEQUENTIAL = ["#f0f4f8", "#b9dbe0", "#74b9c7", "#3a8fb0", "#226694", "#173b6c", "#0d1b45"];
-const DIVERGING = ["#b35806", "#f1a340", "#fee0b6", "#f7f7f7", "#d8daeb", "#998ec3", "#542788"];
 
 // Rectangles as one trace: closed paths with gaps between them.
 function rectangles(rows) {
@@ -43,26 +41,18 @@ function drawMaps(maps) {
   if (!maps) { document.getElementById("maps").hidden = true; return; }
   const raw = float32s(maps.raw), released = float32s(maps.released);
   const size = maps.columns * maps.rows;
-  const x = [...Array(maps.columns).keys()].map((i) => maps.westKm + (i + 0.5) * maps.sideKm);
-  const y = [...Array(maps.rows).keys()].map((j) => maps.southKm + (j + 0.5) * maps.sideKm);
+  const cells = { x: middles(maps.columns, maps.sideKm, maps.westKm), y: middles(maps.rows, maps.sideKm, maps.southKm) };
   // [rows][columns] of one hour; a cell without anyone stays white.
-  const table = (hour, value) => y.map((_, j) => x.map((_, i) => value(hour * size + i * maps.rows + j)));
+  const table = (hour, value) => cells.y.map((_, j) => cells.x.map((_, i) => value(hour * size + i * maps.rows + j)));
   const some = (value) => (Math.abs(value) < maps.end / 500 ? null : value);
-  // Colours follow the root of the number: half-empty cells can still be told apart.
-  const warped = SEQUENTIAL.map((colour, i) => [(i / (SEQUENTIAL.length - 1)) ** 2, colour]);
-  const evenly = DIVERGING.map((colour, i) => [i / (DIVERGING.length - 1), colour]);
-  const heat = (z, colorscale, zmin, zmax) => [{
-    type: "heatmap", x, y, z, colorscale, zmin, zmax, hovertemplate: "%{z:.1f} people<extra></extra>",
-    colorbar: { orientation: "h", thickness: 10, len: 1, y: -0.16, yanchor: "top", nticks: 5, title: { text: "People", side: "bottom", font: { size: 12 } } },
-  }];
-  const ground = layout("", "", { hovermode: "closest", margin: { l: 34, r: 8, t: 6, b: 70 }, xaxis: { ticksuffix: " km", zeroline: false, constrain: "domain", nticks: 5 }, yaxis: { rangemode: "normal", zeroline: false, scaleanchor: "x", constrain: "domain", nticks: 6 } });
+  const words = { unit: "people", title: "People" };
   const slider = document.getElementById("map-hour");
   const draw = () => {
     const hour = Number(slider.value);
     document.getElementById("map-hour-label").textContent = `${hourText(hour)} to ${hourText((hour + 1) % 24)}`;
-    plot("map-raw", heat(table(hour, (i) => some(raw[i])), warped, 0, maps.end), ground);
-    plot("map-released", heat(table(hour, (i) => some(released[i])), warped, 0, maps.end), ground);
-    plot("map-difference", heat(table(hour, (i) => some(released[i] - raw[i])), evenly, -maps.differenceEnd, maps.differenceEnd), ground);
+    cellMap("map-raw", cells, table(hour, (i) => some(raw[i])), false, maps.end, words);
+    cellMap("map-released", cells, table(hour, (i) => some(released[i])), false, maps.end, words);
+    cellMap("map-difference", cells, table(hour, (i) => some(released[i] - raw[i])), true, maps.differenceEnd, words);
   };
   slider.addEventListener("input", draw);
   draw();

@@ -39,14 +39,14 @@ function errorMaps(report, scales, pick) {
   return ERROR_MAPS.map(([key, name, words]) => {
     const values = report.byZone[key], legend = document.getElementById(`legend-${key}`);
     const map = new ZoneMap(document.getElementById(`map-${key}`), report.zones);
-    map.colourOf = (zone) => scales[key].colour(values[zone]);
+    map.colourOf = (zone) => scales[key].at(values[zone]);
     const linesOf = (zone) => [
       element("b", zoneLabel(report.zones, zone)),
       element("div", `${name} ${words(values[zone])}`),
       element("div", `Raw mean ${people(report.byZone.exactMean[zone])} people`),
     ];
     wirePointer(map, document.getElementById(`tooltip-${key}`), () => map.draw(), pick, linesOf);
-    new ResizeObserver(() => { map.resize(); map.draw(); drawLegend(legend, scales[key]); }).observe(map.canvas.parentElement);
+    new ResizeObserver(() => { map.resize(); drawLegend(legend, scales[key]); }).observe(map.canvas.parentElement);
     return map;
   });
 }

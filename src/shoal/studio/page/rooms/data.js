@@ -3,8 +3,8 @@
 import { get, post, remove } from "../api.js";
 import { go } from "../app.js";
 import { button, choices, el, field, input, ownerOnly, say, select, table, text, tiles, whole } from "../dom.js";
-import { ZoneMap, Plane } from "../map.js";
 import { float32s } from "../report/format.js";
+import { Plane, ZoneMap } from "../report/map.js";
 import { runInPlace } from "./run.js";
 
 const KINDS = { density: "people per zone and hour", trajectories: "records hidden among k", histogram: "trips in any rectangle", synthetic: "synthetic trips" };

@@ -3,8 +3,8 @@
 import { get } from "../api.js";
 import { chart, layout, seriesTraces, slotAxis } from "../charts.js";
 import { choices, el, ownerOnly, percent, select, text, number } from "../dom.js";
-import { PEOPLE, WORSE, ZoneMap, drawLegend, scaleOf } from "../map.js";
 import { float32s, people, zoneLabel } from "../report/format.js";
+import { WORSE, ZoneMap, drawLegend, peopleScale, scaleOf } from "../report/map.js";
 
 const SPEEDS = [["6", "slow"], ["15", "normal"], ["30", "fast"], ["0", "every frame"]];
 
@@ -40,16 +40,14 @@ function layOut(root, look, raw) {
 }
 
 function play(view, look, raw) {
-  const scale = scaleOf(PEOPLE, look.end, true, look.most), worse = raw ? scaleOf(WORSE, Math.max(0.05, ...quantiles(raw.mreByZone)), false) : null;
+  const scale = peopleScale(look.end, look.most), worse = raw ? scaleOf(WORSE, Math.max(0.05, ...quantiles(raw.mreByZone))) : null;
   const left = new ZoneMap(view.released.canvas, look.zones), right = raw ? new ZoneMap(view.raw.canvas, look.zones) : null;
   let slot = Number(view.slot.value), frame = 0, last = 0;
-  const colours = (map, values) => { for (let zone = 0, at = slot; zone < map.colours.length; zone++, at += look.slots) map.colours[zone] = scale.at(values[at]); };
+  left.colourOf = (zone) => scale.at(look.released[zone * look.slots + slot]);
+  if (right) right.colourOf = (zone) => (view.layer === "mre" ? worse.at(raw.mreByZone[zone]) : scale.at(raw.exact[zone * look.slots + slot]));
 
   function paint() {
-    colours(left, look.released);
     left.draw();
-    if (right && view.layer === "exact") colours(right, raw.exact);
-    if (right && view.layer === "mre") raw.mreByZone.forEach((value, zone) => { right.colours[zone] = value === null ? 0xffc7bfb8 : worse.at(value); });
     if (right) right.draw();
     view.label.value = look.slotLabels[slot];
     view.slot.setAttribute("aria-valuetext", look.slotLabels[slot]);
@@ -118,7 +116,7 @@ function tip(node, look, raw, zone, slot, event) {
 function showZone(view, look, raw, zone) {
   const error = raw ? raw.mreByZone[zone] : null;
   view.facts.textContent = `${zoneLabel(look.zones, zone)}${raw ? `: mean relative error ${percent(error)} (owner only)` : ""}`;
-  chart(view.series, seriesTraces(look, zone, raw && raw.exact), layout("", `people per ${look.slotWord}`, { showlegend: true, xaxis: slotAxis(look) })).catch(() => {});
+  chart(view.series, seriesTraces(look, zone, raw && raw.exact), layout("", `people per ${look.slotWord}`, { showlegend: true, xaxis: slotAxis(look, look.slots) })).catch(() => {});
 }
 
 function drawHours(view, raw) {

@@ -2,12 +2,12 @@
 
 import { get, post } from "../api.js";
 import { button, complain, el, input, number, table, text, whole } from "../dom.js";
-import { PEOPLE, Plane, drawLegend, scaleOf } from "../map.js";
 import { float32s } from "../report/format.js";
+import { Plane, drawLegend, peopleScale } from "../report/map.js";
 
 export async function draw(root, release) {
   const look = await get(`/releases/${release.id}/histogram`);
-  const faces = float32s(look.faces), scale = scaleOf(PEOPLE, look.end);
+  const faces = float32s(look.faces), scale = peopleScale(look.end);
   const canvas = el("canvas", { "aria-label": "Map of trips per cell. Draw a rectangle with the mouse, or type its sides beside it." });
   const legend = el("canvas", { class: "legend", "aria-hidden": "true" });
   const answers = el("div", { "aria-live": "polite" }), rows = [];

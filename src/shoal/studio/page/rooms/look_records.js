@@ -3,8 +3,7 @@
 import { get } from "../api.js";
 import { chart, layout } from "../charts.js";
 import { button, complain, el, input, text, whole } from "../dom.js";
-import { PEOPLE, Plane } from "../map.js";
-import { colourTable } from "../report/map.js";
+import { PEOPLE, Plane, colourTable } from "../report/map.js";
 
 export async function draw(root, release) {
   let look = await get(`/releases/${release.id}/records/1`);

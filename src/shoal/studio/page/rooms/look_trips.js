@@ -3,9 +3,7 @@
 import { get } from "../api.js";
 import { chart, layout } from "../charts.js";
 import { button, el, select, text, whole } from "../dom.js";
-import { Plane } from "../map.js";
-import { colourTable } from "../report/map.js";
-import { PEOPLE } from "../map.js";
+import { PEOPLE, Plane, colourTable } from "../report/map.js";
 
 const SHOWN = 60;
 

@@ -34,42 +34,68 @@ export async function open(root, { state, what }) {
 
 // The form as it opens: the source's own defaults, a name that is free.
 function defaults(source, kind, ledger, made, state) {
-  const given = source.defaults[kind] || {}, usual = state.defaults[kind];
+  const given = source.defaults[kind] || {}, about = state.settings[kind];
+  const usual = (name) => about[name]?.default ?? null;
   const population = source.population || "";
   const base = `${(population || "city").replace(/[^A-Za-z0-9._-]/g, "-").replace(/^[^A-Za-z0-9]+/, "") || "city"}`.slice(0, 44) + `-${kind}`;
   let n = 1;
   while (made.some((each) => each.name === `${base}-${n}`)) n += 1;
   return {
     kind, source: source.id, population, name: `${base}-${n}`,
-    epsilon: kind === "trajectories" ? null : given.epsilon || 1,
-    delta: kind === "trajectories" ? null : kind === "histogram" ? 0 : given.delta ?? 1e-6,
+    epsilon: given.epsilon || about.epsilon?.examples[0] || null,
+    delta: kind === "trajectories" ? null : kind === "histogram" ? 0 : given.delta ?? about.delta.examples[0],
     method: null, start: (source.window.start || "").replace("T00:00:00", "") || null, end: (source.window.end || "").replace("T00:00:00", "") || null, time_zone: source.window.time_zone || null,
-    slot_minutes: usual.slot_minutes ?? null,
+    slot_minutes: usual("slot_minutes"),
     map: kind === "density" ? (source.space.zones ? "zones" : "squares") : null,
-    cell_m: usual.cell_m ?? null, h3: null,
+    cell_m: usual("cell_m"), h3: null,
     users: kind === "density" ? source.users : null,
-    unit: ["histogram", "synthetic"].includes(kind) ? "user" : null,
-    k: usual.k ?? null, tau_minutes: usual.tau_minutes ?? null, epoch_minutes: null,
-    cells: SIDES.find((each) => each === (given.space || {}).cells) ?? usual.cells ?? null, trips: null, box: null,
+    unit: ["histogram", "synthetic"].includes(kind) ? usual("unit") : null,
+    k: usual("k"), tau_minutes: usual("tau_minutes"), epoch_minutes: null,
+    cells: SIDES.find((each) => each === (given.space || {}).cells) ?? usual("cells"), trips: null, box: null,
   };
+}
+
+// A field of the form: label, help and bounds are those of the setting.
+function set(room, name, control, note) {
+  const about = room.state.settings[room.plan.kind][name];
+  const node = field(about.unit && !about.title.includes(about.unit) && control.tagName === "INPUT" ? `${about.title}, ${about.unit}` : about.title, control, note ?? about.description.replace(/--([a-z])/g, "$1"));
+  node.dataset.setting = name;
+  return node;
+}
+
+// A slider over those of the values that the setting may have.
+function slide(room, name, values, shown, note, changed) {
+  const about = room.state.settings[room.plan.kind][name];
+  const may = (value) => (!about.enum || about.enum.includes(value)) && value >= (about.minimum ?? -Infinity) && value <= (about.maximum ?? Infinity) && value > (about.exclusiveMinimum ?? -Infinity) && value < (about.exclusiveMaximum ?? Infinity);
+  const change = changed || ((value) => { room.plan[name] = value; ask(room); });
+  return set(room, name, slider(values.filter(may), room.plan[name] ?? 0, shown, change, about.title), note);
+}
+
+// What was typed: a number where it is one, else the text, for the server to say what is wrong with it.
+function typed(text) {
+  const plain = text.trim().replace(/ /g, "");
+  return plain === "" ? null : /^[-+]?\d+(\.\d+)?(e[-+]?\d+)?$/i.test(plain) ? Number(plain) : text.trim();
+}
+
+function number_input(room, name, options = {}) {
+  return input(room.plan[name], { inputmode: "decimal", ...options, onchange: (event) => { room.plan[name] = typed(event.target.value); ask(room); } });
 }
 
 function draw(room) {
   const { root, plan, source, state } = room;
-  const change = (name) => (value) => { plan[name] = value; ask(room); };
   const redraw = () => draw(room);
   const form = el("section", { class: "panel" },
     field("Source", pickSource(room)),
     el("div", { class: "field" }, el("label", { class: "field" }, "Kind of release"), choices(KINDS.filter(([kind]) => source.kinds.includes(kind)), plan.kind, (kind) => { room.plan = defaults(source, kind, room.ledger, room.made, state); draw(room); }, "Kind of release")),
     text("p", WHAT[plan.kind], "note"),
     field("Population", pickPopulation(room), "Whose budget is spent: all releases about the same people share one."),
-    plan.kind === "trajectories" ? null : field("Epsilon", slider(EPSILONS, plan.epsilon, (value) => String(value), change("epsilon"), "Epsilon"), "Smaller is more private, larger is more accurate."),
-    plan.kind === "trajectories" ? null : field("Delta", slider(DELTAS, plan.delta ?? 0, (value) => (value ? value.toExponential(0) : "none (pure)"), (value) => { plan.delta = value; if (plan.kind === "density") plan.method = value ? null : "efpa"; ask(room); }, "Delta"), "Probability mass that the epsilon bound may miss; without it, the noise is larger."),
-    ...ofKind(room, change, redraw),
-    el("div", { class: "two" }, field("Window from", dated(plan, "start", room)), field("to (not included)", dated(plan, "end", room))),
-    field("Time zone", dated(plan, "time_zone", room)),
+    plan.kind === "trajectories" ? null : slide(room, "epsilon", EPSILONS, String),
+    plan.kind === "trajectories" ? null : slide(room, "delta", DELTAS, (value) => (value ? value.toExponential(0) : "none (pure)"), undefined, (value) => { plan.delta = value; if (plan.kind === "density") plan.method = value ? null : "efpa"; ask(room); }),
+    ...ofKind(room, redraw),
+    el("div", { class: "two" }, set(room, "start", dated(plan, "start", room)), set(room, "end", dated(plan, "end", room))),
+    set(room, "time_zone", dated(plan, "time_zone", room)),
     field("Name of the release", dated(plan, "name", room), "A folder of this name appears under releases/."),
-    details(room, change));
+    details(room));
   root.replaceChildren(text("h1", "Plan"), text("p", "Nothing here reads a row of the data or spends anything: what you see follows from public numbers alone, until you publish.", "lead"), el("div", { class: "side" }, form, room.answer));
   ask(room);
 }
@@ -91,43 +117,42 @@ function pickPopulation(room) {
 }
 
 // Controls that only one kind has.
-function ofKind(room, change, redraw) {
+function ofKind(room, redraw) {
   const { plan, source } = room;
   if (plan.kind === "density") {
     const ways = [...(source.space.zones ? [["zones", "The source's zones"]] : []), ["squares", "Squares"], ["h3", "Hexagons (H3)"]];
     return [
       el("div", {}, el("label", { class: "field" }, "Zones"), choices(ways, plan.map, (value) => { plan.map = value; plan.cell_m = value === "squares" ? 1000 : null; plan.h3 = value === "h3" ? 8 : null; redraw(); }, "Zones")),
-      plan.map === "squares" ? field("Side of a square", slider(CELLS_M.slice(1), plan.cell_m, (value) => `${whole(value)} m`, change("cell_m"), "Side of a square")) : null,
-      plan.map === "h3" ? field("Resolution of hexagons", slider([5, 6, 7, 8, 9], plan.h3, (value) => `${value} (${["8.5", "3.2", "1.2", "0.46", "0.17"][value - 5]} km wide)`, change("h3"), "H3 resolution")) : null,
-      field("Length of a slot", slider(SLOTS, plan.slot_minutes, minutes, change("slot_minutes"), "Length of a slot")),
+      plan.map === "squares" ? slide(room, "cell_m", CELLS_M.slice(1), (value) => `${whole(value)} m`) : null,
+      plan.map === "h3" ? slide(room, "h3", [5, 6, 7, 8, 9], (value) => `${value} (${["8.5", "3.2", "1.2", "0.46", "0.17"][value - 5]} km wide)`) : null,
+      slide(room, "slot_minutes", SLOTS, minutes),
     ];
   }
   if (plan.kind === "trajectories") return [
-    field("k", slider([2, 3, 4, 5, 8, 10], plan.k, String, change("k"), "k"), "So many records fit whatever was seen of a person."),
-    field("Tau", slider([10, 20, 30, 60, 120, 240], plan.tau_minutes, minutes, change("tau_minutes"), "Tau"), "How long the adversary tracked somebody."),
+    slide(room, "k", [2, 3, 4, 5, 8, 10], String),
+    slide(room, "tau_minutes", [10, 20, 30, 60, 120, 240], minutes),
   ];
   const unit = el("div", {}, el("label", { class: "field" }, "What is protected"), choices([["user", "A user: all their trips"], ["trip", "One trip"]], plan.unit, (value) => { plan.unit = value; ask(room); }, "What is protected"));
-  const trips = field("Trips, about", input(plan.trips, { inputmode: "numeric", placeholder: "bought from the budget", onchange: (event) => { plan.trips = Number(event.target.value.replace(/[ ,]/g, "")) || null; ask(room); } }), "Only a number that you would tell anyone; left empty, a noisy one is bought.");
-  if (plan.kind === "histogram") return [unit, field("Cells a side", slider(SIDES, plan.cells, String, change("cells"), "Cells a side")), trips];
-  return [unit, field("Size of a cell", slider(CELLS_M, plan.cell_m, (value) => `${whole(value)} m`, change("cell_m"), "Size of a cell")), trips];
+  const trips = set(room, "trips", number_input(room, "trips", { placeholder: "measured with part of the budget" }));
+  if (plan.kind === "histogram") return [unit, slide(room, "cells", SIDES, String), trips];
+  return [unit, slide(room, "cell_m", CELLS_M, (value) => `${whole(value)} m`), trips];
 }
 
-function details(room, change) {
+function details(room) {
   const { plan, source, state } = room;
   const pure = !plan.delta;
   const methods = state.methods[plan.kind].filter((each) => (pure ? each.pure : each.with_delta) && (each.needs_sites === null || each.needs_sites === Boolean(source.space.sites)));
   const box = input(plan.box ? plan.box.join(", ") : "", { placeholder: "around the zones or sites", onchange: (event) => {
-    const four = event.target.value.split(",").map(Number);
-    plan.box = event.target.value.trim() ? four : null;
+    plan.box = event.target.value.trim() ? event.target.value.split(",").map(typed) : null;
     ask(room);
   } });
   return el("details", {}, el("summary", {}, "More settings"),
-    methods.length ? field("Method", select([["", "the default"], ...methods.map((each) => [each.name, `${each.name}: ${each.words}`])], plan.method || "", { onchange: (event) => { plan.method = event.target.value || null; ask(room); } })) : null,
-    plan.kind === "density" ? field("People, about", input(plan.users, { inputmode: "numeric", onchange: (event) => { plan.users = Number(event.target.value.replace(/[ ,]/g, "")) || null; ask(room); } }), "Declared, never counted; gives the expected error.") : null,
-    ["histogram", "synthetic"].includes(plan.kind) ? field("Gap that ends a trip, minutes", input(plan.gap_minutes, { inputmode: "decimal", onchange: (event) => { plan.gap_minutes = Number(event.target.value) || null; ask(room); } }), "Only where the source does not name its trips.") : null,
-    field("Box", box, "west, south, east, north"),
-    field("Licence", dated(plan, "licence", room)),
-    field("Run id", dated(plan, "run_id", room), "Another id makes another release of the same plan, and spends again."));
+    methods.length ? set(room, "method", select([["", "the default"], ...methods.map((each) => [each.name, `${each.name}: ${each.words}`])], plan.method || "", { onchange: (event) => { plan.method = event.target.value || null; ask(room); } })) : null,
+    plan.kind === "density" ? set(room, "users", number_input(room, "users")) : null,
+    ["histogram", "synthetic"].includes(plan.kind) ? set(room, "gap_minutes", number_input(room, "gap_minutes"), "Only where the source does not name its trips.") : null,
+    plan.kind === "trajectories" ? null : set(room, "box", box),
+    set(room, "licence", dated(plan, "licence", room)),
+    set(room, "run_id", dated(plan, "run_id", room)));
 }
 
 // Ask the server; only the last answer counts, and a slider that moves fast asks once per pause.
@@ -139,9 +164,22 @@ function ask(room) {
     if (!room.plan.population) { room.answer.replaceChildren(el("section", { class: "panel" }, el("div", { class: "notice" }, "Choose the population first: whose budget is spent."))); return; }
     try { told = await post("/plan", clean(room.plan)); } catch (error) { problem = error; }
     if (mine !== room.turn) return;
+    mark(room, problem ? problem.faults : []);
     if (problem) room.answer.replaceChildren(el("section", { class: "panel" }, text("h2", "This plan cannot be made"), el("div", { class: "notice bad", role: "alert" }, el("strong", {}, problem.message), ` ${problem.remedy || ""}`)));
     else answer(room, told);
   }, 120);
+}
+
+// What is wrong with a field stands at the field.
+function mark(room, faults) {
+  for (const node of room.root.querySelectorAll(".fault")) node.remove();
+  for (const node of room.root.querySelectorAll("[aria-invalid]")) node.removeAttribute("aria-invalid");
+  for (const fault of faults || []) {
+    const node = room.root.querySelector(`[data-setting="${CSS.escape(fault.field)}"]`);
+    if (!node) continue;
+    node.append(el("small", { class: "fault" }, `${fault.message} ${fault.remedy}`));
+    node.querySelector("input, select")?.setAttribute("aria-invalid", "true");
+  }
 }
 
 export const clean = (plan) => Object.fromEntries(Object.entries(plan).filter(([, value]) => value !== null && value !== undefined && value !== "" && !(typeof value === "number" && Number.isNaN(value))));
