@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from shoal.cli.options import names, with_options
+from shoal.cli.options import click_options, with_options
 from shoal.cli.progress import Bars
 from shoal.cli.run import plan_options, run_settings
+from shoal.kinds.trajectories.methods import TrajectoryComparison
 from shoal.kinds.trajectories.plan import TrajectoryPlan
 
 EXAMPLE = """\b
@@ -19,8 +20,7 @@ Examples:
   shoal trajectories compare samples/ --start 2026-03-02 --end 2026-03-09 --time-zone Africa/Abidjan \\
       --origin -4.4,5.1 --methods raw,grid-k,km2,kte --k 2 --users 3000
 """
-
-
+CHOSEN = ("methods", "users", "seed")
 SHARED = ("space", "window", "step_minutes", "k", "tau_minutes", "epoch_minutes")
 
 
@@ -28,19 +28,7 @@ SHARED = ("space", "window", "step_minutes", "k", "tau_minutes", "epoch_minutes"
 @click.option("--plan", type=click.Path(), help="A TOML plan of a trajectory release; flags win over it.")
 @with_options(plan_options(TrajectoryPlan, SHARED))
 @click.option("--population", help="Whose records these are: its ledger notes the look.")
-@click.option(
-    "--methods",
-    multiple=True,
-    callback=names,
-    metavar="NAME,...",
-    help="raw, grid, grid-k, h3, h3-k, km1, km2, nwa, full-length, published, kte.  [default: all]",
-)
-@click.option(
-    "--users", type=click.IntRange(min=2), default=3000, show_default=True, help="A sample of the people."
-)
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of sample and attacks."
-)
+@with_options(click_options(TrajectoryComparison, only=CHOSEN))
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -56,18 +44,12 @@ def compare(plan: str | None, **flags: Any) -> None:
     """
     from shoal.kinds.trajectories.compare import compare_source
 
-    own = {name: flags.pop(name) for name in ("methods", "users", "seed", "out", "as_json")}
+    chosen = {name: value for name in CHOSEN if (value := flags.pop(name)) is not None}
+    out, as_json = flags.pop("out"), flags.pop("as_json")
     settings = run_settings(TrajectoryPlan, plan, flags)
-    with Bars(quiet=own["as_json"]) as bars:
-        result, path = compare_source(
-            settings,
-            own["out"],
-            methods=own["methods"],
-            users=own["users"],
-            seed=own["seed"],
-            progress=bars,
-        )
-    if own["as_json"]:
+    with Bars(quiet=as_json) as bars:
+        result, path = compare_source(settings, out, progress=bars, **chosen)
+    if as_json:
         click.echo(json.dumps({**result, "file": str(path)}, indent=2))
         return
     print_comparison(result)

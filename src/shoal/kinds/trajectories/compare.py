@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from shoal.attacks.runs.findings import plain, write_findings
 from shoal.attacks.tracker.evidence import verify_arrays
 from shoal.errors import PlanError
 from shoal.kinds.source import Progress, Silent
-from shoal.kinds.trajectories.methods import Method, Setting, compared_methods
+from shoal.kinds.trajectories.methods import Method, Setting, TrajectoryComparison, compared_methods
 from shoal.metrics.trajectories import covering_boxes, granularity, suppressed_share
 from shoal.metrics.trajectory_density import density_or_nan
 from shoal.space.lattice import Lattice, steps_of
@@ -29,32 +29,6 @@ POINTS = (1, 2, 3, 4)
 COARSE_M, COARSE_MINUTES = 1000, 60  # what an adversary with a poorer memory knows
 SMALL_M, SMALL_MINUTES = 4000, 60  # Dx + Dy and Dt of a box that pins a person down
 MOST_TARGETS = 3000
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrajectoryComparison:
-    """What is compared: methods by name, at one k, against a tracker of tau."""
-
-    k: int = 2
-    tau_minutes: int = 30
-    epoch_minutes: int = 30
-    methods: tuple[str, ...] = ()  # none: all
-    users: int = 3000
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        if self.users < 2 or self.k < 2 or self.tau_minutes < 1 or self.epoch_minutes < 1:
-            raise PlanError(
-                "compare-range", "k and users must be 2 or more, tau and the epoch 1 minute or more."
-            )
-        known = compared_methods()
-        unknown = [name for name in self.methods if name not in known]
-        if unknown:
-            raise PlanError(
-                "compare-method",
-                f'there is no method "{unknown[0]}"; known are {", ".join(known)}.',
-                "Pass --methods raw,kte, say.",
-            )
 
 
 def compare_trajectories(
@@ -97,20 +71,19 @@ def compare_source(
     settings: Mapping[str, Any],
     out: Path,
     *,
-    methods: tuple[str, ...] = (),
-    users: int = 3000,
-    seed: int = 1,
     progress: Progress | None = None,
+    **chosen: Any,
 ) -> tuple[dict[str, Any], Path]:
-    """The same on the records of a trajectory plan's settings; the figures go to the owner's folder `out`."""
+    """The same on the records of a trajectory plan's settings; the figures go to the owner's folder `out`.
+
+    `chosen` are methods, users and seed.
+    """
     from shoal.kinds.trajectories.plan import TrajectoryPlan
     from shoal.kinds.trajectories.records import open_samples
 
     release = TrajectoryPlan.from_settings({"population": "nobody's: a comparison", **settings})
     tau, epoch = release.minutes()
-    comparison = TrajectoryComparison(
-        k=release.k, tau_minutes=tau, epoch_minutes=epoch, methods=methods, users=users, seed=seed
-    )
+    comparison = TrajectoryComparison(k=release.k, tau_minutes=tau, epoch_minutes=epoch, **chosen)
     note_look(settings, "trajectory comparison", out)
     samples, _, lattice = open_samples(release, progress)
     result = compare_trajectories(samples, lattice, comparison, progress)
