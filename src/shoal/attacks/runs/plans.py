@@ -2,7 +2,7 @@
 
 >>> UnicityPlan(slots_merged=(0,))
 Traceback (most recent call last):
-shoal.errors.PlanError: unicity-slots: slots_merged must be a whole number of 1 or more; got 0.
+shoal.errors.PlanError: unicity-slots: slots_merged must be a whole number of at least 1; got 0.
 Pass slots_merged=1, say.
 """
 
