@@ -30,7 +30,7 @@ from benchmarks.city import simulated_city
 from benchmarks.table import machine_class, report
 from shoal.events.readers import scan
 from shoal.events.schema import SourcePlan
-from shoal.events.source import open_source
+from shoal.events.source import open_planned
 from shoal.kinds.commute.build import commute_utility, exact_commutes, real_events
 from shoal.mechanisms.synthetic.commute import SyntheticCommute
 from shoal.metrics.commute import SiteEvents, commute_figures, commute_km, lives_of
@@ -99,7 +99,7 @@ def opened(users: int) -> World:
     """A simulated town in memory."""
     folder = simulated_city("town", users, CITY_SEED)
     card = json.loads((folder / "city.json").read_text("utf-8"))
-    source = open_source(**SourcePlan(paths=(str(folder / card["sources"]["events"]["glob"]),)).reading())
+    source = open_planned(SourcePlan(paths=(str(folder / card["sources"]["events"]["glob"]),)))
     sites = read_sites(folder / "sites.csv")
     window = {name: card["window"][name][:19] for name in ("start", "end")}
     clock = Clock(**window, time_zone=card["time_zone"])

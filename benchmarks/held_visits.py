@@ -1,4 +1,4 @@
-"""All visits held in memory, behind the same door as the engine's: many repetitions read the events once.
+"""All visits in memory, behind the query interface of the engine's: many repetitions read the events once.
 
 The sums are those of `shoal.engine.clipped.EngineVisits`, bit by bit: the same visits, the package's own
 weights and views, integer sums. `same_sums` checks it. For benchmarks only: memory grows with the visits.

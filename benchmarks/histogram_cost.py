@@ -33,7 +33,7 @@ HIGHS_SECONDS = 600  # then it is stopped
 TRIP_MODULES = (
     "shoal.events.trip_reader",
     "shoal.engine.grid_trips",
-    "shoal.engine.trip_door",
+    "shoal.engine.trip_queries",
     "shoal.engine.euler",
     "shoal_baselines.mechanisms.histogram_dqam",
     "shoal.mechanisms.histogram.boxes",
@@ -84,8 +84,9 @@ def cost_rows(job: CostJob) -> Iterator[Row]:
 
 def _trip_rows(job: CostJob) -> Iterator[Row]:
     from shoal.engine.euler import exact_euler
-    from shoal.engine.grid_trips import TripBound, bound_trips
-    from shoal.engine.trip_door import TripDoor, distinct_counts
+    from shoal.engine.grid_trips import TripBound
+    from shoal.engine.trip_pieces import encode_trips
+    from shoal.engine.trip_queries import TripQueries, distinct_counts
     from shoal.events.source import open_source
     from shoal.events.trip_reader import read_trips
     from shoal.mechanisms.histogram.boxes import HistogramBoxes
@@ -100,20 +101,22 @@ def _trip_rows(job: CostJob) -> Iterator[Row]:
     bound = TripBound(grid=grid, each_trip=True, run_key=bytes(16))
     source = open_source(str(scale_source(USERS[job.trips]) / "part-*.parquet"))
     given = random_rectangles(grid, GIVEN, GIVEN_SEED)
-    warm = bound_trips(iter([next(read_trips(source, rows_per_batch=50_000))]), bound)  # compiles, if it must
+    warm = encode_trips(
+        iter([next(read_trips(source, rows_per_batch=50_000))]), bound
+    )  # compiles, if it must
     exact_euler(warm)
     distinct_counts(warm, given.take(np.arange(10)))
 
     clock = _Clock(job)
-    trips = bound_trips(read_trips(source), bound)
+    trips = encode_trips(read_trips(source), bound)
     exact_euler(trips)
     yield clock.row(READ, trips.count)
-    door = TripDoor(trips)
-    door.distinct(given)
+    queries = TripQueries(trips)
+    queries.distinct(given)
     yield clock.row(EXACT, trips.count)
     setting = TripSetting(grid=grid, given=given, each_trip=True)
     for name, kind in ((DQAM, HistogramDqam), (BOXES_RELEASE, HistogramBoxes)):
-        kind.within(Budget.of(EPSILON, None), setting)(door, OsNoise())
+        kind.within(Budget.of(EPSILON, None), setting)(queries, OsNoise())
         yield clock.row(name, trips.count)
 
 

@@ -29,7 +29,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.real_cities import data_folder, real_file
 from benchmarks.table import OUT
-from shoal.engine.grid_trips import TripBound, bound_trips
+from shoal.engine.grid_trips import TripBound
+from shoal.engine.trip_pieces import encode_trips
 from shoal.events.schema import TripRule
 from shoal.events.trips import NO_TRIP, split_trips
 from shoal.space.cells import CellGrid
@@ -112,7 +113,7 @@ def load_trips(
     bound = TripBound(
         grid=grid, per_unit=per_unit, cap=cap, each_trip=unit == "trip", run_key=seed.to_bytes(16, "little")
     )
-    return bound_trips(sample_points(name, n, seed).batches(), bound)
+    return encode_trips(sample_points(name, n, seed).batches(), bound)
 
 
 def sample_points(name: str, n: int | None = None, seed: int = 0) -> TripPoints:

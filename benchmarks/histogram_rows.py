@@ -35,8 +35,8 @@ SETTINGS = (
     "rep",
 )
 COST_SETTINGS = ("part", "data", "method", "wanted_trips", "resolution")
-EXACT_MODULES = ("shoal.engine.grid_trips", "shoal.engine.euler", "shoal.engine.trip_door")
-ALWAYS_READ = (*EXACT_MODULES, "shoal.engine.trip_door", "shoal.metrics.histogram")
+EXACT_MODULES = ("shoal.engine.grid_trips", "shoal.engine.euler", "shoal.engine.trip_queries")
+ALWAYS_READ = (*EXACT_MODULES, "shoal.engine.trip_queries", "shoal.metrics.histogram")
 Row = dict[str, Any]
 
 

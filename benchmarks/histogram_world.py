@@ -21,7 +21,7 @@ from benchmarks.histogram_rows import EXACT_MODULES, Row, code_of, settings_of, 
 from benchmarks.memory import peak_gb, restart_peak
 from benchmarks.table import OUT
 from shoal.engine.euler import exact_euler, shared_faces
-from shoal.engine.trip_door import TripDoor, distinct_counts, summaries
+from shoal.engine.trip_queries import TripQueries, distinct_counts, summaries
 from shoal.kinds.histogram.methods import METHODS as MECHANISMS
 from shoal.metrics.histogram import kld, mean_absolute_error, violated_share
 from shoal.postprocess.histogram.box_model import pool_euler
@@ -102,8 +102,8 @@ class OpenWorld:
         if run.method in METHODS:
             assert run.epsilon is not None
             mechanism = MECHANISMS[run.method].build(Budget.of(run.epsilon, run.delta), self._setting(run))
-            self.door.distinct(self.given)  # before the clock starts
-            return lambda: mechanism(self.door, SeededNoise(run.rep))
+            self.queries.distinct(self.given)  # before the clock starts
+            return lambda: mechanism(self.queries, SeededNoise(run.rep))
         if run.method in PUBLISHED:
             read, comparator = self._published_input, self._published(run)
             return lambda: comparator(read, SeededNoise(run.rep))
@@ -133,9 +133,11 @@ class OpenWorld:
         )
 
     @cached_property
-    def door(self) -> TripDoor:
+    def queries(self) -> TripQueries:
         """With the counts of the given rectangles from the disk, where they are there."""
-        return _Door(self.kept, self.given, exact_of(self.world, self.kept, self.given, self.unseen)["given"])
+        return _Queries(
+            self.kept, self.given, exact_of(self.world, self.kept, self.given, self.unseen)["given"]
+        )
 
     @cached_property
     def truth(self) -> dict[str, np.ndarray]:
@@ -188,8 +190,8 @@ class OpenWorld:
 
 
 @dataclass(frozen=True, eq=False)
-class _Door(TripDoor):
-    """The same door; counts of the given rectangles were taken before."""
+class _Queries(TripQueries):
+    """The same query interface; counts of the given rectangles were taken before."""
 
     given: Rectangles = field(repr=False)
     counted: np.ndarray = field(repr=False)

@@ -27,7 +27,7 @@ from shoal.engine.duck import DuckEngine
 from shoal.engine.visits import exact_counts
 from shoal.events.readers import PlacedEvents
 from shoal.events.schema import SourcePlan
-from shoal.events.source import open_source
+from shoal.events.source import open_planned
 from shoal.kinds.density.build import Counting
 from shoal.kinds.query.plan import METHODS, QueryOptions
 from shoal.kinds.source import Silent
@@ -76,7 +76,7 @@ def counted(city: str, users: int) -> World:
     """The bounded table of a simulated city."""
     folder = simulated_city(city, users)
     card = json.loads((folder / "city.json").read_text("utf-8"))
-    source = open_source(**SourcePlan(paths=(str(folder / card["sources"]["events"]["glob"]),)).reading())
+    source = open_planned(SourcePlan(paths=(str(folder / card["sources"]["events"]["glob"]),)))
     space = SpacePlan(zones=str(folder / "zones.geojson"), sites=str(folder / "sites.csv"))
     geography = open_geography(space, has_sites=True, planar=False)
     window = {name: card["window"][name][:19] for name in ("start", "end")}

@@ -21,7 +21,8 @@ from benchmarks.density_code import code_of_modules
 from benchmarks.histogram_data import BOXES, TripPoints, sample_points, trip_points
 from benchmarks.memory import peak_gb, restart_peak
 from benchmarks.synthetic_cells import BRIDGES, NO_NOISE, REAL, SOUND, TGM, TGM_VARIANTS, Run, World
-from shoal.engine.path_trips import PathBound, PathDoor, encode_paths
+from shoal.engine.path_trips import PathBound, PathQueries
+from shoal.engine.trip_pieces import encode_trips
 from shoal.kinds.synthetic.methods import METHODS
 from shoal.metrics.synthetic import synthetic_utility
 from shoal.postprocess.synthetic.bridge_parts import Parts
@@ -120,7 +121,7 @@ class OpenWorld:
             cap=self.setting.cap,
             run_key=bytes(16),
         )
-        return encode_paths(points.batches(), bound)
+        return encode_trips(points.batches(), bound)
 
     def warm(self, runs: list[Run]) -> None:
         """Compile before the clock starts, on a few trips."""
@@ -149,7 +150,7 @@ class OpenWorld:
         if run.method.startswith(TGM):
             made = PublishedTgm(epsilon=run.epsilon, **TGM_VARIANTS.get(run.method, {}))
             return made(exact, noise, exact.count)
-        model = self.mechanism(run)(PathDoor(exact), noise)
+        model = self.mechanism(run)(PathQueries(exact), noise)
         return model.generate(exact.count, run.rep)
 
     def mechanism(self, run: Run) -> Any:

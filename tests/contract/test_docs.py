@@ -4,8 +4,8 @@
     ```sh fails      each line is run; it must fail with a clear message
     ```csv NAME      (or toml, json) the block is written to the file NAME
     ```python        run as one script
-Blocks of other kinds are pictures, not examples. `make test` runs the examples with small numbers, `make
-test-all` as they are written.
+Blocks of other kinds are pictures, not examples. `make test` runs the examples with small numbers, in one
+process for all, `make test-all` as they are written.
 """
 
 import doctest
@@ -67,10 +67,6 @@ SMALL = (  # what makes an example long, and the same in little
 )
 
 
-def as_written(body):
-    return body
-
-
 def with_small_numbers(body):
     for pattern, small in SMALL:
         body = pattern.sub(small, body)
@@ -85,18 +81,26 @@ def run_line(line, command):
     return done.returncode, done.stdout, done.stderr
 
 
-def run_page(page, folder, command, changed):
+def run_script(body, small):
+    """A script in this process, which saves the imports, or in one of its own, as a reader runs it."""
+    if small:
+        exec(compile(body, "<example>", "exec"), {"__name__": "__main__"})
+        return
+    done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True)
+    assert done.returncode == 0, f"{body}\n{done.stderr}"
+
+
+def run_page(page, folder, command, small):
     for kind, name, body in blocks(page):
         if kind == "sh":
-            for line in lines_of(changed(body)):
+            for line in lines_of(with_small_numbers(body) if small else body):
                 code, out, err = run_line(line, command)
                 assert (code != 0) == (name == "fails"), f"{line}\n{out}\n{err}"
                 assert "Traceback" not in err
         elif kind in ("csv", "toml", "json") and name:
             (folder / name).write_text(body, "utf-8")
         elif kind == "python":
-            done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True)
-            assert done.returncode == 0, f"{body}\n{done.stderr}"
+            run_script(body, small)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def run_page(page, folder, command, changed):
 )
 def test_examples_run_with_small_numbers(page, page_folder, command):
     """Without the page on Spark: tests/spark runs the same command."""
-    run_page(page, page_folder, command, with_small_numbers)
+    run_page(page, page_folder, command, small=True)
 
 
 @pytest.mark.exhaustive
@@ -112,7 +116,7 @@ def test_examples_run_with_small_numbers(page, page_folder, command):
 def test_examples_run(page, page_folder, command):
     if page.name == "scale.md" and (reason := no_spark()):
         pytest.skip(reason)
-    run_page(page, page_folder, command, as_written)
+    run_page(page, page_folder, command, small=False)
 
 
 def test_links_between_pages_lead_somewhere():

@@ -1,18 +1,17 @@
 """Every kind of release has its folder and its parts, and the table of kinds loads none of them."""
 
-import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from tests.golden.record import arguments, world
+from tests.golden.record import V1
 from tests.loops import for_each
 
-from shoal.kinds import KINDS
+from shoal.events.schema import Shape
+from shoal.kinds import KINDS, Kind
 from shoal.kinds.run import Build
-from shoal.privacy.accounting import Loss
-from shoal.privacy.ledger import open_ledger
 from shoal.release.manifest import CASES
 
 FOLDER = Path(__file__).parents[2] / "src" / "shoal" / "kinds"
@@ -30,7 +29,17 @@ def test_the_parts_of_a_kind_are_where_the_table_says(kind):
         assert part.__doc__
     assert kind.build.check is not Build.check
     assert kind.releases.endswith(".")
-    assert "." in kind.main_file
+    assert set(kind.shapes) <= set(Shape)
+    assert kind.main_file in kind.files
+    assert kind.problems.__doc__
+    assert (kind.view is not None) == kind.is_drawn
+
+
+def test_no_field_is_for_one_kind_alone():
+    """A field that a single kind sets would belong to that kind."""
+    for field in fields(Kind):
+        given = [kind for kind in KINDS.values() if getattr(kind, field.name) != field.default]
+        assert len(given) > 1, field.name
 
 
 @for_each("kind", KINDS.values(), ids=KINDS)
@@ -52,114 +61,15 @@ def test_the_table_loads_no_kind():
     assert out.strip() == "['shoal.kinds.kind']"
 
 
-RELEASES = {
-    "density": (*arguments("density-gaussian"),),
-    "histogram": (*arguments("histogram-prish"), "--delta", "1e-6"),
-    "synthetic": (*arguments("synthetic-gaussian"),),
-    "commute": (*arguments("synthetic-commute"), "--delta", "1e-6"),
-    "trajectories": (*arguments("trajectories"),),
-    "query": (*arguments("query-gaussian"),),
-}
-SPENDING = sorted(name for name, kind in KINDS.items() if kind.is_private)
+PLANNED = ("density-gaussian", "histogram-boxes", "synthetic-gaussian", "trajectories")
 
 
-@pytest.fixture
-def obstacles(tmp_path, monkeypatch, command):
-    world(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
-
-    def of(kind, *more):
-        code, out, error = command(*RELEASES[kind], *more, "--dry-run", "--json")
-        assert code == 0, error
-        return json.loads(out)["obstacles"]
-
-    return of
-
-
-def test_every_kind_is_run():
-    assert set(RELEASES) == set(KINDS)
-
-
-@pytest.mark.parametrize("kind", RELEASES)
-def test_nothing_stops_a_plan_that_fits(obstacles, kind):
-    assert obstacles(kind) == []
-
-
-@pytest.mark.parametrize("kind", RELEASES)
-def test_a_population_that_does_not_exist(obstacles, kind):
-    (only,) = obstacles(kind, "--population", "nobody")
-    assert 'no population "nobody"' in only
-
-
-@pytest.mark.parametrize("kind", RELEASES)
-def test_a_folder_that_exists(obstacles, tmp_path, kind):
-    (tmp_path / "there").mkdir()
-    (only,) = obstacles(kind, "--out", "there")
-    assert "there exists" in only
-
-
-@pytest.mark.parametrize("kind", SPENDING)
-def test_a_population_that_takes_pure_releases_only(obstacles, kind):
-    open_ledger().create("pure", currency="epsilon", limit_nano=10**10)
-    (only,) = obstacles(kind, "--population", "pure")
-    assert "takes pure releases only" in only
-
-
-@pytest.mark.parametrize("kind", SPENDING)
-def test_a_budget_that_is_not_enough(obstacles, kind):
-    open_ledger().create("poor", currency="rho", limit_nano=1)
-    (only,) = obstacles(kind, "--population", "poor")
-    assert "is left" in only
-
-
-@pytest.mark.parametrize("kind", SPENDING)
-def test_a_population_that_is_counted_per_another_unit(obstacles, kind):
-    ledger = open_ledger()
-    ledger.reserve("golden", Loss(1), key="k" * 64, what="another release", unit="trip")
-    (only,) = obstacles(kind)
-    assert "counted per trip" in only
-
-
-@pytest.fixture
-def city(tmp_path, monkeypatch):
-    world(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
-    return tmp_path
-
-
-@pytest.mark.parametrize("kind", RELEASES)
-def test_a_dry_run_prints_what_it_says_to_programs_and_writes_nothing(city, command, kind):
-    before = sorted(path.name for path in city.iterdir())
-    code, out, error = command(*RELEASES[kind], "--dry-run")
-    assert code == 0, error
-    summary = json.loads(command(*RELEASES[kind], "--dry-run", "--json")[1])
-    assert summary["dry_run"] is True
-    for words in (*summary["notes"], summary["promise"].removesuffix(".")):
-        assert words in out
-    for spend in summary["spends"]:
-        assert f"for {spend['pays_for']}" in out
-    assert bool(summary["spends"]) == ("budget" in summary) == KINDS[kind].is_private
-    assert sorted(path.name for path in city.iterdir()) == before
-
-
-@pytest.mark.parametrize("kind", RELEASES)
-def test_a_run_is_returned_when_it_is_asked_again(city, command, kind):
-    """One main file, a README and a manifest; the second time nothing is spent and no row is read."""
-    code, out, error = command(*RELEASES[kind], "--json")
-    assert code == 0, error
-    first = json.loads(out)
-    release = Path(first["release"])
-    assert {KINDS[kind].main_file, "README.md", "manifest.json"} <= {path.name for path in release.iterdir()}
-    spent = open_ledger().state().population("golden").spent_nano
-    assert bool(spent) == KINDS[kind].is_private
-    again = json.loads(command(*RELEASES[kind], "--json")[1])
-    assert (first["reused"], again["reused"], again["release"]) == (False, True, first["release"])
-    assert open_ledger().state().population("golden").spent_nano == spent
-    out = command(*RELEASES[kind])[1]
-    assert "here it is again, and nothing was spent" in out
-    assert "rows " not in out
+@for_each(("given", "asked"), [(given, asked) for given in PLANNED for asked in PLANNED if given != asked])
+def test_a_plan_of_another_kind_is_refused_with_the_command_that_takes_it(command, given, asked):
+    plan = V1 / "plans" / f"{given}.toml"
+    code, _, error = command(*KINDS[asked.partition("-")[0]].command.split()[1:], "--plan", plan)
+    assert (code, error.split(":")[0]) == (2, "plan-kind")
+    assert f"`{KINDS[given.partition('-')[0]].command} --plan" in error
 
 
 PLACES = ("mechanisms", "anonymise", "postprocess", "attacks", "engine")

@@ -1,10 +1,6 @@
-"""`shoal query` from a plan to answers: spends, refusals, repeats, and a kill after the reserve."""
+"""`shoal query` from a plan to answers: what is counted, what is asked again, what is refused."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -116,17 +112,14 @@ def test_queries_spend_until_the_budget_is_gone(ask, town):
     assert len(list(town.folder.glob("query-*"))) == 3
 
 
-def test_a_dry_run_reads_no_row_and_spends_nothing(ask, town):
-    (town.folder / "events.parquet").chmod(0o600)
+def test_a_dry_run_says_how_far_a_user_moves_an_answer(ask):
     code, out, _ = ask("--rho", 0.02, "--slots", "0-1", "--dry-run", "--json")
     shown = json.loads(out)
-    assert (code, spent(), shown["obstacles"]) == (0, 0, [])
+    assert code == 0
     (query,) = shown["queries"]
     assert query["most"] == pytest.approx(2.0, abs=1e-5)
     assert query["half"] == pytest.approx(1.96 * 2 / (2 * 0.02) ** 0.5, rel=1e-3)
-    assert not list(town.folder.glob("query-*"))
-    assert "nothing was spent" in ask("--rho", 0.02, "--dry-run")[1]
-    assert "not enough" in ask("--rho", 5, "--dry-run")[1]
+    assert "this release needs rho = 5" in ask("--rho", 5, "--dry-run")[1]
     assert "gaussian is likely better" in ask("--rho", 0.02, "--mechanism", "weights", "--dry-run")[1]
 
 
@@ -146,47 +139,16 @@ def test_weights_answer_a_file(ask, town):
     assert manifest["public"]["updates"] == 4
 
 
-def test_a_pure_population_takes_laplace_only(ask):
-    open_ledger().create("pure", currency="epsilon", limit_nano=10**9)
-    pure = ("--population", "pure", "--epsilon", 0.5)
-    assert ask(*pure)[0] == 4
-    assert ask(*pure, "--mechanism", "laplace")[0] == 0
-    assert open_ledger().state().population("pure").spent_nano == 5 * 10**8
-
-
-KILLED = """
-import os, signal, sys
-import shoal.kinds.query.build as flow
-flow.QueryTables.counts = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # after the reserve
-sys.argv = ["shoal", "query", "--plan", "plan.toml", "--rho", "0.01"]
-from shoal.cli.main import main
-main()
-"""
-
-
-def test_killed_between_reserve_and_commit_counts_as_spent(ask, town):
-    done = subprocess.run([sys.executable, "-c", KILLED], cwd=town.folder, env=os.environ)
-    assert done.returncode == -signal.SIGKILL
-    assert spent() == 10**7
-    assert not list(town.folder.glob("query-*"))
-    code, out, _ = ask("--rho", 0.01, "--json")
-    assert (code, json.loads(out)["reused"], spent()) == (0, False, 2 * 10**7)
-    assert not list(town.folder.glob(".query-*"))
-
-
 @pytest.mark.parametrize(
     ("flags", "code", "words"),
     [
-        ((), 2, "query-price"),
         (("--epsilon", 0.1, "--zones-in", "Z"), 2, "query-set"),
         (("--epsilon", 0.1, "--zones-in", ","), 2, "no zone"),
         (("--epsilon", 0.1, "--slots", "24"), 2, "query-set"),
         (("--epsilon", 0.1, "--file", "none.jsonl"), 2, "query-file"),
         (("--epsilon", 0.1, "--file", "q.jsonl", "--slots", "1"), 2, "got both"),
         (("--epsilon", 0.1, "--rho", 0.1), 2, "plan-price"),
-        (("--epsilon", -1), 2, "epsilon-range"),
         (("--epsilon", 0.1, "--bbox", "1,2"), 2, "four numbers"),
-        (("--epsilon", 0.1, "--population", "nobody"), 4, "unknown-population"),
         (("--epsilon", 0.1, "--mechanism", "weights", "--updates", 0), 2, "updates"),
         (("--epsilon", 0.1, "--out", "plan.toml"), 5, "plan.toml"),
     ],

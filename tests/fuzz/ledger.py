@@ -4,8 +4,6 @@ Left out is what no file beside the ledger can show: an older copy restored toge
 chain forged as a whole, head included.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os
@@ -147,7 +145,7 @@ def journal_to(old: bytes, pages: list[int]) -> bytes:
     return header.ljust(512, b"\0") + b"".join(records)
 
 
-def _edit(path: Path, *statements: tuple) -> None:
+def edit(path: Path, *statements: tuple) -> None:
     """Through SQLite, with the triggers dropped and put back."""
     connection = sqlite3.connect(path, isolation_level=None)
     triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
@@ -173,7 +171,7 @@ def _delete_rows(path: Path, rng: random.Random) -> None:
         ]
     if rng.random() < 0.7:
         statements.append(("UPDATE sqlite_sequence SET seq = (SELECT coalesce(max(seq), 0) FROM rows)",))
-    _edit(path, *statements)
+    edit(path, *statements)
 
 
 def _edit_row(path: Path, rng: random.Random) -> None:
@@ -195,14 +193,14 @@ def _edit_row(path: Path, rng: random.Random) -> None:
         new = text if seq == rows[at][0] else old
         previous = digest(previous, new) if chained else rows[at][2]
         statements.append(("UPDATE rows SET content = ?, digest = ? WHERE seq = ?", new, previous, seq))
-    _edit(path, *statements)
+    edit(path, *statements)
 
 
 def _add_row(path: Path, rng: random.Random) -> None:
     """The last or another row once more, at the end."""
     count = _count(path)
     source = rng.randrange(1, count + 1)
-    _edit(path, ("INSERT INTO rows SELECT ?, content, digest FROM rows WHERE seq = ?", count + 1, source))
+    edit(path, ("INSERT INTO rows SELECT ?, content, digest FROM rows WHERE seq = ?", count + 1, source))
 
 
 def _damage_head(path: Path, rng: random.Random) -> None:
@@ -223,22 +221,9 @@ def _damage_head(path: Path, rng: random.Random) -> None:
 
 
 DAMAGES: list[Callable[[Path, random.Random], None]] = [
-    _flip_bits,
-    _flip_bits,
-    _flip_bits_of_headers,
-    _flip_bits_of_headers,
-    _overwrite,
-    _truncate,
-    _swap_pages,
-    _old_pages,
-    _old_copy,
-    _no_file,
-    _old_journal,
-    _old_journal,
-    _delete_rows,
-    _edit_row,
-    _add_row,
-    _damage_head,
+    *(_flip_bits, _flip_bits, _flip_bits_of_headers, _flip_bits_of_headers),  # twice as often
+    *(_overwrite, _truncate, _swap_pages, _old_pages, _old_copy, _no_file),
+    *(_old_journal, _old_journal, _delete_rows, _edit_row, _add_row, _damage_head),
 ]
 
 

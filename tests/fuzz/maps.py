@@ -1,7 +1,5 @@
 """Maps: GeoJSON, Shapefiles, GeoPackages, GeoParquet and tables of sites under mutation."""
 
-from __future__ import annotations
-
 import functools
 import io
 import json
@@ -30,6 +28,14 @@ WKT = (
     'GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257]],PRIMEM["Greenwich",0],'
     'UNIT["degree",0.01745]]'
 )
+
+PACKAGE = """
+CREATE TABLE gpkg_contents (table_name TEXT, data_type TEXT);
+CREATE TABLE gpkg_geometry_columns (table_name TEXT, column_name TEXT, srs_id INT);
+CREATE TABLE gpkg_spatial_ref_sys
+    (srs_id INT, organization TEXT, organization_coordsys_id INT, definition TEXT);
+INSERT INTO gpkg_contents VALUES ('z', 'features');
+"""  # the tables that every GeoPackage has
 
 
 def zones(path: Path, rng: random.Random) -> None:
@@ -111,12 +117,7 @@ def package() -> bytes:
     path.unlink(missing_ok=True)
     database = sqlite3.connect(path)
     database.executescript(
-        "PRAGMA page_size = 1024;"
-        "CREATE TABLE gpkg_contents (table_name TEXT, data_type TEXT);"
-        "CREATE TABLE gpkg_geometry_columns (table_name TEXT, column_name TEXT, srs_id INT);"
-        "CREATE TABLE gpkg_spatial_ref_sys (srs_id INT, organization TEXT, organization_coordsys_id INT,"
-        " definition TEXT);"
-        "INSERT INTO gpkg_contents VALUES ('z', 'features');"
+        f"PRAGMA page_size = 1024; {PACKAGE}"
         "INSERT INTO gpkg_geometry_columns VALUES ('z', 'geom', 4326);"
         f"INSERT INTO gpkg_spatial_ref_sys VALUES (4326, 'EPSG', 4326, '{WKT}');"
         "CREATE TABLE z (fid INTEGER PRIMARY KEY, geom BLOB, zone TEXT, size REAL);"
@@ -183,12 +184,8 @@ def wkb(rng: random.Random) -> bytes:
         count = rng.choice((0, 1, 2, 5, 1000, 2**31, 2**32 - 1))
         made += struct.pack(f"{order}BII", int(order == "<"), kind, count)
         made += struct.pack(f"{order}2d", 0.0, 1.0) if rng.random() < 0.3 else b""
-    return (
-        made
-        + np.array(
-            [rng.choice((0.0, 1.0, np.nan, np.inf, 1e308)) for _ in range(rng.randrange(12))]
-        ).tobytes()
-    )
+    numbers = [rng.choice((0.0, 1.0, np.nan, np.inf, 1e308)) for _ in range(rng.randrange(12))]
+    return made + np.array(numbers).tobytes()
 
 
 def fuzz_geoparquet(rng: random.Random) -> None:
@@ -201,22 +198,12 @@ def fuzz_geoparquet(rng: random.Random) -> None:
 
 @functools.cache
 def _plain_geoparquet() -> bytes:
-    return _geoparquet_of(
-        pa.table({"zone": ["a", "b", "c", "d"], "geometry": shapely.to_wkb(SHAPES).tolist()}), _GEO
-    )
+    table = pa.table({"zone": ["a", "b", "c", "d"], "geometry": shapely.to_wkb(SHAPES).tolist()})
+    return _geoparquet_of(table, _GEO)
 
 
-_GEO = {
-    "version": "1.0.0",
-    "primary_column": "geometry",
-    "columns": {
-        "geometry": {
-            "encoding": "WKB",
-            "geometry_types": [],
-            "crs": {"id": {"authority": "EPSG", "code": 4326}},
-        }
-    },
-}
+_COLUMN = {"encoding": "WKB", "geometry_types": [], "crs": {"id": {"authority": "EPSG", "code": 4326}}}
+_GEO = {"version": "1.0.0", "primary_column": "geometry", "columns": {"geometry": _COLUMN}}
 
 
 def _geoparquet_of(table: pa.Table, geo: object) -> bytes:
@@ -253,9 +240,8 @@ def fuzz_sites(rng: random.Random) -> None:
             pq.write_table(pa.table({name: list(values) for name, values in columns.items()}), content)
         except (UnicodeError, pa.ArrowException, ValueError):
             return
-        path = written(
-            "s.parquet", bytes_of(rng, content.getvalue()) if rng.random() < 0.6 else content.getvalue()
-        )
+        stored = content.getvalue()
+        path = written("s.parquet", bytes_of(rng, stored) if rng.random() < 0.6 else stored)
     else:
         text = "\n".join(rng.choice((",", ",", ";")).join(row) for row in rows)
         data = text.encode("utf-8", "surrogatepass")

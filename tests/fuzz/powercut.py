@@ -5,8 +5,6 @@ of the others a random part is lost, in any order: sectors of writes, names in f
 a file system may do that orders nothing. Then the code opens what is left and runs the same releases again.
 """
 
-from __future__ import annotations
-
 import base64
 import fcntl
 import functools

@@ -1,7 +1,5 @@
 """Plans, queries, manifests and the published files of releases under mutation."""
 
-from __future__ import annotations
-
 import functools
 import json
 import random

@@ -1,7 +1,5 @@
 """Events: CSV and Parquet under mutation, read to the end."""
 
-from __future__ import annotations
-
 import functools
 import gzip
 import io
@@ -19,27 +17,12 @@ from shoal.events.readers import scan
 from shoal.events.source import open_source
 
 PIECES = (
-    b'"',
-    b'""',
-    b",",
-    b";",
-    b"\t",
-    b"|",
-    b"\r",
-    b"\n",
-    b"\0",
-    b"\xff",
-    b"\xef\xbb\xbf",
-    b"[1.5, 2]",
-    b"'",
+    *(b'"', b'""', b",", b";", b"\t", b"|", b"\r", b"\n", b"\0", b"\xff"),
+    *(b"\xef\xbb\xbf", b"[1.5, 2]", b"'"),
 )
 TIMES = (
-    "2026-06-01T12:00:00Z",
-    "2026-06-01 12:00:00",
-    "2026-06-01T12:00:00+02:00",
-    "1780000000",
-    "2026-02-30",
-    "",
+    *("2026-06-01T12:00:00Z", "2026-06-01 12:00:00", "2026-06-01T12:00:00+02:00"),
+    *("1780000000", "2026-02-30", ""),
 )
 HEADERS = (
     "user,time,site", "user,time,lon,lat", "user;time;x;y", "user\ttrip\ttime\tlon\tlat",

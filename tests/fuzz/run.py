@@ -8,8 +8,6 @@ Inputs run in a child process with a limit on memory, so that a crash of a libra
 What was done is kept in tests/out/fuzz/TARGET-SEED.json; the same command goes on from there.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

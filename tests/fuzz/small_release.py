@@ -3,8 +3,6 @@
 python -m tests.fuzz.small_release ROOT MARKS
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every target under a few inputs in `make test`, and 2,000 in `make test-all`."""
 
-from __future__ import annotations
-
 import pytest
 from tests.fuzz import run as harness
 from tests.fuzz.mutate import no_internal_error

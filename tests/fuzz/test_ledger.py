@@ -1,7 +1,5 @@
 """Damaged ledgers: noticed, or what is shown is true."""
 
-from __future__ import annotations
-
 import pytest
 from tests.fuzz.run import run
 

@@ -1,7 +1,5 @@
 """Power cuts during a release: nothing acknowledged is lost, nothing is visible without its spend."""
 
-from __future__ import annotations
-
 import random
 import shutil
 

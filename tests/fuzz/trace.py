@@ -3,8 +3,6 @@
 `python -m tests.fuzz.trace` records the fixture anew; needs strace.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """One small Spark per test process; all tests here are skipped, with the reason, where it cannot run."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

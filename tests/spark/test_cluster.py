@@ -1,7 +1,5 @@
 """A real cluster on loopback: a worker is killed in mid-run; the run key is written nowhere."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""Doors over trips on Spark answer as the door of one machine does."""
+"""Query interfaces over trips on Spark answer as that of one machine does."""
 
 import numpy as np
 import pytest
@@ -47,17 +47,17 @@ def test_sums_over_grid_trips(held, partitions, each_trip):
         name: int(value) for name, value in there.watched.items()
     }
     assert int(here.watched["outside"]) > 0
-    one, other = here.door(), there.door()
+    one, other = here.queries(), there.queries()
     assert one.count() == other.count() > 100
     assert one.all_trips() == other.all_trips()
     assert (one.per_unit, one.cap, one.grid) == (other.per_unit, other.cap, other.grid)
     rectangles = random_rectangles(GRID, 50, seed=1)
     asks = {
-        "distinct": lambda door: door.distinct(rectangles),
-        "again": lambda door: door.distinct(rectangles),
-        "faces": lambda door: door.shared_faces(2**20),
-        "euler": lambda door: door.euler_counts(False),
-        "blocks": lambda door: door.euler_counts(True),
+        "distinct": lambda queries: queries.distinct(rectangles),
+        "again": lambda queries: queries.distinct(rectangles),
+        "faces": lambda queries: queries.shared_faces(2**20),
+        "euler": lambda queries: queries.euler_counts(False),
+        "blocks": lambda queries: queries.euler_counts(True),
     }
     for name, ask in asks.items():
         np.testing.assert_array_equal(ask(one), ask(other), err_msg=name)
@@ -66,16 +66,16 @@ def test_sums_over_grid_trips(held, partitions, each_trip):
 def test_a_unit_has_as_many_cells_on_spark_as_here(held):
     whole, _ = held(TripBound(grid=GRID, per_unit=2, run_key=bytes(16)), 3)
     here, there = held(TripBound(grid=GRID, per_unit=2, run_key=bytes(16), most_cells=12), 3)
-    one, other = (each.door().euler_counts(False) for each in (here, there))
+    one, other = (each.queries().euler_counts(False) for each in (here, there))
     np.testing.assert_array_equal(one, other)
-    assert one[0].sum() < whole.door().euler_counts(False)[0].sum()
+    assert one[0].sum() < whole.queries().euler_counts(False)[0].sum()
 
 
 def test_bins_travel_to_the_trips(held):
     here, there = held(TripBound(grid=GRID, per_unit=2, run_key=bytes(16)), 3)
     cuts = np.array([5.0, 10.0])
     bins = TripBins(kind="centre", x_cuts=cuts, y_cuts=cuts, shapes=1)
-    np.testing.assert_array_equal(here.door().binned(bins), there.door().binned(bins))
+    np.testing.assert_array_equal(here.queries().binned(bins), there.queries().binned(bins))
 
 
 @pytest.mark.parametrize("each_trip", [False, True])
@@ -84,7 +84,7 @@ def test_tables_over_paths(held, each_trip):
         grid=GRID, per_unit=1 if each_trip else 3, each_trip=each_trip, run_key=bytes(range(16)), step_s=60
     )
     here, there = held(encoder, 5)
-    one, other = here.door(), there.door()
+    one, other = here.queries(), there.queries()
     assert one.all_trips() == other.all_trips() > 100
     assert (one.each_trip, one.cap, one.grid) == (other.each_trip, other.cap, other.grid)
     for table in (Moves(GRID), Lengths(GRID), Stays()):

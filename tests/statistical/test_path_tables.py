@@ -36,7 +36,7 @@ def check(deviation, pure, noise):
     assert p_value(deviation * 0.8, pure, noise) < ALARM
 
 
-def door(size):
+def queries(size):
     """A table with the same mass everywhere."""
     return SimpleNamespace(table=lambda table, norm: np.full(size, MASS * LATTICE, np.int64))
 
@@ -47,7 +47,7 @@ def door(size):
 def test_tables_have_the_deviation_that_is_said(name, epsilon, delta, source):
     mechanism = SyntheticBridges.within(Budget.of(epsilon, delta), path_setting(each_trip=True))
     bought = mechanism.noises(1000.0)[name]
-    noisy = bought(door(DRAWS), None, SOURCES[source]())
+    noisy = bought(queries(DRAWS), None, SOURCES[source]())
     check(noisy.deviation, delta is None, noisy.values - MASS)
 
 

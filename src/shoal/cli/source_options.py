@@ -72,9 +72,10 @@ def site_options(command: Callable) -> Callable:
 
 def source_from_options(said: SourcePlan) -> EventSource:
     """Open the source that was described."""
-    from shoal.events.source import open_source
 
-    return open_source(**said.reading())
+    from shoal.events.source import open_planned
+
+    return open_planned(said)
 
 
 def read_columns_file(path: str) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def verify(
     """
     from shoal.kinds.trajectories.verify import verify_trajectories
 
-    settings = source_options.reading()
+    settings = {name: value for name, value in vars(source_options).items() if name != "source_name"}
     paths = settings.pop("paths")
     with Bars(quiet=as_json) as bars:
         verdict = verify_trajectories(

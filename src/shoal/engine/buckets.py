@@ -6,7 +6,7 @@ system's temporary folder (shoal/scratch.py).
 
 At most MOST_EVENTS events of a user enter at all, so that one user fits where the others do.
 
-Of a user with more, those with the smallest F(user, event) are kept: F is SipHash keyed by the run key, an
+Users with more keep the events with the smallest F(user, event): F is SipHash keyed by the run key, an
 event is all its columns. The smallest of many are the smallest of the smallest, so parts of a user can be cut
 where they lie and cut again when they come together. Events that are equal in all columns cannot be told
 apart; different ones with the same hash are settled by their columns. So every engine and any split keep the
@@ -189,13 +189,17 @@ def digest_users(users: pa.Array, run_key: bytes) -> np.ndarray:
     k0, k1 = split_key(run_key, USER_PURPOSE)
     if pa.types.is_integer(users.type):
         return hash_integers(k0, k1, users.cast(pa.int64()).to_numpy(zero_copy_only=False))
-    strings = users.cast(pa.large_string())
-    if strings.offset:
-        strings = pa.concat_arrays([strings])
-    _, offsets, content = strings.buffers()
-    bounds = np.frombuffer(offsets, dtype=np.int64)[: len(strings) + 1]
-    text = np.frombuffer(content, dtype=np.uint8) if content is not None else np.empty(0, np.uint8)
-    return hash_strings(k0, k1, text, bounds)
+    return _digest_texts(users, k0, k1)
+
+
+def _digest_texts(column: pa.Array, k0: np.uint64, k1: np.uint64) -> np.ndarray:
+    texts = column.cast(pa.large_string())
+    if texts.offset:
+        texts = pa.concat_arrays([texts])
+    _, offsets, content = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[: len(texts) + 1]
+    letters = np.frombuffer(content, np.uint8) if content is not None else np.empty(0, np.uint8)
+    return hash_strings(k0, k1, letters, bounds)
 
 
 @njit(cache=True, nogil=True)
@@ -226,12 +230,12 @@ def cut_users(batch: pa.RecordBatch, run_key: bytes, most: int = MOST_EVENTS) ->
     if batch.num_rows <= most or not _some_class_above(batch["user"], run_key, most):
         return batch
     users = by_user(batch["user"], run_key)
-    kept = np.ones(batch.num_rows, bool)
+    keep = np.ones(batch.num_rows, bool)
     for u in np.flatnonzero(np.diff(users.first) > most).tolist():
         rows = users.order[users.first[u] : users.first[u + 1]]
-        kept[rows] = False
-        kept[rows[_smallest(batch, rows, ranks(batch, users, u, run_key), most)]] = True
-    return batch if kept.all() else batch.filter(pa.array(kept))
+        keep[rows] = False
+        keep[rows[_smallest(batch, rows, ranks(batch, users, u, run_key), most)]] = True
+    return batch if keep.all() else batch.filter(pa.array(keep))
 
 
 @dataclass(eq=False)
@@ -258,7 +262,7 @@ class StreamCut:
         if int(self._rows.max()) <= self.most:  # nobody can have more yet
             return batch
         users = by_user(batch["user"], self.run_key)
-        kept = np.ones(batch.num_rows, bool)
+        keep = np.ones(batch.num_rows, bool)
         for u in self._busy(batch, users):
             rows = users.order[users.first[u] : users.first[u + 1]]
             name = batch["user"][int(rows[0])].as_py()
@@ -266,8 +270,8 @@ class StreamCut:
             smallest = np.sort(np.concatenate([self._seen.get(name, np.empty(0, np.uint64)), rank]))
             self._seen[name] = smallest = smallest[: self.most]
             if smallest.size == self.most:
-                kept[rows] = rank <= smallest[-1]
-        return batch if kept.all() else batch.filter(pa.array(kept))
+                keep[rows] = rank <= smallest[-1]
+        return batch if keep.all() else batch.filter(pa.array(keep))
 
     def _busy(self, batch: pa.RecordBatch, users: UserOrder) -> list[int]:
         """Numbers of users who are watched, and of the busiest others in full classes."""
@@ -298,9 +302,8 @@ def _smallest(batch: pa.RecordBatch, rows: np.ndarray, rank: np.ndarray, most: i
     last = np.partition(rank, most - 1)[most - 1]
     below, at = np.flatnonzero(rank < last), np.flatnonzero(rank == last)
     if below.size + at.size > most:
-        columns = [
-            batch[name].take(pa.array(rows[at])) for name in sorted(set(batch.schema.names) - {"user"})
-        ]
+        names = sorted(set(batch.schema.names) - {"user"})
+        columns = [batch[name].take(pa.array(rows[at])) for name in names]
         at = at[np.lexsort([np.asarray(column.to_pylist()) for column in reversed(columns)])]
     return np.concatenate([below, at[: most - below.size]])
 
@@ -323,11 +326,7 @@ def _words(column: pa.Array, run_key: bytes) -> np.ndarray:
         return (column.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0).view(np.uint64)  # -0 is 0
     if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
         return column.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
-    text = pa.concat_arrays([column.cast(pa.large_string())])
-    _, offsets, content = text.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[: len(text) + 1]
-    letters = np.frombuffer(content, np.uint8) if content is not None else np.empty(0, np.uint8)
-    return hash_strings(*split_key(run_key, TEXT_PURPOSE), letters, bounds)
+    return _digest_texts(column, *split_key(run_key, TEXT_PURPOSE))
 
 
 @njit(cache=True, nogil=True)

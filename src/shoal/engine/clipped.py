@@ -96,16 +96,15 @@ class ClippedKernel:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EngineVisits:
-    """The door to all visits: an engine, the events, and sums of clipped users, nothing else."""
+    """Query interface to all visits: an engine and the events; it returns sums of clipped users only."""
 
     engine: Engine
     events: Callable[[], Iterable[pa.RecordBatch]] = field(repr=False)
     edges_us: np.ndarray = field(repr=False)
     places: int
     run_key: bytes = field(repr=False)
-    count_users: Callable[[], int] = field(
-        repr=False
-    )  # with a visit; called only where the number is paid for
+    # users with a visit; called only where the number is paid for
+    count_users: Callable[[], int] = field(repr=False)
     progress: Progress | None = field(default=None, repr=False)
 
     @property
@@ -156,7 +155,7 @@ def _limbs(values: np.ndarray, bits: int) -> Iterator[tuple[np.ndarray, int]]:
 @njit(cache=True, nogil=True)
 def thin(user, slot, place, digest, most, key):
     """At most `most` visits per user, those with the smallest keyed hashes: bounds the pairs looked at."""
-    kept = np.ones(user.size, np.bool_)
+    keep = np.ones(user.size, np.bool_)
     start = 0
     while start < user.size:
         stop = start
@@ -166,10 +165,10 @@ def thin(user, slot, place, digest, most, key):
             ranks = np.empty(stop - start, np.uint64)
             for i in range(start, stop):
                 ranks[i - start] = hash3(key[0], key[1], digest[user[i]], uint64(slot[i]), uint64(place[i]))
-            kept[start:stop] = False
-            kept[start + np.argsort(ranks, kind="mergesort")[:most]] = True
+            keep[start:stop] = False
+            keep[start + np.argsort(ranks, kind="mergesort")[:most]] = True
         start = stop
-    return user[kept], slot[kept], place[kept]
+    return user[keep], slot[keep], place[keep]
 
 
 @njit(cache=True, nogil=True)

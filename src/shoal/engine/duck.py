@@ -12,8 +12,18 @@ from typing import Any
 import pyarrow as pa
 
 from shoal.engine.buckets import UserBuckets, cut_users
-from shoal.engine.protocol import Cut, Encoder, PointBatches, Progress, Sums, UserKernel, Watch, add_sums
-from shoal.engine.trip_pieces import in_threads
+from shoal.engine.protocol import (
+    Cut,
+    Encoder,
+    PointBatches,
+    Progress,
+    Sums,
+    UserKernel,
+    Watch,
+    add_sums,
+    no_progress,
+)
+from shoal.engine.trip_pieces import encode_trips
 from shoal.errors import PlanError
 
 MEBIBYTE = 2**20
@@ -41,7 +51,7 @@ class DuckEngine:
     def sum_users(
         self, events: Iterable[pa.RecordBatch], kernel: UserKernel, progress: Progress | None = None
     ) -> Sums:
-        tell = progress or (lambda what, rows: None)
+        tell = progress or no_progress
         run_key = kernel.run_key
         with UserBuckets(
             run_key, spill_bytes=int(self.spill_mib * MEBIBYTE), folder=self.temp_folder
@@ -75,18 +85,14 @@ class DuckEngine:
         self, points: PointBatches, encoder: Encoder, watch: Watch, progress: Progress | None = None
     ) -> HeldHere:
         """Trips encoded in threads, kept in memory."""
-        tell, watched = progress or (lambda what, rows: None), watch.zero()
+        watched = watch.zero()
 
         def batches() -> Iterator[pa.RecordBatch]:
             for batch in points.batches(cut_of(encoder)):
                 add_sums(watched, watch(batch))
                 yield batch
 
-        parts = []
-        for rows, part in in_threads(batches(), encoder):
-            parts.append(part)
-            tell("encode", rows)
-        return HeldHere(encoder, encoder.join(parts), watched)
+        return HeldHere(encoder, encode_trips(batches(), encoder, progress or no_progress), watched)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +103,8 @@ class HeldHere:
     stage: Any = field(repr=False)
     watched: Sums
 
-    def door(self) -> Any:
-        return self.encoder.door(self.stage)
+    def queries(self) -> Any:
+        return self.encoder.queries(self.stage)
 
     def gather(self) -> tuple[Any, float]:
         return self.stage, 1.0

@@ -7,15 +7,15 @@ corner enters the cell to its east or west first, so consecutive cells of a path
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from shoal.engine.trip_door import TripDoor
-from shoal.engine.trip_pieces import Owners, PieceBound, Progress, cut_beyond, in_threads, joined_first
+from shoal.engine.trip_pieces import Encoded, PieceBound, cut_beyond
+from shoal.engine.trip_queries import TripQueries
 from shoal.errors import PlanError
 from shoal.space.cells import STEPS
 from shoal.stages.trips import GridTrips
@@ -34,52 +34,21 @@ class TripBound(PieceBound):
                 "Pass --trips-per-user 10 --trips-cap 100, say.",
             )
 
-    def __call__(self, batch: pa.RecordBatch) -> Traced:
+    def __call__(self, batch: pa.RecordBatch) -> Encoded:
         """Paths of one batch of user-complete points: user, trip, x, y, sorted by user, trip and time."""
         pieces = self.pieces(batch)
         size = crossed(pieces.u, pieces.v, pieces.first)
         cut_beyond(pieces.owners.unit, self.most_cells, size)
         first = np.cumsum(size)
-        return Traced(pieces.owners, first, trace(pieces.u, pieces.v, pieces.first, first, self.grid.columns))
+        cells = trace(pieces.u, pieces.v, pieces.first, first, self.grid.columns)
+        return Encoded(pieces.owners, first, {"cells": cells})
 
-    def join(self, parts: Sequence[Traced]) -> GridTrips:
+    def join(self, parts: Sequence[Encoded]) -> GridTrips:
         """Paths of many batches as one stage; every unit comes in one of them."""
-        owners = Owners.joined([part.owners for part in parts])
-        owners.check_complete()
-        return GridTrips(
-            grid=self.grid,
-            first=joined_first([part.first for part in parts]),
-            cells=np.concatenate([np.empty(0, np.int32), *(part.cells for part in parts)]),
-            unit=owners.unit,
-            per_unit=self.per_unit,
-            all_trips=owners.all_trips,
-            cap=self.counted,
-            each_trip=self.each_trip,
-        )
+        return GridTrips(per_unit=self.per_unit, **self.joined(parts, cells=np.int32)[1])
 
-    def door(self, stage: GridTrips) -> TripDoor:
-        return TripDoor(stage)
-
-
-@dataclass(frozen=True)
-class Traced:
-    """Paths of some users."""
-
-    owners: Owners
-    first: np.ndarray
-    cells: np.ndarray
-
-
-def bound_trips(
-    batches: Iterable[pa.RecordBatch], bound: TripBound, progress: Progress | None = None
-) -> GridTrips:
-    """All batches traced, in threads; the batches are user-complete."""
-    tell = progress or (lambda what, rows: None)
-    parts: list[Traced] = []
-    for rows, part in in_threads(batches, bound):
-        parts.append(part)
-        tell("trace", rows)
-    return bound.join(parts)
+    def queries(self, stage: GridTrips) -> TripQueries:
+        return TripQueries(stage)
 
 
 def crossed(u: np.ndarray, v: np.ndarray, start: np.ndarray) -> np.ndarray:

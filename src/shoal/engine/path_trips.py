@@ -10,7 +10,7 @@ Gaps    between cells that do not touch, the cells of a straight line are filled
         to one of eight neighbours; their ticks are spread evenly over the time between the two points.
 Bound   of a unit's visits, trip by trip, those beyond ten million are cut off; a trip keeps its first.
 
-Encoded trips behind the door that mechanisms ask at: `UserPaths` over paths in memory.
+Query interface of mechanisms to encoded trips: `UserPaths` over paths in memory.
 
 A table is a sum over units. The entries of all trips of a unit are added up, scaled to norm LATTICE and
 rounded down, so that every place stays below its share: sums of absolute values (norm 1), or the root of the
@@ -21,7 +21,7 @@ Counts of points for the owner's eyes: how many lie beyond the box, how many ste
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,8 +30,8 @@ from numba import njit
 
 from shoal.engine.buckets import same_as_before
 from shoal.engine.euler import sum_parts
-from shoal.engine.protocol import Sums
-from shoal.engine.trip_pieces import Owners, PieceBound, Progress, cut_beyond, in_threads, joined_first
+from shoal.engine.protocol import Sums, passed_on
+from shoal.engine.trip_pieces import Encoded, PieceBound, cut_beyond
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import STEPS, CellGrid
 from shoal.space.path_tables import Entries, PathTable
@@ -63,57 +63,17 @@ class PathBound(PieceBound):
         first = np.cumsum(size)
         cells, tick, stay = (np.empty(int(first[-1]), np.int32) for _ in range(3))
         _fill(column, row, time_us, pieces.first, step_us, self.grid.columns, first, cells, tick, stay)
-        return Encoded(pieces.owners, first, cells, tick, stay, time_us[pieces.first[:-1]])
+        columns = {"cells": cells, "tick": tick, "stay": stay, "start_us": time_us[pieces.first[:-1]]}
+        return Encoded(pieces.owners, first, columns)
 
     def join(self, parts: Sequence[Encoded]) -> ExactPaths:
         """Paths of many batches as one stage; every unit comes in one of them."""
-        owners = Owners.joined([part.owners for part in parts])
-        owners.check_complete()
+        kinds = {"cells": np.int32, "tick": np.int32, "stay": np.int32, "start_us": np.int64}
+        owners, common = self.joined(parts, **kinds)
+        return ExactPaths(step_s=self.step_s, units=owners.units, **common)
 
-        def joined(name: str, kind: type) -> np.ndarray:
-            return np.concatenate([np.empty(0, kind), *(getattr(part, name) for part in parts)])
-
-        return ExactPaths(
-            grid=self.grid,
-            step_s=self.step_s,
-            first=joined_first([part.first for part in parts]),
-            cells=joined("cells", np.int32),
-            tick=joined("tick", np.int32),
-            stay=joined("stay", np.int32),
-            start_us=joined("start_us", np.int64),
-            unit=owners.unit,
-            units=owners.units,
-            all_trips=owners.all_trips,
-            cap=self.counted,
-            each_trip=self.each_trip,
-        )
-
-    def door(self, stage: ExactPaths) -> PathDoor:
-        return PathDoor(stage)
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Paths of some users."""
-
-    owners: Owners
-    first: np.ndarray
-    cells: np.ndarray
-    tick: np.ndarray
-    stay: np.ndarray
-    start_us: np.ndarray
-
-
-def encode_paths(
-    batches: Iterable[pa.RecordBatch], bound: PathBound, progress: Progress | None = None
-) -> ExactPaths:
-    """All batches encoded, in threads; the batches are user-complete."""
-    tell = progress or (lambda what, rows: None)
-    parts: list[Encoded] = []
-    for rows, part in in_threads(batches, bound):
-        parts.append(part)
-        tell("encode", rows)
-    return bound.join(parts)
+    def queries(self, stage: ExactPaths) -> PathQueries:
+        return PathQueries(stage)
 
 
 @njit(cache=True, nogil=True)
@@ -169,7 +129,7 @@ LOWERED = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class PathDoor:
+class PathQueries:
     """Bounded sums over units, nothing else."""
 
     paths: ExactPaths = field(repr=False)
@@ -181,21 +141,10 @@ class PathDoor:
         if self.each_trip and unit.size and (np.diff(unit) == 0).any():
             raise GuaranteeError("bound-not-held", "a unit has more than one trip.")
 
-    @property
-    def each_trip(self) -> bool:
-        return self.paths.each_trip
-
-    @property
-    def grid(self) -> CellGrid:
-        return self.paths.grid
-
-    @property
-    def step_s(self) -> float:
-        return self.paths.step_s
-
-    @property
-    def cap(self) -> int:
-        return self.paths.cap
+    grid = passed_on("paths.grid")
+    step_s = passed_on("paths.step_s")
+    cap = passed_on("paths.cap")
+    each_trip = passed_on("paths.each_trip")
 
     def all_trips(self) -> int:
         return self.paths.all_trips
@@ -283,13 +232,13 @@ class PointWatch:
 
     def __call__(self, batch: pa.RecordBatch) -> Sums:
         _, _, inside = self.grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())
-        found = [inside.size, int(inside.size - inside.sum()), 0, 0]
+        counts = [inside.size, int(inside.size - inside.sum()), 0, 0]
         if self.step_s is not None:
             trip = batch["trip"].to_numpy()
             same = same_as_before(batch["user"])[1:] & (trip[1:] == trip[:-1])
             apart = np.diff(batch["time_us"].to_numpy())[same]
-            found[2:] = apart.size, int((apart > round(self.step_s * 1_000_000)).sum())
-        return {name: np.array(value, np.int64) for name, value in zip(COUNTED, found, strict=True)}
+            counts[2:] = apart.size, int((apart > round(self.step_s * 1_000_000)).sum())
+        return {name: np.array(value, np.int64) for name, value in zip(COUNTED, counts, strict=True)}
 
 
 def share(watched: Sums, part: str, whole: str) -> float | None:

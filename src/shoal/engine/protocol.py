@@ -7,12 +7,13 @@ every engine, any split and any number of threads give the same sums bit by bit.
 
 Trips are asked several times, each question chosen by the noisy answers before it: an engine encodes them
 once, keeps them where it keeps data, and answers each question with a sum. Blocks of people are worked on
-apart, where the engine has room for them.
+apart, where the engine has space for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -21,7 +22,7 @@ import pyarrow as pa
 Sums = dict[str, np.ndarray]
 Progress = Callable[[str, int], None]  # what was done, how many rows of it
 Cut = Callable[[pa.RecordBatch], pa.RecordBatch]
-# Of a user, in a release; public, and said in the manifest (see cap.py): a position every second of a week.
+# Events of a user in a release; public, stated in the manifest: a position every second of a week.
 MOST_EVENTS = 1_000_000
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -65,7 +66,7 @@ class Encoder(Protocol):
         """Trips of many batches as one stage, checked to be user-complete."""
         ...
 
-    def door(self, stage: Any) -> Any:
+    def queries(self, stage: Any) -> Any:
         """Sums over a stage, and nothing else."""
         ...
 
@@ -84,8 +85,8 @@ class Held(Protocol):
     @property
     def watched(self) -> Sums: ...
 
-    def door(self) -> Any:
-        """The door that a mechanism asks at: sums over all trips."""
+    def queries(self) -> Any:
+        """The query interface of a mechanism: sums over all trips."""
         ...
 
     def gather(self) -> tuple[Any, float]:
@@ -130,6 +131,15 @@ class WorksElsewhere(Protocol):
     def each(self, work: Callable[[Item], Made], items: Iterable[Item], count: int) -> Iterator[Made]:
         """work(item) for every item, in order."""
         ...
+
+
+def no_progress(what: str, rows: int) -> None:
+    """Shows nothing."""
+
+
+def passed_on(name: str) -> Any:
+    """A property that reads an attribute of an attribute, as "trips.grid"."""
+    return property(attrgetter(name))
 
 
 def add_sums(total: Sums, part: Sums) -> None:

@@ -1,7 +1,7 @@
 """Points of trips cut into pieces and bounded per unit: what is common to all that is made of trips.
 
 A trip is cut where a point lies outside the box (that point is dropped) and, where the rule says so, where
-one step is longer than `jump_m`. The pieces are the trips from here on. Of each unit at most `per_unit` are
+one step is longer than `jump_m`. The pieces are the trips from here on. At most `per_unit` of each unit are
 kept, chosen by a keyed hash of unit and piece: any split and order of the rows gives the same choice. Where
 the unit is a trip, that is the trip before these cuts, and of its pieces the one with most points is kept:
 taking a trip's points away takes one path away and leaves all others as they are.
@@ -21,6 +21,7 @@ from numba import njit
 
 from shoal.engine.buckets import digest_users, same_as_before
 from shoal.engine.prf import hash3, split_key
+from shoal.engine.protocol import Encoder, Progress, no_progress
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import STEPS, CellGrid
 
@@ -29,7 +30,6 @@ TRIP_PURPOSE = 8
 # Cells of a unit, filled-in ones included: points far apart must not exhaust the memory. What is kept of a
 # unit depends on that unit alone, so the bound on what a unit changes holds as without it.
 MOST_CELLS = 10_000_000
-Progress = Callable[[str, int], None]
 Made = TypeVar("Made")
 Stage = TypeVar("Stage", bound=Any)
 
@@ -84,16 +84,37 @@ class PieceBound:
             rank = _ranks(digest[start], owner, *split_key(self.run_key, KEEP_PURPOSE))
         units = int(owner[-1]) + 1 if owner.size else 0
         size = np.bincount(owner, minlength=units)
-        kept = rank < self.per_unit
-        points = np.concatenate([[0], np.cumsum((stop - start)[kept])])
-        rows = _rows(start[kept], points)
+        keep = rank < self.per_unit
+        points = np.concatenate([[0], np.cumsum((stop - start)[keep])])
+        rows = _rows(start[keep], points)
         return Pieces(
             rows=rows,
             first=points,
             u=u[rows],
             v=v[rows],
-            owners=Owners(owner[kept], units, int(np.minimum(size, self.counted).sum()), whose),
+            owners=Owners(owner[keep], units, int(np.minimum(size, self.counted).sum()), whose),
         )
+
+    def joined(self, parts: Sequence[Encoded], **kinds: type[np.generic]) -> tuple[Owners, dict[str, Any]]:
+        """Owners of many batches, and what stages made of them have in common; a unit lies in one batch.
+
+        `kinds` names the columns of the parts and their types.
+        """
+        owners = Owners.joined([part.owners for part in parts])
+        owners.check_complete()
+        columns = {
+            name: np.concatenate([np.empty(0, kind), *(part.columns[name] for part in parts)])
+            for name, kind in kinds.items()
+        }
+        return owners, {
+            "grid": self.grid,
+            "first": joined_first([part.first for part in parts]),
+            "unit": owners.unit,
+            "all_trips": owners.all_trips,
+            "cap": self.counted,
+            "each_trip": self.each_trip,
+            **columns,
+        }
 
     def _longest_step(self) -> tuple[float, float, float]:
         """The square of the longest step, and metres per step along u and v."""
@@ -142,6 +163,15 @@ class Owners:
             )
 
 
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Paths of some users: where each begins in the columns of visits; other columns have a row per path."""
+
+    owners: Owners
+    first: np.ndarray
+    columns: dict[str, np.ndarray]
+
+
 def joined_first(firsts: list[np.ndarray]) -> np.ndarray:
     """Offsets of parts, one after the other, as offsets of the whole."""
     return np.cumsum(np.concatenate([[0], *(np.diff(first) for first in firsts)]).astype(np.int64))
@@ -166,6 +196,17 @@ def merge_stages(stages: Sequence[Stage]) -> Stage:
         elif isinstance(value, np.ndarray) and each.name not in changed:
             changed[each.name] = np.concatenate([getattr(stage, each.name) for stage in stages])
     return replace(first, **changed)
+
+
+def encode_trips(
+    batches: Iterable[pa.RecordBatch], encoder: Encoder, progress: Progress = no_progress
+) -> Any:
+    """All batches encoded, in threads, as one stage; the batches are user-complete."""
+    parts = []
+    for rows, part in in_threads(batches, encoder):
+        parts.append(part)
+        progress("encode", rows)
+    return encoder.join(parts)
 
 
 def in_threads(

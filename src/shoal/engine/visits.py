@@ -87,11 +87,8 @@ class VisitKernel:
         site = batch.column("site").to_numpy(zero_copy_only=False)
         if site.size and int(site.max()) >= self.sites:
             raise GuaranteeError("site-out-of-list", "an event names a site outside the public list.")
-        return Visits(
-            *_choose_visits(
-                users.digest, users.first, users.order, time_us, site, self.edges_us, self.ell, keys
-            )
-        )
+        rows = users.digest, users.first, users.order, time_us, site
+        return Visits(*_choose_visits(*rows, self.edges_us, self.ell, keys))
 
 
 @njit(cache=True, nogil=True)
@@ -257,14 +254,14 @@ def _find(first, order, time_us, site, edges, sites):
     cells = np.empty(longest, np.int64)
     n = 0
     for u in range(first.size - 1):
-        found = 0
+        size = 0
         for i in range(first[u], first[u + 1]):
             t, s = time_us[order[i]], site[order[i]]
             if s >= 0 and edges[0] <= t < last:
-                cells[found] = slot_of_time(t, edges, even) * sites + s
-                found += 1
-        sort_small(cells, found)
-        for i in range(found):
+                cells[size] = slot_of_time(t, edges, even) * sites + s
+                size += 1
+        sort_small(cells, size)
+        for i in range(size):
             if i == 0 or cells[i] != cells[i - 1]:
                 user_of[n], slot_of[n], site_of[n] = u, cells[i] // sites, cells[i] % sites
                 n += 1
@@ -307,10 +304,14 @@ def bound_visits(
 
 def exact_counts(bounded: BoundedVisits, weights: AreaWeights) -> ExactCounts:
     """Site counts spread over zones: each visit is `lattice` units, shared out by area."""
+    return _zone_counts(bounded.counts, bounded.ell, weights)
+
+
+def _zone_counts(counts: np.ndarray, ell: int, weights: AreaWeights) -> ExactCounts:
     return ExactCounts(
-        units=weights.spread(bounded.counts),
+        units=weights.spread(counts),
         lattice=weights.lattice,
-        ell=bounded.ell,
+        ell=ell,
         column_l1=weights.column_l1,
         column_l2_squared=weights.column_l2_squared,
     )
@@ -328,14 +329,7 @@ def scalable_counts(bounded: BoundedVisits, weights: AreaWeights) -> ScalableCou
 
 def all_counts(density: ExactDensity, weights: AreaWeights) -> ExactCounts:
     """Zone counts of all visits, as many as a user has: for comparison only."""
-    places, slots = density.counts.shape
-    return ExactCounts(
-        units=weights.spread(density.counts),
-        lattice=weights.lattice,
-        ell=places * slots,
-        column_l1=weights.column_l1,
-        column_l2_squared=weights.column_l2_squared,
-    )
+    return _zone_counts(density.counts, density.counts.size, weights)
 
 
 def exact_people(density: ExactDensity, weights: AreaWeights) -> np.ndarray:

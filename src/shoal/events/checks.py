@@ -95,9 +95,9 @@ class RowReport:
 
     def where(self, reason: str) -> str:
         """The first bad rows, as ", row 3 of events.parquet"."""
-        found = self.examples.get(reason, ())
+        examples = self.examples.get(reason, ())
         return "".join(
-            f", {self.unit} {number} of {file}" if number else f", in {file}" for file, number in found[:3]
+            f", {self.unit} {number} of {file}" if number else f", in {file}" for file, number in examples[:3]
         )
 
 
@@ -115,7 +115,7 @@ def check_rows(
     """
     if isinstance(source, ForeignSource):
         return source.row_report(sites=sites, with_flag=with_flag, progress=progress)
-    found = FoundRows()
+    counted = FoundRows()
     try:
         with (
             limited_connection() as connection,
@@ -128,20 +128,20 @@ def check_rows(
             query = counts_sql(source, site_type, limit, with_flag)
             with reporting(share, progress):
                 for row in cursor.execute(query).fetchall():
-                    found.add(*row)
+                    counted.add(*row)
             reasons = {
-                name: found.counts[name] for name in CODE_NAMES if found.counts[name] and name != "good"
+                name: counted.counts[name] for name in CODE_NAMES if counted.counts[name] and name != "good"
             }
             unread = find_unread(cursor, source, site_type) if "bad-time" in reasons else None
     except (duckdb.Error, UnicodeError, MemoryError) as error:
         raise unreadable(source, error) from None
     return RowReport(
-        rows=found.counts.total(),
+        rows=counted.counts.total(),
         by_reason=reasons,
-        examples={name: tuple(sorted(found.examples[name])[:limit]) for name in reasons},
+        examples={name: tuple(sorted(counted.examples[name])[:limit]) for name in reasons},
         unit="row" if source.format == "parquet" else "line",
-        offset_times=found.styles[OFFSET],
-        naive_times=found.styles[NAIVE],
+        offset_times=counted.styles[OFFSET],
+        naive_times=counted.styles[NAIVE],
         unread_time=unread,
     )
 

@@ -68,14 +68,14 @@ def expand(path: str) -> list[str]:
             "Pass --engine spark, or name files on this machine without a scheme.",
         )
     if os.path.isdir(path):
-        found = sorted(str(each) for each in Path(path).rglob("*") if is_part(each, Path(path)))
-        if not found:
+        files = sorted(str(each) for each in Path(path).rglob("*") if is_part(each, Path(path)))
+        if not files:
             raise SourceError(
                 "empty-folder",
                 f'folder "{path}" has no CSV or Parquet file in it.',
                 f"Known endings: {listed_endings()}.",
             )
-        return found
+        return files
     if os.path.exists(path):
         if not path.lower().endswith(ENDINGS):
             raise SourceError(
@@ -84,10 +84,10 @@ def expand(path: str) -> list[str]:
                 f"Known endings: {listed_endings()}.",
             )
         return [path]
-    found = sorted(each for each in glob.glob(path, recursive=True) if each.lower().endswith(ENDINGS))
-    if not found:
+    files = sorted(each for each in glob.glob(path, recursive=True) if each.lower().endswith(ENDINGS))
+    if not files:
         raise SourceError("missing-file", f'no file matches "{path}".', "Check the path, or quote the glob.")
-    return found
+    return files
 
 
 def is_part(path: Path, folder: Path) -> bool:
@@ -116,9 +116,9 @@ def read_header(files: Sequence[str], file_format: Format, delimiter: str | None
         parquet_header(path) if file_format == "parquet" else csv_header(path, delimiter) for path in files
     ]
     header = headers[0]
-    for path, found in zip(files, headers, strict=True):
-        if found != header:
-            raise different_schemas(files[0], header, path, found)
+    for path, other in zip(files, headers, strict=True):
+        if other != header:
+            raise different_schemas(files[0], header, path, other)
     if file_format == "parquet":
         types = duckdb_types(files[0])
         header = Header(tuple(types), types)
@@ -162,28 +162,28 @@ def chunks(path: str, names: Collection[str]) -> list[Chunk]:
             ).fetchall()
     except duckdb.ConversionException:  # extreme milliseconds in the statistics, which are bad rows alone
         rows = _described_by_arrow(pq.read_metadata(path))
-    found = (Chunk(*row) for row in rows)
-    return [each for each in found if each.name in names or each.name.split(".")[0] in names]
+    stored = (Chunk(*row) for row in rows)
+    return [each for each in stored if each.name in names or each.name.split(".")[0] in names]
 
 
 def _described_by_arrow(about: pq.FileMetaData) -> list[tuple]:
-    found = []
+    described = []
     for group in range(about.num_row_groups):
         for at in range(about.num_columns):
             chunk = about.row_group(group).column(at)
             sizes = chunk.total_uncompressed_size, chunk.total_compressed_size
-            found.append((group, chunk.path_in_schema, chunk.physical_type, chunk.num_values, *sizes))
-    return found
+            described.append((group, chunk.path_in_schema, chunk.physical_type, chunk.num_values, *sizes))
+    return described
 
 
 @lru_cache(maxsize=1 << 16)
 def check_texts(path: str, names: tuple[str, ...], _changed_ns: int) -> None:
     """Refuse long texts: DuckDB copies a value of a dictionary into each of the 2,048 rows read at a time."""
     try:
-        found = chunks(path, names)
-        texts = list(dict.fromkeys(chunk.name for chunk in found if chunk.is_text))
+        stored = chunks(path, names)
+        texts = list(dict.fromkeys(chunk.name for chunk in stored if chunk.is_text))
         with pq.ParquetFile(path, read_dictionary=texts, buffer_size=LONGEST_TEXT) as file:
-            for chunk in found:
+            for chunk in stored:
                 long = chunk.size > LONGEST_TEXT * max(chunk.values, 1)
                 long |= chunk.size > max(FREE_BYTES, MOST_UNPACKED * chunk.packed)
                 if long or (chunk.is_text and longest_entry(file, chunk) > LONGEST_TEXT):
@@ -379,8 +379,8 @@ def check_names(path: str, names: Sequence[str]) -> None:
         )
 
 
-def different_schemas(first: str, header: Header, path: str, found: Header) -> SourceError:
-    odd = sorted(set(header.types.items()) ^ set(found.types.items()))
+def different_schemas(first: str, header: Header, path: str, other: Header) -> SourceError:
+    odd = sorted(set(header.types.items()) ^ set(other.types.items()))
     what = f'column "{odd[0][0]}"' if odd else "the order or delimiter of columns"
     return SourceError(
         "different-schemas",

@@ -161,9 +161,9 @@ def _joined(names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 def _strings(content: np.ndarray, offsets: np.ndarray) -> pa.Array:
     valid = np.diff(offsets) > 0
     bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
-    kept = content[: offsets[-1]].copy()
+    content_copy = content[: offsets[-1]].copy()
     return pa.StringArray.from_buffers(
-        valid.size, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(kept), bits
+        valid.size, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(content_copy), bits
     )
 
 

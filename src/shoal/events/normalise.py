@@ -86,7 +86,7 @@ def apart_sql(source: EventSource) -> str:
     times_listed = source.point_seconds is None
     if times_listed:
         lists["r_time"] = as_list("r_time", source)
-    kept = ", ".join(f"{sql} AS {name}" for name, sql in lists.items())
+    as_lists = ", ".join(f"{sql} AS {name}" for name, sql in lists.items())
     lengths = [f"len({name})" for name in lists]
     fits = " AND ".join(
         [f"coalesce({lengths[0]}, 0) > 0", *(f"{lengths[0]} = {each}" for each in lengths[1:])]
@@ -95,7 +95,7 @@ def apart_sql(source: EventSource) -> str:
     return (
         f"SELECT * REPLACE ({taken}) FROM (SELECT *, unnest(CASE WHEN misfit THEN [NULL] ELSE"
         f" range(1, {lengths[0]} + 1) END) AS place FROM (SELECT *, ({fits}) IS NOT TRUE AS misfit"
-        f" FROM (SELECT * REPLACE ({kept}) FROM read_rows)))"
+        f" FROM (SELECT * REPLACE ({as_lists}) FROM read_rows)))"
     )
 
 

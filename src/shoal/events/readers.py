@@ -31,46 +31,29 @@ def scan(
     connection: duckdb.DuckDBPyConnection | None = None,
     rows_per_batch: int = 1_000_000,
     with_flag: bool = False,
+    by_user: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Normalised events: user, time_us, then site (index in `sites`) or x, y; trip and flag where there are.
 
     Events outside `window_us` (start included, end not) are left out. A bad row is dropped or stops the scan,
-    as the source says. Without `sites`, site is text. Rows come in no order.
+    as the source says. Without `sites`, site is text. Rows come in no order; `by_user`: users come one after
+    the other, sorted on disk if need be.
     """
-    yield from stream(source, sites, window_us, connection, rows_per_batch, with_flag, "")
-
-
-def stream(
-    source: EventSource,
-    sites: Sequence[str] | None,
-    window_us: tuple[int, int] | None,
-    connection: duckdb.DuckDBPyConnection | None,
-    rows_per_batch: int,
-    with_flag: bool,
-    order: str,
-) -> Iterator[pa.RecordBatch]:
-    """Batches of `scan`, in the order of an ORDER BY clause if there is one (sorted on disk if need be)."""
     if isinstance(source, ForeignSource):
-        yield from source.batches(sites=sites, window_us=window_us, with_flag=with_flag, by_user=bool(order))
+        yield from source.batches(sites=sites, window_us=window_us, with_flag=with_flag, by_user=by_user)
         return
     seen: set[int] = set()
     with ExitStack() as stack:
         base = connection if connection is not None else stack.enter_context(limited_connection())
         cursor, site_type, _ = stack.enter_context(prepared(source, sites, base))
-        query = scan_sql(source, site_type, window_us, with_flag) + order
+        query = scan_sql(source, site_type, window_us, with_flag) + (' ORDER BY "user"' if by_user else "")
         try:
             for batch in cursor.sql(query).to_arrow_reader(rows_per_batch):
                 if not is_clean(batch, source, seen):
                     raise row_error(source, sites, with_flag)
                 if batch.num_rows:
                     yield without_marks(batch)
-        except (
-            duckdb.Error,
-            pa.ArrowException,
-            OSError,
-            UnicodeError,
-            MemoryError,
-        ) as error:
+        except (duckdb.Error, pa.ArrowException, OSError, UnicodeError, MemoryError) as error:
             # Arrow wraps errors in mid-stream.
             raise row_error(source, sites, with_flag, unreadable(source, error)) from None
 

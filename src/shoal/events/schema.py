@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Format = Literal["csv", "parquet"]
 TimeUnit = Literal["s", "ms", "us"]
 OnBadRow = Literal["stop", "drop"]
+Window = tuple[int, int]  # start (included) and end (not) in UTC microseconds
 
 TABLE = "table:"  # before the name of a table of Spark's catalogue
 ROLES = (
@@ -105,10 +106,6 @@ class SourcePlan(Plan):
     on_bad_row: OnBadRow | None = setting(
         None, "Stop at bad rows, or drop them.", usual="stop", type_code="unknown-on-bad-row", example="drop"
     )
-
-    def reading(self) -> dict[str, Any]:
-        """What opening the source takes: all but its name."""
-        return {name: value for name, value in vars(self).items() if name != "source_name"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,8 +337,8 @@ def plain_name(name: str) -> str:
 
 
 def near(name: str, names: Sequence[str]) -> str:
-    found = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    return f' Did you mean "{found[0]}"?' if found else ""
+    matches = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f' Did you mean "{matches[0]}"?' if matches else ""
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
@@ -353,32 +350,19 @@ class ForeignSource(EventSource):
     """Scans and checks of this package ask it instead of opening files."""
 
     def batches(
-        self,
-        *,
-        sites: Sequence[str] | None,
-        window_us: tuple[int, int] | None,
-        with_flag: bool,
-        by_user: bool,
+        self, *, sites: Sequence[str] | None, window_us: Window | None, with_flag: bool, by_user: bool
     ) -> Iterator[pa.RecordBatch]:
         """Normalised events, as `scan` gives them, brought here; `by_user`: sorted by user."""
         raise NotImplementedError
 
     def row_report(
-        self,
-        *,
-        sites: Sequence[str] | None,
-        with_flag: bool,
-        progress: Callable[[float], None] | None,
+        self, *, sites: Sequence[str] | None, with_flag: bool, progress: Callable[[float], None] | None
     ) -> RowReport:
         """Every row looked at once, as `check_rows` does."""
         raise NotImplementedError
 
     def any_row(
-        self,
-        *,
-        sites: Sequence[str] | None,
-        window_us: tuple[int, int],
-        test: Callable[[pa.RecordBatch], bool],
+        self, *, sites: Sequence[str] | None, window_us: Window, test: Callable[[pa.RecordBatch], bool]
     ) -> bool:
         """Whether any batch of events passes; `test` can be pickled."""
         raise NotImplementedError

@@ -44,19 +44,25 @@ def open_source(
 
     What is not given is guessed from usual names and types, and listed in `guessed`.
     """
-    settings = {
-        "shape": shape,
-        "columns": columns or {},
-        "time_zone": time_zone,
-        "time_unit": time_unit,
-        "time_format": time_format,
-        "coordinate_scale": coordinate_scale,
-        "point_seconds": point_seconds,
-        "on_bad_row": on_bad_row,
-    }
-    _ = SourcePlan(**settings)  # settings make sense before any file is looked at
-    files, file_format = find_files(paths)
-    source = describe_source(files, file_format, read_header(files, file_format, delimiter), **settings)
+    plan = SourcePlan(
+        paths=(str(paths),) if isinstance(paths, str | Path) else tuple(map(str, paths)),
+        shape=shape,
+        columns=columns or {},
+        time_zone=time_zone,
+        time_unit=time_unit,
+        time_format=time_format,
+        coordinate_scale=coordinate_scale,
+        point_seconds=point_seconds,
+        on_bad_row=on_bad_row,
+        delimiter=delimiter,
+    )
+    return open_planned(plan)
+
+
+def open_planned(plan: SourcePlan) -> EventSource:
+    """Open the source that a plan describes; its settings were checked when the plan was made."""
+    files, file_format = find_files(plan.paths)
+    source = describe_source(plan, files, file_format, read_header(files, file_format, plan.delimiter))
     times = [source.columns[role] for role in time_roles(source) if "TIMESTAMP" in source.types[role]]
     known = file_format == "parquet" and "UUID" not in source.types.values()  # which Arrow shows as bytes
     if times and known and any(has_extreme_times(path, times) for path in files):
@@ -65,29 +71,19 @@ def open_source(
 
 
 def describe_source(
-    files: Sequence[str],
-    file_format: Format,
-    header: Header,
-    *,
-    shape: Shape | str | None = None,
-    columns: Mapping[str, str] | None = None,
-    time_zone: str | None = None,
-    time_unit: TimeUnit | None = None,
-    time_format: str | None = None,
-    coordinate_scale: float | None = None,
-    point_seconds: float | None = None,
-    on_bad_row: OnBadRow | None = None,
+    plan: SourcePlan, files: Sequence[str], file_format: Format, header: Header
 ) -> EventSource:
     """Settle shape, columns, units and scale from the names and types that were found."""
-    if time_zone is not None:
-        checked_zone(time_zone)
+    if plan.time_zone is not None:
+        checked_zone(plan.time_zone)
     lists = [name for name, kind in header.types.items() if kind.endswith("[]")]
-    told = Shape(shape) if shape is not None else None
-    shape, chosen, guessed = choose_columns(header.names, lists, told, columns or {})
+    given = Shape(plan.shape) if plan.shape is not None else None
+    shape, chosen, guessed = choose_columns(header.names, lists, given, plan.columns)
     types = {role: header.types[name] for role, name in chosen.items()}
-    check_types(shape, chosen, types, time_zone, file_format)
-    check_time_format(time_format, time_unit, time_zone, chosen, types)
-    check_point_seconds(shape, types, point_seconds, file_format)
+    check_types(shape, chosen, types, plan.time_zone, file_format)
+    check_time_format(plan, chosen, types)
+    check_point_seconds(shape, types, plan.point_seconds, file_format)
+    time_unit, coordinate_scale = plan.time_unit, plan.coordinate_scale
     if time_unit is None:
         time_unit, note = guess_unit(types, chosen)
         guessed += note
@@ -101,12 +97,12 @@ def describe_source(
         columns=chosen,
         types=types,
         names=header.names,
-        time_zone=time_zone,
+        time_zone=plan.time_zone,
         time_unit=time_unit,
-        time_format=time_format,
+        time_format=plan.time_format,
         coordinate_scale=coordinate_scale,
-        point_seconds=point_seconds,
-        on_bad_row=on_bad_row or "stop",
+        point_seconds=plan.point_seconds,
+        on_bad_row=plan.on_bad_row or "stop",
         delimiter=header.delimiter,
         guessed=guessed,
     )
@@ -139,18 +135,13 @@ def check_types(
             raise wrong_type(columns[role], kind, role, "true or false")
 
 
-def check_time_format(
-    time_format: str | None,
-    time_unit: str | None,
-    time_zone: str | None,
-    columns: Mapping[str, str],
-    types: Mapping[str, str],
-) -> None:
+def check_time_format(plan: SourcePlan, columns: Mapping[str, str], types: Mapping[str, str]) -> None:
     """A format is for text times; without %z it shows a clock that must be named."""
+    time_format = plan.time_format
     if time_format is None:
         return
     check_format(time_format)
-    if time_unit is not None:
+    if plan.time_unit is not None:
         message = "time-format is for times written as text, time-unit for numbers; both were given."
         raise PlanError("time-format-unit", message, "Leave out one of --time-format and --time-unit.")
     for role in ("time", "start_time", "end_time"):
@@ -158,7 +149,7 @@ def check_time_format(
         if kind != "VARCHAR":
             message = f'time-format is for times written as text; column "{columns[role]}" is {kind}.'
             raise PlanError("time-format-type", message, "Leave out --time-format.")
-    if time_zone is None and not names_offset(time_format):
+    if plan.time_zone is None and not names_offset(time_format):
         raise SourceError(
             "naive-time",
             f'times written as "{time_format}" have no time zone.',

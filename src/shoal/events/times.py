@@ -7,8 +7,8 @@ any silent choice would move people by an hour.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import duckdb
@@ -18,6 +18,7 @@ import pyarrow as pa
 from shoal.errors import PlanError
 from shoal.events.files import locked_connection
 from shoal.events.schema import FIRST_US, FLOAT_TYPES, LAST_US, NAIVE_TYPES, ZONED_TYPES, EventSource, Shape
+from shoal.space.clock import DAY_US, stretches
 
 ZONE_TABLE = "shoal_zone_days"
 HOUR_US = 3_600_000_000
@@ -138,18 +139,15 @@ def check_format(time_format: str) -> None:
     query = f"SELECT epoch_us(try_strptime(strftime({wanted}, {text}), {text})), epoch_us({wanted})"
     try:
         with locked_connection() as connection:
-            found, exact = connection.execute(query).fetchall()[0]
+            read_back, exact = connection.execute(query).fetchall()[0]
     except duckdb.Error as error:
         reason = str(error).splitlines()[0].removeprefix("Invalid Input Error: ")[:120]
         raise PlanError("bad-time-format", f"{shown} is not a strptime format ({reason}).", remedy) from None
-    if found is None or found // DAY_US != exact // DAY_US:
+    if read_back is None or read_back // DAY_US != exact // DAY_US:
         raise PlanError("bad-time-format", f"{shown} does not say year, month and day.", remedy)
-    if found % DAY_US and found // HOUR_US != exact // HOUR_US:
+    if read_back % DAY_US and read_back // HOUR_US != exact // HOUR_US:
         message = f"{shown} does not say which half of the day an hour is in."
         raise PlanError("bad-time-format", message, "Use %H for hours up to 24, or %I together with %p.")
-
-
-DAY_US = 86_400_000_000
 
 
 @lru_cache(maxsize=8)
@@ -159,10 +157,10 @@ def zone_days(time_zone: str) -> pa.Table:
     A local time before `lo_us` has offset `before_us`, from `hi_us` on it has `after_us`; in between it is
     ambiguous (`fold` true) or does not exist. On ordinary days `lo_us = hi_us = 0`.
     """
-    changes = offset_changes(time_zone)
+    parts = stretches(FIRST_US - DAY_US, LAST_US + DAY_US, checked_zone(time_zone), DAY_US)
+    changes = [(at, old, new) for (_, at, old), (_, _, new) in pairwise(parts)]
     days = np.arange(FIRST_US // DAY_US - 1, LAST_US // DAY_US + 2)
-    first = changes[0][1] if changes else offset_us(ZoneInfo(time_zone), FIRST_US)
-    offsets = np.array([first, *(new for _, _, new in changes)], dtype=np.int64)
+    offsets = np.array([offset for _, _, offset in parts], dtype=np.int64)
     # A local time comes after a change once it is past the odd stretch; no ordinary day holds one.
     passed = np.array([at + max(old, new) for at, old, new in changes], dtype=np.int64)
     offset = offsets[np.searchsorted(passed, days * DAY_US + DAY_US // 2, side="right")]
@@ -176,37 +174,6 @@ def zone_days(time_zone: str) -> pa.Table:
             table["before_us"][row], table["after_us"][row] = old, new
             table["fold"][row] = new < old
     return pa.table(table)
-
-
-def offset_changes(time_zone: str) -> list[tuple[int, int, int]]:
-    """Moments (UTC, us) at which the offset changes, with the offset before and after."""
-    zone = checked_zone(time_zone)
-    changes = []
-    old = offset_us(zone, FIRST_US - DAY_US)
-    for start in range(FIRST_US - DAY_US, LAST_US + DAY_US, DAY_US):
-        new = offset_us(zone, start + DAY_US)
-        if new != old:
-            changes.append((change_between(zone, start, start + DAY_US, old), old, new))
-            old = new
-    return changes
-
-
-def change_between(zone: ZoneInfo, lo: int, hi: int, old: int) -> int:
-    """The first whole second in (lo, hi] at which the offset is no longer `old`."""
-    lo, hi = lo // 1_000_000, hi // 1_000_000
-    while hi - lo > 1:
-        middle = (lo + hi) // 2
-        if offset_us(zone, middle * 1_000_000) == old:
-            lo = middle
-        else:
-            hi = middle
-    return hi * 1_000_000
-
-
-def offset_us(zone: ZoneInfo, time_us: int) -> int:
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_us)
-    offset = moment.astimezone(zone).utcoffset() or timedelta()
-    return offset // timedelta(microseconds=1)
 
 
 def checked_zone(time_zone: str) -> ZoneInfo:

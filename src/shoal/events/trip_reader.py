@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.errors import PlanError, SourceError
-from shoal.events.readers import stream
+from shoal.events.readers import scan
 from shoal.events.schema import EventSource, TripRule
 from shoal.events.trips import NO_TRIP, in_order, split_trips
 
@@ -47,11 +47,18 @@ def read_trips(
     """
     check_rule(source, rule)
     with_flag = rule is not None and rule.flag
-    batches = stream(source, None, window_us, connection, rows_per_batch, with_flag, ' ORDER BY "user"')
+    batches = scan(
+        source,
+        window_us=window_us,
+        connection=connection,
+        rows_per_batch=rows_per_batch,
+        with_flag=with_flag,
+        by_user=True,
+    )
     for users in whole_users(batches):
-        kept = numbered(users if cut is None else cut(users), rule, source.planar)
-        if kept.num_rows:
-            yield kept
+        points = numbered(users if cut is None else cut(users), rule, source.planar)
+        if points.num_rows:
+            yield points
 
 
 def numbered(users: pa.RecordBatch, rule: TripRule | None, planar: bool) -> pa.RecordBatch:
@@ -108,21 +115,14 @@ def number_trips(batch: pa.RecordBatch, rule: TripRule | None, planar: bool) -> 
         time_us, x, y = (batch[name].to_numpy() for name in ("time_us", "x", "y"))
         trip = split_trips(piece, time_us, x, y, rule, flag, planar=planar)
     inside = trip != NO_TRIP
-    kept = batch.filter(pa.array(inside))
+    inside_points = batch.filter(pa.array(inside))
     piece, trip = piece[inside], trip[inside]
     new_trip = changes(piece) | changes(trip)
-    new_user = starts(kept["user"])
+    new_user = starts(inside_points["user"])
     number = np.cumsum(new_trip) - 1
     first = np.maximum.accumulate(np.where(new_user, number, 0))  # the number of the user's first trip
-    return pa.record_batch(
-        {
-            "user": kept["user"],
-            "trip": number - first,
-            "time_us": kept["time_us"],
-            "x": kept["x"],
-            "y": kept["y"],
-        }
-    )
+    points = {name: inside_points[name] for name in ("time_us", "x", "y")}
+    return pa.record_batch({"user": inside_points["user"], "trip": number - first, **points})
 
 
 def starts(*columns: pa.Array) -> np.ndarray:

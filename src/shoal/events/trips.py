@@ -9,15 +9,12 @@ Rules combine: gap and flag cut first, stays are looked for inside each piece. T
 `min_points` points are no trips.
 
 Points of each user brought into the order of trip, time and place; users stay where they are.
-
-Sources mostly hold stretches that are in order already, so stretches are found and merged.
 """
 
 from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,7 +61,7 @@ def split_trips(
     )
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _split(user, time_us, x, y, raised, gap_us, stay_m, stay_us, min_points, planar):
     rows = len(user)
     trip = np.full(rows, NO_TRIP, dtype=np.int64)
@@ -89,7 +86,7 @@ def _split(user, time_us, x, y, raised, gap_us, stay_m, stay_us, min_points, pla
     return trip
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _split_piece(trip, start, end, count, time_us, x, y, stay_m, stay_us, min_points, planar):
     """Cut one piece at its stays; returns the number of trips so far."""
     begin = start  # of the running trip
@@ -109,7 +106,7 @@ def _split_piece(trip, start, end, count, time_us, x, y, stay_m, stay_us, min_po
     return count
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _write(trip, begin, end, count, min_points):
     if end - begin < min_points:
         return count
@@ -117,7 +114,7 @@ def _write(trip, begin, end, count, min_points):
     return count + 1
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _metres(x1, y1, x2, y2, planar):
     """Straight for planar metres, along the great circle for degrees."""
     if planar:
@@ -130,95 +127,9 @@ def _metres(x1, y1, x2, y2, planar):
 
 def in_order(batch: pa.RecordBatch, new_user: np.ndarray) -> pa.RecordBatch:
     """Rows sorted by trip, time_us, x, y and flag within each user; `new_user` is true where one begins."""
-    none = np.zeros(batch.num_rows, np.int64)
-    names = batch.schema.names
-    trip = ranks(batch["trip"]) if "trip" in names else none
-    flag = batch["flag"].to_numpy(zero_copy_only=False).astype(np.int64) if "flag" in names else none
-    time_us, x, y = (batch[name].to_numpy() for name in ("time_us", "x", "y"))
-    first = np.append(np.flatnonzero(new_user), batch.num_rows)
-    order = np.empty(batch.num_rows, np.int64)
-    if not _sort(first, trip, time_us, x, y, flag, order):
-        return batch
-    return batch.take(pa.array(order))
-
-
-def ranks(column: pa.Array) -> np.ndarray:
-    """Integers in the order of the values: integers themselves, texts by their bytes."""
-    if pa.types.is_integer(column.type):
-        return column.to_numpy()
-    encoded = column.dictionary_encode()
-    place = np.empty(len(encoded.dictionary), np.int64)
-    place[pc.call_function("sort_indices", [encoded.dictionary]).to_numpy()] = np.arange(place.size)
-    return place[encoded.indices.to_numpy()]
-
-
-@njit(cache=True, nogil=True)
-def _sort(first, trip, time_us, x, y, flag, order):
-    """Fill `order`; returns whether any row has to move."""
-    moved = False
-    longest = 0
-    for user in range(first.size - 1):
-        longest = max(longest, first[user + 1] - first[user])
-    spare = np.empty(longest, np.int64)
-    runs = np.empty(longest + 1, np.int64)
-    for row in range(order.size):
-        order[row] = row
-    for user in range(first.size - 1):
-        start, end = first[user], first[user + 1]
-        count = 0
-        for row in range(start, end):
-            if row == start or _before(row, row - 1, trip, time_us, x, y, flag):
-                runs[count] = row
-                count += 1
-        runs[count] = end
-        if count > 1:
-            moved = True
-            _merge_runs(runs, count, trip, time_us, x, y, flag, order, spare)
-    return moved
-
-
-@njit(cache=True, nogil=True)
-def _merge_runs(runs, count, trip, time_us, x, y, flag, order, spare):
-    """Neighbouring runs merged in pairs until one is left; runs[count] is the end of the last."""
-    while count > 1:
-        kept = 0
-        for k in range(0, count - 1, 2):
-            start, middle, end = runs[k], runs[k + 1], runs[k + 2]
-            _merge(start, middle, end, trip, time_us, x, y, flag, order, spare)
-            runs[kept] = start
-            kept += 1
-        if count % 2:
-            runs[kept] = runs[count - 1]
-            kept += 1
-        runs[kept] = runs[count]
-        count = kept
-
-
-@njit(cache=True, nogil=True)
-def _merge(start, middle, end, trip, time_us, x, y, flag, order, spare):
-    """order[start:middle] and order[middle:end], both sorted, into one."""
-    size = middle - start
-    for i in range(size):
-        spare[i] = order[start + i]
-    i, j, at = 0, middle, start
-    while i < size:
-        if j < end and _before(order[j], spare[i], trip, time_us, x, y, flag):
-            order[at] = order[j]
-            j += 1
-        else:
-            order[at] = spare[i]
-            i += 1
-        at += 1
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _before(a, b, trip, time_us, x, y, flag):
-    if trip[a] != trip[b]:
-        return trip[a] < trip[b]
-    if time_us[a] != time_us[b]:
-        return time_us[a] < time_us[b]
-    if x[a] != x[b]:
-        return x[a] < x[b]
-    if y[a] != y[b]:
-        return y[a] < y[b]
-    return flag[a] < flag[b]
+    names = [name for name in ("trip", "time_us", "x", "y", "flag") if name in batch.schema.names]
+    keys = pa.record_batch([pa.array(np.cumsum(new_user)), *(batch[name] for name in names)], ["", *names])
+    by = pc.SortOptions(sort_keys=[(name, "ascending") for name in keys.schema.names])
+    order = pc.call_function("sort_indices", [keys], by)
+    in_place = (np.diff(order.to_numpy().astype(np.int64)) == 1).all()
+    return batch if in_place else batch.take(order)

@@ -36,5 +36,5 @@ def first_above(noise: Noise, name: str, margins: np.ndarray, scale: float) -> i
         return int(own(name, margins, scale))
     threshold = noise.laplace(name, np.zeros(1, np.int64), scale)
     noisy = noise.laplace(name, margins, VALUES_TO_THRESHOLD * scale)
-    found = np.flatnonzero(noisy >= threshold[0])
-    return int(found[0]) if found.size else int(margins.size)
+    reached = np.flatnonzero(noisy >= threshold[0])
+    return int(reached[0]) if reached.size else int(margins.size)

@@ -5,7 +5,7 @@ pure keeps its exact epsilon beside it. Losses add up. Rounding is always toward
 
 >>> Loss.pure(nano("1")) + Loss.pure(nano("0.5"))
 Loss(rho_nano=625000000, pure_epsilon_nano=1500000000)
->>> rho_for(1.0, 1e-6)                           # what (1, 1e-6) buys, rounded down
+>>> rho_for(1.0, 1e-6)                           # largest rho within (1, 1e-6), rounded down
 24355970
 >>> epsilon_for(rho_for(1.0, 1e-6), 1e-6) <= 1.0
 True
@@ -97,25 +97,21 @@ def nano(amount: str | float | int | Decimal) -> int:
 
 
 def check_epsilon(epsilon: float) -> float:
-    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not math.isfinite(epsilon):
-        raise PlanError("epsilon-range", f"epsilon must be a finite number; got {epsilon}.", _SAY_EPSILON)
-    if not 0 < epsilon <= LARGEST_EPSILON:
-        raise PlanError(
-            "epsilon-range",
-            f"epsilon must be above 0 and at most {LARGEST_EPSILON:g}; got {epsilon}.",
-            _SAY_EPSILON,
-        )
+    if not _is_finite(epsilon) or not 0 < epsilon <= LARGEST_EPSILON:
+        rule = f"epsilon must be a number above 0 and at most {LARGEST_EPSILON:g}; got {epsilon}."
+        raise PlanError("epsilon-range", rule, _SAY_EPSILON)
     return float(epsilon)
 
 
 def check_delta(delta: float) -> float:
-    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not math.isfinite(delta):
-        raise PlanError("delta-range", f"delta must be a finite number; got {delta}.", _SAY_DELTA)
-    if not SMALLEST_DELTA <= delta < 1:
-        raise PlanError(
-            "delta-range", f"delta must be at least {SMALLEST_DELTA:g} and below 1; got {delta}.", _SAY_DELTA
-        )
+    if not _is_finite(delta) or not SMALLEST_DELTA <= delta < 1:
+        rule = f"delta must be a number of at least {SMALLEST_DELTA:g} and below 1; got {delta}."
+        raise PlanError("delta-range", rule, _SAY_DELTA)
     return float(delta)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def delta_for(rho: float, epsilon: float) -> float:
@@ -170,7 +166,7 @@ def rho_for(epsilon: float, delta: float) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if delta_for(middle / NANO, epsilon) <= delta else (low, middle)
     if low == 0:
-        raise PlanError("epsilon-range", f"({epsilon}, {delta}) buys less than rho = 1e-9.", _SAY_EPSILON)
+        raise PlanError("epsilon-range", f"({epsilon}, {delta}) allows less than rho = 1e-9.", _SAY_EPSILON)
     return low
 
 

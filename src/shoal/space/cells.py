@@ -22,14 +22,13 @@ import numpy as np
 import shapely
 
 from shoal.errors import GeometryError, PlanError
+from shoal.space.lattice import DEGREE_LAT_M, DEGREE_LON_M
 from shoal.space.layers import read_layer
 from shoal.space.plan import is_coordinate
 from shoal.space.projection import LONLAT, transform
 
 STEPS = 2**16  # to a cell
 MOST_SIDE = 2**12
-DEGREE_LAT_M = 110_574.0
-DEGREE_LON_M = 111_320.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +43,8 @@ class CellGrid:
     def __post_init__(self) -> None:
         for name, side in (("columns", self.columns), ("rows", self.rows)):
             if not 1 <= side <= MOST_SIDE:
-                raise PlanError(
-                    "grid-size",
-                    f"{name} must be from 1 to {MOST_SIDE}; got {side}.",
-                    "Pass --cells 256, say.",
-                )
+                message = f"{name} must be from 1 to {MOST_SIDE}; got {side}."
+                raise PlanError("grid-size", message, "Pass --cells 256, say.")
         check_box(self.box, self.planar)
 
     @property
@@ -103,9 +99,11 @@ def check_box(box: tuple[float, float, float, float], planar: bool) -> None:
     west, south, east, north = box
     if not planar and (abs(west) > 180 or abs(east) > 180 or abs(south) > 90 or abs(north) > 90):
         raise PlanError("box-range", f"the box lies beyond the globe: {tuple(box)}.", say)
-    if west > east:
-        wrong = f"the order of the box is wrong: its west, {west}, lies east of its east, {east}."
-        if planar:
+    for low, high, first, second in (("west", "east", west, east), ("south", "north", south, north)):
+        if first <= second:
+            continue
+        wrong = f"the order of the box is wrong: its {low}, {first}, lies {high} of its {high}, {second}."
+        if low == "south" or planar:
             raise PlanError("box-range", wrong, say)
         raise PlanError(
             "box-antimeridian",
@@ -113,9 +111,6 @@ def check_box(box: tuple[float, float, float, float], planar: bool) -> None:
             f"{say} A box across the antimeridian (180 degrees) is not supported: project the points to "
             "metres and pass --planar.",
         )
-    if south > north:
-        wrong = f"the order of the box is wrong: its south, {south}, lies north of its north, {north}."
-        raise PlanError("box-range", wrong, say)
     if west == east or south == north:
         raise PlanError("box-range", f"the box has no area: {tuple(box)}.", say)
 

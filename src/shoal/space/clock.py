@@ -27,7 +27,7 @@ MINUTE_US = 60_000_000
 DAY_US = 1440 * MINUTE_US
 MAX_SLOTS = 1_000_000  # public; two years of minutes
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SAMPLE_US = 3 * 60 * MINUTE_US  # offsets are compared every 3 hours; no zone changes twice within that
+_SAMPLE_US = 3 * 60 * MINUTE_US  # no zone changes twice within 3 hours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,20 +141,20 @@ def _edges(start: datetime, end: datetime, time_zone: str, slot_minutes: int) ->
     zone = _zone(time_zone)
     slot_us = slot_minutes * MINUTE_US
     first_us, last_us = _instant(start, zone), _instant(end, zone)
-    found = []
+    pieces = []
     wall_reached = None  # wall clock at the end of the stretch before
-    for begin_us, until_us, offset_us in _stretches(first_us - 2 * DAY_US, last_us + 2 * DAY_US, zone):
+    for begin_us, until_us, offset_us in stretches(first_us - 2 * DAY_US, last_us + 2 * DAY_US, zone):
         wall_begin, wall_until = begin_us + offset_us, until_us + offset_us
         wall_first = -(-wall_begin // slot_us) * slot_us
         if wall_reached is not None and wall_reached < wall_begin:  # clocks went forward
             midnight = -(-wall_reached // DAY_US) * DAY_US
             if midnight < wall_begin:  # midnight was skipped: the day begins with the stretch
-                found.append(np.array([begin_us], np.int64))
+                pieces.append(np.array([begin_us], np.int64))
         elif wall_reached is not None and slot_minutes > 60:  # clocks went back: no edge twice
             wall_first = max(wall_first, -(-wall_reached // slot_us) * slot_us)
-        found.append(np.arange(wall_first, wall_until, slot_us, dtype=np.int64) - offset_us)
+        pieces.append(np.arange(wall_first, wall_until, slot_us, dtype=np.int64) - offset_us)
         wall_reached = wall_until if wall_reached is None else max(wall_reached, wall_until)
-    edges = np.unique(np.concatenate(found))
+    edges = np.unique(np.concatenate(pieces))
     for name, moment, us in (("start", start, first_us), ("end", end, last_us)):
         if us not in edges:
             raise PlanError(
@@ -167,21 +167,26 @@ def _edges(start: datetime, end: datetime, time_zone: str, slot_minutes: int) ->
     return edges[(edges >= first_us) & (edges <= last_us)]
 
 
-def _stretches(first_us: int, last_us: int, zone: ZoneInfo) -> list[tuple[int, int, int]]:
-    """(begin, until, offset) in microseconds: the stretches of constant UTC offset that cover the window."""
-    stretches = []
+def stretches(
+    first_us: int, last_us: int, zone: ZoneInfo, sample_us: int = _SAMPLE_US
+) -> list[tuple[int, int, int]]:
+    """(begin, until, offset) in microseconds: the stretches of constant UTC offset that cover the window.
+
+    Offsets are compared every `sample_us`, within which a zone must not change twice.
+    """
+    parts = []
     begin, offset = first_us, _offset_us(first_us, zone)
-    for us in range(first_us, last_us + _SAMPLE_US, _SAMPLE_US):
+    for us in range(first_us, last_us + sample_us, sample_us):
         if _offset_us(us, zone) == offset:
             continue
-        low, high = us - _SAMPLE_US, us
+        low, high = us - sample_us, us
         while high - low > 1:  # the change is in (low, high]
             middle = (low + high) // 2
             low, high = (middle, high) if _offset_us(middle, zone) == offset else (low, middle)
-        stretches.append((begin, high, offset))
+        parts.append((begin, high, offset))
         begin, offset = high, _offset_us(high, zone)
-    stretches.append((begin, last_us + _SAMPLE_US, offset))
-    return stretches
+    parts.append((begin, last_us + sample_us, offset))
+    return parts
 
 
 def _instant(wall: datetime, zone: ZoneInfo) -> int:
@@ -192,7 +197,7 @@ def _instant(wall: datetime, zone: ZoneInfo) -> int:
         return us
     # In a gap, fold=0 uses the offset before it, so `us` lies after the end of the gap.
     earlier = _microseconds(wall.replace(tzinfo=zone, fold=1).astimezone(UTC))
-    for begin, _, _ in _stretches(earlier - MINUTE_US, us + MINUTE_US, zone)[1:]:
+    for begin, _, _ in stretches(earlier - MINUTE_US, us + MINUTE_US, zone)[1:]:
         return begin
     return us
 

@@ -54,12 +54,9 @@ class Euler:
             for side in (rectangles.x0, rectangles.x1, rectangles.y0, rectangles.y1)
         )
         total = _range(self._sums["faces"], x0, x1, y0, y1)
-        if "east" in self._sums:
-            total = total - _range(self._sums["east"], x0, x1 - 1, y0, y1)
-        if "north" in self._sums:
-            total = total - _range(self._sums["north"], x0, x1, y0, y1 - 1)
-        if "blocks" in self._sums:
-            total = total + _range(self._sums["blocks"], x0, x1 - 1, y0, y1 - 1)
+        for name, sign, in_x, in_y in (("east", -1, 1, 0), ("north", -1, 0, 1), ("blocks", 1, 1, 1)):
+            if name in self._sums:
+                total = total + sign * _range(self._sums[name], x0, x1 - in_x, y0, y1 - in_y)
         return total
 
     @cached_property

@@ -84,11 +84,7 @@ def _sites(plan: SpacePlan) -> Sites:
             "is public and never read off the events.",
         )
     return named_sites(
-        plan.sites,
-        site_id=plan.site_id,
-        site_lon=plan.site_lon,
-        site_lat=plan.site_lat,
-        sites_crs=plan.sites_crs,
+        plan.sites, **{name: getattr(plan, name) for name in ("site_id", "site_lon", "site_lat", "sites_crs")}
     )
 
 
@@ -119,15 +115,14 @@ def _zones(plan: SpacePlan, planar: bool) -> Zones:
 def _check_same_map(zones: Zones, planar: bool) -> None:
     """Points and zones must be in coordinates that can be compared; metres in a projected zone file can."""
     if planar and is_lonlat(zones.crs):
-        raise PlanError(
-            "plan-planar",
-            f"the events have planar x and y, but the zones are longitude and latitude ({zones.crs}).",
+        mixed = f"planar x and y, but the zones are longitude and latitude ({zones.crs})"
+        remedy = (
             "Give zones in the coordinates of the events (--zones-crs planar says that a file has them), "
-            "or events with lon and lat.",
+            "or events with lon and lat."
         )
-    if not planar and zones.crs is None:
-        raise PlanError(
-            "plan-planar",
-            "the events have longitude and latitude, but the zones are planar, with no place on the globe.",
-            "Name the coordinate system of the zones with --zones-crs, such as EPSG:2154.",
-        )
+    elif not planar and zones.crs is None:
+        mixed = "longitude and latitude, but the zones are planar, with no place on the globe"
+        remedy = "Name the coordinate system of the zones with --zones-crs, such as EPSG:2154."
+    else:
+        return
+    raise PlanError("plan-planar", f"the events have {mixed}.", remedy)

@@ -62,13 +62,9 @@ def _layout(box: Box, cell_m: float, crs: str | None) -> tuple[tuple[int, int], 
 
 def _cells(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Quadrilaterals between corner points [rows + 1, columns + 1]; neighbours share corners exactly."""
-    around = [
-        (slice(None, -1), slice(None, -1)),
-        (slice(None, -1), slice(1, None)),
-        (slice(1, None), slice(1, None)),
-        (slice(1, None), slice(None, -1)),
-    ]
-    ring = np.stack([np.stack([x[at], y[at]], axis=-1) for at in [*around, around[0]]], axis=2)
+    low, high = slice(None, -1), slice(1, None)
+    around = [(low, low), (low, high), (high, high), (high, low), (low, low)]
+    ring = np.stack([np.stack([x[at], y[at]], axis=-1) for at in around], axis=2)
     return np.asarray(shapely.polygons(ring.reshape(-1, 5, 2)))
 
 

@@ -36,10 +36,8 @@ def h3_zones(
     check_coordinates(shapely.get_coordinates(shape), LONLAT, "H3 area")
     expected = _square_metres(shape) / h3.average_hexagon_area(resolution, unit="m^2")
     _check_count(expected, max_cells)
-    found: set[str] = set()
-    for part in shapely.get_parts(shape):
-        found |= _cells(part, resolution, max_cells)
-    cells = sorted(found)
+    parts = [_cells(part, resolution, max_cells) for part in shapely.get_parts(shape)]
+    cells = sorted(set().union(*parts))
     return Zones(ids=tuple(cells), names=tuple(cells), geometry=_hexagons(cells), crs=LONLAT)
 
 
@@ -50,18 +48,18 @@ def _cells(part: Polygon, resolution: int, max_cells: int) -> set[str]:
     parts too narrow to hold a centre. (H3 has its own search for this since 4.2, as an experiment.)
     """
     rings = [[(lat, lon) for lon, lat in ring.coords] for ring in (part.exterior, *part.interiors)]
-    found = set(h3.polygon_to_cells(h3.LatLngPoly(rings[0], *rings[1:]), resolution))
+    cells = set(h3.polygon_to_cells(h3.LatLngPoly(rings[0], *rings[1:]), resolution))
     lon, lat = part.representative_point().coords[0]
-    found.add(h3.latlng_to_cell(lat, lon, resolution))
+    cells.add(h3.latlng_to_cell(lat, lon, resolution))
     shapely.prepare(part)
-    newest, refused = set(found), set()
+    newest, refused = set(cells), set()
     while newest:
-        near = {other for cell in newest for other in h3.grid_disk(cell, 1)} - found - refused
+        near = {other for cell in newest for other in h3.grid_disk(cell, 1)} - cells - refused
         newest = {cell for cell in near if _overlaps(cell, part)}
         refused |= near - newest
-        found |= newest
-        _check_count(len(found), max_cells)
-    return found
+        cells |= newest
+        _check_count(len(cells), max_cells)
+    return cells
 
 
 def _overlaps(cell: str, part: Polygon) -> bool:

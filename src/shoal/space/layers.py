@@ -119,12 +119,12 @@ def _beside(path: Path) -> dict[str, bytes]:
 
 def check_file(path: Path) -> None:
     try:
-        found = path.is_file()
+        is_there = path.is_file()
     except (OSError, ValueError):  # a name that no file can have
-        found = False
+        is_there = False
     if printable(str(path)) != str(path):
         raise GeometryError("file-name", f"the name {path} has control characters in it.", "Rename the file.")
-    if not found:
+    if not is_there:
         raise GeometryError("file-missing", f"there is no file {path}.", "Check the path.")
 
 

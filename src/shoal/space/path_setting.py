@@ -28,7 +28,6 @@ from shoal.space.projection import LONLAT, equal_area_crs, transform_xy
 from shoal.space.setting import regions_of
 from shoal.space.sites import Sites
 
-WEEKEND = (5, 6)
 DAY_KINDS = 48  # hour of day, apart for weekdays and weekends
 # Parts of the week that tides are told apart by: weekdays before 6, 10, 15, 19 and 24 h; the weekend.
 PART_OF_KIND = np.repeat(np.arange(6), [6, 4, 5, 4, 5, 24])
@@ -44,7 +43,7 @@ class PathSetting:
     clock: Clock = field(repr=False)  # hourly slots of the window
     each_trip: bool = False  # the unit is a trip; else a unit's trips are summed and scaled to norm 1
     cap: int = 1  # trips of one unit in the number of trips
-    trips: int | None = None  # declared number of trips; None: bought
+    trips: int | None = None  # declared number of trips; None: measured with part of the budget
 
     def __post_init__(self) -> None:
         if not 1 <= self.step_s <= 86_400:
@@ -64,11 +63,13 @@ class PathSetting:
 
     @property
     def kind_of_slot(self) -> np.ndarray:
-        """int64 [slots]: hour of day, 24 more on weekends."""
-        days = np.array([np.datetime64(day).astype("datetime64[D]").astype(int) for day in self.clock.days])
-        weekend = np.isin((days + 3) % 7, WEEKEND)  # 1970-01-01 was a Thursday
-        hour = self.clock.hours_local.astype(np.int64)
-        return hour + 24 * weekend[self.clock.day_of_slot]
+        return hour_kinds(self.clock)
+
+
+def hour_kinds(clock: Clock) -> np.ndarray:
+    """int64 [slots]: hour of day, 24 more on weekends."""
+    weekend = ~np.is_busday(np.array(clock.days, "datetime64[D]"))
+    return clock.hours_local.astype(np.int64) + 24 * weekend[clock.day_of_slot]
 
 
 CLASSES = 4
@@ -81,33 +82,8 @@ PLACES = 3
 HOMES = 3  # kinds of anchors: homes of commuters, of others, and of those whose home was not seen
 ANCHORS = 3  # what a call elsewhere is near to: anchor of others, home of commuters, work place of commuters
 # Upper ends of classes of calls in the window; more than the last counts as the last.
-CALLS = np.array(
-    [
-        *range(1, 9),
-        10,
-        12,
-        15,
-        19,
-        24,
-        30,
-        38,
-        48,
-        60,
-        76,
-        96,
-        120,
-        152,
-        192,
-        240,
-        304,
-        384,
-        480,
-        608,
-        768,
-        1024,
-    ],
-    np.int64,
-)
+_CALLS = "1 2 3 4 5 6 7 8 10 12 15 19 24 30 38 48 60 76 96 120 152 192 240 304 384 480 608 768 1024"
+CALLS = np.array(_CALLS.split(), np.int64)
 ACTIVITY = np.array([4, 16], np.int64)  # few, some, many calls: upper ends, the last class open
 ACTIVITIES = ACTIVITY.size + 1
 
@@ -174,10 +150,7 @@ class CommuteSetting:
 
     @cached_property
     def kind_of_slot(self) -> np.ndarray:
-        """int64 [slots]: hour of day, 24 more on weekends."""
-        days = np.array([np.datetime64(day).astype("datetime64[D]").astype(int) for day in self.clock.days])
-        weekend = (days + 3) % 7 >= 5  # 1970-01-01 was a Thursday
-        return self.clock.hours_local.astype(np.int64) + 24 * weekend[self.clock.day_of_slot]
+        return hour_kinds(self.clock)
 
     @property
     def part_of_slot(self) -> np.ndarray:

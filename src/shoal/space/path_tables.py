@@ -60,10 +60,10 @@ def _each(index: np.ndarray) -> Entries:
     return Entries(np.arange(index.size + 1, dtype=np.int64), index.astype(np.int64))
 
 
-def _some(index: np.ndarray, kept: np.ndarray) -> Entries:
+def _some(index: np.ndarray, counted: np.ndarray) -> Entries:
     """One entry for the trips that are kept, none for others."""
-    first = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
-    return Entries(first, index[kept].astype(np.int64))
+    first = np.concatenate([[0], np.cumsum(counted)]).astype(np.int64)
+    return Entries(first, index[counted].astype(np.int64))
 
 
 @dataclass(frozen=True)

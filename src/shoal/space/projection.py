@@ -1,12 +1,15 @@
 """Coordinate systems: names for them, and an equal-area plane chosen from public geometry.
 
-A `crs` in this room is "EPSG:4326" (longitude, latitude), another name that PROJ understands, or None for
+A `crs` in this package is "EPSG:4326" (longitude, latitude), another name that PROJ understands, or None for
 planar metres with no place on the globe. Axes are always x (east) before y (north).
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -80,6 +83,14 @@ def _check_earth(parsed: pyproj.CRS, crs: object) -> None:
     else:
         return
     raise GeometryError("crs-kind", f"the coordinate system {str(crs)[:80]!r} is {why}.", _NAME_IT)
+
+
+def geometry_digest(crs: str | None, ids: tuple[str, ...], coordinates: Iterable[bytes]) -> str:
+    """SHA-256 of ids, coordinate system and coordinates: names zones or sites in a manifest."""
+    digest = hashlib.sha256(json.dumps([crs, *ids]).encode())
+    for each in coordinates:
+        digest.update(each)
+    return digest.hexdigest()
 
 
 def is_lonlat(crs: str | None) -> bool:

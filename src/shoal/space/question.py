@@ -65,15 +65,12 @@ class Questions:
         each = tuple(each)
         zones = weights.shape[0]
         for question in each:
+            query = f"the query{_called(question.name)}"
             if question.zones[0] < 0 or question.zones[-1] >= zones:
-                raise PlanError(
-                    "query-zones", f"the query{_called(question.name)} names zones that are not there."
-                )
+                raise PlanError("query-zones", f"{query} names zones that are not there.")
             if question.slots[0] < 0 or question.slots[-1] >= slots:
-                raise PlanError(
-                    "query-slots",
-                    f"the query{_called(question.name)} names slots outside the window (0 to {slots - 1}).",
-                )
+                outside = f"{query} names slots outside the window (0 to {slots - 1})."
+                raise PlanError("query-slots", outside)
         chosen = _indicators([question.zones for question in each], zones)
         by_place = np.asarray(weights.matrix.T @ chosen.T.astype(np.int64))  # [places, questions]
         return cls(

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse
 import shapely
+from scipy.spatial.distance import cdist
 
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography
@@ -125,18 +126,15 @@ def regions_of(xy_m: np.ndarray, count: int) -> np.ndarray:
     centres = _spread_out(xy, count)
     nearest = _nearest(xy, centres)
     for _ in range(ROUNDS):
-        held = np.bincount(nearest, minlength=count)
+        size = np.bincount(nearest, minlength=count)
         sums = np.column_stack([np.bincount(nearest, xy[:, axis], count) for axis in (0, 1)])
-        centres = np.where(held[:, None] > 0, sums / np.maximum(held, 1)[:, None], centres)
+        centres = np.where(size[:, None] > 0, sums / np.maximum(size, 1)[:, None], centres)
         again = _nearest(xy, centres)
         if (again == nearest).all():
             break
         nearest = again
-    first = {int(region): place for place, region in reversed(list(enumerate(nearest)))}
-    order = sorted(first, key=lambda region: first[region])  # in order of their first zone
-    number = np.zeros(count, np.int64)
-    number[order] = np.arange(len(order))
-    return number[nearest]
+    _, first, region = np.unique(nearest, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[region]  # numbered in order of their first zone
 
 
 def _spread_out(xy: np.ndarray, count: int) -> np.ndarray:
@@ -151,12 +149,7 @@ def _spread_out(xy: np.ndarray, count: int) -> np.ndarray:
 
 
 def _nearest(xy: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    best, least = np.zeros(len(xy), np.int64), np.full(len(xy), np.inf)
-    for number, centre in enumerate(centres):
-        away = ((xy - centre) ** 2).sum(axis=1)
-        nearer = away < least
-        best[nearer], least[nearer] = number, away[nearer]
-    return best
+    return cdist(xy, centres, "sqeuclidean").argmin(axis=1)
 
 
 # Relative activity at 0, 1, ... 23 h: an assumption, not a measurement.
@@ -186,7 +179,7 @@ def daily_waves(clock: Clock, highest: int) -> list[np.ndarray]:
     """Ones, and the cosines and sines of a day up to `highest` periods, where slots are short enough."""
     hours = clock.hours_local + clock.slot_minutes / 120
     per_day = 1440 // clock.slot_minutes
-    waves = [np.ones(clock.slots)]
+    components = [np.ones(clock.slots)]
     for k in range(1, min(highest, (per_day - 1) // 2) + 1):
-        waves += [np.cos(2 * np.pi * k * hours / 24), np.sin(2 * np.pi * k * hours / 24)]
-    return waves
+        components += [np.cos(2 * np.pi * k * hours / 24), np.sin(2 * np.pi * k * hours / 24)]
+    return components

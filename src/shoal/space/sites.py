@@ -8,8 +8,6 @@ from __future__ import annotations
 import csv
 import difflib
 import gzip
-import hashlib
-import json
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field
@@ -25,7 +23,7 @@ from shoal.space.checks import check_coordinates, kind_name
 from shoal.space.formats.parquet import DAMAGE, read_parquet
 from shoal.space.formats.rows import check_size, read_bounded, unreadable
 from shoal.space.layers import Layer, check_file, given_crs, is_planar, read_layer
-from shoal.space.projection import LONLAT
+from shoal.space.projection import LONLAT, geometry_digest
 
 _ID_NAMES = ("site", "site_id", "id")
 _LONLAT_NAMES = (("lon", "lat"), ("longitude", "latitude"), ("lng", "lat"), ("long", "lat"))
@@ -46,10 +44,8 @@ class Sites:
         return len(self.ids)
 
     def digest(self) -> str:
-        """SHA-256 of ids, coordinate system and coordinates: names the sites in a manifest."""
-        digest = hashlib.sha256(json.dumps([self.crs, *self.ids]).encode())
-        digest.update(np.column_stack([self.x, self.y]).astype("<f8").tobytes())
-        return digest.hexdigest()
+        coordinates = np.column_stack([self.x, self.y]).astype("<f8").tobytes()
+        return geometry_digest(self.crs, self.ids, [coordinates])
 
 
 def read_sites(
@@ -179,11 +175,9 @@ def _csv_columns(path: Path) -> dict[str, list]:
         raise unreadable(path, f"two columns are called {twice[0]!r}.")
     for number, row in enumerate(rows, 1):
         if len(row) != len(header):
-            raise GeometryError(
-                "file-unreadable",
-                f"{path} has {len(header)} columns, but row {number} has {len(row)}.",
-                "Quote values that contain the separator, or complete the row.",
-            )
+            message = f"{path} has {len(header)} columns, but row {number} has {len(row)}."
+            remedy = "Quote values that contain the separator, or complete the row."
+            raise GeometryError("file-unreadable", message, remedy)
     return {name: [row[k] for row in rows] for k, name in enumerate(header)}
 
 

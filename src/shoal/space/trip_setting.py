@@ -28,7 +28,7 @@ class TripSetting:
     each_trip: bool = False  # the unit is a trip; else a user, of whom per_unit trips are kept
     per_unit: int = 1  # trips kept of one unit: the sensitivity of every sum over kept trips
     cap: int | None = None  # trips of one unit in the number of all trips; None: only kept ones are counted
-    trips: int | None = None  # declared number of kept trips; None: bought
+    trips: int | None = None  # declared number of kept trips; None: measured with part of the budget
     mean_cells: float | None = None  # a guess at the cells of a trip; None: a quarter of columns + rows
 
     def __post_init__(self) -> None:

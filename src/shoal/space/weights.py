@@ -125,14 +125,14 @@ def voronoi_weights(sites: Sites, zones: Zones, *, city: BaseGeometry | None = N
     else:
         whole[plane.inside] = shapely.area(shapely.intersection(cells[plane.inside], plane.city))
     whole = np.maximum(whole, in_zones)  # where zones overlap by a sliver, no place counts twice
-    kept = np.divide(in_zones, whole, out=np.zeros(len(cells)), where=whole > 0)
+    kept_share = np.divide(in_zones, whole, out=np.zeros(len(cells)), where=whole > 0)
     share = np.divide(area, whole[cell], out=np.zeros(len(cell)), where=whole[cell] > 0)
-    units = round_columns(cell, share, kept)
+    units = round_columns(cell, share, kept_share)
     by_cell = scipy.sparse.coo_array((units, (zone, cell)), shape=(zones.count, len(cells)), dtype=np.int64)
     matrix = scipy.sparse.csr_array(by_cell.tocsc()[:, plane.cell_of_site])
     matrix.eliminate_zeros()
     matrix.sort_indices()
-    return AreaWeights(matrix=matrix, lattice=LATTICE, lost=1.0 - kept[plane.cell_of_site])
+    return AreaWeights(matrix=matrix, lattice=LATTICE, lost=1.0 - kept_share[plane.cell_of_site])
 
 
 def round_columns(column: np.ndarray, share: np.ndarray, total: np.ndarray) -> np.ndarray:
@@ -143,18 +143,18 @@ def round_columns(column: np.ndarray, share: np.ndarray, total: np.ndarray) -> n
     """
     exact = share * LATTICE
     units = np.floor(exact).astype(np.int64)
-    kept = np.flatnonzero(units > 0)
-    remainder = exact[kept] - units[kept]
-    owner = column[kept]
+    positive = np.flatnonzero(units > 0)
+    remainder = exact[positive] - units[positive]
+    owner = column[positive]
     entries = np.bincount(owner, minlength=len(total))
-    held = np.zeros(len(total), np.int64)
-    np.add.at(held, owner, units[kept])
+    so_far = np.zeros(len(total), np.int64)
+    np.add.at(so_far, owner, units[positive])
     target = np.floor(np.minimum(total, 1.0) * LATTICE).astype(np.int64)
-    each, extra = np.divmod(target - held, np.maximum(entries, 1))
+    each, extra = np.divmod(target - so_far, np.maximum(entries, 1))
     order = np.lexsort((-remainder, owner))  # stable: within a column, the largest remainder first
-    rank = np.arange(len(kept)) - np.repeat(np.cumsum(entries) - entries, entries)
-    units[kept] += each[owner]
-    units[kept[order]] += rank < extra[owner]
+    rank = np.arange(len(positive)) - np.repeat(np.cumsum(entries) - entries, entries)
+    units[positive] += each[owner]
+    units[positive[order]] += rank < extra[owner]
     return units
 
 

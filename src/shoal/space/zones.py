@@ -9,7 +9,6 @@ Zones written for a recipient: GeoJSON, or GeoParquet 1.1.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,7 +24,7 @@ from shoal.errors import GeometryError, OutputError
 from shoal.space.checks import SLIVER, ZoneChecks, check_zones
 from shoal.space.layers import Layer, is_planar, read_layer
 from shoal.space.plan import Choice
-from shoal.space.projection import LONLAT, transform
+from shoal.space.projection import LONLAT, geometry_digest, transform
 from shoal.space.sites import label_column, text_column
 
 _ID_NAMES = ("zone", "zone_id", "id")
@@ -89,11 +88,8 @@ class Zones:
         return {"type": "FeatureCollection", **planar, "features": features}
 
     def digest(self) -> str:
-        """SHA-256 of ids, coordinate system and coordinates: names the geometry in a manifest."""
-        digest = hashlib.sha256(json.dumps([self.crs, *self.ids]).encode())
-        for wkb in shapely.to_wkb(self.geometry, byte_order=1, output_dimension=2):
-            digest.update(wkb)
-        return digest.hexdigest()
+        shapes = shapely.to_wkb(self.geometry, byte_order=1, output_dimension=2)
+        return geometry_digest(self.crs, self.ids, shapes)
 
 
 def read_zones(
@@ -178,31 +174,29 @@ class Locator:
     def locate(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """int32 zone index per point, -1 outside every zone and for NaN."""
         x, y = np.asarray(x, np.float64).ravel(), np.asarray(y, np.float64).ravel()
-        found = np.full(len(x), OUTSIDE, np.int32)
-        for begin in range(0, len(x), _BATCH):
-            part = slice(begin, begin + _BATCH)
-            found[part] = self._locate_batch(x[part], y[part])
-        return found
+        parts = [slice(begin, begin + _BATCH) for begin in range(0, len(x), _BATCH)]
+        zones = [self._locate_batch(x[part], y[part]) for part in parts]
+        return np.concatenate([np.empty(0, np.int32), *zones])
 
     def _locate_batch(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         west, south, east, north = self._bounds
-        found = np.full(len(x), OUTSIDE, np.int32)
+        zone_of = np.full(len(x), OUTSIDE, np.int32)
         near = np.flatnonzero((x >= west) & (x <= east) & (y >= south) & (y <= north))  # NaN is nowhere
         column = np.minimum(((x[near] - west) / self._cell[0]).astype(np.int64), self._columns - 1)
         row = np.minimum(((y[near] - south) / self._cell[1]).astype(np.int64), self._rows - 1)
         cell = row * self._columns + column
-        found[near] = self._answer[cell]
-        mixed = found[near] == _MIXED
+        zone_of[near] = self._answer[cell]
+        mixed = zone_of[near] == _MIXED
         point, cell = near[mixed], cell[mixed]
-        found[point] = OUTSIDE
+        zone_of[point] = OUTSIDE
         tries = self._start[cell + 1] - self._start[cell]
         pair_point = np.repeat(point, tries)
         first = np.repeat(self._start[cell] - np.concatenate(([0], np.cumsum(tries)[:-1])), tries)
         pair_zone = self._candidates[first + np.arange(len(pair_point))] if len(pair_point) else first
         inside = shapely.intersects_xy(self._geometry[pair_zone], x[pair_point], y[pair_point])
         # Pairs of a point come in order of zone; written backwards, the lowest zone is written last.
-        found[pair_point[inside][::-1]] = pair_zone[inside][::-1]
-        return found
+        zone_of[pair_point[inside][::-1]] = pair_zone[inside][::-1]
+        return zone_of
 
 
 def write_zones(zones: Zones, path: str | Path) -> None:

@@ -95,7 +95,7 @@ class ClippedSum:
 
 
 class UserVisits(Protocol):
-    """All visits of all users, behind a door that lets only bounded sums out."""
+    """All visits of all users, behind a query interface that returns only bounded sums."""
 
     @property
     def users(self) -> int:

@@ -52,7 +52,7 @@ class ExactEuler(Euler):
 
 
 class UserTrips(Protocol):
-    """Bounded trips behind a door that lets only sums over trips out. One unit has at most `per_unit`."""
+    """Query interface to bounded trips; returns only sums over trips. One unit has at most `per_unit`."""
 
     @property
     def grid(self) -> CellGrid: ...
@@ -120,7 +120,7 @@ class ExactPaths(CellPaths):
 
 
 class UserPaths(Protocol):
-    """Encoded trips behind a door that lets only bounded sums over units out."""
+    """Encoded trips behind a query interface that returns only bounded sums over units."""
 
     @property
     def grid(self) -> CellGrid: ...

@@ -15,7 +15,7 @@ from shoal.auditing.planted.calls import Between, Draw, bare, call_bugs, scaled_
 from shoal.auditing.planted.trips import back_and_forth, euler_bug
 from shoal.auditing.replay import ArbitraryNoise, KeepsEverything
 from shoal.engine.euler import exact_euler
-from shoal.engine.trip_door import TripDoor
+from shoal.engine.trip_queries import TripQueries
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise
@@ -79,8 +79,8 @@ def histogram_bugs(true: Pipeline) -> list[Bug]:
 def _share_bug(true: Pipeline) -> Bug:
     """Where trips are shared over their cells."""
 
-    def shared_faces(door: TripDoor, lattice: int) -> np.ndarray:
-        return exact_euler(door.trips).faces * lattice
+    def shared_faces(queries: TripQueries, lattice: int) -> np.ndarray:
+        return exact_euler(queries.trips).faces * lattice
 
     name = "a trip counts in full in every cell"
     return interface_bug(name, back_and_forth(true), shared_faces=shared_faces)
@@ -119,12 +119,12 @@ def _stay_in(true: Pipeline) -> Shown:
     return Shown(Pair("a stay in rectangles within each other", (), stays), _Nested)
 
 
-def _one_round_more(true: Any, exact: TripDoor, noise: Noise) -> NoisyHistogram:
+def _one_round_more(true: Any, exact: TripQueries, noise: Noise) -> NoisyHistogram:
     rounds = true.mechanism.rounds
     return true(exact, noise, rounds=replace(rounds, count=rounds.count + 1))
 
 
-def _best_rounds(true: Any, exact: TripDoor, noise: Noise) -> NoisyHistogram:
+def _best_rounds(true: Any, exact: TripQueries, noise: Noise) -> NoisyHistogram:
     """The model after as many rounds as come closest to the exact answers, as in published figures."""
     rounds = _KeepsModels(**vars(true.mechanism.rounds))
     made = true(exact, noise, rounds=rounds)

@@ -3,7 +3,7 @@
 Guarantee    epsilon-DP (or rho-zCDP) for the model, so for any number of trips drawn from it: the sum of
              "trips" (unless declared), "hours", "starts" and one share for each level of the trees.
 Unit         one user, or one trip where the setting says so.   Neighbours   add or remove one unit.
-Requires     trips behind the door of `UserPaths`, which scales every unit to norm 1 in every table.
+Requires     trips behind the query interface `UserPaths`, which scales every unit to norm 1 in every table.
 Sensitivity  trips: the cap. Each level: 1 in L1 (pure) or L2 (zCDP), over the trees of all grids together.
              Which contexts go on follows from noisy counts alone, so levels compose adaptively.
 Public       grid, its multiples, step, window, cap, shares, the threshold, the height of the trees, the

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from shoal.mechanisms.noise import Composed
-from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_door, tables_within
+from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_queries, tables_within
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.path_setting import PathSetting
@@ -41,7 +41,7 @@ class Levels(Composed):
 
     def measure(self, paths: UserPaths, steps: Steps, noise: Noise) -> dict[str, Any]:
         """All noisy tables by the names that models have for them."""
-        check_door(paths, self.setting)
+        check_queries(paths, self.setting)
         trips = self.totals(paths, noise)
         hours = self.hours(paths, Hours(self.setting), noise)
         more = self.measure_more(paths, noise)

@@ -3,7 +3,7 @@
 Guarantee    epsilon-DP (or rho-zCDP) for the model, so for any number of trips drawn from it: the sum of
              "trips" (unless declared), "hours", "stays", "starts" and one share for each level of the tree.
 Unit         one user, or one trip where the setting says so.   Neighbours   add or remove one unit.
-Requires     trips behind the door of `UserPaths`, which scales every unit to norm 1 in every table.
+Requires     trips behind the query interface `UserPaths`, which scales every unit to norm 1 in every table.
 Sensitivity  trips: the cap. Each level: 1 in L1 (pure) or L2 (zCDP); a trip is in one place of it at most.
              Which prefixes go on follows from noisy counts alone, so levels compose adaptively.
 Public       grid, step, window, cap, height, shares, the threshold.

@@ -152,5 +152,4 @@ class Paths:
 @pytest.fixture
 def paths(tmp_path):
     open_ledger().create("rich", currency="epsilon", limit_nano=10**18)
-    open_ledger().create("poor", currency="epsilon", limit_nano=10**9)
     return Paths(tmp_path)

@@ -1,14 +1,12 @@
-"""`shoal histogram run` at its edges: the map's, the plan's, and data with nobody in it."""
+"""`shoal histogram run` at its edges: the map's, the plan's, and a map with nobody on it."""
 
 import json
-import math
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from shoal.release.histogram_published import read_histogram
-from shoal.release.verify import check_release
 
 
 def test_points_outside_the_box_cut_a_trip_and_leave_no_count(paths, command):
@@ -51,13 +49,8 @@ def test_jumps_follow_the_straight_line_unless_cut(paths, command):
         ({"--method": "prich"}, "histogram-method"),
         ({"--trips-per-user": 0}, "plan-range"),
         ({"--trips-cap": 3}, "plan-range"),
-        ({"--epsilon": 0}, "epsilon-range"),
-        ({"--epsilon": None}, "plan-incomplete"),
-        ({"--start": None}, "plan-incomplete"),
-        ({"--population": "nobody"}, "unknown-population"),
         ({"--given": 0}, "plan-range"),
         ({"--jump-m": -5}, "plan-range"),
-        ({"--population": "poor"}, "budget-exceeded"),
         ({"--unit": "cab"}, "plan-unit"),
     ],
 )
@@ -67,10 +60,10 @@ def test_bad_plans_say_the_rule_and_spend_nothing(paths, command, change, code):
         paths.lonlat()
     paths.flags |= change
     status, _, err = command(*paths.arguments())
-    assert status in (2, 4)
+    assert status == 2
     assert err.split(":")[0] == code, err
     assert "Traceback" not in err
-    assert paths.spent() == paths.spent("poor") == 0
+    assert paths.spent() == 0
     assert not (paths.folder / "release").exists()
 
 
@@ -81,22 +74,6 @@ def test_nobody_on_the_map_is_said_and_is_a_release(paths, command):
     assert "Warning: No point lies in the window and the box" in err
     assert round(read_histogram(release).trips) == 0
     assert paths.ask(command, release, "--box", "0,0,800,800")["box"]["trips"] == pytest.approx(0, abs=0.05)
-
-
-def test_an_empty_file_is_a_release_too(paths, command):
-    paths.write([])
-    release, _, _ = paths.released(command)
-    assert not check_release(release).problems
-    assert round(read_histogram(release).trips) == 0
-
-
-def test_bad_rows_stop_before_the_spend(paths, command):
-    paths.write([(1, [(50, 50), (math.nan, 50)])])
-    code, _, err = command(*paths.arguments())
-    assert (code, err.split(":")[0]) == (3, "bad-row")
-    assert paths.spent() == 0
-    code, _, err = command(*paths.arguments("--on-bad-row", "drop"))
-    assert code == 0, err
 
 
 def test_trips_can_be_found_by_a_rule(paths, command):

@@ -1,4 +1,4 @@
-"""A published histogram: asked by boxes, polygons and zones, from Python and SQL, copied and drawn."""
+"""A published histogram: asked by boxes, polygons and zones, from Python and SQL, and drawn."""
 
 import csv
 import json
@@ -75,16 +75,6 @@ time_zone = "Europe/Paris"
 """
     )
     return plan
-
-
-def test_a_release_can_be_published_and_verified(paths, command):
-    paths.write(paths.trips)
-    release, _, _ = paths.released(command)
-    assert command("publish", release, paths.folder / "public")[0] == 0
-    code, out, _ = command("verify", paths.folder / "public")
-    assert code == 0
-    assert "One user" in out
-    assert read_histogram(paths.folder / "public").answer((0, 0, 800, 800)).round().tolist() == [4]
 
 
 def test_polygons_zones_and_files_of_boxes(paths, command):

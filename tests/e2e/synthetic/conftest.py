@@ -77,6 +77,5 @@ class Walks:
 @pytest.fixture
 def walks(tmp_path):
     open_ledger().create("rich", currency="epsilon", limit_nano=10**18)
-    open_ledger().create("poor", currency="epsilon", limit_nano=10**8)
     open_ledger().create("small", currency="rho", limit_nano=10**12, delta=1e-6)
     return Walks(tmp_path)

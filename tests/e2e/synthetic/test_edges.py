@@ -1,7 +1,6 @@
 """`shoal synthesize run` at its edges: odd trips, nobody, tiny budgets, wrong plans, a failure halfway."""
 
 import json
-import math
 
 import numpy as np
 import pyarrow as pa
@@ -31,11 +30,8 @@ def test_mixed_sampling_and_a_step_below_it_are_told_to_the_owner_alone(walks, c
     assert "longer than" not in (release / "README.md").read_text()
 
 
-@pytest.mark.parametrize(
-    "trips", [[], [(1, [(5000, 50), (5100, 50)])]], ids=["an empty file", "nobody in the box"]
-)
-def test_nobody_is_a_release_of_noise(walks, command, trips):
-    walks.write(trips)
+def test_nobody_in_the_box_is_a_release_of_noise(walks, command):
+    walks.write([(1, [(5000, 50), (5100, 50)])])
     walks.flags["--epsilon"] = 1
     release, _, err = walks.released(command, "--count", 50)
     assert "Warning: No point lies in the window and the box" in err
@@ -82,11 +78,6 @@ def test_a_number_that_is_noise_alone_is_not_written_without_end(walks, command,
         ({"--jump-m": -5}, "plan-range"),
         ({"--format": "shp"}, "trip-format"),
         ({"--format": "gpx"}, "trip-format"),  # the source is planar
-        ({"--epsilon": 0}, "epsilon-range"),
-        ({"--epsilon": None}, "plan-incomplete"),
-        ({"--start": None}, "plan-incomplete"),
-        ({"--population": "nobody"}, "unknown-population"),
-        ({"--population": "poor"}, "budget-exceeded"),
         ({"--unit": "cab"}, "plan-unit"),
     ],
 )
@@ -94,10 +85,10 @@ def test_bad_plans_say_the_rule_and_spend_nothing(walks, command, change, code):
     walks.write(walks.trips[:3])
     walks.flags |= change
     status, _, err = command(*walks.arguments())
-    assert status in (2, 4)
+    assert status == 2
     assert err.split(":")[0] == code, err
     assert "Traceback" not in err
-    assert walks.spent() == walks.spent("poor") == 0
+    assert walks.spent() == 0
     assert not (walks.folder / "release").exists()
 
 
@@ -121,15 +112,6 @@ def test_a_method_of_sites_refuses_points_and_settings_it_would_not_read(walks, 
     code, _, err = command(*walks.arguments("--unit", "trip"))
     assert (code, err.split(":")[0]) == (2, "plan-unit")
     assert walks.spent() == 0
-
-
-def test_bad_rows_stop_before_the_spend(walks, command):
-    walks.write([*walks.trips[:9], (9, [(50, 50), (math.nan, 50)])])
-    code, _, err = command(*walks.arguments())
-    assert (code, err.split(":")[0]) == (3, "bad-row")
-    assert walks.spent() == 0
-    code, _, err = command(*walks.arguments("--on-bad-row", "drop"))
-    assert code == 0, err
 
 
 def test_a_run_that_fails_while_writing_leaves_nothing_half_written(walks, command, monkeypatch):

@@ -134,7 +134,7 @@ def test_an_exact_number_in_the_manifest_or_as_the_size_is_found(monkeypatch):
 
     def paths(self, run_key):
         held = true_paths(self, run_key)
-        seen[:] = range(held.door().all_trips())
+        seen[:] = range(held.queries().all_trips())
         return held
 
     monkeypatch.setattr(synthetic.SyntheticBuild, "paths", paths)

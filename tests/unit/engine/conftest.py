@@ -1,7 +1,5 @@
 """Small worlds of trips for the tests of sums over paths."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -45,3 +43,13 @@ def random_paths():
         return path
 
     return lambda generator, columns, rows, count: [walk(generator, columns, rows) for _ in range(count)]
+
+
+def every_rectangle(columns, rows):
+    return [
+        (x0, x1, y0, y1)
+        for x0 in range(columns)
+        for x1 in range(x0 + 1, columns + 1)
+        for y0 in range(rows)
+        for y1 in range(y0 + 1, rows + 1)
+    ]

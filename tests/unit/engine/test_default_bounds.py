@@ -8,7 +8,8 @@ import scipy.sparse
 
 from shoal.engine.duck import DuckEngine
 from shoal.engine.euler import exact_euler
-from shoal.engine.grid_trips import TripBound, bound_trips
+from shoal.engine.grid_trips import TripBound
+from shoal.engine.trip_pieces import encode_trips
 from shoal.kinds.density.build import Counting
 from shoal.kinds.source import Silent
 from shoal.space.cells import CellGrid
@@ -52,7 +53,7 @@ def trips_of_one_user(trips, points):
     x = np.tile(np.where(np.arange(points) % 2, 7.5, 0.5), trips)
     columns = [np.zeros(trips * points, np.int64), np.repeat(np.arange(trips), points), x, 0 * x + 0.5]
     batch = pa.RecordBatch.from_arrays([pa.array(each) for each in columns], names=["user", "trip", "x", "y"])
-    return bound_trips([batch], TripBound(grid=grid, per_unit=10, cap=20, run_key=bytes(16)))
+    return encode_trips([batch], TripBound(grid=grid, per_unit=10, cap=20, run_key=bytes(16)))
 
 
 def test_trips_under_the_usual_cap():

@@ -1,28 +1,17 @@
 """The exact Euler histogram and shared faces against plain sets of cells and pairs of cells."""
 
-from __future__ import annotations
-
 import os
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.unit.engine.conftest import every_rectangle
 
 from shoal.engine.euler import exact_euler, shared_faces, sum_parts
 from shoal.space.rectangles import Rectangles
 
 SHAPES = [(5, 4), (1, 6), (6, 1), (1, 1), (2, 2), (2, 5), (3, 7)]
 RING = [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2), (1, 2), (0, 2), (0, 1), (0, 0)]
-
-
-def every_rectangle(columns, rows):
-    return [
-        (x0, x1, y0, y1)
-        for x0 in range(columns)
-        for x1 in range(x0 + 1, columns + 1)
-        for y0 in range(rows)
-        for y1 in range(y0 + 1, rows + 1)
-    ]
 
 
 def by_hand(columns, rows, paths, crossed):

@@ -1,13 +1,12 @@
 """Points to bounded paths: cuts, jumps, at most m per user by a keyed choice, whatever the split."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest
 from tests.loops import for_each
 
-from shoal.engine.grid_trips import TripBound, bound_trips
+from shoal.engine.grid_trips import TripBound
+from shoal.engine.trip_pieces import encode_trips
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import CellGrid
 from shoal.stages.trips import GridTrips
@@ -39,7 +38,7 @@ def paths(trips):
 
 def one_trip(points, **more):
     rows = [("a", 0, x, y) for x, y in points]
-    return bound_trips([batch(rows)], bound(**{"per_unit": 99, **more}))
+    return encode_trips([batch(rows)], bound(**{"per_unit": 99, **more}))
 
 
 def test_a_trip_is_cut_where_it_is_outside_and_the_outside_point_is_dropped():
@@ -52,7 +51,7 @@ def test_a_trip_is_cut_where_it_is_outside_and_the_outside_point_is_dropped():
 def test_where_a_trip_is_the_unit_its_longest_piece_is_kept():
     points = [(0.5, 0.5), (9.0, 0.5), (3.5, 0.5), (4.5, 0.5), (-1, 4), (0, 7)]
     rows = [("a", 0, x, y) for x, y in points] + [("a", 1, 6.5, 6.5), ("b", 1, 1.5, 6.5), ("b", 2, 2.5, 6.5)]
-    found = bound_trips([batch(rows)], bound(each_trip=True))
+    found = encode_trips([batch(rows)], bound(each_trip=True))
     assert paths(found) == [[(3, 0), (4, 0)], [(6, 6)], [(1, 6)], [(2, 6)]]
     assert (found.unit.tolist(), found.all_trips) == ([0, 1, 2, 3], 4)
 
@@ -68,9 +67,9 @@ def test_taking_a_trip_s_points_away_takes_one_path_away(seed):
         for _ in range(chance.integers(1, 7))
     ]
     each = bound(each_trip=True, jump_m=float(chance.uniform(1, 9)))
-    before = paths(bound_trips([batch(rows)], each))
+    before = paths(encode_trips([batch(rows)], each))
     for gone in [("a", 1), ("b", 0), ("c", 3)]:
-        after = paths(bound_trips([batch([row for row in rows if row[:2] != gone])], each))
+        after = paths(encode_trips([batch([row for row in rows if row[:2] != gone])], each))
         left = list(before)
         for path in after:
             left.remove(path)
@@ -102,7 +101,7 @@ def test_the_jump_is_in_metres_on_the_globe_too():
     for rows, metres in ((east, 5_566), (north, 11_057)):
         for jump_m, pieces in ((metres * 0.99, 2), (metres * 1.01, 1)):
             each = bound(grid=grid, per_unit=9, jump_m=jump_m)
-            assert bound_trips([batch(rows)], each).count == pieces
+            assert encode_trips([batch(rows)], each).count == pieces
 
 
 def test_a_trip_that_stays_where_it_is_has_one_cell():
@@ -115,21 +114,21 @@ def test_a_trip_that_stays_where_it_is_has_one_cell():
 @for_each("each_trip", [False, True])
 def test_nothing_inside_gives_no_trips(rows, each_trip):
     for batches in ([batch(rows)], []):
-        found = bound_trips(batches, bound(each_trip=each_trip))
+        found = encode_trips(batches, bound(each_trip=each_trip))
         assert (found.count, found.all_trips, found.cells.size, found.unit.size) == (0, 0, 0, 0)
         assert found.first.tolist() == [0]
 
 
 def test_trips_of_two_users_with_one_number_stay_apart():
     rows = [("a", 0, 0.5, 0.5), ("b", 0, 5.5, 0.5)]
-    found = bound_trips([batch(rows)], bound())
+    found = encode_trips([batch(rows)], bound())
     assert paths(found) == [[(0, 0)], [(5, 0)]]
     assert found.unit.tolist() == [0, 1]
 
 
 def test_units_are_counted_over_users_who_are_inside():
     rows = [("a", 0, 0.5, 0.5), ("b", 0, 99.0, 0.5), ("c", 0, 5.5, 0.5)]
-    found = bound_trips([batch(rows[:1]), batch(rows[1:2]), batch(rows[2:])], bound())
+    found = encode_trips([batch(rows[:1]), batch(rows[1:2]), batch(rows[2:])], bound())
     assert found.unit.tolist() == [0, 1]
 
 
@@ -160,7 +159,7 @@ def as_sets(trips):
 def test_at_most_m_of_a_user_and_the_same_ones_whatever_the_order_and_split_of_users(text, per_unit):
     generator = np.random.default_rng(5)
     rows = world(generator, 60, text)
-    everything = bound_trips(
+    everything = encode_trips(
         [batch([row for of_user in rows.values() for row in of_user])], bound(per_unit=99, cap=99)
     )
     whole = None
@@ -172,7 +171,7 @@ def test_at_most_m_of_a_user_and_the_same_ones_whatever_the_order_and_split_of_u
             batch([row for user in part for row in rows[user]])
             for part in np.split(np.array(users, object), cuts)
         ]
-        found = bound_trips(batches, bound(per_unit=per_unit, cap=6))
+        found = encode_trips(batches, bound(per_unit=per_unit, cap=6))
         assert np.bincount(found.unit).max() == per_unit
         whole = whole or as_sets(found)
         assert as_sets(found) == whole
@@ -189,23 +188,23 @@ def test_a_slice_of_a_larger_batch_gives_the_same_choice():
     large = batch([row for of_user in rows.values() for row in of_user])
     cut = sum(len(of_user) for of_user in list(rows.values())[:8])
     halves = [large.slice(0, cut), large.slice(cut)]
-    assert as_sets(bound_trips(halves, bound())) == as_sets(bound_trips([large], bound()))
+    assert as_sets(encode_trips(halves, bound())) == as_sets(encode_trips([large], bound()))
 
 
 def test_the_choice_is_uniform_over_the_pieces_and_changes_with_the_key():
     """Chi-square over which of five pieces 4,000 users keep: below the 99.9 % point with 4 degrees."""
     rows = [(user, trip, trip + 0.5, 0.5) for user in range(4000) for trip in range(5)]
-    found = bound_trips([batch(rows)], bound())
+    found = encode_trips([batch(rows)], bound())
     kept = np.bincount(found.cells, minlength=5)
     assert kept.sum() == 4000
     assert ((kept - 800) ** 2 / 800).sum() < 18.47
-    other = bound_trips([batch(rows)], bound(run_key=bytes(16)))
+    other = encode_trips([batch(rows)], bound(run_key=bytes(16)))
     assert 0.7 < np.mean(other.cells != found.cells) < 0.9  # 4 of 5
 
 
 def test_pairs_are_chosen_uniformly_too():
     rows = [(user, trip, trip + 0.5, 0.5) for user in range(4000) for trip in range(4)]
-    found = bound_trips([batch(rows)], bound(per_unit=2))
+    found = encode_trips([batch(rows)], bound(per_unit=2))
     low, high = found.cells.reshape(-1, 2).T
     kept = np.bincount(low * 4 + high, minlength=16)
     kept = kept[kept > 0]
@@ -216,8 +215,8 @@ def test_pairs_are_chosen_uniformly_too():
 def test_where_the_unit_is_a_trip_one_piece_of_each_is_kept():
     rows = world(np.random.default_rng(7), 30, text=False)
     batches = [batch(of_user) for of_user in rows.values()]
-    each = bound_trips(batches, bound(each_trip=True))
-    users = bound_trips(batches, bound(per_unit=99))
+    each = encode_trips(batches, bound(each_trip=True))
+    users = encode_trips(batches, bound(per_unit=99))
     assert each.unit.tolist() == list(range(each.count))
     inside = {(u, t) for of_user in rows.values() for u, t, x, y in of_user if 0 <= x <= 8 and 0 <= y <= 8}
     assert each.count == len(inside) < users.count  # some were cut
@@ -228,10 +227,10 @@ def test_where_the_unit_is_a_trip_one_piece_of_each_is_kept():
 def test_progress_hears_of_every_row():
     rows = world(np.random.default_rng(8), 12, text=False)
     heard = []
-    bound_trips(
+    encode_trips(
         [batch(of_user) for of_user in rows.values()], bound(), lambda what, n: heard.append((what, n))
     )
-    assert heard == [("trace", len(of_user)) for of_user in rows.values()]
+    assert heard == [("encode", len(of_user)) for of_user in rows.values()]
 
 
 @for_each(
@@ -253,10 +252,10 @@ def test_a_user_who_comes_twice_is_refused():
     rows = [("a", 0, 0.5, 0.5), ("b", 0, 1.5, 0.5), ("a", 1, 2.5, 0.5)]
     for batches in ([batch(rows)], [batch(rows[:2]), batch(rows[2:])]):
         with pytest.raises(GuaranteeError, match="bound-not-held"):
-            bound_trips(batches, bound(per_unit=2))
-        assert bound_trips(batches, bound(each_trip=True)).count == 3  # a trip is a unit wherever it comes
+            encode_trips(batches, bound(per_unit=2))
+        assert encode_trips(batches, bound(each_trip=True)).count == 3  # a trip is a unit wherever it comes
         with pytest.raises(GuaranteeError, match="bound-not-held"):  # but only once
-            bound_trips([batch(rows), batch(rows[:1])], bound(each_trip=True))
+            encode_trips([batch(rows), batch(rows[:1])], bound(each_trip=True))
 
 
 def test_the_key_is_not_shown():
@@ -277,13 +276,13 @@ def test_cells_of_a_unit_beyond_the_most_are_cut_off(most, each_trip):
     """Fifteen cells from corner to corner, twice, by two users: as without the cut, but shorter."""
     rows = [(user, trip, 7.5 * p, 7.5 * p) for user in "ab" for trip in (0, 1) for p in (0, 1)]
     public = {"each_trip": True} if each_trip else {"per_unit": 9}
-    whole = paths(bound_trips([batch(rows)], bound(**public)))
-    found = bound_trips([batch(rows)], bound(**public, most_cells=most))
+    whole = paths(encode_trips([batch(rows)], bound(**public)))
+    found = encode_trips([batch(rows)], bound(**public, most_cells=most))
     first = min(most, 15)
     kept = [first, first if each_trip else max(min(most - first, 15), 1)] * 2
     assert [len(path) for path in paths(found)] == kept
     assert paths(found) == [path[:n] for path, n in zip(whole, kept, strict=True)]
-    alone = bound_trips([batch(rows[4:])], bound(**public, most_cells=most))
+    alone = encode_trips([batch(rows[4:])], bound(**public, most_cells=most))
     assert paths(alone) == paths(found)[2:]  # what is kept of a user does not depend on others
 
 
@@ -291,5 +290,5 @@ def test_one_person_jumping_from_corner_to_corner_cannot_exhaust_the_memory():
     """200,000 points on the finest grid cross 1.6e9 cells; ten million of them are kept."""
     fine = CellGrid(box=(0.0, 0.0, 8.0, 8.0), columns=2**12, rows=2**12, planar=True)
     rows = [("a", 0, 7.9 * (p % 2), 7.9 * (p % 2)) for p in range(200_000)]
-    found = bound_trips([batch([*rows, ("b", 0, 1.0, 1.0)])], bound(grid=fine))
+    found = encode_trips([batch([*rows, ("b", 0, 1.0, 1.0)])], bound(grid=fine))
     assert np.diff(found.first).tolist() == [10_000_000, 1]

@@ -1,7 +1,5 @@
 """Points to paths of visits, against plain Python that follows the rules as they are written."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import floor, hypot
 
@@ -11,7 +9,8 @@ import pytest
 from tests.loops import for_each
 
 from shoal.engine import trip_pieces
-from shoal.engine.path_trips import MOST_TICKS, PathBound, encode_paths
+from shoal.engine.path_trips import MOST_TICKS, PathBound
+from shoal.engine.trip_pieces import encode_trips
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import CellGrid
 
@@ -102,7 +101,7 @@ def test_paths_are_what_plain_python_says(seed, each_trip):
     rows = random_rows(chance)
     more = {"jump_m": float(chance.uniform(0.5, 5))} if seed % 3 == 0 else {}
     each = bound(each_trip=each_trip, per_unit=1 if each_trip else 99, **more)
-    found = encode_paths([batch(rows)], each)
+    found = encode_trips([batch(rows)], each)
     expected = plain(rows, each_trip=each_trip, **more)
     assert visits(found) == [path for unit in expected for path in unit]
     assert found.unit.tolist() == [i for i, unit in enumerate(expected) for _ in unit]
@@ -123,7 +122,7 @@ def test_any_split_and_any_order_of_users_gives_the_same_paths(each_trip):
     def paths_by_unit(order, size):
         groups = (order[i : i + size] for i in range(0, len(order), size))
         parts = [batch([row for user in group for row in together[user]]) for group in groups]
-        found = encode_paths([*parts, batch([])], each)
+        found = encode_trips([*parts, batch([])], each)
         units = [[] for _ in range(found.units)]
         for unit, path in zip(found.unit, visits(found), strict=True):
             units[unit].append(path)
@@ -139,21 +138,21 @@ def test_any_split_and_any_order_of_users_gives_the_same_paths(each_trip):
 def test_a_user_in_two_batches_is_refused():
     rows = [("a", 0, 0, 1.5, 1.5)]
     with pytest.raises(GuaranteeError, match="do not come together"):
-        encode_paths([batch(rows), batch(rows)], bound())
+        encode_trips([batch(rows), batch(rows)], bound())
 
 
 def one(points, **more):
     """The visits of one trip of (seconds, x, y)."""
     rows = [("a", 0, 7_000_000 + round(s * 1e6), x, y) for s, x, y in points]
-    return [path for _, path in visits(encode_paths([batch(rows)], bound(**more)))]
+    return [path for _, path in visits(encode_trips([batch(rows)], bound(**more)))]
 
 
 def test_trips_of_one_point_and_trips_outside():
     assert one([(0, 2.5, 1.5)]) == [[(11, 0, 0)]]
     assert one([(0, -2.5, 1.5), (60, 9.5, 3)]) == []
-    nothing = encode_paths([batch([("a", 0, 0, -1.0, 0.0)]), batch([])], bound())
+    nothing = encode_trips([batch([("a", 0, 0, -1.0, 0.0)]), batch([])], bound())
     assert (nothing.count, nothing.units, nothing.all_trips, nothing.first.tolist()) == (0, 0, 0, [0])
-    assert encode_paths([], bound()).count == 0
+    assert encode_trips([], bound()).count == 0
 
 
 def test_of_points_at_one_time_and_in_one_tick_the_first_is_kept():
@@ -189,22 +188,22 @@ def test_a_trip_that_comes_twice_is_refused_where_it_is_the_unit():
     each = bound(each_trip=True, per_unit=1)
     for batches in ([batch(rows)], [batch(rows[:1]), batch(rows[2:])]):
         with pytest.raises(GuaranteeError, match="of a trip, do not come together"):
-            encode_paths(batches, each)
+            encode_trips(batches, each)
     named_alike = [("a", 0, 0, 0.5, 0.5), ("b", 0, 0, 2.5, 0.5)]
-    assert encode_paths([batch(named_alike)], each).count == 2
+    assert encode_trips([batch(named_alike)], each).count == 2
 
 
 def test_paths_know_what_their_units_are():
     rows = [("a", 0, 0, 0.5, 0.5), ("a", 1, 9 * STEP_US, 1.5, 0.5)]
-    assert encode_paths([batch(rows)], bound(each_trip=True, per_unit=1)).each_trip
-    assert not encode_paths([batch(rows)], bound()).each_trip
+    assert encode_trips([batch(rows)], bound(each_trip=True, per_unit=1)).each_trip
+    assert not encode_trips([batch(rows)], bound()).each_trip
 
 
 def test_users_whose_digests_are_alike_are_not_taken_for_one(monkeypatch):
     """They are refused, which no key makes likely, instead of sharing a bound."""
     monkeypatch.setattr(trip_pieces, "digest_users", lambda users, key: np.zeros(len(users), np.uint64))
     with pytest.raises(GuaranteeError, match="do not come together"):
-        encode_paths([batch([("a", 0, 0, 0.5, 0.5), ("b", 0, 0, 0.5, 0.5)])], bound())
+        encode_trips([batch([("a", 0, 0, 0.5, 0.5), ("b", 0, 0, 0.5, 0.5)])], bound())
 
 
 @for_each("most", [1, 2, 5, 9, 12, 17, 18, 99])
@@ -216,8 +215,8 @@ def test_visits_of_a_unit_beyond_the_most_are_cut_off(most):
         for trip in (0, 1)
         for tick in (0, 1)
     ]
-    whole = visits(encode_paths([batch(rows)], bound()))
-    found = visits(encode_paths([batch(rows)], bound(most_cells=most)))
+    whole = visits(encode_trips([batch(rows)], bound()))
+    found = visits(encode_trips([batch(rows)], bound(most_cells=most)))
     first = min(most, 9)
     kept = [first, max(min(most - first, 9), 1)] * 2
     assert [len(path) for _, path in found] == kept
@@ -226,5 +225,5 @@ def test_visits_of_a_unit_beyond_the_most_are_cut_off(most):
 
 def test_a_cut_keeps_stays_before_it():
     rows = [("a", 0, tick * STEP_US, x, 0.5) for tick, x in enumerate((0.5, 0.5, 0.5, 1.5, 1.5, 8.5, 8.5))]
-    (_, found), *_ = visits(encode_paths([batch(rows)], bound(most_cells=3)))
+    (_, found), *_ = visits(encode_trips([batch(rows)], bound(most_cells=3)))
     assert found == [(0, 0, 2), (1, 3, 1), (2, 4, 0)]

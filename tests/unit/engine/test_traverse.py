@@ -1,7 +1,5 @@
 """Cells of straight steps: against exact fractions, and against the geometry of open squares."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import pairwise
 

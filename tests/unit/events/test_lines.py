@@ -1,7 +1,5 @@
 """Every line of CSV is read on its own: one user's line never changes how another's is read."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import random

@@ -1,7 +1,5 @@
 """Public research samples, where they are at hand: they read as they are, and trips agree with an oracle."""
 
-from __future__ import annotations
-
 import os
 from itertools import groupby, pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Opening a source: what is guessed, and one clear error for every kind of file that cannot be used."""
 
-from __future__ import annotations
-
 import gzip
 import pickle
 from datetime import UTC, date, datetime
@@ -61,21 +59,11 @@ def test_what_is_told_wins_over_usual_names(tmp_path):
 
 
 def test_list_columns_mean_trip_lists_and_e5_names_a_scale(tmp_path):
-    lists = {
-        "taxi_id": [1],
-        "trip_id": ["a"],
-        "timestamp": pa.array([5], pa.int32()),
-        "lon": [[1.0]],
-        "lat": [[2.0]],
-    }
+    number = pa.array([5], pa.int32())
+    lists = {"taxi_id": [1], "trip_id": ["a"], "timestamp": number, "lon": [[1.0]], "lat": [[2.0]]}
     source = open_source(write(tmp_path / "a.parquet", lists), point_seconds=15)
     assert (source.shape, source.time_unit) == (Shape.TRIP_LIST, "s")
-    scaled = {
-        "user": [1],
-        "time": [NOON],
-        "lat_e5": pa.array([1], pa.int32()),
-        "lon_e5": pa.array([1], pa.int32()),
-    }
+    scaled = {"user": [1], "time": [NOON], "lat_e5": number, "lon_e5": number}
     assert open_source(write(tmp_path / "b.parquet", scaled)).coordinate_scale == 1e-5
     assert open_source(tmp_path / "b.parquet", coordinate_scale=1.0).coordinate_scale == 1.0
 
@@ -121,10 +109,12 @@ def two_formats(path):
 
 
 def twice(path):
-    table = pa.table(
-        [pa.array([1]), pa.array([2]), pa.array([NOON]), pa.array(["a"])], ["user", "user", "time", "site"]
-    )
-    pq.write_table(table, path)
+    columns = [pa.array([1]), pa.array([2]), pa.array([NOON]), pa.array(["a"])]
+    pq.write_table(pa.table(columns, ["user", "user", "time", "site"]), path)
+
+
+def without_a_user(path):
+    write(path, {"usr": [1], "time": [NOON], "site": ["a"]})
 
 
 def column(**columns):
@@ -135,88 +125,58 @@ def text(content):
     return lambda path: path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-# (name of the file, how it is made, settings, code, words the message or the remedy must hold)
+def case(code, words, make, name="a.parquet", **settings):
+    """The code, words that the message or the remedy must hold, how the file is made, its name, settings."""
+    return code, words, make, name, settings
+
+
+LISTED = {"lon": [[1.0], [2.0]], "lat": [[1.0], [2.0]]}
+NUMBERS = {"lon": [1.0, 2.0], "lat": [1.0, 2.0]}
 BROKEN = {
-    "nothing there": ("a.parquet", lambda path: None, {}, "missing-file", "a.parquet"),
-    "no match": ("*.csv", lambda path: None, {}, "missing-file", "quote the glob"),
-    "folder without files": ("folder", lambda path: path.mkdir(), {}, "empty-folder", ".parquet"),
-    "unknown ending": ("a.xlsx", text("x"), {}, "unknown-format", ".csv.gz"),
-    "empty parquet": ("a.parquet", text(""), {}, "empty-file", "no bytes"),
-    "empty csv": ("a.csv", text(""), {}, "empty-file", "no bytes"),
-    "truncated parquet": ("a.parquet", truncated, {}, "corrupt-parquet", "truncated"),
-    "text called parquet": ("a.parquet", text("user,time\n1,2\n"), {}, "corrupt-parquet", "whole Parquet"),
-    "one corrupt part": ("parts", one_corrupt_part, {}, "corrupt-parquet", "b.parquet"),
-    "gzip that is none": (
-        "a.csv.gz",
-        text("user,time,site\n1,2,3\n"),
-        {},
-        "corrupt-packed-file",
-        "",
+    "nothing there": case("missing-file", "a.parquet", lambda path: None),
+    "no match": case("missing-file", "quote the glob", lambda path: None, "*.csv"),
+    "folder without files": case("empty-folder", ".parquet", lambda path: path.mkdir(), "folder"),
+    "unknown ending": case("unknown-format", ".csv.gz", text("x"), "a.xlsx"),
+    "empty parquet": case("empty-file", "no bytes", text("")),
+    "empty csv": case("empty-file", "no bytes", text(""), "a.csv"),
+    "truncated parquet": case("corrupt-parquet", "truncated", truncated),
+    "text called parquet": case("corrupt-parquet", "whole Parquet", text("user,time\n1,2\n")),
+    "one corrupt part": case("corrupt-parquet", "b.parquet", one_corrupt_part, "parts"),
+    "gzip that is none": case("corrupt-packed-file", "", text("user,time,site\n1,2,3\n"), "a.csv.gz"),
+    "csv not utf-8": case("unreadable-csv", "UTF-8", text("us\xe9r,time\n1,2\n".encode("latin-1")), "a.csv"),
+    "unnamed column": case("bad-header", "header", text("user,,site\n1,2,3\n"), "a.csv"),
+    "two schemas": case("different-schemas", '"user"', two_schemas, "parts"),
+    "two formats": case("mixed-formats", "one format", two_formats, "parts"),
+    "two columns of a name": case("duplicate-column", '"user"', twice),
+    "two columns but for case": case(
+        "duplicate-column", "user", text("user,User,time,site\n1,1,2,3\n"), "a.csv"
     ),
-    "csv not utf-8": ("a.csv", text("us\xe9r,time\n1,2\n".encode("latin-1")), {}, "unreadable-csv", "UTF-8"),
-    "unnamed column": ("a.csv", text("user,,site\n1,2,3\n"), {}, "bad-header", "header"),
-    "two schemas": ("parts", two_schemas, {}, "different-schemas", '"user"'),
-    "two formats": ("parts", two_formats, {}, "mixed-formats", "one format"),
-    "two columns of a name": ("a.parquet", twice, {}, "duplicate-column", '"user"'),
-    "two columns but for case": (
-        "a.csv",
-        text("user,User,time,site\n1,1,2,3\n"),
-        {},
-        "duplicate-column",
-        "user",
+    "no such column": case("missing-column", 'mean "site"?', column(), columns={"user": "sit"}),
+    "no column for a role": case("missing-column", 'Did you mean "usr"?', without_a_user),
+    "no column for the shape": case("missing-column", "lon, lat", column(), shape="point"),
+    "user is a float": case("user-type", "CAST", column(user=[1.0, 2.0])),
+    "user too wide": case("user-type", "UBIGINT", column(user=pa.array([1, 2], pa.uint64()))),
+    "user is a decimal": case("user-type", "DECIMAL", column(user=[Decimal(1), Decimal(2)])),
+    "user is a list": case("wrong-type", "user column", column(user=[[1], [2]])),
+    "time is true": case("wrong-type", "BOOLEAN", column(time=[True, False])),
+    "time is a date": case("wrong-type", "DATE", column(time=[date(2026, 1, 1)] * 2)),
+    "naive time": case("naive-time", "--time-zone", column(time=[NOON.replace(tzinfo=None)] * 2)),
+    "number without unit": case("missing-time-unit", "--time-unit", column(time=[1, 2])),
+    "site is a float": case("wrong-type", "site column", column(site=[1.5, 2.5])),
+    "coordinate is text": case(
+        "wrong-type", "lon column", column(**NUMBERS | {"lon": ["1", "2"]}), shape="point"
     ),
-    "no such column": ("a.parquet", column(), {"columns": {"user": "sit"}}, "missing-column", 'mean "site"?'),
-    "no column for a role": (
-        "a.parquet",
-        lambda path: write(path, {"usr": [1], "time": [NOON], "site": ["a"]}),
-        {},
-        "missing-column",
-        'Did you mean "usr"?',
-    ),
-    "no column for the shape": ("a.parquet", column(), {"shape": "point"}, "missing-column", "lon, lat"),
-    "user is a float": ("a.parquet", column(user=[1.0, 2.0]), {}, "user-type", "CAST"),
-    "user too wide": ("a.parquet", column(user=pa.array([1, 2], pa.uint64())), {}, "user-type", "UBIGINT"),
-    "user is a decimal": ("a.parquet", column(user=[Decimal(1), Decimal(2)]), {}, "user-type", "DECIMAL"),
-    "user is a list": ("a.parquet", column(user=[[1], [2]]), {}, "wrong-type", "user column"),
-    "time is true": ("a.parquet", column(time=[True, False]), {}, "wrong-type", "BOOLEAN"),
-    "time is a date": ("a.parquet", column(time=[date(2026, 1, 1)] * 2), {}, "wrong-type", "DATE"),
-    "naive time": (
-        "a.parquet",
-        column(time=[NOON.replace(tzinfo=None)] * 2),
-        {},
-        "naive-time",
-        "--time-zone",
-    ),
-    "number without unit": ("a.parquet", column(time=[1, 2]), {}, "missing-time-unit", "--time-unit"),
-    "site is a float": ("a.parquet", column(site=[1.5, 2.5]), {}, "wrong-type", "site column"),
-    "coordinate is text": (
-        "a.parquet",
-        column(lon=["1", "2"], lat=[1.0, 2.0]),
-        {"shape": "point"},
-        "wrong-type",
-        "lon column",
-    ),
-    "list wanted": (
-        "a.parquet",
-        column(trip=[1, 2], lon=[1.0, 2.0], lat=[1.0, 2.0]),
-        {"shape": "trip-list"},
-        "wrong-type",
-        "list of numbers",
-    ),
-    "flag is a float": ("a.parquet", column(flag=[0.5, 1.5]), {}, "wrong-type", "flag column"),
-    "trip list, one time": (
-        "a.parquet",
-        column(trip=[1, 2], lon=[[1.0], [2.0]], lat=[[1.0], [2.0]]),
-        {"shape": "trip-list"},
-        "missing-point-seconds",
-        "--point-seconds",
+    "list wanted": case("wrong-type", "list of numbers", column(trip=[1, 2], **NUMBERS), shape="trip-list"),
+    "flag is a float": case("wrong-type", "flag column", column(flag=[0.5, 1.5])),
+    "trip list, one time": case(
+        "missing-point-seconds", "--point-seconds", column(trip=[1, 2], **LISTED), shape="trip-list"
     ),
 }
 
 
-@pytest.mark.parametrize("case", BROKEN)
-def test_every_source_that_cannot_be_used_has_its_own_error(tmp_path, case):
-    name, make, settings, code, words = BROKEN[case]
+@pytest.mark.parametrize("name_of_case", BROKEN)
+def test_every_source_that_cannot_be_used_has_its_own_error(tmp_path, name_of_case):
+    code, words, make, name, settings = BROKEN[name_of_case]
     make(tmp_path / name)
     with pytest.raises(SourceError) as caught:
         open_source(tmp_path / name, **settings)
@@ -250,9 +210,8 @@ def test_every_source_that_cannot_be_used_has_its_own_error(tmp_path, case):
 )
 def test_settings_that_make_no_sense_are_plan_errors(tmp_path, settings, code):
     write(tmp_path / "a.parquet", GOOD)
-    with pytest.raises(PlanError) as caught:
+    with pytest.raises(PlanError, match=code):
         open_source(tmp_path / "a.parquet", **settings)
-    assert caught.value.code == code
 
 
 def test_a_file_without_permission_is_named(tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 """Rows of users in order of trip, time and place, against Python's sort; the same from any order of rows."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime, timedelta
 

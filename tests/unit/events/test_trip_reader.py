@@ -1,7 +1,5 @@
 """Trips of a source: user-complete batches, whatever the order and split of the rows."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime, timedelta
 

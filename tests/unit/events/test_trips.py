@@ -1,7 +1,5 @@
 """Trip rules against a plain Python reading of the same words."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 from tests.loops import for_each
 
-from shoal.engine.grid_trips import TripBound, bound_trips
-from shoal.engine.trip_door import TripDoor
+from shoal.engine.grid_trips import TripBound
+from shoal.engine.trip_pieces import encode_trips
+from shoal.engine.trip_queries import TripQueries
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import trip_setting
 from shoal.mechanisms.registry import taking
@@ -70,9 +71,9 @@ def test_generators_refuse_paths_under_other_bounds(name, bound):
 def test_trips_say_whether_a_unit_is_a_trip():
     grid = trip_setting().grid
     for each_trip in (False, True):
-        made = bound_trips([], TripBound(grid=grid, each_trip=each_trip, run_key=bytes(16)))
+        made = encode_trips([], TripBound(grid=grid, each_trip=each_trip, run_key=bytes(16)))
         assert made.each_trip is each_trip
-        assert TripDoor(made).each_trip is each_trip
+        assert TripQueries(made).each_trip is each_trip
     with pytest.raises(GuaranteeError, match="bound-not-held"):
         replace(made, per_unit=2)
 

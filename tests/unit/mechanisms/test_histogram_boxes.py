@@ -5,7 +5,7 @@ import pytest
 from tests.loops import for_each
 
 from shoal.engine.grid_trips import GridTrips
-from shoal.engine.trip_door import TripDoor
+from shoal.engine.trip_queries import TripQueries
 from shoal.errors import PlanError
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
 from shoal.mechanisms.histogram.boxes_schedule import ROWS, even_cuts, row_for, warped_cuts
@@ -74,7 +74,7 @@ def test_shares_of_every_row_add_up_to_one(row):
 def test_what_is_asked_costs_what_is_claimed(trips, per_unit):
     mechanism = boxes_within(Budget.of(1.0, None), setting(trips=trips, per_unit=per_unit))
     noise = Asked()
-    mechanism(TripDoor(diagonal_trips(50)), noise)
+    mechanism(TripQueries(diagonal_trips(50)), noise)
     spent = sum((per_unit if kind == "laplace" else 2 * per_unit) / scale for _, kind, scale in noise.calls)
     assert {name for name, _, _ in noise.calls} == {"boxes"}
     assert mechanism.loss().pure_epsilon_nano == 10**9
@@ -95,10 +95,10 @@ def test_a_delta_is_refused():
 
 
 def test_answers_come_close_where_there_is_much_signal():
-    door = TripDoor(diagonal_trips(4000))
-    made = boxes_within(Budget.of(5.0, None), setting())(door, SeededNoise(1))
+    queries = TripQueries(diagonal_trips(4000))
+    made = boxes_within(Budget.of(5.0, None), setting())(queries, SeededNoise(1))
     some = random_rectangles(GRID, 200, 9)
-    error = np.abs(made.euler.answers(some) - door.distinct(some)).mean()
+    error = np.abs(made.euler.answers(some) - queries.distinct(some)).mean()
     assert error < 0.03 * 4000
     assert made.trips == pytest.approx(4000, abs=30)
     assert made.pool is not None
@@ -106,7 +106,7 @@ def test_answers_come_close_where_there_is_much_signal():
 
 
 def test_the_model_is_consistent_even_where_noise_is_all_there_is():
-    made = boxes_within(Budget.of(0.001, None), setting())(TripDoor(diagonal_trips(5)), SeededNoise(2))
+    made = boxes_within(Budget.of(0.001, None), setting())(TripQueries(diagonal_trips(5)), SeededNoise(2))
     assert violated_share(made.euler) == 0
     some = random_rectangles(GRID, 300, 3)
     answers = made.euler.answers(some)
@@ -117,7 +117,7 @@ def test_the_model_is_consistent_even_where_noise_is_all_there_is():
 
 def test_no_trips_at_all_is_a_release():
     empty = diagonal_trips(0)
-    made = boxes_within(Budget.of(1.0, None), setting())(TripDoor(empty), SeededNoise(3))
+    made = boxes_within(Budget.of(1.0, None), setting())(TripQueries(empty), SeededNoise(3))
     assert np.isfinite(made.euler.faces).all()
 
 

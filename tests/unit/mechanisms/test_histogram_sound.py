@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.engine.trip_door import TripDoor
+from shoal.engine.trip_queries import TripQueries
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import trip_setting
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
@@ -135,8 +135,8 @@ def test_a_unit_more_or_less_costs_no_more_than_claimed(kind, delta, columns, ro
         paths = [walk(generator, grid) for _ in range(24)]
         worst = [[(0, 0)], [(0, 0)]] if seed == 0 else paths[:2]  # all weight in one cell, or walks
         others, units = paths[2:], list(range(1, 23))
-        without = TripDoor(trips_on(grid, others, units, 2))
-        with_unit = TripDoor(trips_on(grid, worst + others, [0, 0, *units], 2))
+        without = TripQueries(trips_on(grid, others, units, 2))
+        with_unit = TripQueries(trips_on(grid, worst + others, [0, 0, *units], 2))
         recorder = Recorder(seed)
         mechanism(without, recorder)
         replay = Replay(recorder.asked)
@@ -166,18 +166,18 @@ def test_loss_is_the_epsilon_asked_for(kind, delta, trips):
 
 
 class Watched:
-    """A door that notes which sums were asked for and is nothing else."""
+    """Query interface that records which sums were asked for."""
 
-    def __init__(self, door):
-        self._door, self.calls = door, []
+    def __init__(self, queries):
+        self._queries, self.calls = queries, []
 
     def __getattr__(self, name):
         if name in {"per_unit", "cap", "each_trip", "grid"}:  # public
-            return getattr(self._door, name)
+            return getattr(self._queries, name)
         if name not in {"count", "all_trips", "distinct", "shared_faces"}:
             raise AssertionError(f"{name} is no business of these mechanisms")
         self.calls.append(name)
-        return getattr(self._door, name)
+        return getattr(self._queries, name)
 
 
 @for_each(
@@ -190,12 +190,12 @@ class Watched:
         (HistogramDqam, {"count", "distinct", "shared_faces"}),
     ],
 )
-def test_only_these_sums_leave_the_door(kind, asks):
+def test_only_these_sums_leave_the_query_interface(kind, asks):
     grid = grid_of(8, 8)
     generator = np.random.default_rng(5)
-    door = Watched(TripDoor(trips_on(grid, [walk(generator, grid) for _ in range(20)], range(20), 1)))
-    kind.within(Budget.of(1.0, None), setting_of(grid, 1))(door, SeededNoise(1))
-    assert set(door.calls) == asks
+    queries = Watched(TripQueries(trips_on(grid, [walk(generator, grid) for _ in range(20)], range(20), 1)))
+    kind.within(Budget.of(1.0, None), setting_of(grid, 1))(queries, SeededNoise(1))
+    assert set(queries.calls) == asks
 
 
 @for_each("kind", [*MECHANISMS, HistogramBoxes])
@@ -204,14 +204,14 @@ def test_units_with_more_trips_than_the_noise_is_for_are_refused(kind):
     grid = grid_of(8, 8)
     setting = trip_setting(per_unit=2, cap=4)
 
-    def door(per_unit, cap):
-        return TripDoor(replace(trips_on(grid, [[(0, 0)]], [0], per_unit), cap=cap))
+    def queries(per_unit, cap):
+        return TripQueries(replace(trips_on(grid, [[(0, 0)]], [0], per_unit), cap=cap))
 
     mechanism = kind.within(Budget.of(1.0, None), setting)
-    assert mechanism(door(1, 4), SeededNoise(1)).trips >= 1
+    assert mechanism(queries(1, 4), SeededNoise(1)).trips >= 1
     for per_unit, cap in ((3, 4), (2, 5)):
         with pytest.raises(GuaranteeError, match="bound-not-held"):
-            mechanism(door(per_unit, cap), SeededNoise(1))
+            mechanism(queries(per_unit, cap), SeededNoise(1))
 
 
 @for_each("kind", MECHANISMS)
@@ -220,8 +220,8 @@ def test_units_with_more_trips_than_the_noise_is_for_are_refused(kind):
 def test_what_is_published_is_finite_and_consistent(kind, epsilon, columns, rows):
     grid = grid_of(columns, rows)
     generator = np.random.default_rng(8)
-    door = TripDoor(trips_on(grid, [walk(generator, grid) for _ in range(60)], range(60), 1))
-    out = kind.within(Budget.of(epsilon, None), setting_of(grid, 1))(door, SeededNoise(2))
+    queries = TripQueries(trips_on(grid, [walk(generator, grid) for _ in range(60)], range(60), 1))
+    out = kind.within(Budget.of(epsilon, None), setting_of(grid, 1))(queries, SeededNoise(2))
     assert out.euler.shape == (rows, columns)
     assert np.isfinite(out.euler.faces).all()
     if kind in EULER:
@@ -238,8 +238,8 @@ def test_with_little_noise_the_weight_of_trips_is_found(kind):
     paths = [[(x, y) for x in range(8)] for y in range(16)] * 20
     given = Rectangles.of([(0, 8, 0, 16), (8, 16, 0, 16), (0, 16, 0, 8), (0, 4, 0, 16), (2, 6, 3, 9)])
     setting = TripSetting(grid=grid, given=given, trips=320)
-    door = TripDoor(trips_on(grid, paths, range(320), 1))
-    out = kind.within(Budget.of(200.0, None), setting)(door, SeededNoise(4))
+    queries = TripQueries(trips_on(grid, paths, range(320), 1))
+    out = kind.within(Budget.of(200.0, None), setting)(queries, SeededNoise(4))
     found = out.euler.answers(given)
     assert found[:4] == pytest.approx([320, 0, 160, 160], abs=20)
 
@@ -250,13 +250,13 @@ def test_with_little_noise_distinct_counts_are_approached(kind):
     grid = grid_of(16, 16)
     generator = np.random.default_rng(6)
     small = grid_of(8, 8)
-    door = TripDoor(trips_on(grid, [walk(generator, small) for _ in range(400)], range(400), 1))
+    queries = TripQueries(trips_on(grid, [walk(generator, small) for _ in range(400)], range(400), 1))
     given = Rectangles.of([(0, 8, 0, 8), (8, 16, 0, 8), (0, 8, 8, 16), (8, 16, 8, 16), (0, 8, 0, 16)])
     setting = TripSetting(grid=grid, given=given, trips=400)
     mechanism = kind.within(Budget.of(500.0, None), setting)
-    found = mechanism(door, SeededNoise(4)).euler.answers(given)
+    found = mechanism(queries, SeededNoise(4)).euler.answers(given)
     start = HistogramPrish.within(Budget.of(500.0, None), setting).start(400.0).answers(given)
-    truth = door.distinct(given)
+    truth = queries.distinct(given)
     assert np.abs(found - truth).mean() < 0.6 * np.abs(start - truth).mean()
     assert found[0] > 1.5 * found[1:4].max()
 

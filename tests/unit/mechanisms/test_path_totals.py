@@ -10,7 +10,7 @@ from shoal.privacy.accounting import Allowance, Budget
 from shoal.stages.trips import LATTICE
 
 
-class Door:
+class Queries:
     """Says one table and one number, and which norm it was asked for."""
 
     def __init__(self):
@@ -41,7 +41,7 @@ class Shift:
 def test_the_number_of_trips_is_at_least_one(shift, trips):
     totals, _ = PathTotals.within(Budget.of(1.0, None), path_setting(cap=7))
     noise = Shift(shift)
-    assert totals(Door(), noise) == trips
+    assert totals(Queries(), noise) == trips
     assert noise.scales == [("trips", pytest.approx(7 / 0.02))]  # cap over epsilon
 
 
@@ -56,10 +56,10 @@ def test_a_declared_number_costs_nothing_and_asks_nothing():
 @pytest.mark.parametrize(("pure", "norm", "scale"), [(True, 1, 1 / 0.25), (False, 2, (1 / 0.5) ** 0.5)])
 def test_a_table_has_noise_for_norm_one(pure, norm, scale):
     table = TableNoise.within(Allowance("moves", 250_000_000, pure))
-    door, noise = Door(), Shift(LATTICE // 2)
-    bought = table(door, None, noise)
+    queries, noise = Queries(), Shift(LATTICE // 2)
+    bought = table(queries, None, noise)
     assert bought.values.tolist() == [3.5, 0.5, -0.5]
-    assert door.norms == [norm]
+    assert queries.norms == [norm]
     assert noise.scales == [("moves", pytest.approx(scale * LATTICE))]
     assert bought.deviation == pytest.approx(scale * (2**0.5 if pure else 1))
     name, loss = table.spend()

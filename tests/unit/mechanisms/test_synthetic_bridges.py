@@ -9,7 +9,8 @@ import pytest
 from tests.loops import for_each
 
 from shoal.auditing.replay import CallsDiffer, RecordingNoise, ReplayNoise
-from shoal.engine.path_trips import PathBound, PathDoor, encode_paths
+from shoal.engine.path_trips import PathBound, PathQueries
+from shoal.engine.trip_pieces import encode_trips
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.metrics.synthetic import synthetic_utility
@@ -51,7 +52,7 @@ def random_trips(count, seed, columns=SIDE, rows=SIDE):
     return trips
 
 
-def door(trips, setting, unit=None, each_trip=None, cap=None):
+def queries(trips, setting, unit=None, each_trip=None, cap=None):
     rows = np.array([visit for trip in trips for visit in trip], np.int32).reshape(-1, 3)
     unit = np.arange(len(trips)) if unit is None else np.asarray(unit)
     hours = np.random.default_rng(len(trips)).choice([8, 9, 17], len(trips))
@@ -69,12 +70,12 @@ def door(trips, setting, unit=None, each_trip=None, cap=None):
         cap=setting.cap if cap is None else cap,
         each_trip=setting.each_trip if each_trip is None else each_trip,
     )
-    return PathDoor(exact)
+    return PathQueries(exact)
 
 
 def recorded(mechanism, trips, seed=1, **more):
     noise = RecordingNoise(SeededNoise(seed), bytes(16))
-    return mechanism.measure(door(trips, mechanism.setting, **more), noise), noise.calls
+    return mechanism.measure(queries(trips, mechanism.setting, **more), noise), noise.calls
 
 
 def cost(calls, cap=1):
@@ -138,10 +139,10 @@ def test_the_same_answers_make_the_same_questions_and_model_of_any_trips(epsilon
     mechanism = SyntheticBridges.within(Budget.of(epsilon, None), public)
     trips = random_trips(100, 2)
     noise = RecordingNoise(SeededNoise(3), bytes(16))
-    model = mechanism(door(trips, public), noise)
+    model = mechanism(queries(trips, public), noise)
     for others in (trips[1:], random_trips(40, 9), []):
         try:
-            again = mechanism(door(others, public), ReplayNoise(noise.calls, bytes(16)))
+            again = mechanism(queries(others, public), ReplayNoise(noise.calls, bytes(16)))
         except CallsDiffer as differs:
             pytest.fail(str(differs))
         numbers = again.numbers()
@@ -172,7 +173,7 @@ def test_every_output_is_valid(count, epsilon, delta, each_trip):
     public = setting(each_trip=each_trip, trips=1 + 20 * count)
     mechanism = SyntheticBridges.within(Budget.of(epsilon, delta), public, parts=FAST)
     for seed in range(2):
-        model = mechanism(door(random_trips(count, 4), public), SeededNoise(seed))
+        model = mechanism(queries(random_trips(count, 4), public), SeededNoise(seed))
         check_valid(model.generate(300, seed), public, 300)
         assert all(np.isfinite(value).all() for value in model.numbers().values())
 
@@ -183,7 +184,7 @@ def test_grids_of_any_shape(columns, rows, epsilon):
     public = setting(columns, rows, trips=200)
     trips = random_trips(100, 5, columns, rows)
     mechanism = SyntheticBridges.within(Budget.of(epsilon, None), public, parts=FAST)
-    check_valid(mechanism(door(trips, public), SeededNoise(1)).generate(200, 1), public, 200)
+    check_valid(mechanism(queries(trips, public), SeededNoise(1)).generate(200, 1), public, 200)
 
 
 def test_a_budget_that_is_too_small_is_refused_before_anything_is_asked():
@@ -194,7 +195,7 @@ def test_a_budget_that_is_too_small_is_refused_before_anything_is_asked():
 def test_trips_follow_from_the_seed():
     public = setting()
     mechanism = SyntheticBridges.within(Budget.of(5.0, None), public, parts=FAST)
-    model, again = (mechanism(door(random_trips(200, 6), public), SeededNoise(2)) for _ in range(2))
+    model, again = (mechanism(queries(random_trips(200, 6), public), SeededNoise(2)) for _ in range(2))
     one, same, other = model.generate(100, 1), again.generate(100, 1), model.generate(100, 2)
     for name in ("first", "cells", "tick", "stay", "start_us"):
         assert np.array_equal(getattr(one, name), getattr(same, name))
@@ -202,14 +203,14 @@ def test_trips_follow_from_the_seed():
     assert model.generate(0, 1).count == 0
 
 
-def test_another_door_is_refused():
+def test_another_query_interface_is_refused():
     trips, public = random_trips(4, 7), setting()
     users = setting(each_trip=False, cap=2)
     mechanism = SyntheticBridges.within(Budget.of(1.0, None), users)
     for wrong in (
-        door(trips, setting(columns=16, rows=16, each_trip=False), cap=2),  # another grid
-        door(trips, public),  # a trip is the unit, the noise is for users
-        door(trips, users, cap=3),  # more trips than the noise is for
+        queries(trips, setting(columns=16, rows=16, each_trip=False), cap=2),  # another grid
+        queries(trips, public),  # a trip is the unit, the noise is for users
+        queries(trips, users, cap=3),  # more trips than the noise is for
     ):
         noise = RecordingNoise(SeededNoise(1), bytes(16))
         with pytest.raises(GuaranteeError):
@@ -220,7 +221,7 @@ def test_another_door_is_refused():
 @pytest.mark.parametrize("delta", [None, 1e-6])
 def test_without_noise_synthetic_trips_are_like_real_ones(delta):
     public = setting()
-    real = door(random_trips(4000, 8), public)
+    real = queries(random_trips(4000, 8), public)
     model = SyntheticBridges.within(Budget.of(1e5, delta), public)(real, SeededNoise(1))
     found = synthetic_utility(real.paths, model.generate(4000, 1))
     for name in ("distance", "length", "stay", "hour", "duration", "transition"):
@@ -239,8 +240,8 @@ def test_trips_encoded_as_units_are_refused_where_the_noise_is_for_users():
     public = setting(each_trip=False, cap=5)
     mechanism = SyntheticBridges.within(Budget.of(1.0, None), public)
     own = {"grid": public.grid, "step_s": 60, "run_key": bytes(16)}
-    users = encode_paths([batch], PathBound(**own, per_unit=99, cap=5))
-    mechanism.measure(PathDoor(users), SeededNoise(1))
-    trips = encode_paths([batch], PathBound(**own, each_trip=True))
+    users = encode_trips([batch], PathBound(**own, per_unit=99, cap=5))
+    mechanism.measure(PathQueries(users), SeededNoise(1))
+    trips = encode_trips([batch], PathBound(**own, each_trip=True))
     with pytest.raises(GuaranteeError, match="the noise is for a user"):
-        mechanism.measure(PathDoor(trips), SeededNoise(1))
+        mechanism.measure(PathQueries(trips), SeededNoise(1))

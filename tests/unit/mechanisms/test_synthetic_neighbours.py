@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.engine.path_trips import PathDoor
+from shoal.engine.path_trips import PathQueries
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.audit_size import path_setting
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
@@ -41,8 +41,8 @@ def random_trips(count, seed, long=8):
     return trips
 
 
-def door(trips, setting, unit=None):
-    """Trips behind a door, each a unit by itself unless said."""
+def queries(trips, setting, unit=None):
+    """Query interface to trips, each a unit by itself unless `unit` is given."""
     paths = CellPaths.of(setting.grid, setting.step_s, trips)
     unit = np.arange(len(trips)) if unit is None else np.asarray(unit)
     start_us = setting.clock.edges_us[0] + np.arange(len(trips), dtype=np.int64) * 60_000_000
@@ -60,7 +60,7 @@ def door(trips, setting, unit=None):
         cap=setting.cap,
         each_trip=setting.each_trip,
     )
-    return PathDoor(exact)
+    return PathQueries(exact)
 
 
 def told(trip, stays=True):
@@ -131,7 +131,7 @@ def test_shares_add_up_to_a_budget_in_rho(cls):
 def test_one_question_for_every_share(cls):
     setting = path_setting(each_trip=True)
     mechanism, noise = cls.within(Budget.of(2.0, None), setting), Recorded(1)
-    mechanism(door(random_trips(40, 1), setting), noise)
+    mechanism(queries(random_trips(40, 1), setting), noise)
     assert [name for name, _, _ in noise.answers] == [name for name, _ in mechanism.spends()]
 
 
@@ -142,7 +142,7 @@ def test_a_chain_without_noise_is_what_is_counted(delta, norm, each_trip):
     trips = random_trips(60, 2)
     unit = np.arange(60) if each_trip else np.arange(60) // 7
     model = SyntheticMarkov.within(Budget.of(EXACT, delta), setting)(
-        door(trips, setting, unit), SeededNoise(1)
+        queries(trips, setting, unit), SeededNoise(1)
     )
     expected = np.zeros((SIDE**2, 10))
     for (cell, symbol), value in scaled([Counter(told(trip)) for trip in trips], unit, norm).items():
@@ -156,7 +156,7 @@ def test_a_chain_without_noise_is_what_is_counted(delta, norm, each_trip):
 def test_grams_without_noise_are_what_is_counted():
     setting = path_setting(each_trip=True)
     trips = random_trips(60, 3)
-    model = SyntheticNgram.within(Budget.of(EXACT, None), setting)(door(trips, setting), SeededNoise(1))
+    model = SyntheticNgram.within(Budget.of(EXACT, None), setting)(queries(trips, setting), SeededNoise(1))
     names = context_names(model.trie)
     for level in (1, 2, 3):
         counters = []
@@ -175,7 +175,7 @@ def test_grams_without_noise_are_what_is_counted():
 def test_prefixes_without_noise_are_what_is_counted():
     setting = path_setting(each_trip=True)
     trips = random_trips(60, 4)
-    model = SyntheticPrefix.within(Budget.of(EXACT, None), setting)(door(trips, setting), SeededNoise(1))
+    model = SyntheticPrefix.within(Budget.of(EXACT, None), setting)(queries(trips, setting), SeededNoise(1))
     names, expected = context_names(model.trie), Counter()
     for trip in trips:
         said = [(cell, place(s)) for cell, s in told(trip, stays=False)]
@@ -201,7 +201,7 @@ def context_names(trie):
 def test_seeds_of_any_size_draw_trips(cls):
     """One after the other in one process: the run's seed is any 64 bits."""
     setting = path_setting(each_trip=True)
-    model = cls.within(Budget.of(8.0, None), setting)(door(random_trips(50, 5), setting), SeededNoise(1))
+    model = cls.within(Budget.of(8.0, None), setting)(queries(random_trips(50, 5), setting), SeededNoise(1))
     for seed in (7, 2**64 - 1, 2**63):
         assert model.generate(20, seed).count == 20
 
@@ -213,10 +213,10 @@ def test_the_same_answers_make_the_same_model_of_any_trips(cls):
     mechanism = cls.within(Budget.of(8.0, None), setting)
     trips = random_trips(200, 5)
     noise = Recorded(1)
-    model = mechanism(door(trips, setting), noise)
+    model = mechanism(queries(trips, setting), noise)
     assert model.trie.nodes > model.trie.steps.states or cls is SyntheticMarkov  # something was made longer
     for others in (trips[1:], [*trips, [(15, 0, 9)]], random_trips(3, 6), []):
-        again = mechanism(door(others, setting), Recorded(1, noise.answers))
+        again = mechanism(queries(others, setting), Recorded(1, noise.answers))
         numbers = again.numbers()
         assert all(np.array_equal(value, numbers[name]) for name, value in model.numbers().items())
         drawn, redrawn = model.generate(50, 3), again.generate(50, 3)
@@ -229,7 +229,7 @@ def test_the_same_answers_make_the_same_model_of_any_trips(cls):
 def test_every_output_is_valid(cls, delta, count, epsilon):
     setting = path_setting(each_trip=True)
     model = cls.within(Budget.of(epsilon, delta), setting)(
-        door(random_trips(count, 7), setting), SeededNoise(2)
+        queries(random_trips(count, 7), setting), SeededNoise(2)
     )
     paths = model.generate(500, 11)
     assert paths.count == 500
@@ -250,7 +250,9 @@ def test_every_output_is_valid(cls, delta, count, epsilon):
 @for_each("seed", range(5))
 def test_trips_come_to_an_end_whatever_the_noise_is(cls, seed):
     setting = path_setting(each_trip=True, cells=20)
-    paths = cls.within(Budget.of(0.1, None), setting)(door([], setting), SeededNoise(seed)).generate(300, 1)
+    paths = cls.within(Budget.of(0.1, None), setting)(queries([], setting), SeededNoise(seed)).generate(
+        300, 1
+    )
     assert paths.moves.mean() < 60
     assert paths.total_stay.mean() < 60
 
@@ -258,7 +260,7 @@ def test_trips_come_to_an_end_whatever_the_noise_is(cls, seed):
 @for_each("cls", ALL)
 def test_trips_follow_from_the_seed_and_none_from_their_number(cls):
     setting = path_setting(each_trip=True)
-    model = cls.within(Budget.of(4.0, None), setting)(door(random_trips(100, 8), setting), SeededNoise(2))
+    model = cls.within(Budget.of(4.0, None), setting)(queries(random_trips(100, 8), setting), SeededNoise(2))
     one, more, other = model.generate(40, 1), model.generate(90, 1), model.generate(40, 2)
     end = int(one.first[-1])
     assert np.array_equal(one.cells, more.cells[:end])
@@ -274,9 +276,9 @@ def test_trips_that_are_not_bounded_as_paid_for_are_refused(cls):
     trips = random_trips(5, 9)
     mechanism = cls.within(Budget.of(1.0, None), users)
     with pytest.raises(GuaranteeError):
-        mechanism(door(trips, each), SeededNoise(1))  # a trip is not a user
+        mechanism(queries(trips, each), SeededNoise(1))  # a trip is not a user
     with pytest.raises(GuaranteeError):
-        mechanism(door(trips, path_setting(cap=3)), SeededNoise(1))
+        mechanism(queries(trips, path_setting(cap=3)), SeededNoise(1))
     with pytest.raises(GuaranteeError):
-        mechanism(door(trips, path_setting(cells=5)), SeededNoise(1))
-    mechanism(door(trips, users), SeededNoise(1))
+        mechanism(queries(trips, path_setting(cells=5)), SeededNoise(1))
+    mechanism(queries(trips, users), SeededNoise(1))

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.loops import for_each
 
-from shoal.engine.path_trips import PathBound, PathDoor, encode_paths
+from shoal.engine.path_trips import PathBound, PathQueries
+from shoal.engine.trip_pieces import encode_trips
 from shoal.mechanisms.audit_size import path_setting
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.postprocess.synthetic.path_points import MARGIN, decimals_of, path_points
@@ -35,7 +36,7 @@ def encoded(points, grid, step_s, jump_m=None):
             "y": points.y,
         }
     )
-    return encode_paths([batch], bound)
+    return encode_trips([batch], bound)
 
 
 def same(one, other):
@@ -58,7 +59,7 @@ def walked(grid, step_s, trips, seed):
     user, number, time, x, y = (np.array(column) for column in zip(*rows, strict=True))
     batch = pa.record_batch({"user": user, "trip": number, "time_us": time, "x": x, "y": y})
     bound = PathBound(grid=grid, per_unit=1, step_s=step_s, run_key=b"0123456789abcdef")
-    return encode_paths([batch], bound)
+    return encode_trips([batch], bound)
 
 
 @settings(max_examples=40, deadline=None)
@@ -73,7 +74,7 @@ def test_points_of_drawn_trips_encode_to_the_trips(seed, step_s, each_trip, epsi
     setting = replace(path_setting(each_trip=each_trip, cells=9), step_s=step_s)
     exact = replace(walked(setting.grid, step_s, 40, seed), each_trip=each_trip)
     mechanism = kind.within(Budget.of(epsilon, None), setting)
-    model = mechanism(PathDoor(exact), SeededNoise(seed))
+    model = mechanism(PathQueries(exact), SeededNoise(seed))
     paths = model.generate(200, seed)
     same(encoded(path_points(paths, seed), setting.grid, step_s), paths)
 

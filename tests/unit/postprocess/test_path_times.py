@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 from tests.loops import for_each
 
-from shoal.engine.path_trips import PathBound, encode_paths
+from shoal.engine.path_trips import PathBound
+from shoal.engine.trip_pieces import encode_trips
 from shoal.postprocess.synthetic.bridge_places import block_sides, blocks_of
 from shoal.postprocess.synthetic.path_times import place_stays, start_times, ticks_of
 from shoal.space.cells import CellGrid
@@ -84,7 +85,7 @@ def encoded(first, cells, tick, stay):
     trip, now, x, y = (np.array(column) for column in zip(*rows, strict=True))
     columns = [trip, np.zeros(trip.size, np.int64), now * 60_000_000, x, y]
     batch = pa.record_batch([pa.array(c) for c in columns], ["user", "trip", "time_us", "x", "y"])
-    return encode_paths([batch], PathBound(grid=GRID, run_key=bytes(16), step_s=60))
+    return encode_trips([batch], PathBound(grid=GRID, run_key=bytes(16), step_s=60))
 
 
 @for_each("straight", [0.3, 0.95])

@@ -1,6 +1,5 @@
 """The promise in numbers and words, and the unit it is made for."""
 
-import doctest
 import math
 from decimal import Decimal
 
@@ -10,7 +9,6 @@ from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.privacy import guarantee
-from shoal.privacy import guarantee as unit
 from shoal.privacy.accounting import NANO, Loss, epsilon_for
 from shoal.privacy.guarantee import Guarantee, Unit
 
@@ -94,9 +92,3 @@ def test_a_unit_has_a_name_on_one_line(name):
 def test_another_unit_is_never_called_a_user_or_a_person():
     assert "not a person" in Unit("trip", "journey").sentence
     assert "user" not in Unit("trip", "journey").sentence
-
-
-@pytest.mark.parametrize("module", [guarantee, unit])
-def test_doctests(module):
-    results = doctest.testmod(module)
-    assert (results.attempted > 0, results.failed) == (True, 0)

@@ -3,8 +3,6 @@
 Each is read in a process of its own with a limit on memory, by the command's own readers.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -20,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from tests.fuzz.maps import PACKAGE
 
 SECONDS, MEBIBYTES = 10.0, 1024
 
@@ -50,12 +49,7 @@ print(int(status.split("VmHWM:")[1].split()[0]) // 1024)
 def geopackage(path, layer: str) -> None:
     with sqlite3.connect(path) as database:
         database.executescript(
-            "CREATE TABLE gpkg_contents (table_name TEXT, data_type TEXT);"
-            "CREATE TABLE gpkg_geometry_columns (table_name TEXT, column_name TEXT, srs_id INT);"
-            "CREATE TABLE gpkg_spatial_ref_sys (srs_id INT, organization TEXT, organization_coordsys_id INT,"
-            " definition TEXT);"
-            "INSERT INTO gpkg_contents VALUES ('z', 'features');"
-            "INSERT INTO gpkg_geometry_columns VALUES ('z', 'geom', 4326);" + layer
+            PACKAGE + "INSERT INTO gpkg_geometry_columns VALUES ('z', 'geom', 4326);" + layer
         )
 
 

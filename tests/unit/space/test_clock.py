@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -144,9 +142,8 @@ BAD = {
 @for_each(("code", "change"), [(code, change) for code in BAD for change in BAD[code]])
 def test_bad_clocks(code, change):
     good = {"start": "2026-03-02", "end": "2026-03-09", "time_zone": "Europe/Paris", "slot_minutes": 60}
-    with pytest.raises(PlanError) as caught:
+    with pytest.raises(PlanError, match=code):
         Clock(**{**good, **change})
-    assert caught.value.code == code
 
 
 def test_a_century_of_minutes_is_refused_before_its_slots_are_made(monkeypatch):

@@ -1,7 +1,5 @@
 """Answers of an Euler histogram: direct sums, missing parts, shapes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.loops import for_each

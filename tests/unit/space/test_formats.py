@@ -1,7 +1,5 @@
 """Every format round trip, against files written by another hand (pyogrio, plain JSON, plain CSV)."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zipfile
@@ -73,26 +71,23 @@ def test_one_of_two_zipped_shapefiles(tmp_path):
         write_ogr(tmp_path / f"{name}.shp", "ESRI Shapefile", SHAPES, {"zone": ids}, geometry_type="Polygon")
     zip_shapefiles(tmp_path, tmp_path / "all.zip")
     assert read_zones(tmp_path / "all.zip", layer="z2").ids == ("c", "d")
-    with pytest.raises(GeometryError) as caught:
+    with pytest.raises(GeometryError, match="layer-choice"):
         read_zones(tmp_path / "all.zip")
-    assert caught.value.code == "layer-choice"
 
 
 @pytest.mark.parametrize(("lost", "code"), [(".shx", "file-unreadable"), (".dbf", "id-column-missing")])
 def test_shapefiles_with_a_part_missing(tmp_path, lost, code):
     write_ogr(tmp_path / "z.shp", "ESRI Shapefile", SHAPES, {"zone": ["a", "b"]}, geometry_type="Polygon")
     (tmp_path / f"z{lost}").unlink()
-    with pytest.raises(GeometryError) as caught:
+    with pytest.raises(GeometryError, match=code):
         read_zones(tmp_path / "z.shp")
-    assert caught.value.code == code
 
 
 def test_an_archive_of_something_else(tmp_path):
     with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
         archive.writestr("readme.txt", "hello")
-    with pytest.raises(GeometryError) as caught:
+    with pytest.raises(GeometryError, match="geometry-missing"):
         read_zones(tmp_path / "z.zip")
-    assert caught.value.code == "geometry-missing"
 
 
 @pytest.mark.parametrize("name", ["z.geojson", "z.json", "z.parquet", "z.geoparquet"])
@@ -138,13 +133,11 @@ def test_geojson_properties():
 
 
 def test_zones_are_not_written_in_other_formats_or_missing_folders(tmp_path):
-    with pytest.raises(OutputError) as caught:
+    with pytest.raises(OutputError, match="format-unknown"):
         write_zones(ZONES, tmp_path / "z.shp")
-    assert caught.value.code == "format-unknown"
     for name in ("z.geojson", "z.parquet"):
-        with pytest.raises(OutputError) as caught:
+        with pytest.raises(OutputError, match="not-written"):
             write_zones(ZONES, tmp_path / "nowhere" / name)
-        assert caught.value.code == "not-written"
 
 
 def test_three_dimensional_shapes_lose_their_height(tmp_path):

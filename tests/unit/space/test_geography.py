@@ -1,7 +1,5 @@
 """The public map of a release, from every kind of plan, and the place of hand-made events."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -114,9 +112,8 @@ def test_more_places_than_zones(sites):
 
 
 def test_events_that_name_sites_need_the_list(halves):
-    with pytest.raises(PlanError) as caught:
+    with pytest.raises(PlanError, match="plan-sites"):
         open_geography(SpacePlan(zones=halves), has_sites=True, planar=False)
-    assert caught.value.code == "plan-sites"
 
 
 def test_sites_with_columns_of_other_names(tmp_path, halves):
@@ -226,9 +223,8 @@ def test_h3_for_degrees_only():
     geography = open_geography(SpacePlan(box=BOX, h3=8), has_sites=False, planar=False)
     (row,) = placed(geography, batch(x=[2.35], y=[48.825]))
     assert geography.zones.ids[row[2]] == h3.latlng_to_cell(48.825, 2.35, 8)
-    with pytest.raises(PlanError) as caught:
+    with pytest.raises(PlanError, match="plan-h3"):
         open_geography(SpacePlan(box=BOX, h3=8), has_sites=False, planar=True)
-    assert caught.value.code == "plan-h3"
 
 
 def test_zone_options_reach_the_reader(tmp_path):
@@ -239,9 +235,8 @@ def test_zone_options_reach_the_reader(tmp_path):
         "d": (2000, 1000, 3000, 2000),
     }
     path = zone_file(tmp_path / "z.geojson", ring, crs=None)
-    with pytest.raises(GeometryError) as caught:
+    with pytest.raises(GeometryError, match="zones-holes"):
         open_geography(SpacePlan(zones=path), has_sites=False, planar=True)
-    assert caught.value.code == "zones-holes"
     plan = SpacePlan(zones=path, holes="allow", zone_id="row", zone_name="zone")
     zones = open_geography(plan, has_sites=False, planar=True).zones
     assert (zones.ids[0], zones.names[0]) == ("Z0001", "a")

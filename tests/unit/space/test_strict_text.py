@@ -1,7 +1,5 @@
 """Ids and names that cannot be written, or that act on a terminal, do not get in or out."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sqlite3
@@ -10,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from tests.fuzz.maps import PACKAGE
 from tests.loops import for_each
 
 from shoal.errors import GeometryError, ShoalError
@@ -64,12 +63,7 @@ def test_half_a_surrogate_pair_is_refused_whatever_the_format(tmp_path, zone):
         read_sites(tmp_path / "s.parquet")
     with sqlite3.connect(tmp_path / "z.gpkg") as database:
         database.executescript(
-            "CREATE TABLE gpkg_contents (table_name TEXT, data_type TEXT);"
-            "CREATE TABLE gpkg_geometry_columns (table_name TEXT, column_name TEXT, srs_id INT);"
-            "CREATE TABLE gpkg_spatial_ref_sys (srs_id INT, organization TEXT, organization_coordsys_id INT,"
-            " definition TEXT);"
-            "INSERT INTO gpkg_contents VALUES ('z', 'features');"
-            "INSERT INTO gpkg_geometry_columns VALUES ('z', 'geom', -1);"
+            PACKAGE + "INSERT INTO gpkg_geometry_columns VALUES ('z', 'geom', -1);"
             "CREATE TABLE z (id TEXT, geom BLOB);"
         )
         shape = b"GP\x00\x01\xff\xff\xff\xff" + shapely.to_wkb(shapely.box(0, 0, 1, 1))

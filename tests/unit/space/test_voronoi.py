@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import shapely
@@ -19,7 +17,7 @@ def plane_of(xy, side=1000.0):
     return to_plane(Sites(ids, xy[:, 0], xy[:, 1], None), Zones(("Z",), ("Z",), zone, None))
 
 
-def lattice(columns, rows, step=100.0):
+def square_lattice(columns, rows, step=100.0):
     x, y = np.meshgrid(np.arange(columns) * step, np.arange(rows) * step)
     return np.column_stack([x.ravel(), y.ravel()])
 
@@ -27,7 +25,7 @@ def lattice(columns, rows, step=100.0):
 RNG_SITES = np.random.default_rng(1).uniform(0, 1000, (300, 2))
 LAYOUTS = {
     "random": RNG_SITES,
-    "square lattice": lattice(12, 9),  # four cocircular sites at every corner
+    "square square_lattice": square_lattice(12, 9),  # four cocircular sites at every corner
     "one line": np.column_stack([np.linspace(0, 1000, 20), np.linspace(0, 1000, 20)]),
     "two": np.array([[0.0, 0.0], [1000.0, 0.0]]),
     "clusters millimetres wide": np.concatenate([RNG_SITES[:20] + k * 0.003 for k in range(5)]),

@@ -11,7 +11,7 @@ import numpy as np
 from shoal.attacks.models.known_trips import KnownTrips
 from shoal.attacks.models.synthetic_membership import Publish
 from shoal.baselines import lacks, missing, needed
-from shoal.engine.path_trips import PathDoor
+from shoal.engine.path_trips import PathQueries
 from shoal.errors import PlanError
 from shoal.kinds.synthetic.methods import COMMUTES, METHODS
 from shoal.privacy.accounting import Budget
@@ -70,8 +70,8 @@ class Defence:
         mechanism = METHODS[self.name].build(Budget.of(epsilon, delta), setting)
 
         def publish(group: KnownTrips, run: int) -> CellPaths:
-            door = PathDoor(exact_of(group, setting))
-            model = mechanism(door, SeededNoise(seed * RUN_STEP + run))
+            queries = PathQueries(exact_of(group, setting))
+            model = mechanism(queries, SeededNoise(seed * RUN_STEP + run))
             return model.generate(count, seed * RUN_STEP + run)
 
         return publish
@@ -120,7 +120,7 @@ def defence_named(name: str) -> Defence:
 
 
 def exact_of(trips: KnownTrips, setting: PathSetting) -> ExactPaths:
-    """Trips of a group as a mechanism's door takes them."""
+    """Trips of a group, for the query interface of a mechanism."""
     own = {each.name: getattr(trips.paths, each.name) for each in fields(CellPaths)}
     counted = np.minimum(np.bincount(trips.unit, minlength=trips.units), setting.cap)
     return ExactPaths(

@@ -22,9 +22,10 @@ from shoal.auditing.pairs import HOUR_US, START_US
 from shoal.auditing.pipelines.pipeline import Events, Pipeline, Step, WholeTable, World
 from shoal.engine.commute import CommuteKernel, sum_commutes
 from shoal.engine.euler import exact_euler
-from shoal.engine.grid_trips import TripBound, bound_trips
-from shoal.engine.path_trips import PathBound, PathDoor, encode_paths
-from shoal.engine.trip_door import TripDoor
+from shoal.engine.grid_trips import TripBound
+from shoal.engine.path_trips import PathBound, PathQueries
+from shoal.engine.trip_pieces import encode_trips
+from shoal.engine.trip_queries import TripQueries
 from shoal.events.schema import TripRule
 from shoal.events.trip_reader import number_trips, starts, whole_users
 from shoal.events.trips import in_order
@@ -78,8 +79,8 @@ class CountedTrips(Counted):
         return exact_euler(self.trips)
 
     @cached_property
-    def door(self) -> TripDoor:
-        return TripDoor(self.trips)
+    def queries(self) -> TripQueries:
+        return TripQueries(self.trips)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -131,8 +132,8 @@ class TripPipeline(Pipeline):
     """Trips behind their query interface, asked for sums."""
 
     kernel: Callable[..., Any] = TripBound
-    bound: Callable[..., GridTrips] = bound_trips
-    spread: Callable[[CountedTrips, TripSetting], Any] = lambda counted, _: counted.door
+    bound: Callable[..., GridTrips] = encode_trips
+    spread: Callable[[CountedTrips, TripSetting], Any] = lambda counted, _: counted.queries
     estimate: Callable[..., DensityEstimate] = lambda noisy, *_: model_row(noisy)
 
     worlds = TripWorld
@@ -171,8 +172,8 @@ class CountedPaths(Counted):
         return np.bincount(self.paths.cells, minlength=self.paths.grid.count)[:, None]
 
     @cached_property
-    def door(self) -> PathDoor:
-        return PathDoor(self.paths)
+    def queries(self) -> PathQueries:
+        return PathQueries(self.paths)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -236,8 +237,8 @@ class PathPipeline(Pipeline):
     """Paths behind their query interface, asked for tables."""
 
     kernel: Callable[..., Any] = PathBound
-    bound: Callable[..., ExactPaths] = encode_paths
-    spread: Callable[[CountedPaths, PathSetting], Any] = lambda counted, _: counted.door
+    bound: Callable[..., ExactPaths] = encode_trips
+    spread: Callable[[CountedPaths, PathSetting], Any] = lambda counted, _: counted.queries
     estimate: Callable[..., DensityEstimate] = _estimate
 
     worlds = PathWorld

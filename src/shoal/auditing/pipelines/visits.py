@@ -58,12 +58,12 @@ class Counted:
         self.bounded.one_visit.setflags(write=False)
 
     @cached_property
-    def visits(self) -> Door:
+    def visits(self) -> VisitQueries:
         """All visits behind the query interface."""
-        return self.behind(Door)
+        return self.behind(VisitQueries)
 
-    def behind(self, door: type[Door]) -> Door:
-        return door(
+    def behind(self, queries: type[VisitQueries]) -> VisitQueries:
+        return queries(
             engine=self.world.engine if self.world.spills else WholeTable(),
             events=lambda: self.events,
             edges_us=self.world.edges_us,
@@ -74,7 +74,7 @@ class Counted:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Door(EngineVisits):
+class VisitQueries(EngineVisits):
     """The package's query interface to visits; sums are kept, since the audit asks for them often."""
 
     kept: dict[tuple, ClippedSum] = field(init=False, default_factory=dict, repr=False)

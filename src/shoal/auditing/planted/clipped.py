@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from shoal.auditing.pairs import NEW, Pair, at, crowd_pair
 from shoal.auditing.pipelines.pipeline import Pipeline, WholeTable
-from shoal.auditing.pipelines.visits import ClippedPipeline, Door, VisitsPipeline
+from shoal.auditing.pipelines.visits import ClippedPipeline, VisitQueries, VisitsPipeline
 from shoal.auditing.planted.bug import Bug, Families, Shown, interface_bug, method_bug, recast, spread_bug
 from shoal.auditing.planted.calls import bare
 from shoal.auditing.replay import ArbitraryNoise
@@ -46,7 +46,7 @@ def interface_bugs(true: Pipeline) -> list[Bug]:
     return [
         *(spread_bug(name, partial(_measuring, change=change)) for name, change in measures.items()),
         *(interface_bug(name, clipped=clipped) for name, clipped in sums.items()),
-        spread_bug("users clipped batch by batch", lambda door: replace(door, engine=_BatchByBatch())),
+        spread_bug("users clipped batch by batch", lambda queries: replace(queries, engine=_BatchByBatch())),
     ]
 
 
@@ -90,27 +90,29 @@ def _each_visit(self: Measure, user: np.ndarray, *where: np.ndarray) -> np.ndarr
     return _unchecked(self, np.arange(user.size, dtype=user.dtype), *where)
 
 
-def _measuring(door: Door, change: Callable[[Measure], Measure]) -> Door:
+def _measuring(queries: VisitQueries, change: Callable[[Measure], Measure]) -> VisitQueries:
     """The same visits behind a query interface that gives users their weights in another way."""
-    return recast(door, {"_sums": lambda self, measures: Door._sums(self, tuple(map(change, measures)))})
+    return recast(
+        queries, {"_sums": lambda self, measures: VisitQueries._sums(self, tuple(map(change, measures)))}
+    )
 
 
-def _clip_from_data(door: Door, *views: View) -> list[ClippedSum]:
+def _clip_from_data(queries: VisitQueries, *views: View) -> list[ClippedSum]:
     """Clipped at the mean of what users add, if that is less: one user changes everybody's weight."""
     sums = []
     for view in views:
-        whole = float(np.linalg.norm(door.clipped(replace(view, clip=1e6))[0].values)) / STEP
-        mean = max(min(view.clip, whole / max(door.users, 1)), 1e-3)
-        sums.append(replace(door.clipped(replace(view, clip=mean))[0], clip=view.clip))
+        whole = float(np.linalg.norm(queries.clipped(replace(view, clip=1e6))[0].values)) / STEP
+        mean = max(min(view.clip, whole / max(queries.users, 1)), 1e-3)
+        sums.append(replace(queries.clipped(replace(view, clip=mean))[0], clip=view.clip))
     return sums
 
 
-def _twice_the_clip(door: Door, *views: View) -> list[ClippedSum]:
-    return door.clipped(*(replace(view, clip=2 * view.clip) for view in views))
+def _twice_the_clip(queries: VisitQueries, *views: View) -> list[ClippedSum]:
+    return queries.clipped(*(replace(view, clip=2 * view.clip) for view in views))
 
 
-def _twice_the_clip_undeclared(door: Door, *views: View) -> list[ClippedSum]:
-    sums = _twice_the_clip(door, *views)
+def _twice_the_clip_undeclared(queries: VisitQueries, *views: View) -> list[ClippedSum]:
+    sums = _twice_the_clip(queries, *views)
     return [replace(each, clip=view.clip) for each, view in zip(sums, views, strict=True)]
 
 

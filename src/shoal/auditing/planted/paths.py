@@ -49,7 +49,7 @@ from shoal.auditing.planted.calls import (
     spend_bugs,
 )
 from shoal.engine.commute import CommuteKernel, sum_commutes
-from shoal.engine.path_trips import PathDoor
+from shoal.engine.path_trips import PathQueries
 from shoal.engine.protocol import Sums
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.postprocess.synthetic.bridge_places import MOST_REGIONS, blocks_of, regions
@@ -95,7 +95,7 @@ def path_table_bugs(true: Pipeline) -> list[Bug]:
         "shares rounded up": _rounded_up,
     }
     if true.mechanism.loss().pure_epsilon_nano is not None:  # norm 1 is safe where norm 2 is meant
-        tables["norm 2 under Laplace noise"] = lambda door, table, norm: door.table(table, 3 - norm)
+        tables["norm 2 under Laplace noise"] = lambda queries, table, norm: queries.table(table, 3 - norm)
     if true.world.ell > 1:
         tables["a user scaled trip by trip"] = _trip_by_trip
     bugs = [interface_bug(name, far, table=table) for name, table in tables.items()]
@@ -105,41 +105,47 @@ def path_table_bugs(true: Pipeline) -> list[Bug]:
 def _ruled(name: str, rule: Rule) -> Bug:
     """Every sum changed by a rule on whole units."""
 
-    def table(door: PathDoor, wanted: PathTable, norm: int) -> np.ndarray:
-        return np.rint(rule(door.table(wanted, norm) / LATTICE) * LATTICE).astype(np.int64)
+    def table(queries: PathQueries, wanted: PathTable, norm: int) -> np.ndarray:
+        return np.rint(rule(queries.table(wanted, norm) / LATTICE) * LATTICE).astype(np.int64)
 
-    return interface_bug(name, all_trips=lambda door: int(rule(np.array([door.all_trips()]))[0]), table=table)
+    return interface_bug(
+        name, all_trips=lambda queries: int(rule(np.array([queries.all_trips()]))[0]), table=table
+    )
 
 
-def _in_full(door: PathDoor, table: PathTable, _norm: int) -> np.ndarray:
+def _in_full(queries: PathQueries, table: PathTable, _norm: int) -> np.ndarray:
     """Every entry counts in full."""
-    entries = table.entries(door.paths)
+    entries = table.entries(queries.paths)
     return np.bincount(entries.index, entries.weight, table.size).astype(np.int64) * LATTICE
 
 
-def _trip_by_trip(door: PathDoor, table: PathTable, norm: int) -> np.ndarray:
+def _trip_by_trip(queries: PathQueries, table: PathTable, norm: int) -> np.ndarray:
     """Every trip of a user is scaled by itself."""
-    return PathDoor(replace(door.paths, unit=np.arange(door.paths.count))).table(table, norm)
+    return PathQueries(replace(queries.paths, unit=np.arange(queries.paths.count))).table(table, norm)
 
 
-def _to_largest(door: PathDoor, table: PathTable, _norm: int) -> np.ndarray:
+def _to_largest(queries: PathQueries, table: PathTable, _norm: int) -> np.ndarray:
     """Scaled so that the largest place of a unit is one."""
-    return _sum_of_units(door, table, lambda places: places * LATTICE // max(int(places.max(initial=0)), 1))
+    return _sum_of_units(
+        queries, table, lambda places: places * LATTICE // max(int(places.max(initial=0)), 1)
+    )
 
 
-def _rounded_up(door: PathDoor, table: PathTable, norm: int) -> np.ndarray:
+def _rounded_up(queries: PathQueries, table: PathTable, norm: int) -> np.ndarray:
     """Scaled as it should be, and each place rounded up."""
 
     def scaled(places: np.ndarray) -> np.ndarray:
         size = np.linalg.norm(places.astype(float), norm)
         return np.ceil(places * LATTICE / max(size, 1.0)).astype(np.int64) + (places > 0)
 
-    return _sum_of_units(door, table, scaled)
+    return _sum_of_units(queries, table, scaled)
 
 
-def _sum_of_units(door: PathDoor, table: PathTable, scaled: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def _sum_of_units(
+    queries: PathQueries, table: PathTable, scaled: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
     """The table summed over units, the places of each of which are scaled in another way."""
-    entries, paths = table.entries(door.paths), door.paths
+    entries, paths = table.entries(queries.paths), queries.paths
     unit = np.repeat(paths.unit, np.diff(entries.first))
     weight = entries.weight if entries.weight is not None else np.ones(unit.size)
     total = np.zeros(table.size, np.int64)

@@ -47,7 +47,7 @@ from shoal.auditing.planted.calls import (
 )
 from shoal.engine.euler import exact_euler
 from shoal.engine.grid_trips import TripBound
-from shoal.engine.trip_door import TripDoor
+from shoal.engine.trip_queries import TripQueries
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
 from shoal.postprocess.histogram.box_model import BoxModel
 from shoal.postprocess.histogram.box_pool import BoxPool
@@ -106,8 +106,8 @@ def per_unit_bugs(true: Pipeline) -> list[Bug]:
 def euler_bug(true: Pipeline) -> Bug:
     """The Euler answer where distinct trips are meant: a trip that comes back counts again."""
 
-    def distinct(door: TripDoor, rectangles: Rectangles) -> np.ndarray:
-        return exact_euler(door.trips).answers(rectangles).astype(np.int64)
+    def distinct(queries: TripQueries, rectangles: Rectangles) -> np.ndarray:
+        return exact_euler(queries.trips).answers(rectangles).astype(np.int64)
 
     name = "Euler answer measured with sensitivity 1"
     return interface_bug(name, back_and_forth(true), distinct=distinct)
@@ -117,23 +117,23 @@ def trip_count_bugs(true: Pipeline) -> list[Bug]:
     """Rules on raw numbers of trips."""
     bugs = rule_bugs(true, _ruled, low="raw counts", high="counts", each=true.world.ell)
     if "trips" in dict(true.spends()):
-        bugs.append(interface_bug("all trips measured as kept ones", count=lambda door: door.all_trips()))
+        bugs.append(interface_bug("all trips measured as kept ones", count=TripQueries.all_trips))
     return bugs
 
 
 def _ruled(name: str, rule: Rule) -> Bug:
     """Every number of trips changed by a rule; shares of trips by the same rule on whole trips."""
 
-    def shared_faces(door: TripDoor, lattice: int) -> np.ndarray:
-        units = door.shared_faces(lattice)
+    def shared_faces(queries: TripQueries, lattice: int) -> np.ndarray:
+        units = queries.shared_faces(lattice)
         return rule(units // lattice) * lattice + units % lattice
 
     return interface_bug(
         name,
-        count=lambda door: int(rule(np.array([door.count()]))[0]),
-        distinct=lambda door, rectangles: rule(door.distinct(rectangles)),
+        count=lambda queries: int(rule(np.array([queries.count()]))[0]),
+        distinct=lambda queries, rectangles: rule(queries.distinct(rectangles)),
         shared_faces=shared_faces,
-        binned=lambda door, bins: rule(door.binned(bins)),
+        binned=lambda queries, bins: rule(queries.binned(bins)),
     )
 
 
@@ -149,18 +149,18 @@ def trip_total_bugs(true: Pipeline) -> list[Bug]:
     ]
 
 
-def _free_trips(true: Any, exact: TripDoor, noise: Noise) -> NoisyHistogram:
+def _free_trips(true: Any, exact: TripQueries, noise: Noise) -> NoisyHistogram:
     """The exact number of trips in the release, for nothing."""
     return replace(true(exact, noise), trips=float(max(exact.count(), 1)))
 
 
-def _with_exact_trips(true: Any, exact: TripDoor, noise: Noise) -> NoisyHistogram:
+def _with_exact_trips(true: Any, exact: TripQueries, noise: Noise) -> NoisyHistogram:
     """The noisy number of trips is published, and the exact one used."""
     totals = ChangedPart(true.mechanism.totals, lambda noisy, trips: (float(max(trips.count(), 1)), noisy[1]))
     return replace(true(exact, noise, totals=totals), trips=totals.true_results[0][0])
 
 
-def _exact_faces(true: Any, exact: TripDoor, noise: Noise) -> NoisyHistogram:
+def _exact_faces(true: Any, exact: TripQueries, noise: Noise) -> NoisyHistogram:
     """A rectangle's estimate mixed with that of the exact Euler histogram."""
     noisy = true(exact, noise)
     faces = 0.9 * noisy.euler.faces + 0.1 * exact_euler(exact.trips).faces
@@ -206,12 +206,12 @@ def _rectangle_bug(name: str, change: Any) -> Bug:
     return noise_bug(name, partial(Between, only="boxes", add=add))
 
 
-def _two_bins(door: TripDoor, bins: BinsLike) -> np.ndarray:
-    once = door.binned(bins)
+def _two_bins(queries: TripQueries, bins: BinsLike) -> np.ndarray:
+    once = queries.binned(bins)
     return once + np.roll(once, 1)
 
 
-def _counts_on_exact_bins(self: Any, counts: Any, model: BoxModel, trips: TripDoor, noise: Noise) -> Any:
+def _counts_on_exact_bins(self: Any, counts: Any, model: BoxModel, trips: TripQueries, noise: Noise) -> Any:
     """Borders follow the trips themselves, not the pool that noisy answers made."""
     if model.bins:
         x0, x1, y0, y1, shape = (np.asarray(part, np.int64) for part in trips._summaries)
@@ -220,7 +220,7 @@ def _counts_on_exact_bins(self: Any, counts: Any, model: BoxModel, trips: TripDo
     return HistogramBoxes._counts(self, counts, model, trips, noise)
 
 
-def _twice(self: Any, row: Any, model: BoxModel, trips: TripDoor, noise: Noise) -> BoxModel:
+def _twice(self: Any, row: Any, model: BoxModel, trips: TripQueries, noise: Noise) -> BoxModel:
     once = HistogramBoxes._rectangles(self, row, model, trips, noise)
     return HistogramBoxes._rectangles(self, row, once, trips, noise)
 

@@ -12,17 +12,18 @@ import contextlib
 import itertools
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from shoal.engine.protocol import Encoder, Progress, Sums, UserKernel, Watch
-from shoal.engine.spark.jobs import Jobs, check_partitions, rows_told
+from shoal.engine.spark.jobs import Jobs, check_partitions, progress_by_rows
 from shoal.engine.spark.rows import gathered
 from shoal.engine.spark.session import open_session
 from shoal.engine.spark.shuffle import PACKED, PIECE_BYTES, Slots, pack, whole
 from shoal.engine.spark.source import SparkSource, open_spark_source
-from shoal.engine.spark.tasks import NO_KEY, ROWS_TO_PACK, Each, Read, Sum, with_key
+from shoal.engine.spark.tasks import NO_KEY, ROWS_TO_PACK, each_item, read, sum_kernel, with_key
 from shoal.engine.spark.trips import HeldOnSpark, hold_trips
 from shoal.events.schema import SourcePlan
 from shoal.events.trip_reader import TripPoints
@@ -83,8 +84,9 @@ class SparkEngine:
         rows = source.known.get("rows") if isinstance(source, SparkSource) else None
         parts = self.jobs.parts(rows)
         shuffled = self._by_user(events, parts, kernel.run_key)
-        summed = self.jobs.run(shuffled, Sum(with_key(kernel, NO_KEY)), PACKED, kernel.run_key)
-        return self.jobs.total(summed, Slots.of(kernel.zero()), parts, rows_told(progress, rows))
+        work = partial(sum_kernel, with_key(kernel, NO_KEY))
+        summed = self.jobs.run(shuffled, work, PACKED, kernel.run_key)
+        return self.jobs.total(summed, Slots.of(kernel.zero()), parts, progress_by_rows(progress, rows))
 
     def hold(
         self, points: Any, encoder: Encoder, watch: Watch, progress: Progress | None = None
@@ -102,8 +104,8 @@ class SparkEngine:
         if not isinstance(source, SparkSource):
             return self.jobs.by_part(self._sent(events, parts, run_key), parts)
         sites = None if events.sites is None else tuple(events.sites)
-        asked = (source, getattr(events, "geography", None), sites, tuple(events.window_us), parts, run_key)
-        if self._shuffled is not None and _same(self._shuffled[0], asked):
+        wanted = (source, getattr(events, "geography", None), sites, tuple(events.window_us), parts, run_key)
+        if self._shuffled is not None and _same(self._shuffled[0], wanted):
             if self._kept is None:
                 from pyspark import StorageLevel
 
@@ -112,8 +114,9 @@ class SparkEngine:
         self._drop()
         reader = source.reader(events.sites, events.window_us, with_flag=False)
         place = events.geography.place if hasattr(events, "geography") else _site_columns
-        frame = self.jobs.run(source.frame(), Read(reader, parts, place), PACKED, run_key)
-        self._shuffled = asked, self.jobs.by_part(frame, parts)
+        work = partial(read, reader, parts, place, True)
+        frame = self.jobs.run(source.frame(), work, PACKED, run_key)
+        self._shuffled = wanted, self.jobs.by_part(frame, parts)
         return self._shuffled[1]
 
     def _sent(self, events: Iterable[pa.RecordBatch], parts: int, run_key: bytes) -> DataFrame:
@@ -151,11 +154,11 @@ def each_block(jobs: Jobs, work: Callable[[Item], Made], items: Iterable[Item], 
         rows = [row for number, item in enumerate(wave) for row in _pieces(number, item)]
         context = jobs.session.sparkContext
         sent = jobs.session.createDataFrame(context.parallelize(rows, len(rows)), PACKED)
-        done = jobs.run(jobs.by_part(sent, len(wave)), Each(work), PACKED)
+        done = jobs.run(jobs.by_part(sent, len(wave)), partial(each_item, work), PACKED)
         with jobs.watched():
-            found = done.collect()
+            results = done.collect()
         pieces: dict[int, list[bytes]] = {}
-        for row in found:
+        for row in results:
             pieces.setdefault(row[0], []).append(bytes(row[1]))
         for number in range(len(wave)):
             yield pickle.loads(next(whole(pieces.pop(number))))

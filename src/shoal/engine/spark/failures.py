@@ -31,8 +31,8 @@ class TaskError(RuntimeError):
 
 
 def in_task(error: ShoalError) -> TaskError:
-    said = [type(error).__name__, error.code, error.message, error.remedy]
-    return TaskError(MARK + base64.b64encode(json.dumps(said).encode()).decode())
+    parts = [type(error).__name__, error.code, error.message, error.remedy]
+    return TaskError(MARK + base64.b64encode(json.dumps(parts).encode()).decode())
 
 
 def task_failed(error: Exception) -> EngineError:
@@ -64,8 +64,8 @@ def one_clear_error() -> Iterator[None]:
 
 def translated(error: Exception) -> ShoalError:
     text = str(error)
-    if (found := re.search(MARK + r"([A-Za-z0-9+/=]+)", text)) is not None:
-        kind, code, message, remedy = json.loads(base64.b64decode(found[1]))
+    if (mark := re.search(MARK + r"([A-Za-z0-9+/=]+)", text)) is not None:
+        kind, code, message, remedy = json.loads(base64.b64decode(mark[1]))
         return getattr(shoal.errors, kind, ShoalError)(code, message, remedy)
     if (file := FILE.search(text)) is not None:
         name = unquote(file[1]).removeprefix("file:")

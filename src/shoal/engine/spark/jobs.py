@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.engine.protocol import Progress, Sums
 from shoal.engine.spark.failures import one_clear_error
-from shoal.engine.spark.shuffle import PACKED, Slots, add_slots
-from shoal.engine.spark.tasks import NO_KEY, Task
+from shoal.engine.spark.shuffle import PACKED, Slots
+from shoal.engine.spark.tasks import NO_KEY, Task, Work, add_parts
 from shoal.errors import PlanError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS_PER_PART = 8_000_000
@@ -25,13 +24,6 @@ MOST_PARTS = 100_000
 FEW_PARTS = 16  # up to here sums of all parts come to the driver; above they are added on the way
 ADDERS = 64
 LOOK_SECONDS = 0.3
-
-
-class Add:
-    """Slots of many parts added up."""
-
-    def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
-        return add_slots(rows)
 
 
 @dataclass(eq=False)
@@ -50,7 +42,7 @@ class Jobs:
         cores = self.session.sparkContext.defaultParallelism
         return min(MOST_PARTS, max(cores, -(-(rows or 0) // per_part)))
 
-    def run(self, frame: DataFrame, work: Any, schema: str, run_key: bytes = NO_KEY) -> DataFrame:
+    def run(self, frame: DataFrame, work: Work, schema: str, run_key: bytes = NO_KEY) -> DataFrame:
         """`work` over every partition; public things are broadcast, the key is in the closure alone."""
         # As bytes: PySpark's encrypted broadcast fails on arrays, which pickle hands over as buffers.
         sent = self.session.sparkContext.broadcast(pickle.dumps(work, pickle.HIGHEST_PROTOCOL))
@@ -70,7 +62,7 @@ class Jobs:
     ) -> Sums:
         """Slots of all partitions added up, here or, where there are many, on the way."""
         if parts > FEW_PARTS:
-            frame = self.run(self.by_part(frame, min(slots.count, ADDERS)), Add(), PACKED)
+            frame = self.run(self.by_part(frame, min(slots.count, ADDERS)), add_parts, PACKED)
         with self.watched(None, progress):
             rows = frame.collect()
         return slots.join(((row[0], bytes(row[1])) for row in rows), parts)
@@ -140,15 +132,15 @@ def check_partitions(partitions: int | None) -> None:
         )
 
 
-def rows_told(progress: Progress | None, rows: int | None) -> Callable[[str, float], None] | None:
+def progress_by_rows(progress: Progress | None, rows: int | None) -> Callable[[str, float], None] | None:
     """Shares of tasks as rows, for a bar that counts rows."""
     if progress is None or not rows:
         return None
-    told: dict[str, int] = {}
+    shown: dict[str, int] = {}
 
-    def tell(what: str, share: float) -> None:
+    def show(what: str, share: float) -> None:
         done = int(share * rows)
-        progress(what, max(0, done - told.get(what, 0)))
-        told[what] = max(done, told.get(what, 0))
+        progress(what, max(0, done - shown.get(what, 0)))
+        shown[what] = max(done, shown.get(what, 0))
 
-    return tell
+    return show

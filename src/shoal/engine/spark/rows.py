@@ -59,9 +59,9 @@ class RowReader:
     def _opened(self) -> Iterator[Prepared]:
         with (
             limited_connection(MEMORY, threads=1) as connection,
-            prepared(self.source, self.sites, connection) as found,
+            prepared(self.source, self.sites, connection) as connected,
         ):
-            yield found
+            yield connected
 
     def _answers(
         self, cursor: duckdb.DuckDBPyConnection, query: str, rows: Iterable[pa.RecordBatch]

@@ -48,19 +48,19 @@ _scratch: dict[str, Scratch] = {}  # by the folder it lies in; Spark keeps using
 def open_session(conf: Mapping[str, str] | None = None) -> tuple[SparkSession, bool]:
     """The active session, or a new one, and whether it is new; what `conf` says wins over our defaults."""
     SparkSession = import_spark()
-    said = dict(conf or {})
+    given = dict(conf or {})
     running = running_session(SparkSession)
     if running is not None:
-        _set_on(running, said)
+        _set_on(running, given)
         return running, False
     need_java()
-    settings = _settings(said)
+    settings = _settings(given)
     need_master(settings.get("spark.master", ""))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
     with (
         _private_files(settings) as folder,
-        _start_log("spark.log.level" in said, folder) as log,
+        _start_log("spark.log.level" in given, folder) as log,
         warnings.catch_warnings(),
     ):
         for name, value in settings.items():
@@ -85,9 +85,9 @@ def running_session(SparkSession: Any) -> SparkSession | None:
     return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context is not None else None
 
 
-def _set_on(running: SparkSession, said: Mapping[str, str]) -> None:
+def _set_on(running: SparkSession, given: Mapping[str, str]) -> None:
     """A session that runs takes what can still be set."""
-    for name, value in said.items():
+    for name, value in given.items():
         if running.conf.isModifiable(name):
             running.conf.set(name, value)
         elif running.sparkContext.getConf().get(name) != value:
@@ -98,14 +98,14 @@ def _set_on(running: SparkSession, said: Mapping[str, str]) -> None:
             )
 
 
-def _settings(said: Mapping[str, str]) -> dict[str, str]:
+def _settings(given: Mapping[str, str]) -> dict[str, str]:
     """Ours below theirs; addresses of this machine alone where Spark runs on it alone."""
-    master = said.get("spark.master") or os.environ.get("MASTER") or LOCAL["spark.master"]
+    master = given.get("spark.master") or os.environ.get("MASTER") or LOCAL["spark.master"]
     submitted = "SPARK_ENV_LOADED" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
-    if submitted and "spark.master" not in said:  # spark-submit has said the rest
-        return {**QUIET, **said}
+    if submitted and "spark.master" not in given:  # spark-submit has said the rest
+        return {**QUIET, **given}
     local = LOCAL if master.startswith("local") else {}
-    return {**QUIET, **local, "spark.master": master, **said}
+    return {**QUIET, **local, "spark.master": master, **given}
 
 
 @contextlib.contextmanager
@@ -154,8 +154,8 @@ def import_spark() -> Any:
             "the Spark engine needs PySpark, which is not installed.",
             "Install it with `pip install 'shoal[spark]'`; it runs on Java 17 or later.",
         ) from None
-    found = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
-    if found < OLDEST:
+    version = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
+    if version < OLDEST:
         raise MissingExtra(
             "old-spark",
             f"the Spark engine needs PySpark {'.'.join(map(str, OLDEST))} or later; {pyspark.__version__} is "
@@ -207,7 +207,7 @@ def parse_conf(pairs: tuple[str, ...]) -> dict[str, str]:
     >>> parse_conf(("spark.master=local[2]", "spark.x=a=b"))
     {'spark.master': 'local[2]', 'spark.x': 'a=b'}
     """
-    said: dict[str, str] = {}
+    conf: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.startswith("spark."):
@@ -216,8 +216,8 @@ def parse_conf(pairs: tuple[str, ...]) -> dict[str, str]:
                 f'--spark-conf takes KEY=VALUE with a key that begins with "spark."; got "{pair}".',
                 "Pass --spark-conf spark.master=spark://HOST:7077, say.",
             )
-        said[name] = value
-    return said
+        conf[name] = value
+    return conf
 
 
 @contextlib.contextmanager
@@ -227,15 +227,15 @@ def _start_log(loud: bool, folder: str) -> Iterator[str | None]:
         yield None
         return
     sys.stderr.flush()
-    kept = os.dup(2)
+    stderr = os.dup(2)
     path = os.path.join(folder, "start.log")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     os.dup2(handle, 2)
     try:
         yield path
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
         os.close(handle)
         os.unlink(path)
 
@@ -245,6 +245,6 @@ def _last_line(log: str | None, error: Exception) -> str:
     lines = str(error).splitlines()
     if log is not None:
         with open(log, encoding="utf-8", errors="replace") as file:
-            found = [line.strip() for line in file if "Exception" in line or "rror" in line]
-            lines = found or lines
+            causes = [line.strip() for line in file if "Exception" in line or "rror" in line]
+            lines = causes or lines
     return (lines[0] if lines else type(error).__name__)[:200]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -20,7 +20,7 @@ from shoal.engine.duck import ROWS_PER_CALL
 from shoal.engine.spark.failures import one_clear_error
 from shoal.engine.spark.rows import RELATION, REPORT, RowReader
 from shoal.engine.spark.shuffle import PACKED, unpack
-from shoal.engine.spark.tasks import BringUsers, Check, Find, Read
+from shoal.engine.spark.tasks import bring_users, check, find, read
 from shoal.errors import SourceError
 from shoal.events.checks import CODE_NAMES, FoundRows, RowReport
 from shoal.events.files import (
@@ -33,7 +33,16 @@ from shoal.events.files import (
     header_line,
     read_header,
 )
-from shoal.events.schema import TABLE, ZONED_TYPES, EventSource, ForeignSource, Format, SourcePlan, elsewhere
+from shoal.events.schema import (
+    TABLE,
+    ZONED_TYPES,
+    EventSource,
+    ForeignSource,
+    Format,
+    SourcePlan,
+    Window,
+    elsewhere,
+)
 from shoal.events.source import describe_source
 from shoal.events.times import NAIVE, OFFSET, time_roles
 
@@ -72,15 +81,9 @@ class SparkSource(ForeignSource):
         named = {name: getattr(self, name) for name in EventSource.__dataclass_fields__}
         return EventSource(**{**named, "paths": (), "relation": RELATION})
 
-    def reader(
-        self, sites: Sequence[str] | None, window_us: tuple[int, int] | None, with_flag: bool
-    ) -> RowReader:
-        return RowReader(
-            source=self.plain(),
-            sites=None if sites is None else tuple(sites),
-            window_us=window_us,
-            with_flag=with_flag,
-        )
+    def reader(self, sites: Sequence[str] | None, window_us: Window | None, with_flag: bool) -> RowReader:
+        listed = None if sites is None else tuple(sites)
+        return RowReader(source=self.plain(), sites=listed, window_us=window_us, with_flag=with_flag)
 
     def frame(self, *, with_flag: bool = False, with_file: bool = False) -> DataFrame:
         """Columns by role and whether text is not UTF-8, or lines of CSV; and the file if asked."""
@@ -107,12 +110,7 @@ class SparkSource(ForeignSource):
         return rows.select(*picked)
 
     def batches(
-        self,
-        *,
-        sites: Sequence[str] | None,
-        window_us: tuple[int, int] | None,
-        with_flag: bool,
-        by_user: bool,
+        self, *, sites: Sequence[str] | None, window_us: Window | None, with_flag: bool, by_user: bool
     ) -> Iterator[pa.RecordBatch]:
         """Partition after partition, as Spark has read them; `by_user`: each user's rows together."""
         reader, jobs = self.reader(sites, window_us, with_flag), self.jobs
@@ -120,48 +118,40 @@ class SparkSource(ForeignSource):
         # This process takes a partition at a time: they must be small. What is in one follows from the users
         # alone, so that a task that runs again gives the same rows to the same partitions.
         parts = max(1, -(-self.known.get("rows", ROWS_UNKNOWN) // ROWS_PER_CALL))
-        found = jobs.by_part(jobs.run(frame, Read(reader, parts, cuts=False), PACKED), parts)
+        packed = jobs.by_part(jobs.run(frame, partial(read, reader, parts, None, False), PACKED), parts)
         if by_user:
-            found = jobs.run(found, BringUsers(), PACKED)
+            packed = jobs.run(packed, bring_users, PACKED)
         with one_clear_error():
-            for row in found.toLocalIterator():
+            for row in packed.toLocalIterator():
                 piece = pa.record_batch({"part": [0], "payload": pa.array([bytes(row[1])], pa.binary())})
                 yield from unpack([piece], set())
 
     def row_report(
-        self,
-        *,
-        sites: Sequence[str] | None,
-        with_flag: bool,
-        progress: Callable[[float], None] | None,
+        self, *, sites: Sequence[str] | None, with_flag: bool, progress: Callable[[float], None] | None
     ) -> RowReport:
         """One pass; a second one to name the files where rows are bad."""
         reader = self.reader(sites, None, with_flag)
-        found = self._report(reader, with_flag, with_file=False, progress=progress)
-        reasons = {name: found.counts[name] for name in CODE_NAMES[1:] if found.counts[name]}
+        counted = self._report(reader, with_flag, with_file=False, progress=progress)
+        reasons = {name: counted.counts[name] for name in CODE_NAMES[1:] if counted.counts[name]}
         examples: dict[str, tuple[tuple[str, int], ...]] = {}
         if reasons:
             named = self._report(reader, with_flag, with_file=True, progress=None).by_file
             for reason in reasons:
                 examples[reason] = tuple((file, 0) for file in sorted(named) if named[file][reason])[:5]
-        self.known["rows"] = found.counts.total()
+        self.known["rows"] = counted.counts.total()
         return RowReport(
-            rows=found.counts.total(),
+            rows=counted.counts.total(),
             by_reason=reasons,
             examples=examples,
-            offset_times=found.styles[OFFSET],
-            naive_times=found.styles[NAIVE],
+            offset_times=counted.styles[OFFSET],
+            naive_times=counted.styles[NAIVE],
         )
 
     def any_row(
-        self,
-        *,
-        sites: Sequence[str] | None,
-        window_us: tuple[int, int],
-        test: Callable[[pa.RecordBatch], bool],
+        self, *, sites: Sequence[str] | None, window_us: Window, test: Callable[[pa.RecordBatch], bool]
     ) -> bool:
         """Looks at a partition, then at more and more of them."""
-        work = Find(self.reader(sites, window_us, with_flag=False), test)
+        work = partial(find, self.reader(sites, window_us, with_flag=False), test)
         with one_clear_error():
             return bool(self.jobs.run(self.frame(), work, PACKED).take(1))
 
@@ -169,11 +159,11 @@ class SparkSource(ForeignSource):
         self, reader: RowReader, with_flag: bool, with_file: bool, progress: Callable[[float], None] | None
     ) -> FoundRows:
         frame = self.frame(with_flag=with_flag, with_file=with_file)
-        found = FoundRows()
+        counted = FoundRows()
         with self.jobs.watched(progress):
-            for row in self.jobs.run(frame, Check(reader), REPORT).collect():
-                found.add(row[0], row[1], row[2], row[3], row[4], None)
-        return found
+            for row in self.jobs.run(frame, partial(check, reader), REPORT).collect():
+                counted.add(row[0], row[1], row[2], row[3], row[4], None)
+        return counted
 
     def contents(self) -> list[str]:
         """Digests of files that are here; else one of all rows, whatever their order."""
@@ -187,8 +177,8 @@ class SparkSource(ForeignSource):
             F.sum(F.xxhash64(F.lit(salt), *columns).cast("decimal(38,0)")).cast("string") for salt in (1, 2)
         ]
         with one_clear_error():
-            found = self._load().select(F.count(F.lit(1)).alias("rows"), *sums).collect()[0]
-        named = repr([str(value) for value in found])
+            row = self._load().select(F.count(F.lit(1)).alias("rows"), *sums).collect()[0]
+        named = repr([str(value) for value in row])
         return [hashlib.sha256(named.encode()).hexdigest()]
 
     def _load(self) -> DataFrame:
@@ -205,17 +195,15 @@ def open_spark_source(jobs: Jobs, plan: SourcePlan) -> SparkSource:
     """Names and types of columns; no row of Parquet is read, of CSV the first line."""
     paths, kind, local = _kind(plan.paths)
     file_format: Format = "csv" if kind == "csv" else "parquet"
-    delimiter, found = plan.delimiter, None
+    delimiter, checked = plan.delimiter, None
     if local:
-        found = read_header(paths, file_format, delimiter)  # says which file is damaged or different
-        delimiter = found.delimiter
+        checked = read_header(paths, file_format, delimiter)  # says which file is damaged or different
+        delimiter = checked.delimiter
         _check_names(paths)
     header = _header(jobs, paths, kind, delimiter, local)
-    said = {name: value for name, value in plan.reading().items() if name not in ("paths", "delimiter")}
-    described = describe_source(paths, file_format, header, **said)
-    described = replace(described, delimiter=header.delimiter)
-    if found is not None:
-        _check_clocks(described, found)
+    described = describe_source(plan, paths, file_format, header)
+    if checked is not None:
+        _check_clocks(described, checked)
     named = {name: getattr(described, name) for name in EventSource.__dataclass_fields__}
     return SparkSource(**named, jobs=jobs, kind=kind, local=local)
 
@@ -258,8 +246,8 @@ def _kind(paths: Sequence[str]) -> tuple[tuple[str, ...], str, bool]:
         return (tables[0].removeprefix(TABLE),), "table", False
     remote = [path for path in paths if elsewhere(path)]
     if not remote:
-        files, found = find_files(list(paths))
-        return tuple(os.path.abspath(file) for file in files), found, True  # Java has a folder of its own
+        files, kind = find_files(list(paths))
+        return tuple(os.path.abspath(file) for file in files), kind, True  # Java has a folder of its own
     if len(remote) != len(paths):
         raise SourceError(
             "mixed-sources",
@@ -316,5 +304,5 @@ def backticked(name: str) -> str:
 
 
 def _sha256(path: str) -> str:
-    with open(Path(path), "rb") as file:
+    with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

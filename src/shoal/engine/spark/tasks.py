@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from shoal.engine.duck import MEBIBYTE, ROWS_PER_CALL, DuckEngine, cut_of
 from shoal.engine.protocol import Encoder, Sums, UserKernel, Watch, add_sums
 from shoal.engine.spark.failures import in_task, task_failed
 from shoal.engine.spark.rows import RowReader, gathered
-from shoal.engine.spark.shuffle import Slots, as_bytes, in_pieces, pack, packed, unpack, whole
+from shoal.engine.spark.shuffle import Slots, add_slots, as_bytes, in_pieces, pack, packed, unpack, whole
 from shoal.errors import EngineError, ShoalError
 from shoal.events.schema import TripRule
 from shoal.events.trip_reader import numbered
@@ -37,10 +37,8 @@ NO_KEY = b""
 Place = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-class Work(Protocol):
-    """A job without its key."""
-
-    def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]: ...
+Batches = Iterator[pa.RecordBatch]
+Work = Callable[[Batches, bytes], Batches]  # a job without its key: batches of a partition, and the key
 
 
 class Task:
@@ -52,7 +50,7 @@ class Task:
     def __repr__(self) -> str:
         return "Task()"
 
-    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, rows: Batches) -> Batches:
         try:
             check_versions(self._versions)
             yield from pickle.loads(self._work.value)(rows, self._run_key)
@@ -62,135 +60,96 @@ class Task:
             raise in_task(task_failed(error)) from None
 
 
-@dataclass(frozen=True)
-class Check:
+# Jobs are functions of public things (bound by `partial`), of the batches of a partition, and of the key.
+
+
+def check(reader: RowReader, rows: Batches, run_key: bytes) -> Batches:
     """Rows counted by what is wrong with them."""
-
-    reader: RowReader
-
-    def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
-        return self.reader.report(rows)
+    return reader.report(rows)
 
 
-@dataclass(frozen=True)
-class Read:
+def read(
+    reader: RowReader, parts: int, place: Place | None, cuts: bool, rows: Batches, run_key: bytes
+) -> Batches:
     """Rows read, placed, cut to the public cap of a user, packed by part."""
-
-    reader: RowReader
-    parts: int
-    place: Place | None = field(default=None, repr=False)
-    cuts: bool = True
-
-    def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
-        found: Iterator[pa.RecordBatch] = self.reader(rows)
-        if self.place is not None:
-            found = self.place(found)
-        cut = StreamCut(run_key) if self.cuts else None
-        for batch in gathered(found, ROWS_TO_PACK):
-            yield pack(batch if cut is None else cut(batch), self.parts, run_key)
+    events: Batches = reader(rows)
+    if place is not None:
+        events = place(events)
+    cut = StreamCut(run_key) if cuts else None
+    for batch in gathered(events, ROWS_TO_PACK):
+        yield pack(batch if cut is None else cut(batch), parts, run_key)
 
 
-@dataclass(frozen=True)
-class Find:
+def find(reader: RowReader, test: Callable[[pa.RecordBatch], bool], rows: Batches, run_key: bytes) -> Batches:
     """One row as soon as a batch of events passes a test."""
-
-    reader: RowReader
-    test: Callable[[pa.RecordBatch], bool] = field(repr=False)
-
-    def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
-        if any(self.test(batch) for batch in self.reader(rows)):
-            yield packed(0, b"")
+    if any(test(batch) for batch in reader(rows)):
+        yield packed(0, b"")
 
 
-@dataclass(frozen=True)
-class BringUsers:
+def bring_users(rows: Batches, run_key: bytes) -> Batches:
     """Packed rows, each user's together, brought to the driver."""
-
-    def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
-        for batch in whole_users(unpack(rows, set()), run_key):
-            yield packed(0, as_bytes(batch))
+    for batch in whole_users(unpack(rows, set()), run_key):
+        yield packed(0, as_bytes(batch))
 
 
-@dataclass(frozen=True)
-class Sum:
+def sum_kernel(keyless: UserKernel, rows: Batches, run_key: bytes) -> Batches:
     """A kernel summed over the users of a part, by the engine of one machine."""
-
-    kernel: UserKernel = field(repr=False)
-
-    def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
-        kernel, seen = with_key(self.kernel, run_key), set[int]()
-        engine, cut = DuckEngine(threads=1, spill_mib=SPILL_MIB), StreamCut(run_key)
-        batches = (cut(batch) for batch in gathered(unpack(rows, seen), ROWS_PER_CALL))
-        sums = engine.sum_users(batches, kernel)
-        yield from Slots.of(kernel.zero()).spread(sums, seen)
+    kernel, parts = with_key(keyless, run_key), set[int]()
+    engine, cut = DuckEngine(threads=1, spill_mib=SPILL_MIB), StreamCut(run_key)
+    batches = (cut(batch) for batch in gathered(unpack(rows, parts), ROWS_PER_CALL))
+    sums = engine.sum_users(batches, kernel)
+    yield from Slots.of(kernel.zero()).spread(sums, parts)
 
 
-@dataclass(frozen=True)
-class Encode:
+def encode(
+    keyless: Encoder, watch: Watch, rule: TripRule | None, planar: bool, rows: Batches, run_key: bytes
+) -> Batches:
     """Points of the users of a part as one stage of encoded trips, pickled; first what was watched."""
-
-    encoder: Encoder = field(repr=False)
-    watch: Watch
-    rule: TripRule | None
-    planar: bool
-
-    def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
-        encoder, seen, watched = with_key(self.encoder, run_key), set[int](), self.watch.zero()
-        cut = cut_of(encoder)
-        found = gathered(unpack(rows, seen), ROWS_PER_CALL)
-        if cut is not None:
-            found = map(StreamCut(run_key), found)
-        encoded = []
-        for users in whole_users(found, run_key):
-            points = numbered(users if cut is None else cut(users), self.rule, self.planar)
-            if points.num_rows:
-                add_sums(watched, self.watch(points))
-                encoded.append(encoder(points))
-        stage = encoder.join(encoded)
-        yield from in_pieces(0, pickle.dumps((sorted(seen), watched, stage), protocol=5))
+    encoder, parts, watched = with_key(keyless, run_key), set[int](), watch.zero()
+    cut = cut_of(encoder)
+    events = gathered(unpack(rows, parts), ROWS_PER_CALL)
+    if cut is not None:
+        events = map(StreamCut(run_key), events)
+    encoded = []
+    for users in whole_users(events, run_key):
+        points = numbered(users if cut is None else cut(users), rule, planar)
+        if points.num_rows:
+            add_sums(watched, watch(points))
+            encoded.append(encoder(points))
+    stage = encoder.join(encoded)
+    yield from in_pieces(0, pickle.dumps((sorted(parts), watched, stage), protocol=5))
 
 
-@dataclass(frozen=True)
-class Ask:
-    """One question to the door of a part's encoded trips, answered by an array."""
-
-    encoder: Encoder = field(repr=False)
-    method: str
-    arguments: tuple[Any, ...] = field(repr=False)
-    slots: Slots
-
-    def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
-        for seen, _, stage in stages(rows):
-            answer = getattr(self.encoder.door(stage), self.method)(*self.arguments)
-            yield from self.slots.spread({"answer": answer}, seen)
+def ask(
+    encoder: Encoder, method: str, arguments: tuple[Any, ...], slots: Slots, rows: Batches, run_key: bytes
+) -> Batches:
+    """Answers one query on the encoded trips of a part by an array."""
+    for parts, _, stage in stages(rows):
+        answer = getattr(encoder.queries(stage), method)(*arguments)
+        yield from slots.spread({"answer": answer}, parts)
 
 
-@dataclass(frozen=True)
-class Watched:
+def watched_sums(slots: Slots, rows: Batches, run_key: bytes) -> Batches:
     """What was watched while the trips of a part were encoded."""
-
-    slots: Slots
-
-    def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
-        for seen, watched, _ in stages(rows):
-            yield from self.slots.spread(watched, seen)
+    for parts, watched, _ in stages(rows):
+        yield from slots.spread(watched, parts)
 
 
-@dataclass(frozen=True)
-class Each:
-    """work(item) for the pickled item of a partition."""
+def each_item(work: Callable[[Any], Any], rows: Batches, run_key: bytes) -> Batches:
+    """work(item) for the pickled items of a partition."""
+    items: dict[int, list[bytes]] = {}
+    for batch in rows:
+        for number, payload in zip(batch["part"].to_pylist(), batch["payload"].to_pylist(), strict=True):
+            items.setdefault(number, []).append(payload)
+    for number, pieces in items.items():
+        pieces.sort(key=piece_number)
+        item = pickle.loads(b"".join(piece[8:] for piece in pieces))
+        yield from in_pieces(number, pickle.dumps(work(item), protocol=5))
 
-    work: Callable[[Any], Any] = field(repr=False)
 
-    def __call__(self, rows: Iterator[pa.RecordBatch], run_key: bytes) -> Iterator[pa.RecordBatch]:
-        items: dict[int, list[bytes]] = {}
-        for batch in rows:
-            for number, payload in zip(batch["part"].to_pylist(), batch["payload"].to_pylist(), strict=True):
-                items.setdefault(number, []).append(payload)
-        for number, pieces in items.items():
-            pieces.sort(key=piece_number)
-            item = pickle.loads(b"".join(piece[8:] for piece in pieces))
-            yield from in_pieces(number, pickle.dumps(self.work(item), protocol=5))
+def add_parts(rows: Batches, run_key: bytes) -> Batches:
+    """Slots of many parts added up."""
+    return add_slots(rows)
 
 
 def piece_number(piece: bytes) -> int:

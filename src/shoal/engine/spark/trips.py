@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoal.engine.path_trips import PathBound
-from shoal.engine.protocol import Encoder, Progress, Sums, Watch
+from shoal.engine.protocol import Encoder, Progress, Sums, Watch, passed_on
 from shoal.engine.spark.failures import one_clear_error
-from shoal.engine.spark.jobs import Jobs, rows_told
+from shoal.engine.spark.jobs import Jobs, progress_by_rows
 from shoal.engine.spark.shuffle import PACKED, Slots, whole
 from shoal.engine.spark.source import SparkSource
-from shoal.engine.spark.tasks import NO_KEY, Ask, Encode, Read, Watched, with_key
+from shoal.engine.spark.tasks import NO_KEY, ask, encode, read, watched_sums, with_key
 from shoal.engine.trip_pieces import merge_stages
+from shoal.engine.trip_queries import DistinctOnce
 from shoal.events.trip_reader import TripPoints
-from shoal.space.cells import CellGrid
 from shoal.space.path_tables import PathTable
 from shoal.space.rectangles import Rectangles
 from shoal.stages.trips import BinsLike
@@ -42,19 +42,20 @@ def hold_trips(
     rule, rows = points.rule, source.known.get("rows")
     with_flag = rule is not None and rule.flag
     parts = jobs.parts(rows, POINTS_PER_PART)
-    read = Read(source.reader(None, points.window_us, with_flag), parts, cuts=not encoder.each_trip)
-    frame = jobs.run(source.frame(with_flag=with_flag), read, PACKED, encoder.run_key)
-    work = Encode(with_key(encoder, NO_KEY), watch, rule, source.planar)
-    kept = jobs.keep(jobs.run(jobs.by_part(frame, parts), work, PACKED, encoder.run_key))
+    reader = source.reader(None, points.window_us, with_flag)
+    reading = partial(read, reader, parts, None, not encoder.each_trip)
+    frame = jobs.run(source.frame(with_flag=with_flag), reading, PACKED, encoder.run_key)
+    work = partial(encode, with_key(encoder, NO_KEY), watch, rule, source.planar)
+    stages = jobs.keep(jobs.run(jobs.by_part(frame, parts), work, PACKED, encoder.run_key))
     slots = Slots.of(watch.zero())
-    told = rows_told(progress, rows)
+    show_rows = progress_by_rows(progress, rows)
 
-    def reading(what: str, share: float) -> None:
-        if told is not None and what == "read":  # by far the longer of the two stages
-            told("encode", share)
+    def show(what: str, share: float) -> None:
+        if show_rows is not None and what == "read":  # by far the longer of the two stages
+            show_rows("encode", share)
 
-    watched = jobs.total(jobs.run(kept, Watched(slots), PACKED), slots, parts, reading)
-    return HeldOnSpark(jobs, kept, with_key(encoder, NO_KEY), parts, watched)
+    watched = jobs.total(jobs.run(stages, partial(watched_sums, slots), PACKED), slots, parts, show)
+    return HeldOnSpark(jobs, stages, with_key(encoder, NO_KEY), parts, watched)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,55 +63,43 @@ class HeldOnSpark:
     """Stages of all parts, and sums over them."""
 
     jobs: Jobs = field(repr=False)
-    kept: DataFrame = field(repr=False)
+    stages: DataFrame = field(repr=False)
     encoder: Any
     parts: int
     watched: Sums
 
-    def door(self) -> Any:
-        return PathDoorOnSpark(self) if isinstance(self.encoder, PathBound) else TripDoorOnSpark(self)
+    def queries(self) -> Any:
+        return PathQueriesOnSpark(self) if isinstance(self.encoder, PathBound) else TripQueriesOnSpark(self)
 
     def ask(self, method: str, shape: tuple[int, ...], *arguments: Any) -> np.ndarray:
-        """The sum over parts of what their doors answer."""
+        """Sums the answers of all parts."""
         slots = Slots({"answer": shape})
-        asked = self.jobs.run(self.kept, Ask(self.encoder, method, arguments, slots), PACKED)
-        return self.jobs.total(asked, slots, self.parts)["answer"]
+        work = partial(ask, self.encoder, method, arguments, slots)
+        return self.jobs.total(self.jobs.run(self.stages, work, PACKED), slots, self.parts)["answer"]
 
     def gather(self) -> tuple[Any, float]:
         """Parts are random shares of the users: where not all of them fit here, some stand for all."""
-        stages: list[Any] = []
+        gathered: list[Any] = []
         size, partitions = 0, 0
         with one_clear_error():
-            for content in whole(bytes(row[1]) for row in self.kept.toLocalIterator()):
-                stages.append(pickle.loads(content)[2])
+            for content in whole(bytes(row[1]) for row in self.stages.toLocalIterator()):
+                gathered.append(pickle.loads(content)[2])
                 size, partitions = size + len(content), partitions + 1
                 if size > MOST_GATHERED:
                     break
-        return merge_stages(stages), partitions / self.parts
+        return merge_stages(gathered), partitions / self.parts
 
 
 @dataclass(frozen=True, eq=False)
-class TripDoorOnSpark:
-    """`UserTrips` over the parts: every answer is a sum of the doors of parts."""
+class TripQueriesOnSpark(DistinctOnce):
+    """`UserTrips` over the parts: every answer is a sum over the parts."""
 
     held: HeldOnSpark = field(repr=False)
-    _kept: dict[int, tuple[Rectangles, np.ndarray]] = field(default_factory=dict, init=False, repr=False)
 
-    @property
-    def grid(self) -> CellGrid:
-        return self.held.encoder.grid
-
-    @property
-    def per_unit(self) -> int:
-        return self.held.encoder.per_unit
-
-    @property
-    def cap(self) -> int:
-        return self.held.encoder.counted
-
-    @property
-    def each_trip(self) -> bool:
-        return self.held.encoder.each_trip
+    grid = passed_on("held.encoder.grid")
+    per_unit = passed_on("held.encoder.per_unit")
+    cap = passed_on("held.encoder.counted")
+    each_trip = passed_on("held.encoder.each_trip")
 
     def count(self) -> int:
         return int(self.held.ask("count", ()))
@@ -118,12 +107,8 @@ class TripDoorOnSpark:
     def all_trips(self) -> int:
         return int(self.held.ask("all_trips", ()))
 
-    def distinct(self, rectangles: Rectangles) -> np.ndarray:
-        kept = self._kept.get(id(rectangles))
-        if kept is None:  # the rectangles are kept too, so that their id stays theirs
-            found = self.held.ask("distinct", (rectangles.count,), rectangles)
-            kept = self._kept[id(rectangles)] = rectangles, found
-        return kept[1].copy()
+    def count_distinct(self, rectangles: Rectangles) -> np.ndarray:
+        return self.held.ask("distinct", (rectangles.count,), rectangles)
 
     def shared_faces(self, lattice: int) -> np.ndarray:
         return self.held.ask("shared_faces", (self.grid.rows, self.grid.columns), lattice)
@@ -136,29 +121,18 @@ class TripDoorOnSpark:
 
 
 @dataclass(frozen=True, eq=False)
-class PathDoorOnSpark:
+class PathQueriesOnSpark:
     """`UserPaths` over the parts."""
 
     held: HeldOnSpark = field(repr=False)
 
-    @property
-    def step_s(self) -> float:
-        return self.held.encoder.step_s
-
-    @property
-    def each_trip(self) -> bool:
-        return self.held.encoder.each_trip
-
-    @property
-    def grid(self) -> CellGrid:
-        return self.held.encoder.grid
-
-    @property
-    def cap(self) -> int:
-        return self.held.encoder.counted
+    step_s = passed_on("held.encoder.step_s")
+    each_trip = passed_on("held.encoder.each_trip")
+    grid = passed_on("held.encoder.grid")
+    cap = passed_on("held.encoder.counted")
 
     def all_trips(self) -> int:
         return int(self.held.ask("all_trips", ()))
 
     def table(self, table: PathTable, norm: int) -> np.ndarray:
-        return self.held.ask("table", (math.prod((table.size,)),), table, norm)
+        return self.held.ask("table", (table.size,), table, norm)

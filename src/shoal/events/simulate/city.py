@@ -20,16 +20,10 @@ from shoal.space.sites import Sites
 from shoal.space.zones import Zones
 
 COLUMNS = {
-    "events": {"user": "user", "time": "time", "site": "site"},
-    "samples": {"user": "user", "time": "time", "lon": "lon", "lat": "lat"},
-    "trips": {"user": "user", "trip": "trip", "time": "time", "lon": "lon", "lat": "lat"},
-    "transit": {
-        "user": "user",
-        "start_time": "start_time",
-        "start_site": "start_site",
-        "end_time": "end_time",
-        "end_site": "end_site",
-    },
+    "events": ("user", "time", "site"),
+    "samples": ("user", "time", "lon", "lat"),
+    "trips": ("user", "trip", "time", "lon", "lat"),
+    "transit": ("user", "start_time", "start_site", "end_time", "end_site"),
 }
 
 
@@ -67,7 +61,7 @@ def simulate_city(
         raise OutputError(
             "simulate-write",
             f"cannot write the city to {out}: {error.strerror or error}.",
-            "Choose another --out, or make room.",
+            "Choose another --out, or free some space.",
         ) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -83,11 +77,9 @@ def prepare_simulation(
     parts: int | None = None,
 ) -> Simulation:
     """Geometry, attraction and rhythm of a city; no record is drawn yet."""
-    counts = {
-        "zones": len(zones.ids) if zones else preset.zones,
-        "sites": len(sites.ids) if sites else preset.sites,
-    }
-    preset = replace(preset, **counts)
+    preset = replace(
+        preset, zones=zones.count if zones else preset.zones, sites=sites.count if sites else preset.sites
+    )
     city = make_city(preset, seed, zones, sites)
     ground = make_ground(city, preset, seed)
     return Simulation(
@@ -127,16 +119,20 @@ def holds_city(out: Path, identity: dict) -> bool:
         return False
     card = out / "city.json"
     try:
-        found = json.loads(card.read_text(encoding="utf-8"))
+        stored = json.loads(card.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        found = {}
-    if isinstance(found, dict) and all(found.get(key) == value for key, value in identity.items()):
+        stored = {}
+    if isinstance(stored, dict) and all(stored.get(key) == value for key, value in identity.items()):
         return True
     raise OutputError(
         "simulate-out",
         f"the folder {out} is not empty and does not hold this city.",
         "Choose another --out, or remove the folder.",
     )
+
+
+_ZONES_CARD = {"file": "zones.geojson", "id": "zone", "name": "name"}
+_SITES_CARD = {"file": "sites.csv", "id": "site", "lon": "lon", "lat": "lat"}
 
 
 def _write_card(simulation: Simulation, identity: dict, rows: dict[str, int]) -> None:
@@ -152,25 +148,14 @@ def _write_card(simulation: Simulation, identity: dict, rows: dict[str, int]) ->
         "time_zone": preset.time_zone,
         "slot_minutes": 60,
         "crs": "EPSG:4326",
-        "zones": {
-            "file": "zones.geojson",
-            "id": "zone",
-            "name": "name",
-            "count": len(simulation.city.zone_ids),
-        },
-        "sites": {
-            "file": "sites.csv",
-            "id": "site",
-            "lon": "lon",
-            "lat": "lat",
-            "count": len(simulation.city.site_ids),
-        },
+        "zones": {**_ZONES_CARD, "count": len(simulation.city.zone_ids)},
+        "sites": {**_SITES_CARD, "count": len(simulation.city.site_ids)},
         "sources": {
             kind: {
                 "glob": f"{kind}/part-*.parquet",
                 "files": len(list((simulation.out / kind).glob("part-*.parquet"))),
                 "rows": count,
-                "columns": COLUMNS[kind],
+                "columns": {role: role for role in COLUMNS[kind]},  # every column is named as its role
             }
             for kind, count in rows.items()
         },

@@ -31,9 +31,8 @@ class Plane:
 
     def to_metres(self, lon, lat):
         scale = np.pi / 180 * EARTH_M
-        return (np.asarray(lon) - self.lon) * scale * np.cos(np.radians(self.lat)), (
-            np.asarray(lat) - self.lat
-        ) * scale
+        x = (np.asarray(lon) - self.lon) * scale * np.cos(np.radians(self.lat))
+        return x, (np.asarray(lat) - self.lat) * scale
 
     def to_degrees(self, x, y):
         scale = np.pi / 180 * EARTH_M
@@ -58,6 +57,11 @@ class City:
     raster_origin: np.ndarray  # float64 [2]
     radius_m: float
     hubs: np.ndarray  # float64 [centres, 3]: x, y, weight
+
+    @property
+    def public_zones(self) -> Zones:
+        ids, names = (tuple(map(str, column)) for column in (self.zone_ids, self.zone_names))
+        return Zones(ids, names, np.asarray(self.zones))
 
     @property
     def site_lonlat(self) -> tuple[np.ndarray, np.ndarray]:
@@ -145,11 +149,11 @@ def _hubs(preset: CityPreset, outline, rng) -> np.ndarray:
 def _uniform_inside(shape, n: int, rng) -> np.ndarray:
     x0, y0, x1, y1 = shape.bounds
     shapely.prepare(shape)
-    found = np.empty((0, 2))
-    while len(found) < n:
+    points = np.empty((0, 2))
+    while len(points) < n:
         xy = rng.uniform((x0, y0), (x1, y1), size=(2 * n + 64, 2))
-        found = np.vstack([found, xy[shapely.contains_xy(shape, xy[:, 0], xy[:, 1])]])
-    return found[:n]
+        points = np.vstack([points, xy[shapely.contains_xy(shape, xy[:, 0], xy[:, 1])]])
+    return points[:n]
 
 
 def _scatter(outline, hubs, n: int, rounds: int, built_up: float, rng) -> np.ndarray:
@@ -182,8 +186,8 @@ def _partition(outline, points, plane: Plane) -> np.ndarray:
     lines = shapely.unary_union([edges, outline.boundary])
     faces = np.array(shapely.get_parts(shapely.polygonize([*shapely.get_parts(lines)])))
     inner = shapely.point_on_surface(faces)
-    kept = shapely.contains(outline, inner)
-    faces, inner = faces[kept], inner[kept]
+    within = shapely.contains(outline, inner)
+    faces, inner = faces[within], inner[within]
     owner = KDTree(points).query(shapely.get_coordinates(inner))[1]
     faces = _join_offcuts(faces, owner, len(points))
 

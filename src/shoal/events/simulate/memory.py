@@ -13,7 +13,6 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import IO
 
-import numpy as np
 import pyarrow as pa
 import shapely
 
@@ -48,11 +47,11 @@ class SimulatedEvents:
             with pa.memory_map(self._file.name) as mapped, pa.ipc.open_stream(mapped) as stream:
                 yield from stream
         elif self._expected_rows() <= KEPT_ROWS:
-            kept = []
+            batches = []
             for batch in self._draw():
-                kept.append(batch)
+                batches.append(batch)
                 yield batch
-            self._kept = kept
+            self._kept = batches
         else:
             file = tempfile.NamedTemporaryFile(prefix="shoal-simulated-")  # noqa: SIM115 (kept open)
             with pa.ipc.new_stream(file, SCHEMA) as writer:
@@ -112,8 +111,7 @@ def _middles(zones: Zones) -> Sites:
 
 
 def _own_geography(simulation: Simulation) -> Geography:
-    city = simulation.city
-    zones = Zones(tuple(map(str, city.zone_ids)), tuple(map(str, city.zone_names)), np.asarray(city.zones))
+    city, zones = simulation.city, simulation.city.public_zones
     lon, lat = city.site_lonlat
     sites = Sites(tuple(map(str, city.site_ids)), lon, lat, LONLAT)
     return Geography(zones, sites, voronoi_weights(sites, zones))

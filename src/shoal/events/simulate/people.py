@@ -1,4 +1,4 @@
-"""Who lives in the city: for each user a home, a work place, three places to go out, and habits.
+"""The people of the city: for each user a home, a work place, three places to go out, and habits.
 
 A user's anchors depend on the seed and the user alone: the same under events, trips, samples and transit.
 
@@ -51,7 +51,7 @@ class People(NamedTuple):
     works: np.ndarray  # bool
     early_minutes: np.ndarray  # how much earlier than others this person's day starts
     activity: np.ndarray  # standard normal: how much the person is seen
-    explore: np.ndarray  # chance that a leisure visit goes to a new place
+    explore: np.ndarray  # probability that a leisure visit goes to a new place
     outings: np.ndarray  # scales how often the person goes out
 
 
@@ -205,15 +205,7 @@ def normal(state):
 @njit(cache=True)
 def pick(state, cumulative):
     """An index with the probabilities whose running sums are given (the last is 1)."""
-    u = uniform(state)
-    low, high = 0, cumulative.shape[0] - 1
-    while low < high:
-        middle = (low + high) // 2
-        if cumulative[middle] > u:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return np.searchsorted(cumulative, uniform(state), side="right")
 
 
 @njit(cache=True)

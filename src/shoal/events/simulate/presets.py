@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import date, timedelta
+from typing import Any
 
 from shoal.errors import PlanError
 
 KINDS = ("events", "trips", "samples", "transit")
+RANGES = {
+    **dict.fromkeys(("users", "visits_max", "centres"), (1, 2**40)),
+    "weeks": (1, 104),
+    "zones": (1, 20_000),
+    "sites": (1, 6_000),
+    "built_up": (0.05, 1),
+    "events_wander": (0, 1),
+    "samples_wander": (0, 1),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +44,7 @@ class CityPreset:
     employed: float = 0.62
     explore: float = 0.25  # share of leisure visits made to a place outside the usual anchors
     outings: float = 1.0  # scales how often people go out
-    lunch: float = 0.3  # chance of leaving the work place at noon
+    lunch: float = 0.3  # probability of leaving the work place at noon
     habit_spread: float = 0.3  # sd of the log of a person's own explore and outings
     reach: float = 1.0  # scales how far from home people work and go out
     site_skew: float = 0.45  # sd of the log of a site's own attraction
@@ -42,7 +52,7 @@ class CityPreset:
     visits_mean: float = 13.55
     visits_sd: float = 18.33
     visits_max: int = 732
-    same_hour: float = 0.435  # chance that an event falls into an hour the user was already seen in
+    same_hour: float = 0.435  # probability that an event falls into an hour the user was already seen in
     irregularity: float = 0.15  # sd of the log of each site-hour's own factor
     bursts_per_week: int = 0  # concerts, matches: crowds at one place for some hours
     # samples: per user and hour of the window
@@ -55,27 +65,17 @@ class CityPreset:
     trip_share: float = 0.1  # share of the users who carry a GPS logger
 
     def __post_init__(self) -> None:
-        for name in ("users", "weeks", "zones", "sites", "visits_max", "centres"):
-            if getattr(self, name) < 1:
-                raise PlanError("simulate-range", f"{name} must be at least 1; got {getattr(self, name)}.")
-        if self.users > 2**40:
-            raise PlanError("simulate-range", f"users must be at most 2**40; got {self.users}.")
-        if self.zones > 20_000 or self.sites > 6_000:
-            raise PlanError(
-                "simulate-range",
-                f"at most 20,000 zones and 6,000 sites; got {self.zones} and {self.sites}.",
-                "Simulate a part of the area.",
-            )
-        if self.weeks > 104:
-            raise PlanError("simulate-range", f"weeks must be at most 104; got {self.weeks}.")
+        for name, (least, most) in RANGES.items():
+            if not least <= getattr(self, name) <= most:
+                raise PlanError(
+                    "simulate-range",
+                    f"{name} must be from {least:,} to {most:,}; got {getattr(self, name)}.",
+                    "Simulate a smaller area or time, or other habits.",
+                )
         if self.start.weekday() != 0:
             raise PlanError("simulate-start", f"the window must start on a Monday; got {self.start}.")
         if not self.visits_mean > 1 or not self.visits_sd > 0 or self.area_km2 <= 0:
             raise PlanError("simulate-range", "visits_mean must be above 1, visits_sd and area_km2 above 0.")
-        if not 0.05 <= self.built_up <= 1:
-            raise PlanError("simulate-range", f"built_up must be from 0.05 to 1; got {self.built_up}.")
-        if not (0 <= self.events_wander <= 1 and 0 <= self.samples_wander <= 1):
-            raise PlanError("simulate-range", "events_wander and samples_wander must be from 0 to 1.")
         unknown = [kind for kind in self.what if kind not in KINDS]
         if unknown or not self.what:
             raise PlanError(
@@ -93,76 +93,37 @@ class CityPreset:
         return {**row, "start": self.start.isoformat(), "what": list(self.what)}
 
 
+_SIZES = {  # users, weeks, zones, sites, square kilometres, longitude, latitude
+    "town": (200_000, 1, 120, 160, 38.0, 5.04, 47.32),
+    "paris": (1_992_846, 1, 989, 1303, 105.0, 2.342, 48.857),
+    "rough": (400_000, 1, 310, 420, 61.0, 5.38, 43.31),
+    "abi": (29_191, 2, 300, 400, 2731.0, -4.02, 5.36),
+    "tfl": (10_000, 4, 500, 582, 1572.0, -0.118, 51.509),
+}
+_SHAPES: dict[str, dict[str, Any]] = {
+    "rough": {"stretch": 2.4, "centres": 6, "wobble": 0.12, "irregularity": 0.30},
+    # A fifth of the district of Abidjan is city. Loads of base stations are log-normal, with a spread of one.
+    "abi": {"stretch": 1.6, "centres": 4, "built_up": 0.35, "site_skew": 1.0},
+    "tfl": {"centres": 5, "reach": 0.45, "site_skew": 1.5},
+}
+_HABITS: dict[str, dict[str, Any]] = {
+    "rough": {"bursts_per_week": 24, "explore": 0.4},
+    "tfl": {"employed": 0.93, "explore": 0.8, "outings": 1.2, "lunch": 0.03, "habit_spread": 0.6},
+}
+_RECORDS: dict[str, dict[str, Any]] = {
+    "abi": {"time_zone": "Africa/Abidjan", "what": ("samples",)},
+    "tfl": {"time_zone": "Europe/London", "start": date(2026, 2, 2), "what": ("transit",)},
+}
+_SIZE_NAMES = ("users", "weeks", "zones", "sites", "area_km2", "lon", "lat")
 PRESETS: dict[str, CityPreset] = {
-    preset.name: preset
-    for preset in (
-        CityPreset(
-            name="town", users=200_000, weeks=1, zones=120, sites=160, area_km2=38.0, lon=5.04, lat=47.32
-        ),
-        CityPreset(
-            name="paris",
-            users=1_992_846,
-            weeks=1,
-            zones=989,
-            sites=1303,
-            area_km2=105.0,
-            lon=2.342,
-            lat=48.857,
-        ),
-        CityPreset(
-            name="rough",
-            users=400_000,
-            weeks=1,
-            zones=310,
-            sites=420,
-            area_km2=61.0,
-            lon=5.38,
-            lat=43.31,
-            stretch=2.4,
-            centres=6,
-            wobble=0.12,
-            irregularity=0.30,
-            bursts_per_week=24,
-            explore=0.4,
-        ),
-        CityPreset(
-            name="abi",
-            users=29_191,
-            weeks=2,
-            zones=300,
-            sites=400,
-            area_km2=2731.0,
-            lon=-4.02,
-            lat=5.36,
-            time_zone="Africa/Abidjan",
-            what=("samples",),
-            stretch=1.6,
-            centres=4,
-            built_up=0.35,  # a fifth of the district of Abidjan is city
-            site_skew=1.0,  # loads of base stations are log-normal, with a spread of one and more
-        ),
-        CityPreset(
-            name="tfl",
-            users=10_000,
-            weeks=4,
-            zones=500,
-            sites=582,
-            area_km2=1572.0,
-            lon=-0.118,
-            lat=51.509,
-            time_zone="Europe/London",
-            start=date(2026, 2, 2),
-            what=("transit",),
-            employed=0.93,
-            explore=0.8,
-            outings=1.2,
-            lunch=0.03,
-            habit_spread=0.6,
-            reach=0.45,
-            site_skew=1.5,
-            centres=5,
-        ),
+    name: CityPreset(
+        name=name,
+        **dict(zip(_SIZE_NAMES, sizes, strict=True)),
+        **_SHAPES.get(name, {}),
+        **_HABITS.get(name, {}),
+        **_RECORDS.get(name, {}),
     )
+    for name, sizes in _SIZES.items()
 }
 
 

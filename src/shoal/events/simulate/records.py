@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import shapely
 
 from shoal.events.simulate.geography import City
 from shoal.events.simulate.people import SAMPLES, VISITS, Ground, make_people
@@ -84,13 +83,11 @@ def event_blocks(
     """(user, UTC second, site number) of the same events, block of users by block, nothing written."""
     habit, table = _event_habit(simulation.preset)
     rows_per_user = simulation.preset.visits_mean * simulation.preset.weeks
-    return _blocks(
-        simulation,
-        "events",
-        rows_per_user,
-        lambda people: _visits(simulation, people, habit, table),
-        progress,
-    )
+
+    def make(people):
+        return _visits(simulation, people, habit, table)
+
+    return _blocks(simulation, "events", rows_per_user, make, progress)
 
 
 def _event_habit(preset: CityPreset) -> tuple[Habit, np.ndarray]:
@@ -140,14 +137,8 @@ def write_trips(simulation: Simulation, progress: Progress | None) -> int:
 def write_transit(simulation: Simulation, progress: Progress | None) -> int:
     """transit/: user, start time and station, end time and station; and stations.csv."""
     preset = simulation.preset
-    columns = [
-        ("user", pa.int64()),
-        ("start_time", UTC),
-        ("start_site", SITE),
-        ("end_time", UTC),
-        ("end_site", SITE),
-    ]
-    schema = pa.schema(columns)
+    ends = [(f"{end}_{name}", kind) for end in ("start", "end") for name, kind in PLACED]
+    schema = pa.schema([("user", pa.int64()), *ends])
     ids = simulation.city.site_ids
 
     def make(people):
@@ -155,13 +146,8 @@ def write_transit(simulation: Simulation, progress: Progress | None) -> int:
         moment = simulation.to_utc(drawn[1])
         order = np.argsort(moment, kind="stable")
         user, _, a, end, b = (column[order] for column in drawn)
-        arrays = [
-            pa.array(user),
-            utc(moment[order]),
-            site_array(a, ids),
-            utc(simulation.to_utc(end)),
-            site_array(b, ids),
-        ]
+        start, stop = utc(moment[order]), utc(simulation.to_utc(end))
+        arrays = [pa.array(user), start, site_array(a, ids), stop, site_array(b, ids)]
         return pa.record_batch(arrays, schema=schema), moment[order]
 
     return _write(simulation, "transit", schema, TRIPS_PER_WEEK * preset.weeks, make, progress)
@@ -211,10 +197,10 @@ def _blocks(simulation, kind: str, rows_per_user: float, make, progress: Progres
 
 
 def _done(future, kind: str, users: int, progress: Progress | None):
-    last, made = future.result()
+    last, records = future.result()
     if progress is not None:
         progress(kind, last, users)
-    return made
+    return records
 
 
 class PartWriters:
@@ -275,6 +261,7 @@ def utc(seconds: np.ndarray) -> pa.Array:
 
 UTC = pa.timestamp("us", tz="UTC")
 SITE = pa.dictionary(pa.int32(), pa.string())
+PLACED = (("time", UTC), ("site", SITE))  # what is known of an end of a ride
 
 
 def write_sites(path: Path, city: City) -> None:
@@ -289,14 +276,7 @@ def write_sites(path: Path, city: City) -> None:
 def write_geometry(folder: Path, city: City) -> None:
     """sites.csv and zones.geojson."""
     write_sites(folder / "sites.csv", city)
-    features = [
-        {
-            "type": "Feature",
-            "properties": {"zone": str(zone), "name": str(name)},
-            "geometry": json.loads(shapely.to_geojson(shape)),
-        }
-        for zone, name, shape in zip(city.zone_ids, city.zone_names, city.zones, strict=True)
-    ]
+    features = city.public_zones.to_geojson()["features"]
     text = ",\n".join(json.dumps(feature, ensure_ascii=False) for feature in features)
     (folder / "zones.geojson").write_text(
         '{"type": "FeatureCollection", "features": [\n' + text + "\n]}\n", encoding="utf-8"

@@ -1,4 +1,4 @@
-"""When people are seen: chance of a record by kind of place and hour, and each site's own whims.
+"""When people are seen: the rate of records by kind of place and hour, and a factor of each site's own.
 
 A user's week: where they are at every minute, as stays joined by journeys.
 
@@ -97,8 +97,9 @@ def count_running(mean: float, sd: float, largest: int) -> np.ndarray:
     """Running probabilities of 1, 2, .. `largest` visits: a cut log-normal with this mean and sd.
 
     >>> table = count_running(13.55, 18.33, 732)
-    >>> chance, visits = np.diff(table, prepend=0), np.arange(1, 733)
-    >>> round(float(chance @ visits), 2), round(float((chance @ visits**2 - 13.55**2) ** 0.5), 2)
+    >>> probability, visits = np.diff(table, prepend=0), np.arange(1, 733)
+    >>> mean = float(probability @ visits)
+    >>> round(mean, 2), round(float((probability @ visits**2 - mean**2) ** 0.5), 2)
     (13.55, 18.33)
     """
     visits = np.arange(1, largest + 1)
@@ -109,19 +110,19 @@ def count_running(mean: float, sd: float, largest: int) -> np.ndarray:
         return (table - low) / max(table[-1] - low, 1e-300)
 
     def misfit(shape):
-        chance = np.diff(running(shape), prepend=0)
-        m = chance @ visits
-        return [m / mean - 1, np.sqrt(max(chance @ (visits - m) ** 2, 0)) / sd - 1]
+        probability = np.diff(running(shape), prepend=0)
+        m = probability @ visits
+        return [m / mean - 1, np.sqrt(max(probability @ (visits - m) ** 2, 0)) / sd - 1]
 
     spread = np.sqrt(np.log(1 + (sd / mean) ** 2))
-    found = least_squares(misfit, [np.log(mean) - spread**2 / 2, np.log(spread)], xtol=1e-12, ftol=1e-14)
-    if np.abs(found.fun).max() > 1e-3:
+    fit = least_squares(misfit, [np.log(mean) - spread**2 / 2, np.log(spread)], xtol=1e-12, ftol=1e-14)
+    if np.abs(fit.fun).max() > 1e-3:
         raise PlanError(
             "simulate-visits",
             f"no cut log-normal has mean {mean}, sd {sd} and maximum {largest}.",
             "Bring the sd nearer to the mean, or raise the maximum.",
         )
-    table = running(found.x)
+    table = running(fit.x)
     table[-1] = 1.0
     return table
 
@@ -155,12 +156,8 @@ def empty_week():
 def plan_week(stays, state, ground, people, i, seed, week):
     """Fill `stays` with one week of user i of the block."""
     open_stream(state, seed, people.index[i], week, DIARY)
-    stays.arrive[0], stays.leave[0], stays.site[0], stays.kind[0] = (
-        0.0,
-        WEEK_MINUTES,
-        people.anchors[i, HOME],
-        HOME,
-    )
+    stays.arrive[0], stays.leave[0] = 0.0, WEEK_MINUTES
+    stays.site[0], stays.kind[0] = people.anchors[i, HOME], HOME
     stays.size[0] = 1
     for day in range(7):
         if day < 5 and people.works[i] and uniform(state) < 0.9:
@@ -207,12 +204,9 @@ def _free_day(stays, state, ground, people, i, week, day):
 
 @njit(cache=True)
 def _evening(stays, state, ground, people, i, week, day):
-    chance = 0.14
-    if day == 3:
-        chance = 0.2
-    elif day == 4 or day == 5:
-        chance = 0.4
-    if uniform(state) >= chance * people.outings[i]:
+    weekend = day == 4 or day == 5  # Friday and Saturday nights
+    probability = 0.4 if weekend else (0.2 if day == 3 else 0.14)
+    if uniform(state) >= probability * people.outings[i]:
         return
     start = day * 1440.0 + 1215 + 30 * normal(state)
     place = people.anchors[i, NIGHT]
@@ -221,7 +215,7 @@ def _evening(stays, state, ground, people, i, week, day):
     place = _crowd_place(state, ground, week, day, 20, place)
     _go(stays, ground, start, place, NIGHT)
     stay = 110 + 80 * uniform(state)
-    if (day == 4 or day == 5) and uniform(state) < 0.4:
+    if weekend and uniform(state) < 0.4:
         stay += 100 + 80 * uniform(state)
     _go(stays, ground, start + stay, people.anchors[i, HOME], HOME)
 
@@ -292,11 +286,4 @@ def journey_minutes(ground, a, b):
 @njit(cache=True)
 def stay_at(stays, minute):
     """Index of the last stay that was reached at that minute."""
-    low, high = 0, stays.size[0] - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if stays.arrive[middle] <= minute:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return max(np.searchsorted(stays.arrive[: stays.size[0]], minute, side="right") - 1, 0)

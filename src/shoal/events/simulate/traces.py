@@ -24,13 +24,13 @@ BLOCK_M = 120.0  # between two parallel streets
 TURN = 0.35  # how the lattice lies against north, in radians
 NOISE_M = 5.0
 ROUTE_POINTS = 6000
-TRIPS_PER_USER = 4096  # room for trip numbers in a trip's id
+TRIPS_PER_USER = 4096  # space for trip numbers in a trip's id
 
 
 def loggers(people: People, share: float, seed: int) -> People:
     """The users of the block who carry a GPS logger."""
-    kept = _carries(people.index, share, seed)
-    return People(*(column[kept] for column in people))
+    carries = _carries(people.index, share, seed)
+    return People(*(column[carries] for column in people))
 
 
 def draw_trips(people: People, ground: Ground, weeks: int, seed: int):
@@ -49,11 +49,11 @@ def draw_trips(people: People, ground: Ground, weeks: int, seed: int):
 @njit(cache=True)
 def _carries(index, share, seed):
     state = np.empty(1, np.uint64)
-    kept = np.empty(index.shape[0], np.bool_)
+    carries = np.empty(index.shape[0], np.bool_)
     for i in range(index.shape[0]):
         open_stream(state, seed, index[i], 0, TRIPS + 32)
-        kept[i] = uniform(state) < share
-    return kept
+        carries[i] = uniform(state) < share
+    return carries
 
 
 @njit(cache=True)

@@ -37,7 +37,7 @@ class Habit(NamedTuple):
     distinct: bool
     same_hour: float
     steadiness: float  # share of the variance of the weekly number that belongs to the person
-    wander: float  # chance that a record is served by a neighbouring site
+    wander: float  # probability that a record is served by a neighbouring site
 
 
 def draw_visits(
@@ -112,8 +112,8 @@ def _new_moment(stays, state, ground, rhythm, habit, week, seen, seen_size):
         when = hour * 3600 + below(state, 3600)
         place, kind = _place(stays, ground, when)
         if attempt < 60:
-            chance = rhythm.accept[kind, hour] * rhythm.factor[place, week * 168 + hour]
-            if uniform(state) >= chance:
+            probability = rhythm.accept[kind, hour] * rhythm.factor[place, week * 168 + hour]
+            if uniform(state) >= probability:
                 continue
         place = _free_site(state, ground, place, hour, seen, seen_size, habit)
         if place >= 0:

@@ -42,13 +42,13 @@ class HistogramBuild(TripBuild):
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
         setting = self.prepared.setting
         self.kept = self.trips(noise.run_key(), setting.per_unit, setting.cap)
-        return self.noisy(folder, self.kept.door(), noise)
+        return self.noisy(folder, self.kept.queries(), noise)
 
-    def noisy(self, folder: Path, door: UserTrips, noise: Noise) -> Manifest:
+    def noisy(self, folder: Path, queries: UserTrips, noise: Noise) -> Manifest:
         """Add noise, write."""
         prepared = self.prepared
         self.tell.stage("draw noise")
-        noisy = prepared.mechanism(door, noise)
+        noisy = prepared.mechanism(queries, noise)
         self.tell.stage("write the release")
         write_histogram(folder, noisy, prepared.grid)
         known = {self._name: round(noisy.trips * noisy.scale, DECIMALS)}
@@ -67,7 +67,7 @@ class HistogramBuild(TripBuild):
 
     def try_without_data(self, folder: Path) -> None:
         bound = self.bound(bytes(16), self.prepared.setting.per_unit, self.prepared.setting.cap)
-        self.noisy(folder, bound.door(bound.join([])), SeededNoise(0))
+        self.noisy(folder, bound.queries(bound.join([])), SeededNoise(0))
 
     def trips(self, run_key: bytes, per_unit: int, cap: int | None) -> Held:
         """Paths of the source's trips, at most `per_unit` of a unit."""
@@ -84,17 +84,19 @@ class HistogramBuild(TripBuild):
             run_key=run_key,
         )
 
-    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path | None:
+    def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page, on all trips; reads them again, without a bound."""
         path = owner / "report.html"
-        if made.reused and not self.compare and (drawn := report_of(made, path)):
+        if committed.reused and not self.compare and (drawn := report_of(committed, path)):
             return drawn
-        if made.source_changed:
+        if committed.source_changed:
             return None
         key = OsNoise().run_key()
         setting = self.prepared.setting
         kept = self.kept or self.trips(key, setting.per_unit, setting.cap)
         every = kept if self.prepared.each_trip else self.trips(key, ALL_TRIPS, None)
         outside = share(kept.watched, "outside", "points")
-        seen = OwnersTrips(kept=kept.door(), every=every.door(), outside_share=outside)
-        return owner_report(path, self.prepared, made, seen, ledger, compare=self.compare, progress=self.tell)
+        seen = OwnersTrips(kept=kept.queries(), every=every.queries(), outside_share=outside)
+        return owner_report(
+            path, self.prepared, committed, seen, ledger, compare=self.compare, progress=self.tell
+        )

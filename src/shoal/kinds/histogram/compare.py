@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from shoal.baselines import needed
 from shoal.engine.euler import euler_of
-from shoal.kinds.histogram.figures import ExactAnswers, OwnersDoor, utility_of
+from shoal.kinds.histogram.figures import ExactAnswers, OwnersQueries, utility_of
 from shoal.kinds.histogram.methods import METHODS
 from shoal.kinds.source import Progress
 from shoal.metrics.histogram import HistogramUtility
@@ -45,7 +45,7 @@ class ComparedHistogram:
 
 def compare_histograms(
     prepared: PreparedHistogram,
-    kept: OwnersDoor,
+    kept: OwnersQueries,
     exact: ExactAnswers,
     ledger: Ledger,
     where: str,
@@ -77,7 +77,7 @@ def published_methods() -> tuple[type, ...]:
     return needed("comparators.published_histogram:PUBLISHED", "--compare")
 
 
-def _methods(prepared: PreparedHistogram, kept: OwnersDoor) -> Iterator[tuple[str, str, bool, Draw]]:
+def _methods(prepared: PreparedHistogram, kept: OwnersQueries) -> Iterator[tuple[str, str, bool, Draw]]:
     """What may be released, at the plan's epsilon."""
     for method in METHODS.values():
         delta = None if method.pure else prepared.plan.delta
@@ -86,7 +86,7 @@ def _methods(prepared: PreparedHistogram, kept: OwnersDoor) -> Iterator[tuple[st
 
 
 def _published(
-    kinds: tuple[type, ...], prepared: PreparedHistogram, kept: OwnersDoor
+    kinds: tuple[type, ...], prepared: PreparedHistogram, kept: OwnersQueries
 ) -> Iterator[tuple[str, str, bool, Draw]]:
     """As published: they read exact numbers and promise less than they claim."""
     shared = kept.shared_faces(STEP) / STEP

@@ -35,13 +35,13 @@ class ExactAnswers:
     euler_blocks: ExactEuler = field(repr=False)
 
 
-class OwnersDoor(UserTrips, Protocol):
+class OwnersQueries(UserTrips, Protocol):
     """The owner may also ask for the exact Euler histogram."""
 
     def euler_counts(self, blocks: bool) -> np.ndarray: ...
 
 
-def exact_answers(kept: OwnersDoor, every: OwnersDoor, given: Rectangles, seed: int) -> ExactAnswers:
+def exact_answers(kept: OwnersQueries, every: OwnersQueries, given: Rectangles, seed: int) -> ExactAnswers:
     """Exact counts over all trips; `seed` is that of the given rectangles."""
     grid = every.grid
     some = given.take(np.arange(min(given.count, MOST_GIVEN)))

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from shoal.engine.path_trips import PathBound, encode_paths, share
+from shoal.engine.path_trips import PathBound, share
 from shoal.engine.protocol import Held
+from shoal.engine.trip_pieces import encode_trips
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.run import report_of
 from shoal.kinds.synthetic.owner_report import OwnersPaths, owner_report
@@ -43,13 +44,13 @@ class SyntheticBuild(TripBuild):
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
         self.kept = self.paths(noise.run_key())
-        return self.noisy(folder, self.kept.door(), noise, self.prepared.plan.count)
+        return self.noisy(folder, self.kept.queries(), noise, self.prepared.plan.count)
 
-    def noisy(self, folder: Path, door: UserPaths, noise: Noise, count: int | None) -> Manifest:
+    def noisy(self, folder: Path, queries: UserPaths, noise: Noise, count: int | None) -> Manifest:
         """Add noise, draw trips, write."""
         prepared, plan = self.prepared, self.prepared.plan
         self.tell.stage("draw noise")
-        model = prepared.mechanism(door, noise)
+        model = prepared.mechanism(queries, noise)
         self.tell.stage("draw trips")
         count = count or int(min(max(round(model.trips), prepared.least_trips), MOST_UNASKED))
         seeds = np.frombuffer(noise.run_key(), np.uint64)  # not for privacy: the model is paid for
@@ -64,7 +65,7 @@ class SyntheticBuild(TripBuild):
 
     def try_without_data(self, folder: Path) -> None:
         bound = self.bound(bytes(16))
-        self.noisy(folder, bound.door(bound.join([])), SeededNoise(0), REHEARSED)
+        self.noisy(folder, bound.queries(bound.join([])), SeededNoise(0), REHEARSED)
 
     @property
     def times_rehearsed(self) -> float:
@@ -91,14 +92,14 @@ class SyntheticBuild(TripBuild):
             step_s=plan.step_s,
         )
 
-    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path | None:
+    def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page: real trips, encoded again where they are not at hand, against the published."""
         path = owner / "report.html"
-        if made.reused and ((drawn := report_of(made, path)) or made.source_changed):
+        if committed.reused and ((drawn := report_of(committed, path)) or committed.source_changed):
             return drawn
         held = self.kept or self.paths(OsNoise().run_key())
         real, of_all = held.gather()
-        published = read_synthetic(made.path)
+        published = read_synthetic(committed.path)
         seen = OwnersPaths(
             real=real,
             synthetic=encoded(published),
@@ -106,11 +107,11 @@ class SyntheticBuild(TripBuild):
             slow_share=share(held.watched, "slow", "steps"),
             of_all=of_all,
         )
-        return owner_report(path, self.prepared, made, seen, ledger, progress=self.tell)
+        return owner_report(path, self.prepared, committed, seen, ledger, progress=self.tell)
 
 
 def encoded(published: PublishedTrips) -> ExactPaths:
     """The paths of published trips, as real ones are encoded."""
     about = published.about
     bound = PathBound(grid=about.grid, each_trip=True, step_s=about.step_s, run_key=bytes(16))
-    return encode_paths(published.batches(), bound)
+    return encode_trips(published.batches(), bound)

@@ -79,7 +79,7 @@ def compare_source(
     `chosen` are methods, users and seed.
     """
     from shoal.kinds.trajectories.plan import TrajectoryPlan
-    from shoal.kinds.trajectories.records import open_samples
+    from shoal.kinds.trajectories.prepare import open_samples
 
     release = TrajectoryPlan.from_settings({"population": "nobody's: a comparison", **settings})
     tau, epoch = release.minutes()

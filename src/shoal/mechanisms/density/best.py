@@ -2,8 +2,8 @@
 
 Guarantee    rho-zCDP for everything together, rho the sum of the named shares.
 Unit         one user.        Neighbours   add or remove one user.
-Requires     visits behind the door of `UserVisits`: the number of users, and sums of users clipped in the
-             norm of a view.
+Requires     visits behind the query interface `UserVisits`: the number of users, and sums of users clipped
+             in the norm of a view.
 Sensitivity  users 1; visits, active, city, regions and zones: see ClippedGaussian, each its own clip.
              Removing a user changes each sum by that user's part alone, whose weight depends on that user's
              visits and on earlier noisy answers only; so the steps compose adaptively.

@@ -2,7 +2,8 @@
 
 Guarantee    epsilon-DP for everything together, epsilon = that of the number of trips + "boxes".
 Unit         one unit of the setting (user, or trip where declared).  Neighbours  add or remove one unit.
-Requires     trips behind the door of `UserTrips`: at most m = per_unit of one unit (checked by the engine).
+Requires     trips behind the query interface `UserTrips`: at most m = per_unit of one unit (checked by the
+             engine).
 Sensitivity  A summary (bounding box and shape) is a function of one trip, so each trip is in one bin of each
              histogram: L1 m. Bins of the second stage depend on noisy answers only. A distinct count moves by
              at most m, so |count - estimate| does too: bounded range 2 m. Everything adds up (no two counts

@@ -3,8 +3,8 @@
 Guarantee    epsilon-DP for everything together, epsilon = sum of the spends; or rho-zCDP, rho = their sum.
              Any number of trips drawn from the model costs nothing more.
 Unit         one user by default, or one trip where declared.  Neighbours  add or remove one unit.
-Requires     trips behind the door of `UserPaths`: the entries of a unit, over all its trips, scaled to norm 1
-             and rounded down on the lattice (checked by the engine).
+Requires     trips behind the query interface `UserPaths`: the entries of a unit, over all its trips,
+             scaled to norm 1 and rounded down on the lattice (checked by the engine).
 Sensitivity  every table: L1 at most 1 (Laplace) or L2 at most 1 (Gaussian) per unit, whatever it does, since
              its whole contribution is scaled. The number of trips: `cap` per unit, 1 where that is a trip.
 Public       grid, step, window, cap, the shares below. Which regions flows are counted between, and whether
@@ -35,7 +35,7 @@ import numpy as np
 
 from shoal.errors import PlanError
 from shoal.mechanisms.noise import Composed
-from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_door
+from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_queries
 from shoal.postprocess.synthetic.bridge_model import BridgeModel, flow_mass, likely_tables
 from shoal.postprocess.synthetic.bridge_parts import ALL_PARTS, Parts
 from shoal.postprocess.synthetic.bridge_places import (
@@ -110,7 +110,7 @@ class SyntheticBridges(Composed):
 
     def measure(self, paths: UserPaths, noise: Noise) -> NoisyMovement:
         """Every table once; whether corners are asked for, and regions, follow from noisy numbers."""
-        check_door(paths, self.setting)
+        check_queries(paths, self.setting)
         trips = self.totals(paths, noise)
         ask = _Asking(self.noises(trips), paths, noise)
         grid, setting, wanted = self.setting.grid, self.setting, self.parts

@@ -1,8 +1,8 @@
 """What every generator of trips buys: the number of trips, the hours they start at, tables of norm 1.
 
 `trips` counts trips, at most `cap` of a unit, unless the number is declared: one unit changes it by at most
-cap. A table comes through the door of `UserPaths`, where every unit has norm LATTICE at most: L1 where the
-budget is pure (Laplace noise), L2 where it is in rho (Gaussian noise).
+cap. A table comes from the query interface `UserPaths`, where every unit has norm LATTICE at most: L1 where
+the budget is pure (Laplace noise), L2 where it is in rho (Gaussian noise).
 
 >>> from shoal.mechanisms.audit_size import path_setting
 >>> totals, rest = PathTotals.within(Budget.of(1.0, None), path_setting())
@@ -97,7 +97,7 @@ def tables_within(budget: Budget, shares: dict[str, float]) -> dict[str, TableNo
     return noises
 
 
-def check_door(paths: UserPaths, setting: PathSetting) -> None:
+def check_queries(paths: UserPaths, setting: PathSetting) -> None:
     """Refuses trips that are not bounded as the noise assumes, or lie on another grid."""
     if paths.grid != setting.grid:
         raise GuaranteeError("bound-not-held", "the trips lie on another grid than the noise is for.")

@@ -58,6 +58,7 @@ from shoal.privacy.ledger.state import (
     State,
     apply,
     fold,
+    released_under,
     token_sha256,
 )
 
@@ -155,11 +156,8 @@ class Ledger:
                 "a seeded run is reproducible, so its noise hides nothing; the ledger takes no such release.",
                 "Leave the seed out to publish, or write the run to the owner's folder.",
             )
-        check_text(key, "key")
-        check_text(what, "what")
-        terms = terms_of(
-            unit, "zcdp" if loss.pure_epsilon_nano is None else "pure", source_digest, supersedes
-        )
+        law = "zcdp" if loss.pure_epsilon_nano is None else "pure"
+        terms = terms_of(key, what, unit, law, source_digest, supersedes)
         token = secrets.token_hex(32)
         reservation = reservation or new_reservation()
 
@@ -177,8 +175,6 @@ class Ledger:
                 "population": owner.name,
                 "reservation": reservation,
                 "token_sha256": token_sha256(token),
-                "key": key,
-                "what": what,
                 "cost_nano": cost,
                 "pure_epsilon_nano": loss.pure_epsilon_nano,
                 **terms,
@@ -241,22 +237,9 @@ class Ledger:
             if spend is None or spend not in owner.spends:
                 raise LedgerError("unknown-reserve", "this commit belongs to no reserve of its population.")
             self._check_commit(owner, spend, reservation.token)
-            content = {
-                "kind": "commit",
-                "population": owner.name,
-                "token": reservation.token,
-                "reservation": spend.reservation,
-                "path": path,
-                "manifest_sha256": manifest_sha256,
-            }
-            return content, AlreadyReleased(
-                reservation=spend.reservation,
-                path=path,
-                manifest_sha256=manifest_sha256,
-                unit=spend.unit,
-                source_digest=spend.source_digest,
-                supersedes=spend.supersedes,
-            )
+            place = {"reservation": spend.reservation, "path": path, "manifest_sha256": manifest_sha256}
+            content = {"kind": "commit", "population": owner.name, "token": reservation.token, **place}
+            return content, released_under(place, vars(spend))
 
         return self._append_patiently(decide, waiting)
 
@@ -280,19 +263,11 @@ class Ledger:
 
         `knows` are the manifests of all listed releases that it was composed with; one more is refused.
         """
-        check_text(key, "key")
-        check_text(what, "what")
         check_path(path)
         check_sha256(manifest_sha256)
-        terms = terms_of(unit, "none", source_digest, supersedes)
-        released = AlreadyReleased(
-            reservation=reservation,
-            path=path,
-            manifest_sha256=manifest_sha256,
-            unit=unit,
-            source_digest=source_digest,
-            supersedes=supersedes,
-        )
+        terms = terms_of(key, what, unit, "none", source_digest, supersedes)
+        place = {"reservation": reservation, "path": path, "manifest_sha256": manifest_sha256}
+        released = released_under(place, {"supersedes": None, **terms})
 
         def decide(state: State) -> tuple[Content | None, AlreadyReleased]:
             owner = state.population(population)
@@ -300,7 +275,7 @@ class Ledger:
                 return None, owner.released[key]
             check_replaced_once(owner, supersedes)
             check_composed(owner, knows)
-            content = {"kind": "listing", "population": owner.name, "key": key, "what": what}
+            content = {"kind": "listing", "population": owner.name}
             content |= {} if window_us is None else {"window": list(window_us)}
             return {**content, **terms, **vars(released)}, released
 
@@ -308,17 +283,14 @@ class Ledger:
 
     def supersede(self, population: str, old_sha256: str, new_sha256: str, *, note: str = "") -> None:
         """Record that one release of a population, named by its manifest hash, replaces another."""
-        content = {
-            "kind": "supersede",
-            "old_sha256": check_sha256(old_sha256),
-            "new_sha256": check_sha256(new_sha256),
-        }
+        hashes = {"old_sha256": check_sha256(old_sha256), "new_sha256": check_sha256(new_sha256)}
 
         def decide(state: State) -> tuple[Content, None]:
             owner = state.population(population)
-            for each in (old_sha256, new_sha256):
+            for each in hashes.values():
                 check_superseded(owner, each)
-            return {**content, "population": owner.name, "note": check_text(note, "note", empty=True)}, None
+            content = {"kind": "supersede", "population": owner.name, **hashes}
+            return {**content, "note": check_text(note, "note", empty=True)}, None
 
         self._append(decide)
 
@@ -329,8 +301,7 @@ class Ledger:
     def look(self, population: str, what: str, path: str = "") -> None:
         """Record a look at private data that choices may follow from: seeded run, comparison, attack.
 
-        The one rule for all kinds of release: such a look is a disclosure, and later manifests say that
-        there was one.
+        For all kinds of release, such a look is a disclosure, and later manifests say that there was one.
         """
         self.disclose(population, what, path)
         self.remember_tuning(population, what)
@@ -372,9 +343,8 @@ class Ledger:
         findings += breaks + fold(rows)[1]
         known = {GENESIS, *(row.digest for row in stored)}
         if expected_head is not None and expected_head not in known:
-            findings.append(
-                Finding(0, "head", "the noted head is not in the chain: rows were cut or replaced.")
-            )
+            gone = "the noted head is not in the chain: rows were cut or replaced."
+            findings.append(Finding(0, "head", gone))
         return findings
 
     def _remember(self, kind: str, population: str, what: str, path: str) -> None:
@@ -410,9 +380,8 @@ class Ledger:
                 if error.code != "ledger-busy" or left <= 0:
                     raise
                 if waiting is not None:
-                    waiting(
-                        f"wait for the ledger, in use by another process (at most {left / 60:.0f} minutes)"
-                    )
+                    most = f"at most {left / 60:.0f} minutes"
+                    waiting(f"wait for the ledger, in use by another process ({most})")
 
     def _append(self, decide: Callable[[State], tuple[Content | None, Answer]]) -> Answer:
         """Run a decision on the state inside the store's transaction; record what it returns."""

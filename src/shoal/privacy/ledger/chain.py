@@ -220,11 +220,11 @@ def hold(ledger: Path, population: str, key: str) -> Iterator[RunFile]:
 
 def unfinished(ledger: Path) -> list[dict[str, Any]]:
     """The records of all runs that could not commit."""
-    found = []
+    records = []
     for path in sorted(ledger.parent.glob(f"{ledger.name}.run-*")):
         with suppress(OSError):
-            found.append(_record(path.read_bytes()))
-    return [record for record in found if record is not None]
+            records.append(_record(path.read_bytes()))
+    return [record for record in records if record is not None]
 
 
 def _lock(path: Path) -> int | None:

@@ -34,15 +34,8 @@ _ALIKE = str.maketrans(
     "abekmhopctyxijsdhlqwv" + "abeikvoptuxny" + "oll" + "isga",
 )
 _BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180e\u2800\u3164\uffa0"  # letters and signs that show nothing
-_ALONE = {
-    "CYRILLIC",
-    "GREEK",
-    "ARMENIAN",
-    "GEORGIAN",
-    "CHEROKEE",
-    "COPTIC",
-    "LISU",
-}  # not beside Latin letters
+# Scripts whose letters may not stand beside Latin ones.
+_ALONE = {"CYRILLIC", "GREEK", "ARMENIAN", "GEORGIAN", "CHEROKEE", "COPTIC", "LISU"}
 
 
 def population_name(name: str) -> str:

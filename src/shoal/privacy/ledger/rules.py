@@ -154,14 +154,19 @@ def check_composed(owner: Population, knows: Collection[str] | None) -> None:
         )
 
 
-def terms_of(unit: str, law: str, source_digest: str | None, supersedes: str | None) -> dict[str, Any]:
+def terms_of(
+    key: str, what: str, unit: str, law: str, source_digest: str | None, supersedes: str | None
+) -> dict[str, Any]:
     """What reserves and listings record beside the cost; a release that replaces none has no such field."""
+    check_text(key, "key")
+    check_text(what, "what")
     check_text(unit, "unit", longest=100)
     for digest in (source_digest, supersedes):
         if digest is not None:
             check_sha256(digest)
-    terms = {"unit": unit, "law": law, "tau": 0, "pot": ONE_POT, "source_digest": source_digest}
-    return terms if supersedes is None else {**terms, "supersedes": supersedes}
+    terms = {"key": key, "what": what, "unit": unit, "law": law, "tau": 0, "pot": ONE_POT}
+    replaced = {} if supersedes is None else {"supersedes": supersedes}
+    return {**terms, "source_digest": source_digest, **replaced}
 
 
 def check_text(value: object, name: str, *, longest: int = 1000, empty: bool = False) -> str:

@@ -75,9 +75,8 @@ class SqliteStore:
                 self._refuse_if(_altered(connection) + _lost(witness, before))
                 row = decide(before)
                 if row is not None:
-                    connection.execute(
-                        "INSERT INTO rows VALUES (?, ?, ?)", (row.seq, row.content, row.digest)
-                    )
+                    stored = row.seq, row.content, row.digest
+                    connection.execute("INSERT INTO rows VALUES (?, ?, ?)", stored)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -195,8 +194,8 @@ class SqliteStore:
 
 
 def _read(connection: sqlite3.Connection) -> list[StoredRow]:
-    found = connection.execute("SELECT seq, content, digest FROM rows ORDER BY seq").fetchall()
-    return [StoredRow(*row) for row in found]
+    stored = connection.execute("SELECT seq, content, digest FROM rows ORDER BY seq").fetchall()
+    return [StoredRow(*row) for row in stored]
 
 
 def _has_schema(connection: sqlite3.Connection) -> bool:
@@ -218,8 +217,8 @@ def _altered(connection: sqlite3.Connection) -> list[Finding]:
     (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if verdict != "ok":
         findings.append(Finding(0, "file", "SQLite finds the file damaged."))
-    found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"))
-    if found != _SCHEMA:
+    schema = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"))
+    if schema != _SCHEMA:
         findings.append(Finding(0, "schema", "the table or the triggers that protect it were changed."))
     (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM rows").fetchone()
     ever = connection.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = 'rows'").fetchone()[0] or 0
@@ -237,8 +236,8 @@ def _lost(witness: str, rows: list[StoredRow]) -> list[Finding]:
         return [Finding(0, "witness", "the file .head beside it does not name a row.")]
     count = int(named[1])
     if count > len(rows):
-        found = f"the file .head beside it names row {count}, and the ledger ends at row {len(rows)}."
-        return [Finding(0, "witness", f"{found} Rows are lost, or this is an older copy.")]
+        ends = f"the file .head beside it names row {count}, and the ledger ends at row {len(rows)}."
+        return [Finding(0, "witness", f"{ends} Rows are lost, or this is an older copy.")]
     if _head_line(rows[count - 1]) != witness:
         return [Finding(count, "witness", "it is another row than the file .head beside the ledger names.")]
     return []

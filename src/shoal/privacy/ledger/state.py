@@ -112,10 +112,10 @@ class State:
     last_at: str = ""
 
     def population(self, name: str) -> Population:
-        found = self.find(name)
-        if found is None:
+        population = self.find(name)
+        if population is None:
             raise _unknown(name, list(self.populations), self.where)
-        return found
+        return population
 
     def find(self, name: str) -> Population | None:
         """The population of this name, however it is composed and spaced."""
@@ -258,7 +258,7 @@ def _commit(state: State, row: Row) -> str | None:
         return "its key was released before."
     if token_sha256(content["token"]) != spend.token_sha256:
         return "it does not carry the token of its reserve."
-    spend.released = population.released[spend.key] = _released(content, vars(spend))
+    spend.released = population.released[spend.key] = released_under(content, vars(spend))
     _replaces(population, spend.released)
     return None
 
@@ -271,7 +271,7 @@ def _list(state: State, row: Row) -> str | None:
     terms = _terms(content)
     if terms is None:
         return "its unit, law, tau, pot or digest of the source is not valid."
-    population.released[content["key"]] = _released(content, terms)
+    population.released[content["key"]] = released_under(content, terms)
     _replaces(population, population.released[content["key"]])
     population.notes.append(content)
     return None
@@ -289,9 +289,14 @@ def _note(state: State, row: Row) -> str | None:
     return None
 
 
-def _released(content: Mapping[str, Any], terms: Mapping[str, Any]) -> AlreadyReleased:
+def released_under(content: Mapping[str, Any], terms: Mapping[str, Any]) -> AlreadyReleased:
+    """The release at a place, with the unit, source and replaced release of its reserve or listing."""
     fields = {key: content[key] for key in ("reservation", "path", "manifest_sha256")}
     return AlreadyReleased(**fields, **{key: terms[key] for key in ("unit", "source_digest", "supersedes")})
+
+
+def _positive(amount: object) -> bool:
+    return type(amount) is int and amount > 0
 
 
 def _terms(content: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -325,10 +330,6 @@ def is_sha256(value: object) -> bool:
 
 def token_sha256(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
-
-
-def _positive(amount: object) -> bool:
-    return type(amount) is int and amount > 0
 
 
 _APPLY: dict[str, Callable[[State, Row], str | None]] = {

@@ -77,11 +77,11 @@ def _read(database: sqlite3.Connection, path: Path, layer: str | None) -> FileRo
         raise unreadable(path, f"it lacks the table {min(_TABLES - tables)} of a GeoPackage.")
     for name in _TABLES:
         _check_stored(database, path, name)
-    found = database.execute(
+    listed = database.execute(
         "SELECT c.table_name, g.column_name, g.srs_id FROM gpkg_contents c JOIN gpkg_geometry_columns g "
         "ON lower(c.table_name) = lower(g.table_name) WHERE c.data_type = 'features' ORDER BY c.rowid"
     )
-    layers = {str(table): (str(column), srs_id) for table, column, srs_id in found}
+    layers = {str(table): (str(column), srs_id) for table, column, srs_id in listed}
     if not layers:
         raise no_geometry(path)
     table = choose_layer(path, list(layers), layer)

@@ -82,8 +82,8 @@ def read_geoparquet(path: Path) -> FileRows:
         )
     if not all(one is None or isinstance(one, bytes) for one in stored):
         raise _bad_metadata(path, "its geometry column is not WKB")
-    kept = {column: values for column, values in columns.items() if column not in shapes}
-    return FileRows(columns=kept, geometry=from_wkb(stored, path), crs=crs)
+    plain = {column: values for column, values in columns.items() if column not in shapes}
+    return FileRows(columns=plain, geometry=from_wkb(stored, path), crs=crs)
 
 
 def _bad_metadata(path: Path, why: str) -> GeometryError:

@@ -136,12 +136,12 @@ def read_bounded(path: Path, read: Callable[[int], bytes]) -> bytes:
 
 def check_size(path: Path, *, bytes_: int = 0, rows: int = 0, cells: int = 0) -> None:
     """Refuse files that would fill the memory; no map of zones or sites comes near."""
-    for found, most, what in (
+    for size, most, what in (
         (bytes_, MAX_BYTES, "bytes, unpacked"),
         (rows, MAX_ROWS, "rows"),
         (cells, MAX_CELLS, "values: its rows times its columns"),
     ):
-        if found > most:
+        if size > most:
             raise GeometryError(
                 "file-too-large",
                 f"{path} holds more than {most} {what}.",
@@ -153,15 +153,15 @@ def no_geometry(path: Path) -> GeometryError:
     return GeometryError("geometry-missing", f"{path} has no geometry.", "Check how the file was written.")
 
 
-def choose_layer(path: Path, layers: list[str], asked: str | None) -> str:
+def choose_layer(path: Path, layers: list[str], wanted: str | None) -> str:
     """The layer that was asked for, or the only one."""
-    if (asked is None and len(layers) > 1) or (asked is not None and asked not in layers):
+    if (wanted is None and len(layers) > 1) or (wanted is not None and wanted not in layers):
         raise GeometryError(
             "layer-choice",
-            f"{path} has {len(layers)} layers: {', '.join(layers[:8])}; asked for {asked or 'none'}.",
+            f"{path} has {len(layers)} layers: {', '.join(layers[:8])}; asked for {wanted or 'none'}.",
             "Name one with --zones-layer (in Python, layer); a file of sites must have a single layer.",
         )
-    return layers[0] if asked is None else asked
+    return layers[0] if wanted is None else wanted
 
 
 _DEPTH = {"Point": 0, "MultiPoint": 1, "LineString": 1, "MultiLineString": 2, "Polygon": 2, "MultiPolygon": 3}

@@ -40,11 +40,11 @@ def read_shapefile(parts: Mapping[str, bytes], path: Path) -> FileRows:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a wrong length in a header, or padding, does no harm here
             geometry = _shapes(parts, path)
-            columns, kept = _table(parts, len(geometry), path)
+            columns, present = _table(parts, len(geometry), path)
     except _DAMAGE as error:
         raise unreadable(path, f"it is damaged ({error}).") from None
     prj = parts.get(".prj", b"").decode("utf-8", "replace").removeprefix("\ufeff").strip("\x00 \r\n\t")
-    return FileRows(columns=columns, geometry=geometry[kept], crs=prj or None)
+    return FileRows(columns=columns, geometry=geometry[present], crs=prj or None)
 
 
 def _shapes(parts: Mapping[str, bytes], path: Path) -> np.ndarray:
@@ -96,13 +96,13 @@ def _polygon(rings: list[np.ndarray]):
 
     A hole in no shell is taken for a shell: some writers mix up the two.
     """
-    made = np.array([shapely.Polygon(ring) for ring in rings], dtype=object)
-    if len(made) == 1:
-        return made[0]
-    is_hole = np.array([shapely.is_ccw(shapely.get_exterior_ring(one)) for one in made], dtype=bool)
-    shells, holes = list(made[~is_hole]), {k: [] for k in range(int((~is_hole).sum()))}
+    polygons = np.array([shapely.Polygon(ring) for ring in rings], dtype=object)
+    if len(polygons) == 1:
+        return polygons[0]
+    is_hole = np.array([shapely.is_ccw(shapely.get_exterior_ring(one)) for one in polygons], dtype=bool)
+    shells, holes = list(polygons[~is_hole]), {k: [] for k in range(int((~is_hole).sum()))}
     around = np.array(shells, dtype=object)
-    for ring in made[is_hole]:
+    for ring in polygons[is_hole]:
         fits = np.flatnonzero(shapely.covers(around, ring))
         if len(fits):
             holes[int(fits[np.argmin(shapely.area(around[fits]))])].append(shapely.get_exterior_ring(ring))
@@ -122,16 +122,16 @@ def _table(parts: Mapping[str, bytes], count: int, path: Path) -> tuple[dict[str
         raise unreadable(
             path, f"it has {count} shapes, but its table, the .dbf file, has {len(records)} rows."
         )
-    kept = np.array([record is not None for record in records], dtype=bool)
+    present = np.array([record is not None for record in records], dtype=bool)
     rows = [record for record in records if record is not None]
-    return {name: [row[k] for row in rows] for k, name in enumerate(names)}, kept
+    return {name: [row[k] for row in rows] for k, name in enumerate(names)}, present
 
 
 def _decoded(parts: Mapping[str, bytes]) -> tuple[list[str], list]:
     """Field names and records, in the encoding the .cpg file names, else UTF-8, else Latin-1."""
-    told = _encoding(parts.get(".cpg", b""))
-    if told is not None:
-        return _records(parts[".dbf"], told, "replace")  # a cut-off letter must not spoil the rest
+    named = _encoding(parts.get(".cpg", b""))
+    if named is not None:
+        return _records(parts[".dbf"], named, "replace")  # a cut-off letter must not spoil the rest
     try:
         return _records(parts[".dbf"], "utf-8", "strict")
     except (UnicodeError, shapefile.ShapefileException):

@@ -1,7 +1,5 @@
 """Ledgers that tests of the ledger share."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Rows and populations that tests of the ledger share."""
 
-from __future__ import annotations
-
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation, StoredRow
 from shoal.privacy.ledger.chain import GENESIS, link
 from shoal.privacy.ledger.state import token_sha256

@@ -1,7 +1,5 @@
 """Rules of the ledger: budgets, keys, tokens, currencies; and many processes at once."""
 
-from __future__ import annotations
-
 import math
 import os
 from fractions import Fraction
@@ -180,9 +178,8 @@ def test_disclosures_listings_and_tuning_cost_nothing(ledger: Ledger) -> None:
 )
 def test_bad_calls_name_their_rule(ledger: Ledger, call, code: str) -> None:
     before = ledger.head()
-    with pytest.raises((LedgerError, PlanError)) as refused:
+    with pytest.raises((LedgerError, PlanError), match=code):
         call(ledger)
-    assert refused.value.code == code
     assert ledger.head() == before
 
 

@@ -3,8 +3,6 @@
 After any operation, what is spent is the sum of the costs in the rows as they are stored, and it never falls.
 """
 
-from __future__ import annotations
-
 import tempfile
 from contextlib import suppress
 from pathlib import Path

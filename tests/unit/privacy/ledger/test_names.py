@@ -1,7 +1,5 @@
 """Names of populations: one spelling each, and none that reads like another."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

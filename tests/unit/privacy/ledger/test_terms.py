@@ -1,7 +1,5 @@
 """What a row says beside its price: unit, law, digest of the source, what it replaces; and older rows."""
 
-from __future__ import annotations
-
 import pytest
 from tests.unit.privacy.ledger.rows import DIGEST, HASH, OLD_RESERVE, reserved, spent, write_row
 

@@ -1,7 +1,5 @@
 """Zip archives with one file, several, or none that can be read; cut short and locked."""
 
-from __future__ import annotations
-
 import zipfile
 
 import numpy as np
@@ -38,9 +36,8 @@ def test_geojson_and_geopackage_in_an_archive(tmp_path):
     assert (rows.columns["zone"], rows.crs, rows.geometry[0].wkt) == (["b"], "EPSG:2154", "POINT (1 2)")
     only = archive_of(tmp_path / "c.zip", z_gpkg=(tmp_path / "z.gpkg").read_bytes())
     assert read_layer(only, layer="inner").columns["zone"] == ["b"]
-    with pytest.raises(GeometryError) as caught:
+    with pytest.raises(GeometryError, match="layer-choice"):
         read_layer(only, layer="outer")
-    assert caught.value.code == "layer-choice"
 
 
 def test_archives_cut_or_locked(tmp_path):
@@ -51,9 +48,8 @@ def test_archives_cut_or_locked(tmp_path):
     content = path.read_bytes()
     for size in range(4, len(content), 7):
         path.write_bytes(content[:size])
-        with pytest.raises(GeometryError) as caught:
+        with pytest.raises(GeometryError, match="file-unreadable"):
             read_zipped(path)
-        assert caught.value.code == "file-unreadable"
     encrypted = bytearray(content)
     for at in (content.index(b"PK\x03\x04") + 6, content.index(b"PK\x01\x02") + 8):
         encrypted[at] |= 1

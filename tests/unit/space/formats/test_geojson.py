@@ -1,7 +1,5 @@
 """GeoJSON against hand-made documents; shapes against WKT."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -97,9 +95,8 @@ def test_a_crs_that_names_nothing_unless_the_owner_does(tmp_path):
     assert refused(document).code == "crs-unknown"
     document["crs"] = {"type": "name", "properties": {"name": "EPSG:nonsense"}}
     (tmp_path / "z.geojson").write_text(json.dumps(document))
-    with pytest.raises(GeometryError) as caught:
+    with pytest.raises(GeometryError, match="crs-unknown"):
         read_layer(tmp_path / "z.geojson")
-    assert caught.value.code == "crs-unknown"
     assert read_layer(tmp_path / "z.geojson", crs="EPSG:2154").crs == "EPSG:2154"
 
 
@@ -112,9 +109,8 @@ def test_a_byte_order_mark_and_other_encodings():
         text.encode("utf-16-le"),
         json.dumps(feature(None, properties={"a": "\ud83d"})).encode(),
     ):
-        with pytest.raises(GeometryError) as caught:
+        with pytest.raises(GeometryError, match="file-unreadable"):
             read_geojson(content, PATH)
-        assert caught.value.code == "file-unreadable"
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
@@ -137,9 +133,8 @@ def test_the_row_of_a_bad_geometry_is_named():
 
 def test_nested_without_end():
     for content in (b'{"a":' + b"[" * 100_000, b'{"type":"GeometryCollection","geometries":[' * 20_000):
-        with pytest.raises(GeometryError) as caught:
+        with pytest.raises(GeometryError, match="file-unreadable"):
             read_geojson(content, PATH)
-        assert caught.value.code == "file-unreadable"
 
 
 def paths(node, here=()):

@@ -1,7 +1,5 @@
 """GeoPackages written by GDAL, and by hand with sqlite3 where GDAL would not."""
 
-from __future__ import annotations
-
 import sqlite3
 import struct
 from contextlib import closing

@@ -11,9 +11,8 @@ import pytest
 from shoal.events.readers import scan
 from shoal.events.schema import SourcePlan
 from shoal.events.simulate import preset_named, simulate_city
-from shoal.events.source import open_source
-from shoal.kinds.commute.build import commute_utility, exact_commutes, real_events
-from shoal.kinds.commute.files import write_events
+from shoal.events.source import open_planned
+from shoal.kinds.commute.build import commute_utility, exact_commutes, real_events, write_events
 from shoal.mechanisms.synthetic.commute import SyntheticCommute
 from shoal.metrics.commute import lives_of
 from shoal.privacy.accounting import Budget
@@ -29,7 +28,7 @@ def town(tmp_path_factory):
     folder = tmp_path_factory.mktemp("town") / "city"
     simulate_city(replace(preset_named("town"), users=3000), folder, seed=4)
     card = json.loads((folder / "city.json").read_text("utf-8"))
-    source = open_source(**SourcePlan(paths=(str(folder / card["sources"]["events"]["glob"]),)).reading())
+    source = open_planned(SourcePlan(paths=(str(folder / card["sources"]["events"]["glob"]),)))
     sites = read_sites(folder / "sites.csv")
     window = {name: card["window"][name][:19] for name in ("start", "end")}
     clock = Clock(**window, time_zone=card["time_zone"])
@@ -90,7 +89,7 @@ def test_files_are_in_the_columns_of_site_events(town, tmp_path):
     place = dict(zip(sites.ids, zip(sites.x, sites.y, strict=True), strict=True))
     row = table.slice(7, 1).to_pylist()[0]
     assert (row["lon"], row["lat"]) == pytest.approx(place[row["site"]])
-    source = open_source(**SourcePlan(paths=(str(tmp_path / "events.csv"),), shape="site").reading())
+    source = open_planned(SourcePlan(paths=(str(tmp_path / "events.csv"),), shape="site"))
     assert sum(batch.num_rows for batch in scan(source, sites=sites.ids)) == events.count
 
 

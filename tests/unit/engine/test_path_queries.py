@@ -1,6 +1,4 @@
-"""Tables over units at the door: plain Python with fractions, bounds that are reached, inputs refused."""
-
-from __future__ import annotations
+"""Tables over units from the query interface: plain Python with fractions, reached bounds, refused inputs."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ import pytest
 from tests.loops import for_each
 
 from shoal.engine import euler
-from shoal.engine.path_trips import PathDoor, summed
+from shoal.engine.path_trips import PathQueries, summed
 from shoal.errors import GuaranteeError
 from shoal.space.cells import CellGrid
 from shoal.space.path_tables import Entries, Moves, Places, StayPlaces
@@ -118,14 +116,14 @@ def of_trips(entries, kept):
 
 
 @pytest.mark.parametrize(("table", "of_path"), [(Moves(GRID), "moves"), (StayPlaces(GRID), "total_stay")])
-def test_the_door_asks_the_table_for_its_entries(table, of_path):
+def test_the_query_interface_asks_the_table_for_its_entries(table, of_path):
     trips = random_trips(np.random.default_rng(1), 30)
     paths = exact_paths(trips, np.arange(30) // 3)
-    found = PathDoor(paths).table(table, 1)
+    found = PathQueries(paths).table(table, 1)
     assert np.array_equal(found, summed(table.entries(paths), paths.unit, table.size, 1))
     busy = np.add.reduceat(getattr(paths, of_path), np.arange(0, 30, 3)) > 0
     assert LATTICE * busy.sum() - found.sum() <= 30 * table.size
-    assert PathDoor(paths).all_trips() == 30
+    assert PathQueries(paths).all_trips() == 30
 
 
 @pytest.mark.parametrize("norm", [1, 2])
@@ -134,7 +132,7 @@ def test_the_bound_is_reached(norm):
     block = np.zeros(12, np.int64)
     for trips in (1, 2, 5000):
         paths = exact_paths([[(3, 0, 0)]] * trips, np.zeros(trips, int))
-        added = PathDoor(paths).table(Places(block, 1), norm)
+        added = PathQueries(paths).table(Places(block, 1), norm)
         assert LATTICE - 1 <= added[0] <= LATTICE
 
 
@@ -171,18 +169,18 @@ def test_threads_do_not_matter(norm, monkeypatch):
 
 def test_units_without_entries_add_nothing():
     still = exact_paths([[(0, 0, 0)], [(1, 0, 2), (2, 3, 0)]], [0, 1])
-    assert PathDoor(still).table(Moves(GRID), 1).sum() == LATTICE - 1
-    assert PathDoor(exact_paths([], [])).table(Moves(GRID), 2).tolist() == [0] * 96
+    assert PathQueries(still).table(Moves(GRID), 1).sum() == LATTICE - 1
+    assert PathQueries(exact_paths([], [])).table(Moves(GRID), 2).tolist() == [0] * 96
 
 
 def test_units_that_do_not_come_together_are_refused():
     trips = [[(0, 0, 0)]] * 3
     with pytest.raises(GuaranteeError, match="do not come together"):
-        PathDoor(exact_paths(trips, [0, 1, 0]))
+        PathQueries(exact_paths(trips, [0, 1, 0]))
     with pytest.raises(GuaranteeError, match="more than one trip"):
-        PathDoor(exact_paths(trips, [0, 1, 1], each_trip=True))
-    PathDoor(exact_paths(trips, [0, 1, 1]))
-    PathDoor(exact_paths(trips, [0, 1, 4], each_trip=True))
+        PathQueries(exact_paths(trips, [0, 1, 1], each_trip=True))
+    PathQueries(exact_paths(trips, [0, 1, 1]))
+    PathQueries(exact_paths(trips, [0, 1, 4], each_trip=True))
 
 
 @for_each(
@@ -197,10 +195,10 @@ def test_units_that_do_not_come_together_are_refused():
     ],
 )
 def test_entries_that_are_out_of_place_are_refused(entries, why):
-    door = PathDoor(exact_paths([[(0, 0, 0)]] * 2, [0, 1]))
+    queries = PathQueries(exact_paths([[(0, 0, 0)]] * 2, [0, 1]))
     with pytest.raises(GuaranteeError, match=why):
-        door.table(Given(4, entries), 1)
-    assert door.table(Given(5, Entries(np.array([0, 1, 2]), np.array([0, 4]))), 1)[4] == LATTICE - 1
+        queries.table(Given(4, entries), 1)
+    assert queries.table(Given(5, Entries(np.array([0, 1, 2]), np.array([0, 4]))), 1)[4] == LATTICE - 1
 
 
 @pytest.mark.parametrize("norm", [1, 2])

@@ -1,14 +1,14 @@
 """Offsets per local day against the standard library, moment by moment."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 from tests.loops import for_each, tiers
 
-from shoal.events.times import DAY_US, offset_changes, zone_days
+from shoal.events.schema import FIRST_US, LAST_US
+from shoal.events.times import DAY_US, zone_days
+from shoal.space.clock import stretches
 
 EPOCH = datetime(1970, 1, 1)
 
@@ -44,7 +44,7 @@ def test_every_change_of_a_zone_agrees_with_the_standard_library(name, minutes_a
     zone = ZoneInfo(name)
     table = zone_days(name)
     rows = {row["day"]: row for row in table.to_pylist()}
-    changes = [at for at, _, _ in offset_changes(name)]
+    changes = [at for at, _, _ in stretches(FIRST_US, LAST_US, zone, DAY_US)[1:]]
     assert changes or name in ("Etc/GMT+12", "Asia/Kolkata")
     ordinary = [at * DAY_US for at in range(1, 47_000, 1997)]
     for at in [*changes[:40], *changes[-4:], *ordinary]:

@@ -1,4 +1,4 @@
-"""Bounded trips behind the door that mechanisms ask at: `UserTrips` over paths in memory.
+"""Query interface of mechanisms to bounded trips: `UserTrips` over paths in memory.
 
 One summary per trip: the bounding box of its cells and one of 12 shapes.
 
@@ -24,34 +24,38 @@ import numpy as np
 from numba import njit
 
 from shoal.engine.euler import euler_counts, shared_faces, sum_parts
+from shoal.engine.protocol import passed_on
 from shoal.errors import GuaranteeError
-from shoal.space.cells import CellGrid
 from shoal.space.rectangles import Rectangles
 from shoal.stages.trips import BinsLike, GridTrips
 
 
 @dataclass(frozen=True, eq=False)
-class TripDoor:
-    """Sums over trips, nothing else; counts of a set of rectangles are kept, since rounds ask again."""
+class DistinctOnce:
+    """Distinct counts of a set of rectangles are kept, since rounds ask again."""
 
-    trips: GridTrips = field(repr=False)
     _kept: dict[int, tuple[Rectangles, np.ndarray]] = field(default_factory=dict, init=False, repr=False)
 
-    @property
-    def grid(self) -> CellGrid:
-        return self.trips.grid
+    def distinct(self, rectangles: Rectangles) -> np.ndarray:
+        stored = self._kept.get(id(rectangles))
+        if stored is None:  # the rectangles are kept too, so that their id stays theirs
+            stored = self._kept[id(rectangles)] = rectangles, self.count_distinct(rectangles)
+        return stored[1].copy()
 
-    @property
-    def per_unit(self) -> int:
-        return self.trips.per_unit
+    def count_distinct(self, rectangles: Rectangles) -> np.ndarray:
+        raise NotImplementedError
 
-    @property
-    def cap(self) -> int:
-        return self.trips.cap
 
-    @property
-    def each_trip(self) -> bool:
-        return self.trips.each_trip
+@dataclass(frozen=True, eq=False)
+class TripQueries(DistinctOnce):
+    """Sums over trips, nothing else."""
+
+    trips: GridTrips = field(repr=False)
+
+    grid = passed_on("trips.grid")
+    per_unit = passed_on("trips.per_unit")
+    cap = passed_on("trips.cap")
+    each_trip = passed_on("trips.each_trip")
 
     def count(self) -> int:
         return self.trips.count
@@ -59,11 +63,8 @@ class TripDoor:
     def all_trips(self) -> int:
         return self.trips.all_trips
 
-    def distinct(self, rectangles: Rectangles) -> np.ndarray:
-        kept = self._kept.get(id(rectangles))
-        if kept is None:  # the rectangles are kept too, so that their id stays theirs
-            kept = self._kept[id(rectangles)] = rectangles, distinct_counts(self.trips, rectangles)
-        return kept[1].copy()
+    def count_distinct(self, rectangles: Rectangles) -> np.ndarray:
+        return distinct_counts(self.trips, rectangles)
 
     def shared_faces(self, lattice: int) -> np.ndarray:
         return shared_faces(self.trips, lattice)
@@ -82,10 +83,10 @@ class TripDoor:
 
     @cached_property
     def _summaries(self) -> tuple[np.ndarray, ...]:
-        made = summaries(self.trips)
-        for part in made:
+        parts = summaries(self.trips)
+        for part in parts:
             part.flags.writeable = False  # shared by all bins
-        return made
+        return parts
 
 
 CUTS = (0.65, 0.85)  # between the three degrees of a bulge
@@ -107,11 +108,7 @@ def summaries(trips: GridTrips) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
 @njit(cache=True, nogil=True)
 def _summarise(first, cells, begin, end, columns, out):
     for trip in range(begin, end):
-        left, right, bottom, top = columns, -1, 1 << 30, -1
-        for at in range(first[trip], first[trip + 1]):
-            x, y = cells[at] % columns, cells[at] // columns
-            left, right = min(left, x), max(right, x)
-            bottom, top = min(bottom, y), max(top, y)
+        left, right, bottom, top = _box(cells[first[trip] : first[trip + 1]], columns)
         out[0, trip], out[1, trip], out[2, trip], out[3, trip] = left, right, bottom, top
         out[4, trip] = _shape(first[trip], first[trip + 1], cells, columns, left, right, bottom, top)
 
@@ -140,46 +137,46 @@ def distinct_counts(trips: GridTrips, rectangles: Rectangles) -> np.ndarray:
     rectangles.check(trips.grid)
     # The four sides one after the other, in 16 bits (a grid has at most 2^12 columns): fast to compare.
     sides: Any = np.stack([rectangles.x0, rectangles.x1, rectangles.y0, rectangles.y1]).astype(np.int16)
-    columns, rows = trips.grid.columns, trips.grid.rows
+    columns = trips.grid.columns
 
     def part(begin: int, end: int) -> np.ndarray:
         counts = np.zeros(rectangles.count, np.int64)
-        _count(trips.first, trips.cells, begin, end, columns, rows, sides, counts)
+        _count(trips.first, trips.cells, begin, end, columns, sides, counts)
         return counts
 
     return sum_parts(trips.count, part, at_least=256)
 
 
 @njit(cache=True, nogil=True)
-def _count(first, cells, begin, end, columns, rows, sides, counts):
+def _count(first, cells, begin, end, columns, sides, counts):
     """Half-open rectangles."""
     settled, unsettled = np.zeros(counts.size, np.int32), np.empty(counts.size, np.uint8)
     asking = np.empty(counts.size + 1, np.int32)
     sums = np.empty(1024, np.int32)
     for trip in range(begin, end):
         path = cells[first[trip] : first[trip + 1]]
-        left, right, bottom, top = _box(path, columns, rows)
+        left, right, bottom, top = _box(path, columns)
         _settle(sides[0], sides[1], sides[2], sides[3], left, right, bottom, top, settled, unsettled)
-        asked = 0
+        open_count = 0
         for q in range(counts.size):
-            asking[asked] = q
-            asked += unsettled[q]
+            asking[open_count] = q
+            open_count += unsettled[q]
         wide, high = right - left + 1, top - bottom + 1
-        if wide * high <= asked * path.size:
+        if wide * high <= open_count * path.size:
             if sums.size < (wide + 1) * (high + 1):
                 sums = np.empty(2 * (wide + 1) * (high + 1), np.int32)
             _sum_up(path, columns, left, bottom, wide, high, sums)
-            _ask_sums(asking[:asked], sides, left, bottom, wide, high, sums, counts)
+            _ask_sums(asking[:open_count], sides, left, bottom, wide, high, sums, counts)
         else:
-            _ask_cells(asking[:asked], sides, path, columns, counts)
+            _ask_cells(asking[:open_count], sides, path, columns, counts)
     for q in range(counts.size):
         counts[q] += settled[q]
 
 
 @njit(cache=True, nogil=True)
-def _box(path, columns, rows):
+def _box(path, columns):
     """First and last column, first and last row."""
-    left, right, bottom, top = columns, -1, rows, -1
+    left, right, bottom, top = columns, -1, 1 << 30, -1
     for cell in path:
         x, y = cell % columns, cell // columns
         left, right = min(left, x), max(right, x)
