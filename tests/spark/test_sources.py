@@ -85,7 +85,7 @@ def test_the_same_rows_of_csv_are_bad(engine, tmp_path):
     there = check_rows(engine(2).open_source(plan_of(tmp_path)), sites=SITES)
     assert dict(there.by_reason) == dict(here.by_reason)
     assert set(here.by_reason) == {
-        *("unparsable-row", "null-user", "bad-time", "unknown-site", "out-of-range-time"),
+        *("unparsable-row", "null-user", "bad-time", "unknown-site", "out-of-range-time")
     }
     assert (there.rows, there.offset_times) == (here.rows, here.offset_times)
     with pytest.raises(SourceError, match=r"bad-row: .* in part-0.csv, in part-1.csv"):
