@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
+from tests.e2e.pages import NASTY, in_a_browser, open_page
 
-from shoal.kinds.histogram.report import ComparedRow, HistogramReportInputs, write_histogram_report
+from shoal.kinds.histogram.compare import ComparedHistogram
+from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
 from shoal.metrics.histogram import HistogramUtility, error_by_size
 from shoal.release.histogram_published import PublishedHistogram
 from shoal.space.cells import CellGrid
 from shoal.space.euler import Euler
 from shoal.space.rectangles import random_rectangles
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-NASTY = "</script><img src=x onerror=\"document.title='broken'\"><b>"
 GRID = CellGrid(box=(0.0, 0.0, 3000.0, 2000.0), columns=300, rows=200, planar=True)
-SUM = "(id) => document.getElementById(id).data[0].z.flat().reduce((sum, z) => sum + (z || 0), 0)"
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-]
+pytestmark = in_a_browser
 
 
 def utility() -> HistogramUtility:
@@ -60,34 +53,10 @@ def published() -> PublishedHistogram:
     return PublishedHistogram(GRID, Euler(faces=faces), {"trips": 1234.5}, manifest)
 
 
-def shown(path, width=1280):
-    """What a browser makes of a page: its charts, sums of its maps, requests, errors, title."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    requests, problems = [], []
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page(viewport={"width": width, "height": 800})
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto(path.as_uri())
-        page.wait_for_selector("#map-released .main-svg")
-        charts = page.evaluate("() => [...document.querySelectorAll('.js-plotly-plot')].map((c) => c.id)")
-        total = page.evaluate(SUM, "map-released")
-        title, images = page.title(), page.locator("img, h1 b").count()
-        page.set_viewport_size({"width": 380, "height": 800})
-        page.wait_for_function("() => document.documentElement.scrollWidth <= 380", timeout=10_000)
-        browser.close()
-    assert requests == [path.as_uri()]
-    assert problems == []
-    assert images == 0
-    return charts, total, title
-
-
-def test_the_owners_page_shows_both_maps_errors_and_methods(tmp_path):
+def test_the_owners_page_shows_both_maps_errors_and_methods(browser, tmp_path):
     made = published()
     rows = [
-        ComparedRow(method=name, words=NASTY, released=name == "boxes", utility=utility(), seconds=1.0)
+        ComparedHistogram(method=name, words=NASTY, sound=True, utility=utility(), seconds=1.0)
         for name in ("boxes", NASTY)
     ]
     inputs = HistogramReportInputs(
@@ -96,24 +65,26 @@ def test_the_owners_page_shows_both_maps_errors_and_methods(tmp_path):
         exact_faces=np.full((GRID.rows, GRID.columns), 7),
         utility=utility(),
         compared=rows,
+        method="boxes",
         budget={"population": NASTY, "limit": "10", "spent_before": "1", "this_release": "2", "left": "7"},
     )
     path = write_histogram_report(tmp_path / "report.html", inputs)
-    charts, total, title = shown(path)
-    assert charts == ["map-exact", "map-released", "map-difference", "by-size", "compared"]
-    assert total == pytest.approx(
-        made.euler.faces.sum() / 4, rel=1e-4
-    )  # 300 columns: drawn in blocks of 2 x 2
-    assert title == f"Trips {NASTY}"
+    report = open_page(browser, path, "map-released")
+    assert report.charts() == ["map-exact", "map-released", "map-difference", "by-size", "compared"]
+    # 300 columns: drawn in blocks of 2 x 2
+    assert report.sum_of("map-released") == pytest.approx(made.euler.faces.sum() / 4, rel=1e-4)
+    assert "boxes (as released)" in report.page.inner_text(".compared")
+    report.check(f"Trips {NASTY}")
     assert (path.stat().st_mode & 0o777) == 0o600
 
 
-def test_the_public_page_has_one_map_and_nothing_raw(tmp_path):
+def test_the_public_page_has_one_map_and_nothing_raw(browser, tmp_path):
     path = write_histogram_report(
         tmp_path / "page.html", HistogramReportInputs(title="T", published=published())
     )
-    charts, _, _ = shown(path)
-    assert charts == ["map-released"]
+    report = open_page(browser, path, "map-released")
+    report.check("T")
+    assert report.charts() == ["map-released"]
     text = path.read_text("utf-8")
     assert "1,234" in text
     assert "raw" not in text.split("<script", 1)[0].split("</style>")[1].lower()

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from tests.e2e.pages import NASTY, in_a_browser, open_page
 
-from shoal.kinds.trajectories.picture import raw_views
-from shoal.kinds.trajectories.report import TrajectoryFacts, Verified, trajectory_report
+from shoal.kinds.trajectories.report import TrajectoryFacts, Verified, raw_views, trajectory_report
 from shoal.metrics.trajectories import LocalClock, trajectory_utility
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-NASTY = "</script><img src=x onerror=\"document.title='broken'\"><b>"
-PEOPLE = "() => document.getElementById('map-raw').data[0].z.flat().reduce((sum, z) => sum + (z || 0), 0)"
 MOVE = """(hour) => {
   const slider = document.getElementById('map-hour');
   slider.value = hour;
   slider.dispatchEvent(new Event('input'));
 }"""
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-]
+pytestmark = in_a_browser
 
 
 def town_facts() -> TrajectoryFacts:
@@ -50,8 +42,24 @@ def town_facts() -> TrajectoryFacts:
         utility=trajectory_utility(samples, boxes, minutes=1, metres=100.0, clock=clock),
         verified=Verified(pairs=1000, violations=0),
         measured={
-            "leakage_by_lag": [{"from_epochs": 0, "to_epochs": 1, "share": 0.2}],
-            "more_knowledge": [{"knows": NASTY, "fewer_than_k_share": 0.9, "only_one_share": 0.8}],
+            "windows": 9,
+            "seed": 1,
+            "candidates_quartiles": (2, 3, 4),
+            "same_record": {"users": 0, "worst": []},
+            "leakage_by_lag": [
+                {
+                    "from_epochs": 0,
+                    "to_epochs": 1,
+                    "share": 0.2,
+                    "samples_before": 5,
+                    "covered_before": 1,
+                    "samples_after": 0,
+                    "covered_after": 0,
+                }
+            ],
+            "more_knowledge": [
+                {"knows": NASTY, "fewer_than_k_share": 0.9, "only_one_share": 0.8, "quartiles": (1, 1, 2)}
+            ],
         },
         unicity=[{"points": 4, "raw": 0.97}],
         runs=[
@@ -62,39 +70,12 @@ def town_facts() -> TrajectoryFacts:
     )
 
 
-def test_the_page_is_drawn_offline_and_fits_its_window(tmp_path):
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+def test_the_page_is_drawn_offline_and_fits_its_window(browser, tmp_path):
     facts = town_facts()
-    path = trajectory_report(tmp_path / "report.html", facts)
-    requests, problems = [], []
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto(path.as_uri())
-        page.wait_for_selector("#runs-suppressed .main-svg")
-        drawn = page.evaluate(
-            "() => [...document.querySelectorAll('.js-plotly-plot')].map((chart) => chart.id)"
-        )
-        at_eight = page.evaluate(PEOPLE)
-        page.evaluate(MOVE, 3)
-        at_three = page.evaluate(PEOPLE)
-        label = page.text_content("#map-hour-label")
-        title = page.title()
-        images = page.locator("img, h1 b").count()
-        hidden = page.is_hidden("#failure")
-        page.set_viewport_size({"width": 380, "height": 800})
-        # Charts follow the window a moment later; a page that stays wider runs into the time limit.
-        page.wait_for_function("() => document.documentElement.scrollWidth <= 380", timeout=10_000)
-        browser.close()
-    assert len(drawn) == 16  # every chart of the page
-    assert at_eight == pytest.approx(facts.maps.raw[8].sum(), rel=0.01)
-    assert at_three == pytest.approx(facts.maps.raw[3].sum(), rel=0.01)
-    assert label == "03:00 to 04:00"
-    assert title == f"Town {NASTY}"
-    assert images == 0
-    assert hidden
-    assert requests == [path.as_uri()]
-    assert problems == []
+    report = open_page(browser, trajectory_report(tmp_path / "report.html", facts), "runs-suppressed")
+    assert len(report.charts()) == 16  # every chart of the page
+    assert report.sum_of("map-raw") == pytest.approx(facts.maps.raw[8].sum(), rel=0.01)
+    report.page.evaluate(MOVE, 3)
+    assert report.sum_of("map-raw") == pytest.approx(facts.maps.raw[3].sum(), rel=0.01)
+    assert report.page.text_content("#map-hour-label") == "03:00 to 04:00"
+    report.check(f"Town {NASTY}")

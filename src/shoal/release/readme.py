@@ -16,7 +16,9 @@ from shoal.privacy.guarantee import in_full
 from shoal.release.manifest import NONE_RECORDED, RECORDED, Manifest
 
 README = "README.md"
-LAYOUT = 2  # of the sections; READMEs of the first layout have no limits and no parameters
+# Of the sections. READMEs of the first layout have no limits and no parameters; those of the second have a
+# table of columns for each file.
+LAYOUT = 3
 _READING = re.compile(r"\n\n## How to read (?:the noise|it)\n\n(.*)\n\n## Check it\n\n", re.DOTALL)
 
 
@@ -44,7 +46,7 @@ def recipient_readme(
         *_columns(columns, layout),
         f"## How to read {'the noise' if manifest.is_private else 'it'}\n\n"
         + (extra.strip() or _READ_NOISE[manifest.is_private]),
-        f"## Check it\n\n{_CHECK[layout]}",
+        f"## Check it\n\n{_CHECK[min(layout, 2)]}",
         *([_parameters(manifest)] if layout > 1 else []),
         f"## Licence\n\n{plain(manifest.licence)}",
     ]
@@ -58,7 +60,7 @@ def readme_problems(text: str, manifest: Manifest) -> Iterator[str]:
         first = []
     # READMEs of the first layout were written before it was known whether the population was tuned on.
     before = replace(manifest, tuned_on_private_data=False)
-    as_written = ((manifest, LAYOUT), (manifest, 1), (before, 1))
+    as_written = ((manifest, LAYOUT), (manifest, 2), (manifest, 1), (before, 1))
     rendered = (recipient_readme(each, manifest.columns, extra, *first, layout=n) for each, n in as_written)
     if text not in rendered:
         yield f"{README} does not say what the manifest says."
@@ -123,16 +125,31 @@ def _price(guarantee: Mapping[str, Any]) -> str:
 
 def _columns(columns: Mapping[str, Mapping[str, str]], layout: int) -> list[str]:
     parts = ["## Files and columns"]
-    for file, meanings in columns.items():
+    for files, meanings in _alike(columns, layout):
         named = ((_code(name) if layout > 1 else f"`{name}`", meaning) for name, meaning in meanings.items())
         rows = "\n".join(f"| {name} | {meaning} |" for name, meaning in named)
-        parts.append(f"`{file}`\n\n| column | meaning |\n| --- | --- |\n{rows}")
+        names = ", ".join(f"`{file}`" for file in files)
+        parts.append(f"{names}\n\n| column | meaning |\n| --- | --- |\n{rows}")
     if layout > 1 and any(file.endswith(".csv") for file in columns):
         parts.append(
             "In CSV files an apostrophe precedes text that begins with `=`, `+`, `-` or `@`, so that no "
             "spreadsheet takes it for a formula."
         )
     return parts
+
+
+def _alike(
+    columns: Mapping[str, Mapping[str, str]], layout: int
+) -> list[tuple[list[str], Mapping[str, str]]]:
+    """Files with the same columns stand together."""
+    groups: list[tuple[list[str], Mapping[str, str]]] = []
+    for file, meanings in columns.items():
+        same = next((files for files, known in groups if layout > 2 and known == meanings), None)
+        if same is None:
+            groups.append(([file], meanings))
+        else:
+            same.append(file)
+    return groups
 
 
 # What tuned_on_private_data means for a recipient. The first version wrote true or false.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.small import request_for
@@ -11,6 +14,9 @@ from shoal.errors import LedgerError
 from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.release.folder import ReleaseRequest
 from shoal.release.manifest import Manifest
+from shoal.release.page.page import plotly_js
+
+NASTY = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & \u2028 {{ payload }} {% raw %}"
 
 
 @pytest.fixture
@@ -43,3 +49,18 @@ def busy(*_given, **_named):
 
 def never(folder: Path) -> Manifest:
     raise AssertionError("it was built before")
+
+
+def payload_of(page: str) -> Any:
+    """What the scripts of a page draw from."""
+    found = re.search(r'<script type="application/json" id="payload">(.*?)</script>', page, re.S)
+    assert found
+    return json.loads(found.group(1))
+
+
+def without_library(page: str) -> str:
+    return page.replace(plotly_js(), "")
+
+
+def without_scripts(page: str) -> str:
+    return re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)

@@ -13,7 +13,7 @@ from shoal.errors import GuaranteeError
 from shoal.privacy.accounting import Loss
 from shoal.privacy.guarantee import Guarantee, Unit
 from shoal.release.manifest import FileEntry, Manifest
-from shoal.release.readme import in_words, recipient_readme
+from shoal.release.readme import in_words, readme_problems, recipient_readme
 
 
 def private(**change) -> Manifest:
@@ -200,3 +200,13 @@ def test_other_words_about_looks_are_refused(value) -> None:
 def test_readme_of_a_syntactic_release_has_no_epsilon() -> None:
     assert "epsilon" not in in_words(syntactic())
     assert "not differentially private" in in_words(syntactic())
+
+
+def test_files_with_the_same_columns_share_a_table() -> None:
+    columns = {"a.csv": {"x": "one"}, "b.csv": {"x": "two"}, "a.parquet": {"x": "one"}}
+    manifest = private(columns=columns)
+    text = recipient_readme(manifest, columns)
+    assert text.count("| column | meaning |") == 2
+    assert "`a.csv`, `a.parquet`" in text
+    for layout in (1, 2, 3):  # READMEs of every layout verify
+        assert list(readme_problems(recipient_readme(manifest, columns, layout=layout), manifest)) == []

@@ -1,6 +1,5 @@
 """Words, tables and pictures of a page of synthetic trips."""
 
-import json
 import re
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -8,13 +7,10 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from tests.unit.release.conftest import payload_of
 
-from shoal.kinds.synthetic.report import (
-    NearestTrips,
-    SyntheticReportInputs,
-    local_hours,
-    synthetic_report_html,
-)
+from shoal.attacks.models.nearest_record import Nearest, OwnRecords
+from shoal.kinds.synthetic.report import SyntheticReportInputs, local_hours, synthetic_report_html
 from shoal.kinds.synthetic.report_ways import frequent_ways, occurrences
 from shoal.metrics.synthetic import SyntheticUtility, synthetic_utility
 from shoal.space.cell_paths import CellPaths
@@ -42,12 +38,6 @@ def page(real, synthetic, **more):
     return synthetic_report_html(inputs)
 
 
-def payload(html):
-    found = re.search(r'id="payload">(.*?)</script>', html, re.S)
-    assert found is not None
-    return json.loads(found[1])
-
-
 def test_every_figure_has_its_sentence():
     html = page(paths(EAST), paths(EAST, NORTH))
     table = html.split("<th>What it says</th>")[1].split("</table>")[0]
@@ -58,7 +48,7 @@ def test_every_figure_has_its_sentence():
 
 def test_shares_are_of_all_trips_and_open_at_the_end():
     long = [(cell, cell, 0) for cell in (0, 1, 2, 3, 4, 5, 4, 3, 2, 1, 0)]
-    drawn = payload(page(paths(EAST, NORTH, NORTH), paths(*[NORTH] * 999, long)))
+    drawn = payload_of(page(paths(EAST, NORTH, NORTH), paths(*[NORTH] * 999, long)))
     moves = drawn["spread"]["moves"]
     assert moves["open"]
     assert moves["real"] == pytest.approx([0, 0, 2 / 3, 1 / 3, 0])
@@ -66,10 +56,10 @@ def test_shares_are_of_all_trips_and_open_at_the_end():
 
 
 def test_maps_share_their_scale_and_the_public_page_has_one():
-    both = payload(page(paths(EAST), paths(NORTH)))["map"]
+    both = payload_of(page(paths(EAST), paths(NORTH)))["map"]
     assert both["end"] == pytest.approx(1000)
     assert both["differenceEnd"] == pytest.approx(1000)
-    assert "real" not in payload(page(None, paths(NORTH)))["map"]
+    assert "real" not in payload_of(page(None, paths(NORTH)))["map"]
 
 
 def test_hours_are_local_also_when_clocks_change():
@@ -103,17 +93,16 @@ def test_ways_are_set_side_by_side():
 
 def test_replay_is_said_in_words():
     def near(copies):
-        metres = np.arange(300.0)
-        return NearestTrips(
-            synthetic_m=metres, real_m=metres, copies=copies, ratios=(0.5, 0.5), least_cells=5
-        )
+        sides = [np.concatenate([np.zeros(share), np.ones(300 - share)]) for share in copies]
+        synthetic, real = (Nearest(distance_m=metres, second_m=metres + 1) for metres in sides)
+        return OwnRecords(synthetic=synthetic, real=real)
 
-    assert "no more often" in page(paths(EAST), paths(EAST), nearest=near((0.1, 0.1)))
-    assert "look at them before publishing" in page(paths(EAST), paths(EAST), nearest=near((0.5, 0.1)))
+    assert "no more often" in page(paths(EAST), paths(EAST), nearest=near((30, 30)))
+    assert "look at them before publishing" in page(paths(EAST), paths(EAST), nearest=near((150, 30)))
 
 
 def test_nothing_at_all_is_a_page_too():
     for real, made in ((paths(), paths(EAST)), (paths(EAST), paths()), (paths(), paths())):
         html = page(real, made)
-        assert payload(html)["spread"]["hours"]["bins"] == 24
+        assert payload_of(html)["spread"]["hours"]["bins"] == 24
     assert "noise alone" in page(paths(), paths(EAST))

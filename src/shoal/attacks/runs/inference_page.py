@@ -65,6 +65,7 @@ def inference_html(
         does=inference,
         header=[column.heading for column in COLUMNS],
         rows=[[column.cell(row) for column in COLUMNS] for row in rows],
+        right=[number for number, column in enumerate(COLUMNS) if column.form],
     )
 
 

@@ -132,7 +132,7 @@ def compared_points(rows: Sequence[Mapping[str, Any]]) -> list[ComparedPoint]:
         )
     points = []
     for (method, epsilon), group in groups.items():
-        values = {name: _defined(group, name) for name in DRAWN}
+        values = {name: _defined(group, name) for name in FIGURES}
         points.append(
             ComparedPoint(
                 method=method,
@@ -245,20 +245,22 @@ def compare_subtitle(words: str, points: list[ComparedPoint]) -> str:
 
 def means(found: Comparison) -> list[dict[str, Any]]:
     """One row per method and epsilon: the mean of each figure over its repetitions."""
-    rows: dict[tuple[str, float], list] = {}
-    for run in found.runs:
-        rows.setdefault((run.method, run.set_at), []).append(run)
+    first = {(run.method, run.set_at): run for run in reversed(found.runs)}
     return [
         {
-            "method": method,
-            "set_at": set_at,
-            "epsilon": runs[0].epsilon,
-            "delta": runs[0].delta,
-            "repetitions": len(runs),
-            **{name: _mean([getattr(run, name) for run in runs]) for name in FIGURES},
+            "method": point.method,
+            "set_at": point.epsilon,
+            "epsilon": first[point.method, point.epsilon].epsilon,
+            "delta": first[point.method, point.epsilon].delta,
+            "repetitions": point.repetitions,
+            **point.mean,
         }
-        for (method, set_at), runs in rows.items()
+        for point in compared_points(_rows(found))
     ]
+
+
+def _rows(found: Comparison) -> list[dict[str, Any]]:
+    return [{**asdict(run), "epsilon": run.set_at} for run in found.runs]
 
 
 def comparison_json(world: World, plan: ComparePlan, found: Comparison) -> dict[str, Any]:
@@ -300,11 +302,10 @@ def write_comparison(folder: Path, world: World, plan: ComparePlan, found: Compa
 
 
 def _inputs(world: World, plan: ComparePlan, found: Comparison) -> CompareReportInputs:
-    rows = [{**asdict(run), "epsilon": run.set_at} for run in found.runs]
     return CompareReportInputs(
         title="Density methods compared",
         subtitle=world.subtitle,
-        rows=rows,
+        rows=_rows(found),
         methods=tuple(_method(name, found.guarantees) for name in plan.methods),
         warnings=world.warnings,
         assumptions=world.assumptions,
@@ -339,8 +340,3 @@ def _by_slot(exact: np.ndarray, people: np.ndarray) -> np.ndarray:
     if not visited.any():
         return np.zeros(exact.shape[1])
     return relative_errors(exact[visited], people[visited]).mean(axis=0)
-
-
-def _mean(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None

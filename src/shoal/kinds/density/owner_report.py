@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.kinds.density.report import DensityReportInputs, write_density_report
-from shoal.kinds.run import budget_of, exact_file, keep_earlier, write_figures
+from shoal.kinds.run import budget_of, disclose_report, exact_file, keep_earlier, write_figures
 from shoal.metrics.density import density_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.density_files import read_density
@@ -49,9 +49,7 @@ def write_owner_report(
         title=f"Density of {prepared.plan.population}",
         utility=utility,
     )
-    name = made.path.name if made.path.name.isprintable() else ascii(made.path.name)
-    seen = f"owner's report with exact counts, on {name}: {prepared.what()}"
-    ledger.disclose(prepared.plan.population, seen, str(path))  # before it is seen
+    disclose_report(path, prepared, made, ledger)
     keep_earlier(path, made)
     write_exact(exact_file(path), exact)
     write_density_report(path, inputs)

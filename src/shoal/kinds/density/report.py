@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.metrics.density import DensityUtility, density_utility
+from shoal.metrics.density import DensityUtility
 from shoal.release.page.formats import date_of, moment, short
 from shoal.release.page.page import RAW_BANNER, local_times, render, write_page
 from shoal.release.page.payload import density_payload, slot_word
@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 # Above this many numbers the page would grow past what a browser opens at ease (16 bytes each, as text more).
 MAX_DRAWN_VALUES = 2_000_000
 SCRIPTS = ("format.js", "plot.js", "map.js", "charts.js", "zones.js", "main.js")
-
-
-@dataclass(frozen=True, kw_only=True)
-class OtherSeries:
-    """A second estimate of the same zones and slots, drawn beside the released one: "before improvements"."""
-
-    name: str
-    people: np.ndarray = field(repr=False)  # float [zones, slots]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +40,7 @@ class DensityReportInputs:
     high: np.ndarray = field(repr=False)
     budget: dict[str, Any]  # population, currency, limit, spent_before, this_release, left; may be empty
     title: str
-    zone_xy_m: np.ndarray | None = field(default=None, repr=False)  # zone centres in metres: gives the EMD
-    utility: DensityUtility | None = field(default=None, repr=False)  # where the caller has it already
-    others: tuple[OtherSeries, ...] = ()
+    utility: DensityUtility = field(repr=False)
 
 
 def write_density_report(path: Path, inputs: DensityReportInputs) -> Path:
@@ -61,14 +51,7 @@ def write_density_report(path: Path, inputs: DensityReportInputs) -> Path:
 def density_report_html(inputs: DensityReportInputs) -> str:
     """The whole page as text."""
     local_starts = _checked_starts(inputs)
-    utility = inputs.utility or density_utility(
-        inputs.exact,
-        inputs.released,
-        inputs.low,
-        inputs.high,
-        hour_of_day=np.array([start.hour for start in local_starts]),
-        zone_xy_m=inputs.zone_xy_m,
-    )
+    utility = inputs.utility
     slots_drawn = min(utility.slots, max(1, MAX_DRAWN_VALUES // utility.zones))
     payload = density_payload(inputs, utility, local_starts, slots_drawn)
     return render(
@@ -100,12 +83,11 @@ def _subtitle(manifest: dict[str, Any], starts: list[datetime], utility: Density
 
 def _checked_starts(inputs: DensityReportInputs) -> list[datetime]:
     zones, slots = len(inputs.zones.ids), len(inputs.slot_starts)
-    for array in (inputs.exact, *(other.people for other in inputs.others)):
-        if np.shape(array) != (zones, slots):
-            raise PlanError(
-                "report-shape",
-                f"there must be one row per zone and one column per slot; got {list(np.shape(array))} "
-                f"for {zones} zones and {slots} slots.",
-                "Pass the zones and slots the arrays were computed on.",
-            )
+    if np.shape(inputs.exact) != (zones, slots):
+        raise PlanError(
+            "report-shape",
+            f"there must be one row per zone and one column per slot; got {list(np.shape(inputs.exact))} "
+            f"for {zones} zones and {slots} slots.",
+            "Pass the zones and slots the arrays were computed on.",
+        )
     return local_times(inputs.slot_starts)

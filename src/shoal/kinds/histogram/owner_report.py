@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from shoal.kinds.histogram.compare import ComparedHistogram, compare_histograms
 from shoal.kinds.histogram.figures import OwnersQueries, exact_answers, utility_of
-from shoal.kinds.histogram.report import ComparedRow, HistogramReportInputs, write_histogram_report
-from shoal.kinds.run import budget_of, keep_earlier, write_figures
+from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
+from shoal.kinds.run import budget_of, disclose_report, keep_earlier, write_figures
 from shoal.kinds.source import Progress
 from shoal.privacy.ledger import Ledger
 from shoal.release.folder import Committed
@@ -40,9 +40,7 @@ def owner_report(
 ) -> Path:
     """report.html and utility.json beside it; the ledger lists both as seen by the owner."""
     plan = prepared.plan
-    name = made.path.name if made.path.name.isprintable() else ascii(made.path.name)
-    seen = f"owner's report with exact counts, on {name}: {prepared.what()}"
-    ledger.disclose(plan.population, seen, str(path))  # before it is seen
+    disclose_report(path, prepared, made, ledger)
     progress.stage("exact counts")
     published = read_histogram(made.path)
     exact = exact_answers(trips.kept, trips.every, prepared.setting.given, plan.given_seed)
@@ -57,17 +55,8 @@ def owner_report(
         published=published,
         exact_faces=exact.euler.faces,
         utility=utility,
-        compared=tuple(
-            ComparedRow(
-                method=each.method,
-                words=each.words,
-                released=each.method == plan.method,
-                sound=each.sound,
-                utility=each.utility,
-                seconds=each.seconds,
-            )
-            for each in compared
-        ),
+        compared=compared,
+        method=plan.method,
         budget=budget_of(ledger, prepared),
         outside_share=trips.outside_share,
     )

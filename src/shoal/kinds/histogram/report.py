@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,19 +19,10 @@ from shoal.release.histogram_published import PublishedHistogram
 from shoal.release.page.page import render, write_page
 from shoal.release.page.payload import cell_maps, grid_subtitle
 
+if TYPE_CHECKING:
+    from shoal.kinds.histogram.compare import ComparedHistogram
+
 SCRIPTS = ("format.js", "plot.js", "trip_maps.js", "histogram.js")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComparedRow:
-    """One method on the owner's trips; `released` marks the one of this release, `sound` what may be one."""
-
-    method: str
-    words: str
-    released: bool
-    sound: bool = True
-    utility: HistogramUtility = field(repr=False)
-    seconds: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +33,8 @@ class HistogramReportInputs:
     published: PublishedHistogram = field(repr=False)
     exact_faces: np.ndarray | None = field(default=None, repr=False)
     utility: HistogramUtility | None = field(default=None, repr=False)
-    compared: Sequence[ComparedRow] = ()
+    compared: Sequence[ComparedHistogram] = ()
+    method: str = ""  # of this release, among the compared ones
     budget: Mapping[str, Any] = field(default_factory=dict)
     outside_share: float | None = None  # of the owner's points, beyond the box
 
@@ -71,6 +63,7 @@ def histogram_report_html(inputs: HistogramReportInputs) -> str:
         utility=utility,
         mean=(utility.mean_exact if utility else 0) or float("nan"),  # a share of nothing is not defined
         compared=inputs.compared,
+        method=inputs.method,
         outside_share=inputs.outside_share,
         budget=dict(inputs.budget),
         has_pool=POOL in (published.manifest.get("columns") or {}),
@@ -89,7 +82,6 @@ def _payload(inputs: HistogramReportInputs) -> dict[str, Any]:
         "compared": [
             {
                 "method": row.method,
-                "released": row.released,
                 "given": row.utility.given,
                 "unseen": row.utility.unseen,
             }

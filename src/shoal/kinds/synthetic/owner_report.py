@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.attacks.models.known_trips import KnownTrips
-from shoal.attacks.models.nearest_record import LEAST_CELLS, OwnRecords, own_records
-from shoal.kinds.run import budget_of, keep_earlier, write_figures
+from shoal.attacks.models.nearest_record import OwnRecords, own_records
+from shoal.kinds.run import budget_of, disclose_report, keep_earlier, write_figures
 from shoal.kinds.source import Progress
-from shoal.kinds.synthetic.report import NearestTrips, SyntheticReportInputs, write_synthetic_report
+from shoal.kinds.synthetic.report import SyntheticReportInputs, write_synthetic_report
 from shoal.metrics.synthetic import synthetic_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.folder import Committed
@@ -45,7 +45,7 @@ def owner_report(
     progress: Progress,
 ) -> Path:
     """report.html and utility.json beside it; the ledger lists both as seen by the owner."""
-    disclose(path, prepared, made, ledger)
+    disclose_report(path, prepared, made, ledger, "real figures")
     progress.stage("compare with real")
     figures = asdict(synthetic_utility(paths.real, paths.synthetic))
     progress.stage("nearest trips")
@@ -68,7 +68,7 @@ def owner_report(
         synthetic=paths.synthetic,
         real=paths.real,
         figures=figures,
-        nearest=drawn_nearest(near),
+        nearest=near,
         budget=budget_of(ledger, prepared),
         outside_share=paths.outside_share,
         slow_share=paths.slow_share,
@@ -76,17 +76,6 @@ def owner_report(
     write_synthetic_report(path, inputs)
     write_figures(path, {"manifest_sha256": made.manifest_sha256, **more, **figures})
     return path
-
-
-def drawn_nearest(near: OwnRecords) -> NearestTrips:
-    """As the page draws it."""
-    return NearestTrips(
-        synthetic_m=near.synthetic.distance_m,
-        real_m=near.real.distance_m,
-        copies=(near.synthetic.copies, near.real.copies),
-        ratios=(near.synthetic.ratio, near.real.ratio),
-        least_cells=LEAST_CELLS,
-    )
 
 
 def nearest_figures(near: OwnRecords) -> dict[str, float | int]:
@@ -109,7 +98,7 @@ def events_report(
     ledger: Ledger,
 ) -> Path:
     """The same of synthetic site events."""
-    disclose(path, prepared, made, ledger)
+    disclose_report(path, prepared, made, ledger, "real figures")
     keep_earlier(path, made)
     manifest = manifest_of(made)
     inputs = SyntheticReportInputs(
@@ -122,15 +111,6 @@ def events_report(
     write_synthetic_report(path, inputs)
     write_figures(path, {"manifest_sha256": made.manifest_sha256, **figures})
     return path
-
-
-def disclose(
-    path: Path, prepared: PreparedSynthetic | PreparedCommute, made: Committed, ledger: Ledger
-) -> None:
-    """The ledger lists the report before it is seen."""
-    name = made.path.name if made.path.name.isprintable() else ascii(made.path.name)
-    seen = f"owner's report with real figures, on {name}: {prepared.what()}"
-    ledger.disclose(prepared.plan.population, seen, str(path))
 
 
 def manifest_of(made: Committed) -> dict:

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from shoal.attacks.models.nearest_record import LEAST_CELLS, OwnRecords
 from shoal.kinds.synthetic.report_ways import frequent_ways
 from shoal.metrics.patterns import (
     distance_histogram,
@@ -45,35 +46,6 @@ LEAST_SHARE = 0.003  # of trips, that a bin of its own needs at the end of a dis
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NearestTrips:
-    """How near trips come to real ones: metres for each synthetic trip asked for, and for each real one."""
-
-    synthetic_m: np.ndarray = field(repr=False)  # to the nearest real trip
-    real_m: np.ndarray = field(repr=False)  # to the nearest real trip of somebody else
-    copies: tuple[float, float]  # shares at 0 m, synthetic and real
-    ratios: tuple[float, float]  # medians of nearest / second nearest
-    least_cells: int
-
-    @property
-    def more_copies(self) -> bool | None:
-        """Whether synthetic trips copy real ones more often than people do; None: too few trips to tell."""
-        synthetic, real = self.copies
-        if math.isnan(synthetic) or math.isnan(real):
-            return None
-        sizes = (self.synthetic_m.size, self.real_m.size)
-        variance = sum(p * (1 - p) / size for p, size in zip(self.copies, sizes, strict=True))
-        return synthetic > real + SURE * math.sqrt(variance)
-
-    def rows(self) -> list[list[str]]:
-        """Synthetic trips to real ones, against real ones to those of others."""
-        sides = (("Synthetic to real", self.synthetic_m), ("Real to real of somebody else", self.real_m))
-        return [
-            [name, percent(copies), *_quantiles(values), figure(ratio)]
-            for (name, values), copies, ratio in zip(sides, self.copies, self.ratios, strict=True)
-        ]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class SyntheticReportInputs:
     """All that the page shows. With `figures` it is raw: for the owner's eyes only."""
 
@@ -83,7 +55,7 @@ class SyntheticReportInputs:
     synthetic: CellPaths | None = field(default=None, repr=False)  # None: nothing is drawn
     real: CellPaths | None = field(default=None, repr=False)
     figures: Mapping[str, float] | None = field(default=None, repr=False)  # synthetic against real
-    nearest: NearestTrips | None = field(default=None, repr=False)
+    nearest: OwnRecords | None = field(default=None, repr=False)
     budget: Mapping[str, Any] = field(default_factory=dict)
     outside_share: float | None = None  # of the owner's points, beyond the box
     slow_share: float | None = None  # of steps between two points, longer than the step of time
@@ -111,7 +83,7 @@ def synthetic_report_html(inputs: SyntheticReportInputs) -> str:
         manifest=dict(inputs.manifest),
         counts=inputs.counts,
         figures=inputs.figures or {},
-        nearest=inputs.nearest,
+        nearest=None if inputs.nearest is None else _nearest(inputs.nearest),
         owners=inputs.owners,
         drawn=drawn,
         real=inputs.real,
@@ -192,9 +164,29 @@ def local_hours(start_us: np.ndarray, zone: str) -> np.ndarray:
     return np.array(hours, np.int64)[place]
 
 
-def _near(nearest: NearestTrips) -> dict[str, Any]:
+def _nearest(near: OwnRecords) -> dict[str, Any]:
+    """Synthetic trips to real ones, against real ones to those of others; whether more of them are copies."""
+    named = (("Synthetic to real", near.synthetic), ("Real to real of somebody else", near.real))
+    synthetic, real = near.synthetic.copies, near.real.copies
+    more = None  # too few trips to tell
+    if not (math.isnan(synthetic) or math.isnan(real)):
+        variance = sum(side.copies * (1 - side.copies) / side.distance_m.size for _, side in named)
+        more = synthetic > real + SURE * math.sqrt(variance)
+    return {
+        "copies": (synthetic, real),
+        "sizes": (near.synthetic.distance_m.size, near.real.distance_m.size),
+        "least_cells": LEAST_CELLS,
+        "more_copies": more,
+        "rows": [
+            [name, percent(side.copies), *_quantiles(side.distance_m), figure(side.ratio)]
+            for name, side in named
+        ],
+    }
+
+
+def _near(nearest: OwnRecords) -> dict[str, Any]:
     """Shares of trips by distance, copies in a bin of their own."""
-    sides = {"synthetic": nearest.synthetic_m, "real": nearest.real_m}
+    sides = {"synthetic": nearest.synthetic.distance_m, "real": nearest.real.distance_m}
     known = np.concatenate([each[np.isfinite(each)] for each in sides.values()])
     end = float(np.quantile(known, 0.98)) if known.size else 1.0
     step = max(end, 1.0) / NEAREST_BINS

@@ -13,12 +13,12 @@ from shoal.attacks.tracker.evidence import Verified
 from shoal.attacks.tracker.files import Key
 from shoal.attacks.tracker.leakage import TWO_APART, measure
 from shoal.kinds.source import Progress
-from shoal.kinds.trajectories.picture import local_zone, raw_views
-from shoal.kinds.trajectories.records import OpenSamples
-from shoal.kinds.trajectories.report import TrajectoryFacts, trajectory_report
+from shoal.kinds.trajectories.prepare import OpenSamples
+from shoal.kinds.trajectories.report import TrajectoryFacts, local_zone, raw_views, trajectory_report
 from shoal.kinds.trajectories.report import Verified as Verdict
 from shoal.metrics.trajectories import LocalClock, TrajectoryUtility, trajectory_utility
 from shoal.release.folder import Committed
+from shoal.release.page.page import plain
 from shoal.release.staging import private_file
 from shoal.release.verify import sha256_file
 from shoal.stages.trajectories import Boxes
@@ -44,16 +44,6 @@ def moved_key(path: Path) -> None:
     """A key of an earlier release is kept under a name of its own: without it nothing can be verified."""
     if path.is_file():
         path.rename(path.with_name(f"record_key-{sha256_file(path)[:8]}.parquet"))
-
-
-def report_of(owner: Path, manifest_sha256: str) -> Path | None:
-    """report.html, where it is the one of that release: another run may have replaced it."""
-    try:
-        told = json.loads((owner / "utility.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    report = owner / "report.html"
-    return report if told.get("manifest_sha256") == manifest_sha256 and report.is_file() else None
 
 
 def write_trajectory_report(
@@ -149,7 +139,7 @@ def runs_so_far(owner: Path, row: dict[str, Any]) -> list[dict[str, Any]]:
         earlier = []
     one = ("data", "users", "tau_min", "epoch_min")
     runs = [run for run in earlier if any(run.get(name) != row[name] for name in one)] + [row]
-    write_private(path, without_nan({"runs": runs}))
+    write_private(path, plain({"runs": runs}))
     return runs
 
 
@@ -209,16 +199,7 @@ def figures_of(
     """All that is printed, as plain numbers."""
     verdict = {name: value for name, value in verified.to_plain().items() if "examples" not in name}
     told = {"utility": utility.to_plain(), "verified": verdict, "measured": measured, "unicity": unicity}
-    return without_nan(told)
-
-
-def without_nan(told: Any) -> Any:
-    """JSON has no word for a figure that does not exist: null."""
-    if isinstance(told, dict):
-        return {name: without_nan(value) for name, value in told.items()}
-    if isinstance(told, list | tuple):
-        return [without_nan(value) for value in told]
-    return None if isinstance(told, float) and not np.isfinite(told) else told
+    return plain(told)
 
 
 def write_private(path: Path, told: dict[str, Any]) -> Path:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import shapely
 
-from shoal.metrics.density import DensityUtility, HourProfile, relative_errors
+from shoal.metrics.density import DensityUtility, HourProfile
 from shoal.release.page.page import float32_base64, uint16_base64
 
 if TYPE_CHECKING:
-    from shoal.kinds.density.report import DensityReportInputs, OtherSeries
+    from shoal.kinds.density.report import DensityReportInputs
     from shoal.space.cells import CellGrid
     from shoal.space.zones import Zones
 
@@ -65,7 +65,6 @@ def density_payload(
             "exactTotal": utility.exact_total_by_zone,
             "releasedTotal": utility.released_total_by_zone,
         },
-        "others": [_other(inputs.exact, other, slots_drawn) for other in inputs.others],
     }
 
 
@@ -115,18 +114,6 @@ def _profile(profile: HourProfile) -> dict[str, np.ndarray | None]:
         "mre": profile.mean_relative_error,
         "bias": profile.total_bias_share,
         "emd": profile.mean_emd_m,
-    }
-
-
-def _other(exact: np.ndarray, other: OtherSeries, slots_drawn: int) -> dict[str, Any]:
-    """The second series of a zone, the city's, and its relative error by slot (zones with people only)."""
-    relative = relative_errors(np.asarray(exact, dtype=float), np.asarray(other.people, dtype=float))
-    relative = relative[~np.isnan(relative[:, 0])]
-    return {
-        "name": other.name,
-        "values": float32_base64(other.people[:, :slots_drawn]),
-        "city": other.people.sum(axis=0),
-        "mre": relative.mean(axis=0) if len(relative) else [],
     }
 
 
@@ -228,6 +215,20 @@ def _rings(shape: shapely.Polygon | shapely.MultiPolygon | None) -> list[np.ndar
             for ring in (part.exterior, *part.interiors):
                 rings.append(shapely.get_coordinates(ring)[:-1])
     return rings
+
+
+def zones_drawn(zones: Zones) -> dict[str, Any]:
+    """Outlines of the zones with their ids and names, for a script that draws them."""
+    drawn = drawn_zones(zones)
+    return {
+        "ids": [str(zone) for zone in zones.ids],
+        "names": [str(name) for name in zones.names],
+        "rings": drawn.ring_lengths,
+        "xy": uint16_base64(drawn.xy),
+        "width": drawn.width,
+        "height": drawn.height,
+        "stepsPerKm": drawn.steps_per_km,
+    }
 
 
 MOST_DRAWN = 256  # cells along a side of a map; finer ones are drawn in blocks

@@ -51,11 +51,12 @@ function gains(report) {
     q3: [box.quartiles[3]], upperfence: [box.quartiles[4]], mean: [box.mean], line: { color: colours.get(box.defence) }, hoverinfo: "y", yhoverformat: ".2f",
   }));
   plot("box-gain", boxes, layout("Defence and what it was set at", "Privacy gain", { hovermode: "closest", yaxis: { range: [0, 1] }, xaxis: { type: "category" } }));
-  const known = report.boxes.filter((box) => box.mre !== null);
+  const known = report.boxes.filter((box) => box.mre > 0), errors = known.map((box) => box.mre);
+  const ends = [Math.min(...errors) / 1.6, Math.max(...errors) * 1.6];  // room for the names beside the first and the last
   plot("gain-mre", [{
-    x: known.map((box) => box.mre), y: known.map((box) => box.mean), text: known.map((box) => plotText(label(box))), mode: "markers+text", textposition: "top center",
+    x: errors, y: known.map((box) => box.mean), text: known.map((box) => plotText(label(box))), mode: "markers+text", textposition: "top center",
     marker: { size: 9, color: known.map((box) => colours.get(box.defence)) }, hovertemplate: "%{text}: error %{x:.2f}, gain %{y:.2f}<extra></extra>",
-  }], layout("Mean relative error of the counts", "Mean privacy gain", { hovermode: "closest", xaxis: { type: "log" }, yaxis: { range: [0, 1] } }));
+  }], layout("Mean relative error of the counts", "Mean privacy gain", { hovermode: "closest", xaxis: { type: "log", range: ends.map(Math.log10), rangemode: "normal", ...logTicks(...ends, (value) => value.toLocaleString("en")) }, yaxis: { range: [0, 1] } }));
 }
 
 function hours(report) {

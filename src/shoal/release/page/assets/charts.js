@@ -1,7 +1,5 @@
 // The charts of a density: the series of a zone, the city, errors by time, box plots over zones.
 
-const OTHERS = ["#7b3fa0", "#4d4d4d", "#009e73"].map((color) => ({ color, width: 1.6, dash: "dash" }));
-
 function slotMarker(report, slot) {
   if (report.slots < 2) return [];
   return [{ type: "line", x0: slot, x1: slot, y0: 0, y1: 1, yref: "paper", line: { color: "#d00070", width: 1.5 } }];
@@ -19,35 +17,30 @@ const linesLayout = (report, slot, count) => layout("Start of slot, local time",
   shapes: slotMarker(report, slot), xaxis: slotAxis(report, count),
 });
 
-// A second estimate, where one was given: another method, or the same before its improvements.
-const otherTraces = (report, values, format) => report.others.map((other, i) =>
-  lineTrace(report, plotText(other.name), values(other), OTHERS[i % OTHERS.length], "square-open", format));
-
 function seriesChart(report, zone, slot) {
   const count = report.slots;
   const cut = (name) => Array.from(report.values[name].subarray(zone * count, (zone + 1) * count));
   const low = cut("low"), high = cut("high");
   const released = lineTrace(report, "Released", cut("released"), RELEASED, "circle", ",.1f");
   const raw = lineTrace(report, "Raw", cut("exact"), RAW, "diamond-open", ",.1f");
-  const others = otherTraces(report, (other) => Array.from(other.values.subarray(zone * count, (zone + 1) * count)), ",.1f");
   if (count === 1) {
     const value = released.y[0];
     released.error_y = { type: "data", symmetric: false, array: [high[0] - value], arrayminus: [value - low[0]], thickness: 2, width: 8 };
     released.name = "Released, with 95 % interval";
-    return plot("series", [...others, released, raw], linesLayout(report, slot, count));
+    return plot("series", [released, raw], linesLayout(report, slot, count));
   }
   const end = { x: released.x, mode: "lines", line: { width: 0 } };
   const band = [
     { ...end, y: low, showlegend: false, hovertemplate: "95 % from %{y:,.1f}<extra></extra>" },
     { ...end, y: high, fill: "tonexty", fillcolor: BAND, name: "95 % interval", legendrank: 4, hovertemplate: "95 % to %{y:,.1f}<extra></extra>" },
   ];
-  return plot("series", [...band, ...others, released, raw], linesLayout(report, slot, count));
+  return plot("series", [...band, released, raw], linesLayout(report, slot, count));
 }
 
 function cityChart(report, slot) {
   const released = lineTrace(report, "Released", report.city.released, RELEASED, "circle", ",.0f");
   const raw = lineTrace(report, "Raw", report.city.exact, RAW, "diamond-open", ",.0f");
-  return plot("city", [...otherTraces(report, (other) => other.city, ",.0f"), released, raw], linesLayout(report, slot, raw.y.length));
+  return plot("city", [released, raw], linesLayout(report, slot, raw.y.length));
 }
 
 // Key, title of the axis, its options, number format, and what to say where there is nothing to draw.
@@ -67,11 +60,9 @@ function profileCharts(report) {
       for (const part of ["slot", "day"]) emptyChart(`${key}-${part}`, nothing);
       continue;
     }
-    const others = key === "mre" ? otherTraces(report, (other) => other.mre, format) : [];
-    plot(`${key}-slot`, [...bars(report.slotLabels, whole[key]), ...others],
+    plot(`${key}-slot`, bars(report.slotLabels, whole[key]),
       layout("Start of slot, local time", yTitle, {
         yaxis, bargap: whole[key].length < 4 ? 0.8 : 0.15, xaxis: slotAxis(report, whole[key].length),
-        showlegend: others.length > 0, margin: { l: 58, r: 14, t: others.length ? 28 : 10, b: 44 },
       }));
     if (!day || day.hours.length < 2) {
       emptyChart(`${key}-day`, "All slots start at the same hour: there is no profile by hour of the day.");

@@ -16,7 +16,6 @@ const readJson = () => JSON.parse(document.getElementById("payload").textContent
 function readPayload() {
   const report = readJson();
   for (const name of Object.keys(report.values)) report.values[name] = float32s(report.values[name]);
-  for (const other of report.others) other.values = float32s(other.values);
   report.zones.xy = uint16s(report.zones.xy);
   return report;
 }
