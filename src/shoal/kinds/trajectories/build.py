@@ -21,7 +21,7 @@ from shoal.attacks.tracker.evidence import Verified
 from shoal.engine.prf import hash_integers, split_key
 from shoal.engine.protocol import WorksElsewhere
 from shoal.errors import GuaranteeError
-from shoal.kinds.run import Build
+from shoal.kinds.run import Build, report_of
 from shoal.kinds.source import Progress, checked_rows
 from shoal.kinds.trajectories.blocks import anonymise, forget, kept_folder
 from shoal.kinds.trajectories.compose import Earlier, check_named, compose, earlier_releases
@@ -30,7 +30,6 @@ from shoal.kinds.trajectories.owner_report import (
     keep_verification,
     measure_release,
     moved_key,
-    report_of,
     single_record_shares,
     write_trajectory_report,
 )
@@ -168,7 +167,7 @@ class TrajectoryBuild(Build):
         """The owner's page, and the figures that are printed; a stored release has the page it had."""
         forget(kept_folder(owner, self.prepared.key()))
         if made.reused:
-            return report_of(owner, made.manifest_sha256)
+            return report_of(made, owner / "report.html")
         assert self.read is not None
         assert self.boxes is not None
         assert self.verified is not None
