@@ -88,8 +88,8 @@ print(json.dumps({name: kind.methods for name, kind in KINDS.items()}))
 ASKED = [
     ("kinds.density.methods", "method_named('efpag')", "efpag"),
     ("kinds.density.methods", "any_method('threshold')", "threshold"),
-    ("kinds.histogram.methods", "histogram_method('dqam')", "dqam"),
-    ("kinds.synthetic.methods", "synthetic_method('markov')", "markov"),
+    ("kinds.histogram.methods", "METHODS.named('dqam')", "dqam"),
+    ("kinds.synthetic.methods", "METHODS.named('markov')", "markov"),
     ("kinds.trajectories.compare", "TrajectoryComparison()", "comparison of trajectories"),
     ("kinds.histogram.compare", "published_methods()", "--compare"),
     ("attacks.runs.synthetic_defences", "defence_named('dpt')", "dpt"),

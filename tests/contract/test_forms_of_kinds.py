@@ -119,7 +119,7 @@ def test_what_stops_a_run_is_said_in_the_words_of_the_page(page, kind):
         (pure,) = planned(page, kind, population="pure", **with_delta(kind))["obstacles"]
         assert "takes pure releases only" in pure
         (dear,) = planned(page, kind, epsilon=900.0, **with_delta(kind))["obstacles"]
-        assert "is left" in dear
+        assert "left" in dear
     for obstacle in (unknown, exists):
         assert "--" not in obstacle
 

@@ -2,12 +2,15 @@
 
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from tests.golden.record import V1
 from tests.loops import for_each
 
-from shoal.kinds import KINDS
+from shoal.events.schema import Shape
+from shoal.kinds import KINDS, Kind
 from shoal.kinds.run import Build
 from shoal.release.manifest import CASES
 
@@ -26,7 +29,17 @@ def test_the_parts_of_a_kind_are_where_the_table_says(kind):
         assert part.__doc__
     assert kind.build.check is not Build.check
     assert kind.releases.endswith(".")
-    assert "." in kind.main_file
+    assert set(kind.shapes) <= set(Shape)
+    assert kind.main_file in kind.files
+    assert kind.problems.__doc__
+    assert (kind.view is not None) == kind.is_drawn
+
+
+def test_no_field_is_for_one_kind_alone():
+    """A field that a single kind sets would belong to that kind."""
+    for field in fields(Kind):
+        given = [kind for kind in KINDS.values() if getattr(kind, field.name) != field.default]
+        assert len(given) > 1, field.name
 
 
 @for_each("kind", KINDS.values(), ids=KINDS)
@@ -46,6 +59,17 @@ def test_the_table_loads_no_kind():
     code = "import sys, shoal.kinds; print([m for m in sys.modules if 'shoal.kinds.' in m or m == 'numpy'])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "['shoal.kinds.kind']"
+
+
+PLANNED = ("density-gaussian", "histogram-boxes", "synthetic-gaussian", "trajectories")
+
+
+@for_each(("given", "asked"), [(given, asked) for given in PLANNED for asked in PLANNED if given != asked])
+def test_a_plan_of_another_kind_is_refused_with_the_command_that_takes_it(command, given, asked):
+    plan = V1 / "plans" / f"{given}.toml"
+    code, _, error = command(*KINDS[asked.partition("-")[0]].command.split()[1:], "--plan", plan)
+    assert (code, error.split(":")[0]) == (2, "plan-kind")
+    assert f"`{KINDS[given.partition('-')[0]].command} --plan" in error
 
 
 PLACES = ("mechanisms", "anonymise", "postprocess", "attacks", "engine")

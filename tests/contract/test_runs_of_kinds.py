@@ -71,7 +71,9 @@ def refusal(city, command):
     """The obstacles of a dry run, once the run itself stopped with `code` and left nothing behind."""
 
     def refused(kind, exit_code, code, *flags):
-        summary = json.loads(command(*RELEASES[kind], *flags, "--dry-run", "--json")[1])
+        foreseen, out, _ = command(*RELEASES[kind], *flags, "--dry-run", "--json")
+        summary = json.loads(out)
+        assert foreseen == summary["exit_code"] == exit_code
         before, head = files_of(city), open_ledger().head()
         stopped, out, error = command(*RELEASES[kind], *flags)
         assert (stopped, error.partition(":")[0]) == (exit_code, code), error
@@ -172,7 +174,7 @@ def test_a_population_that_takes_pure_releases_only(refusal, command, kind):
 def test_a_budget_that_is_not_enough(refusal, kind):
     open_ledger().create("poor", currency="rho", limit_nano=1)
     (only,) = refusal(kind, 4, "budget-exceeded", "--population", "poor")
-    assert "is left" in only
+    assert "left" in only
 
 
 @of_every_private_kind
@@ -256,6 +258,8 @@ def test_a_user_added_in_between_changes_nothing_that_is_published(city, command
     change_events(city, more)
     again = release(kind)
     assert (first["reused"], again["reused"]) == (False, True)
+    foreseen = json.loads(command(*RELEASES[kind], "--dry-run", "--json")[1])
+    assert (foreseen["stored"], foreseen["obstacles"]) == (first["release"], [])
     assert (first["source_changed"], again["source_changed"]) == (False, True)
     assert (again["release"], files_of(folder), spent()) == (first["release"], published, price)
     out = command(*RELEASES[kind])[1]
@@ -264,6 +268,7 @@ def test_a_user_added_in_between_changes_nothing_that_is_published(city, command
     shutil.rmtree(folder)
     code, _, error = command(*RELEASES[kind])
     assert (code, error.partition(":")[0]) == (4, "release-missing")
+    assert command(*RELEASES[kind], "--dry-run")[0] == 4
 
 
 NEW = pa.array([10_000] * 3, pa.int64())
@@ -284,6 +289,8 @@ def test_a_release_is_shown_verified_and_published_and_a_change_is_noticed(city,
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     promise = json.loads((folder / "manifest.json").read_text())["promise"]
     assert promise in (folder / "README.md").read_text()
+    columns = json.loads((folder / "manifest.json").read_text())["columns"]
+    assert columns == {name: dict(KINDS[kind].files[name]) for name in columns}
     code, _, error = command("publish", folder, "public")
     assert code == 0, error
     assert files_of(Path("public")) == files_of(folder)
@@ -291,6 +298,12 @@ def test_a_release_is_shown_verified_and_published_and_a_change_is_noticed(city,
         code, out, error = command(shown, "public")
         assert code == 0, error
         assert " ".join(promise.split()) in " ".join(out.split())
+    if kind not in ("query", "histogram"):  # their files are not events
+        main = Path("public") / KINDS[kind].main_file
+        private = "exact numbers of private data"
+        assert private not in command("inspect", main)[1]
+        shutil.copy(main, "records.copy.parquet")
+        assert private in command("inspect", "records.copy.parquet")[1]
     shutil.rmtree("public")
     main = folder / KINDS[kind].main_file
     main.chmod(0o600)

@@ -23,11 +23,14 @@ KIND = Kind(
     name="headcount",
     title="Headcount",
     releases="How many users have an event in a window.",
+    command="shoal headcount run",
+    shapes=("site",),
     main_file="headcount.csv",
     plan_at="headcount.plan:HeadcountPlan",
     prepare_at="headcount.prepare:prepare_headcount",
     build_at="headcount.build:HeadcountBuild",
     methods_at="",
+    published_at="headcount.published",
 )
 LAPLACE = Entry(
     name="headcount-laplace",
@@ -76,7 +79,7 @@ def test_a_run_publishes_a_number_once(headcount):
     assert int(number) >= 0
     manifest = json.loads((made.release / "manifest.json").read_text())
     assert manifest["public"]["scale"] == 2.0
-    assert check_release(made.release, contents=False).problems == ()
+    assert check_release(made.release).problems == ()
     spent = ledger.state().population("golden").spent_nano
     assert spent > 0
     again = run(headcount, ledger)

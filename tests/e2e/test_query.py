@@ -119,7 +119,7 @@ def test_a_dry_run_says_how_far_a_user_moves_an_answer(ask):
     (query,) = shown["queries"]
     assert query["most"] == pytest.approx(2.0, abs=1e-5)
     assert query["half"] == pytest.approx(1.96 * 2 / (2 * 0.02) ** 0.5, rel=1e-3)
-    assert "not enough" in ask("--rho", 5, "--dry-run")[1]
+    assert "this release needs rho = 5" in ask("--rho", 5, "--dry-run")[1]
     assert "gaussian is likely better" in ask("--rho", 0.02, "--mechanism", "weights", "--dry-run")[1]
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from tests.e2e.pages import NASTY, in_a_browser, open_page
 
-from shoal.kinds.trajectories.picture import raw_views
-from shoal.kinds.trajectories.report import TrajectoryFacts, Verified, trajectory_report
+from shoal.kinds.trajectories.report import TrajectoryFacts, Verified, raw_views, trajectory_report
 from shoal.metrics.trajectories import LocalClock, trajectory_utility
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples

@@ -58,11 +58,11 @@ def test_a_density_from_source_to_evidence(town, tmp_path):
     check_owner_files_are_readable_by_the_owner_alone(town)
     check_the_same_name_is_refused_before_anything_is_spent(town)
 
-    look = town.get(f"/releases/{release}/density").json()
+    look = town.post(f"/releases/{release}/view").json()
     assert look["slots"] == 168
     assert len(look["zones"]["ids"]) == 30
     assert look["raw"]["mre"] > 0
-    assert town.get(f"/releases/{release}/density?raw=false").json()["raw"] is None
+    assert town.post(f"/releases/{release}/view", {"raw": False}).json()["raw"] is None
     assert town.post(f"/releases/{release}/verify").json()["ok"]
 
     attack = town.ended(town.post("/attacks", {"release": release, "adversary": "inference"}).json()["id"])
@@ -269,7 +269,7 @@ def check_sources_that_make_no_sense_are_refused_when_they_are_registered(town):
 
 WRONG = [
     ({"epsilon": 0}, 422, "epsilon"),
-    ({"epsilon": 100}, 400, "enough"),
+    ({"epsilon": 100}, 400, "left"),
     ({"population": "nobody"}, 400, "population"),
     ({"name": "../out"}, 422, "name"),
     ({"source": "nothere"}, 404, "source"),

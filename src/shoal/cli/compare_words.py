@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from shoal.kinds.describe import Table
 from shoal.kinds.run import near
 
 
@@ -16,32 +17,26 @@ def print_comparison(told: dict[str, Any], page: Path, figures: Path, as_json: b
     if as_json:
         click.echo(json.dumps({**told, "page": str(page), "figures": str(figures)}, indent=2))
         return
-    from rich.console import Console
-    from rich.markup import escape
-
+    from shoal.cli.printing import print_table
     from shoal.kinds.density.compare_report import CHANCE
 
-    console = Console()
     for warning in told["warnings"]:
-        console.print(f"[red]Not private:[/red] {escape(warning)}\n", soft_wrap=True)
-    console.print(f"[bold]{escape(told['what'])}[/bold]")
+        click.echo(f"{click.style('Not private:', fg='red')} {warning}\n")
+    click.secho(told["what"], bold=True)
     for words in told["assumptions"]:
-        console.print(f"[dim]{escape(words)}[/dim]", soft_wrap=True)
-    console.print(_table(told))
-    console.print(FIGURES, style="dim", soft_wrap=True)
+        click.secho(words, dim=True)
+    print_table(_table(told))
     if min(row["repetitions"] for row in told["means"]) == 1:
-        console.print(f"{CHANCE}\n", soft_wrap=True, highlight=False)
-    console.print(_methods(told))
+        click.echo(f"{CHANCE}\n")
+    print_table(_methods(told))
     eyes = "owner's eyes only" if told["on_private_data"] else "simulated: nothing private was read or spent"
-    console.print(
-        f"\npage     {near(page)}   ({eyes})\nfigures  {near(figures)}", soft_wrap=True, highlight=False
-    )
+    click.echo(f"page     {near(page)}   ({eyes})\nfigures  {near(figures)}")
 
 
 FIGURES = (
     "MRE: mean relative error, in % of the true count. corr.: correlation over the slots of a zone. EMD: how "
     "far the average person is moved on the map. bias: of the total, in % of it. off by: people per zone and "
-    "slot. covered: true counts in their 95 % interval.\n"
+    "slot. covered: true counts in their 95 % interval."
 )
 HEADINGS = ("MRE", "corr.", "EMD m", "bias", "off by", "covered")
 FORMS = {
@@ -54,27 +49,24 @@ FORMS = {
 }
 
 
-def _table(told: dict[str, Any]):
+def _table(told: dict[str, Any]) -> Table:
     """Releases by epsilon, then what is there for comparison only, without an epsilon."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("epsilon", justify="right", no_wrap=True)
-    table.add_column("method", no_wrap=True)
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right", no_wrap=True)
     sections: dict[Any, list[dict[str, Any]]] = {}
     order = [method["name"] for method in told["methods"]]
     for row in sorted(told["means"], key=lambda row: (row["set_at"], order.index(row["method"]))):
         sections.setdefault(row["epsilon"], []).append(row)
     sections[None] = _once(sections.pop(None, []), told)
-    for epsilon, rows in sections.items():
-        for row in rows:
-            words = "none" if epsilon is None else f"{epsilon:g}"
+    header = ("epsilon", "method", *HEADINGS)
+    rows: list[tuple[str, ...]] = []
+    marks: dict[int, str] = {}
+    for epsilon, listed in sections.items():
+        for row in listed:
+            if epsilon is None:
+                marks[len(rows)] = "dim"
             figures = (_number(row[name], form) for name, form in FORMS.items())
-            table.add_row(words, row["method"], *figures, style="dim" if epsilon is None else None)
-        table.add_row()
-    return table
+            rows.append(("none" if epsilon is None else f"{epsilon:g}", row["method"], *figures))
+        rows.append(("",) * len(header))
+    return Table(header=header, rows=rows, right=(0, *range(2, len(header))), marks=marks, below=FIGURES)
 
 
 def _once(rows: list[dict[str, Any]], told: dict[str, Any]) -> list[dict[str, Any]]:
@@ -88,21 +80,16 @@ def _once(rows: list[dict[str, Any]], told: dict[str, Any]) -> list[dict[str, An
     return sorted(kept.values(), key=lambda row: row["method"])
 
 
-def _methods(told: dict[str, Any]):
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
+def _methods(told: dict[str, Any]) -> Table:
+    rows = []
     for method in told["methods"]:
         words = f"{method['words']}."
         if method["kind"] != "release":
             if method["set_by_epsilon"]:
                 words += " In brackets: what its authors call epsilon."
-            words += f" [yellow]For comparison only.[/yellow] {escape(method['guarantee'])}"
-        table.add_row(method["name"], words)
-    return table
+            words += f" For comparison only. {method['guarantee']}"
+        rows.append((method["name"], words))
+    return Table(header=(), rows=rows)
 
 
 def _number(value: float | None, form: str) -> str:

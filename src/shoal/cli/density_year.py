@@ -101,53 +101,43 @@ def _settings(base: dict[str, Any], made: YearPlan, weeks: list[tuple[str, str]]
 
 
 def _print(made: YearPlan, name: str | None, population: Population | None, weeks_each: int) -> None:
-    from rich.box import SIMPLE
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
+    from shoal.cli.printing import draw_table
     from shoal.privacy.ledger.names import show_nano
 
-    console = Console(highlight=False)
     each = "a week" if weeks_each == 1 else f"{weeks_each} weeks"
     whole = f"rho = {show_nano(made.whole_nano)}, epsilon = {made.epsilon_year:g} at delta = {made.delta:g}"
-    console.print(f"[bold]{made.releases} releases of {each} within {whole}[/bold]")
+    click.secho(f"{made.releases} releases of {each} within {whole}", bold=True)
     share = show_nano(made.share_nano)
-    console.print(f"each may spend  --rho {share}   (epsilon = {made.epsilon_each:.4g} at the same delta)")
-    table = Table(box=SIMPLE, pad_edge=False)
-    for heading, side in (
-        ("way", "left"),
-        ("rho each", "right"),
-        ("epsilon each", "right"),
-        ("noise", "right"),
-        ("all together", "right"),
-    ):
-        table.add_column(heading, justify=side)  # type: ignore[arg-type]
-    for way in made.ways():
-        style = None if way.within else "red"
-        figures = (f"{way.epsilon_each:.4g}", f"x {way.noise:.3g}", f"epsilon {way.epsilon_year:.3g}")
-        table.add_row(way.name, f"{way.rho_each_nano / 1e9:.3g}", *figures, style=style)
-    console.print(table)
-    console.print(NOISE, style="dim", soft_wrap=True)
-    if population is not None:
-        _print_ledger(console, made, population)
-    elif name:
-        console.print(
-            f'The ledger has no population "{escape(name)}" yet: shoal ledger create {escape(name)} ...'
+    click.echo(f"each may spend  --rho {share}   (epsilon = {made.epsilon_each:.4g} at the same delta)\n")
+    ways = made.ways()
+    rows = [
+        (
+            way.name,
+            f"{way.rho_each_nano / 1e9:.3g}",
+            f"{way.epsilon_each:.4g}",
+            f"x {way.noise:.3g}",
+            f"epsilon {way.epsilon_year:.3g}",
         )
+        for way in ways
+    ]
+    marks = {number: "red" for number, way in enumerate(ways) if not way.within}
+    header = ("way", "rho each", "epsilon each", "noise", "all together")
+    draw_table(header, rows, right=(1, 2, 3, 4), marks=marks, below=NOISE)
+    if population is not None:
+        _print_ledger(made, population)
+    elif name:
+        click.echo(f'The ledger has no population "{name}" yet: shoal ledger create {name} ...')
 
 
-def _print_ledger(console, made: YearPlan, population: Population) -> None:
-    from rich.markup import escape
-
+def _print_ledger(made: YearPlan, population: Population) -> None:
     from shoal.privacy.ledger.names import show_nano
 
     told = made.in_ledger(population)
     left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
-    console.print(
-        f'"{escape(population.name)}" has rho = {left} left of {limit}: enough for '
+    click.secho(
+        f'"{population.name}" has rho = {left} left of {limit}: enough for '
         f"{told['releases_left']:,} such releases" + ("." if told["fits"] else ", which is not all of them."),
-        style=None if told["fits"] else "red",
+        fg=None if told["fits"] else "red",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -67,6 +68,24 @@ def inspect(
         from shoal.privacy.ledger import open_ledger
 
         open_ledger().look(population, "inspection: exact numbers of rows and users")  # before it is seen
-    else:
+    elif not _are_published(paths):
         click.echo(_NOT_RECORDED, err=as_json)
     print_source(source_from_options(source_options), sites, json=as_json, trip_rule=trip_rule)
+
+
+def _are_published(paths: Sequence[str]) -> bool:
+    """Whether all are files of releases, as their manifests list them; not of seeded or refuted ones."""
+    from shoal.errors import GuaranteeError
+    from shoal.release.manifest import MANIFEST, Manifest
+    from shoal.release.verify import sha256_file
+
+    for path in map(Path, paths):
+        try:
+            manifest = Manifest.from_json((path.parent / MANIFEST).read_text("utf-8"))
+            listed = manifest.files.get(path.name)
+            same = listed is not None and listed.sha256 == sha256_file(path)
+        except (OSError, ValueError, GuaranteeError):
+            return False
+        if not same or manifest.reproducible or manifest.guarantee.get("verified") is False:
+            return False
+    return True

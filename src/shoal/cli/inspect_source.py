@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
+
+from shoal.cli.printing import draw_table
+from shoal.kinds.source import named_columns
 
 if TYPE_CHECKING:
     from shoal.events.checks import RowReport, SourceSummary
@@ -31,19 +37,11 @@ def print_source(
 
         trips = count_trips(source, trip_rule)
     if json:
-        print_json(source, report, summary, trips)
+        click.echo(dumps(described(source, report, summary, trips), indent=2))
     else:
         print_tables(source, report, summary, trips)
     if source.on_bad_row == "stop":
         report.raise_if_bad()
-
-
-def print_json(source: EventSource, report: RowReport, summary: SourceSummary, trips: int | None) -> None:
-    import json
-
-    import click
-
-    click.echo(json.dumps(described(source, report, summary, trips), indent=2))
 
 
 def described(
@@ -54,9 +52,7 @@ def described(
         "files": list(source.paths),
         "format": source.format,
         "shape": str(source.shape),
-        "columns": {
-            role: {"name": name, "type": source.types[role]} for role, name in source.columns.items()
-        },
+        "columns": named_columns(source),
         "guessed": list(source.guessed),
         "time_zone": source.time_zone,
         "time_unit": source.time_unit,
@@ -79,45 +75,45 @@ def described(
 
 
 def print_tables(source: EventSource, report: RowReport, summary: SourceSummary, trips: int | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
+    """Columns, extent and, where there are any, bad rows by reason with the places of the first ones."""
     files = source.paths[0] if len(source.paths) == 1 else f"{len(source.paths)} files"
-    console.print(f"{files}: {source.format}, shape {source.shape}")
-    columns = Table("role", "column", "type")
-    for role, name in source.columns.items():
-        columns.add_row(role, name, source.types[role] if source.format == "parquet" else "text")
-    console.print(columns)
+    click.echo(f"{files}: {source.format}, shape {source.shape}\n")
+    parquet = source.format == "parquet"
+    types = source.types if parquet else dict.fromkeys(source.columns, "text")
+    columns = [(role, name, types[role]) for role, name in source.columns.items()]
+    draw_table(("role", "column", "type"), columns)
     if source.guessed:
-        console.print("Guessed: " + "; ".join(source.guessed) + ".")
-    facts = Table(show_header=False)
-    facts.add_row("rows", f"{report.rows:,}")
-    facts.add_row("bad rows", f"{report.bad:,}")
-    facts.add_row("users", f"{summary.exact_users:,}")
+        click.echo("Guessed: " + "; ".join(source.guessed) + ".\n")
+    facts = [
+        ("rows", f"{report.rows:,}"),
+        ("bad rows", f"{report.bad:,}"),
+        ("users", f"{summary.exact_users:,}"),
+    ]
     if summary.first and summary.last:
-        facts.add_row("first time (UTC)", summary.first.strftime("%Y-%m-%d %H:%M:%S"))
-        facts.add_row("last time (UTC)", summary.last.strftime("%Y-%m-%d %H:%M:%S"))
+        facts.append(("first time (UTC)", summary.first.strftime("%Y-%m-%d %H:%M:%S")))
+        facts.append(("last time (UTC)", summary.last.strftime("%Y-%m-%d %H:%M:%S")))
     for name, (least, largest) in (summary.place_range or {}).items():
-        facts.add_row(f"{name} from, to", f"{least:.10g}, {largest:.10g}")
+        facts.append((f"{name} from, to", f"{least:.10g}, {largest:.10g}"))
     if trips is not None:
-        facts.add_row("trips", f"{trips:,}")
-    console.print(facts)
+        facts.append(("trips", f"{trips:,}"))
+    draw_table((), facts)
     if report.bad:
-        console.print(reason_table(report))
+        print_bad_rows(report)
 
 
-def reason_table(report: RowReport):
+def print_bad_rows(report: RowReport) -> None:
     """Bad rows by reason, with where the first ones are."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("reason", "rows", "what it means")
-    table.add_column(f"first {report.unit}s", overflow="fold")
-    for reason, count in report.by_reason.items():
-        where = "\n".join(f"{Path(file).name}:{number}" for file, number in report.examples.get(reason, ()))
-        table.add_row(reason, f"{count:,}", Text(report.meaning(reason)), where)
-    return table
+    rows = [
+        (
+            reason,
+            f"{count:,}",
+            report.meaning(reason),
+            "\n".join(f"{Path(file).name}:{number}" for file, number in report.examples.get(reason, ())),
+        )
+        for reason, count in report.by_reason.items()
+    ]
+    header = ("reason", "rows", "what it means", f"first {report.unit}s")
+    draw_table(header, rows, right=(1,), wraps=(2, 3))
 
 
 def progress_bar(shown: bool):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from textwrap import fill
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
+from shoal.cli.printing import draw_table
 from shoal.privacy.accounting import epsilon_for
 from shoal.privacy.ledger import Population, Spend
 from shoal.privacy.ledger.names import show_nano
@@ -22,13 +20,18 @@ def print_populations(populations: Iterable[Population]) -> None:
     if not populations:
         print("The ledger has no population yet. Make one with `shoal ledger create`.")
         return
-    table = Table()
-    for heading in ("population", "budget", "spent", "left", "spent as epsilon"):
-        table.add_column(heading, overflow="fold", no_wrap=heading == "budget")
-    for each in populations:
-        spent = f"{each.currency} {_short(each.spent_nano, up=True)} of {_short(each.limit_nano)}"
-        table.add_row(escape(each.name), _bar(each), spent, _short(each.left_nano), _epsilon(each))
-    Console().print(table)
+    rows = [
+        (
+            each.name,
+            _bar(each),
+            f"{each.currency} {_short(each.spent_nano, up=True)} of {_short(each.limit_nano)}",
+            _short(each.left_nano),
+            _epsilon(each),
+        )
+        for each in populations
+    ]
+    header = ("population", "budget", "spent", "left", "spent as epsilon")
+    draw_table(header, rows, wraps=(0, 2, 3, 4))
     for each in populations:
         if each.mixture:
             print(f"{each.name}: {each.mixture}")
@@ -36,11 +39,6 @@ def print_populations(populations: Iterable[Population]) -> None:
 
 def print_rows(population: Population) -> None:
     """Every spend with its folder, and everything else that was noted, in the order it happened."""
-    table = Table(show_lines=True)
-    table.add_column("when (UTC)", no_wrap=True)
-    table.add_column("what, and where", overflow="fold", ratio=1)
-    table.add_column(population.currency, no_wrap=True)
-    table.add_column("status", max_width=14)
     lines = [
         (each.at, each.what, each.path, show_nano(each.cost_nano), _status(population, each))
         for each in population.spends
@@ -50,10 +48,12 @@ def print_rows(population: Population) -> None:
         if note["kind"] == "supersede":
             what = f"{note['new_sha256'][:16]} replaces {note['old_sha256'][:16]}. {what}".strip()
         lines.append((note["at"], what, note.get("path", ""), *_NOTED[note["kind"]]))
-    for at, what, path, cost, status in sorted(lines):
-        where = f"\n{escape(_near(path))}" if path else ""
-        table.add_row(at[:16].replace("T", " "), escape(what) + where, cost, status)
-    Console().print(table)
+    rows = [
+        (at[:16].replace("T", " "), f"{what}\n{_near(path)}" if path else what, cost, fill(status, 14))
+        for at, what, path, cost, status in sorted(lines)
+    ]
+    header = ("when (UTC)", "what, and where", population.currency, "status")
+    draw_table(header, rows, wraps=(1,))
 
 
 def _status(population: Population, spend: Spend) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-
-from shoal.kinds.run import near
 
 if TYPE_CHECKING:
     from shoal.kinds.describe import Prepared, Table
@@ -18,35 +16,57 @@ if TYPE_CHECKING:
 
 
 def print_table(table: Table) -> None:
-    """Title, rows, what the figures mean; the chosen row is set off."""
+    """Figures that a kind of release or an attack reports."""
+    draw_table(**vars(table))
+
+
+def draw_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+    wraps: Sequence[int] = (-1,),
+    title: str = "",
+    below: str = "",
+    marks: Mapping[int, str] | None = None,
+    most: int | None = None,
+) -> None:
+    """Title, rows, what the figures mean; marked rows are set off. The arguments are those of a `Table`."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table as Drawn
 
     console = Console(highlight=False)
-    if table.title:
-        console.print(f"\n[bold]{escape(table.title)}[/bold]")
-    drawn = Drawn(box=None, pad_edge=False, header_style="dim")
-    for number, name in enumerate(table.header):
-        last = number == len(table.header) - 1
-        drawn.add_column(name, justify="right" if number in table.right else "left", no_wrap=not last)
-    for number, row in enumerate(table.rows[: table.most]):
-        drawn.add_row(*map(escape, row), style="bold" if number == table.chosen else None)
+    if title:
+        console.print(f"\n[bold]{escape(title)}[/bold]")
+    drawn = Drawn(box=None, pad_edge=False, header_style="dim", show_header=bool(header))
+    names = header or [""] * max(map(len, rows), default=0)
+    wrapped = {column % len(names) for column in wraps} if names else set()
+    for number, name in enumerate(names):
+        drawn.add_column(
+            escape(name),
+            justify="right" if number in right else "left",
+            style="" if header or number else "bold",
+            no_wrap=number not in wrapped,
+            overflow="fold" if number in wrapped else "ellipsis",
+        )
+    for number, row in enumerate(rows[:most]):
+        drawn.add_row(*map(escape, row), style=(marks or {}).get(number))
     console.print(drawn)
-    if table.most is not None and len(table.rows) > table.most:
-        click.echo(f"... and {len(table.rows) - table.most:,} more")
-    console.print(f"\n{escape(table.below)}" if table.below else "", style="dim", soft_wrap=True)
+    if most is not None and len(rows) > most:
+        click.echo(f"... and {len(rows) - most:,} more")
+    console.print(f"\n{escape(below)}" if below else "", style="dim", soft_wrap=True)
 
 
-def print_dry_run(prepared: Prepared, ledger: Ledger, as_json: bool) -> None:
-    """Everything the run would do, from public parameters and the ledger alone."""
+def print_dry_run(prepared: Prepared, ledger: Ledger, as_json: bool) -> int:
+    """Everything the run would do, from public parameters and the ledger alone; its exit code."""
     from shoal.kinds.describe import dry_run
     from shoal.release.staging import need_summary
 
     summary, plan, needs = dry_run(prepared, ledger), prepared.plan, prepared.needs()
     if as_json:
         click.echo(json.dumps(summary, indent=2))
-        return
+        return summary["exit_code"]
     population = ledger.state().find(plan.population)
     rows = [*prepared.rows(), ("out", prepared.out)]
     rows += [("owner", plan.owner)] if plan.owner is not None else []
@@ -60,14 +80,19 @@ def print_dry_run(prepared: Prepared, ledger: Ledger, as_json: bool) -> None:
     table = prepared.table(summary)
     if table is not None:
         print_table(table)
+    if summary["stored"] is not None and not summary["obstacles"]:
+        click.echo(f"This run was released before: a run returns {summary['stored']} and spends nothing.")
     for obstacle in summary["obstacles"]:
         click.echo(f"The run would stop: {obstacle}")
     if prepared.guarantee is not None:
         click.echo(f"\n{prepared.unit_sentence}\n{prepared.guarantee.sentence}")
+    return summary["exit_code"]
 
 
 def print_result(prepared: Prepared, result: RunResult, ledger: Ledger, as_json: bool) -> None:
     """Where things are, what was promised, what was spent and what is left."""
+    from shoal.kinds.run import near
+
     population = ledger.state().population(prepared.plan.population)
     outcome = prepared.outcome(result)
     if as_json:

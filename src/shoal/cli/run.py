@@ -10,6 +10,7 @@ import click
 from shoal.cli.engine_options import EngineChoice, engine_options
 from shoal.cli.options import DRY_RUN, JSON, PLAN, Option, click_options, settings_from_flags, with_options
 from shoal.cli.source_options import COLUMNS_FILE, check_named, over_columns_file
+from shoal.errors import PlanError
 from shoal.kinds.kind import KINDS
 from shoal.kinds.plan import merge, read_plan
 from shoal.privacy.guarantee import TRIP
@@ -41,7 +42,7 @@ def run_command(
             asked = plan_from(plan or "", flags)
         else:
             check_named(flags)
-            asked = KINDS[kind].plan.from_settings(run_settings(KINDS[kind].plan, plan, flags))
+            asked = _plan_of(kind, run_settings(KINDS[kind].plan, plan, flags), plan)
         release(asked, kind, choice, threads, dry_run=dry_run, as_json=as_json, **for_report)
 
     if plan_from is None:
@@ -68,6 +69,37 @@ def run_settings(plan: type, path: str | None, flags: dict[str, Any]) -> dict[st
     return merge(settings, given)
 
 
+FOREIGN = {"plan-name", "plan-method", "histogram-method", "synthetic-method"}  # of a plan of another kind
+
+
+def _plan_of(kind: str, settings: dict[str, Any], path: str | None) -> Any:
+    """The plan of a kind; says so where the file is a plan of another one."""
+    error = _refused(kind, settings)
+    if error is None:
+        return KINDS[kind].plan.from_settings(settings)
+    others = [name for name, each in KINDS.items() if each.is_drawn and name != kind]
+    refusals = {name: _refused(name, settings) for name in others}
+    fits = [name for name, refusal in refusals.items() if refusal is None]
+    fits = fits or [name for name, refusal in refusals.items() if refusal and not _codes(refusal) & FOREIGN]
+    if path is None or not fits or not _codes(error) & FOREIGN:
+        raise error
+    titles = " or ".join(KINDS[name].title.lower() for name in fits)
+    ways = " or ".join(f"`{KINDS[name].command} --plan {path}`" for name in fits)
+    raise PlanError("plan-kind", f"{path} is a plan of another kind: {titles}.", f"Use {ways}.")
+
+
+def _refused(kind: str, settings: dict[str, Any]) -> PlanError | None:
+    try:
+        KINDS[kind].plan.from_settings(settings)
+    except PlanError as error:
+        return error
+    return None
+
+
+def _codes(error: PlanError) -> set[str]:
+    return {error.code, *(fault.code for fault in error.faults)}
+
+
 def release(
     plan: Any, kind: str, choice: EngineChoice, threads: int, *, dry_run: bool, as_json: bool, **shown: Any
 ) -> None:
@@ -79,8 +111,7 @@ def release(
         prepared = KINDS[kind].prepare(plan, spark)
         ledger = open_ledger()
         if dry_run:
-            print_dry_run(prepared, ledger, as_json)
-            return
+            click.get_current_context().exit(print_dry_run(prepared, ledger, as_json))
         from shoal.cli.progress import Bars
         from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
         from shoal.kinds.run import run_build

@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from shoal.errors import GuaranteeError, LedgerError
+from shoal.errors import GuaranteeError, LedgerError, ShoalError
 from shoal.events.schema import EventSource, SourcePlan, written
-from shoal.kinds.source import READING, contents_of
+from shoal.kinds.source import READING, contents_of, unit_of
+from shoal.mechanisms.method import Method
 from shoal.privacy.accounting import NANO, Budget, Loss, compose
-from shoal.privacy.ledger import Ledger, Population
-from shoal.privacy.ledger.names import cost_nano, show_nano
-from shoal.release.manifest import Manifest, with_audit_case
-from shoal.release.staging import MEGA, Needs, need_problems
+from shoal.privacy.guarantee import Guarantee, Unit
+from shoal.privacy.ledger import AlreadyReleased, Ledger, Population
+from shoal.privacy.ledger.names import cost_nano
+from shoal.privacy.ledger.rules import check_budget, refuse_other_unit
+from shoal.release.manifest import MANIFEST, Manifest, with_audit_case
+from shoal.release.staging import MEGA, Needs, absolute, check_needs, refuse_existing, staging_path
 from shoal.setting import settings_of
 from shoal.space.clock import Clock
 
@@ -54,12 +56,13 @@ class Spending(Protocol):
 class Table:
     """Figures for the terminal; numbers stand right."""
 
-    header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    header: tuple[str, ...]  # empty: no head, and the first column names the rows
+    rows: Sequence[Sequence[str]]
     right: tuple[int, ...] = ()  # columns of numbers
+    wraps: tuple[int, ...] = (-1,)  # columns whose cells may take several lines
     title: str = ""
     below: str = ""  # what the figures mean
-    chosen: int | None = None  # the row that is set off
+    marks: Mapping[int, str] = field(default_factory=dict)  # row -> how it is set off: bold, dim or red
     most: int | None = None  # rows that are shown
 
 
@@ -209,6 +212,31 @@ def check_spends(mechanism: Any, budget: Budget) -> None:
         raise GuaranteeError("spends", "the spends of the mechanism do not add up to its loss.")
 
 
+def promised(plan: Any, loss: Loss, unit: Unit) -> Guarantee:
+    """The guarantee that was asked for, within which the noise is set; a rho is converted as it was spent."""
+    if plan.epsilon is None:
+        return Guarantee.of(loss, delta=plan.delta, unit=unit)
+    return Guarantee(epsilon=plan.epsilon, delta=plan.delta or 0.0, loss=loss, unit=unit)
+
+
+def priced(
+    plan: Any, source: EventSource, setting: Any, method: Method, options: Any = None
+) -> dict[str, Any]:
+    """Fields of a `Prepared`: the plan, and its mechanism with what it promises, within the plan's budget."""
+    budget = plan.budget()
+    mechanism = method.build(budget, setting, options)
+    check_spends(mechanism, budget)
+    unit = unit_of(plan.unit, plan.source, source)
+    return {
+        "plan": plan,
+        "source": source,
+        "setting": setting,
+        "method": method,
+        "mechanism": mechanism,
+        "guarantee": promised(plan, mechanism.loss(), unit),
+    }
+
+
 def spends_of(mechanism: Spending, pays_for: Mapping[str, str]) -> list[dict]:
     """Each named step with what it buys and what it costs, in order."""
     listed = []
@@ -228,15 +256,19 @@ def spends_of(mechanism: Spending, pays_for: Mapping[str, str]) -> list[dict]:
 def dry_run(prepared: Prepared, ledger: Ledger) -> dict[str, Any]:
     """What a run would do, spend and leave, from public parameters and the ledger alone.
 
-    The command prints it, the page draws it; both say the same.
+    The command prints it, the page draws it; both say the same. `exit_code` is that of the run.
     """
     population, needs = ledger.state().find(prepared.plan.population), prepared.needs()
+    stored = None
+    if population is not None and prepared.plan.seed is None:
+        stored = population.released.get(prepared.key())
     summary: dict[str, Any] = {
         "dry_run": True,
         "plan": asdict(prepared.plan),
         "public": prepared.public(),
         "notes": prepared.notes(),
         "spends": [],
+        "stored": None if stored is None else stored.path,
     }
     if prepared.guarantee is not None:
         summary |= {
@@ -249,8 +281,10 @@ def dry_run(prepared: Prepared, ledger: Ledger) -> dict[str, Any]:
     if needs is not None:
         summary["resources"] = needs.to_plain(Path(prepared.out))
     foreseen = prepared.foreseen(ledger)
-    stops = [*obstacles(prepared, population), *foreseen.pop("obstacles", ())]
-    return {**summary, "obstacles": stops, **foreseen}
+    of_kind = foreseen.pop("obstacles", ())
+    stops = [*obstacles(prepared, ledger, population), *of_kind] if stored is None else _missing(stored)
+    lines = [f"{error.message} {error.remedy}".strip() for error in stops]
+    return {**summary, "obstacles": lines, "exit_code": stops[0].exit_code if stops else 0, **foreseen}
 
 
 def price_of(loss: Loss, population: Population | None) -> dict[str, Any] | None:
@@ -269,29 +303,38 @@ def price_of(loss: Loss, population: Population | None) -> dict[str, Any] | None
     }
 
 
-def obstacles(prepared: Prepared, population: Population | None) -> list[str]:
-    """One sentence for each thing that would stop a run before it spends; a seeded run spends nothing."""
-    plan, out, needs = prepared.plan, prepared.out, prepared.needs()
-    name, seeded, listed = plan.population, plan.seed is not None, []
+def obstacles(prepared: Prepared, ledger: Ledger, population: Population | None) -> list[ShoalError]:
+    """What would stop a run before it spends, in the order in which the run would meet it."""
+    plan, out, needs = prepared.plan, Path(prepared.out), prepared.needs()
+    checks: list[Callable[[], Any]] = []
     if population is None:
-        listed.append(f'the ledger has no population "{name}": shoal ledger create {name} ...')
-    elif prepared.mechanism is not None and not seeded:
-        loss = prepared.mechanism.loss()
-        if population.currency == "epsilon" and loss.pure_epsilon_nano is None:
-            listed.append(
-                f'"{name}" takes pure releases only: leave out --delta, or use a method with Laplace noise.'
-            )
-        elif (cost := cost_nano(loss, population.currency)) > population.left_nano:
-            needed, left = (
-                f"{population.currency} = {show_nano(amount)}" for amount in (cost, population.left_nano)
-            )
-            listed.append(f'the budget of "{name}" is not enough: it needs {needed}; {left} is left.')
-        others = [each for each in population.units if each != plan.unit]
-        if others:  # spends are counted per another unit, which the ledger refuses
-            listed.append(f'"{name}" is counted per {others[0]}, this release per {plan.unit}.')
-    if not seeded and os.path.lexists(out):
-        listed.append(f"{out} exists (unless it is this very release, which is returned for free).")
-    return listed + (need_problems(needs, Path(out)) if needs else [])
+        checks.append(lambda: ledger.state().population(plan.population))
+    if plan.seed is None:  # a seeded run spends nothing and does not write `out`
+        checks.append(lambda: refuse_existing(absolute(out)))
+        if needs is not None:
+            checks.append(lambda: check_needs(needs, out))
+        if population is not None and prepared.mechanism is not None:
+            loss, owner = prepared.mechanism.loss(), population
+            checks.append(lambda: refuse_other_unit(owner, plan.unit))
+            checks.append(lambda: check_budget(owner, cost_nano(loss, owner.currency)))
+    return [error for check in checks if (error := _refusal(check)) is not None]
+
+
+def _missing(stored: AlreadyReleased) -> list[ShoalError]:
+    """A stored release is returned for free, unless its folder is gone."""
+    out = Path(stored.path)
+    if any((folder / MANIFEST).is_file() for folder in (out, staging_path(out, stored.reservation))):
+        return []
+    gone = f"this run was released to {out} before, but that folder is gone."
+    return [LedgerError("release-missing", gone, "Restore it from a copy, or pass a new --run-id.")]
+
+
+def _refusal(check: Callable[[], Any]) -> ShoalError | None:
+    try:
+        check()
+    except ShoalError as error:
+        return error
+    return None
 
 
 def run_name(kind: str, source: SourcePlan, *public: Any) -> str:

@@ -1,4 +1,4 @@
-"""The kinds of release by name: what the page and the audit need to know of each.
+"""The kinds of release by name: what the command, the page, a recipient's check and the audit need to know.
 
 A part of a kind is given as "module:name" below `shoal.kinds` and imported when it is used, so that the table
 itself loads no kind.
@@ -11,13 +11,15 @@ itself loads no kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shoal.kinds.run import Build
+    from shoal.release.manifest import Manifest
 
 
 def _part(place: str) -> Any:
@@ -26,18 +28,29 @@ def _part(place: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ViewRequest:
+    """Which part of a release the page draws, where it does not draw all of it."""
+
+    first: int = 0  # of the trips, or the number of the record
+    count: int = 20
+    boxes: Sequence[tuple[float, float, float, float]] = ()  # rectangles to be answered
+
+
+@dataclass(frozen=True, kw_only=True)
 class Kind:
     """One kind of release."""
 
     name: str
     title: str
-    releases: str  # one sentence for the owner
+    releases: str  # what it holds, and what protects it
+    command: str  # that releases it
+    shapes: tuple[str, ...]  # of the sources that it takes, those that it is made for first
     main_file: str  # the published file that a recipient opens first
-    is_private: bool = True  # differentially private: has a price and may be asked to stop before it is paid
     plan_at: str
     prepare_at: str
     build_at: str
-    methods_at: str
+    methods_at: str  # empty: not differentially private, so there is no mechanism to choose
+    published_at: str  # module of the published files: FILES, problems and, where there is a picture, view
     records: str = ""  # of a simulated city, that a release is made of; empty: there is no plan for one
 
     @property
@@ -56,9 +69,39 @@ class Kind:
         return _part(self.build_at)
 
     @property
+    def is_private(self) -> bool:
+        """Differentially private: has a price and may be asked to stop before it is paid."""
+        return bool(self.methods_at)
+
+    @property
     def methods(self) -> tuple[str, ...]:
-        """Names of the methods that can be released; trajectories have one, without a name."""
+        """Names of the methods that can be released."""
         return tuple(_part(self.methods_at)) if self.methods_at else ()
+
+    @property
+    def files(self) -> Mapping[str, Mapping[str, str]]:
+        """Every file that a release may publish, with its columns and what they mean."""
+        return _part(f"{self.published_at}:FILES")
+
+    @property
+    def problems(self) -> Callable[[Path, Manifest], Iterator[str]]:
+        """Where a manifest disagrees with the files of its release."""
+        return _part(f"{self.published_at}:problems")
+
+    @property
+    def view(self) -> Callable[[Path, Path | None, ViewRequest], dict[str, Any]] | None:
+        """What the page draws of a published folder, and of the owner's report beside it; None: nothing."""
+        return _part(f"{self.published_at}:view") if self.is_drawn else None
+
+    @property
+    def script(self) -> Path:
+        """The script of the page that draws what `view` returns."""
+        return Path(__file__).parent / self.name / "view.js"
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the page has a picture of it, and so offers to make it."""
+        return self.script.is_file()
 
     @property
     def city_plan(self) -> Mapping[str, Any]:
@@ -72,67 +115,91 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="density",
             title="Density",
-            releases="People per zone and slot.",
+            releases="How many people were in each zone in each slot. Differentially private for all that "
+            "a person did in the window.",
+            command="shoal density run",
+            shapes=("site", "transit", "point", "planar", "trip-point", "trip-list"),
             main_file="density.parquet",
             plan_at="density.plan:DensityPlan",
             prepare_at="density.prepare:prepare_density",
             build_at="density.build:DensityBuild",
             methods_at="density.methods:METHODS",
+            published_at="density.published",
             records="events",
         ),
         Kind(
             name="trajectories",
-            title="Records among k",
-            releases="Real records, generalised until k people look alike.",
+            title="k-anonymous trajectories",
+            releases="Real records, in boxes of space and time that at least k people share. Not "
+            "differential privacy: it protects against somebody who tracked a person for a time "
+            "tau.",
+            command="shoal trajectories run",
+            shapes=("site", "transit", "point", "planar", "trip-point"),
             main_file="records.parquet",
-            is_private=False,
             plan_at="trajectories.plan:TrajectoryPlan",
             prepare_at="trajectories.prepare:prepare_trajectories",
             build_at="trajectories.build:TrajectoryBuild",
             methods_at="",
+            published_at="trajectories.published",
             records="samples",
         ),
         Kind(
             name="histogram",
             title="Trips in rectangles",
-            releases="Distinct trips in any rectangle.",
+            releases="One file that says how many distinct trips crossed any rectangle. Differentially "
+            "private for all trips of a person.",
+            command="shoal histogram run",
+            shapes=("trip-point", "trip-list", "point", "planar"),
             main_file="histogram.parquet",
             plan_at="histogram.plan:HistogramPlan",
             prepare_at="histogram.prepare:prepare_histogram",
             build_at="histogram.build:HistogramBuild",
             methods_at="histogram.methods:METHODS",
+            published_at="histogram.published",
             records="trips",
         ),
         Kind(
             name="synthetic",
             title="Synthetic trips",
-            releases="Synthetic trips.",
+            releases="Trips that nobody made, moving like the real ones. Differentially private for all "
+            "that a person did.",
+            command="shoal synthesize run",
+            shapes=("trip-point", "trip-list", "point", "planar", "site"),
             main_file="trips.parquet",
             plan_at="synthetic.plan:SyntheticPlan",
             prepare_at="synthetic.prepare:prepare_synthetic",
             build_at="synthetic.build:SyntheticBuild",
             methods_at="synthetic.methods:TRIPS",
+            published_at="synthetic.published",
             records="trips",
         ),
         Kind(
             name="commute",
             title="Synthetic events at sites",
-            releases="Synthetic events at sites.",
+            releases="Events at sites of people who do not exist, who commute like the real ones. "
+            "Differentially private for all that a person did.",
+            command="shoal synthesize run --method commute",
+            shapes=("site",),
             main_file="events.parquet",
             plan_at="synthetic.plan:SyntheticPlan",
             prepare_at="synthetic.prepare:prepare_synthetic",
             build_at="commute.build:CommuteBuild",
             methods_at="synthetic.methods:EVENTS",
+            published_at="commute.published",
         ),
         Kind(
             name="query",
             title="Counting queries",
-            releases="Answers to counting queries.",
+            releases="Numbers of visits in chosen zones and slots. Differentially private for all that a "
+            "person did in the window.",
+            command="shoal query",
+            shapes=("site", "transit", "point", "planar", "trip-point", "trip-list"),
             main_file="answers.csv",
             plan_at="query.plan:QueryPlan",
             prepare_at="query.prepare:prepare_query",
             build_at="query.build:QueryBuild",
             methods_at="query.plan:METHODS",
+            published_at="query.published",
         ),
     )
 }

@@ -121,7 +121,7 @@ class Build:
         """Count, add noise, write the noisy files."""
         raise NotImplementedError
 
-    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path | None:
+    def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page."""
         raise NotImplementedError
 
@@ -164,22 +164,22 @@ def run_build(making: Build, ledger: Ledger) -> RunResult:
     owner = None if plan.owner is None else open_owner_folder(Path(plan.owner))
     ledger.state().population(plan.population)  # a name that does not exist is reported before any work
     seeded = plan.seed is not None
-    made = _experiment(making, ledger) if seeded else _release(making, ledger, owner)
+    committed = _experiment(making, ledger) if seeded else _release(making, ledger, owner)
     report = None
     if owner is not None:
-        with drawing_report(made.path, making.remedy):
-            report = making.report(owner, made, ledger)
-    guarantee = Manifest.from_json((made.path / MANIFEST).read_text("utf-8")).guarantee
+        with drawing_report(committed.path, making.remedy):
+            report = making.report(owner, committed, ledger)
+    guarantee = Manifest.from_json((committed.path / MANIFEST).read_text("utf-8")).guarantee
     verified = guarantee.get("verified")
     return RunResult(
-        release=made.path,
+        release=committed.path,
         report=report,
-        reused=made.reused,
+        reused=committed.reused,
         publishable=not seeded and verified is not False,
         verified=verified,
         rows=making.rows,
         bad_rows=making.bad_rows,
-        source_changed=made.source_changed,
+        source_changed=committed.source_changed,
         figures=making.figures,
     )
 
@@ -255,23 +255,25 @@ def near(path: Path) -> str:
 
 
 @contextmanager
-def drawing_report(made: Path, remedy: str = DRAW_AGAIN) -> Iterator[None]:
+def drawing_report(committed: Path, remedy: str = DRAW_AGAIN) -> Iterator[None]:
     """An error while the owner's report is drawn says that the release is in place."""
     try:
         yield
     except (ShoalError, OSError) as error:
         why = error.message if isinstance(error, ShoalError) else f"{error.strerror}."
-        raise _not_drawn(made, why, remedy) from error
+        raise _not_drawn(committed, why, remedy) from error
     except MemoryError as error:
-        raise _not_drawn(made, "this machine has not enough memory for it.", remedy) from error
+        raise _not_drawn(committed, "this machine has not enough memory for it.", remedy) from error
     except Exception as error:
         if os.environ.get("SHOAL_DEBUG"):
             raise
-        raise _not_drawn(made, f"shoal met a {type(error).__name__} it did not expect.", REPORT_IT) from error
+        raise _not_drawn(
+            committed, f"shoal met a {type(error).__name__} it did not expect.", REPORT_IT
+        ) from error
 
 
-def _not_drawn(made: Path, why: str, remedy: str) -> OutputError:
-    place = f"the release is in place at {made}, but the owner's report could not be drawn"
+def _not_drawn(committed: Path, why: str, remedy: str) -> OutputError:
+    place = f"the release is in place at {committed}, but the owner's report could not be drawn"
     return OutputError("report-failed", f"{place}: {why}", remedy)
 
 
@@ -290,12 +292,12 @@ def write_figures(report: Path, figures: dict) -> None:
         json.dump(plain(figures), file, indent=2, allow_nan=False)
 
 
-def report_of(made: Committed, path: Path) -> Path | None:
+def report_of(committed: Committed, path: Path) -> Path | None:
     """The report that was drawn for this very release: at `path`, or where a later one moved it to."""
-    earlier = _earlier(path, made.manifest_sha256)
+    earlier = _earlier(path, committed.manifest_sha256)
     if earlier.is_file():
         return earlier
-    return path if path.is_file() and _release_of(path) == made.manifest_sha256 else None
+    return path if path.is_file() and _release_of(path) == committed.manifest_sha256 else None
 
 
 def utility_file(report: Path) -> Path:
@@ -308,10 +310,10 @@ def exact_file(report: Path) -> Path:
     return report.with_name(report.name.replace("report", "exact", 1)).with_suffix(".parquet")
 
 
-def keep_earlier(path: Path, made: Committed) -> None:
+def keep_earlier(path: Path, committed: Committed) -> None:
     """A report of another release makes room, under a name that tells whose it is."""
     release = _release_of(path)
-    if path.is_file() and release and release != made.manifest_sha256:
+    if path.is_file() and release and release != committed.manifest_sha256:
         for file in (path, utility_file(path), exact_file(path)):
             if file.exists():
                 file.rename(_earlier(file, release))

@@ -14,8 +14,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from shoal.events.simulate import preset_named
-from shoal.events.simulate.city import city_identity, holds_city, simulate_city
 from shoal.kinds.kind import KINDS
 from shoal.kinds.plan import read_plan
 from shoal.kinds.setting_forms import plan_text
@@ -23,7 +21,6 @@ from shoal.kinds.source import Progress
 from shoal.privacy.accounting import rho_for
 from shoal.privacy.guarantee import declared_size
 from shoal.privacy.ledger import Ledger
-from shoal.space.zones import read_zones
 
 EPSILON, DELTA = 4.0, 1e-6  # lifetime budget of a simulated population
 
@@ -53,6 +50,9 @@ def make_simulated(
     Asked again, the city that is there is used again. Of two weeks the second is released: the first is what
     an adversary may know of people beforehand.
     """
+    from shoal.events.simulate import preset_named
+    from shoal.events.simulate.city import city_identity, holds_city, simulate_city
+
     preset = replace(preset_named(city.preset), users=city.users, weeks=city.weeks, what=(city.what,))
     if not holds_city(folder, city_identity(preset, seed)):
         progress.stage("simulate", city.users)
@@ -132,6 +132,8 @@ def _origin(city: Path) -> list[float]:
 
 def _round_box(city: Path) -> list[float]:
     """Around the city's zones, to a hundredth of a degree."""
+    from shoal.space.zones import read_zones
+
     west, south, east, north = read_zones(city / "zones.geojson", holes="allow").to_lonlat().bounds
     box = [math.floor(west * 100) / 100, math.floor(south * 100) / 100]
     return [*box, math.ceil(east * 100) / 100, math.ceil(north * 100) / 100]

@@ -1,24 +1,24 @@
 """The source of a plan: opened by the engine that will read it, named by its content, checked row by row.
 
-`Progress` receives how far a run is: the command draws bars with it, a library user may leave it out.
+`Progress` receives how far a run is: the command draws bars with it, a library user may leave it out. Readers
+and engines are imported when they are used, so that the page and a dry run start quickly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import pyarrow as pa
-
-from shoal.engine.protocol import Engine, ReadsSources
 from shoal.errors import PlanError
-from shoal.events.checks import RowReport, check_rows
-from shoal.events.readers import scan
 from shoal.events.schema import EventSource, ForeignSource, SourcePlan, usual_column
-from shoal.events.source import open_planned
 from shoal.privacy.guarantee import TRIP, Unit
-from shoal.release.verify import sha256_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from shoal.engine.protocol import Engine
+    from shoal.events.checks import RowReport
 
 READING = ("on_bad_row", "time_zone", "time_unit", "time_format", "coordinate_scale", "point_seconds")
 
@@ -28,9 +28,17 @@ MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are ma
 
 def opened_source(plan: SourcePlan, engine: Engine | None = None) -> EventSource:
     """Headers and footers are read, no row."""
+    from shoal.engine.protocol import ReadsSources
+    from shoal.events.source import open_planned
+
     if isinstance(engine, ReadsSources):
         return engine.open_source(plan)
     return open_planned(plan)
+
+
+def named_columns(source: EventSource) -> dict[str, dict[str, str]]:
+    """Each role with the column that has it, and the type of that column."""
+    return {role: {"name": name, "type": source.types[role]} for role, name in source.columns.items()}
 
 
 def unit_of(unit: str, plan: SourcePlan, source: EventSource) -> Unit:
@@ -55,6 +63,8 @@ def any_row(
     sites: Sequence[str] | None = None,
 ) -> bool:
     """Whether any batch of events in the window passes `test`; stops reading at the first one."""
+    from shoal.events.readers import scan
+
     if isinstance(source, ForeignSource):
         return source.any_row(sites=sites, window_us=window_us, test=test)
     return any(test(batch) for batch in scan(source, sites=sites, window_us=window_us))
@@ -64,6 +74,8 @@ def events_of_some(
     source: EventSource, *, window_us: tuple[int, int], sites: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Events for the owner's figures: all; from a cluster those of a random share of users that fits here."""
+    from shoal.events.readers import scan
+
     if not isinstance(source, ForeignSource):
         yield from scan(source, sites=sites, window_us=window_us)
         return
@@ -77,6 +89,8 @@ def events_of_some(
 
 def contents_of(source: EventSource) -> list[str]:
     """Digests, sorted: the same bytes are the same source, wherever they lie."""
+    from shoal.release.verify import sha256_file
+
     if isinstance(source, ForeignSource):
         return sorted(source.contents())
     return sorted(sha256_file(Path(path)) for path in source.paths)
@@ -96,6 +110,8 @@ def row_report(
     source: EventSource, tell: Progress, *, sites: Sequence[str] | None = None, with_flag: bool = False
 ) -> RowReport:
     """Every row read once; the report says which are bad."""
+    from shoal.events.checks import check_rows
+
     tell.stage("check rows", 1.0)
     done = 0.0
 

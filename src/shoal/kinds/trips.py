@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from shoal.engine.protocol import Encoder, Held
 from shoal.errors import PlanError
+from shoal.events.schema import EventSource
 from shoal.events.trip_reader import TripPoints
-from shoal.kinds.describe import Prepared, key_of
+from shoal.kinds.describe import Prepared, key_of, priced
+from shoal.kinds.plan import TRIP
 from shoal.kinds.run import Build, RunResult, near
 from shoal.kinds.source import any_row, checked_rows
-from shoal.kinds.trip_plan import TRIP
+from shoal.mechanisms.method import Method
 from shoal.privacy.guarantee import Guarantee
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
@@ -37,12 +39,23 @@ ALL_TRIPS = 2**40  # no bound: for the owner's figures
 OFF_BY = 1.6  # other data lay within this factor of the measured tables
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedTrips(Prepared):
-    """What is said alike of every release made of trips."""
+    """A plan about trips with its public things opened. Nothing here depends on a row of the source."""
 
+    plan: Any
+    source: EventSource
+    setting: Any = field(repr=False)
     window_us: tuple[int, int]
-    method: Any
+    method: Method
+    mechanism: Any
     guarantee: Guarantee
+
+    @classmethod
+    def of(cls, plan: Any, source: EventSource, setting: Any, method: Method, **opened: Any) -> Self:
+        """Build the mechanism within the plan's budget; `opened` are the fields of one kind."""
+        window = window_us(plan.clock())
+        return cls(**priced(plan, source, setting, method), window_us=window, **opened)
 
     @property
     def grid(self) -> CellGrid:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from importlib import import_module
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from shoal.baselines import GAUSSIAN, LAPLACE, PACKAGE, part
+from shoal.baselines import GAUSSIAN, LAPLACE, PACKAGE, lacks, missing, part
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import ONE_PLACE, AuditSize
 from shoal.privacy.accounting import Budget, Loss
@@ -185,6 +186,16 @@ class Methods(Mapping[str, Method]):
 
     def __len__(self) -> int:
         return len(self._all())
+
+    def named(self, name: str) -> Method:
+        """The method called `name`; an unknown name is refused with the nearest one that exists."""
+        if name in self:
+            return self[name]
+        if lacks(self.kind, name):
+            raise missing(f"the method {name}")
+        near = get_close_matches(name, self, 1)
+        hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(self)}."
+        raise PlanError(f"{self.kind}-method", f"no {self.kind} method is called {name!r}.", hint)
 
     def _all(self) -> dict[str, Method]:
         return {**self.own, **part(self.theirs, {}).get(self.kind, {})}

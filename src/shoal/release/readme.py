@@ -16,7 +16,7 @@ from shoal.privacy.guarantee import in_full
 from shoal.release.manifest import NONE_RECORDED, RECORDED, Manifest
 
 README = "README.md"
-# Version of the sections: the first has no limits and no parameters, the second one table of columns per file.
+# Version of the sections: the first has no limits and no parameters, the second a table of columns per file.
 LAYOUT = 3
 _READING = re.compile(r"\n\n## How to read (?:the noise|it)\n\n(.*)\n\n## Check it\n\n", re.DOTALL)
 

@@ -9,7 +9,9 @@ from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
 
 from shoal import __version__
+from shoal.kinds.kind import KINDS
 from shoal.kinds.simulated import CITIES
+from shoal.kinds.source import named_columns
 from shoal.release.page.page import plain
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import CityForm, Id, PlanForm, SourceForm, for_page
@@ -29,6 +31,11 @@ def state(studio: Here) -> dict[str, Any]:
         "folder": str(studio.work.root),
         "ledger": studio.ledger().store.where(),
         "sources": [asdict(card) for card in studio.shelf.all()],
+        "kinds": [
+            {name: getattr(kind, name) for name in ("name", "title", "releases", "is_private")}
+            for kind in KINDS.values()
+            if kind.is_drawn
+        ],
         "cities": [{"name": each.name, "title": each.title, "users": each.users} for each in CITIES.values()],
         "methods": page_methods(),
         "settings": page_settings(),
@@ -79,9 +86,7 @@ def described(studio: Studio, card: SourceCard) -> dict[str, Any]:
         "files": len(opened.paths),
         "format": opened.format,
         "shape": str(opened.shape),
-        "understood": {
-            role: {"name": name, "type": opened.types[role]} for role, name in opened.columns.items()
-        },
+        "understood": named_columns(opened),
         "names": list(opened.names),
         "guessed": list(opened.guessed),
     }

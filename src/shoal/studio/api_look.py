@@ -5,23 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Path
 
+from shoal.attacks.runs.adversaries import ADVERSARIES
 from shoal.errors import PlanError
+from shoal.kinds.kind import KINDS, ViewRequest
+from shoal.kinds.run import utility_file
+from shoal.release.page.page import plain
 from shoal.release.publish import publish as publish_copy
 from shoal.release.verify import check_release
 from shoal.studio.context import Studio, studio_of
-from shoal.studio.forms import BoxesForm, OpenForm, PublishForm, ReleaseId
+from shoal.studio.forms import OpenForm, PublishForm, ReleaseId, ViewForm
 from shoal.studio.look import (
     Found,
     attacks_of,
-    density_look,
-    histogram_look,
     owners_report,
-    record_look,
-    rectangle_answers,
     releases,
-    trips_look,
 )
 from shoal.studio.worker import audit_file
 from shoal.studio.workspace import read_json
@@ -58,8 +57,6 @@ def _utility(report: Any) -> Any:
     """Figures of the owner's report, where there is one."""
     if report is None:
         return None
-    from shoal.kinds.run import utility_file
-
     return read_json(utility_file(report))
 
 
@@ -71,42 +68,21 @@ def _line(found: Found) -> dict[str, Any]:
         "population": found.population,
         "what": found.what,
         "at": found.at,
+        "drawn": found.kind in KINDS and KINDS[found.kind].is_drawn,
+        "attacked": any(found.kind in each.kinds for each in ADVERSARIES.values()),
     }
 
 
-@router.get("/releases/{release}/density")
-def density(release: One, studio: Here, raw: bool = True) -> dict[str, Any]:
-    """Every zone and slot; `raw` adds what only the owner may see."""
-    found = _of_kind(studio, release, "density")
-    return density_look(found, owners_report(studio.work, found), raw)
-
-
-@router.get("/releases/{release}/histogram")
-def histogram(release: One, studio: Here) -> dict[str, Any]:
-    return histogram_look(_of_kind(studio, release, "histogram"))
-
-
-@router.post("/releases/{release}/rectangles")
-def rectangles(release: One, form: BoxesForm, studio: Here) -> list[dict[str, Any]]:
-    """Distinct trips in boxes, from the published file: free."""
-    return rectangle_answers(_of_kind(studio, release, "histogram"), form.boxes)
-
-
-@router.get("/releases/{release}/trips")
-def trips(
-    release: One,
-    studio: Here,
-    first: Annotated[int, Query(ge=0, le=10**9)] = 0,
-    count: Annotated[int, Query(ge=1, le=200)] = 20,
-) -> dict[str, Any]:
-    """Synthetic trips, from the `first` on."""
-    return trips_look(_of_kind(studio, release, "synthetic"), first, count)
-
-
-@router.get("/releases/{release}/records/{record}")
-def record(release: One, record: Annotated[int, Path(ge=0, le=10**12)], studio: Here) -> dict[str, Any]:
-    """The boxes of one generalised record."""
-    return record_look(_of_kind(studio, release, "trajectories"), record)
+@router.post("/releases/{release}/view")
+def view(release: One, form: ViewForm, studio: Here) -> dict[str, Any]:
+    """What the kind of the release draws; `raw` adds what only the owner may see."""
+    found = studio.release(release)
+    draw = KINDS[found.kind].view if found.kind in KINDS else None
+    if draw is None:
+        raise PlanError("no-picture", f"there is no picture of a {found.kind} release.", "Open its folder.")
+    report = owners_report(studio.work, found) if form.raw else None
+    request = ViewRequest(first=form.first, count=form.count, boxes=form.boxes)
+    return plain(draw(found.path, report, request))
 
 
 @router.post("/releases/{release}/verify")
@@ -139,10 +115,3 @@ def open_file(release: One, form: OpenForm, studio: Here) -> dict[str, str]:
     if path is None or not path.is_file() or not studio.work.holds(path):
         raise PlanError("no-page", "there is no such page of this release.", "Make the release on this page.")
     return {"address": f"/open/{studio.tickets.issue(path)}"}
-
-
-def _of_kind(studio: Studio, release: str, kind: str) -> Found:
-    found = studio.release(release)
-    if found.kind != kind:
-        raise PlanError("kind-of-release", f"this is a {found.kind} release.", "Choose another picture.")
-    return found

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from shoal import __version__
 from shoal.errors import BudgetExceeded, PlanError, ShoalError
+from shoal.kinds.kind import KINDS
 from shoal.studio import api_data, api_ledger, api_look, api_runs, api_tickets
 from shoal.studio.context import Studio
 from shoal.studio.forms import Problem, field_problems, for_page
@@ -105,6 +106,9 @@ def _page_files() -> dict[str, bytes]:
             for each in root.joinpath(folder).iterdir() if folder else root.iterdir():
                 if each.is_file():
                     _FILES[f"{folder}{each.name}"] = each.read_bytes()
+        for kind in KINDS.values():
+            if kind.is_drawn:
+                _FILES[f"kinds/{kind.name}.js"] = kind.script.read_bytes()
         for name in ("format.js", "map.js", "plot.js"):
             _FILES[f"report/{name}"] = module(name).encode()
         _FILES["plotly.js"] = plotly_js().encode()

@@ -99,8 +99,13 @@ class ReleaseForm(Form):
     )
 
 
-class BoxesForm(Form):
-    boxes: Annotated[list[Box], Field(min_length=1, max_length=100)]
+class ViewForm(Form):
+    """Which part of a release is drawn."""
+
+    first: Annotated[int, Field(ge=0, le=10**12)] = 0
+    count: Annotated[int, Field(ge=1, le=200)] = 20
+    boxes: Annotated[list[Box], Field(max_length=100)] = Field(default_factory=list)
+    raw: bool = True
 
 
 class OpenForm(Form):

@@ -9,28 +9,29 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import Fault, PlanError
 from shoal.kinds import KINDS
 from shoal.kinds.density.methods import METHODS as DENSITY
 from shoal.kinds.density.plan import DensityPlan
-from shoal.kinds.density.prepare import OpenedDensity, open_density
 from shoal.kinds.describe import dry_run
 from shoal.kinds.histogram.methods import METHODS as HISTOGRAM
-from shoal.kinds.plan import WindowPlan
+from shoal.kinds.plan import WindowPlan, sides_of
 from shoal.kinds.setting_forms import form_schema
 from shoal.kinds.simulated import CITIES
 from shoal.kinds.synthetic.methods import COMMUTES
 from shoal.kinds.synthetic.methods import METHODS as SYNTHETIC
 from shoal.kinds.synthetic.plan import SyntheticPlan
-from shoal.kinds.trip_plan import sides_of
 from shoal.privacy.ledger import Ledger
 from shoal.setting import Described, fault_of, report
 from shoal.setting import settings_of as settings_of_plan
 from shoal.studio.forms import FIELDS, PLANS
 from shoal.studio.sources import PATHS, SourceCard, SourceShelf
 from shoal.studio.workspace import Workspace
+
+if TYPE_CHECKING:
+    from shoal.kinds.density.prepare import OpenedDensity
 
 MOST_SLOTS = 20_000
 MOST_DAYS = 400
@@ -269,6 +270,8 @@ class Planner:
             if key in self._open:
                 self._open.move_to_end(key)
                 return self._open[key]
+        from shoal.kinds.density.prepare import open_density
+
         opened = open_density(plan)
         if opened.setting.zones * opened.setting.slots > MOST_VALUES:
             raise PlanError(

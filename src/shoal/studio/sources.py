@@ -6,25 +6,20 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import PlanError, SourceError
-from shoal.events.schema import EventSource, Shape, SourcePlan
-from shoal.events.source import open_planned
+from shoal.events.schema import EventSource, SourcePlan
+from shoal.kinds.kind import KINDS
 from shoal.kinds.simulated import CITIES, SimulatedCity
-from shoal.space.sites import Sites, named_sites
-from shoal.space.zones import Zones, read_zones
+from shoal.kinds.source import opened_source
 from shoal.studio.guard import new_name
 from shoal.studio.workspace import Workspace, read_json, write_json
 
-KINDS = {
-    Shape.SITE: ("density", "trajectories", "synthetic"),
-    Shape.TRANSIT: ("density", "trajectories"),
-    Shape.POINT: ("density", "trajectories", "histogram", "synthetic"),
-    Shape.PLANAR: ("density", "trajectories", "histogram", "synthetic"),
-    Shape.TRIP_POINT: ("histogram", "synthetic", "density", "trajectories"),
-    Shape.TRIP_LIST: ("histogram", "synthetic", "density"),
-}
+if TYPE_CHECKING:
+    from shoal.space.sites import Sites
+    from shoal.space.zones import Zones
+
 MOST_SOURCES = 200
 PATHS = ("zones", "sites")
 
@@ -75,7 +70,7 @@ class SourceShelf:
                 "Name the file of sites (columns site, lon, lat).",
             )
         _check_window(card.window)
-        kinds = [*KINDS[opened.shape]]
+        kinds = kinds_for(str(opened.shape))
         kept = SourceCard(**{**asdict(card), "id": new_name(), "kinds": kinds})
         _ = self.zones(kept), self.sites(kept)
         write_json(self.work.sources / f"{kept.id}.json", asdict(kept))
@@ -120,7 +115,7 @@ class SourceShelf:
         """Headers only; no row is read."""
         if self._apart is not None:
             return self._apart("opened", asdict(card))
-        return open_planned(SourcePlan(**self.source_settings(card)))
+        return opened_source(SourcePlan(**self.source_settings(card)))
 
     def zones(self, card: SourceCard) -> Zones | None:
         if self._apart is not None:
@@ -128,6 +123,8 @@ class SourceShelf:
         space = self.space_settings(card)
         if "zones" not in space:
             return None
+        from shoal.space.zones import read_zones
+
         return read_zones(
             space["zones"],
             id_column=space.get("zone_id"),
@@ -143,8 +140,16 @@ class SourceShelf:
         space = self.space_settings(card)
         if "sites" not in space:
             return None
+        from shoal.space.sites import named_sites
+
         said = {name: space.get(name) for name in ("site_id", "site_lon", "site_lat", "sites_crs")}
         return named_sites(space["sites"], **said)
+
+
+def kinds_for(shape: str) -> list[str]:
+    """Kinds of release that the page offers for a source; those that are made for its shape come first."""
+    kinds = [kind for kind in KINDS.values() if kind.is_drawn and shape in kind.shapes]
+    return [kind.name for kind in sorted(kinds, key=lambda kind: kind.shapes.index(shape))]
 
 
 def _check_window(window: dict[str, str]) -> None:

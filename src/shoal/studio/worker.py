@@ -207,6 +207,7 @@ def _release(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]
     return {
         "release": work.relative(result.release),
         "reused": result.reused,
+        "spends": prepared.mechanism is not None,
         "source_changed": result.source_changed,
         "rows": result.rows,
         "bad_rows": result.bad_rows,

@@ -17,8 +17,7 @@ from shoal.kinds.density.compare_report import ComparedMethod, ComparedSlots, co
 from shoal.kinds.density.report import density_report_html
 from shoal.kinds.histogram.report import HistogramReportInputs, histogram_report_html
 from shoal.kinds.synthetic.report import SyntheticReportInputs, synthetic_report_html
-from shoal.kinds.trajectories.picture import record_picture
-from shoal.kinds.trajectories.report import trajectory_report_html
+from shoal.kinds.trajectories.report import record_picture, trajectory_report_html
 from shoal.metrics import box_figures
 from shoal.release.evidence import Evidence, evidence_html
 from shoal.release.histogram_published import PublishedHistogram

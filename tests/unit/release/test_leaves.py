@@ -362,10 +362,10 @@ def test_decimals_are_those_of_the_numbers():
 
     numbers = np.arange(1, 200) / 10
     for decimals, problems in ((0, 1), (1, 0), (2, 1)):
-        digits = contents._Decimals(decimals)
+        digits = contents.Decimals(decimals)
         digits.see(numbers)
         assert len(list(digits.problems("x"))) == problems
-    few = contents._Decimals(3)
+    few = contents.Decimals(3)
     few.see(np.array([0.5, 0.0]))
     few.see(np.full(10_000, 0.19))  # a flat map: one number, whose last decimal happens to be 0
     assert list(few.problems("x")) == []
@@ -374,5 +374,5 @@ def test_decimals_are_those_of_the_numbers():
 def test_windows_need_not_be_whole_days():
     """A trajectory release of six hours was refused as one whose values are out of range."""
     public = {"window": {"start": "2026-03-02", "end": "2026-03-02T06:00"}, "time_zone": "Europe/Paris"}
-    begin, end = contents._window_us(public)
+    begin, end = contents.window_of(public)
     assert (begin, end - begin) == (1772406000 * 10**6, 6 * 3600 * 10**6)

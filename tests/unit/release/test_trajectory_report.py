@@ -12,11 +12,14 @@ import pytest
 from tests.unit.release.conftest import payload_of, without_scripts
 
 from shoal.errors import PlanError
-from shoal.kinds.trajectories.picture import map_side, raw_views, record_picture, typical_user
 from shoal.kinds.trajectories.report import (
     TrajectoryFacts,
     Verified,
+    map_side,
+    raw_views,
+    record_picture,
     trajectory_report_html,
+    typical_user,
 )
 from shoal.metrics.trajectories import LocalClock, trajectory_utility
 from shoal.metrics.trajectory_density import hourly_maps

@@ -9,13 +9,12 @@ from typing import Any
 from shoal.events.schema import EventSource
 from shoal.kinds.describe import Prepared, check_spends, window_of
 from shoal.kinds.headcount.plan import HeadcountPlan
+from shoal.kinds.headcount.published import FILES
 from shoal.kinds.source import opened_source, unit_of
 from shoal.mechanisms.methods import METHODS
 from shoal.privacy.guarantee import Guarantee
 from shoal.space.clock import Clock
 from shoal.space.sites import Sites, read_sites
-
-COLUMNS = {"users": "users with an event in the window, with noise"}
 
 
 def prepare_headcount(plan: HeadcountPlan, engine: Any = None) -> PreparedHeadcount:
@@ -51,7 +50,7 @@ class PreparedHeadcount(Prepared):
         return f"headcount from {self.clock.start:%Y-%m-%d}"
 
     def files(self) -> Mapping[str, Mapping[str, str]]:
-        return {"headcount.csv": COLUMNS}
+        return FILES
 
     def public(self) -> dict[str, Any]:
         return {

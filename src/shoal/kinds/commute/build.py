@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 
 from shoal.engine.commute import CommuteKernel, sum_commutes
 from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Engine, Progress
 from shoal.events.readers import SiteEvents
-from shoal.kinds.commute.files import published_events, write_events
 from shoal.kinds.commute.prepare import PreparedCommute
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.run import report_of
@@ -28,6 +28,8 @@ from shoal.privacy.noise import Noise, SeededNoise
 from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
 from shoal.space.path_setting import CommuteSetting
+from shoal.space.projection import LONLAT, transform_xy
+from shoal.space.sites import Sites
 from shoal.stages.commutes import ExactCommutes, SyntheticEvents
 
 
@@ -121,17 +123,62 @@ class CommuteBuild(TripBuild):
     def times_rehearsed(self) -> float:
         return (self.prepared.plan.count or REHEARSED) / REHEARSED
 
-    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path | None:
+    def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page: real records against the published ones."""
         path = owner / "report.html"
-        if made.reused and ((drawn := report_of(made, path)) or made.source_changed):
+        if committed.reused and ((drawn := report_of(committed, path)) or committed.source_changed):
             return drawn
         self.tell.stage("compare with real")
         events = self.events()
         real = real_events(events_of_some(events.source, sites=events.sites, window_us=events.window_us))
-        figures = commute_utility(real, published_events(made.path, self.prepared), self.prepared.setting)
-        return events_report(path, self.prepared, made, figures, ledger)
+        figures = commute_utility(
+            real, published_events(committed.path, self.prepared), self.prepared.setting
+        )
+        return events_report(path, self.prepared, committed, figures, ledger)
 
 
 def _some(batch: pa.RecordBatch) -> bool:
     return batch.num_rows > 0
+
+
+def events_table(events: SyntheticEvents, sites: Sites) -> pa.Table:
+    """Rows by person and time, in the columns of site events."""
+    x, y = np.asarray(sites.x, float), np.asarray(sites.y, float)
+    if sites.crs is not None:
+        x, y = transform_xy(x, y, sites.crs, LONLAT)
+    digits = max(7, len(str(max(events.people, 1))))
+    names = pa.array([f"s{number + 1:0{digits}d}" for number in range(events.people)], pa.string())
+    person = pa.array(events.person.astype(np.int32), pa.int32())
+    return pa.table(
+        {
+            "user": pa.DictionaryArray.from_arrays(person, names),
+            "time": pa.array(events.time_us, pa.timestamp("us", "UTC")),
+            "site": pa.DictionaryArray.from_arrays(pa.array(events.site), pa.array(sites.ids, pa.string())),
+            "lon": x[events.site],
+            "lat": y[events.site],
+        }
+    )
+
+
+def write_events(folder: Path, events: SyntheticEvents, sites: Sites) -> None:
+    """events.parquet and events.csv into `folder`."""
+    table = events_table(events, sites)
+    for at, name in ((0, "user"), (2, "site")):
+        table = table.set_column(at, name, table[name].cast(pa.string()))
+    pq.write_table(table, folder / "events.parquet", compression="zstd")
+    pyarrow.csv.write_csv(table, folder / "events.csv")
+
+
+def published_events(folder: Path, prepared: PreparedCommute) -> SyntheticEvents:
+    """Events of a release, as they were drawn."""
+    table = pq.read_table(folder / "events.parquet", columns=["user", "time", "site"])
+    person = table["user"].combine_chunks().dictionary_encode()
+    number = {site: at for at, site in enumerate(prepared.sites.ids)}
+    site = table["site"].combine_chunks().dictionary_encode()
+    index = np.array([number[name] for name in site.dictionary.to_pylist()], np.int32)
+    return SyntheticEvents(
+        people=len(person.dictionary),
+        person=person.indices.to_numpy().astype(np.int64),
+        time_us=table["time"].cast(pa.int64()).to_numpy(),
+        site=index[site.indices.to_numpy()] if len(index) else np.empty(0, np.int32),
+    )

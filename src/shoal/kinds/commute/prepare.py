@@ -9,26 +9,16 @@ from typing import Any
 from shoal.engine.protocol import MOST_EVENTS
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
-from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, check_spends, reading_of, window_of
+from shoal.kinds.commute.published import FILES
+from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, reading_of, window_of
 from shoal.kinds.run import RunResult
-from shoal.kinds.source import unit_of
-from shoal.kinds.synthetic.methods import SITES_PAY_FOR, Method, synthetic_method
+from shoal.kinds.synthetic.methods import METHODS, SITES_PAY_FOR
 from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan
-from shoal.kinds.trips import PreparedTrips, read_it, window_us
-from shoal.mechanisms.synthetic.commute import SyntheticCommute
-from shoal.privacy.guarantee import Guarantee
+from shoal.kinds.trips import PreparedTrips, read_it
 from shoal.release.staging import Needs
 from shoal.space.path_setting import CommuteSetting, commute_setting
 from shoal.space.sites import Sites
 
-COLUMNS = {
-    "user": "a made-up person, s and a number; no user of the source",
-    "time": "when the call was made, UTC (a timestamp in Parquet, ISO 8601 text in CSV)",
-    "site": "id of the site, as in the public list",
-    "lon": "longitude of the site (x where the list is planar)",
-    "lat": "latitude of the site (y where the list is planar)",
-}
-FILES = {"events.parquet": COLUMNS, "events.csv": COLUMNS}
 HOW_TO_READ = as_list(
     (
         "**No person here exists.** All were drawn from a model of homes, work places, commutes and hours of "
@@ -49,38 +39,18 @@ def prepare_commute(plan: SyntheticPlan, source: EventSource) -> PreparedCommute
             f'commute learns from records that name sites; the shape of this source is "{source.shape}".',
             "Choose another --method, or a source with user, time and site.",
         )
-    clock, sites = plan.clock(), plan.space.read_sites()
-    setting = commute_setting(sites, clock)
-    method, budget = synthetic_method(plan.method), plan.budget()
-    mechanism = method.build(budget, setting)
-    check_spends(mechanism, budget)
-    unit = unit_of(plan.unit, plan.source, source)
-    return PreparedCommute(
-        plan=plan,
-        source=source,
-        sites=sites,
-        setting=setting,
-        window_us=window_us(clock),
-        method=method,
-        mechanism=mechanism,
-        guarantee=Guarantee(epsilon=plan.epsilon, delta=plan.delta or 0.0, loss=mechanism.loss(), unit=unit),
-    )
+    sites = plan.space.read_sites()
+    setting = commute_setting(sites, plan.clock())
+    return PreparedCommute.of(plan, source, setting, METHODS.named(plan.method), sites=sites)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedCommute(PreparedTrips):
-    """A plan with its public things opened. Nothing here depends on a row of the source."""
-
     kind = "commute"
     pays_for = SITES_PAY_FOR
     plan: SyntheticPlan
-    source: EventSource
     sites: Sites = field(repr=False)
     setting: CommuteSetting = field(repr=False)
-    window_us: tuple[int, int]
-    method: Method
-    mechanism: SyntheticCommute
-    guarantee: Guarantee
 
     def places(self) -> dict[str, Any]:
         return {"count": self.sites.count, "sha256": self.sites.digest()}

@@ -98,15 +98,15 @@ class DensityBuild(Build):
         estimate = round_density(method.finish(noisy, setting, prepared.options), prepared.options.decimals)
         write_density(folder, estimate, prepared.geography.zones, prepared.clock)
 
-    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path | None:
+    def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page; counts again without a cap where the release was stored before."""
         path = owner / "report.html"
-        if made.reused and ((drawn := report_of(made, path)) or made.source_changed):
+        if committed.reused and ((drawn := report_of(committed, path)) or committed.source_changed):
             return drawn
         counting = self.counting or self.counts_under(OsNoise().run_key())
         exact = counting.people()
         self.tell.stage("draw the report")
-        return write_owner_report(path, self.prepared, made, exact, ledger)
+        return write_owner_report(path, self.prepared, committed, exact, ledger)
 
     def counts_under(
         self, run_key: bytes, events: Callable[[], Iterable[pa.RecordBatch]] | None = None

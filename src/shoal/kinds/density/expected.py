@@ -137,7 +137,7 @@ def methods_table(plan: DensityPlan, setting: Setting, methods: list[dict[str, A
         header=("", "method", "noise", *(() if users is None else ("error", "of mean")), ""),
         rows=rows,
         right=(2, 3, 4) if users is not None else (2,),
-        chosen=[each["method"] for each in methods].index(plan.method),
+        marks={[each["method"] for each in methods].index(plan.method): "bold"},
         below=_assumed(users, setting, methods),
     )
 

@@ -41,14 +41,14 @@ PAYS_FOR = {
     "users": "the number of users, where it was not declared; picks the method's constants",
     "visits": "the number of all visits in the zones, which the counts are scaled to",
     "active": "that number again with very active users cut less; used where it is clearly larger",
-    "city": "the course over the slots of all zones together",
-    "regions": "groups of near zones: which courses over time there are in the city",
-    "zones": "the zones themselves, in the courses that the regions showed",
+    "city": "the profile of the whole city over the slots",
+    "regions": "groups of neighbouring zones: the profiles over time that occur in the city",
+    "zones": "the zones themselves, by the profiles of the regions",
     "kept": "the number of visits that were kept, so how much the counts are scaled up",
     "counts": "the count of every zone and slot",
     "totals": "the total of every cell, by which cells with few visits are joined into clusters",
-    "select": "how many waves are kept of each course over the slots",
-    "coefficients": "the waves that were kept: the courses over the slots",
+    "select": "how many Fourier components of each profile are kept",
+    "coefficients": "the Fourier components that were kept, which give the profiles",
 }
 
 

@@ -18,14 +18,13 @@ from shoal.kinds.describe import (
     Prepared,
     Table,
     as_list,
-    check_spends,
     key_of,
+    priced,
     reading_of,
     window_of,
 )
-from shoal.kinds.source import opened_source, unit_of
-from shoal.privacy.accounting import Loss
-from shoal.privacy.guarantee import Guarantee, Unit
+from shoal.kinds.source import opened_source
+from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
 from shoal.release.density_files import FILES
 from shoal.release.staging import Needs, check_needs
@@ -63,29 +62,13 @@ def prepare_density(
 ) -> PreparedDensity:
     """Open everything public, unless it is `opened` already, and set the noise; reads no rows."""
     opened = opened or open_density(plan, engine)
-    method, options = method_named(plan.method), plan.options()
-    budget = plan.budget()
-    mechanism = method.build(budget, opened.setting, options)
-    check_spends(mechanism, budget)
-    unit = unit_of(plan.unit, plan.source, opened.source)
+    options = plan.options()
     return PreparedDensity(
-        plan=plan,
-        source=opened.source,
+        **priced(plan, opened.source, opened.setting, method_named(plan.method), options),
         geography=opened.geography,
         clock=opened.clock,
-        setting=opened.setting,
-        method=method,
         options=options,
-        mechanism=mechanism,
-        guarantee=promised(plan, mechanism.loss(), unit),
     )
-
-
-def promised(plan: DensityPlan, loss: Loss, unit: Unit) -> Guarantee:
-    """What is promised is what was asked for, the noise is set within it; a rho is read as it was spent."""
-    if plan.epsilon is None:
-        return Guarantee.of(loss, delta=plan.delta, unit=unit)
-    return Guarantee(epsilon=plan.epsilon, delta=plan.delta or 0.0, loss=loss, unit=unit)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -84,12 +84,12 @@ class HistogramBuild(TripBuild):
             run_key=run_key,
         )
 
-    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path | None:
+    def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page, on all trips; reads them again, without a bound."""
         path = owner / "report.html"
-        if made.reused and not self.compare and (drawn := report_of(made, path)):
+        if committed.reused and not self.compare and (drawn := report_of(committed, path)):
             return drawn
-        if made.source_changed:
+        if committed.source_changed:
             return None
         key = OsNoise().run_key()
         setting = self.prepared.setting
@@ -97,4 +97,6 @@ class HistogramBuild(TripBuild):
         every = kept if self.prepared.each_trip else self.trips(key, ALL_TRIPS, None)
         outside = share(kept.watched, "outside", "points")
         seen = OwnersTrips(kept=kept.queries(), every=every.queries(), outside_share=outside)
-        return owner_report(path, self.prepared, made, seen, ledger, compare=self.compare, progress=self.tell)
+        return owner_report(
+            path, self.prepared, committed, seen, ledger, compare=self.compare, progress=self.tell
+        )

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.errors import PlanError
-from shoal.kinds.histogram.methods import DEFAULT_METHOD, histogram_method
-from shoal.kinds.trip_plan import MOST_PER_USER, TRIP, BoxPlan, TripPlan, sides_of
+from shoal.kinds.histogram.methods import DEFAULT_METHOD, METHODS
+from shoal.kinds.plan import MOST_PER_USER, TRIP, BoxPlan, TripPlan, sides_of
 from shoal.setting import rule, setting
 from shoal.space.plan import ZonesPlan
 
@@ -105,7 +105,7 @@ class HistogramPlan(TripPlan):
 
     @rule("method")
     def _check_method(self) -> None:
-        histogram_method(self.method)
+        METHODS.named(self.method)
 
     @rule("trips_cap", "trips_per_user", "unit")
     def _check_cap(self) -> None:

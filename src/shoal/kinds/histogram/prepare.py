@@ -11,16 +11,14 @@ import numpy as np
 from shoal.engine.protocol import MOST_EVENTS, Engine
 from shoal.engine.trip_pieces import MOST_CELLS
 from shoal.errors import PlanError
-from shoal.events.schema import EventSource
 from shoal.events.trip_reader import check_rule
-from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, check_spends, reading_of, window_of
-from shoal.kinds.histogram.methods import PAYS_FOR, HistogramMechanism, Method, histogram_method
+from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, reading_of, window_of
+from shoal.kinds.histogram.methods import METHODS, PAYS_FOR
 from shoal.kinds.histogram.plan import HistogramPlan
+from shoal.kinds.plan import TRIP
 from shoal.kinds.run import RunResult, near
-from shoal.kinds.source import opened_source, unit_of
-from shoal.kinds.trip_plan import TRIP
-from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, rule_of, window_us
-from shoal.privacy.guarantee import Guarantee
+from shoal.kinds.source import opened_source
+from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, rule_of
 from shoal.privacy.ledger import Ledger
 from shoal.release.histogram_files import DECIMALS, files_of
 from shoal.release.staging import Needs
@@ -43,7 +41,6 @@ RECTANGLES = {
 
 def prepare_histogram(plan: HistogramPlan, engine: Engine | None = None) -> PreparedHistogram:
     """Open everything public and set the noise; reads headers of the source, no rows."""
-    window = window_us(plan.clock())
     source = opened_source(plan.source, engine)
     check_rule(source, plan.trip_rule)
     grid = plan.space.grid(planar=source.planar)
@@ -56,36 +53,17 @@ def prepare_histogram(plan: HistogramPlan, engine: Engine | None = None) -> Prep
         trips=plan.trips,
         mean_cells=plan.mean_cells,
     )
-    method, budget = histogram_method(plan.method), plan.budget()
-    mechanism = method.build(budget, setting)
-    check_spends(mechanism, budget)  # pyright: ignore[reportArgumentType]
-    unit = unit_of(plan.unit, plan.source, source)
-    return PreparedHistogram(
-        plan=plan,
-        source=source,
-        setting=setting,
-        window_us=window,
-        zones=plan.space.read_zones(),
-        method=method,
-        mechanism=mechanism,
-        guarantee=Guarantee(epsilon=plan.epsilon, delta=plan.delta or 0.0, loss=mechanism.loss(), unit=unit),
-    )
+    method, zones = METHODS.named(plan.method), plan.space.read_zones()
+    return PreparedHistogram.of(plan, source, setting, method, zones=zones)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedHistogram(PreparedTrips):
-    """A plan with its public things opened. Nothing here depends on a row of the source."""
-
     kind = "histogram"
     pays_for = PAYS_FOR
     plan: HistogramPlan
-    source: EventSource
     setting: TripSetting = field(repr=False)
-    window_us: tuple[int, int]
     zones: Zones | None = field(repr=False)
-    method: Method
-    mechanism: HistogramMechanism
-    guarantee: Guarantee
 
     @property
     def grid(self) -> CellGrid:

@@ -15,7 +15,7 @@ import numpy as np
 
 from shoal.engine.protocol import MOST_EVENTS, Engine
 from shoal.events.schema import EventSource
-from shoal.kinds.density.prepare import PreparedDensity, placed, prepare_density, promised, slots_of
+from shoal.kinds.density.prepare import PreparedDensity, placed, prepare_density, slots_of
 from shoal.kinds.describe import (
     BASE,
     SMALL_FILES,
@@ -24,6 +24,7 @@ from shoal.kinds.describe import (
     Table,
     check_spends,
     earlier_name,
+    promised,
     reading_of,
 )
 from shoal.kinds.query.plan import METHODS, QueryOptions, QueryPlan

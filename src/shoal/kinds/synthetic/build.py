@@ -92,14 +92,14 @@ class SyntheticBuild(TripBuild):
             step_s=plan.step_s,
         )
 
-    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path | None:
+    def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page: real trips, encoded again where they are not at hand, against the published."""
         path = owner / "report.html"
-        if made.reused and ((drawn := report_of(made, path)) or made.source_changed):
+        if committed.reused and ((drawn := report_of(committed, path)) or committed.source_changed):
             return drawn
         held = self.kept or self.paths(OsNoise().run_key())
         real, of_all = held.gather()
-        published = read_synthetic(made.path)
+        published = read_synthetic(committed.path)
         seen = OwnersPaths(
             real=real,
             synthetic=encoded(published),
@@ -107,7 +107,7 @@ class SyntheticBuild(TripBuild):
             slow_share=share(held.watched, "slow", "steps"),
             of_all=of_all,
         )
-        return owner_report(path, self.prepared, made, seen, ledger, progress=self.tell)
+        return owner_report(path, self.prepared, committed, seen, ledger, progress=self.tell)
 
 
 def encoded(published: PublishedTrips) -> ExactPaths:

@@ -1,37 +1,9 @@
-"""How synthetic trips may be made: names, the mechanism of each, what its spends pay for."""
+"""The methods of synthetic trips and of synthetic events by name, and what each of their spends pays for."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
-
-from shoal.baselines import lacks, missing
-from shoal.errors import PlanError
 from shoal.mechanisms import methods
-from shoal.mechanisms.method import Method, Methods
-from shoal.privacy.accounting import Loss
-
-if TYPE_CHECKING:
-    from shoal.privacy.noise import Noise
-    from shoal.stages.synthetic import MovementModel
-    from shoal.stages.trips import UserPaths
-
-
-class SyntheticMechanism(Protocol):
-    """Frozen parameters, a loss in named parts, one call."""
-
-    @property
-    def name(self) -> str: ...
-
-    def loss(self) -> Loss: ...
-
-    def spends(self) -> Iterable[tuple[str, Loss]]: ...
-
-    def describe(self) -> dict[str, Any]: ...
-
-    def __call__(self, paths: UserPaths, noise: Noise) -> MovementModel: ...
-
+from shoal.mechanisms.method import Methods
 
 COMMUTES = "commutes"
 METHODS = Methods("synthetic", methods.SYNTHETIC, "methods:METHODS")
@@ -42,18 +14,6 @@ TRIPS = Methods(
     "methods:METHODS",
 )
 DEFAULT_METHOD = "bridges"
-
-
-def synthetic_method(name: str) -> Method:
-    if name in METHODS:
-        return METHODS[name]
-    if lacks("synthetic", name):
-        raise missing(f"the method {name}")
-    near = difflib.get_close_matches(name, METHODS, 1)
-    hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(METHODS)}."
-    raise PlanError("synthetic-method", f"no method of synthetic trips is called {name!r}.", hint)
-
-
 PAYS_FOR = {
     "trips": "the number of trips",
     "tables": "moves, starts and ends, flows, lengths, stays, turns and times",

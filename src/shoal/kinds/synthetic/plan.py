@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import PlanError
-from shoal.kinds.synthetic.methods import COMMUTES, DEFAULT_METHOD, synthetic_method
-from shoal.kinds.trip_plan import MOST_PER_USER, TRIP, Box, BoxPlan, TripPlan, sides_of
+from shoal.kinds.plan import MOST_PER_USER, TRIP, Box, BoxPlan, TripPlan, sides_of
+from shoal.kinds.synthetic.methods import COMMUTES, DEFAULT_METHOD, METHODS
 from shoal.setting import rule, setting, settings_of
 from shoal.space.plan import SitesPlan
 
@@ -165,7 +165,7 @@ class SyntheticPlan(TripPlan):
     @rule("method", "unit", "trip_rule", "trips_cap", "trips_per_user", "trips", "jump_m", "step_s", "space")
     def _check_method(self) -> None:
         """No setting is left unread: those of points are refused by a method of sites, and the other way."""
-        commutes = synthetic_method(self.method).takes == COMMUTES
+        commutes = METHODS.named(self.method).takes == COMMUTES
         unread = list(_given_for("trips" if commutes else COMMUTES, self))
         if unread:
             raise PlanError(
@@ -179,7 +179,7 @@ class SyntheticPlan(TripPlan):
     @rule("formats", "method")
     def _order_formats(self) -> None:
         """Parquet is always written, and first."""
-        if synthetic_method(self.method).takes == COMMUTES and not {*self.formats} <= {"parquet", "csv"}:
+        if METHODS.named(self.method).takes == COMMUTES and not {*self.formats} <= {"parquet", "csv"}:
             raise PlanError("trip-format", "commute writes parquet and csv.", "Leave --format out.")
         object.__setattr__(self, "formats", tuple(dict.fromkeys(("parquet", *self.formats))))
 

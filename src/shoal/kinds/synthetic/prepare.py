@@ -13,14 +13,13 @@ from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.events.trip_reader import check_rule
 from shoal.kinds.commute.prepare import PreparedCommute, prepare_commute
-from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, check_spends, reading_of, window_of
+from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, reading_of, window_of
+from shoal.kinds.plan import TRIP
 from shoal.kinds.run import RunResult, utility_file
-from shoal.kinds.source import opened_source, unit_of
-from shoal.kinds.synthetic.methods import COMMUTES, PAYS_FOR, Method, SyntheticMechanism, synthetic_method
+from shoal.kinds.source import opened_source
+from shoal.kinds.synthetic.methods import COMMUTES, METHODS, PAYS_FOR
 from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan
-from shoal.kinds.trip_plan import TRIP
-from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, read_it, rule_of, window_us
-from shoal.privacy.guarantee import Guarantee
+from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, read_it, rule_of
 from shoal.privacy.ledger import Ledger
 from shoal.release.staging import Needs
 from shoal.release.trip_files import GLOBE_ONLY, TripColumns, files_of
@@ -37,13 +36,12 @@ def prepare_synthetic(
 ) -> PreparedSynthetic | PreparedCommute:
     """Open everything public and set the noise; reads headers of the source, no rows."""
     source = opened_source(plan.source, engine)
-    if synthetic_method(plan.method).takes == COMMUTES:
+    if METHODS.named(plan.method).takes == COMMUTES:
         return prepare_commute(plan, source)
     return _prepare_points(plan, source)
 
 
 def _prepare_points(plan: SyntheticPlan, source: EventSource) -> PreparedSynthetic:
-    clock = plan.clock()
     if source.shape.has_sites:
         raise PlanError(
             "trips-need-points",
@@ -55,24 +53,12 @@ def _prepare_points(plan: SyntheticPlan, source: EventSource) -> PreparedSynthet
     setting = PathSetting(
         grid=plan.space.grid(planar=source.planar),
         step_s=plan.step_s,
-        clock=clock,
+        clock=plan.clock(),
         each_trip=plan.unit == TRIP,
         cap=plan.cap,
         trips=plan.trips,
     )
-    method, budget = synthetic_method(plan.method), plan.budget()
-    mechanism = method.build(budget, setting)
-    check_spends(mechanism, budget)  # pyright: ignore[reportArgumentType]
-    unit = unit_of(plan.unit, plan.source, source)
-    return PreparedSynthetic(
-        plan=plan,
-        source=source,
-        setting=setting,
-        window_us=window_us(clock),
-        method=method,
-        mechanism=mechanism,
-        guarantee=Guarantee(epsilon=plan.epsilon, delta=plan.delta or 0.0, loss=mechanism.loss(), unit=unit),
-    )
+    return PreparedSynthetic.of(plan, source, setting, METHODS.named(plan.method))
 
 
 def _check_planar_formats(plan: SyntheticPlan, source: EventSource) -> None:
@@ -87,17 +73,10 @@ def _check_planar_formats(plan: SyntheticPlan, source: EventSource) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedSynthetic(PreparedTrips):
-    """A plan with its public things opened. Nothing here depends on a row of the source."""
-
     kind = "synthetic"
     pays_for = PAYS_FOR
     plan: SyntheticPlan
-    source: EventSource
     setting: PathSetting = field(repr=False)
-    window_us: tuple[int, int]
-    method: Method
-    mechanism: SyntheticMechanism
-    guarantee: Guarantee
 
     @property
     def grid(self) -> CellGrid:

@@ -33,8 +33,13 @@ from shoal.kinds.trajectories.owner_report import (
     single_record_shares,
     write_trajectory_report,
 )
-from shoal.kinds.trajectories.prepare import PreparedTrajectories, trajectories_manifest, trajectories_readme
-from shoal.kinds.trajectories.records import OpenSamples, read_samples
+from shoal.kinds.trajectories.prepare import (
+    OpenSamples,
+    PreparedTrajectories,
+    read_samples,
+    trajectories_manifest,
+    trajectories_readme,
+)
 from shoal.kinds.trajectories.verify import Apart, verify_written
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise

@@ -104,7 +104,7 @@ def compare_source(
 ) -> tuple[dict[str, Any], Path]:
     """The same on the records of a trajectory plan's settings; the figures go to the owner's folder `out`."""
     from shoal.kinds.trajectories.plan import TrajectoryPlan
-    from shoal.kinds.trajectories.records import open_samples
+    from shoal.kinds.trajectories.prepare import open_samples
 
     release = TrajectoryPlan.from_settings({"population": "nobody's: a comparison", **settings})
     tau, epoch = release.minutes()

@@ -21,7 +21,7 @@ from shoal.attacks.tracker.files import Claim, Key, number_of, read_claim, read_
 from shoal.attacks.tracker.leakage import LinkedRelease, measure_combined
 from shoal.errors import PlanError, ShoalError
 from shoal.kinds.source import Progress
-from shoal.kinds.trajectories.records import OpenSamples, TrajectorySource
+from shoal.kinds.trajectories.prepare import OpenSamples, TrajectorySource
 from shoal.kinds.trajectories.verify import tables_of
 from shoal.privacy.ledger import Ledger, Population
 from shoal.privacy.ledger.state import is_sha256

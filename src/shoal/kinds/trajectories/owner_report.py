@@ -13,9 +13,8 @@ from shoal.attacks.tracker.evidence import Verified
 from shoal.attacks.tracker.files import Key
 from shoal.attacks.tracker.leakage import TWO_APART, measure
 from shoal.kinds.source import Progress
-from shoal.kinds.trajectories.picture import local_zone, raw_views
-from shoal.kinds.trajectories.records import OpenSamples
-from shoal.kinds.trajectories.report import TrajectoryFacts, trajectory_report
+from shoal.kinds.trajectories.prepare import OpenSamples
+from shoal.kinds.trajectories.report import TrajectoryFacts, local_zone, raw_views, trajectory_report
 from shoal.kinds.trajectories.report import Verified as Verdict
 from shoal.metrics.trajectories import LocalClock, TrajectoryUtility, trajectory_utility
 from shoal.release.folder import Committed

@@ -217,6 +217,20 @@ def _rings(shape: shapely.Polygon | shapely.MultiPolygon | None) -> list[np.ndar
     return rings
 
 
+def zones_drawn(zones: Zones) -> dict[str, Any]:
+    """Outlines of the zones with their ids and names, for a script that draws them."""
+    drawn = drawn_zones(zones)
+    return {
+        "ids": [str(zone) for zone in zones.ids],
+        "names": [str(name) for name in zones.names],
+        "rings": drawn.ring_lengths,
+        "xy": uint16_base64(drawn.xy),
+        "width": drawn.width,
+        "height": drawn.height,
+        "stepsPerKm": drawn.steps_per_km,
+    }
+
+
 MOST_DRAWN = 256  # cells along a side of a map; finer ones are drawn in blocks
 CELL_COLOUR_QUANTILE = 0.995  # the few fullest cells share the last colour
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from shoal.errors import PlanError
+from shoal.errors import GuaranteeError, PlanError
 from shoal.kinds.describe import check_spends, spends_of
-from shoal.kinds.histogram.methods import METHODS, PAYS_FOR, histogram_method
+from shoal.kinds.histogram.methods import METHODS, PAYS_FOR
 from shoal.mechanisms.audit_size import trip_setting
 from shoal.privacy.accounting import Budget
 
@@ -17,7 +17,7 @@ from shoal.privacy.accounting import Budget
 def test_each_method_stays_within_its_budget_and_says_what_it_buys(name, delta, bound):
     budget = Budget.of(0.5, delta)
     if METHODS[name].pure and delta is not None:
-        with pytest.raises(PlanError, match="no delta"):
+        with pytest.raises(GuaranteeError, match="no gaussian noise"):
             METHODS[name].build(budget, trip_setting(**bound))
         return
     mechanism = METHODS[name].build(budget, trip_setting(**bound))
@@ -30,4 +30,4 @@ def test_each_method_stays_within_its_budget_and_says_what_it_buys(name, delta, 
 
 def test_a_name_that_is_nearly_right():
     with pytest.raises(PlanError, match="Did you mean prish"):
-        histogram_method("prich")
+        METHODS.named("prich")

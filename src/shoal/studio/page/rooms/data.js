@@ -7,7 +7,6 @@ import { float32s } from "../report/format.js";
 import { Plane, ZoneMap } from "../report/map.js";
 import { runInPlace } from "./run.js";
 
-const KINDS = { density: "people per zone and hour", trajectories: "records hidden among k", histogram: "trips in any rectangle", synthetic: "synthetic trips" };
 const ROLES = ["user", "time", "site", "lon", "lat", "x", "y", "trip"];
 
 export async function open(root, { state, what }) {
@@ -20,7 +19,7 @@ export async function open(root, { state, what }) {
   const detail = el("div");
   root.append(el("div", { class: "side" }, el("div", {}, sourceList(state, what), register(ledger.populations.map((each) => each.name).filter((name) => !state.cities.some((city) => name === `simulated-${city.name}`)))), detail));
   const chosen = state.sources.find((each) => each.id === what) || state.sources.at(-1);
-  if (chosen) await showSource(detail, chosen.id, stop);
+  if (chosen) await showSource(detail, state, chosen.id, stop);
   else detail.append(el("div", { class: "panel soft" }, text("p", "No source yet. Simulate a town above, or register your own files.", "empty")));
   return () => stop.abort();
 }
@@ -46,12 +45,14 @@ function sourceList(state, what) {
   const list = el("ul", { class: "list" });
   for (const each of [...state.sources].reverse()) {
     list.append(el("li", {}, el("button", { class: "pick", type: "button", "aria-pressed": String(each.id === what), onclick: () => go("data", each.id) },
-      el("strong", {}, each.name), el("div", { class: "note" }, each.simulated ? "simulated · " : "", each.kinds.map((kind) => KINDS[kind]).join(", ")))));
+      el("strong", {}, each.name), el("div", { class: "note" }, each.simulated ? "simulated · " : "", titles(state, each)))));
   }
   return el("section", { class: "panel" }, text("h2", "Sources"), state.sources.length ? list : text("p", "None yet.", "note"));
 }
 
-async function showSource(detail, id, stop) {
+const titles = (state, source) => state.kinds.filter((kind) => source.kinds.includes(kind.name)).map((kind) => kind.title.toLowerCase()).join(", ");
+
+async function showSource(detail, state, id, stop) {
   let source;
   try { source = await get(`/sources/${id}`); } catch (error) {
     detail.replaceChildren(el("div", { class: "panel" }, el("div", { class: "notice bad" }, `${error.message} ${error.remedy}`), forget(id)));
@@ -64,7 +65,7 @@ async function showSource(detail, id, stop) {
   detail.replaceChildren(
     el("section", { class: "panel" },
       el("div", { class: "row apart" }, text("h2", source.name), button("Plan a release of it", () => go("plan", id), { class: "main" })),
-      el("p", { class: "note" }, `${source.files} ${source.format} file(s); a row is a ${source.shape}. Can become: ${source.kinds.map((kind) => KINDS[kind]).join(", ")}.`),
+      el("p", { class: "note" }, `${source.files} ${source.format} file(s); a row is a ${source.shape}. Can become: ${titles(state, source)}.`),
       el("div", { class: "two" },
         el("div", {}, text("h3", "Columns"), table(["role", "column", "type"], roles),
           source.guessed.length ? el("p", { class: "note" }, `Guessed: ${source.guessed.join("; ")}.`) : null,

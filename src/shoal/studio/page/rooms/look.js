@@ -4,8 +4,6 @@ import { get, openTicket, post, save } from "../api.js";
 import { go } from "../app.js";
 import { button, el, ownerOnly, say, select, text, when } from "../dom.js";
 
-const PICTURES = { density: "./look_density.js", histogram: "./look_histogram.js", synthetic: "./look_trips.js", trajectories: "./look_records.js" };
-
 export async function open(root, { what }) {
   const releases = await get("/releases");
   root.replaceChildren(text("h1", "Look"));
@@ -21,8 +19,8 @@ export async function open(root, { what }) {
     el("div", { class: "row" }, el("div", { class: "grow" }, pick), actions(chosen, told)),
     el("p", { class: "sentence" }, `${told.manifest.unit} ${told.manifest.promise}`, told.manifest.guarantee.epsilon ? "" : el("strong", {}, " This is not differential privacy: it does not add up with other releases, and protects against this one adversary.")),
     picture);
-  if (!PICTURES[chosen.kind]) { picture.append(el("div", { class: "panel soft" }, text("p", "There is no picture of this kind of release; its folder has the files.", "empty"))); return null; }
-  const { draw } = await import(PICTURES[chosen.kind]);
+  if (!chosen.drawn) { picture.append(el("div", { class: "panel soft" }, text("p", "There is no picture of this kind of release; its folder has the files.", "empty"))); return null; }
+  const { draw } = await import(`../kinds/${chosen.kind}.js`);
   return draw(picture, chosen, told);
 }
 
@@ -38,5 +36,5 @@ function actions(chosen, told) {
     button("Check as recipient", verify),
     told.public ? text("span", "published in public/", "tag done") : button("Copy to public/", publish),
     told.report ? el("span", {}, button("Owner's report", () => openTicket(`${at}/open`, { what: "report" })), " ", ownerOnly()) : null,
-    chosen.kind === "histogram" ? null : button("Attack it", () => go("attack", chosen.id)));
+    !chosen.attacked ? null : button("Attack it", () => go("attack", chosen.id)));
 }

@@ -5,13 +5,6 @@ import { go } from "../app.js";
 import { LINE_COLOURS, chart, layout } from "../charts.js";
 import { budgetBar, button, choices, el, field, input, number, percent, say, select, slider, table, text, whole } from "../dom.js";
 
-const KINDS = [["density", "Density"], ["histogram", "Trips in rectangles"], ["synthetic", "Synthetic trips"], ["trajectories", "Records among k"]];
-const WHAT = {
-  density: "How many people were in each zone in each hour. Differentially private for all that a person did in the window.",
-  histogram: "One file that says how many distinct trips crossed any rectangle. Differentially private for all trips of a person.",
-  synthetic: "Trips that nobody made, moving like the real ones. Differentially private for all that a person did.",
-  trajectories: "Real records, in boxes of space and time that at least k people share. Not differential privacy: it protects against somebody who tracked a person for a time tau.",
-};
 const EPSILONS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10];
 const DELTAS = [0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4];
 const SLOTS = [15, 30, 60, 120, 180, 360, 720, 1440];
@@ -34,7 +27,7 @@ export async function open(root, { state, what }) {
 
 // The form as it opens: the source's own defaults, a name that is free.
 function defaults(source, kind, ledger, made, state) {
-  const given = source.defaults[kind] || {}, about = state.settings[kind];
+  const given = source.defaults[kind] || {}, about = state.settings[kind], isPrivate = state.kinds.find((each) => each.name === kind).is_private;
   const usual = (name) => about[name]?.default ?? null;
   const population = source.population || "";
   const base = `${(population || "city").replace(/[^A-Za-z0-9._-]/g, "-").replace(/^[^A-Za-z0-9]+/, "") || "city"}`.slice(0, 44) + `-${kind}`;
@@ -43,7 +36,7 @@ function defaults(source, kind, ledger, made, state) {
   return {
     kind, source: source.id, population, name: `${base}-${n}`,
     epsilon: given.epsilon || about.epsilon?.examples[0] || null,
-    delta: kind === "trajectories" ? null : kind === "histogram" ? 0 : given.delta ?? about.delta.examples[0],
+    delta: !isPrivate ? null : kind === "histogram" ? 0 : given.delta ?? about.delta.examples[0],
     method: null, start: (source.window.start || "").replace("T00:00:00", "") || null, end: (source.window.end || "").replace("T00:00:00", "") || null, time_zone: source.window.time_zone || null,
     slot_minutes: usual("slot_minutes"),
     map: kind === "density" ? (source.space.zones ? "zones" : "squares") : null,
@@ -86,11 +79,11 @@ function draw(room) {
   const redraw = () => draw(room);
   const form = el("section", { class: "panel" },
     field("Source", pickSource(room)),
-    el("div", { class: "field" }, el("label", { class: "field" }, "Kind of release"), choices(KINDS.filter(([kind]) => source.kinds.includes(kind)), plan.kind, (kind) => { room.plan = defaults(source, kind, room.ledger, room.made, state); draw(room); }, "Kind of release")),
-    text("p", WHAT[plan.kind], "note"),
+    el("div", { class: "field" }, el("label", { class: "field" }, "Kind of release"), choices(state.kinds.filter((each) => source.kinds.includes(each.name)).map((each) => [each.name, each.title]), plan.kind, (kind) => { room.plan = defaults(source, kind, room.ledger, room.made, state); draw(room); }, "Kind of release")),
+    text("p", kindOf(room).releases, "note"),
     field("Population", pickPopulation(room), "Whose budget is spent: all releases about the same people share one."),
-    plan.kind === "trajectories" ? null : slide(room, "epsilon", EPSILONS, String),
-    plan.kind === "trajectories" ? null : slide(room, "delta", DELTAS, (value) => (value ? value.toExponential(0) : "none (pure)"), undefined, (value) => { plan.delta = value; if (plan.kind === "density") plan.method = value ? null : "efpa"; ask(room); }),
+    !kindOf(room).is_private ? null : slide(room, "epsilon", EPSILONS, String),
+    !kindOf(room).is_private ? null : slide(room, "delta", DELTAS, (value) => (value ? value.toExponential(0) : "none (pure)"), undefined, (value) => { plan.delta = value; if (plan.kind === "density") plan.method = value ? null : "efpa"; ask(room); }),
     ...ofKind(room, redraw),
     el("div", { class: "two" }, set(room, "start", dated(plan, "start", room)), set(room, "end", dated(plan, "end", room))),
     set(room, "time_zone", dated(plan, "time_zone", room)),
@@ -99,6 +92,8 @@ function draw(room) {
   root.replaceChildren(text("h1", "Plan"), text("p", "Nothing here reads a row of the data or spends anything: what you see follows from public numbers alone, until you publish.", "lead"), el("div", { class: "side" }, form, room.answer));
   ask(room);
 }
+
+const kindOf = (room) => room.state.kinds.find((each) => each.name === room.plan.kind);
 
 function dated(plan, name, room) {
   return input(plan[name], { placeholder: room.source.window[name] || "", onchange: (event) => { plan[name] = event.target.value.trim() || null; ask(room); } });

@@ -83,7 +83,7 @@ function stages(run, live) {
 function published(run) {
   const release = run.result.manifest_sha256;
   return el("div", {},
-    el("div", { class: "notice good" }, run.result.reused ? "This very release was made before: here it is again, and nothing was spent." : `Released. ${run.about.form.kind === "trajectories" ? "The ledger lists it; nothing was spent." : "The spend is in the ledger."} The folder is what a recipient would get: `, el("code", {}, run.result.release)),
+    el("div", { class: "notice good" }, run.result.reused ? "This very release was made before: here it is again, and nothing was spent." : `Released. ${run.result.spends ? "The spend is in the ledger." : "The ledger lists it; nothing was spent."} The folder is what a recipient would get: `, el("code", {}, run.result.release)),
     run.result.source_changed ? el("div", { class: "notice" }, "The files changed since this release was made. It is returned as it is; another run id makes a new release of the new files, and spends. Only you see this.") : null,
     el("div", { class: "row" },
       button("Look at it", () => go("look", release), { class: "main" }),

@@ -12,8 +12,7 @@ from shoal.events.readers import scan
 from shoal.events.schema import SourcePlan
 from shoal.events.simulate import preset_named, simulate_city
 from shoal.events.source import open_planned
-from shoal.kinds.commute.build import commute_utility, exact_commutes, real_events
-from shoal.kinds.commute.files import write_events
+from shoal.kinds.commute.build import commute_utility, exact_commutes, real_events, write_events
 from shoal.mechanisms.synthetic.commute import SyntheticCommute
 from shoal.metrics.commute import lives_of
 from shoal.privacy.accounting import Budget

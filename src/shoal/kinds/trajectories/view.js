@@ -1,18 +1,18 @@
 // A generalised record: the boxes of space and time that it became.
 
-import { get } from "../api.js";
+import { post } from "../api.js";
 import { chart, layout } from "../charts.js";
 import { button, complain, el, input, text, whole } from "../dom.js";
 import { PEOPLE, Plane, colourTable } from "../report/map.js";
 
 export async function draw(root, release) {
-  let look = await get(`/releases/${release.id}/records/1`);
+  let look = await post(`/releases/${release.id}/view`, { first: 1 });
   const canvas = el("canvas", { "aria-label": "Map of the boxes of one record, coloured by time" });
-  const wanted = input("1", { "aria-label": "Record", inputmode: "numeric", style: "width:7em" }), facts = el("p", { class: "note" }), course = el("div", { class: "chart tall" });
-  const other = async (record) => { look = await get(`/releases/${release.id}/records/${record}`); wanted.value = String(record); show(); };
+  const wanted = input("1", { "aria-label": "Record", inputmode: "numeric", style: "width:7em" }), facts = el("p", { class: "note" }), profile = el("div", { class: "chart tall" });
+  const other = async (record) => { look = await post(`/releases/${release.id}/view`, { first: record }); wanted.value = String(record); show(); };
   root.replaceChildren(el("div", { class: "two" },
     el("section", { class: "panel" }, text("h2", "One record on the map"), el("div", { class: "map-box" }, canvas), text("p", "Boxes from dark (first) to yellow (last). The person was somewhere inside each, as were others.", "note")),
-    el("section", { class: "panel" }, el("div", { class: "row apart" }, text("h2", "In space and time"), el("span", { class: "row" }, text("span", `of ${whole(look.records)}`, "note"), wanted, button("Show", () => { const record = Number(wanted.value); if (!(Number.isInteger(record) && record > 0)) throw Object.assign(new Error("A record has a whole number above 0."), { remedy: `There are ${look.records}.` }); return other(record); }), button("Any", () => other(1 + Math.floor(Math.random() * look.records))))), facts, course)));
+    el("section", { class: "panel" }, el("div", { class: "row apart" }, text("h2", "In space and time"), el("span", { class: "row" }, text("span", `of ${whole(look.records)}`, "note"), wanted, button("Show", () => { const record = Number(wanted.value); if (!(Number.isInteger(record) && record > 0)) throw Object.assign(new Error("A record has a whole number above 0."), { remedy: `There are ${look.records}.` }); return other(record); }), button("Any", () => other(1 + Math.floor(Math.random() * look.records))))), facts, profile)));
   const km = () => look.lattice.metres / 1000, colours = colourTable(PEOPLE);
   const edges = () => [look.extent.x[0] * km() * 1000, look.extent.y[0] * km() * 1000, (look.extent.x[1] + 1) * km() * 1000, (look.extent.y[1] + 1) * km() * 1000];
   const plane = new Plane(canvas, edges(), true);
@@ -31,7 +31,7 @@ export async function draw(root, release) {
     plane.draw();
     const count = look.t0.length;
     facts.textContent = count ? `Record ${whole(look.record)}: ${whole(count)} boxes. Bars are times at which it is known where the person was; their height is how far east to west the box reaches.` : `Record ${whole(look.record)} has no box: nothing of it could be kept, or there is no such record.`;
-    drawCourse(course, look, km()).catch(complain);
+    drawProfile(profile, look, km()).catch(complain);
   }
   show();
   const resize = () => plane.resize();
@@ -39,7 +39,7 @@ export async function draw(root, release) {
   return () => window.removeEventListener("resize", resize);
 }
 
-async function drawCourse(node, look, km) {
+async function drawProfile(node, look, km) {
   const start = Date.parse(look.lattice.start), step = look.lattice.minutes * 60_000;
   const time = (value) => new Date(start + value * step).toISOString();
   const shapes = look.t0.slice(0, 2000).map((t0, i) => ({ type: "rect", x0: time(t0), x1: time(look.t1[i] + 1), y0: look.x0[i] * km, y1: (look.x1[i] + 1) * km, line: { width: 1, color: "#0063a6" }, fillcolor: "rgba(0,99,166,0.3)" }));

@@ -1,6 +1,6 @@
 // Synthetic trips: many at once, and one of them in space and time.
 
-import { get } from "../api.js";
+import { post } from "../api.js";
 import { chart, layout } from "../charts.js";
 import { button, el, select, text, whole } from "../dom.js";
 import { PEOPLE, Plane, colourTable } from "../report/map.js";
@@ -8,13 +8,13 @@ import { PEOPLE, Plane, colourTable } from "../report/map.js";
 const SHOWN = 60;
 
 export async function draw(root, release) {
-  let first = 0, chosen = 0, look = await get(`/releases/${release.id}/trips?first=0&count=${SHOWN}`);
+  let first = 0, chosen = 0, look = await post(`/releases/${release.id}/view`, { count: SHOWN });
   const canvas = el("canvas", { "aria-label": "Map of synthetic trips; the chosen one is coloured from its start to its end" });
-  const pick = el("span"), course = el("div", { class: "chart" }), facts = el("p", { class: "note" });
+  const pick = el("span"), profile = el("div", { class: "chart" }), facts = el("p", { class: "note" });
   root.replaceChildren(el("div", { class: "two" },
     el("section", { class: "panel" }, el("div", { class: "row apart" }, text("h2", "Synthetic trips"), el("span", { class: "note" }, `${whole(look.count)} in all; nobody made them`)), el("div", { class: "map-box" }, canvas), text("p", `${SHOWN} trips in grey, the chosen one from dark (start) to yellow (end).`, "note")),
-    el("section", { class: "panel" }, el("div", { class: "row apart" }, text("h2", "One trip in space and time"), pick), facts, course,
-      el("div", { class: "row" }, button("Other trips", async () => { first = look.count > SHOWN ? Math.floor(Math.random() * (look.count - SHOWN)) : 0; look = await get(`/releases/${release.id}/trips?first=${first}&count=${SHOWN}`); chosen = 0; fill(); })))));
+    el("section", { class: "panel" }, el("div", { class: "row apart" }, text("h2", "One trip in space and time"), pick), facts, profile,
+      el("div", { class: "row" }, button("Other trips", async () => { first = look.count > SHOWN ? Math.floor(Math.random() * (look.count - SHOWN)) : 0; look = await post(`/releases/${release.id}/view`, { first, count: SHOWN }); chosen = 0; fill(); })))));
   const plane = new Plane(canvas, look.box, look.planar), colours = colourTable(PEOPLE);
   plane.paint = (context) => {
     context.lineWidth = 1;
@@ -23,7 +23,7 @@ export async function draw(root, release) {
     const trip = look.trips[chosen];
     if (trip) coloured(context, plane, trip, colours);
   };
-  const show = () => { plane.draw(); if (look.trips[chosen]) showTrip(course, facts, look.trips[chosen], look.planar); };
+  const show = () => { plane.draw(); if (look.trips[chosen]) showTrip(profile, facts, look.trips[chosen], look.planar); };
   function fill() {
     pick.replaceChildren(select(look.trips.map((trip, i) => [i, `trip ${whole(trip.trip + 1)}`]), chosen, { "aria-label": "Trip", onchange: (event) => { chosen = Number(event.target.value); show(); } }));
     show();

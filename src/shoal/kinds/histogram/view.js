@@ -1,12 +1,12 @@
 // A histogram of trips: draw a rectangle, get the number of distinct trips that crossed it.
 
-import { get, post } from "../api.js";
+import { post } from "../api.js";
 import { button, complain, el, input, number, table, text, whole } from "../dom.js";
 import { float32s } from "../report/format.js";
 import { Plane, drawLegend, peopleScale } from "../report/map.js";
 
 export async function draw(root, release) {
-  const look = await get(`/releases/${release.id}/histogram`);
+  const look = await post(`/releases/${release.id}/view`);
   const faces = float32s(look.faces), scale = peopleScale(look.end);
   const canvas = el("canvas", { "aria-label": "Map of trips per cell. Draw a rectangle with the mouse, or type its sides beside it." });
   const legend = el("canvas", { class: "legend", "aria-hidden": "true" });
@@ -32,7 +32,7 @@ export async function draw(root, release) {
   async function ask(box) {
     if (!box.every(Number.isFinite) || !(box[0] < box[2] && box[1] < box[3])) throw Object.assign(new Error("A rectangle has four numbers, west below east and south below north."), { remedy: "Draw it on the map, or correct the fields." });
     const began = performance.now();
-    const [answer] = await post(`/releases/${release.id}/rectangles`, { boxes: [box] });
+    const { answers: [answer] } = await post(`/releases/${release.id}/view`, { boxes: [box] });
     globalThis.shoalQueryMs = performance.now() - began;
     snapped = answer.snapped;
     box.forEach((side, i) => { sides[i].value = side.toFixed(look.planar ? 0 : 4); });

@@ -1,6 +1,6 @@
 // A density: released beside raw, hour by hour, and how far apart they are.
 
-import { get } from "../api.js";
+import { post } from "../api.js";
 import { chart, layout, seriesTraces, slotAxis } from "../charts.js";
 import { choices, el, ownerOnly, percent, select, text, number } from "../dom.js";
 import { float32s, people, zoneLabel } from "../report/format.js";
@@ -9,7 +9,7 @@ import { WORSE, ZoneMap, drawLegend, peopleScale, scaleOf } from "../report/map.
 const SPEEDS = [["6", "slow"], ["15", "normal"], ["30", "fast"], ["0", "every frame"]];
 
 export async function draw(root, release) {
-  const look = await get(`/releases/${release.id}/density`);
+  const look = await post(`/releases/${release.id}/view`);
   for (const name of ["released", "low", "high"]) look[name] = float32s(look[name]);
   const raw = look.raw ? { ...look.raw, exact: float32s(look.raw.exact) } : null;
   const view = layOut(root, look, raw);
@@ -35,7 +35,7 @@ function layOut(root, look, raw) {
     el("div", { class: "row panel soft" }, view.playing, view.speed.parentNode || el("span", {}, view.speed), el("div", { class: "grow row" }, el("span", { class: "grow field-line" }, view.slot)), view.label),
     el("div", { class: "two" },
       el("section", { class: "panel" }, el("div", { class: "row apart" }, text("h2", "One zone over time"), view.zone), view.facts, view.series),
-      raw ? el("section", { class: "panel" }, el("h2", {}, "Error by hour of the day ", ownerOnly()), text("p", `Off by ${number(raw.mae, 3)} people on average, ${percent(raw.share)} of the mean count: the figure that the plan room expects. Relative to each single count, small ones included, ${percent(raw.mre)}.`, "note"), view.hours) : el("section", { class: "panel soft" }, text("p", "Raw counts are not in the owner's folder of this release, so it is not shown against them.", "empty"))));
+      raw ? el("section", { class: "panel" }, el("h2", {}, "Error by hour of the day ", ownerOnly()), text("p", `Off by ${number(raw.mae, 3)} people on average, ${percent(raw.share)} of the mean count: the figure that the plan page expects. Relative to each single count, small ones included, ${percent(raw.mre)}.`, "note"), view.hours) : el("section", { class: "panel soft" }, text("p", "Raw counts are not in the owner's folder of this release, so it is not shown against them.", "empty"))));
   return view;
 }
 

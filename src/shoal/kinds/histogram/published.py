@@ -1,0 +1,85 @@
+"""The published files of a histogram, read again: what they determine, what the page draws and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from shoal.kinds.kind import ViewRequest
+from shoal.release.contents import (
+    Decimals,
+    boxes_inside,
+    columns_of,
+    count_of,
+    published_zones,
+    repeated_values,
+    window_of,
+    zone_problems,
+)
+from shoal.release.histogram_files import HISTOGRAM, POOL, files_of, read_histogram_file
+from shoal.release.histogram_published import PublishedHistogram, read_histogram
+from shoal.release.manifest import Manifest
+from shoal.release.page.page import float32_base64
+from shoal.release.page.payload import colour_end
+from shoal.space.rectangles import random_rectangles, rectangles_digest
+
+FILES = files_of(pool=True, zones=True)
+
+
+def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """Where grid, number of trips, rectangles or zones are not those of the files."""
+    public, noted = manifest.public, manifest.input
+    grid, euler, about = read_histogram_file(folder / HISTOGRAM)
+    window_of(public)
+    if grid.describe() != dict(public["grid"]):
+        yield "the grid is not the one that histogram.parquet states."
+    if about["trips"] not in (noted.get("trips_with_noise"), noted.get("trips_declared")):
+        yield "the number of trips is not the one that histogram.parquet states."
+    given = public["given"]
+    if given["from"] == "random":
+        drawn = random_rectangles(grid, min(count_of(given["rectangles"]), 1 << 20), given["seed"])
+        if given["sha256"] != rectangles_digest(drawn):
+            yield "the given rectangles are not those of their number and seed."
+    elif given["seed"] is not None:
+        yield "rectangles from a file have no seed."
+    digits = Decimals(count_of(public["decimals"]))
+    digits.see(*(part for part in (euler.faces, euler.east, euler.north) if part is not None))
+    yield from digits.problems(HISTOGRAM)
+    if POOL in manifest.columns:
+        pool = {name: column.to_numpy() for name, column in columns_of(folder / POOL)}
+        if not boxes_inside(pool, grid.columns - 1, grid.rows - 1):
+            yield f"{POOL} holds a box outside the grid."
+    if ("zones.geojson" in manifest.columns) != (public["zones"] is not None):
+        yield "zones are given without their file, or the file without its count and hash."
+    elif public["zones"] is not None:
+        zones = published_zones(folder / "zones.geojson")
+        # the file is longitude and latitude; manifests of the first version hashed other coordinates
+        yield from zone_problems(public["zones"], zones, hashed="promise_version" in manifest.guarantee)
+    yield from repeated_values(manifest)
+
+
+def view(release: Path, report: Path | None, request: ViewRequest) -> dict[str, Any]:
+    """Distinct trips per cell, north row first, and their map; or the answers to boxes, which are free."""
+    histogram = _opened(release, (release / HISTOGRAM).stat().st_mtime_ns)
+    if request.boxes:
+        answers = histogram.boxes(request.boxes)
+        fields = ("trips", "cells", "snapped", "notes")
+        return {"answers": [{name: getattr(each, name) for name in fields} for each in answers]}
+    grid, faces = histogram.grid, histogram.euler.faces
+    return {
+        "box": grid.box,
+        "columns": grid.columns,
+        "rows": grid.rows,
+        "planar": grid.planar,
+        "cellM": grid.cell_m,
+        "trips": histogram.trips,
+        "faces": float32_base64(faces[::-1]),
+        "end": colour_end(faces),
+    }
+
+
+@lru_cache(maxsize=4)
+def _opened(release: Path, changed_ns: int) -> PublishedHistogram:
+    return read_histogram(release)

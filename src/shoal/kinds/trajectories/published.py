@@ -1,0 +1,84 @@
+"""The published files of records, read again: what they determine, and what the page draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from shoal.kinds.kind import ViewRequest
+from shoal.release.contents import boxes_inside, count_of, window_of
+from shoal.release.manifest import MANIFEST, NOTHING_PROMISED, Manifest
+from shoal.release.trajectory_files import FILES, RECORDS, read_records
+from shoal.space.lattice import Lattice
+
+__all__ = ["FILES", "problems", "view"]
+
+
+def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """Where lattice, records, k or the promise are not those of the boxes."""
+    public, guarantee = manifest.public, manifest.guarantee
+    stated = public["lattice"]
+    lattice = Lattice(
+        start=datetime.fromisoformat(stated["start"]),
+        steps=stated["steps"],
+        origin=tuple(stated["origin"]),
+        planar=stated["coordinates"] == "planar metres",
+        minutes=stated["minutes"],
+        metres=stated["metres"],
+    )
+    begin, end = window_of(public)
+    if lattice.to_manifest() != dict(stated):
+        yield "the numbers of the lattice do not agree with each other."
+    if lattice.start_us != begin or lattice.steps * lattice.minutes * 60_000_000 != end - begin:
+        yield "the lattice does not begin and end with the window."
+    boxes = read_records(folder)
+    records = (manifest.read_from_data or public)["records"]  # public in manifests of the first version
+    ids = np.unique(boxes["record"])
+    if ids.size and (ids[0] < 1 or ids[-1] > records):
+        yield "records.parquet has more records than the manifest counts."
+    if ids.size and ids.size < public["k"]:
+        yield "records.parquet has fewer records than k."
+    order = np.lexsort((boxes["t0"], boxes["record"]))
+    same = np.diff(boxes["record"][order]) == 0
+    epoch = count_of(public["epoch_minutes"]) // lattice.minutes
+    if (
+        epoch < 1
+        or not boxes_inside(boxes, None, None)
+        or (boxes["t0"] < 0).any()
+        or (boxes["t1"] >= lattice.steps).any()
+        or (boxes["t0"][order][1:] <= boxes["t1"][order][:-1])[same].any()
+        or (boxes["t0"] // epoch != boxes["t1"] // epoch).any()
+    ):
+        yield "records.parquet has boxes outside the window, across epochs, or two at a time in one record."
+    tau = f"any {public['tau_minutes']} minutes"
+    kept = guarantee["verified"] is True and f"at least {public['k']} records" in manifest.promise
+    refuted = manifest.promise.startswith(NOTHING_PROMISED)
+    if guarantee["verified"] is not (not refuted) or not guarantee["limits"]:
+        yield "the release is not called verified as its promise says, or states no limits."
+    if tau not in guarantee["adversary"] or (tau in manifest.promise) != kept:
+        yield "the promise is not that of a verified release with its k and tau."
+
+
+def view(release: Path, report: Path | None, request: ViewRequest) -> dict[str, Any]:
+    """The boxes of one generalised record, in metres from the lattice's origin and minutes from its start."""
+    lattice = Manifest.from_json((release / MANIFEST).read_text("utf-8")).public["lattice"]
+    table = pq.read_table(release / RECORDS, filters=[("record", "==", request.first)])
+    extent = _extent(release, (release / RECORDS).stat().st_mtime_ns)
+    columns = {name: table[name].to_pylist() for name in ("t0", "t1", "x0", "x1", "y0", "y1")}
+    return {"record": request.first, "lattice": lattice, **extent, **columns}
+
+
+@lru_cache(maxsize=4)
+def _extent(release: Path, changed_ns: int) -> dict[str, Any]:
+    """How many records there are, and how far their boxes reach: all of it published."""
+    table = pq.read_table(release / RECORDS)
+    ends = {"x": [0, 1], "y": [0, 1], "t": [0, 1]}
+    for low, high in (("x0", "x1"), ("y0", "y1"), ("t0", "t1")) if table.num_rows else ():
+        ends[low[0]] = [int(table[low].to_numpy().min()), int(table[high].to_numpy().max())]
+    return {"records": int(np.unique(table["record"].to_numpy()).size), "extent": ends}
