@@ -121,9 +121,10 @@ class Described:
         return text_of(self.usual)
 
 
-def setting(default: Any, help: str | None = None, /, **more: Any) -> Any:  # noqa: A002
-    """A field of a plan: its default (else it is required), what it is, and more of `Setting`."""
-    default, summary = (MISSING, default) if help is None else (default, help)
+def setting(default: Any, summary: Any = None, bounds: Any = None, /, **more: Any) -> Any:
+    """A field of a plan: its default (else it is required), what it is, bounds, and more of `Setting`."""
+    default, summary = (MISSING, default) if summary is None else (default, summary)
+    more |= {} if bounds is None else {"least": bounds[0], "most": bounds[1]}
     described = {"setting": Setting(help=summary, **more)}
     if callable(default):
         return field(default_factory=default, metadata=described)

@@ -89,12 +89,7 @@ class ReleasePlan(Plan):
     )
     licence: str = setting("", "Licence of the release, one line.", last=2, label="Licence")
     seed: int | None = setting(
-        None,
-        "For tests only: repeatable noise, never publishable.",
-        least=0,
-        most=LAST_SEED,
-        example=1,
-        last=2,
+        None, "For tests only: repeatable noise, never publishable.", (0, LAST_SEED), example=1, last=2
     )
 
     @rule("unit")
@@ -249,18 +244,15 @@ class TripPlan(ReleasePlan):
         key=True,
         label="What is protected",
     )
-    trips_per_user: int | None = setting(
-        None, "Trips kept of a user.", least=1, most=MOST_PER_USER, only="trips"
-    )
+    trips_per_user: int | None = setting(None, "Trips kept of a user.", (1, MOST_PER_USER), only="trips")
     trips_cap: int | None = setting(
-        None, "Trips of a user in the number of trips.", least=1, most=MOST_PER_USER, only="trips"
+        None, "Trips of a user in the number of trips.", (1, MOST_PER_USER), only="trips"
     )
     trips: int | None = setting(
         None,
         "Declared number of trips, kept to two digits and published. Never a count from the data; without it "
         "the number is measured with noise.",
-        least=1,
-        most=10**11,
+        (1, 10**11),
         example=100_000,
         remedy="Pass --trips 100000, say; or leave it out, and it is measured.",
         only="trips",

@@ -67,8 +67,7 @@ class SpacePlan(ZonesPlan, SitesPlan):
     h3: int | None = setting(
         None,
         "Resolution of H3 cells over --box.",
-        least=0,
-        most=15,
+        (0, 15),
         code="h3-resolution",
         example=8,
         label="Resolution of hexagons",

@@ -58,27 +58,22 @@ class MethodOptions(Plan):
     """What the owner declares about a method, all of it public."""
 
     ell: int = setting(
-        30,
-        "Visits kept per user, where the method keeps a sample; `best` does not.",
-        least=1,
-        most=1_000_000,
-        last=1,
+        30, "Visits kept per user, where the method keeps a sample; `best` does not.", (1, 1_000_000), last=1
     )
     cap: int = setting(
-        250, "Visits per user that enter the total number; not for `best`.", least=1, most=1_000_000, last=1
+        250, "Visits per user that enter the total number; not for `best`.", (1, 1_000_000), last=1
     )
     nights: bool = setting(True, "Smooth the nights, where the method can.", last=1)
     users: int | None = setting(
         None,
         "Declared order of magnitude of the population, kept to two digits and published; `best` then does "
         "not measure it. Never a count from the data.",
-        least=1,
-        most=10**11,
+        (1, 10**11),
         example=200_000,
         label="People, about",
         last=1,
     )
-    decimals: int = setting(1, "Decimals of the released numbers.", least=0, most=6, key=True, last=1)
+    decimals: int = setting(1, "Decimals of the released numbers.", (0, 6), key=True, last=1)
 
     @rule("users")
     def _round_users(self) -> None:

@@ -32,8 +32,7 @@ class DensityPlan(MethodOptions, ReleasePlan):
     rho: float | None = setting(
         None,
         "The price itself (rho of zCDP) instead of --epsilon; see `shoal density year`.",
-        least=1e-9,
-        most=100,
+        (1e-9, 100),
         code="rho-range",
         key=True,
         later=True,

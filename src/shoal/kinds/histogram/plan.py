@@ -70,13 +70,12 @@ class HistogramPlan(TripPlan):
     """Distinct trips in any rectangle: how much privacy, for whom, where, when, from what, to where."""
 
     trips_per_user: int | None = setting(
-        None, "Trips kept of a user.", usual=10, least=1, most=MOST_PER_USER, label="Trips kept of a user"
+        None, "Trips kept of a user.", (1, MOST_PER_USER), usual=10, label="Trips kept of a user"
     )
     trips_cap: int | None = setting(
         None,
         "Scale up to all trips, at most so many of a user.",
-        least=1,
-        most=MOST_PER_USER,
+        (1, MOST_PER_USER),
         example=40,
         key=True,
         label="Trips of a user, at most",
@@ -89,8 +88,8 @@ class HistogramPlan(TripPlan):
         key=True,
         label="Method",
     )
-    given: int = setting(16_000, "Random rectangles to serve.", least=1, most=MOST_GIVEN)
-    given_seed: int = setting(1, "Public seed of these.", least=0, most=2**63 - 1)
+    given: int = setting(16_000, "Random rectangles to serve.", (1, MOST_GIVEN))
+    given_seed: int = setting(1, "Public seed of these.", (0, 2**63 - 1))
     given_file: str | None = setting(
         None, "Boxes to serve instead: CSV with west, south, east, north; public.", file=True
     )

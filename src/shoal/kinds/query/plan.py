@@ -47,7 +47,7 @@ class QueryPlan(Plan):
         choices=tuple(methods.QUERY),
         code="query-mechanism",
     )
-    updates: int = setting(UPDATES, "With weights: queries that may be measured.", least=1, most=10_000)
+    updates: int = setting(UPDATES, "With weights: queries that may be measured.", (1, 10_000))
     out: str | None = setting(
         None, "Folder of the answers; must not exist.", shown="query-..., named after the run", file=True
     )

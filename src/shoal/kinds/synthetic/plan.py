@@ -112,22 +112,20 @@ class SyntheticPlan(TripPlan):
     trips_cap: int | None = setting(
         None,
         "Trips of a user in the number of trips.",
+        (1, MOST_PER_USER),
         usual=20,
-        least=1,
-        most=MOST_PER_USER,
         only="trips",
         label="Trips of a user, at most",
     )
     # for memory alone: a user's whole contribution is scaled, whatever it is
     trips_per_user: int | None = setting(
-        None, "Trips that are read of a user.", usual=10_000, least=1, most=MOST_PER_USER, only="trips"
+        None, "Trips that are read of a user.", (1, MOST_PER_USER), usual=10_000, only="trips"
     )
     space: PathMapPlan = setting(PathMapPlan, "The map.")
     step_s: float = setting(
         60.0,
         "Step of time in seconds, and the shortest stay.",
-        least=1,
-        most=86_400,
+        (1, 86_400),
         code="step-range",
         label="Step of time",
         unit="s",
@@ -137,9 +135,8 @@ class SyntheticPlan(TripPlan):
     count: int | None = setting(
         None,
         "Synthetic trips to write; never a count from the data.",
+        (1, MOST_COUNT),
         shown="the number of trips",
-        least=1,
-        most=MOST_COUNT,
         example=100_000,
         label="Synthetic trips to write",
         key=True,

@@ -62,21 +62,15 @@ class TrajectoryPlan(ReleasePlan):
         key=True,
         remedy="Pass --population NAME; `shoal ledger create NAME` makes one.",
     )
-    k: int = setting(2, "Records that look alike.", least=2, most=1000, key=True, label="k")
+    k: int = setting(2, "Records that look alike.", (2, 1000), key=True, label="k")
     tau_minutes: int = setting(
-        30,
-        "How long the adversary tracked a target.",
-        least=1,
-        most=LONGEST_MINUTES,
-        label="Tau",
-        unit="minutes",
+        30, "How long the adversary tracked a target.", (1, LONGEST_MINUTES), label="Tau", unit="minutes"
     )
     epoch_minutes: int | None = setting(
         None,
         "People are grouped anew every so often; tau is a multiple.",
+        (1, LONGEST_MINUTES),
         shown="tau",
-        least=1,
-        most=LONGEST_MINUTES,
         example=30,
         label="Epoch",
         unit="minutes",
@@ -89,7 +83,7 @@ class TrajectoryPlan(ReleasePlan):
         remedy="Pass --start, --end and --time-zone; the window is public and never read off the records.",
     )
     space: PlacesPlan = setting(PlacesPlan, "The lattice of places.")
-    step_minutes: int = setting(1, "Step of the lattice in time.", least=1, most=DAY_MINUTES, unit="minutes")
+    step_minutes: int = setting(1, "Step of the lattice in time.", (1, DAY_MINUTES), unit="minutes")
     price: float = setting(
         70.0,
         "Price of losing a sample, in cells of width over an epoch: higher keeps more, in larger boxes.",
@@ -100,9 +94,8 @@ class TrajectoryPlan(ReleasePlan):
     forget_days: int | None = setting(
         None,
         "Two people may hide each other again after so many days.",
+        (1, 3650),
         shown="never",
-        least=1,
-        most=3650,
         example=1,
         key=True,
         unit="days",
@@ -110,9 +103,8 @@ class TrajectoryPlan(ReleasePlan):
     block_users: int | None = setting(
         None,
         "Hide among blocks of so many users; each block is a release of its own.",
+        (FEWEST_IN_BLOCK, 10**9),
         shown="all",
-        least=FEWEST_IN_BLOCK,
-        most=10**9,
         example=FEWEST_IN_BLOCK,
         key=True,
     )
