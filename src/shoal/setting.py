@@ -294,7 +294,7 @@ def fault_of(each: Described, value: Any) -> Fault | None:
         message = f"{each.named} must be {wanted(each)}; got {got}"
         if number is None:
             return Fault(described.type_code, f"{message}.", remedy_of(each), each.path)
-        intended = number.value if _in_range(each, number.value) else None
+        intended = number.value if fits(number.value, each.hint) and _in_range(each, number.value) else None
         return Fault(described.type_code, f"{message}, {number.why}.", remedy_of(each, intended), each.path)
     for part in value if isinstance(value, list | tuple) else (value,):
         if (wrong := _unwritable(each, part)) is not None:

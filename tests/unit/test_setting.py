@@ -164,6 +164,12 @@ def test_texts_that_were_meant_as_numbers(text, words, remedy):
     assert fault.remedy == remedy
 
 
+def test_a_fraction_is_not_recommended_where_numbers_are_whole():
+    (fault,) = [each for each in check(DensityPlan, {"users": "20,5 km"}) if each.setting == "users"]
+    assert "a decimal comma and the unit km in it" in fault.message
+    assert fault.remedy == "Pass --users 200000, say."
+
+
 def test_flags_become_nested_settings_and_a_clock_is_set_twice():
     arguments = [
         "--epsilon",
