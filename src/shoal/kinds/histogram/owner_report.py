@@ -6,8 +6,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.kinds.histogram.compare import ComparedHistogram, compare_histograms
-from shoal.kinds.histogram.figures import OwnersQueries, exact_answers, utility_of
+from shoal.kinds.histogram.compare import (
+    ComparedHistogram,
+    OwnersQueries,
+    compare_histograms,
+    exact_answers,
+    utility_of,
+)
 from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
 from shoal.kinds.run import budget_of, disclose_report, keep_earlier, write_figures
 from shoal.kinds.source import Progress
