@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.errors import PlanError
-from shoal.kinds.run import budget_of, disclose_report, exact_file, keep_earlier, write_figures
+from shoal.kinds.run import budget_of, disclose_report, exact_file, keep_earlier, release_name, write_figures
 from shoal.metrics.density import DensityUtility, density_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.density_files import read_density
@@ -126,7 +126,7 @@ def write_owner_report(
         low=estimate.low,
         high=estimate.high,
         budget=budget_of(ledger, prepared),
-        title=f"Density of {prepared.plan.population}",
+        title=f"Density of {prepared.plan.population}: {release_name(made)}",
         utility=utility,
     )
     disclose_report(path, prepared, made, ledger)

@@ -14,7 +14,7 @@ from shoal.kinds.histogram.compare import (
     utility_of,
 )
 from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
-from shoal.kinds.run import budget_of, disclose_report, keep_earlier, write_figures
+from shoal.kinds.run import budget_of, disclose_report, keep_earlier, release_name, write_figures
 from shoal.kinds.source import Progress
 from shoal.privacy.ledger import Ledger
 from shoal.release.folder import Committed
@@ -56,7 +56,7 @@ def owner_report(
     progress.stage("draw the report")
     keep_earlier(path, made)
     inputs = HistogramReportInputs(
-        title=f"Histogram of trips: {plan.population}",
+        title=f"Histogram of trips: {plan.population}, {release_name(made)}",
         published=published,
         exact_faces=exact.euler.faces,
         utility=utility,
