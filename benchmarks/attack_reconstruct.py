@@ -46,16 +46,8 @@ def _bits(size: dict, epsilon: float | None) -> dict:
     from shoal.attacks.runs.reconstruct import reconstruct_random
 
     run = reconstruct_random(bits=size["bits"], queries=size["queries"], epsilon=epsilon, seed=1)
-    return {
-        "what": "reconstruction",
-        "bits": run.bits,
-        "queries": run.queries,
-        "epsilon": epsilon,
-        "share_recovered": run.share_recovered,
-        "share_at_most": run.share_at_most,
-        "seconds": run.seconds,
-        "fit": run.used,
-    }
+    names = ("bits", "queries", "epsilon", "share_recovered", "share_at_most", "seconds")
+    return {"what": "reconstruction", **{name: run[name] for name in names}, "fit": run["used"]}
 
 
 def _town(users: int):

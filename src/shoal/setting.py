@@ -60,7 +60,8 @@ class Setting:
     file: bool = False  # the name of a file or folder
     only: str = ""  # what the methods that read it take, where not all do
     key: bool | str = False  # whether, and under which name, it enters the key of a run
-    last: bool = False  # stands after the settings of a subclass
+    last: int = 0  # the higher, the later it stands: after the settings of a subclass
+    published: bool = False  # stated in the manifest under its name
     later: bool = False  # added after keys were first given: enters only where it is not the default
 
 
@@ -77,6 +78,12 @@ class Described:
     @property
     def flag(self) -> str:
         return (self.setting.flag or self.name).replace("_", "-")
+
+    @property
+    def named(self) -> str:
+        """As errors name it: by its flag, and by its name in a plan where that is another."""
+        same = self.flag == self.name.replace("_", "-")
+        return f"--{self.flag}" if same else f"--{self.flag} ({self.path} in a plan)"
 
     @property
     def label(self) -> str:
@@ -147,10 +154,7 @@ class Plan:
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
         """A plan from nested settings, as a TOML file, flags or a form give them."""
-        faults: list[Fault] = []
-        plan = _plan_from(cls, settings, "", faults)
-        report(faults)
-        return plan
+        return part_of(cls, settings)
 
 
 def report(faults: list[Fault]) -> None:
@@ -197,10 +201,10 @@ def check(plan: type, values: Mapping[str, Any]) -> list[Fault]:
     return faults
 
 
-def part_of(plan: type, values: Any, name: str) -> Any:
-    """One table of a plan, such as its window, from its settings."""
+def part_of(plan: type, values: Any, name: str = "") -> Any:
+    """A plan, or one table of it such as its window, from its settings."""
     faults: list[Fault] = []
-    part = _plan_from(plan, values, f"{name}.", faults)
+    part = _plan_from(plan, values, f"{name}." if name else "", faults)
     report(faults)
     return part
 
@@ -213,7 +217,7 @@ def _plan_from(plan: type, values: Any, prefix: str, faults: list[Fault]) -> Any
         faults.append(Fault("plan-type", f"[{table}] must be a table of settings.", "", table))
         return None
     faults += [unknown(name, known, prefix) for name in values if name not in known]
-    made, faulty = object.__new__(plan), set()
+    instance, faulty = object.__new__(plan), set()
     for each in known.values():
         before = len(faults)
         value = values.get(each.name, each.default)
@@ -226,11 +230,11 @@ def _plan_from(plan: type, values: Any, prefix: str, faults: list[Fault]) -> Any
             faults.append(_missing(each))
         elif isinstance(value, list):
             value = tuple(value)
-        object.__setattr__(made, each.name, None if value is MISSING else value)
+        object.__setattr__(instance, each.name, None if value is MISSING else value)
         if len(faults) > before:
             faulty.add(each.name)
-    faults += _faults_in(made, prefix, frozenset(faulty))
-    return made
+    faults += _faults_in(instance, prefix, frozenset(faulty))
+    return instance
 
 
 def _faults_in(plan: Any, prefix: str, faulty: frozenset[str]) -> Iterator[Fault]:
@@ -286,7 +290,7 @@ def fault_of(each: Described, value: Any) -> Fault | None:
         return next((fault for part in value if (fault := fault_of(one, part))), None)
     if not fits(value, each.hint):
         got, number = shown(value), number_in(value) if is_number(each.hint) else None
-        message = f"--{each.flag} must be {wanted(each)}; got {got}"
+        message = f"{each.named} must be {wanted(each)}; got {got}"
         if number is None:
             return Fault(described.type_code, f"{message}.", remedy_of(each), each.path)
         intended = number.value if _in_range(each, number.value) else None
@@ -295,7 +299,7 @@ def fault_of(each: Described, value: Any) -> Fault | None:
         if (wrong := _unwritable(each, part)) is not None:
             return wrong
         if not _in_range(each, part):
-            message = f"--{each.flag} must be {wanted(each)}; got {shown(part)}."
+            message = f"{each.named} must be {wanted(each)}; got {shown(part)}."
             return Fault(described.code, message, remedy_of(each), each.path)
     return None
 
@@ -327,7 +331,7 @@ def _in_range(each: Described, value: Any) -> bool:
 
 def _unwritable(each: Described, value: Any) -> Fault | None:
     """Numbers that no double can hold, text that cannot be written, names that no file can have."""
-    name = f"--{each.flag}"
+    name = each.named
     if isinstance(value, int) and abs(value) >> 1000:
         return Fault("plan-range", f"{name} has more digits than a number may have.", "", each.path)
     if not isinstance(value, str):

@@ -78,7 +78,7 @@ ONLY_IN = {
     "shapely": ("space", "events/simulate", "release/page", "kinds"),
     "pyproj": ("space", "events/simulate"),
     "numba": ("anonymise", "comparators", "engine", "events", "space", "attacks", "metrics", "postprocess"),
-    "ot": ("metrics", "attacks/models/recovery_score.py"),  # there the flow itself is wanted
+    "ot": ("metrics",),
     "pyspark": ("engine/spark",),
     "py4j": ("engine/spark",),
     "rich": ("cli",),

@@ -104,6 +104,6 @@ def test_bad_input_is_said_and_nothing_is_written(plan, tmp_path, command, flags
 def test_the_words_and_the_table_are_printed(plan, tmp_path, command):
     code, out, err = attack(command, plan, "--prior", "freq_roi", "--out", tmp_path / "own")
     assert code == 0, err
-    assert "An adversary who knows how often each person is at each place" in out
+    assert out.startswith("About where a person is, an adversary who knows their habits is wrong by ")
     assert "max_user" in out
     assert "owner's eyes only" in out

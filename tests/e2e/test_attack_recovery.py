@@ -74,7 +74,7 @@ def test_the_words_name_raw_and_protected_counts(commuters, command, tmp_path):
     commuters.flags["--out"] = tmp_path / "own"
     code, out, err = command(*arguments(commuters, "--defence", "gaussian", "--seed", 1))
     assert (code, err) == (0, "")
-    assert "From raw counts: 100% of all points" in out
+    assert out.startswith("From raw counts alone, 100% of all positions of people are recovered")
     assert "counts by gaussian at epsilon 1" in out
 
 

@@ -57,8 +57,8 @@ def test_words_are_printed_the_look_is_listed_and_one_seed_is_one_result(plan, t
     code, out, err = command("attack", "synthetic", "--plan", plan, *flags)
     assert (code, err) == (0, "")
     assert "tells a trip that is in the data from one that is not" in out
-    assert "copy one they never saw" in out
     first = (tmp_path / "own" / "synthetic.json").read_text()
+    assert "copy one they never saw" in first
     assert json.loads(first)["unit"] == "trip"
     command("attack", "synthetic", "--plan", plan, *flags)
     assert (tmp_path / "own" / "synthetic-2.json").read_text() == first

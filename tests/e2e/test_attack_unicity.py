@@ -33,7 +33,12 @@ def test_people_are_told_apart_by_their_points(town, command):
     assert table.num_rows == 4
     code, out, _ = run(town, command, "--points", "2", "--side-m", "0,100000")
     assert code == 0
-    assert "By zones and 60 minutes, 2 known points: 100.0% are unique of the 2 people" in out
+    assert "100% of people are unique by 2 known points" in out
+    summary = json.loads((town.folder / "own" / "unicity-2.json").read_text())["summary"]
+    assert (
+        summary[0]
+        == "By zones and 60 minutes, 2 known points: 100.0% are unique of the 2 people with as many points."
+    )
 
 
 def test_bad_resolutions_are_refused(town, command):

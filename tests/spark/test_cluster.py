@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.spark.conftest import HOUR, SITES, START
 
 from shoal.engine.duck import DuckEngine
 from shoal.engine.visits import VisitKernel
@@ -24,9 +25,6 @@ from shoal.privacy.ledger import open_ledger
 from shoal.scratch import Scratch
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spark" / "cluster.py"
-HOUR = 3_600_000_000
-START = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris
-SITES = tuple(f"S{i}" for i in range(12))
 KEY = b"\x9e\x01Qz\xf3\x88kk\x10\xd2\xc5\x07JJ\xe1\x99"  # sixteen bytes that nothing else writes
 SIGNED = [byte - 256 if byte > 127 else byte for byte in KEY]  # as Java writes bytes
 FORMS = (

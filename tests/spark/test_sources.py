@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.spark.conftest import HOUR, SITES, START
 
 from shoal.errors import PlanError, SourceError
 from shoal.events.checks import check_rows
@@ -10,9 +11,6 @@ from shoal.events.readers import scan
 from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
 
-START = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris
-HOUR = 3_600_000_000
-SITES = tuple(f"S{i}" for i in range(12))
 LINES = """user,time,site
 1,2026-03-02T00:00:00Z,S1
 2,2026-03-02 01:00:00+01:00,S2
@@ -85,7 +83,7 @@ def test_the_same_rows_of_csv_are_bad(engine, tmp_path):
     there = check_rows(engine(2).open_source(plan_of(tmp_path)), sites=SITES)
     assert dict(there.by_reason) == dict(here.by_reason)
     assert set(here.by_reason) == {
-        *("unparsable-row", "null-user", "bad-time", "unknown-site", "out-of-range-time"),
+        *("unparsable-row", "null-user", "bad-time", "unknown-site", "out-of-range-time")
     }
     assert (there.rows, there.offset_times) == (here.rows, here.offset_times)
     with pytest.raises(SourceError, match=r"bad-row: .* in part-0.csv, in part-1.csv"):

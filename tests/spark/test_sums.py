@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 from tests.loops import tiers
+from tests.spark.conftest import HOUR, SITES, START
 
 from shoal.engine.clipped import ClippedKernel, Measure
 from shoal.engine.commute import CommuteKernel
@@ -25,9 +26,6 @@ from shoal.space.plan import SpacePlan
 from shoal.space.sites import Sites
 from shoal.stages.exact import TIME_LATTICE, View
 
-HOUR = 3_600_000_000
-START = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris
-SITES = tuple(f"S{i}" for i in range(12))
 KEY = bytes(range(1, 17))
 WINDOW = (START, START + 168 * HOUR)
 EDGES = np.arange(START, START + 169 * HOUR, HOUR)

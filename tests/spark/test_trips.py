@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.spark.conftest import HOUR, START
 
 from shoal.engine.duck import DuckEngine
 from shoal.engine.grid_trips import TripBound
@@ -14,8 +15,6 @@ from shoal.space.path_tables import Lengths, Moves, Stays
 from shoal.space.rectangles import random_rectangles
 from shoal.space.trip_setting import TripBins
 
-HOUR = 3_600_000_000
-START = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris
 GRID = CellGrid(box=(0.0, 0.0, 2000.0, 2000.0), columns=20, rows=20, planar=True)
 WINDOW = (START, START + 24 * HOUR)
 WATCH = PointWatch(grid=GRID, step_s=60)

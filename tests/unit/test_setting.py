@@ -92,7 +92,7 @@ def about(each, plan, value):
     return [
         fault
         for fault in check(plan, nested(each.path, value))
-        if fault.setting == each.path and fault.message.startswith(f"--{each.flag} must be")
+        if fault.setting == each.path and fault.message.startswith(f"{each.named} must be")
     ]
 
 

@@ -65,10 +65,10 @@ def command_of(adversary: Adversary) -> click.Command:
 
     @click.pass_context
     def run(context: click.Context, out: Path, as_json: bool, **flags: Any) -> None:
-        asked = adversary.plan(**_given(context, adversary.plan, flags))
+        plan = adversary.plan(**_given(context, adversary.plan, flags))
         data = settings_from(flags)
         with Bars(quiet=as_json) as bars:
-            findings = adversary.run(data, asked, out, bars)
+            findings = adversary.run(data, plan, out, bars)
         paths = findings.write(out, adversary.name)
         if as_json:
             click.echo(json.dumps({**findings.figures, **_files(paths)}, indent=2))
@@ -145,7 +145,7 @@ def _files(paths: Mapping[str, Path]) -> dict[str, Any]:
 
 
 def _print(findings: Findings, paths: Mapping[str, Path]) -> None:
-    """The sentence, the tables, further sentences, and the files."""
+    """The sentence, the tables, what no table says, and the files."""
     from shoal.cli.printing import print_table
     from shoal.kinds.run import near
 
@@ -153,7 +153,7 @@ def _print(findings: Findings, paths: Mapping[str, Path]) -> None:
         click.echo(f"{findings.sentence}\n")
     for table in findings.tables:
         print_table(table)
-    for line in findings.summary:
+    for line in findings.notes:
         click.echo(line)
     for number, (ending, path) in enumerate(paths.items()):
         before, after = ("", "") if number else ("\n", "   (owner's eyes only)")

@@ -144,7 +144,11 @@ DRY_RUN = click.option(
     "--dry-run", is_flag=True, help="Print the plan, what is spent and the expected error; read no rows."
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-names = list_of(str)
+
+
+def names(context: click.Context, parameter: click.Parameter, value: Any) -> tuple[str, ...]:
+    """Names, repeated or separated by commas, where no plan checks them."""
+    return list_of(str)(context, parameter, value) or ()
 
 
 def numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
@@ -152,7 +156,7 @@ def numbers(context: click.Context, parameter: click.Parameter, value: str | Non
     listed = list_of(float)(context, parameter, value)
     if listed and any(isinstance(each, str) for each in listed):
         raise click.BadParameter("give numbers separated by commas, such as 0.1,0.3,1.")
-    return listed
+    return listed or ()
 
 
 def box(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:

@@ -37,6 +37,8 @@ def draw_table(
     from rich.table import Table as Drawn
 
     console = Console(highlight=False)
+    if not console.is_terminal:  # nothing is cut off in a file
+        console = Console(highlight=False, width=max(console.width, 120))
     if title:
         console.print(f"\n[bold]{escape(title)}[/bold]")
     drawn = Drawn(box=None, pad_edge=False, header_style="dim", show_header=bool(header))

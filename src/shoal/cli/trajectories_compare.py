@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from shoal.cli.options import names, with_options
+from shoal.cli.options import click_options, with_options
 from shoal.cli.progress import Bars
 from shoal.cli.run import plan_options, run_settings
+from shoal.kinds.trajectories.methods import TrajectoryComparison
 from shoal.kinds.trajectories.plan import TrajectoryPlan
 
 EXAMPLE = """\b
@@ -19,10 +20,7 @@ Examples:
   shoal trajectories compare samples/ --start 2026-03-02 --end 2026-03-09 --time-zone Africa/Abidjan \\
       --origin -4.4,5.1 --methods raw,grid-k,km2,kte --k 2 --users 3000
 """
-HEADINGS = ("method", "kept", "suppressed", "km", "minutes", "density off", "seconds")
-ATTACKS = ("method", "1", "2", "3", "4", "4 at 1 km", "below k", "learned", "by chance")
-
-
+CHOSEN = ("methods", "users", "seed")
 SHARED = ("space", "window", "step_minutes", "k", "tau_minutes", "epoch_minutes")
 
 
@@ -30,19 +28,7 @@ SHARED = ("space", "window", "step_minutes", "k", "tau_minutes", "epoch_minutes"
 @click.option("--plan", type=click.Path(), help="A TOML plan of a trajectory release; flags win over it.")
 @with_options(plan_options(TrajectoryPlan, SHARED))
 @click.option("--population", help="Whose records these are: its ledger notes the look.")
-@click.option(
-    "--methods",
-    multiple=True,
-    callback=names,
-    metavar="NAME,...",
-    help="raw, grid, grid-k, h3, h3-k, km1, km2, nwa, full-length, published, kte.  [default: all]",
-)
-@click.option(
-    "--users", type=click.IntRange(min=2), default=3000, show_default=True, help="A sample of the people."
-)
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of sample and attacks."
-)
+@with_options(click_options(TrajectoryComparison, only=CHOSEN))
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -58,98 +44,87 @@ def compare(plan: str | None, **flags: Any) -> None:
     """
     from shoal.kinds.trajectories.compare import compare_source
 
-    own = {name: flags.pop(name) for name in ("methods", "users", "seed", "out", "as_json")}
+    chosen = {name: value for name in CHOSEN if (value := flags.pop(name)) is not None}
+    out, as_json = flags.pop("out"), flags.pop("as_json")
     settings = run_settings(TrajectoryPlan, plan, flags)
-    with Bars(quiet=own["as_json"]) as bars:
-        told, path = compare_source(
-            settings,
-            own["out"],
-            methods=own["methods"],
-            users=own["users"],
-            seed=own["seed"],
-            progress=bars,
-        )
-    if own["as_json"]:
-        click.echo(json.dumps({**told, "file": str(path)}, indent=2))
+    with Bars(quiet=as_json) as bars:
+        result, path = compare_source(settings, out, progress=bars, **chosen)
+    if as_json:
+        click.echo(json.dumps({**result, "file": str(path)}, indent=2))
         return
-    print_table(told)
+    print_comparison(result)
     click.echo(f"\nfigures  {path}   (owner's eyes only)")
 
 
-def print_table(told: dict[str, Any]) -> None:
+def print_comparison(result: dict[str, Any]) -> None:
     """What each method promises, what it costs, what the attacks find."""
-    from rich.console import Console
-    from rich.markup import escape
+    from shoal.attacks.runs.findings import Column, table_of
+    from shoal.cli.printing import print_table
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=120)  # nothing is cut off in a file
-    rows = [row for row in told["rows"] if "refused" not in row]
-    console.print(
-        f"[bold]{told['users']:,} of {told['of_users']:,} people, {told['samples']:,} samples; "
-        f"k = {told['k']}, tau = {told['tau_minutes']} min[/bold]",
-        highlight=False,
+    rows = [_figures(row) for row in result["rows"] if "refused" not in row]
+    click.echo(
+        f"{result['users']:,} of {result['of_users']:,} people, {result['samples']:,} samples; "
+        f"k = {result['k']}, tau = {result['tau_minutes']} min"
     )
-    console.print(_grid(HEADINGS, [_cost(row) for row in rows]))
-    console.print(COST_WORDS, style="dim", soft_wrap=True)
-    console.print(_grid(ATTACKS, [_attack(row) for row in rows]))
-    console.print(ATTACK_WORDS.format(k=told["k"], tau=told["tau_minutes"]), style="dim", soft_wrap=True)
-    for row in told["rows"]:
-        lie = "" if row["truthful"] else " [red]Not truthful.[/red]"
-        words = f"{row['words']}. Promise: {row['promise']}."
-        console.print(f"[bold]{row['method']}[/bold]  {escape(words)}{lie}", soft_wrap=True, highlight=False)
+    legends = COST_LEGEND, ATTACK_LEGEND.format(k=result["k"], tau=result["tau_minutes"])
+    for columns, legend in zip((COST, ATTACKS), legends, strict=True):
+        shown = [
+            Column("method", "method"),
+            *(Column(name, name, form, "-") for name, form in columns.items()),
+        ]
+        print_table(table_of(shown, rows, below=legend))
+    for row in result["rows"]:
+        truthful = "" if row["truthful"] else " Not truthful."
+        click.echo(f"{row['method']}  {row['words']}. Promise: {row['promise']}.{truthful}")
         if "refused" in row:
-            console.print(f"  [yellow]refused[/yellow] {escape(row['refused'])}", soft_wrap=True)
+            click.echo(f"  refused {row['refused']}")
 
 
-COST_WORDS = (
+# heading -> format of the number; text stands right, too
+COST = {
+    "kept": ">",
+    "suppressed": ".1%",
+    "km": ">",
+    "minutes": ">",
+    "density off": ".1%",
+    "seconds": ".1f",
+}
+ATTACKS = {
+    **dict.fromkeys(("1", "2", "3", "4", "4 at 1 km"), ".1%"),
+    "below k": ".2%",
+    "learned": ".1%",
+    "by chance": ".1%",
+}
+COST_LEGEND = (
     "kept: the promise, counted anew on the boxes. suppressed: samples in no box of their own record. km, "
     "minutes: quartiles of Dx + Dy and Dt of the others' boxes. density off: share of people in the wrong "
-    "square of the map, hour by hour.\n"
+    "square of the map, hour by hour."
 )
-ATTACK_WORDS = (
+ATTACK_LEGEND = (
     "1 to 4: people linked to their record by so many of their samples, exactly known; 4 at 1 km: known to "
     "1 km and 1 hour. below k: windows of {tau} min, of all, that fewer than {k} records fit. learned: of a "
     "person's other samples, those held by the record that fits such a window best; by chance: by a record "
-    "picked blindly.\n"
+    "picked blindly."
 )
 
 
-def _grid(headings: tuple[str, ...], rows: list[list[str]]):
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == "method" else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def _cost(row: dict[str, Any]) -> list[str]:
-    broken = row["broken"]
-    kept = "-" if broken is None else "yes" if broken == 0 else f"no: {broken:,}"
-    return [
-        row["method"],
-        kept,
-        _share(row["suppressed"]),
-        _quartiles(row["space_m"], 1000, ".1f"),
-        _quartiles(row["time_min"], 1, ".0f"),
-        _share(row["density"]["total_variation"]),
-        f"{row['seconds']:.1f}",
-    ]
-
-
-def _attack(row: dict[str, Any]) -> list[str]:
-    exact = [_share(each["linked"]) for each in row["unicity"]["exact"]]
-    coarse = _share(row["unicity"]["coarse"][-1]["linked"])
-    window = row["window"]
-    below = "-" if row["below_k"] is None else f"{row['below_k']:.2%}"
-    return [row["method"], *exact, coarse, below, _share(window["learned"]), _share(window["by_chance"])]
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
+def _figures(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the comparison under the headings of both tables."""
+    broken, points = row["broken"], row["unicity"]
+    return {
+        "method": row["method"],
+        "kept": None if broken is None else "yes" if broken == 0 else f"no: {broken:,}",
+        "suppressed": row["suppressed"],
+        "km": _quartiles(row["space_m"], 1000, ".1f"),
+        "minutes": _quartiles(row["time_min"], 1, ".0f"),
+        "density off": row["density"]["total_variation"],
+        "seconds": row["seconds"],
+        **{str(each["points"]): each["linked"] for each in points["exact"]},
+        "4 at 1 km": points["coarse"][-1]["linked"],
+        "below k": row["below_k"],
+        "learned": row["window"]["learned"],
+        "by chance": row["window"]["by_chance"],
+    }
 
 
 def _quartiles(spread: dict[str, float | None], unit: float, form: str) -> str:

@@ -85,40 +85,40 @@ def _replaced(release: Path) -> list[str]:
 
 def in_words(verdict: TrajectoryVerdict) -> list[str]:
     """The outcome, line by line."""
-    told = verdict.to_plain()
+    plain = verdict.to_plain()
     what = f"k = {verdict.k}, tau = {verdict.tau_minutes} minutes"
     lines = [
-        f"PASSED  {what}" if told["passed"] else f"FAILED  {what}",
-        f"{told['users']:,} users, {told['samples']:,} samples, {told['boxes']:,} boxes; "
-        f"{told['pairs_checked']:,} pairs of user and start checked.",
+        f"PASSED  {what}" if plain["passed"] else f"FAILED  {what}",
+        f"{plain['users']:,} users, {plain['samples']:,} samples, {plain['boxes']:,} boxes; "
+        f"{plain['pairs_checked']:,} pairs of user and start checked.",
     ]
-    if told["violations"]:
+    if plain["violations"]:
         lines.append(
-            f"{told['violations']:,} pairs have fewer than {verdict.k} records that fit; "
-            f"{told['users_hit']:,} users are hit."
+            f"{plain['violations']:,} pairs have fewer than {verdict.k} records that fit; "
+            f"{plain['users_hit']:,} users are hit."
         )
-    elif told["passed"]:
+    elif plain["passed"]:
         lines.append(f"At least {verdict.k} records fit every user in every window.")
-    if told["structure"].get("boxes_without_own_sample", 0) > told["boxes"] / 10:
+    if plain["structure"].get("boxes_without_own_sample", 0) > plain["boxes"] / 10:
         lines.append("Many boxes hold no sample of their user: is the key, RAW or --time-zone another one's?")
-    lines += _structure(told) + [line for each in told["examples"] for line in _example(each)]
-    if told["measured"] is not None:
-        lines += _measured(told["measured"], verdict.k)
+    lines += _structure(plain) + [line for each in plain["examples"] for line in _example(each)]
+    if plain["measured"] is not None:
+        lines += _measured(plain["measured"], verdict.k)
     return [*lines, "", "No composition, no protection beyond the stated attacker."]
 
 
-def _structure(told: dict[str, Any]) -> list[str]:
+def _structure(plain: dict[str, Any]) -> list[str]:
     from shoal.attacks.tracker.files import KEY_STRUCTURE
     from shoal.attacks.tracker.tables import STRUCTURE
 
-    words = {**STRUCTURE, **KEY_STRUCTURE}
-    broken = {name: count for name, count in told["structure"].items() if count}
+    texts = {**STRUCTURE, **KEY_STRUCTURE}
+    broken = {name: count for name, count in plain["structure"].items() if count}
     if not broken:
         return ["Boxes and key are sound: truthful, disjoint in time, one record per user."]
-    lines = [f"{count:,} {words[name]}" for name, count in broken.items()]
-    for each in told["structure_examples"]:
+    lines = [f"{count:,} {texts[name]}" for name, count in broken.items()]
+    for each in plain["structure_examples"]:
         whose = f"user {each['user']}" if "user" in each else f"record {each['record']}"
-        lines.append(f"  {whose} at {each['time']}: one of the {words[each['kind']]}")
+        lines.append(f"  {whose} at {each['time']}: one of the {texts[each['kind']]}")
     return lines
 
 
@@ -131,20 +131,10 @@ def _example(example: dict[str, Any]) -> list[str]:
 
 
 def _measured(measured: dict[str, Any], k: int) -> list[str]:
+    from shoal.kinds.trajectories.text import measured_lines
+
     lines = ["", f"Measured on {measured['windows']:,} random windows, never promised:"]
-    if measured["candidates_quartiles"] is not None:
-        low, middle, high = measured["candidates_quartiles"]
-        lines.append(f"  records that fit a window: {low:g} / {middle:g} / {high:g} (quartiles)")
-    for lag in measured["leakage_by_lag"]:
-        if lag["share"] is not None:
-            epochs = f"{lag['from_epochs']} to {lag['to_epochs']} epochs away"
-            lines.append(f"  {epochs}: all of them cover {lag['share']:.1%} of the person's samples")
-    for known in measured["more_knowledge"]:
-        if known["windows"]:
-            lines.append(
-                f"  knowing {known['knows']}: {known['fewer_than_k_share']:.1%} below {k}, "
-                f"{known['only_one_share']:.1%} singled out"
-            )
+    lines += [f"  {line}" for line in measured_lines(measured, k)]
     same = measured["same_record"]
     if same["largest_share_quartiles"] is not None:
         low, middle, high = same["largest_share_quartiles"]

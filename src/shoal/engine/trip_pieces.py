@@ -70,7 +70,10 @@ class PieceBound:
         u, v, inside = self.grid.place(x, y)
         digest = digest_users(batch["user"], self.run_key)
         trip = batch["trip"].to_numpy(zero_copy_only=False).astype(np.int64)
-        start, stop, owner = _pieces(same_as_before(batch["user"]), trip, u, v, inside, *self._longest_step())
+        width, height = self.grid.cell_m
+        longest = np.inf if self.jump_m is None else self.jump_m**2
+        same_user = same_as_before(batch["user"])
+        start, stop, owner = _pieces(same_user, trip, u, v, inside, longest, width / STEPS, height / STEPS)
         new = np.diff(owner, prepend=-1) > 0
         if self.each_trip:
             new |= np.diff(trip[start], prepend=-1) != 0
@@ -115,11 +118,6 @@ class PieceBound:
             "each_trip": self.each_trip,
             **columns,
         }
-
-    def _longest_step(self) -> tuple[float, float, float]:
-        """The square of the longest step, and metres per step along u and v."""
-        width, height = self.grid.cell_m
-        return (np.inf if self.jump_m is None else self.jump_m**2), width / STEPS, height / STEPS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -70,7 +70,8 @@ def rows_sql(source: EventSource, rows: bool, flag: bool) -> str:
     if rows:
         picked += ["filename AS file", "file_row_number + 1 AS row"]
     options = ", filename = true, file_row_number = true" if rows else ""
-    files = f"read_parquet({path_list(source)}, hive_partitioning = false{options})"
+    paths = ", ".join(literal(one_file(path)) for path in source.paths)
+    files = f"read_parquet([{paths}], hive_partitioning = false{options})"
     return f"SELECT {', '.join(picked)} FROM {files}"
 
 
@@ -108,7 +109,8 @@ def as_list(name: str, source: EventSource) -> str:
 
 def judged_sql(source: EventSource, site_type: str | None, rows: bool, flag: bool, unread: bool) -> str:
     """Final columns, and the first reason that applies."""
-    columns, reasons, joins = [user_sql(source)], ["WHEN r_user IS NULL THEN {null-user}"], []
+    user = label_sql("r_user", source.types["user"])
+    columns, reasons, joins = [f'{user} AS "user"'], ["WHEN r_user IS NULL THEN {null-user}"], []
     if not source.user_is_integer:
         reasons[0] = "WHEN r_user IS NULL OR r_user::VARCHAR = '' THEN {null-user}"
     if relation_of(source) is not None:
@@ -156,10 +158,6 @@ def judged_sql(source: EventSource, site_type: str | None, rows: bool, flag: boo
     )
 
 
-def user_sql(source: EventSource) -> str:
-    return label_sql("r_user", source.types["user"]) + ' AS "user"'
-
-
 def label_sql(column: str, kind: str) -> str:
     """Integers as BIGINT, all else as text, cut so that no batch holds more than MAX_ID bytes of it."""
     if kind in INTEGER_TYPES:
@@ -193,10 +191,6 @@ def scaled(column: str, scale: float) -> str:
     if whole >= 1 and abs(1 / scale - whole) < 1e-9 * whole:
         return f"({column} / {float(whole)!r}::DOUBLE)"
     return f"({column} * {scale!r}::DOUBLE)"
-
-
-def path_list(source: EventSource) -> str:
-    return "[" + ", ".join(literal(one_file(path)) for path in source.paths) + "]"
 
 
 def quoted(name: str) -> str:

@@ -109,6 +109,10 @@ def row_error(
     return otherwise or SourceError("bad-row", "the source changed while it was read.", "Run it again.")
 
 
+def site_columns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return (batch.select(["user", "time_us", "site"]) for batch in batches)
+
+
 class EventsOf(Protocol):
     """Events described, so that an engine may read them in its own way: what to scan, how to place it."""
 
@@ -136,7 +140,7 @@ class SiteEvents:
         return scan_placed(self)
 
     def place(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return (batch.select(["user", "time_us", "site"]) for batch in batches)
+        return site_columns(batches)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

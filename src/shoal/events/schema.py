@@ -71,13 +71,17 @@ class SourcePlan(Plan):
         example="user=imsi",
     )
     time_zone: str | None = setting(
-        None, "Clock of times without a zone, as Europe/Paris.", metavar="ZONE", example="Europe/Paris"
+        None,
+        "Clock of times without a zone, as Europe/Paris.",
+        metavar="ZONE",
+        example="Europe/Paris",
+        published=True,
     )
     time_unit: TimeUnit | None = setting(
-        None, "Unit of numeric times since 1970.", type_code="unknown-time-unit", example="s"
+        None, "Unit of numeric times since 1970.", type_code="unknown-time-unit", example="s", published=True
     )
     time_format: str | None = setting(
-        None, "How text times are written, as '%d/%m/%Y %H:%M:%S'.", metavar="FORMAT"
+        None, "How text times are written, as '%d/%m/%Y %H:%M:%S'.", metavar="FORMAT", published=True
     )
     coordinate_scale: float | None = setting(
         None,
@@ -86,6 +90,7 @@ class SourcePlan(Plan):
         code="coordinate-scale-range",
         metavar="FACTOR",
         remedy="Leave out --coordinate-scale.",
+        published=True,
     )
     point_seconds: float | None = setting(
         None,
@@ -95,6 +100,7 @@ class SourcePlan(Plan):
         metavar="SECONDS",
         unit="s",
         remedy="Leave out --point-seconds.",
+        published=True,
     )
     delimiter: str | None = setting(None, "Delimiter of CSV files.", metavar="CHAR")
     source_name: str | None = setting(
@@ -104,7 +110,12 @@ class SourcePlan(Plan):
         shown="the paths",
     )
     on_bad_row: OnBadRow | None = setting(
-        None, "Stop at bad rows, or drop them.", usual="stop", type_code="unknown-on-bad-row", example="drop"
+        None,
+        "Stop at bad rows, or drop them.",
+        usual="stop",
+        type_code="unknown-on-bad-row",
+        example="drop",
+        published=True,
     )
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from shoal.errors import GuaranteeError, LedgerError, ShoalError
 from shoal.events.schema import EventSource, SourcePlan, written
-from shoal.kinds.source import READING, contents_of, unit_of
+from shoal.kinds.source import contents_of, unit_of
 from shoal.mechanisms.method import Method
 from shoal.privacy.accounting import NANO, Budget, Loss, compose
 from shoal.privacy.guarantee import Guarantee, Unit
@@ -193,7 +193,8 @@ def window_of(clock: Clock) -> dict[str, Any]:
 
 def reading_of(source: EventSource) -> dict[str, Any]:
     """How the files were read, as manifests state it."""
-    return {name: getattr(source, name) for name in READING}
+    published = (name for name, each in settings_of(SourcePlan).items() if each.setting.published)
+    return {name: getattr(source, name) for name in published}
 
 
 def as_list(points: Iterable[str]) -> str:

@@ -51,12 +51,7 @@ class WindowPlan(StretchPlan):
     """The window and its slots, on the local clock."""
 
     slot_minutes: int = setting(
-        60,
-        "Length of a slot.",
-        divides=1440,
-        code="slot-minutes",
-        label="Length of a slot",
-        unit="minutes",
+        60, "Length of a slot.", divides=1440, code="slot-minutes", label="Length of a slot", unit="minutes"
     )
 
 
@@ -77,37 +72,29 @@ class ReleasePlan(Plan):
         "user",
         "What the promise covers; another unit needs --column user=NAME.",
         key=True,
-        last=True,
+        last=2,
         label="What is protected",
     )
-    out: str = setting(
-        "release",
-        "Folder of the release; must not exist.",
-        file=True,
-        last=True,
-    )
-    owner: str = setting("owner", "Folder for the owner's report.", file=True, last=True)
+    out: str = setting("release", "Folder of the release; must not exist.", file=True, last=2)
+    owner: str = setting("owner", "Folder for the owner's report.", file=True, last=2)
     run_id: str = setting(
         "",
         "Another id makes another release of the same plan, and spends again.",
         key=True,
-        last=True,
+        last=2,
         label="Run id",
     )
     supersedes: str = setting(
-        "",
-        "Manifest hash of an earlier release that this one replaces.",
-        metavar="SHA256",
-        last=True,
+        "", "Manifest hash of an earlier release that this one replaces.", metavar="SHA256", last=2
     )
-    licence: str = setting("", "Licence of the release, one line.", last=True, label="Licence")
+    licence: str = setting("", "Licence of the release, one line.", last=2, label="Licence")
     seed: int | None = setting(
         None,
         "For tests only: repeatable noise, never publishable.",
         least=0,
         most=LAST_SEED,
         example=1,
-        last=True,
+        last=2,
     )
 
     @rule("unit")

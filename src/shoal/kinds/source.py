@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from shoal.engine.protocol import Engine
     from shoal.events.checks import RowReport
 
-READING = ("on_bad_row", "time_zone", "time_unit", "time_format", "coordinate_scale", "point_seconds")
-
-
 MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are made of
 
 

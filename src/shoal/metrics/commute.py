@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.metrics.emd import emd_m
+from shoal.metrics.synthetic import jsd as divergence
 from shoal.space.path_setting import CALLS, HOUR_KINDS, NIGHT, WORK_HOURS, CommuteSetting
 
 
@@ -73,29 +74,26 @@ def commute_figures(real: SiteEvents, synthetic: SiteEvents, setting: CommuteSet
 def lives_of(events: SiteEvents, setting: CommuteSetting) -> Lives:
     """Homes, work places and calls of all users with an event in the window."""
     slot = setting.clock.slot_of(events.time_us)
-    kept = (slot >= 0) & (events.site >= 0)
-    site, slot = events.site[kept].astype(np.int64), slot[kept]
-    names, user = np.unique(events.user[kept], return_inverse=True)
+    inside = (slot >= 0) & (events.site >= 0)
+    site, slot = events.site[inside].astype(np.int64), slot[inside]
+    names, user = np.unique(events.user[inside], return_inverse=True)
     kind, part = setting.kind_of_slot[slot], setting.part_of_slot[slot]
     maps = np.bincount(site * HOUR_KINDS + kind, minlength=setting.sites * HOUR_KINDS)
     pair, of_pair = np.unique(user * setting.sites + site, return_inverse=True)
     every = np.bincount(of_pair, minlength=pair.size)
     return Lives(
-        home=_most(
-            pair, np.bincount(of_pair[part == NIGHT], minlength=pair.size), every, names.size, setting
-        ),
-        work=_most(
-            pair, np.bincount(of_pair[part == WORK_HOURS], minlength=pair.size), every, names.size, setting
-        ),
+        home=_most(of_pair[part == NIGHT], pair, every, names.size, setting),
+        work=_most(of_pair[part == WORK_HOURS], pair, every, names.size, setting),
         calls=np.bincount(user, minlength=names.size),
         maps=maps.reshape(setting.sites, HOUR_KINDS),
     )
 
 
 def _most(
-    pair: np.ndarray, counts: np.ndarray, every: np.ndarray, users: int, setting: CommuteSetting
+    chosen: np.ndarray, pair: np.ndarray, every: np.ndarray, users: int, setting: CommuteSetting
 ) -> np.ndarray:
-    """int64 [users]: the site with the largest count, then of all events, then the first; -1 without any."""
+    """int64 [users]: the site with most of the chosen events, then of all, then the first; -1 without any."""
+    counts = np.bincount(chosen, minlength=pair.size)
     user, site = pair // setting.sites, pair % setting.sites
     best = np.full(users, -1, np.int64)
     order = np.lexsort((-site, every, counts, user))  # the last row of each user is the best
@@ -111,33 +109,23 @@ def commute_km(lives: Lives, setting: CommuteSetting) -> np.ndarray:
 
 
 def emd_line(one: np.ndarray, two: np.ndarray) -> float:
-    """Earth mover's distance of two samples on a line: the area between their distribution functions.
+    """Earth mover's distance of two samples on a line; NaN where one is empty.
 
     >>> emd_line(np.array([0.0, 2.0]), np.array([1.0, 1.0]))
     1.0
     """
-    if not one.size or not two.size:
-        return float("nan")
-    at = np.sort(np.concatenate([one, two]))
-    below = [np.searchsorted(np.sort(sample), at[:-1], side="right") / sample.size for sample in (one, two)]
-    return float((np.abs(below[0] - below[1]) * np.diff(at)).sum())
+    from scipy.stats import wasserstein_distance
+
+    return float(wasserstein_distance(one, two)) if one.size and two.size else float("nan")
 
 
 def jsd(one: np.ndarray, two: np.ndarray) -> float:
-    """Jensen-Shannon divergence of two histograms, base 2: 0 the same, 1 nothing in common.
+    """Jensen-Shannon divergence of two histograms, base 2: 0 the same, 1 nothing in common; NaN without any.
 
     >>> jsd(np.array([1, 1]), np.array([3, 3])), jsd(np.array([1, 0]), np.array([0, 1]))
     (0.0, 1.0)
     """
-    if one.sum() <= 0 or two.sum() <= 0:
-        return float("nan")
-    p, q = one / one.sum(), two / two.sum()
-    middle = (p + q) / 2
-    total = 0.0
-    for side in (p, q):
-        held = side > 0
-        total += 0.5 * float((side[held] * np.log2(side[held] / middle[held])).sum())
-    return max(total, 0.0)
+    return divergence(one, two) if min(one.sum(), two.sum()) > 0 else float("nan")
 
 
 def _share_error(one: np.ndarray, two: np.ndarray) -> float:

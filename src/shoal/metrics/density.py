@@ -69,7 +69,6 @@ class DensityUtility:
     released_total: float
     total_bias: float  # released minus exact, people summed over slots
     total_bias_share: float  # the same as a share of the exact total
-    slot_total_bias: np.ndarray = field(repr=False)  # [slots] released minus exact city total
     slot_total_bias_share_mean: float  # mean over slots with people of |bias| / city total
     emd_m: float | None  # metres, mean over the slots looked at; None unless zone centres were given
     emd_slots: int | None  # how many slots that were
@@ -78,7 +77,6 @@ class DensityUtility:
     mre_by_zone: np.ndarray = field(repr=False)  # [zones], NaN where undefined
     pearson_by_zone: np.ndarray = field(repr=False)
     mae_by_zone: np.ndarray = field(repr=False)
-    bias_share_by_zone: np.ndarray = field(repr=False)
     by_slot: HourProfile = field(repr=False)
     by_hour_of_day: HourProfile | None = field(repr=False)  # None unless the hours were given
     coverage: float | None  # share of raw values inside their interval; None without intervals
@@ -110,11 +108,15 @@ def density_utility(
     relative = relative_errors(exact, released)
     pearson = pearson_by_zone(exact, released)
     mre = np.where(has_people, relative.mean(axis=1), np.nan)
-    bias_share = _share((released - exact).sum(axis=1), exact.sum(axis=1))
     slot_bias = (released - exact).sum(axis=0)
     inside, width = _coverage(exact, low, high)
     emd_by_slot = _emd_by_slot(exact, released, zone_xy_m, emd_slots)
-    by_zone = {"mre": mre, "pearson": pearson, "mae": absolute.mean(axis=1), "bias": bias_share}
+    by_zone = {
+        "mre": mre,
+        "pearson": pearson,
+        "mae": absolute.mean(axis=1),
+        "bias": _share((released - exact).sum(axis=1), exact.sum(axis=1)),
+    }
     if inside is not None:
         by_zone["coverage"] = inside.mean(axis=1)
     slots = exact.shape[1]
@@ -131,7 +133,6 @@ def density_utility(
         released_total=float(released.sum()),
         total_bias=float(slot_bias.sum()),
         total_bias_share=float(_share(slot_bias.sum(), exact.sum())),
-        slot_total_bias=slot_bias,
         slot_total_bias_share_mean=_mean(_share(np.abs(slot_bias), exact.sum(axis=0))),
         emd_m=None if emd_by_slot is None else _mean(emd_by_slot),
         emd_slots=None if emd_by_slot is None else int((~np.isnan(emd_by_slot)).sum()),
@@ -140,7 +141,6 @@ def density_utility(
         mre_by_zone=mre,
         pearson_by_zone=pearson,
         mae_by_zone=by_zone["mae"],
-        bias_share_by_zone=bias_share,
         by_slot=_profile(exact, released, relative, emd_by_slot, np.arange(slots)),
         by_hour_of_day=None
         if hour_of_day is None

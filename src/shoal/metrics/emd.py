@@ -49,7 +49,7 @@ def emd_m(
     """
     exact, released, zone_xy_m = _checked(exact, released, zone_xy_m)
     chosen = np.arange(exact.shape[1]) if slots is None else np.asarray(slots, dtype=np.int64)
-    _import_ot()  # once, before the threads
+    import_ot()  # once, before the threads
 
     def one(slot: int) -> float:
         return _slot_emd_m(exact[:, slot], released[:, slot], zone_xy_m)
@@ -108,7 +108,7 @@ def _slot_emd_m(exact: np.ndarray, released: np.ndarray, zone_xy_m: np.ndarray) 
 
 def _transport_cost(give: np.ndarray, take: np.ndarray, metres: np.ndarray) -> float:
     """The least cost of carrying `give` to `take`, both summing to 1, proved by its dual."""
-    cost, log = _import_ot().emd2(give, take, metres, numItermax=MAX_ITERATIONS, log=True)
+    cost, log = import_ot().emd2(give, take, metres, numItermax=MAX_ITERATIONS, log=True)
     # Weak duality: prices with u_i + v_j <= d_ij can earn no more than any flow costs, the best included.
     allowed = PROOF_TOLERANCE * max(float(metres.max()), 1e-300)
     gap = abs(cost - (give @ log["u"] + take @ log["v"]))
@@ -123,7 +123,7 @@ def _transport_cost(give: np.ndarray, take: np.ndarray, metres: np.ndarray) -> f
     return float(cost)
 
 
-def _import_ot():
+def import_ot():
     """POT without its optional back ends, which it would import only because they are installed."""
     for name in ("PYTORCH", "JAX", "CUPY", "TENSORFLOW"):
         os.environ.setdefault(f"POT_BACKEND_DISABLE_{name}", "1")

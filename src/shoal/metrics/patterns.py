@@ -59,10 +59,10 @@ def top_patterns(
             "patterns need 2 <= shortest <= longest and a count of at least 1; "
             f"got {shortest}, {longest} and {count}.",
         )
-    found = [(np.empty((0, 2), np.int64), np.empty(0, np.int64))]
-    found += list(_frequent(paths, shortest, longest, count))
-    tally = np.concatenate([times for _, times in found])
-    table = np.concatenate([_padded(cells, longest) for cells, _ in found])
+    patterns = [(np.empty((0, 2), np.int64), np.empty(0, np.int64))]
+    patterns += list(_frequent(paths, shortest, longest, count))
+    tally = np.concatenate([times for _, times in patterns])
+    table = np.concatenate([_padded(cells, longest) for cells, _ in patterns])
     length = (table >= 0).sum(axis=1)
     best = np.lexsort((*table.T[::-1], length, -tally))[:count]
     rows, sizes, times = table[best].tolist(), length[best].tolist(), tally[best].tolist()
@@ -94,25 +94,25 @@ def _frequent(paths: CellPaths, shortest: int, longest: int, count: int):
     cells, side = paths.cells.astype(np.int64), paths.grid.count
     rank = cells.copy()  # of the run that begins here, among those kept; -1: not kept
     at = paths.move_at
-    kept = np.empty(0, np.int64)
+    frequent = np.empty(0, np.int64)
     runs = np.empty((0, 1), np.int64)
     known, floor = np.empty(0, np.int64), 1
     for length in range(2, longest + 1):
         key = rank[at] * side + cells[at + length - 1]
-        kept, times = np.unique(key, return_counts=True)
+        frequent, times = np.unique(key, return_counts=True)
         if length >= shortest:
             known = np.concatenate([known, times])
             floor = int(np.partition(known, -count)[-count]) if known.size >= count else 1
-        kept, times = kept[times >= floor], times[times >= floor]
-        head = (kept // side)[:, None] if length == 2 else runs[kept // side]
-        runs = np.concatenate([head, (kept % side)[:, None]], axis=1)
+        frequent, times = frequent[times >= floor], times[times >= floor]
+        head = (frequent // side)[:, None] if length == 2 else runs[frequent // side]
+        runs = np.concatenate([head, (frequent % side)[:, None]], axis=1)
         if length >= shortest:
             yield runs, times
-        if not kept.size:
+        if not frequent.size:
             return
-        place = np.minimum(np.searchsorted(kept, key), kept.size - 1)
+        place = np.minimum(np.searchsorted(frequent, key), frequent.size - 1)
         rank[:] = -1
-        rank[at] = np.where(kept[place] == key, place, -1)
+        rank[at] = np.where(frequent[place] == key, place, -1)
         at = np.flatnonzero((rank[:-1] >= 0) & (rank[1:] >= 0))
 
 
@@ -279,8 +279,8 @@ def _crossing(first, cells, columns, rows, x0, x1, y0, y1, out):
                     inside[y, x] |= one << np.uint64(r - begin)
         flat = inside.ravel()
         for trip in range(first.size - 1):
-            seen = np.uint64(0)
+            crossed = np.uint64(0)
             for i in range(first[trip], first[trip + 1]):
-                seen |= flat[cells[i]]
+                crossed |= flat[cells[i]]
             for r in range(begin, end):
-                out[r] += np.int64((seen >> np.uint64(r - begin)) & one)
+                out[r] += np.int64((crossed >> np.uint64(r - begin)) & one)

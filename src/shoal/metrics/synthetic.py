@@ -165,31 +165,31 @@ def kendall_tau(exact_visits: np.ndarray, visits: np.ndarray) -> float:
     """tau-b over cells that either side visits; 0 where it is not defined."""
     from scipy.stats import kendalltau
 
-    seen = (exact_visits > 0) | (visits > 0)
-    if np.array_equal(exact_visits[seen], visits[seen]):
+    visited = (exact_visits > 0) | (visits > 0)
+    if np.array_equal(exact_visits[visited], visits[visited]):
         return 1.0
-    tau = float(np.asarray(kendalltau(exact_visits[seen], visits[seen]))[0])
+    tau = float(np.asarray(kendalltau(exact_visits[visited], visits[visited]))[0])
     return 0.0 if np.isnan(tau) else tau
 
 
 def _pattern_figures(real: CellPaths, synthetic: CellPaths) -> dict[str, float]:
-    exact, made = ([cells for cells, _ in top_patterns(paths, 2, 5, TOP)] for paths in (real, synthetic))
+    exact, generated = ([cells for cells, _ in top_patterns(paths, 2, 5, TOP)] for paths in (real, synthetic))
     long = ([cells for cells, _ in top_patterns(paths, 3, 5, TOP)] for paths in (real, synthetic))
     return {
-        "pattern_f1": exact_f1(exact, made),
+        "pattern_f1": exact_f1(exact, generated),
         "pattern_f1_35": exact_f1(*long),
-        "pattern_f1_frechet": frechet_f1(exact, made, real.grid),
-        "pattern_f1_dtw": dtw_f1(exact, made, real.grid),
+        "pattern_f1_frechet": frechet_f1(exact, generated, real.grid),
+        "pattern_f1_dtw": dtw_f1(exact, generated, real.grid),
     }
 
 
 def _transition_jsd(real: CellPaths, synthetic: CellPaths) -> float:
     """Only moves that occur are kept: a table of all cells would be large on a fine grid."""
     keys = (paths.cells[paths.move_at] * np.int64(9) + paths.directions + 1 for paths in (real, synthetic))
-    (seen, times), (other_seen, other_times) = (np.unique(key, return_counts=True) for key in keys)
-    every = np.union1d(seen, other_seen)
+    (moves, times), (other_seen, other_times) = (np.unique(key, return_counts=True) for key in keys)
+    every = np.union1d(moves, other_seen)
     table, other_table = np.zeros(every.size), np.zeros(every.size)
-    table[np.searchsorted(every, seen)] = times
+    table[np.searchsorted(every, moves)] = times
     other_table[np.searchsorted(every, other_seen)] = other_times
     return jsd(table, other_table)
 
@@ -197,7 +197,7 @@ def _transition_jsd(real: CellPaths, synthetic: CellPaths) -> float:
 def _hour_jsd(
     real: CellPaths, synthetic: CellPaths, slots: tuple[np.ndarray, np.ndarray] | None, zones: int = 1
 ) -> float:
-    """Of the hours of starts, apart for every pair of `zones` x `zones` zones of the ends."""
+    """JSD of the hours of starts, apart for every pair of `zones` x `zones` zones of the ends."""
     if slots is None:
         if any(paths.count and not paths.start_us.any() for paths in (real, synthetic)):
             return float("nan")

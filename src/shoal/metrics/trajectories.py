@@ -32,7 +32,7 @@ OFFSET_EVERY_MIN = 15  # clocks change on a quarter of an hour everywhere
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Of one span; NaN where there is nothing to measure."""
+    """Mean and quartiles of one span; NaN where there is nothing to measure."""
 
     mean: float
     q1: float
@@ -42,7 +42,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Spans:
-    """Of `count` samples or boxes."""
+    """Spans of `count` samples or boxes."""
 
     count: int
     space_m: Spread
@@ -164,13 +164,6 @@ def suppressed_share(samples: LatticeSamples, boxes: Boxes, *, covering: np.ndar
     return float(np.mean(covering < 0)) if len(covering) else float("nan")
 
 
-def granularity_by_hour(
-    samples: LatticeSamples, boxes: Boxes, hour_of_step: np.ndarray, *, minutes: float, metres: float
-) -> GroupedFigures:
-    """Spans and share suppressed by hour of day of the sample; `hour_of_step` is 0 to 23 per step."""
-    return grouped_figures(samples, boxes, hour_of_step, groups=HOURS, minutes=minutes, metres=metres)
-
-
 def grouped_figures(
     samples: LatticeSamples,
     boxes: Boxes,
@@ -190,8 +183,8 @@ def grouped_figures(
     covering = covering_boxes(samples, boxes) if covering is None else covering
     group = np.asarray(group_of_step, np.int64)[samples.t]
     every = np.bincount(group, minlength=groups).astype(np.float64)
-    kept = covering >= 0
-    group_kept = group[kept].astype(np.int16 if groups < 2**15 else np.int64)
+    retained = covering >= 0
+    group_kept = group[retained].astype(np.int16 if groups < 2**15 else np.int64)
     kept_count = np.bincount(group_kept, minlength=groups)
     order = np.argsort(group_kept, kind="stable")
     ends = np.cumsum(kept_count)
@@ -199,7 +192,7 @@ def grouped_figures(
     for name, span in zip(
         ("space_m", "time_min"), box_spans(boxes, minutes=minutes, metres=metres), strict=True
     ):
-        parts = np.split(span[covering[kept][order]], ends[:-1]) if groups else []
+        parts = np.split(span[covering[retained][order]], ends[:-1]) if groups else []
         for word, figure in (("mean", np.mean), ("median", np.median)):
             columns[f"{word}_{name}"] = np.array([figure(part) if len(part) else np.nan for part in parts])
     share = np.divide(every - kept_count, every, out=np.full(groups, np.nan), where=every > 0)

@@ -35,12 +35,13 @@ SLOT_STEPS = 60
 HOURS = 24
 MOST_CELLS = 2**24  # of one slot
 WIDEST_CELLS = 2**21  # of a report: a continent; above, it is points gone astray that cost minutes
+Six = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 AT_ONCE = 2**22  # values in memory at a time, four arrays of them
 
 
 @dataclass(frozen=True, kw_only=True)
 class DensityError:
-    """Of the whole window; NaN without samples."""
+    """Errors over the whole window; NaN without samples."""
 
     relative_error: float
     total_variation: float
@@ -108,11 +109,11 @@ def density_error(
         x, r = raw.sum(axis=1), released.sum(axis=1)
         apart += float(np.abs(released - raw).sum())
         raw_total, released_total = raw_total + float(x.sum()), released_total + float(r.sum())
-        seen = x > 0
-        raw[seen] /= x[seen, None]
+        visited = x > 0
+        raw[visited] /= x[visited, None]
         released[r > 0] /= r[r > 0, None]
         wrong = np.where(r > 0, 0.5 * np.abs(released - raw).sum(axis=1), 1.0)
-        moved += float((wrong * x)[seen].sum())
+        moved += float((wrong * x)[visited].sum())
     share = 1 / raw_total if raw_total else np.nan
     return DensityError(
         relative_error=apart * share,
@@ -193,7 +194,7 @@ def _check_area(grid: CoarseGrid) -> None:
         )
 
 
-def _density(start: np.ndarray, columns: tuple[np.ndarray, ...], grid: CoarseGrid) -> np.ndarray:
+def _density(start: np.ndarray, columns: Six, grid: CoarseGrid) -> np.ndarray:
     out = np.zeros(grid.shape)
     absent = np.ones(grid.shape)
     first = np.array([grid.first_slot, grid.first_x, grid.first_y], np.int64)

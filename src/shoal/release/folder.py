@@ -70,7 +70,7 @@ class ReleaseRequest:
     prepare: Callable[[Path], None] | None = None  # writes the public files, tries the noisy ones
     owner: Path | None = None  # the owner's folder, which keeps the head of the ledger after each run
     needs: Needs | None = None  # memory and disk, estimated from public numbers
-    # Of a release without a loss: its window, and the manifests of the listed releases it was composed with.
+    # For a release without a loss: its window, and the manifests of the listed releases it was composed with.
     window_us: tuple[int, int] | None = None
     knows: frozenset[str] | None = None
 
@@ -134,12 +134,12 @@ def release(
         going = _Run(ledger, request, run, absolute(request.out), waiting)
         stored = stored_release(ledger, request) or going.commit_unfinished()
         if stored is None:
-            made = going.make(build)
+            committed = going.make(build)
         else:
             run.forget()
-            made = _finish(stored, request)
+            committed = _finish(stored, request)
         note_head(ledger, request.owner)
-        return made
+        return committed
 
 
 @dataclass(frozen=True)
@@ -243,13 +243,13 @@ def stored_release(ledger: Ledger, request: ReleaseRequest) -> AlreadyReleased |
     for those, and no others, whether a run is free depends on the data.
     """
     population = ledger.state().population(request.population)
-    found = population.released.get(request.key)
+    stored = population.released.get(request.key)
     undigested = any(each.source_digest is None for each in population.released.values())
-    if found is None and undigested and request.earlier_key is not None:
-        found = population.released.get(request.earlier_key())
-        if found is not None and found.source_digest is not None:
+    if stored is None and undigested and request.earlier_key is not None:
+        stored = population.released.get(request.earlier_key())
+        if stored is not None and stored.source_digest is not None:
             return None
-    return found
+    return stored
 
 
 def write_for_owner(out: Path, build: Build) -> Path:
@@ -384,8 +384,8 @@ def sweep_folder(ledger: Ledger, folder: Path) -> None:
     """Clear what dead runs left in a folder of releases; what a live process works on is left alone."""
     if not folder.is_dir():
         return
-    made = re.compile(r"\.(.+)\.staging-(?:publish-)?[0-9a-f]+")
-    names = {found.group(1) for path in folder.iterdir() if (found := made.fullmatch(path.name))}
+    staging_name = re.compile(r"\.(.+)\.staging-(?:publish-)?[0-9a-f]+")
+    names = {match[1] for path in folder.iterdir() if (match := staging_name.fullmatch(path.name))}
     for name in sorted(names):
         with suppress(ShoalError):
             _sweep(ledger, absolute(folder / name))

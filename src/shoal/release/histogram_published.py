@@ -55,11 +55,11 @@ class AreaAnswer:
                 f"the area lies beyond the map, which is {west:g} to {east:g}, {south:g} to {north:g}: there "
                 "is no answer. Longitude (or x) comes before latitude: are they swapped?"
             ]
-        said = []
+        notes = []
         if not self.cells:
-            said.append("no cell has its centre inside: there is no answer.")
+            notes.append("no cell has its centre inside: there is no answer.")
         if self.outside > 1e-9:
-            said.append(f"{self.outside:.1%} of the area lies beyond the map and was not counted.")
+            notes.append(f"{self.outside:.1%} of the area lies beyond the map and was not counted.")
         if self.parts > 1 or self.holes:
             what = " and ".join(
                 words
@@ -69,11 +69,11 @@ class AreaAnswer:
                 )
                 if count
             )
-            said.append(
+            notes.append(
                 f"the cells have {what}: a trip counts once for each part it crossed, and one that goes all "
                 "the way round a hole counts less."
             )
-        return said
+        return notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +103,9 @@ class PublishedHistogram:
         """The same for ranges of cells."""
         trips = np.full(rectangles.count, np.nan)
         some = np.flatnonzero(rectangles.areas > 0)
-        asked = rectangles.take(some)
-        asked.check(self.grid)
-        trips[some] = self.euler.answers(asked)
+        queries = rectangles.take(some)
+        queries.check(self.grid)
+        trips[some] = self.euler.answers(queries)
         return trips
 
     def boxes(self, boxes: Sequence, names: Sequence[str] | None = None) -> list[AreaAnswer]:
@@ -115,13 +115,13 @@ class PublishedHistogram:
         snapped = snap(self.grid, table)
         trips = self.answer_cells(snapped)
         sides = zip(snapped.x0, snapped.x1, snapped.y0, snapped.y1, strict=True)
-        found = []
+        answers = []
         for name, box, count, (x0, x1, y0, y1) in zip(
             names, table.tolist(), trips.tolist(), sides, strict=True
         ):
             cells = int((x1 - x0) * (y1 - y0))
             corners = map_box(self.grid, (int(x0), int(x1), int(y0), int(y1))) if cells else None
-            found.append(
+            answers.append(
                 AreaAnswer(
                     name=name,
                     trips=count,
@@ -132,21 +132,21 @@ class PublishedHistogram:
                     **_box_difference(box, corners, self.grid.box),
                 )
             )
-        return found
+        return answers
 
     def polygon(self, shape: Any, name: str = "polygon") -> AreaAnswer:
         """Distinct trips in a polygon (shapely, in the coordinates of the grid)."""
-        found = cells_of(shape, self.grid)
+        cells = cells_of(shape, self.grid)
         return AreaAnswer(
             name=name,
-            trips=self._cells_answer(found),
-            cells=found.cells,
-            missed=found.missed,
-            added=found.added,
-            outside=found.outside,
-            parts=found.parts,
-            holes=found.holes,
-            beyond=None if found.outside < 1 else self.grid.box,
+            trips=self._cells_answer(cells),
+            cells=cells.cells,
+            missed=cells.missed,
+            added=cells.added,
+            outside=cells.outside,
+            parts=cells.parts,
+            holes=cells.holes,
+            beyond=None if cells.outside < 1 else self.grid.box,
         )
 
     def zones(self, zones: Zones | None = None, names: Sequence[str] | str | None = None) -> list[AreaAnswer]:

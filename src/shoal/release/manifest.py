@@ -216,8 +216,8 @@ def _refuse_price(manifest: Manifest) -> None:
         raise _malformed("a release that is not differentially private has no epsilon, delta or rho.")
     if plain["spends"]:
         raise _malformed("a release that is not differentially private spends no budget.")
-    said = f"{manifest.unit} {manifest.promise}".lower().replace(NOT_DIFFERENTIALLY_PRIVATE, "")
-    if re.search(r"differential|epsilon|\bdp\b", said):
+    sentences = f"{manifest.unit} {manifest.promise}".lower().replace(NOT_DIFFERENTIALLY_PRIVATE, "")
+    if re.search(r"differential|epsilon|\bdp\b", sentences):
         raise _malformed("its sentences read as differential privacy, which it is not.")
 
 
@@ -268,10 +268,10 @@ def _whole(digits: str) -> int:
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    values = dict(pairs)
+    if len(values) != len(pairs):
         raise ValueError("a key is given twice")
-    return found
+    return values
 
 
 def _malformed(reason: str) -> GuaranteeError:

@@ -16,8 +16,7 @@ from shoal.privacy.guarantee import in_full
 from shoal.release.manifest import NONE_RECORDED, RECORDED, Manifest
 
 README = "README.md"
-# Of the sections. READMEs of the first layout have no limits and no parameters; those of the second have a
-# table of columns for each file.
+# Version of the sections: the first has no limits and no parameters, the second a table of columns per file.
 LAYOUT = 3
 _READING = re.compile(r"\n\n## How to read (?:the noise|it)\n\n(.*)\n\n## Check it\n\n", re.DOTALL)
 
@@ -68,8 +67,8 @@ def readme_problems(text: str, manifest: Manifest) -> Iterator[str]:
 
 def reading_of(text: str) -> str:
     """The section of a README that only the flow knows."""
-    found = _READING.search(text)
-    return found[1] if found else ""
+    section = _READING.search(text)
+    return section[1] if section else ""
 
 
 def in_words(manifest: Manifest) -> str:
@@ -92,7 +91,7 @@ def _limits(manifest: Manifest) -> str:
     points = [*_OF_PRIVACY] if manifest.is_private else []
     if manifest.is_private and unit != "user":
         points.append("The unit is one {unit}, not a person: somebody with many of them is protected less.")
-    points += [point for name, said in _OF_KIND.items() if name in manifest.columns for point in said]
+    points += [point for name, limits in _OF_KIND.items() if name in manifest.columns for point in limits]
     listed = "\n".join(f"- {point.format(unit=as_plain(unit))}" for point in points)
     return "## What it does not protect, and how far to trust the numbers\n\n" + listed
 

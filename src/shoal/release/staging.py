@@ -135,12 +135,12 @@ def staging_path(out: Path, name: str) -> Path:
 def leftovers(out: Path) -> Iterator[Staging]:
     """Staging folders of `out`, each locked; refuses while a live process works on one."""
     # Exactly the names made here: NAME.staging-x may be somebody's own folder, or of a longer NAME.
-    made = re.compile(re.escape(staging_path(out, "").name) + r"(publish-)?[0-9a-f]+")
+    staging_name = re.compile(re.escape(staging_path(out, "").name) + r"(publish-)?[0-9a-f]+")
     try:
-        found = [path for path in out.parent.iterdir() if made.fullmatch(path.name)]
+        folders = [path for path in out.parent.iterdir() if staging_name.fullmatch(path.name)]
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return  # nothing there, or opening the new one will say why
-    for path in sorted(found):
+    for path in sorted(folders):
         try:
             yield Staging(path, _lock(path))
         except BlockingIOError:
@@ -339,15 +339,15 @@ def limit_address_space(most: int) -> None:
 
 def available_memory() -> int:
     """Bytes a run may still use: of the machine, its control group and the limit of its process."""
-    found = [_machine()]
+    limits = [_machine()]
     for limit, used in _CGROUPS:
         most, now = _number(limit), _number(used)
         if most is not None and now is not None:
-            found.append(most - now)
+            limits.append(most - now)
     most = resource.getrlimit(resource.RLIMIT_AS)[0] if _limit_of_runs is None else _limit_of_runs
     if most != resource.RLIM_INFINITY:
-        found.append(most - _mapped())
-    return max(0, min(found))
+        limits.append(most - _mapped())
+    return max(0, min(limits))
 
 
 def _machine() -> int:

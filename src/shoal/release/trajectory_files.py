@@ -52,10 +52,10 @@ def find_key(folder: Path, records_sha256: str) -> Path | None:
     """The key in `folder` that belongs to the records of that hash."""
     for path in sorted(folder.glob("record_key*.parquet")):
         try:
-            said = pq.read_schema(path).metadata or {}
+            metadata = pq.read_schema(path).metadata or {}
         except (OSError, pa.ArrowException):
             continue
-        if said.get(OF_RECORDS.encode(), b"").decode() == records_sha256:
+        if metadata.get(OF_RECORDS.encode(), b"").decode() == records_sha256:
             return path
     return None
 

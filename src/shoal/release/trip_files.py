@@ -71,13 +71,13 @@ class TripColumns:
 
 def files_of(columns: TripColumns, formats: Iterable[str]) -> dict[str, dict[str, str]]:
     """The files of a release and what their columns mean."""
-    found = {}
+    files = {}
     for name in formats:
         meanings = columns.meanings()
         if name == "parquet":
             meanings[columns.geometry] = "the point, WKB"
-        found[f"{TRIPS}.{name}"] = meanings if FORMATS[name].rows else FORMATS[name].words
-    return found
+        files[f"{TRIPS}.{name}"] = meanings if FORMATS[name].rows else FORMATS[name].words
+    return files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,9 +103,10 @@ def write_trips(
     formats: Iterable[str],
 ) -> None:
     """All data files of the release into `folder`; a chunk holds whole trips."""
-    told = about.to_json(columns)
+    description = about.to_json(columns)
     writers = [
-        FORMATS[name](folder / f"{TRIPS}.{name}", columns, about.grid, {ABOUT: told}) for name in formats
+        FORMATS[name](folder / f"{TRIPS}.{name}", columns, about.grid, {ABOUT: description})
+        for name in formats
     ]
     digits = max(DIGITS, len(str(about.trips)))
     try:
@@ -168,7 +169,7 @@ def read_synthetic(path: str | Path) -> PublishedTrips:
         about = json.loads((pq.read_schema(file).metadata or {})[ABOUT])
         grid = CellGrid(**{**about["grid"], "box": tuple(about["grid"]["box"])})
         names = TripColumns(**{name: about[name] for name in TripColumns.__dataclass_fields__})
-        said = TripsAbout(grid=grid, step_s=float(about["step_s"]), trips=int(about["trips"]))
+        described = TripsAbout(grid=grid, step_s=float(about["step_s"]), trips=int(about["trips"]))
         manifest = {}
         if path.is_dir():
             manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
@@ -182,7 +183,7 @@ def read_synthetic(path: str | Path) -> PublishedTrips:
                 "`shoal inspect` looks into events.parquet; the owner's report has the figures.",
             ) from None
         raise _not_synthetic(path) from None
-    return PublishedTrips(file, said, names, manifest)
+    return PublishedTrips(file, described, names, manifest)
 
 
 def _not_synthetic(path: Path) -> SourceError:

@@ -135,14 +135,14 @@ def sign(manifest: bytes, key: Path) -> bytes:
     """The signature of a manifest by an SSH key: its file, or the .pub file of a key that an agent holds."""
     _check_file(key, "key-missing", "key")
     # No time limit: the program may ask for a passphrase at the terminal.
-    made = _run(["-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE], manifest, seconds=None)
-    if made.returncode != 0 or b"BEGIN SSH SIGNATURE" not in made.stdout:
+    answer = _run(["-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE], manifest, seconds=None)
+    if answer.returncode != 0 or b"BEGIN SSH SIGNATURE" not in answer.stdout:
         raise OutputError(
             "not-signed",
-            f"ssh-keygen did not sign with {key}: {_reason(made)}",
+            f"ssh-keygen did not sign with {key}: {_reason(answer)}",
             "Check the key and its passphrase; a key in an agent is named by its .pub file.",
         )
-    return made.stdout
+    return answer.stdout
 
 
 def check_signature(folder: Path, allowed_signers: Path, signer: str | None = None) -> str:
@@ -160,8 +160,8 @@ def check_signature(folder: Path, allowed_signers: Path, signer: str | None = No
     names = [signer] if signer is not None else _principals(path, signers)
     reason = "its key is not among the allowed signers"
     for name in names:
-        asked = ["-Y", "verify", "-f", signers, "-I", name, "-n", NAMESPACE, "-s", str(path)]
-        answer = _run(asked, manifest)
+        arguments = ["-Y", "verify", "-f", signers, "-I", name, "-n", NAMESPACE, "-s", str(path)]
+        answer = _run(arguments, manifest)
         if answer.returncode == 0:
             return name
         reason = _reason(answer)
@@ -169,8 +169,8 @@ def check_signature(folder: Path, allowed_signers: Path, signer: str | None = No
 
 
 def _principals(path: Path, signers: str) -> list[str]:
-    found = _run(["-Y", "find-principals", "-s", str(path), "-f", signers], b"")
-    return found.stdout.decode(errors="replace").splitlines() if found.returncode == 0 else []
+    answer = _run(["-Y", "find-principals", "-s", str(path), "-f", signers], b"")
+    return answer.stdout.decode(errors="replace").splitlines() if answer.returncode == 0 else []
 
 
 def _run(arguments: list[str], text: bytes, seconds: int | None = _SECONDS) -> subprocess.CompletedProcess:

@@ -141,7 +141,9 @@ def cells_of(geometry: Any, grid: CellGrid) -> CellShape:
             f"the shape crosses itself: {shapely.is_valid_reason(geometry)}.",
             "Repair it, with a GIS or shapely.make_valid.",
         )
-    mask = _centres(geometry, grid)
+    x, y = grid.corner(np.arange(grid.columns) + 0.5, np.arange(grid.rows) + 0.5)
+    shapely.prepare(geometry)
+    mask = shapely.intersects_xy(geometry, *np.meshgrid(x, y))  # cells whose centre lies in the shape
     inside = geometry.intersection(shapely.box(*grid.box))
     common = _common_area(inside, mask, grid)
     width, height = grid.cell_size
@@ -154,12 +156,6 @@ def cells_of(geometry: Any, grid: CellGrid) -> CellShape:
         parts=parts,
         holes=holes,
     )
-
-
-def _centres(geometry: Any, grid: CellGrid) -> np.ndarray:
-    x, y = grid.corner(np.arange(grid.columns) + 0.5, np.arange(grid.rows) + 0.5)
-    shapely.prepare(geometry)
-    return shapely.intersects_xy(geometry, *np.meshgrid(x, y))
 
 
 def _common_area(geometry: Any, mask: np.ndarray, grid: CellGrid) -> float:

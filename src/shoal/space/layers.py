@@ -1,14 +1,16 @@
-"""Rows with a geometry, read from any of the formats, before they are called zones or sites."""
+"""Rows with a geometry, from any of the formats or a zip archive, before they become zones or sites."""
 
 from __future__ import annotations
 
+import lzma
+import zipfile
+import zlib
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from shoal.errors import GeometryError, printable
-from shoal.space.formats.archives import read_zipped
 from shoal.space.formats.geopackage import read_geopackage
 from shoal.space.formats.parquet import read_geoparquet
 from shoal.space.formats.rows import FileRows, choose_layer, read_bounded, read_geojson, unreadable
@@ -131,3 +133,57 @@ def check_file(path: Path) -> None:
 def _content(path: Path) -> bytes:
     with path.open("rb") as file:
         return read_bounded(path, file.read)
+
+
+_IN_ARCHIVES = (".shp", ".gpkg", ".geojson")
+_DAMAGED_ARCHIVE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, OverflowError,
+    RuntimeError, KeyError, AssertionError,  # encrypted, or packed in a way Python does not know
+)  # fmt: skip
+
+
+def read_zipped(path: Path, layer: str | None = None) -> FileRows:
+    """The one file in the archive, in whatever folder, or the one named like `layer`."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            member = _member(archive, path, layer)
+            parts = _unpacked(archive, member, path)
+    except _DAMAGED_ARCHIVE as error:
+        raise unreadable(path, error) from None
+    chosen = parts[member.suffix.lower()]
+    if member.suffix.lower() == ".gpkg":
+        return read_geopackage(path, None if layer == member.stem else layer, chosen)
+    choose_layer(path, [member.stem], layer)
+    return read_geojson(chosen, path) if member.suffix.lower() == ".geojson" else read_shapefile(parts, path)
+
+
+def _member(archive: zipfile.ZipFile, path: Path, layer: str | None) -> PurePosixPath:
+    members = [PurePosixPath(name) for name in archive.namelist() if not name.startswith("__MACOSX/")]
+    members = [member for member in members if member.suffix.lower() in _IN_ARCHIVES]
+    chosen = [member for member in members if member.stem == layer] if len(members) > 1 else members
+    if not members:
+        raise GeometryError(
+            "geometry-missing", f"{path} holds no Shapefile, GeoPackage or GeoJSON.", "Check it."
+        )
+    if len(chosen) != 1:
+        stems = ", ".join(member.stem for member in members[:8])
+        raise GeometryError(
+            "layer-choice", f"{path} holds {len(members)} files: {stems}.", "Name one of them as the layer."
+        )
+    return chosen[0]
+
+
+def _unpacked(archive: zipfile.ZipFile, member: PurePosixPath, path: Path) -> dict[str, bytes]:
+    """The chosen file and, for a Shapefile, its parts, by suffix."""
+
+    def content(name: str) -> bytes:
+        with archive.open(name) as file:
+            return read_bounded(path, file.read)
+
+    parts = {member.suffix.lower(): content(str(member))}
+    for name in archive.namelist() if member.suffix.lower() == ".shp" else ():
+        other = PurePosixPath(name)
+        suffix = other.suffix.lower()
+        if other.with_suffix("") == member.with_suffix("") and suffix in SUFFIXES and suffix not in parts:
+            parts[suffix] = content(name)
+    return parts

@@ -19,19 +19,15 @@ class SitesPlan(Plan):
     """Where the public list of sites comes from, and what its columns are."""
 
     sites: str | None = setting(
-        None, "Sites: CSV or Parquet with site, lon, lat, or a file of points.", file=True, last=True
+        None, "Sites: CSV or Parquet with site, lon, lat, or a file of points.", file=True, last=1
     )
-    site_id: str | None = setting(None, "Column with the sites' ids; `row` numbers them.", last=True)
+    site_id: str | None = setting(None, "Column with the sites' ids; `row` numbers them.", last=1)
     site_lon: str | None = setting(
-        None, "Column with the sites' longitudes (or x, with --sites-crs).", last=True
+        None, "Column with the sites' longitudes (or x, with --sites-crs).", last=1
     )
-    site_lat: str | None = setting(
-        None, "Column with the sites' latitudes (or y, with --sites-crs).", last=True
-    )
+    site_lat: str | None = setting(None, "Column with the sites' latitudes (or y, with --sites-crs).", last=1)
     sites_crs: str | None = setting(
-        None,
-        "Coordinate system of the sites where the file does not say; `planar` for metres.",
-        last=True,
+        None, "Coordinate system of the sites where the file does not say; `planar` for metres.", last=1
     )
 
 

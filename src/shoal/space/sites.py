@@ -266,7 +266,9 @@ def label_column(
 ) -> tuple[str, ...]:
     """Distinct, non-empty ids from a column, or from the row order when the owner asks for "row"."""
     if name == "row" and "row" not in source.columns:
-        return row_ids(len(source.geometry), row_prefix)
+        count = len(source.geometry)
+        digits = max(4, len(str(count)))
+        return tuple(f"{row_prefix}{row:0{digits}d}" for row in range(1, count + 1))
     if name is None:
         name = next((column for column in usual if column in source.columns), None)
     if name is None:
@@ -292,11 +294,6 @@ def distinct_ids(ids: list[str], what: str) -> tuple[str, ...]:
             )
         first[label] = row
     return tuple(ids)
-
-
-def row_ids(count: int, prefix: str) -> tuple[str, ...]:
-    digits = max(4, len(str(count)))
-    return tuple(f"{prefix}{row:0{digits}d}" for row in range(1, count + 1))
 
 
 def missing_column(name: str, present: list[str], path: str, option: str) -> GeometryError:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+Seven = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 PRICE = 70.0  # of losing a sample: what a box of an epoch and so many cells of width costs
 
 
@@ -48,7 +49,7 @@ class LatticeSamples:
         return len(self.t)
 
     @property
-    def columns(self) -> tuple[np.ndarray, ...]:
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """user, t, x, y."""
         return self.user, self.t, self.x, self.y
 
@@ -86,7 +87,7 @@ class Boxes:
         return len(self.t0)
 
     @property
-    def columns(self) -> tuple[np.ndarray, ...]:
+    def columns(self) -> Seven:
         """record, t0, t1, x0, x1, y0, y1."""
         return self.record, self.t0, self.t1, self.x0, self.x1, self.y0, self.y1
 

@@ -1,4 +1,4 @@
-"""The data room: the page's folder, sources, their maps and checks, a simulated city."""
+"""The data view: the page's folder, sources, their maps and checks, a simulated city."""
 
 from __future__ import annotations
 
@@ -127,7 +127,8 @@ def plan(form: PlanForm, studio: Here) -> dict[str, Any]:
 
 def outside(form: PlanForm, card: SourceCard) -> list[str]:
     """Where the window is not the one that the source was declared for: counts there would be noise alone."""
-    declared, start, end = card.window, form.start or "", form.end or ""
+    asked = form.model_dump()
+    declared, start, end = card.window, asked.get("start") or "", asked.get("end") or ""
     if card.simulated or not declared.get("start") or not declared.get("end"):
         return []
     if (start or declared["start"]) >= declared["start"] and (end or declared["end"]) <= declared["end"]:

@@ -1,4 +1,4 @@
-"""The ledger room: populations, what was spent on them, the chain, and the evidence pack."""
+"""The ledger view: populations, what was spent on them, the chain, and the evidence pack."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
 
@@ -79,20 +79,26 @@ class ChosenForm(Form):
 Value = bool | int | Number | MaybeLine | Annotated[list[Number | MaybeLine], Field(max_length=50)] | None
 PLANS = {kind: KINDS[kind].plan for kind in get_args(Kind)}
 FIELDS = {kind: form_fields(plan) for kind, plan in PLANS.items()}
-PlanForm: Any = create_model(
-    "PlanForm",
-    __base__=ChosenForm,
-    __doc__="One release, as the form stands: the settings of plans that have a label, by their names.",
-    **{  # type: ignore[call-overload]
-        name: (Value, None)
-        for name in dict.fromkeys(each for fields in FIELDS.values() for each in fields)
-        if name not in ChosenForm.model_fields
-    },
-)
+if TYPE_CHECKING:
+
+    class PlanForm(ChosenForm):
+        """One release, as the form stands."""
+
+else:
+    PlanForm = create_model(
+        "PlanForm",
+        __base__=ChosenForm,
+        __doc__="One release, as the form stands: the settings of plans that have a label, by their names.",
+        **{
+            name: (Value, None)
+            for name in dict.fromkeys(each for fields in FIELDS.values() for each in fields)
+            if name not in ChosenForm.model_fields
+        },
+    )
 
 
 class ReleaseForm(Form):
-    plan: PlanForm  # type: ignore[valid-type]
+    plan: PlanForm
     even_if_nobody: bool = False
     again: bool = (
         False  # a run that was stopped: what it committed comes back for free, so nothing is refused yet
@@ -191,7 +197,7 @@ def for_page(text: str) -> str:
         verb = "Set" if verb[0].isupper() else "set"
         return f"{verb} {label}" if value is None else f"{verb} {label} to {value}"
 
-    return respelled(_COMMAND.sub("the ledger room", text), spell)
+    return respelled(_COMMAND.sub("the ledger view", text), spell)
 
 
 def field_problems(faults: Iterable[Fault]) -> list[dict[str, str]]:

@@ -130,7 +130,7 @@ def _check_population(population: str, card: SourceCard) -> None:
         raise PlanError(
             "population-simulated",
             f'"{population}" is the population of a simulated city; the people in this source exist.',
-            "Choose their own population, or create it in the ledger room.",
+            "Choose their own population, or create it in the ledger view.",
         )
     if card.simulated and population != card.population:
         raise PlanError(

@@ -55,7 +55,7 @@ class SourceShelf:
     def find(self, name: str) -> SourceCard:
         card = _card(read_json(self.work.sources / f"{name}.json")) if name.isalnum() else None
         if card is None:
-            raise SourceError("no-such-source", "there is no such source.", "Register it in the data room.")
+            raise SourceError("no-such-source", "there is no such source.", "Register it in the data view.")
         return card
 
     def register(self, card: SourceCard) -> SourceCard:

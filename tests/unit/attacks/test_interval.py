@@ -13,7 +13,6 @@ from shoal.attacks.models.interval_audit import (
     IntervalAuditor,
     disclosed_at_worst,
     disclosed_linearly,
-    may_answer,
     probability_of_disclosure,
 )
 from shoal.errors import PlanError
@@ -77,7 +76,11 @@ def test_the_auditor_refuses_what_brute_force_says_is_disclosed():
             before = auditor.answered.copy()
             _, fixed = fixed_by_brute_force(7, [*before, new])
             assert auditor.would_disclose(*new) == tuple(np.flatnonzero(fixed.all(axis=0)))
-            assert may_answer(7, before, new) == auditor.ask(*new) == (not fixed.all(axis=0).any())
+            assert (
+                IntervalAuditor(7, before).may_answer(*new)
+                == auditor.ask(*new)
+                == (not fixed.all(axis=0).any())
+            )
             refused += new not in auditor.answered
         assert auditor.disclosed() == ()
     assert refused > 20

@@ -135,10 +135,11 @@ def test_a_pair_that_always_hides_each_other_is_shown(cases):
         seen = measure(
             *cases.arrays(samples, boxes), users=12, steps=STEPS, epoch=EPOCH, k=2, tau=5, seed=seed
         )
-        always = {frozenset((p.user, p.record)) for p in seen.pairs.worst if p.share == p.back == 1}
+        pairs = seen["same_record"]
+        always = {frozenset((p["user"], p["record"])) for p in pairs["worst"] if p["share"] == p["back"] == 1}
         assert always == {frozenset((0, 1))}
-        assert seen.pairs.always == 2
-        assert seen.to_plain()["same_record"]["worst"][0]["share"] == 1
+        assert pairs["always_same"] == 2
+        assert pairs["worst"][0]["share"] == 1
 
 
 def test_measured_figures_equal_plain_loops(cases):
@@ -162,12 +163,13 @@ def test_measured_figures_equal_plain_loops(cases):
                 lag = lags.setdefault(bin_, [0, 0])
                 lag[0] += 1
                 lag[1] += all(any(cases.holds(b, s) for b in boxes[r]) for r in fitting)
-    assert seen.candidates == tuple(np.quantile(counts, (0.25, 0.5, 0.75)))
-    assert [lag.share for lag in seen.lags] == [lags[b][1] / lags[b][0] for b in sorted(lags)]
-    for known, times in zip(seen.knowledge[2:], (2, 3, 4), strict=True):
+    assert seen["candidates_quartiles"] == tuple(np.quantile(counts, (0.25, 0.5, 0.75)))
+    shares = [lag["share"] for lag in seen["leakage_by_lag"]]
+    assert shares == [lags[b][1] / lags[b][0] for b in sorted(lags)]
+    for known, times in zip(seen["more_knowledge"][2:], (2, 3, 4), strict=True):
         tried = [(i, w) for i, w in zip(drawn.user, drawn.start, strict=True) if 0 <= w <= STEPS - 5 * times]
         few = [len(cases.candidates(samples, boxes, i, w, 5 * times)) < 2 for i, w in tried]
-        assert (known.windows, known.fewer_than_k) == (len(few), sum(few))
+        assert (known["windows"], known["fewer_than_k"]) == (len(few), sum(few))
 
 
 def test_drawn_windows_are_even_over_all_with_a_retained_sample(cases):
@@ -211,5 +213,5 @@ def test_two_windows_apart_leave_those_who_fit_both(cases):
         first, second = (set(cases.candidates(samples, boxes, i, at, 5)) for at in (w, v))
         assert count == len(first & second)
     seen = measure(*columns, users=12, steps=STEPS, epoch=EPOCH, k=2, tau=5, seed=1)
-    assert seen.knowledge[0].only_one < seen.knowledge[1].only_one
-    assert "no composition" in seen.to_plain()["limits"]
+    assert seen["more_knowledge"][0]["only_one"] < seen["more_knowledge"][1]["only_one"]
+    assert "no composition" in seen["limits"]

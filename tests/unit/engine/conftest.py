@@ -1,6 +1,7 @@
 """Small worlds of trips for the tests of sums over paths."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from shoal.space.cells import CellGrid
@@ -53,3 +54,11 @@ def every_rectangle(columns, rows):
         for y0 in range(rows)
         for y1 in range(y0 + 1, rows + 1)
     ]
+
+
+def event_batch(rows, user_type=None):
+    """One batch of (user, time_us, site); users are integers or texts."""
+    user, time_us, site = zip(*rows, strict=True) if rows else ((), (), ())
+    kind = user_type or (pa.string() if user and isinstance(user[0], str) else pa.int64())
+    columns = [pa.array(user, kind), pa.array(time_us, pa.int64()), pa.array(site, pa.int32())]
+    return pa.RecordBatch.from_arrays(columns, names=["user", "time_us", "site"])

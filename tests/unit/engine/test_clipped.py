@@ -3,10 +3,10 @@
 from fractions import Fraction
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import scipy.sparse
 from tests.loops import for_each
+from tests.unit.engine.conftest import event_batch as batch
 
 from shoal.engine.clipped import ClippedKernel, EngineVisits, Measure, apply_view, clip_holds
 from shoal.engine.duck import DuckEngine
@@ -15,17 +15,6 @@ from shoal.stages.exact import STEP, TIME_LATTICE, WEIGHT, View, on_lattice
 
 HOUR = 3_600_000_000
 LATTICE = 2**20
-
-
-def batch(rows):
-    users, times, sites = zip(*rows, strict=True) if rows else ((), (), ())
-    return pa.record_batch(
-        {
-            "user": pa.array(users, pa.int64()),
-            "time_us": pa.array(times, pa.int64()),
-            "site": pa.array(sites, pa.int32()),
-        }
-    )
 
 
 def view_of(generator, groups=3, places=5, slots=6, columns=4, clip=1.0):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.loops import for_each
+from tests.unit.engine.conftest import event_batch as batch
 
 from shoal.engine.commute import CommuteKernel, _add, sum_commutes
 from shoal.engine.duck import DuckEngine
@@ -31,12 +32,6 @@ CALL_ENDS += [480, 608, 768, 1024]
 
 def moment(second):
     return int((START.astimezone(UTC) + timedelta(seconds=second)).timestamp()) * 1_000_000
-
-
-def batch(rows):
-    user, time_us, site = zip(*rows, strict=True) if rows else ((), (), ())
-    columns = [pa.array(user, pa.int64()), pa.array(time_us, pa.int64()), pa.array(site, pa.int32())]
-    return pa.RecordBatch.from_arrays(columns, names=["user", "time_us", "site"])
 
 
 def random_rows(seed, users=30, rows=400):

@@ -18,12 +18,7 @@ def by_hand(columns, rows, paths, crossed):
     """Faces, east edges, north edges, full blocks as dictionaries of counts from sets of each trip."""
     faces, east, north, blocks = (
         np.zeros(shape, int)
-        for shape in (
-            (rows, columns),
-            (rows, columns - 1),
-            (rows - 1, columns),
-            (rows - 1, columns - 1),
-        )
+        for shape in ((rows, columns), (rows, columns - 1), (rows - 1, columns), (rows - 1, columns - 1))
     )
     for path in paths:
         cells = set(path)

@@ -213,12 +213,7 @@ def test_boxes_are_those_of_the_cells(trips_of, random_paths):
 
 @pytest.mark.parametrize(
     ("turns", "diagonal", "side"),
-    [
-        (0, RISES, SOUTH_EAST),
-        (1, FALLS, NORTH_EAST),
-        (2, RISES, NORTH_WEST),
-        (3, FALLS, SOUTH_WEST),
-    ],
+    [(0, RISES, SOUTH_EAST), (1, FALLS, NORTH_EAST), (2, RISES, NORTH_WEST), (3, FALLS, SOUTH_WEST)],
 )
 def test_a_way_round_a_corner(trips_of, turns, diagonal, side):
     path = turned(along(11), 11, turns)

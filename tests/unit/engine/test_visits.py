@@ -1,20 +1,15 @@
 """The density kernel against a slow version in plain Python that shares no code with it."""
 
-import importlib.util
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from tests.loops import for_each
+from tests.unit.engine.conftest import event_batch as batch
+from tests.unit.engine.test_prf import siphash
 
 from shoal.engine.visits import VisitKernel, bound_holds
 from shoal.errors import GuaranteeError
-
-spec = importlib.util.spec_from_file_location("prf_oracle", Path(__file__).with_name("test_prf.py"))
-oracle = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(oracle)
 
 KEY = bytes(range(100, 116))
 HOUR = 3_600_000_000
@@ -23,20 +18,6 @@ HOUR = 3_600_000_000
 def kernel(ell=2, slots=6, sites=5, cap=3, edges=None, key=KEY):
     edges = np.arange(slots + 1, dtype=np.int64) * HOUR if edges is None else edges
     return VisitKernel(edges_us=edges, sites=sites, ell=ell, cap=cap, run_key=key)
-
-
-def batch(rows, user_type=None):
-    user, time_us, site = zip(*rows, strict=True) if rows else ((), (), ())
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(
-                user, user_type or (pa.int64() if not user or isinstance(user[0], int) else pa.string())
-            ),
-            pa.array(time_us, pa.int64()),
-            pa.array(site, pa.int32()),
-        ],
-        names=["user", "time_us", "site"],
-    )
 
 
 def random_rows(seed, users=40, rows=400, slots=6, sites=5, spelled=int):
@@ -57,9 +38,9 @@ def word(number):
 
 def keyed(purpose, *words, key=KEY):
     derived = b"".join(
-        oracle.siphash(key, word(purpose) + word(half) + word(0)).to_bytes(8, "little") for half in (1, 2)
+        siphash(key, word(purpose) + word(half) + word(0)).to_bytes(8, "little") for half in (1, 2)
     )
-    return oracle.siphash(derived, b"".join(words))
+    return siphash(derived, b"".join(words))
 
 
 def slow_sums(rows, ell, cap, edges, sites):

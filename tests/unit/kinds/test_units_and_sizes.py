@@ -92,12 +92,6 @@ def test_a_trip_id_is_a_unit_under_no_other_name(kind, unit, code, trips):
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"trajectories"}))
-def test_a_negative_seed_is_refused(kind, trips):
-    with pytest.raises(PlanError, match="seed must be a whole number from 0"):
-        prepare(kind, trips, {"user": "person"}, seed=-1)
-
-
 @pytest.mark.parametrize("kind", ["histogram", "synthetic"])
 def test_the_unit_trip_is_one_trip_of_one_user(kind, trips):
     said = prepare(kind, trips, {"user": "person"}, unit="trip").unit_sentence

@@ -133,7 +133,7 @@ def test_a_flow_that_is_not_the_best_is_an_error(monkeypatch):
             zero = np.zeros(len(give)), np.zeros(len(take))
             return give @ metres @ take, {"u": zero[0], "v": zero[1], "warning": None}
 
-    monkeypatch.setattr(emd, "_import_ot", lambda: Wrong)
+    monkeypatch.setattr(emd, "import_ot", lambda: Wrong)
     with pytest.raises(PlanError, match="emd-not-solved"):
         emd_m(*maps(6, 1))
 

@@ -15,7 +15,6 @@ from shoal.metrics.trajectories import (
     LocalClock,
     covering_boxes,
     granularity,
-    granularity_by_hour,
     grouped_figures,
     suppressed_share,
     trajectory_utility,
@@ -74,7 +73,7 @@ def test_of_overlapping_boxes_the_smallest_counts_and_a_long_one_is_not_forgotte
 
 def test_by_hour_and_day():
     hours = np.arange(100) // 10  # ten steps an hour
-    figures = granularity_by_hour(SAMPLES, BOXES, hours, **UNIT)
+    figures = grouped_figures(SAMPLES, BOXES, hours, groups=24, **UNIT)
     assert figures.samples[:6].tolist() == [5, 0, 0, 0, 0, 1]
     assert figures.suppressed_share[0] == pytest.approx(1 / 5)
     assert np.isnan(figures.suppressed_share[1])
@@ -104,7 +103,7 @@ def test_a_wrong_number_of_records_or_steps_is_an_error():
     with pytest.raises(PlanError, match="record j must be user j's"):
         covering_boxes(SAMPLES, boxes_of([], records=3))
     with pytest.raises(PlanError, match="one group per step"):
-        granularity_by_hour(SAMPLES, BOXES, np.zeros(99, int), **UNIT)
+        grouped_figures(SAMPLES, BOXES, np.zeros(99, int), groups=24, **UNIT)
     far = samples_of([(0, 0, 0, 0), (0, 1, 10**6, 10**6)])
     with pytest.raises(PlanError, match="coarse cells"):
         density_error(far, boxes_of([]), cell_cells=1)
@@ -256,7 +255,7 @@ def test_all_figures_together_are_those_taken_one_by_one():
     assert utility.suppressed_share == suppressed_share(samples, boxes)
     assert utility.density == density_error(samples, boxes)
     assert utility.by_day.samples.tolist() == [int((samples.t < 24).sum()), int((samples.t >= 24).sum())]
-    hours = granularity_by_hour(samples, boxes, clock.hour, **UNIT)
+    hours = grouped_figures(samples, boxes, clock.hour, groups=24, **UNIT)
     np.testing.assert_array_equal(utility.by_hour.mean_space_m, hours.mean_space_m)
     plain = utility.to_plain()
     assert (

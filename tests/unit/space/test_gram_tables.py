@@ -21,11 +21,7 @@ from shoal_baselines.space.gram_tables import (
 from shoal_baselines.space.speed_steps import DOWN, STAYED, STOP, UP, WITHIN, SpeedSteps
 
 GRID = CellGrid(box=(0, 0, 5, 3), columns=5, rows=3, planar=True)
-TRIPS = [
-    [(0, 0, 2), (6, 3, 0), (1, 4, 1)],
-    [(7, 0, 0)],
-    [(4, 0, MOST_STAY + 5), (3, MOST_STAY + 6, 0)],
-]
+TRIPS = [[(0, 0, 2), (6, 3, 0), (1, 4, 1)], [(7, 0, 0)], [(4, 0, MOST_STAY + 5), (3, MOST_STAY + 6, 0)]]
 PATHS = CellPaths.of(GRID, 60, TRIPS)
 
 

@@ -87,7 +87,7 @@ def attack_points(
     seed: int = 1,
     targets: int | None = None,
 ) -> list[PointsKnown]:
-    """Who is singled out by p random samples, known as blocks of so many steps and cells.
+    """People whom p random samples single out, known as blocks of so many steps and cells.
 
     >>> samples = [0, 1], [3, 3], [7, 8], [5, 5]
     >>> known = Known.of(*samples, [0, 1], [3, 3], [4, 4], [7, 7], [7, 8], [5, 5], [5, 5], users=2)
@@ -102,19 +102,19 @@ def attack_points(
     who = _targets(known, rng, targets)
     drawn = np.full((len(who), most), -1, np.int64)
     for row, user in enumerate(who):
-        held = start[user + 1] - start[user]
-        taken = rng.permutation(held)[:most]
+        count = start[user + 1] - start[user]
+        taken = rng.permutation(count)[:most]
         drawn[row, : len(taken)] = start[user] + taken
     candidates, own = count_candidates(known.samples, known.boxes, who, drawn, block_steps, block_cells)
-    found = []
+    results = []
     for p in points:
         has = drawn[:, p - 1] >= 0
         one = has & (candidates[:, p - 1] == 1)
         linked = one & own[:, p - 1]
-        found.append(
+        results.append(
             PointsKnown(points=p, people=int(has.sum()), unique=int(one.sum()), linked=int(linked.sum()))
         )
-    return found
+    return results
 
 
 def attack_window(
@@ -135,11 +135,11 @@ def attack_window(
     rng = np.random.default_rng(seed)
     start, t = known.samples[0], known.samples[1]
     who = _targets(known, rng, targets)
-    held = start[who + 1] - start[who]
-    seen = start[who] + (rng.random(len(who)) * held).astype(np.int64)
-    begins = t[seen] - (rng.random(len(who)) * tau).astype(np.int64)
-    chance, blind = rng.random(len(who)), rng.integers(0, max(known.users, 1), len(who))
-    picks = pick(known.samples, known.boxes, who, begins, tau, chance)
+    counts = start[who + 1] - start[who]
+    known_sample = start[who] + (rng.random(len(who)) * counts).astype(np.int64)
+    begins = t[known_sample] - (rng.random(len(who)) * tau).astype(np.int64)
+    draws, blind = rng.random(len(who)), rng.integers(0, max(known.users, 1), len(who))
+    picks = pick(known.samples, known.boxes, who, begins, tau, draws)
     small = (small_steps, small_cells)
     figures = given_away(known.samples, known.boxes, who, begins, tau, picks, *small)
     baseline = given_away(known.samples, known.boxes, who, begins, tau, blind, *small)
@@ -219,7 +219,7 @@ def count_candidates(samples, boxes, who, drawn, steps, cells):
             if row < 0:
                 break
             t_low, x_low, y_low = t[row] // steps * steps, x[row] // cells * cells, y[row] // cells * cells
-            kept = 0
+            remaining = 0
             for place in range(count):
                 record = alive[place]
                 met = _meets(
@@ -233,16 +233,16 @@ def count_candidates(samples, boxes, who, drawn, steps, cells):
                     y_low + cells - 1,
                 )
                 if met >= 0:
-                    alive[kept] = record
-                    kept += 1
+                    alive[remaining] = record
+                    remaining += 1
                     own[person, p] |= record == who[person]
-            count = kept
+            count = remaining
             candidates[person, p] = count
     return candidates, own
 
 
 @njit(cache=True, nogil=True)
-def pick(samples, boxes, who, begins, tau, chance):
+def pick(samples, boxes, who, begins, tau, draws):
     """The record an adversary picks for each person; -1 where none holds any known sample."""
     start, t, x, y = samples
     _, t0, t1, x0, x1, y0, y1 = boxes
@@ -273,7 +273,7 @@ def pick(samples, boxes, who, begins, tau, chance):
             ties[tied] = record
             tied += 1
         if tied:
-            picks[person] = ties[min(int(chance[person] * tied), tied - 1)]
+            picks[person] = ties[min(int(draws[person] * tied), tied - 1)]
     return picks
 
 

@@ -19,11 +19,11 @@ compute the privacy lost to counts, the share regained by a protected release, a
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
@@ -64,13 +64,16 @@ class Periods:
         return self.slots - self.split
 
 
-class Prior(Protocol):
-    """Rows of an inferred slot; slots with the same `key` have the same rows."""
+class Prior(ABC):
+    """Rows of an inferred slot, by its place in the cycle; slots with the same `key` have the same rows."""
 
-    name: str
+    def __init__(self, name: str, periods: Periods, cycle: int) -> None:
+        self.name, self._cycle, self._split = name, cycle, periods.split
 
-    def key(self, slot: int) -> int: ...
+    def key(self, slot: int) -> int:
+        return (self._split + slot) % self._cycle
 
+    @abstractmethod
     def rows(self, slot: int) -> Rows: ...
 
 
@@ -88,34 +91,33 @@ def prior_named(name: str, visits: KnownVisits, periods: Periods) -> Prior:
         )
     if name in ASSIGNMENT:
         return LastSeason(name, TruthRows(visits), periods, cycle)
-    seen = visits.between(0, periods.split)
+    observed = visits.between(0, periods.split)
     if name.startswith("time"):
-        return TimeSeason(name, seen, periods, cycle)
-    return PlaceSeason(name, seen, periods, cycle)
+        return TimeSeason(name, observed, periods, cycle)
+    return PlaceSeason(name, observed, periods, cycle)
 
 
-class PlaceSeason:
+class PlaceSeason(Prior):
     """How often each user is at each place, null included, in each slot of the cycle (eqs. 7 to 9)."""
 
-    def __init__(self, name: str, seen: KnownVisits, periods: Periods, cycle: int) -> None:
-        self.name, self._cycle, self._split = name, cycle, periods.split
-        self._users, self._null = seen.users, seen.places
-        season = seen.slot.astype(np.int64) % cycle
-        rois = seen.places + 1
-        cells, times = np.unique((season * seen.users + seen.user) * rois + seen.place, return_counts=True)
-        active = np.unique((season * seen.users + seen.user) * seen.slots + seen.slot) // seen.slots
+    def __init__(self, name: str, visits: KnownVisits, periods: Periods, cycle: int) -> None:
+        super().__init__(name, periods, cycle)
+        self._users, self._null = visits.users, visits.places
+        season = visits.slot.astype(np.int64) % cycle
+        rois = visits.places + 1
+        cells, times = np.unique(
+            (season * visits.users + visits.user) * rois + visits.place, return_counts=True
+        )
+        active = np.unique((season * visits.users + visits.user) * visits.slots + visits.slot) // visits.slots
         observed = np.bincount(np.arange(periods.split) % cycle, minlength=cycle)
-        away = np.repeat(observed, seen.users) - np.bincount(active, minlength=cycle * seen.users)
+        away = np.repeat(observed, visits.users) - np.bincount(active, minlength=cycle * visits.users)
         unseen = np.flatnonzero(away)
-        cells = np.concatenate([cells, unseen * rois + seen.places])
+        cells = np.concatenate([cells, unseen * rois + visits.places])
         times = np.concatenate([times, away[unseen]])
         order = np.argsort(cells)
         row, self._roi = np.divmod(cells[order], rois)
         self._times = times[order].astype(np.float64)
-        self._first = np.searchsorted(row, np.arange(cycle * seen.users + 1))
-
-    def key(self, slot: int) -> int:
-        return (self._split + slot) % self._cycle
+        self._first = np.searchsorted(row, np.arange(cycle * visits.users + 1))
 
     def rows(self, slot: int) -> Rows:
         at = self.key(slot) * self._users
@@ -126,17 +128,14 @@ class PlaceSeason:
         return Rows(first - first[0], self._roi[here].astype(np.int32), share)
 
 
-class TimeSeason:
+class TimeSeason(Prior):
     """Any place, null included, alike in the slots of the cycle in which a user is seen (eqs. 10 and 11)."""
 
-    def __init__(self, name: str, seen: KnownVisits, periods: Periods, cycle: int) -> None:
-        self.name, self._cycle, self._split = name, cycle, periods.split
-        self._rois = seen.places + 1
-        self._active = np.zeros((cycle, seen.users), bool)
-        self._active[seen.slot % cycle, seen.user] = True
-
-    def key(self, slot: int) -> int:
-        return (self._split + slot) % self._cycle
+    def __init__(self, name: str, visits: KnownVisits, periods: Periods, cycle: int) -> None:
+        super().__init__(name, periods, cycle)
+        self._rois = visits.places + 1
+        self._active = np.zeros((cycle, visits.users), bool)
+        self._active[visits.slot % cycle, visits.user] = True
 
     def rows(self, slot: int) -> Rows:
         active = self._active[self.key(slot)]
@@ -147,11 +146,12 @@ class TimeSeason:
         return Rows(first, roi.astype(np.int32), np.repeat(1.0 / count, count))
 
 
-class LastSeason:
+class LastSeason(Prior):
     """Where the user was a cycle before (eq. 14)."""
 
     def __init__(self, name: str, truth: TruthRows, periods: Periods, cycle: int) -> None:
-        self.name, self._truth, self._offset = name, truth, periods.split - cycle
+        super().__init__(name, periods, cycle)
+        self._truth, self._offset = truth, periods.split - cycle
 
     def key(self, slot: int) -> int:
         return slot
@@ -254,13 +254,13 @@ class _Run:
             rows, ranked = prepared(prior.key(slot))
             true = self.truth.rows(self.periods.split + slot)
             counts = self.slots[slot]
-            found = {each: infer_slot(each, true, rows, counts, self.order, ranked) for each in inferences}
-            return slot, found, np.diff(true.first), true.roi[true.first[:-1]] != self.truth.null
+            results = {each: infer_slot(each, true, rows, counts, self.order, ranked) for each in inferences}
+            return slot, results, np.diff(true.first), true.roi[true.first[:-1]] != self.truth.null
 
         with ThreadPoolExecutor(self.threads) as pool:
-            for done, (slot, found, actual, seen) in enumerate(pool.map(one, range(len(self.slots)))):
-                for each, result in found.items():
-                    sums[each].add(slot, result, actual, seen)
+            for done, (slot, results, actual, observed) in enumerate(pool.map(one, range(len(self.slots)))):
+                for each, result in results.items():
+                    sums[each].add(slot, result, actual, observed)
                 if self.tell:
                     self.tell(prior.name, done + 1, len(self.slots))
         readings = ("all",) if prior.name in ASSIGNMENT else READINGS
@@ -279,14 +279,14 @@ class _Sums:
         self.by_slot = np.zeros(slots)
         self.f1_by_slot = np.zeros((slots, 2))
 
-    def add(self, slot: int, result: SlotResult, actual: np.ndarray, seen: np.ndarray) -> None:
+    def add(self, slot: int, result: SlotResult, actual: np.ndarray, observed: np.ndarray) -> None:
         self.divergence += result.divergence
         self.distance += np.sqrt(result.divergence)
         self.hits += result.hits
         self.predicted += result.predicted
         self.actual += actual
-        self.seen += result.divergence * seen
-        self.seen_slots += seen
+        self.seen += result.divergence * observed
+        self.seen_slots += observed
         self.by_slot[slot] = result.divergence.mean()
         whole = result.predicted.sum(axis=0) + actual.sum()
         self.f1_by_slot[slot] = 2 * result.hits.sum(axis=0) / whole
@@ -294,8 +294,8 @@ class _Sums:
     def outcome(self, prior: str, inference: str, readings: tuple[str, ...]) -> Outcome:
         f1 = 2 * self.hits / (self.predicted + self.actual[:, None])
         whole = inference in ("max_roi", "max_user")
-        kept = ("all",) if whole else readings
-        at = {name: READINGS.index(name) for name in kept}
+        names = ("all",) if whole else readings
+        at = {name: READINGS.index(name) for name in names}
         return Outcome(
             prior=None if inference == "aggregates" else prior,
             inference=inference,

@@ -44,10 +44,10 @@ class SlotCounts:
     @classmethod
     def of(cls, counts: np.ndarray, users: int) -> SlotCounts:
         """Negative counts are read as 0, larger ones than all users as all users."""
-        kept = np.clip(counts, 0.0, users)
-        total = kept.sum()
-        share = kept / total if total > 0 else np.full(len(kept), 1.0 / len(kept))
-        return cls(share=share, whole=np.rint(kept).astype(np.int64))
+        bounded = np.clip(counts, 0.0, users)
+        total = bounded.sum()
+        share = bounded / total if total > 0 else np.full(len(bounded), 1.0 / len(bounded))
+        return cls(share=share, whole=np.rint(bounded).astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,17 +91,17 @@ def _rank(first, roi, share, rois, order):
     for s in range(rois):
         start[s + 1] += start[s]
     user = np.empty(roi.size, np.int32)
-    chance = np.empty(roi.size, np.float64)
+    probability = np.empty(roi.size, np.float64)
     at = start[:-1].copy()
     for u in order:
         for i in range(first[u], first[u + 1]):
             user[at[roi[i]]] = u
-            chance[at[roi[i]]] = share[i]
+            probability[at[roi[i]]] = share[i]
             at[roi[i]] += 1
     for s in range(rois):
         begin, end = start[s], start[s + 1]
-        if end > begin and chance[begin:end].min() < chance[begin:end].max():
-            best = np.argsort(-chance[begin:end], kind="mergesort")
+        if end > begin and probability[begin:end].min() < probability[begin:end].max():
+            best = np.argsort(-probability[begin:end], kind="mergesort")
             user[begin:end] = user[begin:end][best]
     return start, user
 
@@ -139,17 +139,17 @@ def _score(first, roi, prior_first, prior_roi, prior_share, weight):
             while t < first[u + 1] and roi[t] < s:
                 sum_ += p  # p log2(2 p / p): nothing expected here
                 t += 1
-            found = t < first[u + 1] and roi[t] == s
-            if found:
+            hit = t < first[u + 1] and roi[t] == s
+            if hit:
                 sum_ += _divergence(p, q)
                 covered += q
                 t += 1
             if q > 0:
                 predicted[u, 0] += 1
-                hits[u, 0] += found
+                hits[u, 0] += hit
                 if q >= POP:
                     predicted[u, 1] += 1
-                    hits[u, 1] += found
+                    hits[u, 1] += hit
         sum_ += p * (first[u + 1] - t)
         divergence[u] = max(0.5 * sum_ + 0.5 * (1.0 - covered), 0.0)
         if predicted[u, 1] == 0:  # no favourite: outside

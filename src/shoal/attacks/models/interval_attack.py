@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.sparse import coo_matrix, csr_matrix
+from scipy.sparse import coo_matrix, csr_matrix, vstack
 from scipy.sparse.csgraph import connected_components
 
 from shoal.errors import PlanError
@@ -33,9 +33,9 @@ def bit_bounds(bits: int, intervals: Sequence[Interval], answers: Sequence[int])
     >>> bit_bounds(4, [(0, 3), (2, 4)], [3, 1]).tolist()
     [[1, 1, 1, 0], [1, 1, 1, 0]]
     """
-    found = consistent_data(bits, intervals, answers)
-    fixed = fixed_given_data(found, intervals)
-    return np.where(fixed, found, np.array([[0], [1]])).astype(np.int8)
+    data = consistent_data(bits, intervals, answers)
+    fixed = fixed_given_data(data, intervals)
+    return np.where(fixed, data, np.array([[0], [1]])).astype(np.int8)
 
 
 def fixed_given_data(data: np.ndarray, intervals: Sequence[Interval]) -> np.ndarray:
@@ -66,7 +66,7 @@ def consistent_data(bits: int, intervals: Sequence[Interval], answers: Sequence[
     steps = csr_matrix((np.tile([-1.0, 1.0], bits), (step_row, step_node)), shape=(bits, bits + 1))
     solved = linprog(
         np.zeros(bits + 1),
-        A_ub=_stack(steps, -steps),
+        A_ub=vstack([steps, -steps], format="csr"),
         b_ub=np.concatenate([np.ones(bits), np.zeros(bits)]),
         A_eq=answered if len(ends) else None,
         b_eq=np.asarray(answers, float) if len(ends) else None,
@@ -79,11 +79,4 @@ def consistent_data(bits: int, intervals: Sequence[Interval], answers: Sequence[
             "no data set of zeros and ones has these answers.",
             "Answers with noise cannot be taken as exact; use the reconstruction instead.",
         )
-    data = np.rint(np.diff(solved.x))
-    return data.astype(np.int8)
-
-
-def _stack(*parts: csr_matrix) -> csr_matrix:
-    from scipy.sparse import vstack
-
-    return csr_matrix(vstack(parts))
+    return np.rint(np.diff(solved.x)).astype(np.int8)

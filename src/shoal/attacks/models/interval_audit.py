@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from scipy.cluster.hierarchy import DisjointSet
 
 from shoal.attacks.models.interval_attack import fixed_given_data
 from shoal.errors import PlanError
@@ -40,25 +41,24 @@ class IntervalAuditor:
     def __init__(self, bits: int, answered: Iterable[Interval] = ()) -> None:
         self.bits = check_bits(bits)
         self.answered: list[Interval] = []
-        self._group = list(range(bits + 1))  # node -> group
-        self._nodes = {node: [node] for node in range(bits + 1)}  # group -> its nodes
+        self._nodes = DisjointSet(range(bits + 1))
         for interval in answered:
             self._record(check_interval(interval, self.bits))
 
     def would_disclose(self, first: int, end: int) -> tuple[int, ...]:
         """Bits that this query, with those answered before, would fix for every data set; sorted."""
         first, end = check_interval((first, end), self.bits)
-        one, other = self._group[first], self._group[end]
-        if one == other:
+        if self._nodes.connected(first, end):
             return ()
-        smaller, larger = sorted((one, other), key=lambda group: len(self._nodes[group]))
-        found = set()
-        for node in self._nodes[smaller]:
-            if node > 0 and self._group[node - 1] == larger:
-                found.add(node - 1)
-            if node < self.bits and self._group[node + 1] == larger:
-                found.add(node)
-        return tuple(sorted(found))
+        smaller, larger = sorted((first, end), key=self._nodes.subset_size)
+        group = self._nodes[larger]
+        bits = set()
+        for node in self._nodes.subset(smaller):
+            if node > 0 and self._nodes[node - 1] == group:
+                bits.add(node - 1)
+            if node < self.bits and self._nodes[node + 1] == group:
+                bits.add(node)
+        return tuple(sorted(bits))
 
     def may_answer(self, first: int, end: int) -> bool:
         """Whether the query would disclose no further bit."""
@@ -73,22 +73,12 @@ class IntervalAuditor:
 
     def disclosed(self) -> tuple[int, ...]:
         """Bits fixed by the queries on record: none, unless the record came from elsewhere."""
-        return tuple(i for i in range(self.bits) if self._group[i] == self._group[i + 1])
+        return tuple(i for i in range(self.bits) if self._nodes.connected(i, i + 1))
 
     def _record(self, interval: Interval) -> None:
+        first, end = interval
         self.answered.append(interval)
-        groups = {self._group[node] for node in interval}
-        if len(groups) == 2:
-            smaller, larger = sorted(groups, key=lambda group: len(self._nodes[group]))
-            moved = self._nodes.pop(smaller)
-            for node in moved:
-                self._group[node] = larger
-            self._nodes[larger] += moved
-
-
-def may_answer(bits: int, answered: Iterable[Interval], new: Interval) -> bool:
-    """Whether `new` may be answered after `answered`: it would fix no further bit for every data set."""
-    return IntervalAuditor(bits, answered).may_answer(*new)
+        self._nodes.merge(first, end)
 
 
 def disclosed_linearly(bits: int, intervals: Iterable[Interval]) -> np.ndarray:

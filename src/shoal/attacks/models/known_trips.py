@@ -42,8 +42,8 @@ class KnownTrips:
         """Trips of some units, which are renumbered from 0 in rising order."""
         number = np.full(self.units, -1, np.int64)
         number[np.sort(chosen)] = np.arange(len(chosen))
-        kept = np.flatnonzero(number[self.unit] >= 0)
-        return KnownTrips(paths=taken(self.paths, kept), unit=number[self.unit[kept]], units=len(chosen))
+        rows = np.flatnonzero(number[self.unit] >= 0)
+        return KnownTrips(paths=taken(self.paths, rows), unit=number[self.unit[rows]], units=len(chosen))
 
 
 def taken(paths: CellPaths, trips: np.ndarray) -> CellPaths:

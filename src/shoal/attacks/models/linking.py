@@ -73,8 +73,8 @@ def link_records(one: Published, other: Published, *, same_time: bool) -> np.nda
     """
     linked = np.full(len(one.ids), -1, np.int64)
     if len(one.ids) and len(other.ids):
-        found = _at_the_same_time(one, other) if same_time else _by_habits(one, other)
-        _match(found[0], found[1], linked, np.zeros(len(other.ids), np.bool_))
+        pairs = _at_the_same_time(one, other) if same_time else _by_habits(one, other)
+        _match(pairs[0], pairs[1], linked, np.zeros(len(other.ids), np.bool_))
     return linked
 
 
@@ -211,8 +211,8 @@ def _by_habits(one: Published, other: Published) -> tuple[np.ndarray, ...]:
     cell = np.maximum((high - low) / SIDE, 1e-12)
     counts = scipy.sparse.csr_array(scipy.sparse.vstack([_places(each, low, cell) for each in (one, other)]))
     records, columns = len(one.ids) + len(other.ids), SIDE * SIDE * (SLOTS + 1)
-    seen = np.maximum(np.bincount(counts.indices, minlength=columns), 1)
-    counts.data = np.sqrt(counts.data) * np.log((1 + records) / seen)[counts.indices]
+    records_there = np.maximum(np.bincount(counts.indices, minlength=columns), 1)
+    counts.data = np.sqrt(counts.data) * np.log((1 + records) / records_there)[counts.indices]
     length = np.sqrt(np.asarray(counts.multiply(counts).sum(axis=1)).ravel())
     vectors = scipy.sparse.diags_array(1 / np.maximum(length, 1e-12)) @ counts
     mine, theirs = vectors[: len(one.ids)], scipy.sparse.csr_array(vectors[len(one.ids) :].T)
@@ -224,9 +224,9 @@ def _by_habits(one: Published, other: Published) -> tuple[np.ndarray, ...]:
         rows.append(np.repeat(np.arange(begin, begin + len(alike)), most))
         others.append(best.ravel())
         scores.append(np.take_along_axis(alike, best, axis=1).ravel())
-    found = [np.concatenate(part) for part in (rows, others, scores)]
-    order = np.argsort(-found[2], kind="stable")
-    return found[0][order], found[1][order]
+    pairs = [np.concatenate(part) for part in (rows, others, scores)]
+    order = np.argsort(-pairs[2], kind="stable")
+    return pairs[0][order], pairs[1][order]
 
 
 def _places(release: Published, low: np.ndarray, cell: np.ndarray) -> scipy.sparse.csr_array:
@@ -240,14 +240,14 @@ def _places(release: Published, low: np.ndarray, cell: np.ndarray) -> scipy.spar
     size = np.maximum(box[:, [3, 5]] - box[:, [2, 4]], cell) / cell
     weight = 1 / size.prod(axis=1)
     record = np.repeat(np.arange(len(release.ids)), np.diff(release.start))
-    found = scipy.sparse.csr_array((len(release.ids), SIDE * SIDE * (SLOTS + 1)))
+    weights = scipy.sparse.csr_array((len(release.ids), SIDE * SIDE * (SLOTS + 1)))
     for dx in (0, 1):
         for dy in (0, 1):
             share = weight * np.abs(1 - dx - part[:, 0]) * np.abs(1 - dy - part[:, 1])
             number = ((corner[:, 1] + dy) * SIDE + corner[:, 0] + dx) * (SLOTS + 1)
             for column, amount in ((number + slot, share), (number + SLOTS, ANY_TIME * share)):
-                found = found + scipy.sparse.csr_array((amount, (record, column)), shape=found.shape)
-    return found
+                weights = weights + scipy.sparse.csr_array((amount, (record, column)), shape=weights.shape)
+    return weights
 
 
 @njit(cache=True)

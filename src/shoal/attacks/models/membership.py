@@ -95,12 +95,12 @@ def visits_of_users(visits: KnownVisits, chosen: np.ndarray) -> KnownVisits:
     """Visits of some users, renumbered from 0 in their order."""
     number = np.full(visits.users, -1, np.int32)
     number[np.sort(chosen)] = np.arange(len(chosen), dtype=np.int32)
-    kept = number[visits.user] >= 0
+    inside = number[visits.user] >= 0
     return replace(
         visits,
-        user=number[visits.user[kept]],
-        slot=visits.slot[kept],
-        place=visits.place[kept],
+        user=number[visits.user[inside]],
+        slot=visits.slot[inside],
+        place=visits.place[inside],
         users=len(chosen),
     )
 
@@ -162,15 +162,15 @@ def score_counts(known: csr_matrix, model: CountModel, counts: np.ndarray) -> np
     """
     ratio = np.asarray(counts, float).ravel() / model.mean
     scores = known.copy().astype(float)
-    chance = 1 - scores.data + scores.data * ratio[known.indices]
-    scores.data = np.log(np.maximum(chance, 1e-30))  # certain absence, but still a number to rank by
+    ratios = 1 - scores.data + scores.data * ratio[known.indices]
+    scores.data = np.log(np.maximum(ratios, 1e-30))  # certain absence, but still a number to rank by
     return np.asarray(scores.sum(axis=1)).ravel()
 
 
 def score_noisy(known: csr_matrix, model: CountModel, published: np.ndarray) -> np.ndarray:
     """Log-likelihood ratio of each target, Gaussian of equal variance with and without the target."""
-    seen = (np.asarray(published, float).ravel() - model.mean) / model.variance
-    return known @ seen - (known.power(2) @ (1 / model.variance)) / 2
+    deviation = (np.asarray(published, float).ravel() - model.mean) / model.variance
+    return known @ deviation - (known.power(2) @ (1 / model.variance)) / 2
 
 
 def roc(members: np.ndarray, others: np.ndarray) -> Roc:

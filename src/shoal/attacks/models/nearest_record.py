@@ -33,7 +33,7 @@ CLOSE_M = 1e-6  # the same distance, but for rounding
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Nearest:
-    """Of each trip asked for: metres to the nearest record and to the second; inf where there is none."""
+    """Metres from each queried trip to the nearest record and to the second; inf where there is none."""
 
     distance_m: np.ndarray = field(repr=False)
     second_m: np.ndarray = field(repr=False)
@@ -84,15 +84,15 @@ def split_records(
     release: CellPaths, seen: KnownTrips, held: KnownTrips, *, queries: int = MOST_QUERIES
 ) -> SplitRecords:
     """`seen` and `held` are random halves of one set of people."""
-    asked = _asked(release, queries)
+    trips = _asked(release, queries)
     (one, one_unit), (two, two_unit) = (_records(each) for each in (seen, held))
-    near_seen, near_held = nearest(asked, one), nearest(asked, two)
+    near_seen, near_held = nearest(trips, one), nearest(trips, two)
     limit = np.minimum(near_seen.distance_m, near_held.distance_m)
     both = np.concatenate([one.first, two.first[1:] + one.first[-1]])
     x, y = (np.concatenate([a, b]) for a, b in zip(_metres(one), _metres(two), strict=True))
     unit = np.concatenate([one_unit, two_unit + seen.units])
     weight = np.zeros(seen.units + held.units)
-    _share_out(asked.first, *_metres(asked), both, x, y, unit, limit, weight)
+    _share_out(trips.first, *_metres(trips), both, x, y, unit, limit, weight)
     total = weight.sum()
     return SplitRecords(
         seen=near_seen,
@@ -124,8 +124,8 @@ def nearest(
 
     def one(part: int) -> None:
         own = slice(queries.count * part // parts, queries.count * (part + 1) // parts)
-        first, found = queries.first[own.start : own.stop + 1], (distance[own], second[own])
-        _nearest(first, *mine, unit[own], records.first, *theirs, record_unit, *found)
+        first, both = queries.first[own.start : own.stop + 1], (distance[own], second[own])
+        _nearest(first, *mine, unit[own], records.first, *theirs, record_unit, *both)
 
     with ThreadPoolExecutor(parts) as pool:
         list(pool.map(one, range(parts)))
@@ -140,8 +140,8 @@ def _asked(release: CellPaths, queries: int) -> CellPaths:
 
 def _records(trips: KnownTrips) -> tuple[CellPaths, np.ndarray]:
     long = np.flatnonzero(np.diff(trips.paths.first) >= LEAST_CELLS)
-    kept = long[evenly(long.size, MOST_RECORDS)]
-    return taken(trips.paths, kept), trips.unit[kept]
+    chosen = long[evenly(long.size, MOST_RECORDS)]
+    return taken(trips.paths, chosen), trips.unit[chosen]
 
 
 def _metres(paths: CellPaths) -> tuple[np.ndarray, np.ndarray]:
@@ -164,11 +164,11 @@ def _nearest(first, x, y, unit, record_first, rx, ry, record_unit, distance, sec
                 if (order[r] <= NEAR_M) != near or order[r] > second[q] or order[r] == np.inf:
                     continue
                 c, d = record_first[r], record_first[r + 1]
-                found = _apart(x[a:b], y[a:b], rx[c:d], ry[c:d], second[q], row)
-                if found < distance[q]:
-                    distance[q], second[q] = found, distance[q]
-                elif found < second[q]:
-                    second[q] = found
+                reached = _apart(x[a:b], y[a:b], rx[c:d], ry[c:d], second[q], row)
+                if reached < distance[q]:
+                    distance[q], second[q] = reached, distance[q]
+                elif reached < second[q]:
+                    second[q] = reached
 
 
 @njit(cache=True, nogil=True)

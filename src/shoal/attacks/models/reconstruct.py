@@ -94,11 +94,11 @@ def find_differences(
     `seen_at` says which people each left-out name stands for (the owner can look it up); without it each name
     counts as one. Where the size is equal, pairs come before combinations of three.
     """
-    found = [*_pairs(log, fewer_than, seen_at)]
+    differences = [*_pairs(log, fewer_than, seen_at)]
     if three and len(log) <= MOST_FOR_THREE:
-        found += _threes(log, fewer_than)
+        differences += _threes(log, fewer_than)
     return sorted(
-        found, key=lambda each: (each.size, len(each.plus) + len(each.minus), each.plus, each.minus)
+        differences, key=lambda each: (each.size, len(each.plus) + len(each.minus), each.plus, each.minus)
     )
 
 

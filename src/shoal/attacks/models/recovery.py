@@ -4,7 +4,7 @@ Knows        counts of every place and slot, where places lie, which slots are n
 Assumes      everybody is at exactly one place in every slot, and most people sleep where they slept before.
 Within days  from slot to slot, people are carried from the counts of one to the counts of the next at least
              cost. Cost is the root of the distance from where a person is predicted to be: further along
-             the last move by day, the same place at night. Who can come home does.
+             the last move by day, the same place at night. Those who can come home do.
 Across days  fragments of days that begin at the same place are linked by likeness (recovery_link.py).
 Source       Xu et al. 2017, as told in Acs, Biczok and Castelluccia 2018, section 1.1.1. Changed: the root of
              the distance, a shorter step ahead, and homes, without which people drift from place to place.
@@ -131,14 +131,14 @@ def _one_day(
     """int32 [users, slots of the day]: one fragment per person, in the order of their first places."""
     home = np.repeat(np.arange(len(xy)), people[:, 0])
     before = now = home
-    found = [now]
+    positions = [now]
     for slot in range(1, people.shape[1]):
         momentum = 0.0 if night[slot] else plan.momentum
         before, now = now, next_places(now, before, home, people[:, slot], xy, momentum, plan)
-        found.append(now)
+        positions.append(now)
         tell(1)
     tell(1)
-    return np.stack(found, axis=1).astype(np.int32)
+    return np.stack(positions, axis=1).astype(np.int32)
 
 
 def next_places(
@@ -279,13 +279,13 @@ def _root_frequencies(positions: np.ndarray, places: int) -> scipy.sparse.csr_ar
     """Roots of the share of time at each place, [rows, places]."""
     rows = np.repeat(np.arange(len(positions)), positions.shape[1])
     ones = np.ones(positions.size)
-    found = scipy.sparse.csr_array((ones, (rows, positions.ravel())), shape=(len(positions), places))
-    found.sum_duplicates()
-    found.data = np.sqrt(found.data / positions.shape[1])
-    return found
+    frequencies = scipy.sparse.csr_array((ones, (rows, positions.ravel())), shape=(len(positions), places))
+    frequencies.sum_duplicates()
+    frequencies.data = np.sqrt(frequencies.data / positions.shape[1])
+    return frequencies
 
 
 def _members(place: np.ndarray, places: int) -> list[np.ndarray]:
-    """Who is at each place."""
+    """Rows of people, by place."""
     order = np.argsort(place, kind="stable")
     return np.split(order, np.searchsorted(place[order], np.arange(1, places)))

@@ -20,7 +20,6 @@ masses its corner solutions are whole, so rounding only removes what doubles add
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +28,7 @@ from scipy.optimize import linear_sum_assignment
 
 from shoal.attacks.models.visits import KnownVisits
 from shoal.errors import PlanError
+from shoal.metrics.emd import import_ot
 
 MOSTLY = 0.7  # our choice: the cited accuracy is a mean share of right points and needs no threshold
 MOST_USERS = 30_000  # above, the matrix of shared points needs more than 8 GB
@@ -96,13 +96,13 @@ def reidentified(
     """Share of people whose matched trajectory alone agrees with most of their known points."""
     rng = np.random.default_rng(seed)
     by_slot = np.ascontiguousarray(recovered.T)
-    found = 0
+    singled_out = 0
     for user, places in enumerate(true):
         slots = rng.choice(true.shape[1], known_points, replace=False)
         agrees = (by_slot[slots] == places[slots][:, None]).sum(axis=0)
         best = np.flatnonzero(agrees == agrees.max())
-        found += len(best) == 1 and best[0] == match[user]
-    return float(found / len(true))
+        singled_out += len(best) == 1 and best[0] == match[user]
+    return float(singled_out / len(true))
 
 
 def home_only(people: np.ndarray, night_slot: int) -> np.ndarray:
@@ -129,13 +129,13 @@ def positions_of(visits: KnownVisits) -> np.ndarray:
     key = visits.user.astype(np.int64) * visits.slots + visits.slot
     _, first = np.unique(key, return_index=True)
     places[visits.user[first], visits.slot[first]] = visits.place[first]
-    seen = places >= 0
-    known = seen.any(axis=1)
-    places, seen = places[known], seen[known]
+    visited = places >= 0
+    known = visited.any(axis=1)
+    places, visited = places[known], visited[known]
     if not len(places):
         raise PlanError("recovery-nobody", "nobody is seen at any place.", "Check the window and the zones.")
-    last = np.maximum.accumulate(np.where(seen, np.arange(visits.slots), -1), axis=1)
-    last = np.where(last < 0, seen.argmax(axis=1)[:, None], last)
+    last = np.maximum.accumulate(np.where(visited, np.arange(visits.slots), -1), axis=1)
+    last = np.where(last < 0, visited.argmax(axis=1)[:, None], last)
     return np.take_along_axis(places, last, axis=1)
 
 
@@ -179,8 +179,7 @@ def carried(supply: np.ndarray, demand: np.ndarray, cost: np.ndarray) -> np.ndar
         return supply[:, None].astype(np.int64)
     if len(supply) == 1:
         return demand[None, :].astype(np.int64)
-    solver = _import_ot()
-    plan = solver.emd(supply.astype(float), demand.astype(float), cost, numItermax=MAX_ITERATIONS)
+    plan = import_ot().emd(supply.astype(float), demand.astype(float), cost, numItermax=MAX_ITERATIONS)
     flow = np.rint(np.asarray(plan, dtype=float)).astype(np.int64)
     if (flow.sum(axis=0) != demand).any() or (flow.sum(axis=1) != supply).any():
         raise PlanError(
@@ -189,12 +188,3 @@ def carried(supply: np.ndarray, demand: np.ndarray, cost: np.ndarray) -> np.ndar
             "Check the coordinates of places for values that are not metres; report it if they are.",
         )
     return flow
-
-
-def _import_ot():
-    """POT without its optional back ends, which it would import only because they are installed."""
-    for name in ("PYTORCH", "JAX", "CUPY", "TENSORFLOW"):
-        os.environ.setdefault(f"POT_BACKEND_DISABLE_{name}", "1")
-    import ot
-
-    return ot

@@ -71,14 +71,14 @@ class Adversary:
 
     def scores(self, release: CellPaths) -> dict[str, np.ndarray]:
         """Each statistic of each target."""
-        found = {
+        scores = {
             name: each.scores(counts_of(name, release, each.keys)) for name, each in self.scatter.items()
         }
         near = self.usual_m - _reached(self.asked.paths, release)
         near /= self.usual_m + min(release.grid.cell_m) / 2
         trips = np.bincount(self.asked.unit, minlength=self.asked.units)
-        found["nearest"] = np.bincount(self.asked.unit, near, self.asked.units) / np.maximum(trips, 1)
-        return found
+        scores["nearest"] = np.bincount(self.asked.unit, near, self.asked.units) / np.maximum(trips, 1)
+        return scores
 
 
 def learn(
@@ -141,14 +141,14 @@ def alone(trips: KnownTrips, worlds: Worlds) -> np.ndarray:
 def auc_interval(scores: np.ndarray, inside: np.ndarray, *, seed: int = 0) -> tuple[float, float]:
     """95 % of the AUCs when worlds and targets [worlds, targets] are drawn again."""
     generator = np.random.default_rng(seed)
-    found = []
+    areas = []
     worlds, targets = scores.shape
     for _ in range(REDRAWN):
         at = np.ix_(generator.integers(worlds, size=worlds), generator.integers(targets, size=targets))
         part, members = scores[at], inside[at]
         if members.any() and not members.all():
-            found.append(roc(part[members], part[~members]).auc)
-    low, high = np.quantile(found, [0.025, 0.975])
+            areas.append(roc(part[members], part[~members]).auc)
+    low, high = np.quantile(areas, [0.025, 0.975])
     return float(low), float(high)
 
 
@@ -173,14 +173,14 @@ def _scatter(keys: np.ndarray, known: csr_matrix, counts: np.ndarray) -> Scatter
 def _few_of_each(known: KnownTrips) -> KnownTrips:
     """At most so many trips of each target."""
     first = np.searchsorted(known.unit, np.arange(known.units + 1))
-    kept = np.concatenate(
+    rows = np.concatenate(
         [first[u] + evenly(int(first[u + 1] - first[u]), TRIPS_LOOKED_AT) for u in range(known.units)]
     )
-    return KnownTrips(paths=taken(known.paths, kept), unit=known.unit[kept], units=known.units)
+    return KnownTrips(paths=taken(known.paths, rows), unit=known.unit[rows], units=known.units)
 
 
-def _reached(asked: CellPaths, release: CellPaths) -> np.ndarray:
+def _reached(trips: CellPaths, release: CellPaths) -> np.ndarray:
     """Metres to the nearest trip of the release; the whole map where it has none."""
-    width_m, height_m = asked.grid.cell_m
-    far = float(np.hypot(width_m * asked.grid.columns, height_m * asked.grid.rows))
-    return np.minimum(nearest(asked, release).distance_m, far)
+    width_m, height_m = trips.grid.cell_m
+    far = float(np.hypot(width_m * trips.grid.columns, height_m * trips.grid.rows))
+    return np.minimum(nearest(trips, release).distance_m, far)

@@ -78,12 +78,12 @@ def unicity(visits: KnownVisits, points: tuple[int, ...] = (1, 2, 3, 4), *, seed
     cell_start = np.concatenate([[0], np.cumsum(np.bincount(number, minlength=1))])
     keys = np.random.default_rng(seed).random(len(cell))
     shuffled = number[np.lexsort((keys, visits.user))]  # each user's points in random order
-    found = []
+    results = []
     for p in points:
         enough = np.flatnonzero(np.diff(start) >= p)
         unique = _unique(enough, p, shuffled, start, number, visitor, cell_start)
-        found.append(Unicity(points=p, people=len(enough), unique=int(unique.sum())))
-    return found
+        results.append(Unicity(points=p, people=len(enough), unique=int(unique.sum())))
+    return results
 
 
 @njit(cache=True)

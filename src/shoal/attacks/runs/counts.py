@@ -219,13 +219,13 @@ class Protection:
         """The same with what the method was set at."""
         return self.name if self.set_at is None else f"{self.name} {self.set_at:g}"
 
-    def text(self) -> str:
-        """The counts in a sentence."""
+    def text(self, of: str = "") -> str:
+        """The counts in a sentence; `of` says of whom."""
         if self.set_at is None:
-            return "the release" if self.method == RELEASE else "raw counts"
+            return "the release" if self.method == RELEASE else f"raw counts{of}"
         if self.epsilon is None:
-            return f"counts by {self.method} set at {self.set_at:g}, which has no guarantee for a person"
-        return f"counts by {self.method} at epsilon {self.set_at:g}"
+            return f"counts{of} by {self.method} set at {self.set_at:g} (no guarantee for a person)"
+        return f"counts{of} by {self.method} at epsilon {self.set_at:g}"
 
 
 def protection_of(row: Mapping[str, Any]) -> Protection:
@@ -265,7 +265,7 @@ def protected_counts(
             yield each, defender.people(each)
 
 
-def released_people(release: Path, zone_ids: list[str], clock: Clock) -> np.ndarray:
+def released_people(release: str | Path, zone_ids: list[str], clock: Clock) -> np.ndarray:
     """People of a density release, float64 [zones, slots], zones as in `zone_ids`; it must fit the window."""
     path = Path(release) / "density.parquet"
     try:
@@ -309,8 +309,8 @@ def with_null(people: np.ndarray, observed: KnownVisits) -> np.ndarray:
 
     From the observed time it is known how many places a seen user has in a slot; the others are unseen.
     """
-    seen = np.unique(observed.user.astype(np.int64) * observed.slots + observed.slot).size
-    places_each = len(observed.user) / seen if seen else 1.0
-    kept = np.clip(people, 0.0, None)
-    null = np.clip(observed.users - kept.sum(axis=0) / places_each, 0.0, observed.users)
-    return np.vstack([kept, null])
+    user_slots = np.unique(observed.user.astype(np.int64) * observed.slots + observed.slot).size
+    places_each = len(observed.user) / user_slots if user_slots else 1.0
+    published = np.clip(people, 0.0, None)
+    null = np.clip(observed.users - published.sum(axis=0) / places_each, 0.0, observed.users)
+    return np.vstack([published, null])

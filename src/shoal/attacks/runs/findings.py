@@ -61,7 +61,8 @@ class Findings:
     """The result of one attack."""
 
     figures: Mapping[str, Any] = field(repr=False)  # NAME.json and --json
-    summary: Sequence[str] = ()
+    summary: Sequence[str] = ()  # of the page and --json: what the tables say, in sentences
+    notes: Sequence[str] = ()  # for the terminal, what no table says
     tables: Sequence[Table] = ()
     curves: Any = field(default=None, repr=False)  # NAME.parquet: a table, or columns by name; None: no file
     html: str = field(default="", repr=False)  # NAME.html; empty: no file

@@ -9,7 +9,7 @@ compare   privacy lost to raw counts, won back by protection
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -111,7 +111,7 @@ def run(settings: Mapping[str, Any], plan: InferencePlan, progress: Progress) ->
     from shoal.attacks.runs.inference_page import inference_html
 
     result = _attack(settings, plan, progress)
-    rows, summary = result_rows(result), _summary(result)
+    rows, summary = result_rows(result), [*_summary(result), GAIN_OF_0]
     progress.stage("draw the page")
     title = f"Inference attack: {settings.get('population') or 'known people'}"
     return Findings(
@@ -253,11 +253,13 @@ def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         line[row["measure"]] = row["error"]
         line["gain"] = row["privacy_gain"]  # that of places comes last
     chosen = {(prior, how) for prior, (_, how) in strongest.items()}
-    return [
+    shown = [
         line
         for (prior, how, defence, _), line in lines.items()
         if (prior, how) in chosen or (how == "prior" and defence is None)
     ]
+    priors = list(dict.fromkeys(line["prior"] for line in shown))
+    return sorted(shown, key=lambda line: priors.index(line["prior"]))
 
 
 def _per_user(result: InferenceResult) -> pa.Table:
@@ -284,41 +286,31 @@ def _per_user(result: InferenceResult) -> pa.Table:
 
 
 def _summary(result: InferenceResult) -> list[str]:
-    """Errors of the median person in slots with a visit, and in naming places, for each prior."""
+    """Errors about the median person for each prior: in slots with a visit, and in naming places."""
     lines = []
     for prior in dict.fromkeys(o.prior for o in result.raw.outcomes if o.prior):
         alone = result.raw.outcome(prior, "prior")
         others = [o for o in result.raw.outcomes if o.prior == prior and o.inference != "prior"]
         if alone is None or not others:
             continue
-        best = min(others, key=_median_seen)
-        parts = _at_protected(result, best, _median_seen)
-        lines.append(
-            f"An adversary who knows {KNOWS[prior]} is wrong about the median person, when seen, by "
-            f"{_median_seen(alone):.2f} (1: all wrong). With the raw counts ({best.inference}): "
-            f"{_median_seen(best):.2f}." + (f" With protected ones: {parts}." if parts else "")
-        )
-        where = min(others, key=_median_located)  # saying "not seen" is right most of the time
-        parts = _at_protected(result, where, _median_located)
-        lines.append(
-            "Naming places, not being seen included, the error about the median person is "
-            f"{_median_located(alone):.2f}; with the raw counts ({where.inference}) "
-            f"{_median_located(where):.2f}" + (f"; with protected ones: {parts}." if parts else ".")
-        )
+        for measure, where in (("seen", "when seen"), ("all", "in naming places, not being seen included")):
+            median = {o.inference: _median(o.errors()[measure]) for o in others}
+            best = min(median, key=median.__getitem__)
+            parts = [f"{_median(alone.errors()[measure]):.2f} from that alone (1: all wrong)"]
+            for attacked in result.attacked:
+                outcome = attacked.outcome(prior, best)
+                if outcome is not None:
+                    error = _median(outcome.errors()[measure])
+                    parts.append(f"{error:.2f} with {attacked.protection.text()}")
+            lines.append(
+                f"The error of an adversary who knows {KNOWS[prior]} about the median person, {where}, is "
+                f"{', '.join(parts)} (inference: {best})."
+            )
     return lines
 
 
-def _at_protected(result: InferenceResult, best: Outcome, error: Callable[[Outcome], float]) -> str:
-    same = [(attacked, attacked.outcome(best.prior, best.inference)) for attacked in result.protected]
-    return ", ".join(f"{attacked.protection.label} {error(o):.2f}" for attacked, o in same if o is not None)
-
-
-def _median_seen(outcome: Outcome) -> float:
-    return float(np.nanmedian(outcome.seen)) if np.isfinite(outcome.seen).any() else 0.0
-
-
-def _median_located(outcome: Outcome) -> float:
-    return float(np.median(outcome.localization["all"]))
+def _median(errors: np.ndarray) -> float:
+    return float(np.nanmedian(errors)) if np.isfinite(errors).any() else 0.0
 
 
 def _beside_raw(result: InferenceResult) -> dict[str, Any]:
@@ -330,12 +322,12 @@ def _beside_raw(result: InferenceResult) -> dict[str, Any]:
         return {}
     errors = [known[0], *(min(each, key=np.mean) for each in tried)]
     means = [float(error.mean()) for error in errors]
-    brought = ", ".join(
-        f"{each.protection.text()} to {mean:.3f}" for each, mean in zip(first, means[1:], strict=True)
+    lowered = ", and ".join(
+        f"to {mean:.3f} with {each.protection.text()}" for each, mean in zip(first, means[1:], strict=True)
     )
     sentence = (
         "About where a person is, an adversary who knows their habits is wrong by "
-        f"{means[0]:.3f} on average (0: knows everything, 1: all wrong); that error falls with {brought}."
+        f"{means[0]:.3f} on average (0: knows everything, 1: all wrong); that error falls {lowered}."
     )
     if len(first) == 1:
         return {"sentence": sentence}
@@ -354,5 +346,5 @@ def _gain_text(alone: float, raw: float, protected: float) -> str:
         return "Counts add next to nothing to what this adversary knows."
     regained = (protected - raw) / (alone - raw)
     if regained < 0.1:
-        return f"So protection gives back {max(regained, 0):.0%} of that error. {GAIN_OF_0}"
+        return f"So protection gives back {max(regained, 0):.0%} of that error."
     return f"So protection gives back {min(regained, 1):.0%} of the error that raw counts take away."

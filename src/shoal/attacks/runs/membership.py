@@ -112,9 +112,9 @@ def _curve(row: Mapping[str, Any], points: Roc) -> dict[str, Any]:
 def _text(row: Mapping[str, Any], counted: Mapping[str, Any]) -> str:
     share = row["tpr_at_fpr_0.001"]
     alarms = "" if share is None else f", and finds {share:.1%} of members at 0.1 % false alarms"
-    outcome = told_apart(row["auc"], digits=1)
+    outcome, people = told_apart(row["auc"], digits=1), f" of {counted['group']:,} people"
     return (
-        f"From {protection_of(row).text()} of {counted['group']:,} people an adversary who knows "
+        f"From {protection_of(row).text(people)}, an adversary who knows "
         f"{KNOWLEDGE[counted['knows']]} with {row['visits']} visits {outcome}{alarms}."
     )
 

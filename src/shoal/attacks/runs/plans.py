@@ -2,7 +2,7 @@
 
 >>> UnicityPlan(slots_merged=(0,))
 Traceback (most recent call last):
-shoal.errors.PlanError: unicity-slots: slots_merged must be a whole number of 1 or more; got 0.
+shoal.errors.PlanError: unicity-slots: slots_merged must be a whole number of at least 1; got 0.
 Pass slots_merged=1, say.
 """
 
@@ -127,12 +127,14 @@ class InferencePlan(DefendedPlan):
             object.__setattr__(self, name, given)
 
     @classmethod
-    def of_release(cls, asked: ReleaseAttack) -> tuple[Mapping[str, Any], InferencePlan]:
+    def of_release(cls, attack: ReleaseAttack) -> tuple[Mapping[str, Any], InferencePlan]:
         """The window of the release is inferred, the time before it observed."""
-        window = asked.settings["window"]
-        begins = asked.known_from or (datetime.fromisoformat(window["start"]) - timedelta(days=7)).isoformat()
-        settings = {**asked.settings, "window": {**window, "start": begins}}
-        return settings, cls(split=window["start"], priors=(asked.prior,), release=str(asked.release))
+        window = attack.settings["window"]
+        begins = (
+            attack.known_from or (datetime.fromisoformat(window["start"]) - timedelta(days=7)).isoformat()
+        )
+        settings = {**attack.settings, "window": {**window, "start": begins}}
+        return settings, cls(split=window["start"], priors=(attack.prior,), release=str(attack.release))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,8 +155,8 @@ class RecoveryAttackPlan(DefendedPlan):
     )
 
     @classmethod
-    def of_release(cls, asked: ReleaseAttack) -> tuple[Mapping[str, Any], RecoveryAttackPlan]:
-        return asked.settings, cls(release=str(asked.release), defences=())
+    def of_release(cls, attack: ReleaseAttack) -> tuple[Mapping[str, Any], RecoveryAttackPlan]:
+        return attack.settings, cls(release=str(attack.release), defences=())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,9 +208,9 @@ class MembershipPlan(DefendedPlan):
     seed: int = setting(1, "Seed of groups and noise.", least=0, last=True)
 
     @classmethod
-    def of_release(cls, asked: ReleaseAttack) -> tuple[Mapping[str, Any], MembershipPlan]:
+    def of_release(cls, attack: ReleaseAttack) -> tuple[Mapping[str, Any], MembershipPlan]:
         """The method and the price of the release, on groups of its people."""
-        settings = asked.settings
+        settings = attack.settings
         plan = cls(
             defences=(settings.get("method") or "best",),
             epsilons=(float(settings["epsilon"]),),
@@ -262,10 +264,10 @@ class SyntheticAttackPlan(Plan):
             check_delta(self.delta)
 
     @classmethod
-    def of_release(cls, asked: ReleaseAttack) -> tuple[Mapping[str, Any], SyntheticAttackPlan]:
+    def of_release(cls, attack: ReleaseAttack) -> tuple[Mapping[str, Any], SyntheticAttackPlan]:
         """The method and the price of the release, on groups of its people or trips."""
-        method, epsilon = asked.settings.get("method") or "bridges", float(asked.settings["epsilon"])
-        return asked.settings, cls(defences=("raw", method), epsilons=(epsilon,), worlds=8, targets=50)
+        method, epsilon = attack.settings.get("method") or "bridges", float(attack.settings["epsilon"])
+        return attack.settings, cls(defences=("raw", method), epsilons=(epsilon,), worlds=8, targets=50)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,8 +307,8 @@ class UnicityPlan(Plan):
             )
 
     @classmethod
-    def of_release(cls, asked: ReleaseAttack) -> tuple[Mapping[str, Any], UnicityPlan]:
-        return asked.settings, cls()
+    def of_release(cls, attack: ReleaseAttack) -> tuple[Mapping[str, Any], UnicityPlan]:
+        return attack.settings, cls()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,5 +319,5 @@ class TrackerPlan:
     owner: Path
 
     @classmethod
-    def of_release(cls, asked: ReleaseAttack) -> tuple[Mapping[str, Any], TrackerPlan]:
-        return asked.settings, cls(release=asked.release, owner=asked.owner)
+    def of_release(cls, attack: ReleaseAttack) -> tuple[Mapping[str, Any], TrackerPlan]:
+        return attack.settings, cls(release=attack.release, owner=attack.owner)

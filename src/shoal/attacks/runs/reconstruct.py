@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field
 from math import exp, sqrt
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from scipy.sparse import csr_matrix
 from shoal.attacks.models.reconstruct import (
     Difference,
     Query,
-    Reconstruction,
     determined_cells,
     find_differences,
     random_bits,
@@ -34,7 +32,7 @@ from shoal.attacks.models.reconstruct import (
 from shoal.attacks.runs.counts import AttackSource, open_attack_source
 from shoal.attacks.runs.findings import Column, Findings, table_of
 from shoal.attacks.runs.plans import ReconstructPlan
-from shoal.errors import PlanError, SourceError
+from shoal.errors import SourceError
 from shoal.kinds.describe import Table
 from shoal.kinds.plan import DEFAULT_DELTA
 from shoal.kinds.source import Progress
@@ -57,23 +55,7 @@ LEGEND = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class QueryLog:
-    """Queries in their order; answers where the log has them all."""
-
-    queries: tuple[Query, ...]
-    answers: tuple[float | None, ...]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LogFindings:
-    """Cells fixed by the queries alone, small differences, and a reconstruction."""
-
-    cells: tuple[tuple[str, int], ...]
-    disclosed: tuple[tuple[str, int], ...]
-    differences: tuple[Difference, ...]
-    answered: int  # queries whose answers were used
-    reconstruction: Reconstruction | None = field(repr=False)
+Log = Sequence[tuple[Query, float | None]]  # queries in their order, with their answers where there are any
 
 
 def run(settings: Mapping[str, Any] | None, plan: ReconstructPlan, progress: Progress) -> Findings:
@@ -85,39 +67,21 @@ def run(settings: Mapping[str, Any] | None, plan: ReconstructPlan, progress: Pro
     source = open_attack_source(settings, progress=progress) if settings is not None else None
     seen_at = people_seen_at(source, log) if source else None
     progress.stage("attack")
-    found = attack_log(log, fewer_than=plan.fewer_than, most=plan.most, seen_at=seen_at)
-    check = check_findings(source, found) if source else None
-    figures = {**_figures(log, found), "check": check}
-    sentence, *summary = _summary(figures)
-    return Findings(figures=figures, tables=_tables(figures), sentence=sentence, summary=summary)
+    figures = attack_log(log, fewer_than=plan.fewer_than, most=plan.most, seen_at=seen_at)
+    figures["check"] = check_counts(source, figures["counts"]) if source else None
+    sentence, *notes = _sentences(figures)
+    return Findings(figures=figures, tables=_tables(figures), sentence=sentence, notes=notes)
 
 
-def _figures(log: QueryLog, found: LogFindings) -> dict[str, Any]:
-    counts = found.reconstruction
+def _difference(each: Difference) -> dict[str, Any]:
     return {
-        "queries": len(log.queries),
-        "cells": len(found.cells),
-        "disclosed": [{"zone": zone, "slot": slot} for zone, slot in found.disclosed],
-        "differences": [
-            {
-                "words": each.words(),
-                "plus": [number + 1 for number in each.plus],
-                "minus": [number + 1 for number in each.minus],
-                "size": each.size,
-                "of": "people" if each.people else "cells",
-                "except": sorted(each.people),
-                "cells": [{"zone": zone, "slot": slot} for zone, slot in sorted(each.cells, key=repr)],
-            }
-            for each in found.differences
-        ],
-        "answered": found.answered,
-        "fit": counts and counts.used,
-        "mean_residual": counts and counts.residual,
-        "counts": counts
-        and [
-            {"zone": zone, "slot": slot, "count": int(count), "fitted": round(float(fitted), 4)}
-            for (zone, slot), count, fitted in zip(found.cells, counts.rounded, counts.fitted, strict=True)
-        ],
+        "words": each.words(),
+        "plus": [number + 1 for number in each.plus],
+        "minus": [number + 1 for number in each.minus],
+        "size": each.size,
+        "of": "people" if each.people else "cells",
+        "except": sorted(each.people),
+        "cells": [{"zone": zone, "slot": slot} for zone, slot in sorted(each.cells, key=repr)],
     }
 
 
@@ -138,7 +102,7 @@ def _tables(figures: Mapping[str, Any]) -> list[Table]:
     return tables
 
 
-def _summary(figures: Mapping[str, Any]) -> list[str]:
+def _sentences(figures: Mapping[str, Any]) -> list[str]:
     lines = [
         f"The answers to {figures['queries']} queries fix {len(figures['disclosed'])} of {figures['cells']} "
         "cells (a zone in a slot) exactly, whatever the data are."
@@ -154,50 +118,30 @@ def _summary(figures: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True, kw_only=True)
-class RandomRun:
-    """Random subset queries on random bits, answered with or without noise, and what was recovered."""
-
-    bits: int
-    queries: int
-    epsilon: float | None
-    delta: float | None
-    sigma: float  # of the noise on each answer; 0: none
-    share_recovered: float
-    share_by_guessing: float = 0.5
-    share_at_most: float  # what (epsilon, delta) lets any adversary get of a fair bit
-    used: str
-    seconds: float
-
-
 def _demonstration(plan: ReconstructPlan, progress: Progress) -> Findings:
     progress.stage("solve")
     run = reconstruct_random(bits=plan.bits, queries=plan.queries, epsilon=plan.epsilon, seed=plan.seed)
-    exact = run.epsilon is None
-    answers = "exact answers" if exact else f"answers at epsilon {run.epsilon:g} for all together"
+    answers = "exact answers"
+    summary = [f"Solved in {run['seconds']:.1f} s (fit: {run['used']})."]
+    if plan.epsilon is not None:
+        answers = f"answers at epsilon {plan.epsilon:g} for all together"
+        summary.append(f"No adversary can expect more than {run['share_at_most']:.1%} at this epsilon.")
     sentence = (
-        f"From {answers} to {run.queries:,} random subsets, {run.share_recovered:.1%} of {run.bits:,} random "
-        f"bits were recovered; guessing gives {run.share_by_guessing:.0%}."
+        f"From {answers} to {plan.queries:,} random subsets, {run['share_recovered']:.1%} of {plan.bits:,} "
+        f"random bits were recovered; guessing gives {run['share_by_guessing']:.0%}."
     )
-    summary = [f"Solved in {run.seconds:.1f} s (fit: {run.used})."]
-    if not exact:
-        summary.append(f"No adversary can expect more than {run.share_at_most:.1%} at this epsilon.")
-    return Findings(figures=asdict(run), sentence=sentence, summary=summary, stored=False)
+    return Findings(figures=run, sentence=sentence, notes=summary, stored=False)
 
 
 def reconstruct_random(
     *, bits: int, queries: int, epsilon: float | None, seed: int = 1, which: str = "auto"
-) -> RandomRun:
+) -> dict[str, Any]:
     """Fair bits, subsets of about half of them; epsilon is for all answers together, None: exact answers.
 
     One bit changes each answer by at most 1, so discrete Gaussian noise of sigma on each costs
-    queries / (2 sigma^2) in rho; sigma follows from epsilon at delta 1e-6.
+    queries / (2 sigma^2) in rho; sigma follows from epsilon at delta 1e-6. `share_at_most` is what
+    (epsilon, delta) lets any adversary get of a fair bit.
     """
-    for name, value in (("bits", bits), ("queries", queries)):
-        if not 1 <= value <= 20_000:
-            raise PlanError(
-                "demo-size", f"{name} must be from 1 to 20000; got {value}.", f"Pass --{name} 2000."
-            )
     truth, subsets = random_bits(bits, seed), random_subsets(bits, queries, seed + 1)
     answers = np.rint(subsets.astype(np.float32) @ truth.astype(np.float32)).astype(np.int64)
     sigma, at_most = 0.0, 1.0
@@ -207,40 +151,36 @@ def reconstruct_random(
         answers = SeededNoise(seed).gaussian("subsets", answers, sigma)
         at_most = (1 + DEFAULT_DELTA * exp(-epsilon)) / (1 + exp(-epsilon))
     start = time.perf_counter()
-    found = reconstruct(subsets, answers, which=which)
-    return RandomRun(
-        bits=bits,
-        queries=queries,
-        epsilon=epsilon,
-        delta=None if epsilon is None else DEFAULT_DELTA,
-        sigma=sigma,
-        share_recovered=found.share_recovered(truth),
-        share_at_most=at_most,
-        used=found.used,
-        seconds=time.perf_counter() - start,
-    )
+    solved = reconstruct(subsets, answers, which=which)
+    return {
+        "bits": bits,
+        "queries": queries,
+        "epsilon": epsilon,
+        "delta": None if epsilon is None else DEFAULT_DELTA,
+        "sigma": sigma,
+        "share_recovered": solved.share_recovered(truth),
+        "share_by_guessing": 0.5,
+        "share_at_most": at_most,
+        "used": solved.used,
+        "seconds": time.perf_counter() - start,
+    }
 
 
-def read_query_log(path: str | Path) -> QueryLog:
+def read_query_log(path: str | Path) -> Log:
     """JSON lines of zones, slots, except and answer; the last two may be missing."""
     try:
         lines = Path(path).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         raise SourceError("log-file", f"the query log {path} cannot be read.", "Check the path.") from None
-    queries, answers = [], []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            query, answer = _query_of(line, number)
-            queries.append(query)
-            answers.append(answer)
-    if not queries:
+    log = [_query_of(line, number) for number, line in enumerate(lines, 1) if line.strip()]
+    if not log:
         raise SourceError("log-empty", f"the query log {path} has no query.", HOW)
-    return QueryLog(queries=tuple(queries), answers=tuple(answers))
+    return log
 
 
 def _query_of(line: str, number: int) -> tuple[Query, float | None]:
-    def bad(words: str) -> SourceError:
-        return SourceError("log-line", f"line {number} of the query log {words}.", HOW)
+    def bad(problem: str) -> SourceError:
+        return SourceError("log-line", f"line {number} of the query log {problem}.", HOW)
 
     try:
         given: Any = json.loads(line)
@@ -277,39 +217,49 @@ def _listed(values: Any, kind: Any) -> bool:
 
 
 def attack_log(
-    log: QueryLog,
+    log: Log,
     *,
     fewer_than: int = 5,
     most: float | None = None,
     seen_at: Mapping[str, Set[int]] | None = None,
-) -> LogFindings:
+) -> dict[str, Any]:
     """Disclosed cells and differences from the queries; where there are answers, a reconstruction of counts.
 
     Queries that leave somebody out enter the differences only: their answers are about other visits.
     """
-    whole = [number for number, query in enumerate(log.queries) if not query.leaves_out]
-    cells: list[Any] = sorted({cell for number in whole for cell in log.queries[number].cells})
+    whole = [(query, answer) for query, answer in log if not query.leaves_out]
+    cells: list[Any] = sorted({cell for query, _ in whole for cell in query.cells})
     if len(cells) > MOST_CELLS:
         raise SourceError(
             "log-cells",
             f"the log asks for {len(cells)} cells; up to {MOST_CELLS} can be solved for.",
             "Attack a part of the log, or coarser cells.",
         )
-    matrix = _matrix([log.queries[number] for number in whole], cells)
+    matrix = _matrix([query for query, _ in whole], cells)
     fixed = determined_cells(matrix) if whole else np.zeros(0, bool)
-    answered = [row for row, number in enumerate(whole) if log.answers[number] is not None]
-    found = None
+    differences = find_differences([query for query, _ in log], fewer_than=fewer_than, seen_at=seen_at)
+    answered = [row for row, (_, answer) in enumerate(whole) if answer is not None]
+    counts = None
     if answered:
-        answers = np.array([log.answers[whole[row]] for row in answered], float)
+        answers = np.array([whole[row][1] for row in answered], float)
         upper = most if most is not None else max(1.0, float(answers.max()))
-        found = reconstruct(matrix[answered], answers, most=upper)
-    return LogFindings(
-        cells=tuple(cells),
-        disclosed=tuple(cells[i] for i in np.flatnonzero(fixed)),
-        differences=tuple(find_differences(log.queries, fewer_than=fewer_than, seen_at=seen_at)),
-        answered=len(answered),
-        reconstruction=found,
-    )
+        counts = reconstruct(matrix[answered], answers, most=upper)
+    return {
+        "queries": len(log),
+        "cells": len(cells),
+        "disclosed": [
+            {"zone": zone, "slot": slot} for (zone, slot), one in zip(cells, fixed, strict=True) if one
+        ],
+        "differences": [_difference(each) for each in differences],
+        "answered": len(answered),
+        "fit": counts and counts.used,
+        "mean_residual": counts and counts.residual,
+        "counts": counts
+        and [
+            {"zone": zone, "slot": slot, "count": int(count), "fitted": round(float(fitted), 4)}
+            for (zone, slot), count, fitted in zip(cells, counts.rounded, counts.fitted, strict=True)
+        ],
+    }
 
 
 def _matrix(queries: Sequence[Query], cells: Sequence[Any]) -> csr_matrix:
@@ -319,36 +269,33 @@ def _matrix(queries: Sequence[Query], cells: Sequence[Any]) -> csr_matrix:
     return csr_matrix((np.ones(len(entries)), (rows, columns)), shape=(len(queries), len(cells)))
 
 
-def check_findings(source: AttackSource, found: LogFindings) -> dict[str, float | None]:
+def check_counts(source: AttackSource, counts: list[dict[str, Any]] | None) -> dict[str, float | None]:
     """Reconstructed counts against the true ones: share of cells whose rounded count is right, the same of
     cells with a visit, and the mean error in people per cell; None where the log has no answers."""
-    if found.reconstruction is None:
+    if counts is None:
         return dict.fromkeys(("share_right", "share_right_of_visited", "mean_error"))
-    number = _zone_numbers(source)
-    counts = source.visits.counts()
-    true = []
-    for zone, slot in found.cells:
-        if zone not in number or slot >= source.visits.slots:
+    number, exact = _zone_numbers(source), source.visits.counts()
+    for row in counts:
+        if row["zone"] not in number or row["slot"] >= source.visits.slots:
             raise SourceError(
                 "log-cell",
-                f'the log asks for zone "{zone}" in slot {slot}, which the plan does not have.',
+                f'the log asks for zone "{row["zone"]}" in slot {row["slot"]}, which the plan does not have.',
                 "Use the ids of the plan's zones, and slots counted from 0 at the start of its window.",
             )
-        true.append(counts[number[zone], slot])
-    truth, rounded = np.array(true), found.reconstruction.rounded
-    right, visited = rounded == truth, truth > 0
+    truth = np.array([exact[number[row["zone"]], row["slot"]] for row in counts])
+    right, visited = np.array([row["count"] for row in counts]) == truth, truth > 0
     return {
         "share_right": float(right.mean()),
         "share_right_of_visited": float(right[visited].mean()) if visited.any() else None,
-        "mean_error": float(np.abs(found.reconstruction.fitted - truth).mean()),
+        "mean_error": float(np.abs(np.array([row["fitted"] for row in counts]) - truth).mean()),
     }
 
 
-def people_seen_at(source: AttackSource, log: QueryLog) -> dict[str, Set[int]]:
+def people_seen_at(source: AttackSource, log: Log) -> dict[str, Set[int]]:
     """For each zone that a query leaves out: who was seen there in the window."""
     number = _zone_numbers(source)
-    seen: dict[str, Set[int]] = {}
-    for name in {name for query in log.queries for name in query.leaves_out}:
+    people: dict[str, Set[int]] = {}
+    for name in {name for query, _ in log for name in query.leaves_out}:
         if name not in number:
             raise SourceError(
                 "log-except",
@@ -356,8 +303,8 @@ def people_seen_at(source: AttackSource, log: QueryLog) -> dict[str, Set[int]]:
                 "Name zones in except, or attack the log without a plan.",
             )
         there = source.visits.place == number[name]
-        seen[name] = frozenset(np.unique(source.visits.user[there]).tolist())
-    return seen
+        people[name] = frozenset(np.unique(source.visits.user[there]).tolist())
+    return people
 
 
 def _zone_numbers(source: AttackSource) -> dict[str, int]:

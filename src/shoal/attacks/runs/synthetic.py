@@ -213,11 +213,11 @@ def _classes(trips: KnownTrips, worlds: Worlds, most: int) -> dict[str, np.ndarr
     if third < 2:
         raise PlanError("membership-targets", "there are too few people to attack.", "Pass a larger --group.")
     spread = evenly(third, most)
-    found = {"usual": np.sort(order[:third][spread]), "unusual": np.sort(order[-third:][spread])}
+    classes = {"usual": np.sort(order[:third][spread]), "unusual": np.sort(order[-third:][spread])}
     lone = np.flatnonzero(alone(trips, worlds))
     if lone.size >= LEAST_ALONE:
-        found["alone"] = lone[evenly(lone.size, most)]
-    return found
+        classes["alone"] = lone[evenly(lone.size, most)]
+    return classes
 
 
 def _findings(counted: dict[str, Any], attacked: Sequence[Attacked]) -> Findings:

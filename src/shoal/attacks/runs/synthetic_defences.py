@@ -31,7 +31,7 @@ class Defence:
     """How a group's trips are published. Only a sound one holds the epsilon it is set at."""
 
     name: str
-    words: str
+    summary: str
     kind: str  # "copy" | "tgm" | "mechanism"
     switches: dict[str, Any] = field(default_factory=dict, hash=False)  # of TGM
 
@@ -86,22 +86,22 @@ class Defence:
 DEFENCES = {
     each.name: each
     for each in (
-        Defence(name="raw", words="the real trips themselves, without names", kind="copy"),
-        Defence(name="tgm", words="TGM as published", kind="tgm"),
+        Defence(name="raw", summary="the real trips themselves, without names", kind="copy"),
+        Defence(name="tgm", summary="TGM as published", kind="tgm"),
         Defence(
             name="tgm-counts",
-            words="TGM with counts for utilities",
+            summary="TGM with counts for utilities",
             kind="tgm",
             switches={"utilities": "counts"},
         ),
         Defence(
             name="tgm-np",
-            words="TGM without its noise, trips in proportion",
+            summary="TGM without its noise, trips in proportion",
             kind="tgm",
             switches={"private": False},
         ),
         *(
-            Defence(name=each.name, words=each.summary, kind="mechanism")
+            Defence(name=each.name, summary=each.summary, kind="mechanism")
             for each in METHODS.values()
             if each.takes != COMMUTES
         ),

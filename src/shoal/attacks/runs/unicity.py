@@ -40,15 +40,15 @@ def _rows(source: AttackSource, plan: UnicityPlan, progress: Progress) -> Iterat
         groups = square_groups(source.setting.zone_xy_m, side_m) if side_m else None
         for merged in plan.slots_merged:
             visits = coarser(source.visits, place_group=groups, slots_merged=merged)
-            for found in unicity(visits, plan.points, seed=plan.seed):
+            for result in unicity(visits, plan.points, seed=plan.seed):
                 yield {
                     "side_m": side_m,
                     "minutes": merged * source.clock.slot_minutes,
                     "places": visits.places,
-                    "points": found.points,
-                    "people": found.people,
-                    "unique": found.unique,
-                    "share": found.share,
+                    "points": result.points,
+                    "people": result.people,
+                    "unique": result.unique,
+                    "share": result.share,
                 }
             progress.advance(1)
 

@@ -125,11 +125,11 @@ def verify_tables(
         )
         for a, b in pairwise(cuts)
     ]
-    found = in_threads(pieces, progress, "check windows")
-    found += in_threads(check_quiet(tables, k, tau, friends), progress, "check quiet windows")
+    results = in_threads(pieces, progress, "check windows")
+    results += in_threads(check_quiet(tables, k, tau, friends), progress, "check quiet windows")
     hit = np.zeros(tables.users, np.bool_)
     examples: dict[int, int] = {}  # user -> start
-    for _, users_hit, some in found:
+    for _, users_hit, some in results:
         hit[users_hit] = True
         for user, at in some:
             if len(examples) < MOST_EXAMPLES:
@@ -139,7 +139,7 @@ def verify_tables(
         tau=tau,
         users=tables.users,
         pairs_checked=tables.users * (tables.steps + tau - 1),
-        violations=sum(int(count) for count, _, _ in found),
+        violations=sum(int(count) for count, _, _ in results),
         users_hit=int(hit.sum()),
         structure=dict(tables.structure),
         examples=[explain(tables, user, at, tau) for user, at in examples.items()],
@@ -166,7 +166,7 @@ def in_threads(
 def _check_buckets(samples, boxes, index, order, start, bucket, end, k, tau, friends, most_examples):
     """Windows whose first retained sample lies in one of these buckets."""
     sample_start, t, x, y, _ = samples
-    seen = np.full(len(sample_start) - 1, -1, np.int64)  # the last sample a record was looked at for
+    looked_at = np.full(len(sample_start) - 1, -1, np.int64)  # the last sample a record was looked at for
     hit = np.zeros(len(sample_start) - 1, np.bool_)
     have = np.empty(tau, np.int64)
     examples = np.empty((most_examples, 2), np.int64)
@@ -183,7 +183,7 @@ def _check_buckets(samples, boxes, index, order, start, bucket, end, k, tau, fri
             if starts <= 0:
                 continue
             have[:starts] = 0
-            lacking = _fill(samples, boxes, near, i, j, after, k, tau, have, seen, friends)
+            lacking = _fill(samples, boxes, near, i, j, after, k, tau, have, looked_at, friends)
             if lacking == 0:
                 continue
             violations += lacking
@@ -208,16 +208,16 @@ def start_after(samples, i, j, tau):
 
 
 @njit(cache=True, nogil=True)
-def _fill(samples, boxes, near, i, j, after, k, tau, have, seen, friends):
+def _fill(samples, boxes, near, i, j, after, k, tau, have, looked_at, friends):
     """Count fitting records for every start in (after, t_j] until each has k; how many starts lack some."""
     t, x, y = samples[1], samples[2], samples[3]
     box_start, box, owner, _ = boxes
     lacking = t[j] - after
     for f in range(-1, friends.shape[1]):  # the own record first, then records that fitted before
         r = i if f < 0 else friends[i, f]
-        if r < 0 or seen[r] == j:
+        if r < 0 or looked_at[r] == j:
             continue
-        seen[r] = j
+        looked_at[r] = j
         p = last_before(box, box_start[r], box_start[r + 1], t[j])
         low, high = good_starts(samples, boxes, i, j, after, r, p, tau)
         lacking -= _count(have, low - after - 1, high - after - 1, k)
@@ -227,9 +227,9 @@ def _fill(samples, boxes, near, i, j, after, k, tau, have, seen, friends):
         if box[p, 0] > t[j] or box[p, 1] < t[j] or box[p, 2] > x[j] or box[p, 3] < x[j]:
             continue
         r = owner[p]
-        if box[p, 4] > y[j] or box[p, 5] < y[j] or seen[r] == j:
+        if box[p, 4] > y[j] or box[p, 5] < y[j] or looked_at[r] == j:
             continue
-        seen[r] = j
+        looked_at[r] = j
         while p + 1 < box_start[r + 1] and box[p + 1, 0] <= t[j]:
             p += 1
         low, high = good_starts(samples, boxes, i, j, after, r, p, tau)

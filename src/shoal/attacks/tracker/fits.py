@@ -33,14 +33,14 @@ ABSENT, HOLDS, ELSEWHERE = 0, 1, 2  # what a record shows at a sample's time
 @njit(cache=True, nogil=True, inline="always")
 def shows(box, reach, first, p, t, x, y):
     """ABSENT, HOLDS or ELSEWHERE; p is the last box of the record with t0 <= t, boxes begin at `first`."""
-    found = ABSENT
+    shown = ABSENT
     while p >= first and reach[p] >= t:
         if box[p, 1] >= t:
             if x < box[p, 2] or x > box[p, 3] or y < box[p, 4] or y > box[p, 5]:
                 return ELSEWHERE
-            found = HOLDS
+            shown = HOLDS
         p -= 1
-    return found
+    return shown
 
 
 @njit(cache=True, nogil=True)
@@ -219,10 +219,10 @@ def starts_by_first(samples, tau):
 
 
 @njit(cache=True, nogil=True)
-def all_fitting(samples, boxes, index, i, j, w, tau, seen, found):
-    """Write every record that fits user i on [w, w + tau) to `found`, and give their number.
+def all_fitting(samples, boxes, index, i, j, w, tau, marked, fitting):
+    """Writes every record that fits user i on [w, w + tau) to `fitting`, and returns their number.
 
-    j is the first retained sample in the window. `seen` holds a mark per record: 0 before and after.
+    j is the first retained sample in the window. `marked` has a mark per record: 0 before and after.
     """
     t, x, y = samples[1], samples[2], samples[3]
     box_start, box, owner, _ = boxes
@@ -236,9 +236,9 @@ def all_fitting(samples, boxes, index, i, j, w, tau, seen, found):
             if box[p, 0] > t[j] or box[p, 1] < t[j] or box[p, 2] > x[j] or box[p, 3] < x[j]:
                 continue
             r = owner[p]
-            if box[p, 4] > y[j] or box[p, 5] < y[j] or seen[r]:
+            if box[p, 4] > y[j] or box[p, 5] < y[j] or marked[r]:
                 continue
-            seen[r] = 1
+            marked[r] = 1
             if looked == len(rows):
                 rows = np.concatenate((rows, np.empty(len(rows), np.int64)))
             rows[looked] = r
@@ -247,10 +247,10 @@ def all_fitting(samples, boxes, index, i, j, w, tau, seen, found):
                 p += 1
             low, high = good_starts(samples, boxes, i, j, w - 1, r, p, tau)
             if low == w and high >= w:
-                found[count] = r
+                fitting[count] = r
                 count += 1
     for place in range(looked):
-        seen[rows[place]] = 0
+        marked[rows[place]] = 0
     return count
 
 
@@ -258,8 +258,10 @@ def all_fitting(samples, boxes, index, i, j, w, tau, seen, found):
 def count_fitting(samples, boxes, index, user, first, start, tau):
     """int64 [windows]: how many records fit each."""
     records = len(boxes[0]) - 1
-    seen, found = np.zeros(records, np.uint8), np.empty(records, np.int64)
+    marked, fitting = np.zeros(records, np.uint8), np.empty(records, np.int64)
     counts = np.empty(len(user), np.int64)
     for row in range(len(user)):
-        counts[row] = all_fitting(samples, boxes, index, user[row], first[row], start[row], tau, seen, found)
+        counts[row] = all_fitting(
+            samples, boxes, index, user[row], first[row], start[row], tau, marked, fitting
+        )
     return counts

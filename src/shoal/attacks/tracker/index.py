@@ -102,14 +102,14 @@ def by_bucket(index, t, x, y, own):
     shape = index[3]
     buckets = shape[0, 0] * shape[0, 1] * shape[0, 2]
     start = np.zeros(buckets + 1, np.int64)
-    kept = 0
+    retained = 0
     for n in range(len(t)):
         if own[n] >= 0:
             start[bucket_of(index, t[n], x[n], y[n], 0) + 1] += 1
-            kept += 1
+            retained += 1
     start = np.cumsum(start)
     place = start[:-1].copy()
-    order = np.empty(kept, np.int64)
+    order = np.empty(retained, np.int64)
     for n in range(len(t)):
         if own[n] >= 0:
             bucket = bucket_of(index, t[n], x[n], y[n], 0)
@@ -128,7 +128,7 @@ def boxes_near(index, box, t, x, y):
         bucket = bucket_of(index, t[0], x[0], y[0], level)
         most += offset[bucket + 1] - offset[bucket]
     near = np.empty(most, np.int64)
-    found = 0
+    count = 0
     for level in range(len(shape)):
         bucket = bucket_of(index, t[0], x[0], y[0], level)
         for place in range(offset[bucket], offset[bucket + 1]):
@@ -136,6 +136,6 @@ def boxes_near(index, box, t, x, y):
             if box[p, 0] > high_t or box[p, 1] < low_t or box[p, 2] > high_x or box[p, 3] < low_x:
                 continue
             if box[p, 4] <= high_y and box[p, 5] >= low_y:
-                near[found] = p
-                found += 1
-    return near[:found]
+                near[count] = p
+                count += 1
+    return near[:count]

@@ -28,7 +28,7 @@ from shoal.attacks.tracker.fits import (
     shows,
 )
 from shoal.attacks.tracker.index import build_index
-from shoal.attacks.tracker.pairs import Pairs, quartiles, same_record
+from shoal.attacks.tracker.pairs import quartiles, same_record
 from shoal.attacks.tracker.tables import Tables, check_claim
 from shoal.errors import PlanError
 
@@ -37,62 +37,7 @@ LAGS = 32  # bins of lags: 0 to 1 epoch, 1 to 2, 2 to 4, ...
 LIMITS = "Measured, not promised: no composition, no protection beyond the stated attacker."
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lag:
-    """Samples this far from the window, in epochs, and how many of them all candidates cover."""
-
-    least: int
-    below: int
-    samples_before: int
-    covered_before: int
-    samples_after: int
-    covered_after: int
-
-    @property
-    def share(self) -> float | None:
-        samples = self.samples_before + self.samples_after
-        return (self.covered_before + self.covered_after) / samples if samples else None
-
-    def to_plain(self) -> dict[str, Any]:
-        return {"from_epochs": self.least, "to_epochs": self.below, **_counts(self), "share": self.share}
-
-
-def _counts(lag: Lag) -> dict[str, int]:
-    return {name: value for name, value in vars(lag).items() if name not in ("least", "below")}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """Figures of random windows with at least one retained sample, and of pairs over all users."""
-
-    k: int
-    tau: int
-    epoch: int
-    seed: int
-    windows: int
-    lags: tuple[Lag, ...]
-    knowledge: tuple[Known, ...]
-    pairs: Pairs
-    limits: str = LIMITS
-
-    @property
-    def candidates(self) -> tuple[float, float, float] | None:
-        """Quartiles of the number of records that fit one window."""
-        return self.knowledge[0].quartiles
-
-    def to_plain(self) -> dict[str, Any]:
-        return {
-            "seed": self.seed,
-            "windows": self.windows,
-            "candidates_quartiles": self.candidates,
-            "leakage_by_lag": [lag.to_plain() for lag in self.lags],
-            "more_knowledge": [known.to_plain() for known in self.knowledge],
-            "same_record": self.pairs.to_plain(),
-            "limits": self.limits,
-        }
-
-
-def measure(*columns, users: int, steps: int, **how: Any) -> Measured:
+def measure(*columns, users: int, steps: int, **how: Any) -> dict[str, Any]:
     """Draw windows and follow them; columns as verify_arrays takes them, the rest as measure_tables."""
     return measure_tables(make_tables(columns[:4], columns[4:], users=users, steps=steps), **how)
 
@@ -107,7 +52,7 @@ def measure_tables(
     seed: int = 0,
     windows: int = WINDOWS,
     progress: Progress | None = None,
-) -> Measured:
+) -> dict[str, Any]:
     """The same, of arrays that are in order; epoch and tau in steps."""
     check_claim(k, tau, tables.users, tables.steps)
     if epoch < 1 or windows < 1:
@@ -125,31 +70,28 @@ def measure_tables(
     tell(1)
     pairs = same_record(tables, index, draw, tau=tau, rng=rng)
     tell(1)
-    return Measured(
-        k=k,
-        tau=tau,
-        epoch=epoch,
-        seed=seed,
-        windows=len(drawn),
-        lags=_lags(counted),
-        knowledge=tuple(known),
-        pairs=pairs,
-    )
+    return {
+        "seed": seed,
+        "windows": len(drawn),
+        "candidates_quartiles": known[0]["quartiles"],
+        "leakage_by_lag": _lags(counted),
+        "more_knowledge": known,
+        "same_record": pairs,
+        "limits": LIMITS,
+    }
 
 
-def _lags(counted: np.ndarray) -> tuple[Lag, ...]:
+def _lags(counted: np.ndarray) -> list[dict[str, Any]]:
+    """Samples so far from the window, in epochs, and how many of them all candidates cover."""
     used = np.flatnonzero(counted[:, :, 0].sum(axis=0))
-    return tuple(
-        Lag(
-            least=0 if bin_ == 0 else 2 ** (bin_ - 1),
-            below=2**bin_,
-            samples_before=int(counted[0, bin_, 0]),
-            covered_before=int(counted[0, bin_, 1]),
-            samples_after=int(counted[1, bin_, 0]),
-            covered_after=int(counted[1, bin_, 1]),
-        )
-        for bin_ in (range(used[-1] + 1) if len(used) else ())
-    )
+    lags = []
+    for bin_ in range(used[-1] + 1) if len(used) else ():
+        samples, covered = counted[:, bin_].sum(axis=0)
+        lag = {"from_epochs": 0 if bin_ == 0 else 2 ** (bin_ - 1), "to_epochs": 2**bin_}
+        for side, name in enumerate(("before", "after")):
+            lag[f"samples_{name}"], lag[f"covered_{name}"] = map(int, counted[side, bin_])
+        lags.append({**lag, "share": float(covered / samples) if samples else None})
+    return lags
 
 
 @njit(cache=True, nogil=True)
@@ -157,11 +99,11 @@ def _covered(samples, boxes, index, user, first, start, tau, epoch):
     """int64 [before or after, lag, all or covered]: samples of the user, by all candidates of the window."""
     sample_start, t, x, y, _ = samples
     records = len(boxes[0]) - 1
-    seen, found = np.zeros(records, np.uint8), np.empty(records, np.int64)
+    marked, fitting = np.zeros(records, np.uint8), np.empty(records, np.int64)
     counted = np.zeros((2, LAGS, 2), np.int64)
     for row in range(len(user)):
         i, w = user[row], start[row]
-        count = all_fitting(samples, boxes, index, i, first[row], w, tau, seen, found)
+        count = all_fitting(samples, boxes, index, i, first[row], w, tau, marked, fitting)
         for n in range(sample_start[i], sample_start[i + 1]):
             if w <= t[n] < w + tau:
                 continue
@@ -172,7 +114,7 @@ def _covered(samples, boxes, index, user, first, start, tau, epoch):
                 lag, far = lag + 1, far >> 1
             counted[side, lag, 0] += 1
             every = count > 0
-            for r in found[:count]:
+            for r in fitting[:count]:
                 if not _covers(boxes, r, t[n], x[n], y[n]):
                     every = False
                     break
@@ -197,49 +139,34 @@ LENGTHS = (2, 3, 4)  # times tau, without a break
 TRIES = 20  # for a second window that does not touch the first
 
 
-@dataclass(frozen=True, kw_only=True)
-class Known:
-    """Windows tried with this knowledge; in how many fewer than k records fit, in how many only one."""
-
-    knows: str
-    windows: int
-    fewer_than_k: int
-    only_one: int
-    quartiles: tuple[float, float, float] | None  # of records that fit
-
-    @classmethod
-    def of(cls, knows: str, counts: np.ndarray, k: int) -> Known:
-        return cls(
-            knows=knows,
-            windows=len(counts),
-            fewer_than_k=int((counts < k).sum()),
-            only_one=int((counts <= 1).sum()),
-            quartiles=quartiles(counts),
-        )
-
-    def to_plain(self) -> dict[str, Any]:
-        return {
-            **vars(self),
-            **{
-                f"{name}_share": getattr(self, name) / self.windows if self.windows else None
-                for name in ("fewer_than_k", "only_one")
-            },
-        }
+def _known(knows: str, counts: np.ndarray, k: int) -> dict[str, Any]:
+    """Windows tried with this knowledge: in how many fewer than k records fit, in how many only one."""
+    few, one = int((counts < k).sum()), int((counts <= 1).sum())
+    tried = len(counts)
+    return {
+        "knows": knows,
+        "windows": tried,
+        "fewer_than_k": few,
+        "fewer_than_k_share": few / tried if tried else None,
+        "only_one": one,
+        "only_one_share": one / tried if tried else None,
+        "quartiles": quartiles(counts),
+    }
 
 
 def more_knowledge(
     tables: Tables, index: tuple, draw: WindowDraw, windows: Windows, *, k: int, tau: int, rng
-) -> list[Known]:
+) -> list[dict[str, Any]]:
     """One window, two that do not touch, and 2, 3, 4 tau without a break."""
     one = count_fitting(tables.samples, tables.boxes, index, *_columns(windows), tau)
-    known = [Known.of("one window of tau", one, k)]
+    known = [_known("one window of tau", one, k)]
     first, second = windows_apart(draw, windows, tau, rng)
     both = count_both(tables.samples, tables.boxes, index, *_columns(first), *_columns(second), tau)
-    known.append(Known.of(TWO_APART, both, k))
+    known.append(_known(TWO_APART, both, k))
     for times in LENGTHS:
         whole = windows[(windows.start >= 0) & (windows.start + times * tau <= tables.steps)]
         counts = count_fitting(tables.samples, tables.boxes, index, *_columns(whole), times * tau)
-        known.append(Known.of(f"{times} tau without a break", counts, k))
+        known.append(_known(f"{times} tau without a break", counts, k))
     return known
 
 
@@ -262,14 +189,14 @@ def windows_apart(draw: WindowDraw, windows: Windows, tau: int, rng) -> tuple[Wi
 def count_both(samples, boxes, index, user, first, start, _, first_2, start_2, tau):
     """int64 [pairs of windows]: how many records fit both."""
     records = len(boxes[0]) - 1
-    seen, one = np.zeros(records, np.uint8), np.empty(records, np.int64)
+    marked, one = np.zeros(records, np.uint8), np.empty(records, np.int64)
     two, in_one = np.empty(records, np.int64), np.zeros(records, np.bool_)
     counts = np.zeros(len(user), np.int64)
     for row in range(len(user)):
         i = user[row]
-        fit = all_fitting(samples, boxes, index, i, first[row], start[row], tau, seen, one)
+        fit = all_fitting(samples, boxes, index, i, first[row], start[row], tau, marked, one)
         in_one[one[:fit]] = True
-        also = all_fitting(samples, boxes, index, i, first_2[row], start_2[row], tau, seen, two)
+        also = all_fitting(samples, boxes, index, i, first_2[row], start_2[row], tau, marked, two)
         counts[row] = in_one[two[:also]].sum()
         in_one[one[:fit]] = False
     return counts
@@ -304,15 +231,15 @@ def measure_combined(
     alone = np.zeros(len(drawn), np.bool_)
     counts = np.zeros(len(drawn), np.int64)
     for row in range(len(drawn)):
-        found = _fitting(tables, index, drawn.user[row], drawn.first[row], drawn.start[row], tau)
+        fitting = _fitting(tables, index, drawn.user[row], drawn.first[row], drawn.start[row], tau)
         for each in earlier:
             at = (begins[row] - each.start_us) // each.step_us, max(tau * step_us // each.step_us, 1)
             them = each.tables.samples, each.tables.boxes, each.user[drawn.user[row]]
-            linked = each.record[found]
+            linked = each.record[fitting]
             fits = [r < 0 or fits_window(*them, r, *at) for r in linked]
-            found = found[np.array(fits, np.bool_)]
-        counts[row] = len(found)
-        alone[row] = len(found) == 1 and found[0] == drawn.user[row]
+            fitting = fitting[np.array(fits, np.bool_)]
+        counts[row] = len(fitting)
+        alone[row] = len(fitting) == 1 and fitting[0] == drawn.user[row]
     measured = len(drawn) > 0
     return {
         "windows": len(drawn),
@@ -322,9 +249,9 @@ def measure_combined(
 
 
 def _fitting(tables: Tables, index: tuple, user, first, start, tau: int) -> np.ndarray:
-    seen, found = np.zeros(tables.users, np.uint8), np.empty(tables.users, np.int64)
-    count = all_fitting(tables.samples, tables.boxes, index, user, first, start, tau, seen, found)
-    return found[:count]
+    marked, fitting = np.zeros(tables.users, np.uint8), np.empty(tables.users, np.int64)
+    count = all_fitting(tables.samples, tables.boxes, index, user, first, start, tau, marked, fitting)
+    return fitting[:count]
 
 
 @njit(cache=True, nogil=True)

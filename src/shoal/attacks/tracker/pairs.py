@@ -6,7 +6,6 @@ over all windows of the user. A record that fits in every window is among them f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,38 +21,12 @@ SHOWN = 10
 BLOCKS = 32  # of users, for threads
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """Record `record` fits `share` of the user's windows; the user's record fits `back` of that record's."""
+def same_record(tables: Tables, index: tuple, draw: WindowDraw, *, tau: int, rng) -> dict[str, Any]:
+    """For every user with samples further apart than tau, the largest share of windows one other record fits.
 
-    user: int
-    record: int
-    windows: int
-    share: float
-    back: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pairs:
-    """Of `users` with samples further apart than tau: the largest share of windows one other record fits."""
-
-    users: int
-    quartiles: tuple[float, float, float] | None
-    always: int  # users whom one other record fits in every window
-    worst: tuple[Pair, ...]
-
-    def to_plain(self) -> dict[str, Any]:
-        return {
-            "users": self.users,
-            "largest_share_quartiles": self.quartiles,
-            "always_same": self.always,
-            "always_same_share": self.always / self.users if self.users else None,
-            "worst": [vars(pair) for pair in self.worst],
-        }
-
-
-def same_record(tables: Tables, index: tuple, draw: WindowDraw, *, tau: int, rng) -> Pairs:
-    """For every user the other record that fits the largest share of the user's windows."""
+    `always_same` counts the users whom one other record fits in every window. In `worst`, the record fits
+    `share` of the user's windows, and the user's record fits `back` of that record's.
+    """
     starts = starts_by_first(tables.samples, tau)
     windows = draw.count_by_user()
     users = np.flatnonzero(windows > tau)  # else all windows share a sample, and one record may do
@@ -69,23 +42,24 @@ def same_record(tables: Tables, index: tuple, draw: WindowDraw, *, tau: int, rng
     record, fitted = (np.concatenate(part) for part in zip(*in_threads(pieces), strict=True))
     share = fitted / windows[users]
     order = np.lexsort((users, -windows[users], -share))
-    worst: list[Pair] = []
+    worst: list[dict[str, Any]] = []
     for row in order:
         i, r = int(users[row]), int(record[row])
         if len(worst) == SHOWN or r < 0:
             break
-        if any((pair.user, pair.record) == (r, i) for pair in worst):
+        if any((pair["user"], pair["record"]) == (r, i) for pair in worst):
             continue
         back = _fitted(tables.samples, tables.boxes, starts, r, i, tau) / max(int(windows[r]), 1)
-        worst.append(
-            Pair(user=i, record=r, windows=int(windows[i]), share=float(share[row]), back=float(back))
-        )
-    return Pairs(
-        users=len(users),
-        quartiles=quartiles(share),
-        always=int((share >= 1).sum()),
-        worst=tuple(worst),
-    )
+        pair = {"user": i, "record": r, "windows": int(windows[i])}
+        worst.append({**pair, "share": float(share[row]), "back": float(back)})
+    always = int((share >= 1).sum())
+    return {
+        "users": len(users),
+        "largest_share_quartiles": quartiles(share),
+        "always_same": always,
+        "always_same_share": always / len(users) if len(users) else None,
+        "worst": worst,
+    }
 
 
 def quartiles(values: np.ndarray) -> tuple[float, float, float] | None:
@@ -100,7 +74,7 @@ def quartiles(values: np.ndarray) -> tuple[float, float, float] | None:
 def _closest(samples, boxes, index, starts, users, first, start, tau):
     """For each user, the other record that fits most windows (-1: none) and how many it fits."""
     records = len(boxes[0]) - 1
-    seen, found = np.zeros(records, np.uint8), np.empty(records, np.int64)
+    marked, fitting = np.zeros(records, np.uint8), np.empty(records, np.int64)
     tally = np.zeros(records, np.int64)
     best = np.full(len(users), -1, np.int64)
     fitted = np.zeros(len(users), np.int64)
@@ -109,8 +83,8 @@ def _closest(samples, boxes, index, starts, users, first, start, tau):
         met = [np.int64(i)]
         for column in range(first.shape[1]):
             j, w = first[row, column], start[row, column]
-            count = all_fitting(samples, boxes, index, i, j, w, tau, seen, found)
-            for r in found[:count]:
+            count = all_fitting(samples, boxes, index, i, j, w, tau, marked, fitting)
+            for r in fitting[:count]:
                 if r != i:
                     if tally[r] == 0:
                         met.append(r)

@@ -135,7 +135,7 @@ def _check_starts(samples, boxes, quiet, loose, order, friends, i, begins, stop,
 def _one_by_one(samples, boxes, order, friends, i, first_sample, begins, stop, k, tau, have):
     """Count fitting records where `have` is -1; how many of these starts end below k."""
     wanted = have[: stop - begins] < 0
-    found = np.zeros(stop - begins, np.int64)
+    counted = np.zeros(stop - begins, np.int64)
     lacking = wanted.sum()
     bad = np.empty(stop - begins + 1, np.int64)
     early = friends.shape[1] + 1
@@ -153,13 +153,13 @@ def _one_by_one(samples, boxes, order, friends, i, first_sample, begins, stop, k
         for w in range(stop - begins):
             now += bad[w]
             if wanted[w] and now == 0:
-                found[w] += 1
-                lacking -= found[w] == k
+                counted[w] += 1
+                lacking -= counted[w] == k
         if lacking == 0:
             break
     for w in range(stop - begins):
         if wanted[w]:
-            have[w] = min(found[w], k)
+            have[w] = min(counted[w], k)
     return lacking
 
 
@@ -243,11 +243,11 @@ def all_faults(samples, boxes, i, w, tau):
         first, end = box_start[r], box_start[r + 1]
         n = begins
         while n < sample_start[i + 1] and t[n] < w + tau:
-            found = shows(box, reach, first, last_before(box, first, end, t[n]), t[n], x[n], y[n])
-            if found != (own[n] >= 0):
+            shown = shows(box, reach, first, last_before(box, first, end, t[n]), t[n], x[n], y[n])
+            if shown != (own[n] >= 0):
                 if not faults[r]:
                     at[r] = t[n]
-                    kind[r] = TOO_MUCH if own[n] < 0 else MISSING if found == ABSENT else WRONG_PLACE
+                    kind[r] = TOO_MUCH if own[n] < 0 else MISSING if shown == ABSENT else WRONG_PLACE
                 faults[r] += 1
             n += 1
         p = last_before(box, first, end, w + tau - 1)

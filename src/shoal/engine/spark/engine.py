@@ -25,6 +25,7 @@ from shoal.engine.spark.shuffle import PACKED, PIECE_BYTES, Slots, pack, whole
 from shoal.engine.spark.source import SparkSource, open_spark_source
 from shoal.engine.spark.tasks import NO_KEY, ROWS_TO_PACK, each_item, read, sum_kernel, with_key
 from shoal.engine.spark.trips import HeldOnSpark, hold_trips
+from shoal.events.readers import site_columns
 from shoal.events.schema import SourcePlan
 from shoal.events.trip_reader import TripPoints
 
@@ -113,7 +114,7 @@ class SparkEngine:
             return self._kept
         self._drop()
         reader = source.reader(events.sites, events.window_us, with_flag=False)
-        place = events.geography.place if hasattr(events, "geography") else _site_columns
+        place = events.geography.place if hasattr(events, "geography") else site_columns
         work = partial(read, reader, parts, place, True)
         frame = self.jobs.run(source.frame(), work, PACKED, run_key)
         self._shuffled = wanted, self.jobs.by_part(frame, parts)
@@ -132,10 +133,6 @@ class SparkEngine:
         if self._kept is not None:
             self._kept.unpersist()
         self._shuffled = self._kept = None
-
-
-def _site_columns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return (batch.select(["user", "time_us", "site"]) for batch in batches)
 
 
 def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:

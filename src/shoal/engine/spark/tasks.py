@@ -142,7 +142,7 @@ def each_item(work: Callable[[Any], Any], rows: Batches, run_key: bytes) -> Batc
         for number, payload in zip(batch["part"].to_pylist(), batch["payload"].to_pylist(), strict=True):
             items.setdefault(number, []).append(payload)
     for number, pieces in items.items():
-        pieces.sort(key=piece_number)
+        pieces.sort(key=lambda piece: int.from_bytes(piece[:8], "little"))
         item = pickle.loads(b"".join(piece[8:] for piece in pieces))
         yield from in_pieces(number, pickle.dumps(work(item), protocol=5))
 
@@ -150,10 +150,6 @@ def each_item(work: Callable[[Any], Any], rows: Batches, run_key: bytes) -> Batc
 def add_parts(rows: Batches, run_key: bytes) -> Batches:
     """Slots of many parts added up."""
     return add_slots(rows)
-
-
-def piece_number(piece: bytes) -> int:
-    return int.from_bytes(piece[:8], "little")
 
 
 def stages(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[list[int], Sums, Any]]:

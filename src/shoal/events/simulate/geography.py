@@ -73,10 +73,17 @@ def make_city(preset: CityPreset, seed: int, zones: Zones | None = None, sites: 
     """The city of a preset; `zones` and `sites` (of `shoal.space`) replace its own geometry."""
     rng = np.random.default_rng([seed, 1])
     if zones is not None:
-        zone_ids, zone_names, polygons = _given_zones(zones)
+        zones = zones.to_lonlat()
+        zone_ids, zone_names, polygons = (
+            np.array(zones.ids),
+            np.array(zones.names),
+            np.asarray(zones.geometry),
+        )
         lon0, lat0, lon1, lat1 = shapely.total_bounds(polygons)
         plane = Plane(lon=(lon0 + lon1) / 2, lat=(lat0 + lat1) / 2)
-        outline = _in_metres(plane, shapely.union_all(polygons))
+        outline = shapely.transform(
+            shapely.union_all(polygons), lambda xy: np.column_stack(plane.to_metres(xy[:, 0], xy[:, 1]))
+        )
         hubs = _hubs(preset, outline, rng)
     else:
         plane = Plane(lon=preset.lon, lat=preset.lat)
@@ -216,11 +223,6 @@ def _join_offcuts(faces, owner, n: int) -> np.ndarray:
     return np.array(cells)
 
 
-def _given_zones(zones: Zones):
-    shown = zones.to_lonlat()
-    return np.array(shown.ids), np.array(shown.names), np.asarray(shown.geometry)
-
-
 def _given_sites(sites: Sites, plane: Plane):
     if sites.crs is None:
         raise GeometryError(
@@ -230,7 +232,3 @@ def _given_sites(sites: Sites, plane: Plane):
         )
     x, y = plane.to_metres(*transform_xy(sites.x, sites.y, sites.crs, LONLAT))
     return np.array(sites.ids), np.column_stack([x, y])
-
-
-def _in_metres(plane: Plane, shape):
-    return shapely.transform(shape, lambda xy: np.column_stack(plane.to_metres(xy[:, 0], xy[:, 1])))

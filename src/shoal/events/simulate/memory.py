@@ -1,4 +1,4 @@
-"""A simulated city without a folder: its geometry, and its events as batches that can be read again.
+"""A simulated city without a folder: its geometry, its events as batches that can be read again, and diaries.
 
 For looks at what a method would do on a population of a declared size; nothing is written and no real event
 is touched.
@@ -13,13 +13,18 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import IO
 
+import numpy as np
 import pyarrow as pa
 import shapely
+from numba import njit
 
-from shoal.errors import GeometryError
+from shoal.errors import GeometryError, PlanError
 from shoal.events.simulate.city import prepare_simulation
+from shoal.events.simulate.people import make_people
 from shoal.events.simulate.presets import CityPreset
 from shoal.events.simulate.records import Progress, Simulation, event_blocks
+from shoal.events.simulate.rhythm import WEEK_MINUTES, empty_week, plan_week
+from shoal.events.simulate.visits import _place
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography
 from shoal.space.projection import LONLAT
@@ -41,12 +46,13 @@ class SimulatedEvents:
     _file: IO[bytes] | None = field(default=None, repr=False)  # gone when the object is
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        preset = self.simulation.preset
         if self._kept is not None:
             yield from self._kept
         elif self._file is not None:
             with pa.memory_map(self._file.name) as mapped, pa.ipc.open_stream(mapped) as stream:
                 yield from stream
-        elif self._expected_rows() <= KEPT_ROWS:
+        elif preset.users * preset.visits_mean * preset.weeks <= KEPT_ROWS:
             batches = []
             for batch in self._draw():
                 batches.append(batch)
@@ -65,10 +71,6 @@ class SimulatedEvents:
         for user, second, site in event_blocks(self.simulation, self.progress):
             columns = [pa.array(user), pa.array(second * 1_000_000), pa.array(site, pa.int32())]
             yield pa.record_batch(columns, schema=SCHEMA)
-
-    def _expected_rows(self) -> float:
-        preset = self.simulation.preset
-        return preset.users * preset.visits_mean * preset.weeks
 
 
 def simulate_in_memory(
@@ -89,7 +91,9 @@ def simulate_in_memory(
     sites = None if zones is None or geography is None else geography.sites or _middles(zones)
     simulation = prepare_simulation(preset, Path(), seed, zones, sites)
     if geography is None:
-        geography = _own_geography(simulation)
+        city, own = simulation.city, simulation.city.public_zones
+        given = Sites(tuple(map(str, city.site_ids)), *city.site_lonlat, LONLAT)
+        geography = Geography(own, given, voronoi_weights(given, own))
     return geography, SimulatedEvents(simulation=simulation, progress=progress)
 
 
@@ -110,13 +114,6 @@ def _middles(zones: Zones) -> Sites:
     return Sites(zones.ids, points[:, 0], points[:, 1], LONLAT)
 
 
-def _own_geography(simulation: Simulation) -> Geography:
-    city, zones = simulation.city, simulation.city.public_zones
-    lon, lat = city.site_lonlat
-    sites = Sites(tuple(map(str, city.site_ids)), lon, lat, LONLAT)
-    return Geography(zones, sites, voronoi_weights(sites, zones))
-
-
 def can_simulate(geography: Geography) -> bool:
     """Whether the simulator can lie over these zones: it needs their place on the globe."""
     try:
@@ -125,3 +122,38 @@ def can_simulate(geography: Geography) -> bool:
         return False
     sites = geography.sites
     return geography.places <= 6000 and (sites is None or sites.crs is not None)
+
+
+def simulate_positions(
+    preset: CityPreset, *, seed: int, slot_minutes: int = 30
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whole diaries of a week, as no operator sees them: where everybody is in every slot.
+
+    Returns int32 [users, slots], the site nearest to each user in the middle of each slot of the first week,
+    and float64 [sites, 2], where the sites lie, in metres. For attacks on counts that assume each user to be
+    somewhere in each slot.
+
+    >>> from shoal.events.simulate import preset_named
+    >>> town = replace(preset_named("town"), users=5, zones=8, sites=12)
+    >>> positions, site_xy_m = simulate_positions(town, seed=1)
+    >>> positions.shape, site_xy_m.shape
+    ((5, 336), (12, 2))
+    """
+    if slot_minutes < 1 or 1440 % slot_minutes:
+        raise PlanError("slot-minutes", f"slot_minutes must divide 1440; got {slot_minutes}.")
+    simulation = prepare_simulation(replace(preset, weeks=1), Path(), seed)
+    people = make_people(simulation.ground, seed, 0, preset.users)
+    positions = np.empty((preset.users, WEEK_MINUTES // slot_minutes), np.int32)
+    _fill_positions(positions, simulation.ground, people, seed, slot_minutes)
+    return positions, simulation.city.xy
+
+
+@njit(cache=True, nogil=True)
+def _fill_positions(positions, ground, people, seed, slot_minutes):
+    state = np.empty(1, np.uint64)
+    stays = empty_week()
+    for i in range(positions.shape[0]):
+        plan_week(stays, state, ground, people, i, seed, 0)
+        for slot in range(positions.shape[1]):
+            middle = int((slot + 0.5) * slot_minutes * 60)
+            positions[i, slot] = _place(stays, ground, middle)[0]

@@ -107,7 +107,7 @@ def compare_report_html(inputs: CompareReportInputs) -> str:
         banner=RAW_BANNER if private else SIMULATED_BANNER,
         simulated=not private,
         warnings=inputs.warnings,
-        chance=CHANCE if min(point.repetitions for point in points) == 1 else "",
+        one_run=CHANCE if min(point.repetitions for point in points) == 1 else "",
         assumptions=inputs.assumptions,
         points=sorted(points, key=lambda point: (point.epsilon, place[point.method])),
         unsound=unsound,
@@ -147,8 +147,8 @@ def compared_points(rows: Sequence[Mapping[str, Any]]) -> list[ComparedPoint]:
 
 
 def _defined(group: list[Mapping[str, Any]], name: str) -> list[float]:
-    found = [row.get(name) for row in group]
-    return [float(value) for value in found if value is not None and isfinite(float(value))]
+    values = [row.get(name) for row in group]
+    return [float(value) for value in values if value is not None and isfinite(float(value))]
 
 
 def _bad_row(received: list[str]) -> PlanError:
@@ -243,9 +243,9 @@ def compare_subtitle(words: str, points: list[ComparedPoint]) -> str:
     return f"{words}. {times[0].upper()}{times[1:]}." if words else f"{times[0].upper()}{times[1:]}."
 
 
-def means(found: Comparison) -> list[dict[str, Any]]:
+def means(comparison: Comparison) -> list[dict[str, Any]]:
     """One row per method and epsilon: the mean of each figure over its repetitions."""
-    first = {(run.method, run.set_at): run for run in reversed(found.runs)}
+    first = {(run.method, run.set_at): run for run in reversed(comparison.runs)}
     return [
         {
             "method": point.method,
@@ -255,15 +255,15 @@ def means(found: Comparison) -> list[dict[str, Any]]:
             "repetitions": point.repetitions,
             **point.mean,
         }
-        for point in compared_points(_rows(found))
+        for point in compared_points(_rows(comparison))
     ]
 
 
-def _rows(found: Comparison) -> list[dict[str, Any]]:
-    return [{**asdict(run), "epsilon": run.set_at} for run in found.runs]
+def _rows(comparison: Comparison) -> list[dict[str, Any]]:
+    return [{**asdict(run), "epsilon": run.set_at} for run in comparison.runs]
 
 
-def comparison_json(world: World, plan: ComparePlan, found: Comparison) -> dict[str, Any]:
+def comparison_json(world: World, plan: ComparePlan, comparison: Comparison) -> dict[str, Any]:
     """All that was compared, as plain values; methods for comparison only have no epsilon."""
     return {
         "on_private_data": world.private,
@@ -278,40 +278,42 @@ def comparison_json(world: World, plan: ComparePlan, found: Comparison) -> dict[
                 "kind": "release" if any_method(name).sound else "comparison",
                 "set_by_epsilon": any_method(name).set_by_epsilon,
                 "words": any_method(name).summary,
-                "guarantee": found.guarantees[name],
+                "guarantee": comparison.guarantees[name],
             }
             for name in plan.methods
         ],
-        "means": means(found),
-        "runs": [asdict(run) for run in found.runs],
+        "means": means(comparison),
+        "runs": [asdict(run) for run in comparison.runs],
     }
 
 
-def write_comparison(folder: Path, world: World, plan: ComparePlan, found: Comparison) -> tuple[Path, Path]:
+def write_comparison(
+    folder: Path, world: World, plan: ComparePlan, comparison: Comparison
+) -> tuple[Path, Path]:
     """compare.html and compare.json in `folder`, readable by the owner alone; earlier ones are replaced."""
     folder = open_owner_folder(folder)
     page, figures = folder / "compare.html", folder / "compare.json"
-    told = comparison_json(world, plan, found)
+    figures_json = comparison_json(world, plan, comparison)
     try:
-        write_compare_report(page, _inputs(world, plan, found))
+        write_compare_report(page, _inputs(world, plan, comparison))
         with private_file(figures, text=True) as file:
-            json.dump(told, file, indent=2)
+            json.dump(figures_json, file, indent=2)
     except OSError as error:
         raise unwritable(folder, error) from error
     return page, figures
 
 
-def _inputs(world: World, plan: ComparePlan, found: Comparison) -> CompareReportInputs:
+def _inputs(world: World, plan: ComparePlan, comparison: Comparison) -> CompareReportInputs:
     return CompareReportInputs(
         title="Density methods compared",
         subtitle=world.subtitle,
-        rows=_rows(found),
-        methods=tuple(_method(name, found.guarantees) for name in plan.methods),
+        rows=_rows(comparison),
+        methods=tuple(_method(name, comparison.guarantees) for name in plan.methods),
         warnings=world.warnings,
         assumptions=world.assumptions,
         on_private_data=world.private,
-        slots=_compared_slots(world, found),
-        boxes=found.boxes,
+        slots=_compared_slots(world, comparison),
+        boxes=comparison.boxes,
     )
 
 
@@ -320,17 +322,17 @@ def _method(name: str, guarantees: Mapping[str, str]) -> ComparedMethod:
     return ComparedMethod(name=name, words=method.summary, guarantee=guarantees[name], sound=method.sound)
 
 
-def _compared_slots(world: World, found: Comparison) -> ComparedSlots:
+def _compared_slots(world: World, comparison: Comparison) -> ComparedSlots:
     """The busiest zone's series, and errors by slot."""
-    busiest = int(np.argmax(found.exact.sum(axis=1)))
+    busiest = int(np.argmax(comparison.exact.sum(axis=1)))
     setting = world.counting.setting
     return ComparedSlots(
-        epsilon=found.shown_epsilon,
+        epsilon=comparison.shown_epsilon,
         slot_starts=setting.clock.starts_local(),
         zone=world.zones.names[busiest],
-        zone_exact=found.exact[busiest],
-        zone_people={name: people[busiest] for name, people in found.shown.items()},
-        mre={name: _by_slot(found.exact, people) for name, people in found.shown.items()},
+        zone_exact=comparison.exact[busiest],
+        zone_people={name: people[busiest] for name, people in comparison.shown.items()},
+        mre={name: _by_slot(comparison.exact, people) for name, people in comparison.shown.items()},
     )
 
 

@@ -20,6 +20,7 @@ from shoal.mechanisms import methods
 from shoal.mechanisms.method import Method, Methods
 from shoal.privacy.accounting import Loss
 from shoal.privacy.guarantee import declared_size
+from shoal.setting import Plan, rule, setting
 
 if TYPE_CHECKING:
     from shoal.privacy.noise import Noise
@@ -53,17 +54,36 @@ PAYS_FOR = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodOptions:
+class MethodOptions(Plan):
     """What the owner declares about a method, all of it public."""
 
-    ell: int = 30  # visits kept per user, where the method keeps a sample
-    cap: int = 250  # M: visits per user that enter the number of visits
-    decimals: int = 1
-    nights: bool = True  # smooth the nights, where the method can
-    users: int | None = None  # declared order of magnitude of the population
+    ell: int = setting(
+        30,
+        "Visits kept per user, where the method keeps a sample; `best` does not.",
+        least=1,
+        most=1_000_000,
+        last=1,
+    )
+    cap: int = setting(
+        250, "Visits per user that enter the total number; not for `best`.", least=1, most=1_000_000, last=1
+    )
+    nights: bool = setting(True, "Smooth the nights, where the method can.", last=1)
+    users: int | None = setting(
+        None,
+        "Declared order of magnitude of the population, kept to two digits and published; `best` then does "
+        "not measure it. Never a count from the data.",
+        least=1,
+        most=10**11,
+        example=200_000,
+        label="People, about",
+        last=1,
+    )
+    decimals: int = setting(1, "Decimals of the released numbers.", least=0, most=6, key=True, last=1)
 
-    def __post_init__(self) -> None:
+    @rule("users")
+    def _round_users(self) -> None:
         if self.users is not None:
+            object.__setattr__(self, "typed", {"users": self.users})
             object.__setattr__(self, "users", declared_size(self.users))
 
 

@@ -9,8 +9,7 @@ from shoal.errors import PlanError
 from shoal.kinds.density.methods import Method, MethodOptions, method_named
 from shoal.kinds.plan import DEFAULT_DELTA, ReleasePlan, WindowPlan, delta_setting, epsilon_setting
 from shoal.privacy.accounting import NANO, Budget, check_delta, nano
-from shoal.privacy.guarantee import declared_size
-from shoal.setting import rule, setting
+from shoal.setting import remedy_of, rule, setting, settings_of
 from shoal.space.plan import SpacePlan
 
 DEFAULT_METHOD = "best"
@@ -25,7 +24,7 @@ CITY_PLAN = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class DensityPlan(ReleasePlan):
+class DensityPlan(MethodOptions, ReleasePlan):
     """People per zone and slot: how much privacy, for whom, where, when, from what, to where."""
 
     epsilon: float | None = epsilon_setting(None)  # this or rho
@@ -47,39 +46,21 @@ class DensityPlan(ReleasePlan):
         key=True,
         label="Method",
     )
-    ell: int = setting(
-        30,
-        "Visits kept per user, where the method keeps a sample; `best` does not.",
-        least=1,
-        most=1_000_000,
-    )
-    cap: int = setting(
-        250, "Visits per user that enter the total number; not for `best`.", least=1, most=1_000_000
-    )
-    nights: bool = setting(True, "Smooth the nights, where the method can.")
-    users: int | None = setting(
-        None,
-        "Declared order of magnitude of the population, kept to two digits and published; `best` then does "
-        "not measure it. Never a count from the data.",
-        least=1,
-        most=10**11,
-        example=200_000,
-        label="People, about",
-    )
     space: SpacePlan = setting(dict, "The zones and sites.")
     window: WindowPlan = setting(
         "The window and its slots.",
         remedy="Pass --start, --end and --time-zone, such as --start 2026-03-02 --end 2026-03-09 "
         "--time-zone Europe/Paris; the window is public and never read off the events.",
     )
-    decimals: int = setting(1, "Decimals of the released numbers.", least=0, most=6, key=True)
 
     @rule("epsilon", "rho")
     def _check_price(self) -> None:
-        if (self.epsilon is None) == (self.rho is None):
-            both = "both" if self.rho is not None else "neither"
+        if self.epsilon is None and self.rho is None:
+            remedy = remedy_of(settings_of(DensityPlan)["epsilon"])
+            raise PlanError("plan-incomplete", "the plan does not state its epsilon.", remedy)
+        if self.epsilon is not None and self.rho is not None:
             raise PlanError(
-                "plan-price", f"a plan states its epsilon or its rho; got {both}.", "Pass --epsilon 1, say."
+                "plan-price", "a plan states its epsilon or its rho; got both.", "Leave one of them out."
             )
 
     @rule("method")
@@ -109,12 +90,6 @@ class DensityPlan(ReleasePlan):
                 f"visits are bounded per value of one column; the column of {self.unit} ids is not stated.",
                 f"Pass --column user=NAME with the column of {self.unit} ids, not the one of persons.",
             )
-
-    @rule("users")
-    def _round_users(self) -> None:
-        if self.users is not None:
-            object.__setattr__(self, "typed", {"users": self.users})
-            object.__setattr__(self, "users", declared_size(self.users))
 
     def options(self) -> MethodOptions:
         """What the plan declares about its method."""

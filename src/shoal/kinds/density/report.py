@@ -104,11 +104,11 @@ def _checked_starts(inputs: DensityReportInputs) -> list[datetime]:
 
 
 def write_owner_report(
-    path: Path, prepared: PreparedDensity, made: Committed, exact: np.ndarray, ledger: Ledger
+    path: Path, prepared: PreparedDensity, committed: Committed, exact: np.ndarray, ledger: Ledger
 ) -> Path:
     """report.html, utility.json and the raw counts beside it; the ledger lists that the owner saw them."""
     zones, clock = prepared.geography.zones, prepared.clock
-    estimate = read_density(made.path, zones.count, clock.slots)
+    estimate = read_density(committed.path, zones.count, clock.slots)
     utility = density_utility(
         exact,
         estimate.people,
@@ -118,7 +118,7 @@ def write_owner_report(
         zone_xy_m=prepared.setting.zone_xy_m,
     )
     inputs = DensityReportInputs(
-        manifest=json.loads((made.path / "manifest.json").read_text("utf-8")),
+        manifest=json.loads((committed.path / "manifest.json").read_text("utf-8")),
         zones=zones,
         slot_starts=clock.starts_local(),
         exact=exact,
@@ -126,14 +126,14 @@ def write_owner_report(
         low=estimate.low,
         high=estimate.high,
         budget=budget_of(ledger, prepared),
-        title=f"Density of {prepared.plan.population}: {release_name(made)}",
+        title=f"Density of {prepared.plan.population}: {release_name(committed)}",
         utility=utility,
     )
-    disclose_report(path, prepared, made, ledger)
-    keep_earlier(path, made)
+    disclose_report(path, prepared, committed, ledger)
+    keep_earlier(path, committed)
     write_exact(exact_file(path), exact)
     write_density_report(path, inputs)
-    figures: dict = {"manifest_sha256": made.manifest_sha256}
+    figures: dict = {"manifest_sha256": committed.manifest_sha256}
     figures |= {name: value for name, value in asdict(utility).items() if isinstance(value, float | int)}
     write_figures(path, figures)
     return path

@@ -36,7 +36,7 @@ class OwnersTrips:
 def owner_report(
     path: Path,
     prepared: PreparedHistogram,
-    made: Committed,
+    committed: Committed,
     trips: OwnersTrips,
     ledger: Ledger,
     *,
@@ -45,18 +45,18 @@ def owner_report(
 ) -> Path:
     """report.html and utility.json beside it; the ledger lists both as seen by the owner."""
     plan = prepared.plan
-    disclose_report(path, prepared, made, ledger)
+    disclose_report(path, prepared, committed, ledger)
     progress.stage("exact counts")
-    published = read_histogram(made.path)
+    published = read_histogram(committed.path)
     exact = exact_answers(trips.kept, trips.every, prepared.setting.given, plan.given_seed)
     utility = utility_of(exact, published.euler, published.about.get("violated_before"))
     compared: list[ComparedHistogram] = []
     if compare:
         compared = compare_histograms(prepared, trips.kept, exact, ledger, str(path), progress)
     progress.stage("draw the report")
-    keep_earlier(path, made)
+    keep_earlier(path, committed)
     inputs = HistogramReportInputs(
-        title=f"Histogram of trips: {plan.population}, {release_name(made)}",
+        title=f"Histogram of trips: {plan.population}, {release_name(committed)}",
         published=published,
         exact_faces=exact.euler.faces,
         utility=utility,
@@ -67,7 +67,7 @@ def owner_report(
     )
     write_histogram_report(path, inputs)
     figures = {
-        "manifest_sha256": made.manifest_sha256,
+        "manifest_sha256": committed.manifest_sha256,
         **asdict(utility),
         "points_outside_share": trips.outside_share,
         "compared": [asdict(each) for each in compared],

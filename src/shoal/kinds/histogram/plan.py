@@ -95,12 +95,7 @@ class HistogramPlan(TripPlan):
         None, "Boxes to serve instead: CSV with west, south, east, north; public.", file=True
     )
     mean_cells: float | None = setting(
-        None,
-        "A guess at the cells of a trip; public.",
-        above=0,
-        below=1e9,
-        example=20,
-        key=True,
+        None, "A guess at the cells of a trip; public.", above=0, below=1e9, example=20, key=True
     )
 
     @rule("method")

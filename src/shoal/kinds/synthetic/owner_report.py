@@ -38,14 +38,14 @@ class OwnersPaths:
 def owner_report(
     path: Path,
     prepared: PreparedSynthetic,
-    made: Committed,
+    committed: Committed,
     paths: OwnersPaths,
     ledger: Ledger,
     *,
     progress: Progress,
 ) -> Path:
     """report.html and utility.json beside it; the ledger lists both as seen by the owner."""
-    disclose_report(path, prepared, made, ledger, "real figures")
+    disclose_report(path, prepared, committed, ledger, "real figures")
     progress.stage("compare with real")
     figures = asdict(synthetic_utility(paths.real, paths.synthetic))
     progress.stage("nearest trips")
@@ -60,10 +60,10 @@ def owner_report(
         "nearest": nearest_figures(near),
     }
     progress.stage("draw the report")
-    keep_earlier(path, made)
+    keep_earlier(path, committed)
     inputs = SyntheticReportInputs(
-        title=f"Synthetic trips: {prepared.plan.population}, {release_name(made)}",
-        manifest=manifest_of(made),
+        title=f"Synthetic trips: {prepared.plan.population}, {release_name(committed)}",
+        manifest=manifest_of(committed),
         counts=counts,
         synthetic=paths.synthetic,
         real=paths.real,
@@ -74,7 +74,7 @@ def owner_report(
         slow_share=paths.slow_share,
     )
     write_synthetic_report(path, inputs)
-    write_figures(path, {"manifest_sha256": made.manifest_sha256, **more, **figures})
+    write_figures(path, {"manifest_sha256": committed.manifest_sha256, **more, **figures})
     return path
 
 
@@ -93,25 +93,25 @@ def nearest_figures(near: OwnRecords) -> dict[str, float | int]:
 def events_report(
     path: Path,
     prepared: PreparedCommute,
-    made: Committed,
+    committed: Committed,
     figures: Mapping[str, float],
     ledger: Ledger,
 ) -> Path:
     """The same of synthetic site events."""
-    disclose_report(path, prepared, made, ledger, "real figures")
-    keep_earlier(path, made)
-    manifest = manifest_of(made)
+    disclose_report(path, prepared, committed, ledger, "real figures")
+    keep_earlier(path, committed)
+    manifest = manifest_of(committed)
     inputs = SyntheticReportInputs(
-        title=f"Synthetic site events: {prepared.plan.population}, {release_name(made)}",
+        title=f"Synthetic site events: {prepared.plan.population}, {release_name(committed)}",
         manifest=manifest,
         counts={"Synthetic people": manifest["input"]["synthetic_people"]},
         figures=figures,
         budget=budget_of(ledger, prepared),
     )
     write_synthetic_report(path, inputs)
-    write_figures(path, {"manifest_sha256": made.manifest_sha256, **figures})
+    write_figures(path, {"manifest_sha256": committed.manifest_sha256, **figures})
     return path
 
 
-def manifest_of(made: Committed) -> dict:
-    return json.loads((made.path / "manifest.json").read_text("utf-8"))
+def manifest_of(committed: Committed) -> dict:
+    return json.loads((committed.path / "manifest.json").read_text("utf-8"))

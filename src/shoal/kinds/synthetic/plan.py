@@ -58,7 +58,7 @@ class PathMapPlan(SitesPlan, BoxPlan):
         None,
         "Sites, where records name them: CSV or Parquet with site, lon, lat, or a file of points.",
         file=True,
-        last=True,
+        last=1,
         only=COMMUTES,
     )
 

@@ -34,7 +34,7 @@ SCRIPTS = ("format.js", "plot.js", "trip_maps.js", "synthetic.js")
 PER = 1_000.0  # visits are drawn per so many trips
 QUARTER_US = 900_000_000  # offsets of time zones are whole quarters of an hour
 NEAREST_BINS = 24
-SURE = 2.6  # standard errors: one page in a hundred would warn by chance
+SURE = 2.6  # standard errors: one page in a hundred would warn at random
 SPREADS = {
     "distance": "Span",
     "moves": "Length",

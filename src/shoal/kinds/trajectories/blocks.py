@@ -55,14 +55,16 @@ def anonymise(
     tell = progress or Silent()
     blocks = blocks_of(samples.users, block_users)
     if isinstance(engine, WorksElsewhere):
-        made = list(_elsewhere(engine, anonymiser, samples, blocks, keeping, tell))
+        blocks_made = list(_elsewhere(engine, anonymiser, samples, blocks, keeping, tell))
     else:
-        made = [_here(anonymiser, samples, blocks, at, keeping, tell) for at in range(len(blocks))]
-    again = sum(reused for _, reused in made)
-    if len(made) == 1:
-        return Made(boxes=made[0][0], pairs_again=again)
-    record = np.concatenate([users[part.record] for users, (part, _) in zip(blocks, made, strict=True)])
-    columns = [np.concatenate([getattr(part, name) for part, _ in made]) for name in COLUMNS]
+        blocks_made = [_here(anonymiser, samples, blocks, at, keeping, tell) for at in range(len(blocks))]
+    again = sum(reused for _, reused in blocks_made)
+    if len(blocks_made) == 1:
+        return Made(boxes=blocks_made[0][0], pairs_again=again)
+    record = np.concatenate(
+        [users[part.record] for users, (part, _) in zip(blocks, blocks_made, strict=True)]
+    )
+    columns = [np.concatenate([getattr(part, name) for part, _ in blocks_made]) for name in COLUMNS]
     return Made(boxes=Boxes.of(record, *columns, records=samples.users), pairs_again=again)
 
 
@@ -88,9 +90,9 @@ def verify_blocks(
     progress.stage("check blocks", len(blocks))
     users = sum(len(block) for block in blocks)
     items = ((of_block(samples, block, users), of_block(boxes, block, users), len(block)) for block in blocks)
-    for found in engine.each(partial(_verified, steps=steps, k=k, tau=tau), items, len(blocks)):
+    for verdict in engine.each(partial(_verified, steps=steps, k=k, tau=tau), items, len(blocks)):
         progress.advance(1)
-        yield found
+        yield verdict
 
 
 def of_block(columns: Sequence[np.ndarray], block: np.ndarray, users: int) -> list[np.ndarray]:
@@ -143,20 +145,20 @@ def _elsewhere(
     tell.stage("hide blocks", len(blocks))
     parts = [samples] if len(blocks) == 1 else [_of_users(samples, users) for users in blocks]
     paths = [None if keeping is None else kept_block(keeping, anonymiser, part) for part in parts]
-    kept = [
+    stored = [
         None if path is None else _load_block(path, part.users)
         for path, part in zip(paths, parts, strict=True)
     ]
-    missing = [part for part, found in zip(parts, kept, strict=True) if found is None]
+    missing = [part for part, block in zip(parts, stored, strict=True) if block is None]
     done: Iterable[tuple[Boxes, int]] = engine.each(partial(_hide, anonymiser), iter(missing), len(missing))
     fresh = iter(done)
-    for path, found in zip(paths, kept, strict=True):
-        if found is None:
-            found = next(fresh)
+    for path, block in zip(paths, stored, strict=True):
+        if block is None:
+            block = next(fresh)
             if path is not None:
-                _save_block(path, *found)
+                _save_block(path, *block)
         tell.advance(1)
-        yield found
+        yield block
 
 
 def _hide(anonymiser: Kte, samples: LatticeSamples) -> tuple[Boxes, int]:
@@ -179,20 +181,30 @@ def _save_block(path: Path, boxes: Boxes, reused: int) -> None:
     """Whole or not at all; only its owner may read it."""
     open_kept(path.parent)
     columns: dict[str, Any] = {name: getattr(boxes, name) for name in ("record", *COLUMNS)}
+    _save(path, records=boxes.records, reused=reused, **columns)
+
+
+def _load_block(path: Path, users: int) -> tuple[Boxes, int] | None:
+    stored = _load(path, ("records", "reused", "record", *COLUMNS))
+    if stored is None or int(stored["records"]) != users:
+        return None
+    columns = [stored[name] for name in ("record", *COLUMNS)]
+    return Boxes.of(*columns, records=users), int(stored["reused"])
+
+
+def _save(path: Path, **arrays: Any) -> None:
     try:
         with private_file(path) as file:
-            np.savez(file, records=boxes.records, reused=reused, **columns)
+            np.savez(file, **arrays)
     except OSError as error:
         raise unwritable(path.parent, error) from error
 
 
-def _load_block(path: Path, users: int) -> tuple[Boxes, int] | None:
+def _load(path: Path, names: Iterable[str]) -> dict[str, np.ndarray] | None:
+    """Arrays of a file; None where it is missing, damaged or another format. Every member has a checksum."""
     try:
-        with np.load(path) as held:
-            columns = [held[name] for name in ("record", *COLUMNS)]
-            if int(held["records"]) != users:
-                return None
-            return Boxes.of(*columns, records=users), int(held["reused"])
+        with np.load(path) as file:
+            return {name: file[name] for name in names}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
 
@@ -212,11 +224,11 @@ def decide(
         _load_windows(state, folder, anonymiser.k)
         if state.done:
             yield state
-    kept = state.done
+    stored = state.done
     for window in anonymiser.windows(state):
         if folder is not None and ((window + 1) % per_file == 0 or state.done == state.windows):
-            _save_windows(state, folder, kept, anonymiser.k)
-            kept = state.done
+            _save_windows(state, folder, stored, anonymiser.k)
+            stored = state.done
         yield state
 
 
@@ -236,7 +248,7 @@ def forget(folder: Path) -> None:
 
 
 def _name(anonymiser: Kte, samples: LatticeSamples) -> str:
-    """Of this very input and plan: nothing else may continue it."""
+    """The name of this very input and plan: nothing else may continue it."""
     of = (FORMAT, shoal.__version__, anonymiser, samples.users, samples.steps)
     digest = hashlib.sha256(repr(of).encode())
     for column in samples.columns:
@@ -249,31 +261,26 @@ def open_kept(folder: Path) -> None:
         private_folder(each)
 
 
-def _save_windows(state: KteState, folder: Path, kept: int, k: int) -> None:
+def _save_windows(state: KteState, folder: Path, stored: int, k: int) -> None:
     """Windows kept .. done - 1, whole or not at all."""
-    epochs = slice(0 if kept == 0 else kept + state.n, state.done + state.n)
-    try:
-        with private_file(folder / f"{state.done:08d}.npz") as file:
-            np.savez(
-                file,
-                first=kept,
-                reused=state.reused,
-                carries=state.carries[:, kept * (k - 1) : state.done * (k - 1)],
-                retained=state.retained[epochs],
-            )
-    except OSError as error:
-        raise unwritable(folder, error) from error
+    epochs = slice(0 if stored == 0 else stored + state.n, state.done + state.n)
+    _save(
+        folder / f"{state.done:08d}.npz",
+        first=stored,
+        reused=state.reused,
+        carries=state.carries[:, stored * (k - 1) : state.done * (k - 1)],
+        retained=state.retained[epochs],
+    )
 
 
 def _load_windows(state: KteState, folder: Path, k: int) -> None:
     """Files in order while each begins where the last ended; from a damaged one on, all is done again."""
     for path in sorted(folder.glob("[0-9]*.npz")):
-        try:
-            with np.load(path) as held:  # every member has a checksum
-                first, done = int(held["first"]), int(path.stem)
-                carries, retained, reused = held["carries"], held["retained"], int(held["reused"])
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        stored = _load(path, ("first", "reused", "carries", "retained"))
+        if stored is None or not path.stem.isdecimal():
             break
+        first, done = int(stored["first"]), int(path.stem)
+        carries, retained = stored["carries"], stored["retained"]
         users, epochs = state.samples.users, slice(0 if first == 0 else first + state.n, done + state.n)
         fits = first == state.done and first < done <= state.windows
         fits = fits and carries.shape == (users, (done - first) * (k - 1))
@@ -281,4 +288,4 @@ def _load_windows(state: KteState, folder: Path, k: int) -> None:
             break
         state.carries[:, first * (k - 1) : done * (k - 1)] = carries
         state.retained[epochs] = retained
-        state.done, state.reused = done, reused
+        state.done, state.reused = done, int(stored["reused"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from shoal.attacks.runs.findings import plain, write_findings
 from shoal.attacks.tracker.evidence import verify_arrays
 from shoal.errors import PlanError
 from shoal.kinds.source import Progress, Silent
-from shoal.kinds.trajectories.methods import Method, Setting, compared_methods
+from shoal.kinds.trajectories.methods import Method, Setting, TrajectoryComparison, compared_methods
 from shoal.metrics.trajectories import covering_boxes, granularity, suppressed_share
 from shoal.metrics.trajectory_density import density_or_nan
 from shoal.space.lattice import Lattice, steps_of
@@ -29,32 +29,6 @@ POINTS = (1, 2, 3, 4)
 COARSE_M, COARSE_MINUTES = 1000, 60  # what an adversary with a poorer memory knows
 SMALL_M, SMALL_MINUTES = 4000, 60  # Dx + Dy and Dt of a box that pins a person down
 MOST_TARGETS = 3000
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrajectoryComparison:
-    """What is compared: methods by name, at one k, against a tracker of tau."""
-
-    k: int = 2
-    tau_minutes: int = 30
-    epoch_minutes: int = 30
-    methods: tuple[str, ...] = ()  # none: all
-    users: int = 3000
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        if self.users < 2 or self.k < 2 or self.tau_minutes < 1 or self.epoch_minutes < 1:
-            raise PlanError(
-                "compare-range", "k and users must be 2 or more, tau and the epoch 1 minute or more."
-            )
-        known = compared_methods()
-        unknown = [name for name in self.methods if name not in known]
-        if unknown:
-            raise PlanError(
-                "compare-method",
-                f'there is no method "{unknown[0]}"; known are {", ".join(known)}.',
-                "Pass --methods raw,kte, say.",
-            )
 
 
 def compare_trajectories(
@@ -97,24 +71,23 @@ def compare_source(
     settings: Mapping[str, Any],
     out: Path,
     *,
-    methods: tuple[str, ...] = (),
-    users: int = 3000,
-    seed: int = 1,
     progress: Progress | None = None,
+    **chosen: Any,
 ) -> tuple[dict[str, Any], Path]:
-    """The same on the records of a trajectory plan's settings; the figures go to the owner's folder `out`."""
+    """The same on the records of a trajectory plan's settings; the figures go to the owner's folder `out`.
+
+    `chosen` are methods, users and seed.
+    """
     from shoal.kinds.trajectories.plan import TrajectoryPlan
     from shoal.kinds.trajectories.prepare import open_samples
 
     release = TrajectoryPlan.from_settings({"population": "nobody's: a comparison", **settings})
     tau, epoch = release.minutes()
-    asked = TrajectoryComparison(
-        k=release.k, tau_minutes=tau, epoch_minutes=epoch, methods=methods, users=users, seed=seed
-    )
+    comparison = TrajectoryComparison(k=release.k, tau_minutes=tau, epoch_minutes=epoch, **chosen)
     note_look(settings, "trajectory comparison", out)
     samples, _, lattice = open_samples(release, progress)
-    told = compare_trajectories(samples, lattice, asked, progress)
-    return told, write_findings(out, "compare", told)["json"]
+    result = compare_trajectories(samples, lattice, comparison, progress)
+    return result, write_findings(out, "compare", result)["json"]
 
 
 def only(samples: LatticeSamples, people: np.ndarray) -> LatticeSamples:
@@ -131,7 +104,7 @@ def only(samples: LatticeSamples, people: np.ndarray) -> LatticeSamples:
 def _row(
     method: Method, samples: LatticeSamples, lattice: Lattice, plan: TrajectoryComparison
 ) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    row: dict[str, Any] = {
         "words": method.words,
         "promise": method.promise,
         "truthful": method.truthful,
@@ -140,12 +113,12 @@ def _row(
     try:
         boxes = method.make(samples, lattice)
     except PlanError as refused:
-        return {**told, "refused": f"{refused.code}: {refused.message}"}
-    told["seconds"] = round(time.perf_counter() - begin, 2)
-    told.update(_utility(samples, boxes, lattice))
+        return {**row, "refused": f"{refused.code}: {refused.message}"}
+    row["seconds"] = round(time.perf_counter() - begin, 2)
+    row.update(_utility(samples, boxes, lattice))
     attacks, violations = _attacks(samples, boxes, lattice, plan)
-    told["broken"] = method.broken(boxes, lattice) if method.broken else violations
-    return {**told, **attacks}
+    row["broken"] = method.broken(boxes, lattice) if method.broken else violations
+    return {**row, **attacks}
 
 
 def _utility(samples: LatticeSamples, boxes: Boxes, lattice: Lattice) -> dict[str, Any]:
@@ -192,12 +165,12 @@ def _attacks(
         "small_cells": int(SMALL_M // lattice.metres),
     }
     window = attack_window(known, tau, **small, **common)
-    seen = verify_arrays(*columns, users=samples.users, steps=samples.steps, k=plan.k, tau=tau)
-    share = seen.violations / seen.pairs_checked if seen.pairs_checked else float("nan")
-    told = {
+    verdict = verify_arrays(*columns, users=samples.users, steps=samples.steps, k=plan.k, tau=tau)
+    share = verdict.violations / verdict.pairs_checked if verdict.pairs_checked else float("nan")
+    figures = {
         "unicity": points,
         "below_k": plain(share),
-        "users_below_k": seen.users_hit,
+        "users_below_k": verdict.users_hit,
         "window": {name: plain(value) for name, value in asdict(window).items()},
     }
-    return told, seen.violations
+    return figures, verdict.violations

@@ -101,11 +101,11 @@ def earlier_releases(ledger: Ledger, prepared: PreparedTrajectories, owner: Path
     state = ledger.state().population(prepared.plan.population)
     listed = {note["manifest_sha256"]: note for note in state.notes if note["kind"] == "listing"}
     named = _named(prepared.plan.compose_with, listed, state.name)
-    found = []
+    releases = []
     for sha256, note in listed.items():
         by = None if sha256 not in named else "hash" if named[sha256] is None else "folder"
-        found.append(_look_up(note, prepared.window_us, named.get(sha256), by, owner, state))
-    return found
+        releases.append(_look_up(note, prepared.window_us, named.get(sha256), by, owner, state))
+    return releases
 
 
 def check_named(earlier: Sequence[Earlier], population: str) -> None:
@@ -238,8 +238,8 @@ def _link(
     claim = each.claim
     assert claim is not None
     assert each.folder is not None
-    held = read_records(each.folder)
-    record, *columns = (held[name] for name in ("record", "t0", "t1", "x0", "x1", "y0", "y1"))
+    released = read_records(each.folder)
+    record, *columns = (released[name] for name in ("record", "t0", "t1", "x0", "x1", "y0", "y1"))
     clock = {"start_us": claim.start_us, "step_us": claim.minutes * 60_000_000}
     lattice = {"metres": claim.metres, "metres_per_unit": claim.metres_per_unit}
     theirs = _published(record, columns, clock, claim.origin, lattice)

@@ -33,12 +33,12 @@ POINTS = (1, 2, 3, 4)
 
 def keep_verification(owner: Path, verified: Verified, key: Key) -> Path:
     """verification.json: the verdict with its counter-examples, users by their own ids."""
-    told = verified.to_plain()
-    for example in (*told["examples"], *told["structure_examples"]):
+    verdict = verified.to_plain()
+    for example in (*verdict["examples"], *verdict["structure_examples"]):
         if "user" in example:
             name = key.users[example["user"]]
             example["user"] = name if isinstance(name, str) else int(name)
-    return write_private(owner / "verification.json", told)
+    return write_private(owner / "verification.json", verdict)
 
 
 def moved_key(path: Path) -> None:
@@ -50,7 +50,7 @@ def moved_key(path: Path) -> None:
 def write_trajectory_report(
     owner: Path,
     prepared: PreparedTrajectories,
-    made: Committed,
+    committed: Committed,
     read: OpenSamples,
     boxes: Boxes,
     verified: Verified,
@@ -81,10 +81,10 @@ def write_trajectory_report(
         name_of=lambda user: str(read.names[user].as_py()),
         record_of=lambda user: None if ids is None else int(ids[user]),
     )
-    manifest = json.loads((made.path / "manifest.json").read_text("utf-8"))
+    manifest = json.loads((committed.path / "manifest.json").read_text("utf-8"))
     overlaps = any(each["overlaps"] for each in manifest["read_from_data"].get("earlier_releases", ()))
     facts = TrajectoryFacts(
-        title=f"Trajectories of {plan.population}: {release_name(made)}",
+        title=f"Trajectories of {plan.population}: {release_name(committed)}",
         k=plan.k,
         tau_minutes=tau,
         epoch_minutes=epoch,
@@ -109,7 +109,7 @@ def write_trajectory_report(
     figures = figures_of(utility, verified, measured, unicity)
     figures |= {"users": read.samples.users, "rows": read.rows, "repeated": read.rows - read.samples.count}
     figures["pairs_again"] = pairs_again
-    write_private(owner / "utility.json", {"manifest_sha256": made.manifest_sha256, **figures})
+    write_private(owner / "utility.json", {"manifest_sha256": committed.manifest_sha256, **figures})
     return report, figures
 
 
@@ -162,7 +162,7 @@ def measure_release(read: OpenSamples, boxes: Boxes, anonymiser, tell: Progress)
         k=anonymiser.k,
         tau=min(anonymiser.tau_steps, samples.steps),
         progress=tell,
-    ).to_plain()
+    )
 
 
 def before_and_after(read: OpenSamples, boxes: Boxes, tell: Progress) -> list[dict[str, Any]]:
@@ -171,10 +171,10 @@ def before_and_after(read: OpenSamples, boxes: Boxes, tell: Progress) -> list[di
     seen = (samples.user, samples.t, samples.x, samples.y)
     raw = (samples.user, samples.t, samples.t, samples.x, samples.x, samples.y, samples.y)
     released = (boxes.record, boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1)
-    found = []
+    attacked = []
     for columns in (raw, released):
         known = Known.of(*seen, *columns, users=samples.users)
-        found.append(attack_points(known, POINTS, targets=TARGETS))
+        attacked.append(attack_points(known, POINTS, targets=TARGETS))
         tell.advance(1)
     return [
         {
@@ -182,7 +182,7 @@ def before_and_after(read: OpenSamples, boxes: Boxes, tell: Progress) -> list[di
             "raw": before.linked / before.people if before.people else None,
             "released": after.linked / after.people if after.people else None,
         }
-        for before, after in zip(*found, strict=True)
+        for before, after in zip(*attacked, strict=True)
     ]
 
 
@@ -199,13 +199,14 @@ def figures_of(
 ) -> dict[str, Any]:
     """All that is printed, as plain numbers."""
     verdict = {name: value for name, value in verified.to_plain().items() if "examples" not in name}
-    told = {"utility": utility.to_plain(), "verified": verdict, "measured": measured, "unicity": unicity}
-    return plain(told)
+    return plain(
+        {"utility": utility.to_plain(), "verified": verdict, "measured": measured, "unicity": unicity}
+    )
 
 
-def write_private(path: Path, told: dict[str, Any]) -> Path:
+def write_private(path: Path, figures: dict[str, Any]) -> Path:
     """JSON that only its owner may read."""
     with private_file(path, text=True) as file:
-        json.dump(told, file, indent=2)
+        json.dump(figures, file, indent=2)
         file.write("\n")
     return path

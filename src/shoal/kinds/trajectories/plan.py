@@ -37,6 +37,7 @@ class PlacesPlan(SitesPlan):
         None,
         "lon,lat of the lattice's corner (x,y for planar metres), south-west of the area; public.",
         example=(2.2, 48.8),
+        code="lattice-origin",
         type_code="lattice-origin",
         label="Origin",
     )
@@ -116,19 +117,19 @@ class TrajectoryPlan(ReleasePlan):
         key=True,
     )
     unit: str = setting("user", "What a record stands for.", key=True)
-    owner: str = setting("owner", "Folder for record key and report.", file=True, last=True)
-    run_id: str = setting("", "Another id makes another release of the same plan.", key=True, last=True)
+    owner: str = setting("owner", "Folder for record key and report.", file=True, last=2)
+    run_id: str = setting("", "Another id makes another release of the same plan.", key=True, last=2)
     compose_with: tuple[str, ...] = setting(
         (),
         "Folder of an earlier release of the same people whose window overlaps (or the SHA-256 of its "
         "manifest); repeatable. The promise is then replaced by the measured result of linking them.",
         file=True,
         metavar="RELEASE",
-        last=True,
+        last=2,
         label="Earlier releases to combine with",
     )
     # a release that the verifier refuted is marked as such
-    keep_unsafe: bool = setting(False, "Write what the verifier refuted, marked so.", key=True, last=True)
+    keep_unsafe: bool = setting(False, "Write what the verifier refuted, marked so.", key=True, last=2)
     seed: ClassVar[None] = None  # there is no noise to repeat
 
     @rule("compose_with")

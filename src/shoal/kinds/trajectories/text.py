@@ -26,23 +26,22 @@ def in_words(prepared: PreparedTrajectories, result: RunResult) -> list[str]:
         f"{figures['users']:,} records, {utility['samples']:,} samples in {utility['boxes']:,} boxes; "
         f"{utility['suppressed_share']:.2%} of the samples suppressed.",
         *_spans(space, time),
-        *_repeated(figures),
-        *_again(figures),
-        *(() if plan.full_length else _learned(figures["measured"], plan.k)),
+        *_counted(figures),
+        *(() if plan.full_length else measured_lines(figures["measured"], plan.k, most_lags=3)),
         "No composition, no protection beyond the stated tracker.",
         "",
     ]
 
 
-def _linked(found: dict[str, Any], k: int) -> list[str]:
+def _linked(figures: dict[str, Any], k: int) -> list[str]:
     """What linking with earlier releases about the same people gives."""
     lines = []
-    for each in found.get("earlier_releases", ()):
+    for each in figures.get("earlier_releases", ()):
         share, window = each["records_linked_share"], each["window"]
         linked = "not measured" if share is None else f"{share:.1%} of the records linked to the right ones"
         when = "unknown window" if window is None else f"{window['start'][:10]} to {window['end'][:10]}"
         lines.append(f"Earlier release {each['manifest_sha256'][:12]} ({when}): {linked}.")
-    both = found.get("with_overlapping_releases")
+    both = figures.get("with_overlapping_releases")
     if both and both["fewer_than_k_share"] is not None:
         lines.append(
             f"With the releases that overlap, fewer than {k} linked records fit in "
@@ -63,36 +62,29 @@ def _spans(space: dict[str, float | None], time: dict[str, float | None]) -> lis
     return [f"A box spans {km} km (width + height) and {minutes} min (quartiles)."]
 
 
-def _repeated(figures: dict[str, Any]) -> list[str]:
-    if not figures["repeated"]:
-        return []
-    return [
-        f"{figures['repeated']:,} rows repeated a sample of the same user, cell and step, and count once."
-    ]
+def _counted(figures: dict[str, Any]) -> list[str]:
+    texts = {
+        "repeated": "rows repeated a sample of the same user, cell and step, and count once.",
+        "pairs_again": "times two people had to hide each other again: too few others.",
+    }
+    return [f"{figures[name]:,} {text}" for name, text in texts.items() if figures[name]]
 
 
-def _again(figures: dict[str, Any]) -> list[str]:
-    if not figures["pairs_again"]:
-        return []
-    return [f"{figures['pairs_again']:,} times two people had to hide each other again: too few others."]
-
-
-def _learned(measured: dict[str, Any], k: int) -> list[str]:
+def measured_lines(measured: dict[str, Any], k: int, most_lags: int | None = None) -> list[str]:
+    """What was measured on random windows and is never promised, in lines."""
     lines = []
-    quartiles = measured["candidates_quartiles"]
-    if quartiles is not None:
-        lines.append(
-            "Records that fit a window: " + " / ".join(f"{each:g}" for each in quartiles) + " (quartiles)."
-        )
-    lags = [lag for lag in measured["leakage_by_lag"] if lag["share"] is not None][:3]
-    if lags:
-        shares = ", ".join(
-            f"{lag['share']:.1%} at {lag['from_epochs']} to {lag['to_epochs']} epochs" for lag in lags
-        )
-        lines.append(f"Beyond the window all of them cover, of a person's samples: {shares}. Not promised.")
-    for known in measured["more_knowledge"][1:]:
-        if known["windows"]:
-            lines.append(
-                f"Who knows {known['knows']}: {known['fewer_than_k_share']:.0%} have fewer than {k} records."
-            )
-    return lines
+    if measured["candidates_quartiles"] is not None:
+        shown = " / ".join(f"{each:g}" for each in measured["candidates_quartiles"])
+        lines.append(f"Records that fit a window: {shown} (quartiles).")
+    lags = [lag for lag in measured["leakage_by_lag"] if lag["share"] is not None]
+    lines += [
+        f"{lag['from_epochs']} to {lag['to_epochs']} epochs away, all of them cover {lag['share']:.1%} of "
+        "the person's samples."
+        for lag in lags[:most_lags]
+    ]
+    return lines + [
+        f"An adversary who knows {known['knows']}: fewer than {k} records fit in "
+        f"{known['fewer_than_k_share']:.1%} of cases, a single one in {known['only_one_share']:.1%}."
+        for known in measured["more_knowledge"]
+        if known["windows"]
+    ]

@@ -27,7 +27,7 @@ from shoal.attacks.tracker.files import (
     read_key_file,
 )
 from shoal.attacks.tracker.index import build_index
-from shoal.attacks.tracker.leakage import WINDOWS, Measured, measure_tables
+from shoal.attacks.tracker.leakage import WINDOWS, measure_tables
 from shoal.attacks.tracker.tables import Tables, check_claim
 from shoal.engine.protocol import WorksElsewhere
 from shoal.errors import PlanError, SourceError
@@ -48,7 +48,7 @@ class TrajectoryVerdict:
     k: int
     tau_minutes: int
     verified: Verified
-    measured: Measured | None
+    measured: dict[str, Any] | None
     samples: int
     boxes: int
     key: Key = field(repr=False)
@@ -66,17 +66,19 @@ class TrajectoryVerdict:
 
     def to_plain(self) -> dict[str, Any]:
         """One JSON object; users and records by their own ids, starts also as times."""
-        found = self.verified.to_plain()
-        found["examples"] = [self._example(each) for each in found["examples"]]
-        found["structure_examples"] = [self._named(each) for each in found["structure_examples"]]
-        measured = self.measured.to_plain() if self.measured is not None else None
-        if measured is not None:
-            measured["same_record"]["worst"] = [
+        plain = self.verified.to_plain()
+        plain["examples"] = [self._example(each) for each in plain["examples"]]
+        plain["structure_examples"] = [self._named(each) for each in plain["structure_examples"]]
+        measured = None
+        if self.measured is not None:
+            same = self.measured["same_record"]
+            worst = [
                 {**pair, "user": self.user(pair["user"]), "record": self.record(pair["record"])}
-                for pair in measured["same_record"]["worst"]
+                for pair in same["worst"]
             ]
+            measured = {**self.measured, "same_record": {**same, "worst": worst}}
         return {
-            **found,
+            **plain,
             "tau_minutes": self.tau_minutes,
             "claimed": {"k": self.claim.k, "tau_minutes": self.claim.tau_minutes},
             "samples": self.samples,
@@ -176,12 +178,12 @@ def verify_written(
     samples, strangers = read_samples(source, claim, key, tell, sites)
     boxes = read_boxes(folder, key)
     if apart is not None:
-        found = _by_blocks(apart, samples, boxes, strangers, key, claim, tau, tell)
-        if found is not None:
-            return found, key
+        verified = _by_blocks(apart, samples, boxes, strangers, key, claim, tau, tell)
+        if verified is not None:
+            return verified, key
     tables = keyed_tables(samples, boxes, key, steps=claim.steps, strangers=strangers)
-    found = verify_tables(tables, build_index(tables), k=claim.k, tau=tau, progress=tell)
-    return found, key
+    verified = verify_tables(tables, build_index(tables), k=claim.k, tau=tau, progress=tell)
+    return verified, key
 
 
 @dataclass(frozen=True)
@@ -208,7 +210,7 @@ def _by_blocks(
     if not (np.bincount(samples[0], minlength=key.size) > 0).all():
         return None
     blocks = blocks_of(key.size, apart.block_users)
-    found = list(
+    verdicts = list(
         verify_blocks(
             *(apart.engine, samples, boxes, blocks),
             steps=claim.steps,
@@ -217,16 +219,16 @@ def _by_blocks(
             progress=tell,
         )
     )
-    if not all(each.passed for each in found):
+    if not all(each.passed for each in verdicts):
         return None
     return Verified(
         k=claim.k,
         tau=tau,
         users=key.size,
-        pairs_checked=sum(each.pairs_checked for each in found),
+        pairs_checked=sum(each.pairs_checked for each in verdicts),
         violations=0,
         users_hit=0,
-        structure=dict.fromkeys((*found[0].structure, *KEY_STRUCTURE), 0),
+        structure=dict.fromkeys((*verdicts[0].structure, *KEY_STRUCTURE), 0),
         examples=[],
     )
 
@@ -246,13 +248,13 @@ def open_sites(folder: Path, sites: str | None = None, **named: str) -> Sites:
     """The sites that records name; the release says which they were."""
     if sites is None:
         raise PlanError("sites-missing", "columns of sites are named, but no file.", "Pass --sites FILE.")
-    found = named_sites(sites, **named)
-    said = json.loads((folder / "manifest.json").read_text("utf-8"))["public"].get("sites")
-    if isinstance(said, dict) and said.get("sha256") != found.digest():
+    opened = named_sites(sites, **named)
+    recorded = json.loads((folder / "manifest.json").read_text("utf-8"))["public"].get("sites")
+    if isinstance(recorded, dict) and recorded.get("sha256") != opened.digest():
         raise PlanError(
             "verify-sites", "the release was made with other sites.", "Pass the same --sites and columns."
         )
-    return found
+    return opened
 
 
 def read_samples(

@@ -69,7 +69,8 @@ class SqliteStore:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 if not _has_schema(connection):
-                    _make_schema(connection)
+                    for statement in (*_SCHEMA.values(), f"PRAGMA application_id={APPLICATION_ID}"):
+                        connection.execute(statement)
                 before = _read(connection)
                 witness = self._witness()
                 self._refuse_if(_altered(connection) + _lost(witness, before))
@@ -203,12 +204,6 @@ def _has_schema(connection: sqlite3.Connection) -> bool:
     if tables and "rows" not in tables:
         raise LedgerError("not-a-ledger", "the file named as the ledger is another SQLite database.")
     return bool(tables)
-
-
-def _make_schema(connection: sqlite3.Connection) -> None:
-    for statement in _SCHEMA.values():
-        connection.execute(statement)
-    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
 
 
 def _altered(connection: sqlite3.Connection) -> list[Finding]:

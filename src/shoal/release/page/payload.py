@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # The few largest values share the last colour, so that one crowded zone does not darken the whole map.
 COLOUR_QUANTILE = 0.999
-# Of the zones' relative errors, a larger share may pass the end: a few zones of few people err by far more.
+# A larger share of the zones' relative errors may pass the end: a few zones of few people err by far more.
 ERROR_COLOUR_QUANTILE = 0.98
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from shoal.errors import PlanError
-from shoal.kinds.trajectories.compare import TrajectoryComparison, compare_trajectories, only
-from shoal.kinds.trajectories.methods import compared_methods
+from shoal.kinds.trajectories.compare import compare_trajectories, only
+from shoal.kinds.trajectories.methods import TrajectoryComparison, compared_methods
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import LatticeSamples
 

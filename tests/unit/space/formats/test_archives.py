@@ -8,8 +8,7 @@ import pytest
 import shapely
 
 from shoal.errors import GeometryError
-from shoal.space.formats.archives import read_zipped
-from shoal.space.layers import read_layer
+from shoal.space.layers import read_layer, read_zipped
 
 
 def by_gdal(path, driver, shape, zone, **more):

@@ -52,7 +52,7 @@ function gains(report) {
   }));
   plot("box-gain", boxes, layout("Defence and what it was set at", "Privacy gain", { hovermode: "closest", yaxis: { range: [0, 1] }, xaxis: { type: "category" } }));
   const known = report.boxes.filter((box) => box.mre > 0), errors = known.map((box) => box.mre);
-  const ends = [Math.min(...errors) / 1.6, Math.max(...errors) * 1.6];  // room for the names beside the first and the last
+  const ends = [Math.min(...errors) / 1.6, Math.max(...errors) * 1.6];  // space for the names beside the first and the last
   plot("gain-mre", [{
     x: errors, y: known.map((box) => box.mean), text: known.map((box) => plotText(label(box))), mode: "markers+text", textposition: "top center",
     marker: { size: 9, color: known.map((box) => colours.get(box.defence)) }, hovertemplate: "%{text}: error %{x:.2f}, gain %{y:.2f}<extra></extra>",

@@ -120,7 +120,7 @@ function slotCharts(compared, styles) {
     ["slot-mre", slots.mre, "Error (% of raw count)", { tickformat: ",.0%" }, ",.1%"],
     ["slot-emd", slots.emd_m, "EMD (metres)", {}, ",.0f"],
   ];
-  // What is missing leaves its room to the other, before that one measures its own.
+  // What is missing leaves its space to the other, before that one measures its own.
   for (const [id, pairs] of charts) if (!pairs.length) document.getElementById(id).parentElement.remove();
   for (const [id, pairs, yTitle, yaxis, format] of charts.filter(([, pairs]) => pairs.length)) {
     const scaled = logWhereWide(pairs.flatMap(([, values]) => values), yTitle, id === "slot-mre");

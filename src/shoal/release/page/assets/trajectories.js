@@ -36,7 +36,7 @@ function suppressed(report) {
     type: "bar", x, y: figures.suppressed, customdata: figures.samples, marker: { color: LINE_COLOURS[0] },
     hovertemplate: "%{y:.2%} of %{customdata:,} samples<extra></extra>",
   }], layout(xTitle, "Share suppressed", { xaxis: axis, yaxis: { tickformat: tickPercent(figures.suppressed) } }));
-  const days = report.byDay.days, room = document.getElementById("day-suppressed").clientWidth / 80, every = Math.ceil(days.length / Math.max(1, room));
+  const days = report.byDay.days, fitting = document.getElementById("day-suppressed").clientWidth / 80, every = Math.ceil(days.length / Math.max(1, fitting));
   const shown = days.map((_, i) => i).filter((i) => i % every === 0);
   bars("day-suppressed", days.map((_, i) => i), report.byDay, "Day", { tickvals: shown, ticktext: shown.map((i) => days[i]), zeroline: false });
   bars("hour-suppressed", HOURS_OF_DAY, report.byHour, "Hour of day", hourAxis);

@@ -151,7 +151,7 @@ function register(populations) {
     field("Sites (public)", form.sites, "Where records name antennas or stations: their coordinates"),
     field("Time zone", form.time_zone), el("div", { class: "two" }, field("Window from", form.start), field("to (not included)", form.end)),
     field("People, about", form.users, "An order of magnitude that you would tell anyone; never counted"),
-    field("Population", form.population, "Whose budget is spent; a new one is created in the ledger room"),
+    field("Population", form.population, "Whose budget is spent; a new one is created in the ledger view"),
     field("Bad rows", bad),
     el("details", {}, el("summary", {}, "Columns, where they are not guessed"), el("div", { class: "two" }, ROLES.map((role) => field(role, columns[role])))),
     el("p"), button("Register", send, { class: "main" }));

@@ -14,25 +14,25 @@ const minutes = (value) => (value < 60 ? `${value} min` : value % 60 ? `${value}
 
 export async function open(root, { state, what }) {
   if (!state.sources.length) {
-    root.replaceChildren(text("h1", "Plan"), el("div", { class: "panel soft" }, text("p", "There is no source yet. Simulate a city or register files first.", "empty"), el("p", { class: "empty" }, button("To the data room", () => go("data"), { class: "main" }))));
+    root.replaceChildren(text("h1", "Plan"), el("div", { class: "panel soft" }, text("p", "There is no source yet. Simulate a city or register files first.", "empty"), el("p", { class: "empty" }, button("To the data view", () => go("data"), { class: "main" }))));
     return null;
   }
-  const ledger = await get("/ledger"), made = await get("/releases");
+  const ledger = await get("/ledger"), releases = await get("/releases");
   const source = state.sources.find((each) => each.id === what) || state.sources.at(-1);
-  const plan = defaults(source, source.kinds[0], ledger, made, state);
-  const room = { root, state, ledger, made, plan, source, answer: el("div", { "aria-live": "polite" }), turn: 0, known: null };
-  draw(room);
-  return () => { room.turn = -1; };
+  const plan = defaults(source, source.kinds[0], ledger, releases, state);
+  const view = { root, state, ledger, releases, plan, source, answer: el("div", { "aria-live": "polite" }), turn: 0, known: null };
+  draw(view);
+  return () => { view.turn = -1; };
 }
 
 // The form as it opens: the source's own defaults, a name that is free.
-function defaults(source, kind, ledger, made, state) {
+function defaults(source, kind, ledger, releases, state) {
   const given = source.defaults[kind] || {}, about = state.settings[kind], isPrivate = state.kinds.find((each) => each.name === kind).is_private;
   const usual = (name) => about[name]?.default ?? null;
   const population = source.population || "";
   const base = `${(population || "city").replace(/[^A-Za-z0-9._-]/g, "-").replace(/^[^A-Za-z0-9]+/, "") || "city"}`.slice(0, 44) + `-${kind}`;
   let n = 1;
-  while (made.some((each) => each.name === `${base}-${n}`)) n += 1;
+  while (releases.some((each) => each.name === `${base}-${n}`)) n += 1;
   return {
     kind, source: source.id, population, name: `${base}-${n}`,
     epsilon: given.epsilon || about.epsilon?.examples[0] || null,
@@ -49,19 +49,19 @@ function defaults(source, kind, ledger, made, state) {
 }
 
 // A field of the form: label, help and bounds are those of the setting.
-function set(room, name, control, note) {
-  const about = room.state.settings[room.plan.kind][name];
+function set(view, name, control, note) {
+  const about = view.state.settings[view.plan.kind][name];
   const node = field(about.unit && !about.title.includes(about.unit) && control.tagName === "INPUT" ? `${about.title}, ${about.unit}` : about.title, control, note ?? about.description.replace(/--([a-z])/g, "$1"));
   node.dataset.setting = name;
   return node;
 }
 
 // A slider over those of the values that the setting may have.
-function slide(room, name, values, shown, note, changed) {
-  const about = room.state.settings[room.plan.kind][name];
+function slide(view, name, values, shown, note, changed) {
+  const about = view.state.settings[view.plan.kind][name];
   const may = (value) => (!about.enum || about.enum.includes(value)) && value >= (about.minimum ?? -Infinity) && value <= (about.maximum ?? Infinity) && value > (about.exclusiveMinimum ?? -Infinity) && value < (about.exclusiveMaximum ?? Infinity);
-  const change = changed || ((value) => { room.plan[name] = value; ask(room); });
-  return set(room, name, slider(values.filter(may), room.plan[name] ?? 0, shown, change, about.title), note);
+  const change = changed || ((value) => { view.plan[name] = value; ask(view); });
+  return set(view, name, slider(values.filter(may), view.plan[name] ?? 0, shown, change, about.title), note);
 }
 
 // What was typed: a number where it is one, else the text, for the server to say what is wrong with it.
@@ -70,107 +70,107 @@ function typed(text) {
   return plain === "" ? null : /^[-+]?\d+(\.\d+)?(e[-+]?\d+)?$/i.test(plain) ? Number(plain) : text.trim();
 }
 
-function number_input(room, name, options = {}) {
-  return input(room.plan[name], { inputmode: "decimal", ...options, onchange: (event) => { room.plan[name] = typed(event.target.value); ask(room); } });
+function number_input(view, name, options = {}) {
+  return input(view.plan[name], { inputmode: "decimal", ...options, onchange: (event) => { view.plan[name] = typed(event.target.value); ask(view); } });
 }
 
-function draw(room) {
-  const { root, plan, source, state } = room;
-  const redraw = () => draw(room);
+function draw(view) {
+  const { root, plan, source, state } = view;
+  const redraw = () => draw(view);
   const form = el("section", { class: "panel" },
-    field("Source", pickSource(room)),
-    el("div", { class: "field" }, el("label", { class: "field" }, "Kind of release"), choices(state.kinds.filter((each) => source.kinds.includes(each.name)).map((each) => [each.name, each.title]), plan.kind, (kind) => { room.plan = defaults(source, kind, room.ledger, room.made, state); draw(room); }, "Kind of release")),
-    text("p", kindOf(room).releases, "note"),
-    field("Population", pickPopulation(room), "Whose budget is spent: all releases about the same people share one."),
-    !kindOf(room).is_private ? null : slide(room, "epsilon", EPSILONS, String),
-    !kindOf(room).is_private ? null : slide(room, "delta", DELTAS, (value) => (value ? value.toExponential(0) : "none (pure)"), undefined, (value) => { plan.delta = value; if (plan.kind === "density") plan.method = value ? null : "efpa"; ask(room); }),
-    ...ofKind(room, redraw),
-    el("div", { class: "two" }, set(room, "start", dated(plan, "start", room)), set(room, "end", dated(plan, "end", room))),
-    set(room, "time_zone", dated(plan, "time_zone", room)),
-    field("Name of the release", dated(plan, "name", room), "A folder of this name appears under releases/."),
-    details(room));
-  root.replaceChildren(text("h1", "Plan"), text("p", "Nothing here reads a row of the data or spends anything: what you see follows from public numbers alone, until you publish.", "lead"), el("div", { class: "side" }, form, room.answer));
-  ask(room);
+    field("Source", pickSource(view)),
+    el("div", { class: "field" }, el("label", { class: "field" }, "Kind of release"), choices(state.kinds.filter((each) => source.kinds.includes(each.name)).map((each) => [each.name, each.title]), plan.kind, (kind) => { view.plan = defaults(source, kind, view.ledger, view.releases, state); draw(view); }, "Kind of release")),
+    text("p", kindOf(view).releases, "note"),
+    field("Population", pickPopulation(view), "Whose budget is spent: all releases about the same people share one."),
+    !kindOf(view).is_private ? null : slide(view, "epsilon", EPSILONS, String),
+    !kindOf(view).is_private ? null : slide(view, "delta", DELTAS, (value) => (value ? value.toExponential(0) : "none (pure)"), undefined, (value) => { plan.delta = value; if (plan.kind === "density") plan.method = value ? null : "efpa"; ask(view); }),
+    ...ofKind(view, redraw),
+    el("div", { class: "two" }, set(view, "start", dated(plan, "start", view)), set(view, "end", dated(plan, "end", view))),
+    set(view, "time_zone", dated(plan, "time_zone", view)),
+    field("Name of the release", dated(plan, "name", view), "A folder of this name appears under releases/."),
+    details(view));
+  root.replaceChildren(text("h1", "Plan"), text("p", "Nothing here reads a row of the data or spends anything: what you see follows from public numbers alone, until you publish.", "lead"), el("div", { class: "side" }, form, view.answer));
+  ask(view);
 }
 
-const kindOf = (room) => room.state.kinds.find((each) => each.name === room.plan.kind);
+const kindOf = (view) => view.state.kinds.find((each) => each.name === view.plan.kind);
 
-function dated(plan, name, room) {
-  return input(plan[name], { placeholder: room.source.window[name] || "", onchange: (event) => { plan[name] = event.target.value.trim() || null; ask(room); } });
+function dated(plan, name, view) {
+  return input(plan[name], { placeholder: view.source.window[name] || "", onchange: (event) => { plan[name] = event.target.value.trim() || null; ask(view); } });
 }
 
-function pickSource(room) {
-  return select(room.state.sources.map((each) => [each.id, each.name]), room.source.id, { onchange: (event) => go("plan", event.target.value) });
+function pickSource(view) {
+  return select(view.state.sources.map((each) => [each.id, each.name]), view.source.id, { onchange: (event) => go("plan", event.target.value) });
 }
 
-function pickPopulation(room) {
-  const simulated = new Set(room.state.cities.map((each) => `simulated-${each.name}`));
-  const names = room.ledger.populations.map((each) => each.name).filter((name) => room.source.simulated ? name === room.source.population : !simulated.has(name));
-  if (room.plan.population && !names.includes(room.plan.population)) names.push(room.plan.population);
+function pickPopulation(view) {
+  const simulated = new Set(view.state.cities.map((each) => `simulated-${each.name}`));
+  const names = view.ledger.populations.map((each) => each.name).filter((name) => view.source.simulated ? name === view.source.population : !simulated.has(name));
+  if (view.plan.population && !names.includes(view.plan.population)) names.push(view.plan.population);
   if (!names.length) return el("span", {}, button("These people have no budget yet: create a population", () => go("ledger"), { class: "text" }));
-  return select([...(room.plan.population ? [] : [["", "choose whose budget is spent"]]), ...names.map((name) => [name, name])], room.plan.population, { onchange: (event) => { room.plan.population = event.target.value; ask(room); } });
+  return select([...(view.plan.population ? [] : [["", "choose whose budget is spent"]]), ...names.map((name) => [name, name])], view.plan.population, { onchange: (event) => { view.plan.population = event.target.value; ask(view); } });
 }
 
 // Controls that only one kind has.
-function ofKind(room, redraw) {
-  const { plan, source } = room;
+function ofKind(view, redraw) {
+  const { plan, source } = view;
   if (plan.kind === "density") {
     const ways = [...(source.space.zones ? [["zones", "The source's zones"]] : []), ["squares", "Squares"], ["h3", "Hexagons (H3)"]];
     return [
       el("div", {}, el("label", { class: "field" }, "Zones"), choices(ways, plan.map, (value) => { plan.map = value; plan.cell_m = value === "squares" ? 1000 : null; plan.h3 = value === "h3" ? 8 : null; redraw(); }, "Zones")),
-      plan.map === "squares" ? slide(room, "cell_m", CELLS_M.slice(1), (value) => `${whole(value)} m`) : null,
-      plan.map === "h3" ? slide(room, "h3", [5, 6, 7, 8, 9], (value) => `${value} (${["8.5", "3.2", "1.2", "0.46", "0.17"][value - 5]} km wide)`) : null,
-      slide(room, "slot_minutes", SLOTS, minutes),
+      plan.map === "squares" ? slide(view, "cell_m", CELLS_M.slice(1), (value) => `${whole(value)} m`) : null,
+      plan.map === "h3" ? slide(view, "h3", [5, 6, 7, 8, 9], (value) => `${value} (${["8.5", "3.2", "1.2", "0.46", "0.17"][value - 5]} km wide)`) : null,
+      slide(view, "slot_minutes", SLOTS, minutes),
     ];
   }
   if (plan.kind === "trajectories") return [
-    slide(room, "k", [2, 3, 4, 5, 8, 10], String),
-    slide(room, "tau_minutes", [10, 20, 30, 60, 120, 240], minutes),
+    slide(view, "k", [2, 3, 4, 5, 8, 10], String),
+    slide(view, "tau_minutes", [10, 20, 30, 60, 120, 240], minutes),
   ];
-  const unit = el("div", {}, el("label", { class: "field" }, "What is protected"), choices([["user", "A user: all their trips"], ["trip", "One trip"]], plan.unit, (value) => { plan.unit = value; ask(room); }, "What is protected"));
-  const trips = set(room, "trips", number_input(room, "trips", { placeholder: "measured with part of the budget" }));
-  if (plan.kind === "histogram") return [unit, slide(room, "cells", SIDES, String), trips];
-  return [unit, slide(room, "cell_m", CELLS_M, (value) => `${whole(value)} m`), trips];
+  const unit = el("div", {}, el("label", { class: "field" }, "What is protected"), choices([["user", "A user: all their trips"], ["trip", "One trip"]], plan.unit, (value) => { plan.unit = value; ask(view); }, "What is protected"));
+  const trips = set(view, "trips", number_input(view, "trips", { placeholder: "measured with part of the budget" }));
+  if (plan.kind === "histogram") return [unit, slide(view, "cells", SIDES, String), trips];
+  return [unit, slide(view, "cell_m", CELLS_M, (value) => `${whole(value)} m`), trips];
 }
 
-function details(room) {
-  const { plan, source, state } = room;
+function details(view) {
+  const { plan, source, state } = view;
   const pure = !plan.delta;
   const methods = state.methods[plan.kind].filter((each) => (pure ? each.pure : each.with_delta) && (each.needs_sites === null || each.needs_sites === Boolean(source.space.sites)));
   const box = input(plan.box ? plan.box.join(", ") : "", { placeholder: "around the zones or sites", onchange: (event) => {
     plan.box = event.target.value.trim() ? event.target.value.split(",").map(typed) : null;
-    ask(room);
+    ask(view);
   } });
   return el("details", {}, el("summary", {}, "More settings"),
-    methods.length ? set(room, "method", select([["", "the default"], ...methods.map((each) => [each.name, `${each.name}: ${each.words}`])], plan.method || "", { onchange: (event) => { plan.method = event.target.value || null; ask(room); } })) : null,
-    plan.kind === "density" ? set(room, "users", number_input(room, "users")) : null,
-    ["histogram", "synthetic"].includes(plan.kind) ? set(room, "gap_minutes", number_input(room, "gap_minutes"), "Only where the source does not name its trips.") : null,
-    plan.kind === "trajectories" ? null : set(room, "box", box),
-    set(room, "licence", dated(plan, "licence", room)),
-    set(room, "run_id", dated(plan, "run_id", room)));
+    methods.length ? set(view, "method", select([["", "the default"], ...methods.map((each) => [each.name, `${each.name}: ${each.words}`])], plan.method || "", { onchange: (event) => { plan.method = event.target.value || null; ask(view); } })) : null,
+    plan.kind === "density" ? set(view, "users", number_input(view, "users")) : null,
+    ["histogram", "synthetic"].includes(plan.kind) ? set(view, "gap_minutes", number_input(view, "gap_minutes"), "Only where the source does not name its trips.") : null,
+    plan.kind === "trajectories" ? null : set(view, "box", box),
+    set(view, "licence", dated(plan, "licence", view)),
+    set(view, "run_id", dated(plan, "run_id", view)));
 }
 
 // Ask the server; only the last answer counts, and a slider that moves fast asks once per pause.
-function ask(room) {
-  const mine = ++room.turn;
-  clearTimeout(room.timer);
-  room.timer = setTimeout(async () => {
-    let told = null, problem = null;
-    if (!room.plan.population) { room.answer.replaceChildren(el("section", { class: "panel" }, el("div", { class: "notice" }, "Choose the population first: whose budget is spent."))); return; }
-    try { told = await post("/plan", clean(room.plan)); } catch (error) { problem = error; }
-    if (mine !== room.turn) return;
-    mark(room, problem ? problem.faults : []);
-    if (problem) room.answer.replaceChildren(el("section", { class: "panel" }, text("h2", "This plan cannot be made"), el("div", { class: "notice bad", role: "alert" }, el("strong", {}, problem.message), ` ${problem.remedy || ""}`)));
-    else answer(room, told);
+function ask(view) {
+  const mine = ++view.turn;
+  clearTimeout(view.timer);
+  view.timer = setTimeout(async () => {
+    let summary = null, problem = null;
+    if (!view.plan.population) { view.answer.replaceChildren(el("section", { class: "panel" }, el("div", { class: "notice" }, "Choose the population first: whose budget is spent."))); return; }
+    try { summary = await post("/plan", clean(view.plan)); } catch (error) { problem = error; }
+    if (mine !== view.turn) return;
+    mark(view, problem ? problem.faults : []);
+    if (problem) view.answer.replaceChildren(el("section", { class: "panel" }, text("h2", "This plan cannot be made"), el("div", { class: "notice bad", role: "alert" }, el("strong", {}, problem.message), ` ${problem.remedy || ""}`)));
+    else answer(view, summary);
   }, 120);
 }
 
 // What is wrong with a field stands at the field.
-function mark(room, faults) {
-  for (const node of room.root.querySelectorAll(".fault")) node.remove();
-  for (const node of room.root.querySelectorAll("[aria-invalid]")) node.removeAttribute("aria-invalid");
+function mark(view, faults) {
+  for (const node of view.root.querySelectorAll(".fault")) node.remove();
+  for (const node of view.root.querySelectorAll("[aria-invalid]")) node.removeAttribute("aria-invalid");
   for (const fault of faults || []) {
-    const node = room.root.querySelector(`[data-setting="${CSS.escape(fault.field)}"]`);
+    const node = view.root.querySelector(`[data-setting="${CSS.escape(fault.field)}"]`);
     if (!node) continue;
     node.append(el("small", { class: "fault" }, `${fault.message} ${fault.remedy}`));
     node.querySelector("input, select")?.setAttribute("aria-invalid", "true");
@@ -179,72 +179,72 @@ function mark(room, faults) {
 
 export const clean = (plan) => Object.fromEntries(Object.entries(plan).filter(([, value]) => value !== null && value !== undefined && value !== "" && !(typeof value === "number" && Number.isNaN(value))));
 
-function answer(room, told) {
-  const { plan } = room;
+function answer(view, summary) {
+  const { plan } = view;
   const publish = button("Publish", async () => {
-    const share = told.budget && told.budget.cost_nano ? `Spend ${percent(told.budget.cost_nano / told.budget.limit_nano)} of the lifetime budget of ${plan.population}, for good?` : `Publish records of ${plan.population}? Nothing is spent, and it cannot be taken back.`;
-    if (!room.source.simulated && !window.confirm(share)) return;
+    const share = summary.budget && summary.budget.cost_nano ? `Spend ${percent(summary.budget.cost_nano / summary.budget.limit_nano)} of the lifetime budget of ${plan.population}, for good?` : `Publish records of ${plan.population}? Nothing is spent, and it cannot be taken back.`;
+    if (!view.source.simulated && !window.confirm(share)) return;
     const run = await post("/runs", { plan: clean(plan) });
     say("It runs. The budget is reserved before anything is counted.");
     go("run", run.id);
-  }, { class: "main", disabled: told.obstacles.length > 0 });
+  }, { class: "main", disabled: summary.obstacles.length > 0 });
   const panel = el("section", { class: "panel" },
     el("div", { class: "row apart" }, text("h2", "What this release promises"), publish),
-    el("p", { class: "sentence" }, `${told.unit || ""} ${told.promise}`),
-    told.warnings.map((each) => el("div", { class: "notice bad" }, each)),
-    told.obstacles.map((each) => el("div", { class: "notice bad" }, `It would stop: ${each}`)),
-    (told.to_compose || []).length ? button("Combine with the earlier releases: no promise of k, what linking reveals is measured and published", () => { plan.compose_with = [...(plan.compose_with || []), ...told.to_compose]; ask(room); }) : null,
-    !told.budget && told.obstacles.length && told.guarantee ? button("Create the population in the ledger room", () => go("ledger")) : null,
-    text("h2", "What it spends"), price(told), text("h2", "The error to expect"), expected(room, told),
-    told.notes.length ? el("div", {}, text("h2", "Good to know"), el("ul", {}, told.notes.map((each) => text("li", each)))) : null,
-    el("details", {}, el("summary", {}, "Everything that is public and shapes the release"), table(["parameter", "value"], flat(told.public || told.lattice || {}))));
-  room.answer.replaceChildren(panel);
-  drawExpected(room, told);
+    el("p", { class: "sentence" }, `${summary.unit || ""} ${summary.promise}`),
+    summary.warnings.map((each) => el("div", { class: "notice bad" }, each)),
+    summary.obstacles.map((each) => el("div", { class: "notice bad" }, `It would stop: ${each}`)),
+    (summary.to_compose || []).length ? button("Combine with the earlier releases: no promise of k, what linking reveals is measured and published", () => { plan.compose_with = [...(plan.compose_with || []), ...summary.to_compose]; ask(view); }) : null,
+    !summary.budget && summary.obstacles.length && summary.guarantee ? button("Create the population in the ledger view", () => go("ledger")) : null,
+    text("h2", "What it spends"), price(summary), text("h2", "The error to expect"), expected(view, summary),
+    summary.notes.length ? el("div", {}, text("h2", "Good to know"), el("ul", {}, summary.notes.map((each) => text("li", each)))) : null,
+    el("details", {}, el("summary", {}, "Everything that is public and shapes the release"), table(["parameter", "value"], flat(summary.public || summary.lattice || {}))));
+  view.answer.replaceChildren(panel);
+  drawExpected(view, summary);
 }
 
-function price(told) {
-  if (!told.guarantee) return el("div", {}, text("p", "Nothing: it is not differential privacy, so there is no epsilon and no budget. The ledger lists the release. There is no composition: whoever holds two releases may combine them."));
-  const budget = told.budget;
+function price(summary) {
+  if (!summary.guarantee) return el("div", {}, text("p", "Nothing: it is not differential privacy, so there is no epsilon and no budget. The ledger lists the release. There is no composition: whoever holds two releases may combine them."));
+  const budget = summary.budget;
   if (!budget) return text("p", "The population is not in the ledger yet.", "note");
   if (budget.cost_nano === null) return text("p", "This population takes pure releases only: set delta to none.", "note");
   const of = (nano) => number(nano / 1e9, 4), after = budget.left_nano - budget.cost_nano;
   return el("div", {}, budgetBar(budget.limit_nano, budget.limit_nano - budget.left_nano, budget.cost_nano),
     el("p", {}, `This release takes ${budget.currency} = ${of(budget.cost_nano)} of the ${of(budget.left_nano)} that are left of ${of(budget.limit_nano)}; ${after >= 0 ? `${of(after)} remain, enough for ${Math.floor(after / budget.cost_nano)} more like it` : "that is too much"}.`),
-    el("details", {}, el("summary", {}, "In which parts"), table(["pays for", "rho", "epsilon, if pure"], told.spends.map((each) => [each.pays_for || each.name, number(each.rho), number(each.epsilon)]), [1, 2])));
+    el("details", {}, el("summary", {}, "In which parts"), table(["pays for", "rho", "epsilon, if pure"], summary.spends.map((each) => [each.pays_for || each.name, number(each.rho), number(each.epsilon)]), [1, 2])));
 }
 
-function expected(room, told) {
-  if (told.expected_methods) {
-    const chosen = told.expected_methods.find((each) => each.method === told.public.method);
+function expected(view, summary) {
+  if (summary.expected_methods) {
+    const chosen = summary.expected_methods.find((each) => each.method === summary.public.method);
     const error = chosen && chosen.error_share;
     const words = error === null || error === undefined
       ? "Say about how many people there are (more settings), and the error to expect is shown here."
       : `A count is off by about ${number(chosen.error_people, 2)} people, ${percent(error, 0)} of the mean count of ${number(chosen.error_people / error, 3)} people per zone and slot, by the method ${chosen.method}. Approximate: fitted on simulated cities, within a factor of ${number(chosen.off_by, 2)} there.`;
-    const rows = told.expected_methods.map((each) => Object.assign([each.method, each.pure ? "pure" : "", number(each.error_people, 3), percent(each.error_share, 0), each.words], { chosen: each.method === told.public.method }));
+    const rows = summary.expected_methods.map((each) => Object.assign([each.method, each.pure ? "pure" : "", number(each.error_people, 3), percent(each.error_share, 0), each.words], { chosen: each.method === summary.public.method }));
     return el("div", {}, error ? el("p", { class: "big" }, percent(error, 0)) : null, text("p", words), el("div", { class: "chart", id: "expected" }), el("details", {}, el("summary", {}, "All methods at this price"), table(["method", "", "error", "of mean", ""], rows, [2, 3])));
   }
-  if (told.expected_share) return el("div", {}, el("p", { class: "big" }, percent(told.expected_share.share)), text("p", `${told.expected_share.of}: measured on San Francisco cabs, promise per trip; other data lay within a factor of ${told.expected_share.off_by}.`));
-  if (!told.guarantee) return text("p", "Boxes grow with k and tau; the report of the run says by how much, and how much had to be left out.");
+  if (summary.expected_share) return el("div", {}, el("p", { class: "big" }, percent(summary.expected_share.share)), text("p", `${summary.expected_share.of}: measured on San Francisco cabs, promise per trip; other data lay within a factor of ${summary.expected_share.off_by}.`));
+  if (!summary.guarantee) return text("p", "Boxes grow with k and tau; the report of the run says by how much, and how much had to be left out.");
   return text("p", "For one trip as the unit and a declared number of trips a measured figure is shown here. Per user it depends on how many trips people make, which is private: what moves with epsilon is the noise named below, and the owner's report measures the rest.");
 }
 
 // The error over epsilon, for the chosen method: what the slider would do. Ten dry runs, asked once per plan.
-async function drawExpected(room, told) {
+async function drawExpected(view, summary) {
   const node = document.getElementById("expected");
-  if (!node || !told.expected_methods || !told.expected_methods.some((each) => each.error_share !== null)) { if (node) node.remove(); return; }
-  const mine = room.turn, { plan } = room;
+  if (!node || !summary.expected_methods || !summary.expected_methods.some((each) => each.error_share !== null)) { if (node) node.remove(); return; }
+  const mine = view.turn, { plan } = view;
   const key = JSON.stringify({ ...clean(plan), epsilon: 0, name: "" });
-  if (!room.known || room.known.key !== key) {
+  if (!view.known || view.known.key !== key) {
     const some = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
     const answers = await Promise.all(some.map((epsilon) => post("/plan", { ...clean(plan), epsilon }).catch(() => null)));
-    if (mine !== room.turn) return;
-    room.known = { key, x: some, answers };
+    if (mine !== view.turn) return;
+    view.known = { key, x: some, answers };
   }
-  const methods = [...new Set(["best", "gaussian", told.public.method])];
+  const methods = [...new Set(["best", "gaussian", summary.public.method])];
   const share = (answer, method) => ((answer && answer.expected_methods.find((each) => each.method === method)) || {}).error_share ?? null;
-  const traces = methods.map((method, i) => ({ x: room.known.x, y: room.known.answers.map((each) => share(each, method)), mode: "lines+markers", name: method, line: { color: LINE_COLOURS[i], dash: ["solid", "dot", "dash"][i] } }));
-  traces.push({ x: [plan.epsilon], y: [share(told, told.public.method)], mode: "markers", name: "now", marker: { size: 13, color: "#c04f00", symbol: "diamond" } });
-  await chart(node, traces, layout("epsilon", "error, share of the mean count", { showlegend: true, hovermode: "closest", xaxis: { type: "log", tickvals: room.known.x, ticktext: room.known.x.map(String) }, yaxis: { tickformat: ".0%" } }));
+  const traces = methods.map((method, i) => ({ x: view.known.x, y: view.known.answers.map((each) => share(each, method)), mode: "lines+markers", name: method, line: { color: LINE_COLOURS[i], dash: ["solid", "dot", "dash"][i] } }));
+  traces.push({ x: [plan.epsilon], y: [share(summary, summary.public.method)], mode: "markers", name: "now", marker: { size: 13, color: "#c04f00", symbol: "diamond" } });
+  await chart(node, traces, layout("epsilon", "error, share of the mean count", { showlegend: true, hovermode: "closest", xaxis: { type: "log", tickvals: view.known.x, ticktext: view.known.x.map(String) }, yaxis: { tickformat: ".0%" } }));
 }
 
 function flat(value, path = "") {
