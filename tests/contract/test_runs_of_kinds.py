@@ -323,7 +323,11 @@ def test_only_the_owner_may_read_the_owners_folder(city, release, kind):
     owner = Path(made["report"]).parent
     assert stat.S_IMODE(owner.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in owner.iterdir() if path.is_file()} == {0o600}
-    assert "eyes only" in Path(made["report"]).read_text()
+    page = Path(made["report"]).read_text()
+    assert "eyes only" in page
+    title = re.search(r"<title>(.*?)</title>", page, re.S)
+    assert title
+    assert Path(made["release"]).name in title[1]
 
 
 @pytest.mark.parametrize("kind", SEEDED)

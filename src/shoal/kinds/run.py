@@ -277,12 +277,17 @@ def _not_drawn(committed: Path, why: str, remedy: str) -> OutputError:
     return OutputError("report-failed", f"{place}: {why}", remedy)
 
 
+def release_name(committed: Committed) -> str:
+    """The folder of a release on one line, whatever its name: for titles and the ledger."""
+    name = committed.path.name
+    return name if name.isprintable() else ascii(name)
+
+
 def disclose_report(
     path: Path, prepared: Any, made: Committed, ledger: Ledger, figures: str = "exact counts"
 ) -> None:
     """The ledger lists the report before anybody sees it."""
-    name = made.path.name if made.path.name.isprintable() else ascii(made.path.name)
-    what = f"owner's report with {figures}, on {name}: {prepared.what()}"
+    what = f"owner's report with {figures}, on {release_name(made)}: {prepared.what()}"
     ledger.disclose(prepared.plan.population, what, str(path))
 
 

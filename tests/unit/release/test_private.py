@@ -13,7 +13,7 @@ import pytest
 import shoal
 from shoal.attacks.runs.findings import write_findings
 from shoal.errors import OutputError
-from shoal.kinds.density.owner_report import write_exact
+from shoal.kinds.density.report import write_exact
 from shoal.kinds.run import open_owner_folder, write_figures
 from shoal.kinds.trajectories.blocks import _save_block as save_block
 from shoal.kinds.trajectories.blocks import _save_windows as save_state

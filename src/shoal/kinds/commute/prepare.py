@@ -46,6 +46,8 @@ def prepare_commute(plan: SyntheticPlan, source: EventSource) -> PreparedCommute
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedCommute(PreparedTrips):
+    """A plan of synthetic events at sites, opened."""
+
     kind = "commute"
     pays_for = SITES_PAY_FOR
     plan: SyntheticPlan

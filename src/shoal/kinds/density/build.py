@@ -30,8 +30,8 @@ from shoal.engine.visits import (
 from shoal.errors import PlanError
 from shoal.events.readers import PlacedEvents
 from shoal.kinds.density.methods import MethodOptions
-from shoal.kinds.density.owner_report import write_owner_report
 from shoal.kinds.density.prepare import PreparedDensity
+from shoal.kinds.density.report import write_owner_report
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.run import Build, report_of
 from shoal.kinds.source import Progress, any_row, checked_rows, stage_by_stage

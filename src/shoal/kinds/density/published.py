@@ -76,7 +76,7 @@ def view(release: Path, report: Path | None, request: ViewRequest) -> dict[str, 
     starts = [datetime.fromisoformat(start) for start in clock.starts_local()]
     exact = None
     if report is not None:
-        from shoal.kinds.density.owner_report import read_exact
+        from shoal.kinds.density.report import read_exact
 
         exact = read_exact(report, zones.count, clock.slots)
     return {

@@ -6,10 +6,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.kinds.histogram.compare import ComparedHistogram, compare_histograms
-from shoal.kinds.histogram.figures import OwnersQueries, exact_answers, utility_of
+from shoal.kinds.histogram.compare import (
+    ComparedHistogram,
+    OwnersQueries,
+    compare_histograms,
+    exact_answers,
+    utility_of,
+)
 from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
-from shoal.kinds.run import budget_of, disclose_report, keep_earlier, write_figures
+from shoal.kinds.run import budget_of, disclose_report, keep_earlier, release_name, write_figures
 from shoal.kinds.source import Progress
 from shoal.privacy.ledger import Ledger
 from shoal.release.folder import Committed
@@ -51,7 +56,7 @@ def owner_report(
     progress.stage("draw the report")
     keep_earlier(path, committed)
     inputs = HistogramReportInputs(
-        title=f"Histogram of trips: {plan.population}",
+        title=f"Histogram of trips: {plan.population}, {release_name(committed)}",
         published=published,
         exact_faces=exact.euler.faces,
         utility=utility,

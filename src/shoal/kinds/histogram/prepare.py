@@ -59,6 +59,8 @@ def prepare_histogram(plan: HistogramPlan, engine: Engine | None = None) -> Prep
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedHistogram(PreparedTrips):
+    """A histogram plan, opened."""
+
     kind = "histogram"
     pays_for = PAYS_FOR
     plan: HistogramPlan

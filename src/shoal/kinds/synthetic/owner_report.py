@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from shoal.attacks.models.known_trips import KnownTrips
 from shoal.attacks.models.nearest_record import OwnRecords, own_records
-from shoal.kinds.run import budget_of, disclose_report, keep_earlier, write_figures
+from shoal.kinds.run import budget_of, disclose_report, keep_earlier, release_name, write_figures
 from shoal.kinds.source import Progress
 from shoal.kinds.synthetic.report import SyntheticReportInputs, write_synthetic_report
 from shoal.metrics.synthetic import synthetic_utility
@@ -62,7 +62,7 @@ def owner_report(
     progress.stage("draw the report")
     keep_earlier(path, committed)
     inputs = SyntheticReportInputs(
-        title=f"Synthetic trips: {prepared.plan.population}",
+        title=f"Synthetic trips: {prepared.plan.population}, {release_name(committed)}",
         manifest=manifest_of(committed),
         counts=counts,
         synthetic=paths.synthetic,
@@ -102,7 +102,7 @@ def events_report(
     keep_earlier(path, committed)
     manifest = manifest_of(committed)
     inputs = SyntheticReportInputs(
-        title=f"Synthetic site events: {prepared.plan.population}",
+        title=f"Synthetic site events: {prepared.plan.population}, {release_name(committed)}",
         manifest=manifest,
         counts={"Synthetic people": manifest["input"]["synthetic_people"]},
         figures=figures,

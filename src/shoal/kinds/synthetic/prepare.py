@@ -73,6 +73,8 @@ def _check_planar_formats(plan: SyntheticPlan, source: EventSource) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedSynthetic(PreparedTrips):
+    """A plan of synthetic trips, opened."""
+
     kind = "synthetic"
     pays_for = PAYS_FOR
     plan: SyntheticPlan

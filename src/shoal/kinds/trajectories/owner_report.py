@@ -12,6 +12,7 @@ from shoal.attacks.models.box_attacks import Known, attack_points
 from shoal.attacks.tracker.evidence import Verified
 from shoal.attacks.tracker.files import Key
 from shoal.attacks.tracker.leakage import TWO_APART, measure
+from shoal.kinds.run import release_name
 from shoal.kinds.source import Progress
 from shoal.kinds.trajectories.prepare import OpenSamples
 from shoal.kinds.trajectories.report import TrajectoryFacts, local_zone, raw_views, trajectory_report
@@ -83,7 +84,7 @@ def write_trajectory_report(
     manifest = json.loads((committed.path / "manifest.json").read_text("utf-8"))
     overlaps = any(each["overlaps"] for each in manifest["read_from_data"].get("earlier_releases", ()))
     facts = TrajectoryFacts(
-        title=f"Trajectories of {plan.population}",
+        title=f"Trajectories of {plan.population}: {release_name(committed)}",
         k=plan.k,
         tau_minutes=tau,
         epoch_minutes=epoch,

@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from shoal.anonymise.kte import Kte
-from shoal.engine.protocol import Engine
-from shoal.errors import PlanError
-from shoal.events.schema import EventSource
-from shoal.kinds.describe import Outcome, Prepared, as_list, key_of, reading_of
-from shoal.kinds.source import unit_of
-from shoal.kinds.trajectories.plan import TrajectoryPlan
-from shoal.privacy.ledger import Ledger
-from shoal.release.manifest import NOT_DIFFERENTIALLY_PRIVATE, REFUTED, Manifest
-from shoal.release.readme import as_plain, recipient_readme
-from shoal.release.trajectory_files import FILES, RECORDS, find_key
-from shoal.release.verify import sha256_file
-
-if TYPE_CHECKING:
-    from shoal.kinds.run import RunResult
-    from shoal.kinds.trajectories.compose import Composition
-
-from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shoal.errors import SourceError
+from shoal.anonymise.kte import Kte
+from shoal.engine.protocol import Engine
+from shoal.errors import PlanError, SourceError
 from shoal.events.readers import scan
-from shoal.kinds.source import Progress, Silent, checked_rows, opened_source
-from shoal.kinds.trajectories.plan import PlacesPlan
+from shoal.events.schema import EventSource
+from shoal.kinds.describe import Outcome, Prepared, as_list, key_of, reading_of
+from shoal.kinds.source import Progress, Silent, checked_rows, opened_source, unit_of
+from shoal.kinds.trajectories.plan import PlacesPlan, TrajectoryPlan
+from shoal.privacy.ledger import Ledger
+from shoal.release.manifest import NOT_DIFFERENTIALLY_PRIVATE, REFUTED, Manifest
+from shoal.release.readme import as_plain, recipient_readme
+from shoal.release.trajectory_files import FILES, RECORDS, find_key
+from shoal.release.verify import sha256_file
 from shoal.space.lattice import Lattice
 from shoal.space.sites import Sites, named_sites
 from shoal.stages.trajectories import LatticeSamples
+
+if TYPE_CHECKING:
+    from shoal.kinds.run import RunResult
+    from shoal.kinds.trajectories.compose import Composition
 
 LIMITS = "No composition, no protection beyond the stated tracker."
 SNAP = (
