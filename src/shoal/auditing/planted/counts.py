@@ -78,9 +78,14 @@ NoCap = subclass(
 def _bound_unchecked(engine: Any, events: Batches, kernel: VisitKernel) -> BoundedVisits:
     """Sums without the check of the whole."""
     sums = engine.sum_users(events, kernel)
-    numbers = {name: int(sums[name]) for name in ("users", "visits_capped")}
-    tables = {name: sums[name] for name in ("counts", "one_visit")}
-    return BoundedVisits(**tables, **numbers, ell=kernel.ell, cap=kernel.cap)
+    return BoundedVisits(
+        counts=sums["counts"],
+        one_visit=sums["one_visit"],
+        users=int(sums["users"]),
+        visits_capped=int(sums["visits_capped"]),
+        ell=kernel.ell,
+        cap=kernel.cap,
+    )
 
 
 def _bound_all_visits(engine: Any, events: Batches, kernel: VisitKernel) -> BoundedVisits:
@@ -277,7 +282,7 @@ def table_bugs(true: Pipeline) -> list[Bug]:
     ]
 
 
-def _without(left_out: Callable[[BoundedVisits, tuple[int, int]], bool]) -> Callable[..., bytes]:
+def _without(left_out: Callable[[BoundedVisits, tuple[int, ...]], bool]) -> Callable[..., bytes]:
     """Writes the table without some zones and slots."""
 
     def write(estimate: DensityEstimate, bounded: BoundedVisits) -> bytes:
@@ -289,13 +294,13 @@ def _without(left_out: Callable[[BoundedVisits, tuple[int, int]], bool]) -> Call
     return write
 
 
-def _beyond(bounded: BoundedVisits, cell: tuple[int, int], axis: int) -> bool:
+def _beyond(bounded: BoundedVisits, cell: tuple[int, ...], axis: int) -> bool:
     """Before the first or after the last zone (axis 1) or slot (axis 0) that has visits."""
     visited = np.flatnonzero(bounded.counts.sum(axis=axis))
     return not visited.size or not visited[0] <= cell[1 - axis] <= visited[-1]
 
 
-def _empty(bounded: BoundedVisits, cell: tuple[int, int]) -> bool:
+def _empty(bounded: BoundedVisits, cell: tuple[int, ...]) -> bool:
     return not bounded.counts[min(cell[0], len(bounded.counts) - 1)].any()
 
 
