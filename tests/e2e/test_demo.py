@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from shoal.cli.demo import demo
+from shoal.cli.simulate import demo
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import check_release
 

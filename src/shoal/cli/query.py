@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from shoal.cli.engine_options import THREADS
-from shoal.cli.options import box, click_options
+from shoal.cli.options import THREADS, box, click_options
 from shoal.cli.run import run_command
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.query.plan import QueryPlan
