@@ -8,7 +8,7 @@ import pytest
 from tests.loops import for_each
 
 from shoal.kinds.density import methods
-from shoal.kinds.density.methods import MethodOptions
+from shoal.kinds.density.plan import MethodOptions
 from shoal.kinds.histogram import methods as histogram_methods
 from shoal.kinds.query import plan as query
 from shoal.kinds.synthetic import methods as synthetic_methods

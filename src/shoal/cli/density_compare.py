@@ -103,7 +103,7 @@ def _options(settings: dict[str, Any]):
     """What the plan and the flags declare about methods."""
     from dataclasses import fields
 
-    from shoal.kinds.density.methods import MethodOptions
+    from shoal.kinds.density.plan import MethodOptions
 
     names = [each.name for each in fields(MethodOptions)]
     return MethodOptions(**{name: settings[name] for name in names if settings.get(name) is not None})

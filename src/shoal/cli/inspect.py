@@ -12,7 +12,6 @@ import click
 from shoal.cli.options import source_options, trip_options
 from shoal.cli.printing import draw_table
 from shoal.events.schema import SourcePlan
-from shoal.kinds.source import named_columns
 
 if TYPE_CHECKING:
     from shoal.events.checks import RowReport, SourceSummary
@@ -131,6 +130,8 @@ def described(
     source: EventSource, report: RowReport, summary: SourceSummary, trips: int | None
 ) -> dict[str, Any]:
     """The same facts as the tables, for machines."""
+    from shoal.kinds.describe import named_columns
+
     return {
         "files": list(source.paths),
         "format": source.format,

@@ -132,7 +132,7 @@ def _example(example: dict[str, Any]) -> list[str]:
 
 
 def _measured(measured: dict[str, Any], k: int) -> list[str]:
-    from shoal.kinds.trajectories.text import measured_lines
+    from shoal.kinds.trajectories.prepare import measured_lines
 
     lines = ["", f"Measured on {measured['windows']:,} random windows, never promised:"]
     lines += [f"  {line}" for line in measured_lines(measured, k)]
