@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from tests.browser import CHROMIUM
 
-from shoal.cli.demo import demo
+from shoal.cli.simulate import demo
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import check_release
 
