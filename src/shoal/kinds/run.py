@@ -38,7 +38,7 @@ from shoal.release.folder import (
     write_for_owner,
 )
 from shoal.release.manifest import MANIFEST, Manifest
-from shoal.release.page.page import plain
+from shoal.release.page.page import plain, write_page
 from shoal.release.readme import recipient_readme
 from shoal.release.staging import private_file, private_folder, rehearse, unwritable
 from shoal.release.verify import sha256_file
@@ -384,18 +384,21 @@ def keep_report(
     committed: Committed,
     ledger: Ledger,
     *,
-    draw: Callable[[Path], Any],
+    page: str,
     figures: Mapping[str, Any],
     shows: str = "exact counts",
+    beside: Callable[[Path], Any] = lambda report: None,
 ) -> Path:
-    """The owner's page, drawn to `path`, and utility.json beside it, readable by the owner alone.
+    """The owner's page, to `path`, and utility.json beside it, readable by the owner alone.
 
-    The ledger lists the report before anybody sees it. A report of another release makes room.
+    The ledger lists the report before anybody sees it. A report of another release makes room. `beside`
+    writes further files.
     """
     what = f"owner's report with {shows}, on {release_name(committed)}: {prepared.what()}"
     ledger.disclose(prepared.plan.population, what, str(path))
     _keep_earlier(path, committed)
-    draw(path)
+    beside(path)
+    write_page(path, page)
     write_figures(path, {"manifest_sha256": committed.manifest_sha256, **figures})
     return path
 

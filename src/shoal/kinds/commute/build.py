@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,7 @@ from shoal.kinds.run import (
     stage_by_stage,
 )
 from shoal.kinds.synthetic.plan import MOST_UNASKED
-from shoal.kinds.synthetic.report import SyntheticReportInputs, write_synthetic_report
+from shoal.kinds.synthetic.report import SyntheticReportInputs, synthetic_report_html
 from shoal.kinds.trips import TripBuild
 from shoal.metrics.commute import SiteEvents as Events
 from shoal.metrics.commute import commute_figures
@@ -151,9 +150,9 @@ class CommuteBuild(TripBuild):
             figures=figures,
             budget=budget_of(ledger, self.prepared),
         )
-        draw = partial(write_synthetic_report, inputs=inputs)
+        page = synthetic_report_html(inputs)
         return keep_report(
-            path, self.prepared, committed, ledger, draw=draw, figures=figures, shows="real figures"
+            path, self.prepared, committed, ledger, page=page, figures=figures, shows="real figures"
         )
 
 

@@ -8,7 +8,6 @@ report       raw against released, for the owner's folder only
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from shoal.kinds.histogram.compare import (
     utility_of,
 )
 from shoal.kinds.histogram.prepare import PreparedHistogram
-from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
+from shoal.kinds.histogram.report import HistogramReportInputs, histogram_report_html
 from shoal.kinds.run import budget_of, keep_report, release_name, report_of
 from shoal.kinds.trips import ALL_TRIPS, TripBuild
 from shoal.privacy.ledger import Ledger
@@ -128,5 +127,5 @@ class HistogramBuild(TripBuild):
             "points_outside_share": inputs.outside_share,
             "compared": [asdict(each) for each in compared],
         }
-        draw = partial(write_histogram_report, inputs=inputs)
-        return keep_report(path, self.prepared, committed, ledger, draw=draw, figures=figures)
+        page = histogram_report_html(inputs)
+        return keep_report(path, self.prepared, committed, ledger, page=page, figures=figures)
