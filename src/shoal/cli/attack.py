@@ -147,7 +147,7 @@ def _files(paths: Mapping[str, Path]) -> dict[str, Any]:
 def _print(findings: Findings, paths: Mapping[str, Path]) -> None:
     """The sentence, the tables, what no table says, and the files."""
     from shoal.cli.printing import print_table
-    from shoal.kinds.run import near
+    from shoal.kinds.describe import near
 
     if findings.sentence:
         click.echo(f"{findings.sentence}\n")

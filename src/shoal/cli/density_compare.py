@@ -12,8 +12,7 @@ from shoal.cli.options import THREADS, names, numbers, with_options
 from shoal.cli.printing import Bars, print_table
 from shoal.cli.run import plan_options, run_settings
 from shoal.kinds.density.plan import DensityPlan
-from shoal.kinds.describe import Table
-from shoal.kinds.run import near
+from shoal.kinds.describe import Table, near
 from shoal.privacy.accounting import check_delta
 
 EXAMPLE = """\b

@@ -68,7 +68,7 @@ def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) 
 
     from shoal.events.simulate import preset_named
     from shoal.events.simulate.city import city_identity, holds_city, simulate_city
-    from shoal.kinds.simulated import write_missing_plans
+    from shoal.kinds.simulated import record_by_record, write_missing_plans
 
     changes = {"users": users, "weeks": weeks, "what": _kinds(what)}
     plan = replace(
@@ -79,7 +79,7 @@ def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) 
     reused = holds_city(out, city_identity(plan, seed, zones, sites))
     if not reused:
         with Bars(quiet=as_json) as bars:
-            simulate_city(plan, out, seed=seed, progress=_shown(bars), zones=zones, sites=sites)
+            simulate_city(plan, out, seed=seed, progress=record_by_record(bars), zones=zones, sites=sites)
     write_missing_plans(out, plan.what)
     _say(out, reused, as_json)
 
@@ -101,19 +101,6 @@ def _own_geometry(zones_file, zone_id, zone_name, zones_crs, sites_file, **sites
 
         sites = named_sites(sites_file, **sites_as)
     return zones, sites
-
-
-def _shown(bars: Bars):
-    """A bar for each kind of record."""
-    done_before: dict[str, int] = {}
-
-    def progress(kind: str, done: int, users: int) -> None:
-        if kind not in done_before:
-            bars.stage(f"simulate {kind}", users)
-        bars.advance(done - done_before.get(kind, 0))
-        done_before[kind] = done
-
-    return progress
 
 
 def _say(out: Path, reused: bool, as_json: bool) -> None:
@@ -147,8 +134,8 @@ def demo(out: Path, users: int, seed: int, as_json: bool) -> None:
     """
     if not as_json:
         click.echo(f"{users:,} simulated people: how many were where, hour by hour, goes to {out}/")
-    from shoal.kinds.demo import run_demo
-    from shoal.kinds.run import near
+    from shoal.kinds.describe import near
+    from shoal.kinds.simulated import run_demo
 
     with Bars(quiet=as_json) as bars:
         made = run_demo(out, users=users, seed=seed, progress=bars)

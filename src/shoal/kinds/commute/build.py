@@ -16,16 +16,8 @@ from shoal.engine.duck import DuckEngine
 from shoal.engine.protocol import Engine, Progress
 from shoal.events.readers import SiteEvents
 from shoal.kinds.commute.prepare import PreparedCommute
-from shoal.kinds.describe import manifest_of
-from shoal.kinds.run import (
-    any_row,
-    budget_of,
-    events_of_some,
-    keep_report,
-    release_name,
-    report_of,
-    stage_by_stage,
-)
+from shoal.kinds.describe import manifest_of, release_name
+from shoal.kinds.run import any_row, budget_of, events_of_some, keep_report, report_of, stage_by_stage
 from shoal.kinds.synthetic.plan import MOST_UNASKED
 from shoal.kinds.synthetic.report import SyntheticReportInputs, synthetic_report_html
 from shoal.kinds.trips import TripBuild

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.errors import PlanError
-from shoal.kinds.run import budget_of, exact_file, keep_report, release_name
+from shoal.kinds.describe import release_name
+from shoal.kinds.run import budget_of, exact_file, keep_report
 from shoal.metrics.density import DensityUtility, density_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.density_files import read_density

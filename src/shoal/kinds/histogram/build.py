@@ -14,7 +14,7 @@ from typing import Any
 from shoal.engine.grid_trips import TripBound
 from shoal.engine.path_trips import share
 from shoal.engine.protocol import Held
-from shoal.kinds.describe import manifest_of
+from shoal.kinds.describe import manifest_of, release_name
 from shoal.kinds.histogram.compare import (
     ComparedHistogram,
     compare_histograms,
@@ -24,7 +24,7 @@ from shoal.kinds.histogram.compare import (
 )
 from shoal.kinds.histogram.prepare import PreparedHistogram
 from shoal.kinds.histogram.report import HistogramReportInputs, histogram_report_html
-from shoal.kinds.run import budget_of, keep_report, release_name, report_of
+from shoal.kinds.run import budget_of, keep_report, report_of
 from shoal.kinds.trips import ALL_TRIPS, TripBuild
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise

@@ -19,8 +19,8 @@ from shoal.attacks.models.nearest_record import OwnRecords, own_records
 from shoal.engine.path_trips import PathBound, share
 from shoal.engine.protocol import Held
 from shoal.engine.trip_pieces import encode_trips
-from shoal.kinds.describe import manifest_of
-from shoal.kinds.run import budget_of, keep_report, release_name, report_of
+from shoal.kinds.describe import manifest_of, release_name
+from shoal.kinds.run import budget_of, keep_report, report_of
 from shoal.kinds.synthetic.plan import MOST_UNASKED
 from shoal.kinds.synthetic.prepare import PreparedSynthetic
 from shoal.kinds.synthetic.report import SyntheticReportInputs, synthetic_report_html

@@ -24,7 +24,8 @@ from shoal.attacks.tracker.leakage import TWO_APART, measure
 from shoal.engine.prf import hash_integers, split_key
 from shoal.engine.protocol import WorksElsewhere
 from shoal.errors import GuaranteeError
-from shoal.kinds.run import Build, Progress, checked_rows, release_name, report_of
+from shoal.kinds.describe import release_name
+from shoal.kinds.run import Build, Progress, checked_rows, report_of
 from shoal.kinds.trajectories.blocks import OpenSamples, anonymise, forget, kept_folder, read_samples
 from shoal.kinds.trajectories.compose import Earlier, check_named, compose, earlier_releases
 from shoal.kinds.trajectories.prepare import PreparedTrajectories, trajectories_manifest, trajectories_readme
@@ -49,7 +50,7 @@ NEW_KEY = ".record_key-new.parquet"  # until the release it belongs to is verifi
 RECORD_IDS = 7  # purpose of the key that draws the ids
 
 
-class TrajectoryBuild(Build):
+class TrajectoriesBuild(Build):
     """From raw records to the files of the release and the owner's key.
 
     An engine that works elsewhere hides and verifies blocks of users there.
