@@ -46,7 +46,6 @@ from shoal.mechanisms.density.best_constants import (
     probes_of,
 )
 from shoal.mechanisms.density.clipped_gaussian import ClippedGaussian
-from shoal.mechanisms.noise import GAUSSIAN, Adder, Composed
 from shoal.postprocess.density.profile import (
     city_profile,
     complement,
@@ -56,7 +55,7 @@ from shoal.postprocess.density.profile import (
     zone_columns,
 )
 from shoal.privacy.accounting import NANO, Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import GAUSSIAN, Adder, Composed, Noise
 from shoal.space.setting import Setting, activity, regions_of, zone_weights
 from shoal.stages.exact import UserVisits, View, on_lattice
 from shoal.stages.noisy import NoisyBest, NoisyMeasurement

@@ -44,10 +44,9 @@ from shoal.mechanisms.histogram.boxes_schedule import (
     row_for,
 )
 from shoal.mechanisms.histogram.trip_totals import TripTotals
-from shoal.mechanisms.noise import LAPLACE, Adder, Composed, whole_estimates
 from shoal.postprocess.histogram.box_model import BoxModel, NoisyBins, NoisyRectangle
 from shoal.privacy.accounting import NANO, Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import LAPLACE, Adder, Composed, Noise, whole_estimates
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips

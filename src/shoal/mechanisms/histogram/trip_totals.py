@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.noise import Adder, adder_within
 from shoal.postprocess.shrinkage import likely_between
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Adder, Noise, adder_within
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.trips import UserTrips
 

@@ -38,12 +38,11 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.noise import GAUSSIAN, LAPLACE, Adder, Composed
 from shoal.mechanisms.query.answers import check_table
 from shoal.postprocess.density.answers import LearnedTable
 from shoal.privacy.above import first_above
 from shoal.privacy.accounting import NANO, Budget, Loss, compose
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import GAUSSIAN, LAPLACE, Adder, Composed, Noise
 from shoal.space.question import Question, Questions
 from shoal.space.setting import Setting, activity
 from shoal.stages.exact import ExactCounts

@@ -19,9 +19,8 @@ import numpy as np
 
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.histogram.trip_totals import check_each_trip
-from shoal.mechanisms.noise import Adder, adder_within
 from shoal.privacy.accounting import Allowance, Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Adder, Noise, adder_within
 from shoal.space.path_setting import PathSetting
 from shoal.space.path_tables import PathTable
 from shoal.stages.synthetic import NoisyTable
