@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from textwrap import fill
 
 from shoal.cli.printing import draw_table
-from shoal.privacy.accounting import epsilon_for
+from shoal.privacy.accounting import epsilon_for, show_nano
 from shoal.privacy.ledger import Population, Spend
-from shoal.privacy.ledger.names import show_nano
 
 _BAR = 10
 
