@@ -27,6 +27,24 @@ r = 2 shift / s and costs epsilon = r or rho = r^2 / 8: the cost of noise on a p
 1000000
 >>> Adder.within(LAPLACE, 10**9, 30).scale
 30.0
+
+The sparse vector technique is one more primitive: which of many values is the first above a threshold.
+
+first_above   smallest i with margin_i + Laplace(2 scale) >= Laplace(scale), or the number of values if none
+              cost  2 |dq|_inf / scale  (pure), however many values there are
+
+Margins are values less the threshold, in whole lattice units. One draw for the threshold, a fresh one for
+each value; nothing but the index comes out. This is AboveThreshold (Dwork and Roth 2014, algorithm 1) for one
+answer above: after it, a new call draws a new threshold. The proof fixes the noise of all values before i.
+With the user the threshold's noise is moved by |dq|_inf, which costs |dq|_inf / scale, and the noise of
+value i by 2 |dq|_inf, which costs 2 |dq|_inf / (2 scale). Noise and moves are whole numbers, so it holds on
+the lattice.
+
+The noise of single values is never seen, so recording it as answers would overstate the cost. The audit
+therefore has noises with a `first_above` of their own, which are asked instead of two draws from here.
+
+>>> first_above(SeededNoise(1), "test", np.array([-900, -900, 900, 900]), 10.0)
+2
 """
 
 from __future__ import annotations
@@ -39,7 +57,7 @@ import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -299,6 +317,20 @@ def ceil_sqrt(square: int) -> int:
 def whole_estimates(estimates: np.ndarray) -> np.ndarray:
     """Estimates in whole trips that fit the lattice of the noise, whatever they were."""
     return np.clip(np.rint(np.nan_to_num(estimates)), -FARTHEST, FARTHEST).astype(np.int64)
+
+
+VALUES_TO_THRESHOLD = 2.0  # scale of the noise of values over that of the threshold
+
+
+def first_above(noise: Noise, name: str, margins: np.ndarray, scale: float) -> int:
+    """Index of the first value whose noisy margin reaches the threshold's noise; `margins.size` if none."""
+    own: Any = getattr(noise, "first_above", None)
+    if own is not None:
+        return int(own(name, margins, scale))
+    threshold = noise.laplace(name, np.zeros(1, np.int64), scale)
+    noisy = noise.laplace(name, margins, VALUES_TO_THRESHOLD * scale)
+    reached = np.flatnonzero(noisy >= threshold[0])
+    return int(reached[0]) if reached.size else int(margins.size)
 
 
 if __name__ == "__main__":  # a child of _draw_in_processes: integers on standard output

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.mechanisms.histogram.trip_totals import TripTotals
+from shoal.mechanisms.trip_totals import TripTotals
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Adder, Composed, Noise, adder_within
 from shoal.space.trip_setting import TripSetting

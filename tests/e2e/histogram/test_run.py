@@ -8,7 +8,7 @@ import pytest
 
 from shoal.kinds.histogram import methods as histogram_methods
 from shoal.privacy.ledger import open_ledger
-from shoal.release.histogram_published import read_histogram
+from shoal.release.histogram_files import read_histogram
 from shoal.release.verify import check_release
 
 

@@ -18,7 +18,7 @@ from shoal.kinds.run import budget_of, disclose_report, keep_earlier, release_na
 from shoal.kinds.source import Progress
 from shoal.privacy.ledger import Ledger
 from shoal.release.folder import Committed
-from shoal.release.histogram_published import read_histogram
+from shoal.release.histogram_files import read_histogram
 
 if TYPE_CHECKING:
     from shoal.kinds.histogram.prepare import PreparedHistogram

@@ -23,7 +23,7 @@ from shoal.kinds.query.ask import as_written
 from shoal.kinds.query.prepare import PreparedQuery
 from shoal.kinds.run import Build, RunResult, run_build
 from shoal.kinds.source import Progress
-from shoal.postprocess.density.answers import finish_answers
+from shoal.postprocess.density.numbers import finish_answers
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.manifest import Manifest
