@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, tables_within
+from shoal.mechanisms.trip_totals import PathTotals, TableNoise, tables_within
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.path_setting import PathSetting
@@ -55,10 +55,11 @@ class SyntheticPrefix(Levels):
     name = "synthetic-prefix"
     shares: ClassVar = _shares()
     passes: ClassVar = 1.5  # at one, noise alone would make more prefixes on every level than on the last
+    steps: ClassVar = MoveSteps
     grams: ClassVar = Prefixes
 
     def __call__(self, paths: UserPaths, noise: Noise) -> PrefixModel:
-        return PrefixModel(**self.measure(paths, MoveSteps(self.setting.grid), noise))
+        return PrefixModel(**self.measure(paths, noise))
 
     def measure_more(self, paths: UserPaths, noise: Noise) -> dict[str, Any]:
         return {"stays": self.stays(paths, Stays(), noise)}
