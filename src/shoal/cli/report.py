@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shoal.cli.options import JSON, with_options
+from shoal.cli.options import JSON, out_option, with_options
 from shoal.cli.printing import check_page_place, print_page
 
 
@@ -27,13 +27,7 @@ def report_command(
 
     options = (
         click.argument("release", type=click.Path(path_type=Path)),
-        click.option(
-            "--out",
-            type=click.Path(path_type=Path),
-            default=Path(page),
-            show_default=True,
-            help="The page to write; not inside the release.",
-        ),
+        out_option(page, "The page to write; not inside the release."),
         JSON,
     )
     example = f"\b\nExample:\n  shoal {command} report release --out trips.html\n"

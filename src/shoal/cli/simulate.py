@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from shoal.cli.options import JSON, out_option
 from shoal.cli.printing import Bars
 
 PRESET_NAMES = ("town", "paris", "rough", "abi", "tfl")
@@ -119,14 +120,12 @@ def _say(out: Path, reused: bool, as_json: bool) -> None:
 
 
 @click.command(epilog="Example:  shoal demo --out demo")
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Folder."
-)
+@out_option("demo", "Folder.")
 @click.option("--users", type=click.IntRange(min=100), default=200_000, show_default=True, help="People.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the simulated city."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def demo(out: Path, users: int, seed: int, as_json: bool) -> None:
     """Simulate a city, release its density at (1, 1e-6), and draw the owner's report.
 
