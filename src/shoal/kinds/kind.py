@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shoal.kinds.run import Build
+    from shoal.mechanisms.method import Method
     from shoal.release.manifest import Manifest
 
 
@@ -73,9 +74,9 @@ class Kind:
         return bool(self.methods_at)
 
     @property
-    def methods(self) -> tuple[str, ...]:
-        """Names of the methods that can be released."""
-        return tuple(_part(self.methods_at)) if self.methods_at else ()
+    def methods(self) -> Mapping[str, Method]:
+        """The methods that can be released, by name."""
+        return _part(self.methods_at) if self.methods_at else {}
 
     @property
     def files(self) -> Mapping[str, Mapping[str, str]]:

@@ -75,8 +75,6 @@ class Told:
 
 def main() -> None:
     root, run = Path(sys.argv[1]), sys.argv[2]
-    from shoal.studio.workspace import Workspace, read_json, write_json
-
     work = Workspace(root)
     folder = work.runs / run
     with open(folder / "progress.jsonl", "a", encoding="utf-8") as file:
