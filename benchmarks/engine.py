@@ -47,7 +47,7 @@ def ours(city: Path) -> tuple[int, int, float]:
     import numpy as np
     import pyarrow as pa
 
-    from shoal.engine.duck import DuckEngine
+    from shoal.engine.engine import DuckEngine
     from shoal.engine.visits import VisitKernel
     from shoal.events.readers import scan
     from shoal.events.source import open_source

@@ -83,9 +83,9 @@ def cost_rows(job: CostJob) -> Iterator[Row]:
 
 
 def _trip_rows(job: CostJob) -> Iterator[Row]:
+    from shoal.engine.engine import encode_trips
     from shoal.engine.euler import exact_euler
     from shoal.engine.grid_trips import TripBound
-    from shoal.engine.trip_pieces import encode_trips
     from shoal.engine.trip_queries import TripQueries, distinct_counts
     from shoal.events.source import open_source
     from shoal.events.trip_reader import read_trips

@@ -29,8 +29,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.real_cities import data_folder, real_file
 from benchmarks.table import OUT
+from shoal.engine.engine import encode_trips
 from shoal.engine.grid_trips import TripBound
-from shoal.engine.trip_pieces import encode_trips
 from shoal.events.schema import TripRule
 from shoal.events.trips import NO_TRIP, split_trips
 from shoal.space.cells import CellGrid

@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.city import simulated_city
 from benchmarks.table import machine_class, report
-from shoal.engine.duck import DuckEngine
+from shoal.engine.engine import DuckEngine
 from shoal.engine.visits import exact_counts
 from shoal.events.readers import PlacedEvents
 from shoal.events.schema import SourcePlan

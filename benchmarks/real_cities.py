@@ -37,7 +37,7 @@ class RealCity:
 
     def open(self, run_key: bytes = bytes(16)):
         """(setting, counting): the public side, and the events counted under any bound one asks for."""
-        from shoal.engine.duck import DuckEngine
+        from shoal.engine.engine import DuckEngine
         from shoal.events.readers import PlacedEvents
         from shoal.events.source import open_source
         from shoal.kinds.density.build import Counting

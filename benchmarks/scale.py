@@ -106,7 +106,7 @@ def _world(city: Path):
 
 
 def run_duckdb(city: Path) -> dict:
-    from shoal.engine.duck import DuckEngine
+    from shoal.engine.engine import DuckEngine
     from shoal.events.readers import SiteEvents
     from shoal.events.source import open_source
 

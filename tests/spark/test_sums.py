@@ -10,10 +10,10 @@ import scipy.sparse
 from tests.loops import tiers
 from tests.spark.conftest import HOUR, SITES, START
 
+from shoal.engine.buckets import MOST_EVENTS
 from shoal.engine.clipped import ClippedKernel, Measure
 from shoal.engine.commute import CommuteKernel
-from shoal.engine.duck import DuckEngine
-from shoal.engine.protocol import MOST_EVENTS
+from shoal.engine.engine import DuckEngine
 from shoal.engine.visits import VisitKernel
 from shoal.errors import EngineError, GuaranteeError
 from shoal.events.readers import PlacedEvents, SiteEvents

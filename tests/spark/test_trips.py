@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.spark.conftest import HOUR, START
 
-from shoal.engine.duck import DuckEngine
+from shoal.engine.engine import DuckEngine
 from shoal.engine.grid_trips import TripBound
 from shoal.engine.path_trips import PathBound, PointWatch
 from shoal.events.schema import SourcePlan, TripRule

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numba import njit
 
 from shoal.engine.buckets import by_user
-from shoal.engine.protocol import Engine, Progress, Sums
+from shoal.engine.engine import Engine, Progress, Sums
 from shoal.engine.visits import slot_of_time, steps_are_even
 from shoal.errors import GuaranteeError
 from shoal.space.path_setting import (

@@ -1,15 +1,11 @@
-"""Exact sums over paths: the Euler histogram, normalised faces, and one summary per trip; in threads."""
+"""Exact sums over paths: the Euler histogram, normalised faces, and one summary per trip."""
 
 from __future__ import annotations
-
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 from numba import njit
 
+from shoal.engine.engine import sum_parts
 from shoal.stages.trips import ExactEuler, GridTrips
 
 
@@ -56,20 +52,6 @@ def shared_faces(trips: GridTrips, lattice: int) -> np.ndarray:
         return units
 
     return sum_parts(trips.count, part).reshape(grid.rows, grid.columns)
-
-
-def sum_parts(count: int, part: Callable[[int, int], Any], at_least: int = 2000) -> Any:
-    """part(begin, end) summed over a split of `count` trips among the cores."""
-    threads = max(1, min(os.cpu_count() or 1, count // at_least))
-    if threads == 1:
-        return part(0, count)
-    cuts = np.linspace(0, count, 4 * threads + 1).astype(np.int64)
-    with ThreadPoolExecutor(threads) as pool:
-        results = pool.map(part, cuts[:-1].tolist(), cuts[1:].tolist())
-        total = next(results)
-        for more in results:
-            total += more
-    return total
 
 
 @njit(cache=True, nogil=True)

@@ -9,9 +9,7 @@ taking a trip's points away takes one path away and leaves all others as they ar
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -19,9 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from shoal.engine.buckets import digest_users, same_as_before
-from shoal.engine.prf import hash3, split_key
-from shoal.engine.protocol import Encoder, Progress, no_progress
+from shoal.engine.buckets import digest_users, hash3, same_as_before, split_key
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import STEPS, CellGrid
 
@@ -30,7 +26,6 @@ TRIP_PURPOSE = 8
 # Cells of a unit, filled-in ones included: points far apart must not exhaust the memory. What is kept of a
 # unit depends on that unit alone, so the bound on what a unit changes holds as without it.
 MOST_CELLS = 10_000_000
-Made = TypeVar("Made")
 Stage = TypeVar("Stage", bound=Any)
 
 
@@ -194,33 +189,6 @@ def merge_stages(stages: Sequence[Stage]) -> Stage:
         elif isinstance(value, np.ndarray) and each.name not in changed:
             changed[each.name] = np.concatenate([getattr(stage, each.name) for stage in stages])
     return replace(first, **changed)
-
-
-def encode_trips(
-    batches: Iterable[pa.RecordBatch], encoder: Encoder, progress: Progress = no_progress
-) -> Any:
-    """All batches encoded, in threads, as one stage; the batches are user-complete."""
-    parts = []
-    for rows, part in in_threads(batches, encoder):
-        parts.append(part)
-        progress("encode", rows)
-    return encoder.join(parts)
-
-
-def in_threads(
-    batches: Iterable[pa.RecordBatch], work: Callable[[pa.RecordBatch], Made]
-) -> Iterator[tuple[int, Made]]:
-    """Rows and results in order of the batches; only a few batches wait at a time."""
-    threads = os.cpu_count() or 1
-    with ThreadPoolExecutor(threads) as pool:
-        waiting = []
-        for batch in batches:
-            waiting.append((batch.num_rows, pool.submit(work, batch)))
-            if len(waiting) > threads:
-                rows, future = waiting.pop(0)
-                yield rows, future.result()
-        for rows, future in waiting:
-            yield rows, future.result()
 
 
 @njit(cache=True, nogil=True)

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from shoal.engine.euler import euler_counts, shared_faces, sum_parts
-from shoal.engine.protocol import passed_on
+from shoal.engine.engine import passed_on, sum_parts
+from shoal.engine.euler import euler_counts, shared_faces
 from shoal.errors import GuaranteeError
 from shoal.space.rectangles import Rectangles
 from shoal.stages.trips import BinsLike, GridTrips

@@ -87,7 +87,7 @@ class Build:
     def engine(self) -> Any:
         """The engine that was given, else that of this machine."""
         if self._engine is None:
-            from shoal.engine.duck import DuckEngine
+            from shoal.engine.engine import DuckEngine
 
             self._engine = DuckEngine()
         return self._engine

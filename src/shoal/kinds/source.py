@@ -17,7 +17,7 @@ from shoal.privacy.guarantee import TRIP, Unit
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from shoal.engine.protocol import Engine
+    from shoal.engine.engine import Engine
     from shoal.events.checks import RowReport
 
 MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are made of
@@ -25,7 +25,7 @@ MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are ma
 
 def opened_source(plan: SourcePlan, engine: Engine | None = None) -> EventSource:
     """Headers and footers are read, no row."""
-    from shoal.engine.protocol import ReadsSources
+    from shoal.engine.engine import ReadsSources
     from shoal.events.source import open_planned
 
     if isinstance(engine, ReadsSources):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from shoal.engine.protocol import Encoder, Held
+from shoal.engine.engine import Encoder, Held
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.events.trip_reader import TripPoints

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 from tests.loops import for_each
 
-from shoal.engine.buckets import StreamCut, cut_users, digest_users
-from shoal.engine.duck import DuckEngine
-from shoal.engine.prf import hash3, split_key
+from shoal.engine.buckets import StreamCut, cut_users, digest_users, hash3, split_key
+from shoal.engine.engine import DuckEngine
 
 KEY = bytes(range(16))
 
@@ -134,9 +133,9 @@ def test_points_are_told_apart_by_all_columns():
 
 def test_the_engine_cuts_before_the_kernel(monkeypatch):
     """What a kernel is given of a user is at most the cap."""
-    import shoal.engine.duck as duck
+    import shoal.engine.engine as engine_module
 
-    monkeypatch.setattr(duck, "cut_users", lambda batch, key: cut_users(batch, key, 20))
+    monkeypatch.setattr(engine_module, "cut_users", lambda batch, key: cut_users(batch, key, 20))
     seen = []
 
     class Kernel:

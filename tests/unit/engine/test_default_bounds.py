@@ -6,10 +6,9 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
-from shoal.engine.duck import DuckEngine
+from shoal.engine.engine import DuckEngine, encode_trips
 from shoal.engine.euler import exact_euler
 from shoal.engine.grid_trips import TripBound
-from shoal.engine.trip_pieces import encode_trips
 from shoal.kinds.density.build import Counting
 from shoal.kinds.source import Silent
 from shoal.space.cells import CellGrid

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.engine import euler
+from shoal.engine import engine
 from shoal.engine.path_trips import PathQueries, summed
 from shoal.errors import GuaranteeError
 from shoal.space.cells import CellGrid
@@ -161,7 +161,7 @@ def test_threads_do_not_matter(norm, monkeypatch):
     entries = random_entries(chance, 30_000, 50, True)
     found = []
     for cores in (1, 2, 7):
-        monkeypatch.setattr(euler.os, "cpu_count", lambda cores=cores: cores)
+        monkeypatch.setattr(engine.os, "cpu_count", lambda cores=cores: cores)
         found.append(summed(entries, unit, 50, norm))
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])

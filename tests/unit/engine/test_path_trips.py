@@ -9,8 +9,8 @@ import pytest
 from tests.loops import for_each
 
 from shoal.engine import trip_pieces
+from shoal.engine.engine import encode_trips
 from shoal.engine.path_trips import MOST_TICKS, PathBound
-from shoal.engine.trip_pieces import encode_trips
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import CellGrid
 

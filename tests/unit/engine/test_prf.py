@@ -5,8 +5,7 @@ import pyarrow as pa
 import pytest
 from tests.loops import for_each
 
-from shoal.engine.buckets import digest_users
-from shoal.engine.prf import hash3, hash_bytes, split_key
+from shoal.engine.buckets import digest_users, hash3, hash_bytes, split_key
 
 MASK = 2**64 - 1
 KEY = bytes(range(16))

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from tests.loops import for_each
 
+from shoal.engine.engine import encode_trips
 from shoal.engine.grid_trips import TripBound
-from shoal.engine.trip_pieces import encode_trips
 from shoal.engine.trip_queries import TripQueries
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import trip_setting

@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 
 from shoal.attacks.models.visits import KnownVisits
 from shoal.attacks.runs.plans import InferencePlan, MembershipPlan, RecoveryAttackPlan
-from shoal.engine.duck import DuckEngine
-from shoal.engine.protocol import Engine
+from shoal.engine.engine import DuckEngine, Engine
 from shoal.errors import PlanError, SourceError
 from shoal.events.checks import check_rows
 from shoal.events.readers import PlacedEvents

@@ -21,10 +21,10 @@ import pyarrow as pa
 from shoal.auditing.pairs import HOUR_US, START_US
 from shoal.auditing.pipelines.pipeline import Events, Pipeline, Step, WholeTable, World
 from shoal.engine.commute import CommuteKernel, sum_commutes
+from shoal.engine.engine import encode_trips
 from shoal.engine.euler import exact_euler
 from shoal.engine.grid_trips import TripBound
 from shoal.engine.path_trips import PathBound, PathQueries
-from shoal.engine.trip_pieces import encode_trips
 from shoal.engine.trip_queries import TripQueries
 from shoal.events.schema import TripRule
 from shoal.events.trip_reader import number_trips, starts, whole_users

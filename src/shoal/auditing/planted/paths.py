@@ -49,8 +49,8 @@ from shoal.auditing.planted.calls import (
     spend_bugs,
 )
 from shoal.engine.commute import CommuteKernel, sum_commutes
+from shoal.engine.engine import Sums
 from shoal.engine.path_trips import PathQueries
-from shoal.engine.protocol import Sums
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.postprocess.synthetic.bridge_places import MOST_REGIONS, blocks_of, regions
 from shoal.privacy.noise import Noise

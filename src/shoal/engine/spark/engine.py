@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from shoal.engine.protocol import Encoder, Progress, Sums, UserKernel, Watch
+from shoal.engine.engine import Encoder, Progress, Sums, UserKernel, Watch
 from shoal.engine.spark.jobs import Jobs, check_partitions, progress_by_rows
 from shoal.engine.spark.rows import gathered
 from shoal.engine.spark.session import open_session

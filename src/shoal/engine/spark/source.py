@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from shoal.engine.duck import ROWS_PER_CALL
+from shoal.engine.engine import ROWS_PER_CALL
 from shoal.engine.spark.failures import one_clear_error
 from shoal.engine.spark.rows import RELATION, REPORT, RowReader
 from shoal.engine.spark.shuffle import PACKED, unpack

@@ -18,8 +18,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from shoal.engine.buckets import StreamCut, UserBuckets, by_user
-from shoal.engine.duck import MEBIBYTE, ROWS_PER_CALL, DuckEngine, cut_of
-from shoal.engine.protocol import Encoder, Sums, UserKernel, Watch, add_sums
+from shoal.engine.engine import (
+    MEBIBYTE,
+    ROWS_PER_CALL,
+    DuckEngine,
+    Encoder,
+    Sums,
+    UserKernel,
+    Watch,
+    add_sums,
+    cut_of,
+)
 from shoal.engine.spark.failures import in_task, task_failed
 from shoal.engine.spark.rows import RowReader, gathered
 from shoal.engine.spark.shuffle import Slots, add_slots, as_bytes, in_pieces, pack, packed, unpack, whole

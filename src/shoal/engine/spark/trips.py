@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoal.engine.engine import Encoder, Progress, Sums, Watch, passed_on
 from shoal.engine.path_trips import PathBound
-from shoal.engine.protocol import Encoder, Progress, Sums, Watch, passed_on
 from shoal.engine.spark.failures import one_clear_error
 from shoal.engine.spark.jobs import Jobs, progress_by_rows
 from shoal.engine.spark.shuffle import PACKED, Slots, whole

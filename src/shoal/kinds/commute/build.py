@@ -11,8 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from shoal.engine.commute import CommuteKernel, sum_commutes
-from shoal.engine.duck import DuckEngine
-from shoal.engine.protocol import Engine, Progress
+from shoal.engine.engine import DuckEngine, Engine, Progress
 from shoal.events.readers import SiteEvents
 from shoal.kinds.commute.prepare import PreparedCommute
 from shoal.kinds.describe import manifest_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.engine.protocol import MOST_EVENTS
+from shoal.engine.buckets import MOST_EVENTS
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.kinds.commute.published import FILES

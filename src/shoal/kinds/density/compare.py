@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.engine.duck import DuckEngine
-from shoal.engine.protocol import Engine
+from shoal.engine.engine import DuckEngine, Engine
 from shoal.errors import GeometryError, PlanError
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.memory import can_simulate, simulate_in_memory, whole_weeks

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from shoal.engine.protocol import MOST_EVENTS, Engine
+from shoal.engine.buckets import MOST_EVENTS
+from shoal.engine.engine import Engine
 from shoal.engine.trip_pieces import MOST_CELLS
 from shoal.errors import PlanError
 from shoal.events.trip_reader import check_rule

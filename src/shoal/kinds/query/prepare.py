@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from shoal.engine.protocol import MOST_EVENTS, Engine
+from shoal.engine.buckets import MOST_EVENTS
+from shoal.engine.engine import Engine
 from shoal.events.schema import EventSource
 from shoal.kinds.density.prepare import PreparedDensity, placed, prepare_density, slots_of
 from shoal.kinds.describe import (

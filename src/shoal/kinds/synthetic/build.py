@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from shoal.engine.engine import Held, encode_trips
 from shoal.engine.path_trips import PathBound, share
-from shoal.engine.protocol import Held
-from shoal.engine.trip_pieces import encode_trips
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.run import report_of
 from shoal.kinds.synthetic.owner_report import OwnersPaths, owner_report

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.engine.protocol import MOST_EVENTS, Engine
+from shoal.engine.buckets import MOST_EVENTS
+from shoal.engine.engine import Engine
 from shoal.engine.trip_pieces import MOST_CELLS
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource

@@ -27,7 +27,7 @@ import numpy as np
 import shoal
 from shoal.anonymise.kte import Kte, KteState
 from shoal.attacks.tracker.evidence import Verified, verify_arrays
-from shoal.engine.protocol import WorksElsewhere
+from shoal.engine.engine import WorksElsewhere
 from shoal.kinds.source import Progress, Silent
 from shoal.release.staging import private_file, private_folder, unwritable
 from shoal.stages.trajectories import Boxes, LatticeSamples

@@ -18,8 +18,8 @@ import numpy as np
 
 from shoal.anonymise.kte import Kte
 from shoal.attacks.tracker.evidence import Verified
-from shoal.engine.prf import hash_integers, split_key
-from shoal.engine.protocol import WorksElsewhere
+from shoal.engine.buckets import hash_integers, split_key
+from shoal.engine.engine import WorksElsewhere
 from shoal.errors import GuaranteeError
 from shoal.kinds.run import Build, report_of
 from shoal.kinds.source import Progress, checked_rows

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.anonymise.kte import Kte
-from shoal.engine.protocol import Engine
+from shoal.engine.engine import Engine
 from shoal.errors import PlanError, SourceError
 from shoal.events.readers import scan
 from shoal.events.schema import EventSource

@@ -29,7 +29,7 @@ from shoal.attacks.tracker.files import (
 from shoal.attacks.tracker.index import build_index
 from shoal.attacks.tracker.leakage import WINDOWS, measure_tables
 from shoal.attacks.tracker.tables import Tables, check_claim
-from shoal.engine.protocol import WorksElsewhere
+from shoal.engine.engine import WorksElsewhere
 from shoal.errors import PlanError, SourceError
 from shoal.events.readers import scan
 from shoal.events.schema import EventSource
