@@ -52,7 +52,7 @@ def ours(city: Path) -> tuple[int, int, float]:
     from shoal.events.readers import scan
     from shoal.events.source import open_source
     from shoal.space.clock import Clock
-    from shoal.space.sites import read_sites
+    from shoal.space.places import read_sites
 
     card = json.loads((city / "city.json").read_text())
     start, end = (card["window"][side][:19] for side in ("start", "end"))

@@ -39,8 +39,7 @@ from shoal.privacy.noise import SeededNoise
 from shoal.space.clock import Clock
 from shoal.space.geography import open_geography
 from shoal.space.plan import SpacePlan
-from shoal.space.question import Question, Questions
-from shoal.space.setting import Setting, setting_of
+from shoal.space.setting import Question, Questions, Setting, setting_of
 from shoal.stages.exact import ExactCounts
 
 DOCS = Path(__file__).parents[1] / "docs" / "results" / "query.md"

@@ -95,7 +95,7 @@ def _world(city: Path):
     """Sites, window and kernel of a simulated city."""
     from shoal.engine.visits import VisitKernel
     from shoal.space.clock import Clock
-    from shoal.space.sites import read_sites
+    from shoal.space.places import read_sites
 
     card = json.loads((city / "city.json").read_text())
     start, end = (card["window"][side][:19] for side in ("start", "end"))

@@ -31,7 +31,7 @@ from shoal.privacy.noise import SeededNoise
 from shoal.space.cell_paths import CellPaths
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
-from shoal.space.path_setting import PathSetting
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.trips import ExactPaths
 from shoal_baselines.comparators.tgm import PublishedTgm
 

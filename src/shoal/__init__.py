@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from shoal.events.schema import TripRule
     from shoal.events.simulate import preset_named, simulate_city
     from shoal.events.source import open_source
-    from shoal.events.trip_reader import read_trips
+    from shoal.events.trips import read_trips
     from shoal.kinds.density.plan import DensityPlan
     from shoal.kinds.density.prepare import prepare_density
     from shoal.kinds.histogram.plan import HistogramPlan
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from shoal.release.publish import publish
     from shoal.release.verify import check_release
     from shoal.space.clock import Clock
-    from shoal.space.sites import read_sites
-    from shoal.space.zones import read_zones
+    from shoal.space.places import read_sites, read_zones
     from shoal.studio.serve import serve_studio
 
 __version__ = "0.1.0"

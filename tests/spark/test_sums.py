@@ -21,9 +21,9 @@ from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
 from shoal.space.clock import Clock
 from shoal.space.geography import open_geography
-from shoal.space.path_setting import commute_setting
+from shoal.space.places import Sites
 from shoal.space.plan import SpacePlan
-from shoal.space.sites import Sites
+from shoal.space.setting import commute_setting
 from shoal.stages.exact import TIME_LATTICE, View
 
 KEY = bytes(range(1, 17))

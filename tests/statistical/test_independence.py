@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from shoal.mechanisms.density.counts import DensityCounts
 from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
 from shoal.privacy.noise import PARALLEL_FROM, OsNoise, SeededNoise
-from shoal.space.weights import LATTICE
+from shoal.space.geography import LATTICE
 from shoal.stages.exact import ExactCounts
 
 DEVIATIONS = 5.3

@@ -61,7 +61,7 @@ def inspect(
 
     sites = None
     if sites_file is not None:
-        from shoal.space.sites import named_sites
+        from shoal.space.places import named_sites
 
         sites = named_sites(sites_file, **sites_as).ids
     if population is not None:

@@ -33,7 +33,7 @@ def print_source(
     trips = None
     usable = report.bad == 0 or source.on_bad_row == "drop"
     if usable and not source.shape.has_sites and (trip_rule is not None or source.shape.has_trips):
-        from shoal.events.trip_reader import count_trips
+        from shoal.events.trips import count_trips
 
         trips = count_trips(source, trip_rule)
     if json:

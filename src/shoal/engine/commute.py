@@ -22,23 +22,18 @@ from shoal.engine.buckets import by_user
 from shoal.engine.engine import Engine, Progress, Sums
 from shoal.engine.visits import slot_of_time, steps_are_even
 from shoal.errors import GuaranteeError
-from shoal.space.path_setting import (
-    ACTIVITIES,
-    ACTIVITY,
+from shoal.space.clock import HOUR_KINDS
+from shoal.space.setting import ACTIVITIES, ACTIVITY, CALLS, PARTS, PLACES, CommuteSetting
+from shoal.space.trip_setting import (
     AT_HOME,
     AT_WORK,
-    CALLS,
     COMMUTER,
     ELSEWHERE,
     HOME_ONLY,
-    HOUR_KINDS,
     NIGHT,
     NO_HOME,
-    PARTS,
-    PLACES,
     STAYER,
     WORK_HOURS,
-    CommuteSetting,
 )
 from shoal.stages.commutes import LATTICE, ExactCommutes
 

@@ -49,7 +49,7 @@ class UserKernel(Protocol):
 
 
 class PointBatches(Protocol):
-    """Points of trips in user-complete batches: `shoal.events.trip_reader.TripPoints`."""
+    """Points of trips in user-complete batches: `shoal.events.trips.TripPoints`."""
 
     def batches(self, cut: Cut | None = None) -> Iterator[pa.RecordBatch]:
         """`cut` bounds the points of a user before trips are found among them."""

@@ -17,9 +17,8 @@ import duckdb
 from shoal.errors import SourceError
 from shoal.events.connection import limited_connection, prepared
 from shoal.events.files import first_line
-from shoal.events.normalise import REASONS, events_sql
+from shoal.events.normalise import NAIVE, OFFSET, REASONS, events_sql, is_text, time_roles
 from shoal.events.schema import EventSource, ForeignSource, Shape
-from shoal.events.times import NAIVE, OFFSET, is_text, time_roles
 
 CODE_NAMES = tuple(REASONS)
 # What to look at when most rows are bad for one reason.

@@ -13,9 +13,16 @@ import duckdb
 from shoal.errors import PlanError
 from shoal.events.files import check_texts, locked_connection
 from shoal.events.lines import CsvLines, ParquetRows
-from shoal.events.normalise import CSV_LINES, literal, relation_of
+from shoal.events.normalise import (
+    CSV_LINES,
+    ZONE_TABLE,
+    literal,
+    needs_zone,
+    relation_of,
+    time_roles,
+    zone_days,
+)
 from shoal.events.schema import EventSource
-from shoal.events.times import ZONE_TABLE, needs_zone, time_roles, zone_days
 from shoal.scratch import Scratch
 
 MEMORY_LIMIT = "1GB"

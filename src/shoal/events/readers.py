@@ -17,9 +17,8 @@ import pyarrow as pa
 from shoal.errors import ShoalError, SourceError
 from shoal.events.checks import check_rows, unreadable
 from shoal.events.connection import limited_connection, prepared
-from shoal.events.normalise import events_sql
+from shoal.events.normalise import NAIVE, OFFSET, events_sql, is_text, time_roles
 from shoal.events.schema import EventSource, ForeignSource, Shape
-from shoal.events.times import NAIVE, OFFSET, is_text, time_roles
 from shoal.space.geography import Geography
 
 

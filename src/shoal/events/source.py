@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shoal.errors import PlanError, SourceError
 from shoal.events.files import Header, find_files, has_extreme_times, read_header
-from shoal.events.normalise import CSV_LINES
+from shoal.events.normalise import CSV_LINES, check_format, checked_zone, names_offset, time_roles
 from shoal.events.schema import (
     FLOAT_TYPES,
     INTEGER_TYPES,
@@ -24,7 +24,6 @@ from shoal.events.schema import (
     choose_columns,
     plain_name,
 )
-from shoal.events.times import check_format, checked_zone, names_offset, time_roles
 
 
 def open_source(

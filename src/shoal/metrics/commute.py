@@ -23,7 +23,9 @@ import numpy as np
 
 from shoal.metrics.emd import emd_m
 from shoal.metrics.synthetic import jsd as divergence
-from shoal.space.path_setting import CALLS, HOUR_KINDS, NIGHT, WORK_HOURS, CommuteSetting
+from shoal.space.clock import HOUR_KINDS
+from shoal.space.setting import CALLS, CommuteSetting
+from shoal.space.trip_setting import NIGHT, WORK_HOURS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

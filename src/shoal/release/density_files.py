@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from shoal.errors import SourceError
 from shoal.space.clock import Clock
-from shoal.space.zones import Zones, write_zones
+from shoal.space.places import Zones, write_zones
 from shoal.stages.noisy import DensityEstimate
 
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.errors import GuaranteeError, PlanError, SourceError
-from shoal.space.cells import CellGrid
-from shoal.space.euler import Euler
-from shoal.space.zones import Zones, write_zones
+from shoal.space.cells import CellGrid, Euler
+from shoal.space.places import Zones, write_zones
 from shoal.stages.noisy import NoisyHistogram
 
 HISTOGRAM, POOL, ZONES = "histogram.parquet", "pool.parquet", "zones.geojson"

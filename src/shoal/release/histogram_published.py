@@ -24,10 +24,18 @@ import numpy as np
 from shoal.errors import PlanError, SourceError
 from shoal.release.histogram_files import HISTOGRAM, ZONES, read_histogram_file
 from shoal.release.manifest import MANIFEST
-from shoal.space.cells import CellGrid, CellShape, cells_of, in_coordinates
-from shoal.space.euler import Euler
-from shoal.space.rectangles import Rectangles, as_boxes, map_box, snap
-from shoal.space.zones import Zones, read_zones
+from shoal.space.cells import (
+    CellGrid,
+    CellShape,
+    Euler,
+    Rectangles,
+    as_boxes,
+    cells_of,
+    in_coordinates,
+    map_box,
+    snap,
+)
+from shoal.space.places import Zones, read_zones
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,21 @@ of the coordinates, so that every summary falls into exactly one bin:
 
 box      first and last column, first and last row         centre   middle of the box
 x, y     first and last column; first and last row         size     columns + rows of the box
+
+What a generator of trips may know before it pays: the grid, the step, the window, what a unit is.
+
+What a home, work and commute model may know before it pays: sites, clock, classes; and its tables' shapes.
+
+parts of the day    0 night (19 to 7 h), 1 work hours (weekdays 9 to 17 h), 2 other weekday hours, 3 the
+                    rest of weekends
+classes of users    0 home and work place are one site, 1 a commuter: they are two, 2 a home only was seen
+                    (nothing in work hours), 3 no home was seen (nothing at night)
+
+>>> from shoal.space.clock import Clock, hour_kinds
+>>> xy_m = np.array([[0.0, 0.0], [3000.0, 0.0], [0.0, 4000.0]])
+>>> setting = CommuteSetting(site_xy_m=xy_m, clock=Clock.week("2026-03-02", "UTC"), regions=2)
+>>> setting.sites, setting.shapes["flows"], setting.part_of_slot[[0, 9, 18]].tolist()
+(3, (2, 2), [0, 1, 2])
 """
 
 from __future__ import annotations
@@ -15,8 +30,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.space.cells import CellGrid
-from shoal.space.rectangles import Rectangles
+from shoal.space.cells import CellGrid, Rectangles
+from shoal.space.clock import Clock, hour_kinds
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,3 +112,40 @@ class TripBins:
 
     def _row(self, y) -> np.ndarray:
         return np.searchsorted(self.y_cuts, np.asarray(y) + 0.5, side="right")
+
+
+# Parts of the week that tides are told apart by: weekdays before 6, 10, 15, 19 and 24 h; the weekend.
+PART_OF_KIND = np.repeat(np.arange(6), [6, 4, 5, 4, 5, 24])
+WEEK_PARTS = 6
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PathSetting:
+    """Public things, none of them from trips."""
+
+    grid: CellGrid
+    step_s: float  # lambda: the shortest stay, and the step of time
+    clock: Clock = field(repr=False)  # hourly slots of the window
+    each_trip: bool = False  # the unit is a trip; else a unit's trips are summed and scaled to norm 1
+    cap: int = 1  # trips of one unit in the number of trips
+    trips: int | None = None  # declared number of trips; None: measured with part of the budget
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.step_s <= 86_400:
+            raise PlanError(
+                "step-range",
+                f"the step of time must be from 1 second to a day; got {self.step_s}.",
+                "Pass --step-s 60, say.",
+            )
+        if self.cap < 1 or (self.each_trip and self.cap != 1):
+            raise PlanError(
+                "trip-bound",
+                f"the cap on a unit's trips must be 1 or more, 1 where a unit is a trip; got {self.cap}.",
+                "Pass --trips-cap 100, say.",
+            )
+        if self.trips is not None and self.trips < 1:
+            raise PlanError("trip-bound", "the declared number of trips must be at least 1.")
+
+    @property
+    def kind_of_slot(self) -> np.ndarray:
+        return hour_kinds(self.clock)

@@ -29,7 +29,7 @@ from shoal.mechanisms.histogram.trip_totals import TripTotals
 from shoal.mechanisms.noise import Adder, Composed, adder_within
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
-from shoal.space.euler import Euler
+from shoal.space.cells import Euler
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips

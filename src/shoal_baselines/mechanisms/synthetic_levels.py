@@ -14,8 +14,8 @@ from shoal.mechanisms.noise import Composed
 from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_queries, tables_within
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
-from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import Hours
+from shoal.space.cell_paths import Hours
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.synthetic import NoisyTable
 from shoal.stages.trips import UserPaths
 from shoal_baselines.space.gram_tables import Grams, Starts, Steps, Trie

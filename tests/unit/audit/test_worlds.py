@@ -11,7 +11,7 @@ from shoal.engine.buckets import UserBuckets
 from shoal.engine.engine import DuckEngine
 from shoal.mechanisms.audit_size import SPLIT
 from shoal.mechanisms.registry import REGISTRY
-from shoal.space.question import Questions
+from shoal.space.setting import Questions
 
 
 def uneven(name):

@@ -17,7 +17,7 @@ from shoal.engine.commute import CommuteKernel, _add, sum_commutes
 from shoal.engine.engine import DuckEngine
 from shoal.errors import GuaranteeError
 from shoal.space.clock import Clock
-from shoal.space.path_setting import CommuteSetting
+from shoal.space.setting import CommuteSetting
 from shoal.stages.commutes import LATTICE
 
 KEY = bytes(range(16))

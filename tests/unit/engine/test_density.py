@@ -4,8 +4,8 @@ import numpy as np
 import scipy.sparse
 
 from shoal.space.clock import Clock
+from shoal.space.geography import LATTICE, AreaWeights
 from shoal.space.setting import Setting
-from shoal.space.weights import LATTICE, AreaWeights
 from shoal.stages.bounded import BoundedVisits
 from shoal_baselines.counting import cover_counts
 from shoal_baselines.space.cover import minimum_cover

@@ -17,7 +17,7 @@ from shoal.engine.clipped import ClippedKernel, Measure
 from shoal.engine.engine import DuckEngine
 from shoal.engine.visits import VisitKernel, bound_visits, exact_counts
 from shoal.errors import GuaranteeError, PlanError
-from shoal.space.weights import AreaWeights
+from shoal.space.geography import AreaWeights
 from shoal.stages.exact import View, on_lattice
 
 HOUR = 3_600_000_000

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tests.unit.engine.conftest import every_rectangle
 
-from shoal.engine.euler import exact_euler, shared_faces, sum_parts
-from shoal.space.rectangles import Rectangles
+from shoal.engine.trip_queries import exact_euler, shared_faces, sum_parts
+from shoal.space.cells import Rectangles
 
 SHAPES = [(5, 4), (1, 6), (6, 1), (1, 1), (2, 2), (2, 5), (3, 7)]
 RING = [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2), (1, 2), (0, 2), (0, 1), (0, 0)]

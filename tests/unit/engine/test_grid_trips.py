@@ -6,7 +6,7 @@ import pytest
 from tests.loops import for_each
 
 from shoal.engine.engine import encode_trips
-from shoal.engine.grid_trips import TripBound
+from shoal.engine.trip_pieces import TripBound
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import CellGrid
 from shoal.stages.trips import GridTrips

@@ -12,8 +12,8 @@ from tests.loops import for_each
 from shoal.engine import engine
 from shoal.engine.path_trips import PathQueries, summed
 from shoal.errors import GuaranteeError
+from shoal.space.cell_paths import Entries, Moves, Places, StayPlaces
 from shoal.space.cells import CellGrid
-from shoal.space.path_tables import Entries, Moves, Places, StayPlaces
 from shoal.stages.trips import LATTICE, ExactPaths
 
 GRID = CellGrid(box=(0.0, 0.0, 4.0, 3.0), columns=4, rows=3, planar=True)

@@ -9,7 +9,7 @@ from tests.unit.engine.conftest import every_rectangle
 from shoal.engine import trip_queries
 from shoal.engine.trip_queries import CUTS, SHAPES, TripQueries, distinct_counts, summaries
 from shoal.errors import GuaranteeError, PlanError
-from shoal.space.rectangles import Rectangles, random_rectangles
+from shoal.space.cells import Rectangles, random_rectangles
 
 PATHS = [[(0, 0), (1, 0)], [(2, 2)], [(0, 1), (0, 2), (1, 2)]]
 

@@ -11,8 +11,7 @@ from tests.loops import for_each
 
 from shoal.events.schema import TripRule
 from shoal.events.source import open_source
-from shoal.events.trip_reader import read_trips
-from shoal.events.trips import in_order
+from shoal.events.trips import in_order, read_trips
 
 
 def batch_of(rows, names):

@@ -10,7 +10,7 @@ import pytest
 from shoal.errors import PlanError, SourceError
 from shoal.events.schema import TripRule
 from shoal.events.source import open_source
-from shoal.events.trip_reader import count_trips, read_trips
+from shoal.events.trips import count_trips, read_trips
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 NOON_US = 1_780_315_200_000_000

@@ -16,7 +16,7 @@ from shoal.kinds.density.methods import METHODS, MethodOptions
 from shoal.postprocess.density.numbers import scaled_density
 from shoal.privacy.accounting import NANO, Budget, compose
 from shoal.privacy.noise import SeededNoise
-from shoal.space.weights import AreaWeights
+from shoal.space.geography import AreaWeights
 from shoal.stages.exact import ExactCounts, ScalableCounts
 
 LATTICE = 2**20

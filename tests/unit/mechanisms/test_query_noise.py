@@ -9,7 +9,7 @@ from shoal.mechanisms.audit_size import AuditSize
 from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
 from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.privacy.noise import OsNoise, SeededNoise
-from shoal.space.question import Question, Questions
+from shoal.space.setting import Question, Questions
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.exact import ExactCounts
 

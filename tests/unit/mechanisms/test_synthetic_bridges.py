@@ -19,7 +19,7 @@ from shoal.privacy.accounting import NANO, Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
-from shoal.space.path_setting import PathSetting
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.trips import LATTICE, ExactPaths
 
 SIDE = 8

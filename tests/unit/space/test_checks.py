@@ -12,8 +12,7 @@ import shapely
 
 from shoal.errors import GeometryError, PlanError
 from shoal.space.checks import GeometryWarning
-from shoal.space.sites import read_sites
-from shoal.space.zones import read_zones
+from shoal.space.places import read_sites, read_zones
 
 LEFT = [[2.30, 48.80], [2.35, 48.80], [2.35, 48.85], [2.30, 48.85], [2.30, 48.80]]
 RIGHT = [[2.35, 48.80], [2.40, 48.80], [2.40, 48.85], [2.35, 48.85], [2.35, 48.80]]

@@ -9,8 +9,8 @@ from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.space.clock import Clock
-from shoal.space.path_setting import CommuteSetting, commute_setting
-from shoal.space.sites import Sites
+from shoal.space.places import Sites
+from shoal.space.setting import CommuteSetting, commute_setting
 
 XY = np.array([[0.0, 0.0], [3000.0, 0.0], [0.0, 4000.0]])
 

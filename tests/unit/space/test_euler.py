@@ -5,9 +5,7 @@ import pytest
 from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
-from shoal.space.cells import CellGrid
-from shoal.space.euler import Euler
-from shoal.space.rectangles import Rectangles, random_rectangles
+from shoal.space.cells import CellGrid, Euler, Rectangles, random_rectangles
 
 
 def parts(generator, rows, columns):

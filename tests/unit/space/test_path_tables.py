@@ -9,11 +9,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from tests.loops import for_each
 
-from shoal.space.cell_paths import CellPaths
-from shoal.space.cells import CellGrid
-from shoal.space.clock import Clock
-from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import (
+from shoal.space.cell_paths import (
+    CellPaths,
     Corners,
     Days,
     Durations,
@@ -30,6 +27,9 @@ from shoal.space.path_tables import (
     class_of_moves,
     distance_cuts,
 )
+from shoal.space.cells import CellGrid
+from shoal.space.clock import Clock
+from shoal.space.trip_setting import PathSetting
 
 WIDE, HIGH = 5, 4
 GRID = CellGrid(box=(0, 0, WIDE, HIGH), columns=WIDE, rows=HIGH, planar=True)

@@ -5,7 +5,7 @@ import shapely
 from tests.loops import for_each
 
 from shoal.errors import GeometryError
-from shoal.space.projection import (
+from shoal.space.checks import (
     LONLAT,
     crs_name,
     equal_area_crs,

@@ -6,8 +6,7 @@ from scipy.stats import chi2
 from tests.loops import for_each
 
 from shoal.errors import PlanError
-from shoal.space.cells import CellGrid
-from shoal.space.rectangles import Rectangles, as_boxes, map_box, random_rectangles, read_boxes, snap
+from shoal.space.cells import CellGrid, Rectangles, as_boxes, map_box, random_rectangles, read_boxes, snap
 
 GRID = CellGrid(box=(0.0, 0.0, 5.0, 3.0), columns=5, rows=3, planar=True)
 

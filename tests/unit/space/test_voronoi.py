@@ -4,9 +4,8 @@ import shapely
 from scipy.spatial import cKDTree
 from tests.loops import for_each
 
-from shoal.space.sites import Sites
-from shoal.space.weights import envelope, to_plane, voronoi_cells
-from shoal.space.zones import Zones
+from shoal.space.geography import envelope, to_plane, voronoi_cells
+from shoal.space.places import Sites, Zones
 
 
 def plane_of(xy, side=1000.0):

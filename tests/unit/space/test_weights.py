@@ -8,11 +8,10 @@ from scipy.spatial import cKDTree
 from tests.loops import for_each
 
 from shoal.errors import GeometryError, GuaranteeError
+from shoal.space.checks import LONLAT, equal_area_crs, transform_xy
+from shoal.space.geography import LATTICE, AreaWeights, round_columns, voronoi_weights
 from shoal.space.grid import square_grid
-from shoal.space.projection import LONLAT, equal_area_crs, transform_xy
-from shoal.space.sites import Sites
-from shoal.space.weights import LATTICE, AreaWeights, round_columns, voronoi_weights
-from shoal.space.zones import Zones
+from shoal.space.places import Sites, Zones
 
 
 def make_sites(xy, crs=None) -> Sites:

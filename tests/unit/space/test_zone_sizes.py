@@ -6,8 +6,8 @@ import scipy.sparse
 
 from shoal.mechanisms.audit_size import ONE_ZONE, SHARED, AuditSize
 from shoal.mechanisms.density.best import _weighted
+from shoal.space.geography import LATTICE, AreaWeights
 from shoal.space.setting import LEAST_SIZE, MOST_WEIGHT, zone_overlap, zone_sizes, zone_weights
-from shoal.space.weights import LATTICE, AreaWeights
 
 
 def weights_of(rows):

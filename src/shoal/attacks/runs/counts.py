@@ -30,10 +30,9 @@ from shoal.privacy.accounting import Budget, check_epsilon
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.setting import part_of
 from shoal.space.clock import Clock
-from shoal.space.geography import Geography, open_geography
+from shoal.space.geography import AreaWeights, Geography, open_geography
 from shoal.space.plan import SpacePlan
 from shoal.space.setting import Setting, setting_of
-from shoal.space.weights import AreaWeights
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

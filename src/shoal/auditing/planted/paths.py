@@ -54,7 +54,7 @@ from shoal.engine.path_trips import PathQueries
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.postprocess.synthetic.bridge_places import MOST_REGIONS, blocks_of, regions
 from shoal.privacy.noise import Noise
-from shoal.space.path_tables import PathTable, Places
+from shoal.space.cell_paths import PathTable, Places
 from shoal.stages.commutes import ExactCommutes
 from shoal.stages.noisy import DensityEstimate
 from shoal.stages.synthetic import SyntheticPaths

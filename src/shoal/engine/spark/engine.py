@@ -27,7 +27,7 @@ from shoal.engine.spark.tasks import NO_KEY, ROWS_TO_PACK, each_item, read, sum_
 from shoal.engine.spark.trips import HeldOnSpark, hold_trips
 from shoal.events.readers import site_columns
 from shoal.events.schema import SourcePlan
-from shoal.events.trip_reader import TripPoints
+from shoal.events.trips import TripPoints
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -33,6 +33,7 @@ from shoal.events.files import (
     header_line,
     read_header,
 )
+from shoal.events.normalise import NAIVE, OFFSET, time_roles
 from shoal.events.schema import (
     TABLE,
     ZONED_TYPES,
@@ -44,7 +45,6 @@ from shoal.events.schema import (
     elsewhere,
 )
 from shoal.events.source import describe_source
-from shoal.events.times import NAIVE, OFFSET, time_roles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

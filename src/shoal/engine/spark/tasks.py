@@ -34,7 +34,7 @@ from shoal.engine.spark.rows import RowReader, gathered
 from shoal.engine.spark.shuffle import Slots, add_slots, as_bytes, in_pieces, pack, packed, unpack, whole
 from shoal.errors import EngineError, ShoalError
 from shoal.events.schema import TripRule
-from shoal.events.trip_reader import numbered
+from shoal.events.trips import numbered
 
 if TYPE_CHECKING:
     from pyspark import Broadcast

@@ -18,9 +18,9 @@ from shoal.engine.spark.source import SparkSource
 from shoal.engine.spark.tasks import NO_KEY, ask, encode, read, watched_sums, with_key
 from shoal.engine.trip_pieces import merge_stages
 from shoal.engine.trip_queries import DistinctOnce
-from shoal.events.trip_reader import TripPoints
-from shoal.space.path_tables import PathTable
-from shoal.space.rectangles import Rectangles
+from shoal.events.trips import TripPoints
+from shoal.space.cell_paths import PathTable
+from shoal.space.cells import Rectangles
 from shoal.stages.trips import BinsLike
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, SeededNoise
 from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
-from shoal.space.path_setting import CommuteSetting
-from shoal.space.projection import LONLAT, transform_xy
-from shoal.space.sites import Sites
+from shoal.space.checks import LONLAT, transform_xy
+from shoal.space.places import Sites
+from shoal.space.setting import CommuteSetting
 from shoal.stages.commutes import ExactCommutes, SyntheticEvents
 
 

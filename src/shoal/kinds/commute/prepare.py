@@ -16,8 +16,8 @@ from shoal.kinds.synthetic.methods import METHODS, SITES_PAY_FOR
 from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan
 from shoal.kinds.trips import PreparedTrips, read_it
 from shoal.release.staging import Needs
-from shoal.space.path_setting import CommuteSetting, commute_setting
-from shoal.space.sites import Sites
+from shoal.space.places import Sites
+from shoal.space.setting import CommuteSetting, commute_setting
 
 HOW_TO_READ = as_list(
     (

@@ -37,9 +37,9 @@ from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.setting import part_of
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, open_geography
+from shoal.space.places import Zones
 from shoal.space.plan import SpacePlan
 from shoal.space.setting import Setting, setting_of
-from shoal.space.zones import Zones
 from shoal.stages.noisy import DensityEstimate
 
 SHOWN_FIRST = ("best", "efpag", "gaussian", "laplace")

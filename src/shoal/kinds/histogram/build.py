@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from shoal.engine.engine import Held
-from shoal.engine.grid_trips import TripBound
 from shoal.engine.path_trips import share
+from shoal.engine.trip_pieces import TripBound
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.histogram.compare import published_methods
 from shoal.kinds.histogram.owner_report import OwnersTrips, owner_report

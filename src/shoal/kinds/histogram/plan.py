@@ -13,7 +13,7 @@ from shoal.space.plan import ZonesPlan
 
 if TYPE_CHECKING:
     from shoal.space.cells import CellGrid
-    from shoal.space.zones import Zones
+    from shoal.space.places import Zones
 
 MOST_GIVEN = 1_000_000
 # settings of the plan for a simulated city; None: the default, or what the card of the city says
@@ -49,7 +49,7 @@ class MapPlan(ZonesPlan, BoxPlan):
         return CellGrid(box=self.placed(planar), columns=columns, rows=rows, planar=planar)
 
     def read_zones(self) -> Zones | None:
-        from shoal.space.zones import read_zones
+        from shoal.space.places import read_zones
 
         if self.zones is None:
             return None

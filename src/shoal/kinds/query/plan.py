@@ -15,7 +15,7 @@ from shoal.mechanisms.method import Methods
 from shoal.setting import Plan, rule, setting, settings_of
 
 if TYPE_CHECKING:
-    from shoal.space.question import Question
+    from shoal.space.setting import Question
 
 METHODS = Methods("query", methods.QUERY, "methods:METHODS")
 UPDATES = 40  # questions that multiplicative weights may buy; fitted on simulated cities (make bench-query)

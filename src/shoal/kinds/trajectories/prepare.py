@@ -25,7 +25,7 @@ from shoal.release.readme import as_plain, recipient_readme
 from shoal.release.trajectory_files import FILES, RECORDS, find_key
 from shoal.release.verify import sha256_file
 from shoal.space.lattice import Lattice
-from shoal.space.sites import Sites, named_sites
+from shoal.space.places import Sites, named_sites
 from shoal.stages.trajectories import LatticeSamples
 
 if TYPE_CHECKING:

@@ -36,8 +36,8 @@ from shoal.events.schema import EventSource
 from shoal.events.source import open_source
 from shoal.kinds.source import Progress, Silent
 from shoal.kinds.trajectories.blocks import blocks_of, verify_blocks
-from shoal.space.projection import LONLAT
-from shoal.space.sites import Sites, named_sites
+from shoal.space.checks import LONLAT
+from shoal.space.places import Sites, named_sites
 
 
 @dataclass(frozen=True, kw_only=True)

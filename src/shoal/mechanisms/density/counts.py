@@ -32,8 +32,8 @@ from shoal.errors import GuaranteeError
 from shoal.mechanisms.noise import Adder, Family, family_of
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
+from shoal.space.geography import AreaWeights
 from shoal.space.setting import Setting
-from shoal.space.weights import AreaWeights
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyCounts
 

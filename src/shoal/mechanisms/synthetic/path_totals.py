@@ -22,8 +22,8 @@ from shoal.mechanisms.histogram.trip_totals import check_each_trip
 from shoal.mechanisms.noise import Adder, adder_within
 from shoal.privacy.accounting import Allowance, Budget, Loss
 from shoal.privacy.noise import Noise
-from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import PathTable
+from shoal.space.cell_paths import PathTable
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.synthetic import NoisyTable
 from shoal.stages.trips import LATTICE, UserPaths
 

@@ -12,20 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.postprocess.synthetic.draws import onto_total
-from shoal.space.path_setting import (
-    AT_WORK,
-    CALLS,
-    CLASSES,
-    COMMUTER,
-    HOME_ONLY,
-    HOUR_KINDS,
-    NIGHT,
-    NO_HOME,
-    STAYER,
-    WORK_HOURS,
-    CommuteSetting,
-    part_of_kind,
-)
+from shoal.space.clock import HOUR_KINDS
+from shoal.space.setting import CALLS, CLASSES, CommuteSetting, part_of_kind
+from shoal.space.trip_setting import AT_WORK, COMMUTER, HOME_ONLY, NIGHT, NO_HOME, STAYER, WORK_HOURS
 from shoal.stages.commutes import NoisyCommutes
 
 ROUNDS = 30  # of proportional fitting
