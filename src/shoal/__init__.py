@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from shoal.anonymise.kmerge import k_merge
     from shoal.engine.spark.engine import SparkEngine
     from shoal.errors import ShoalError
-    from shoal.events.checks import check_rows
+    from shoal.events.readers import check_rows
     from shoal.events.schema import TripRule
     from shoal.events.simulate import preset_named, simulate_city
     from shoal.events.source import open_source

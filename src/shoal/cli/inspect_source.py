@@ -13,8 +13,9 @@ from shoal.cli.printing import draw_table
 from shoal.kinds.source import named_columns
 
 if TYPE_CHECKING:
-    from shoal.events.checks import RowReport, SourceSummary
+    from shoal.events.readers import RowReport
     from shoal.events.schema import EventSource, TripRule
+    from shoal.events.source import SourceSummary
 
 
 def print_source(
@@ -24,7 +25,8 @@ def print_source(
     trip_rule: TripRule | None = None,
 ) -> None:
     """Print what a source holds; bad rows end in an error unless the source drops them."""
-    from shoal.events.checks import check_rows, summarise
+    from shoal.events.readers import check_rows
+    from shoal.events.source import summarise
 
     with progress_bar(shown=not json) as advance:
         with_flag = trip_rule is not None and trip_rule.flag and "flag" in source.columns

@@ -23,17 +23,22 @@ from shoal.engine.engine import Engine, Progress, Sums
 from shoal.engine.visits import slot_of_time, steps_are_even
 from shoal.errors import GuaranteeError
 from shoal.space.clock import HOUR_KINDS
-from shoal.space.setting import ACTIVITIES, ACTIVITY, CALLS, PARTS, PLACES, CommuteSetting
-from shoal.space.trip_setting import (
+from shoal.space.setting import (
+    ACTIVITIES,
+    ACTIVITY,
     AT_HOME,
     AT_WORK,
+    CALLS,
     COMMUTER,
     ELSEWHERE,
     HOME_ONLY,
     NIGHT,
     NO_HOME,
+    PARTS,
+    PLACES,
     STAYER,
     WORK_HOURS,
+    CommuteSetting,
 )
 from shoal.stages.commutes import LATTICE, ExactCommutes
 

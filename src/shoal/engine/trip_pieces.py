@@ -1,12 +1,10 @@
-"""Points of trips cut into pieces and bounded per unit: what is common to all that is made of trips.
+"""Points of trips cut into pieces, bounded per unit, and traced to paths of cells; all in memory.
 
 A trip is cut where a point lies outside the box (that point is dropped) and, where the rule says so, where
 one step is longer than `jump_m`. The pieces are the trips from here on. At most `per_unit` of each unit are
 kept, chosen by a keyed hash of unit and piece: any split and order of the rows gives the same choice. Where
 the unit is a trip, that is the trip before these cuts, and of its pieces the one with most points is kept:
 taking a trip's points away takes one path away and leaves all others as they are.
-
-Points of trips to paths of cells: pieces bounded per unit (trip_pieces), then traced; all in memory.
 
 A step between two points is a straight line, traced in whole numbers. A line that goes exactly through a
 corner enters the cell to its east or west first, so consecutive cells of a path share an edge. Beyond

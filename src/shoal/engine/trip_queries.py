@@ -1,19 +1,17 @@
-"""Exact sums over paths: the Euler histogram, normalised faces, and one summary per trip.
+"""Query interface of mechanisms to bounded trips: `UserTrips` over paths in memory, and its exact sums.
 
-Query interface of mechanisms to bounded trips: `UserTrips` over paths in memory.
+Euler histogram and shared faces; exact distinct counts; and one summary per trip: the bounding box of its
+cells and one of 12 shapes.
 
-One summary per trip: the bounding box of its cells and one of 12 shapes.
+Shapes. Which diagonal of the box the path follows (2), to which of the other two corners it bulges (2), how
+far (3). How far a path reaches into a corner is the largest, over its cells, of the lesser of the two
+distances from the opposite sides, in units of the box: 1 in the corner itself, at least 1/2 somewhere for a
+straight line.
 
-Which diagonal of the box the path follows (2), to which of the other two corners it bulges (2), how far (3).
-How far a path reaches into a corner is the largest, over its cells, of the lesser of the two distances from
-the opposite sides, in units of the box: 1 in the corner itself, at least 1/2 somewhere for a straight line.
-
-Exact distinct counts: how many trips crossed each of many rectangles, each trip once.
-
-Trip by trip against all rectangles. Most pairs are settled by the trip's bounding box, without a branch:
-apart; or the rectangle spans the box in one direction and meets it in the other (a path has no gaps). The
-rest asks prefix sums over the box, made for the trip at hand; or, where the box is large and few ask, the
-cells themselves.
+Distinct counts. How many trips crossed each of many rectangles, each trip once: trip by trip against all
+rectangles. Most pairs are settled by the trip's bounding box, without a branch: apart; or the rectangle spans
+the box in one direction and meets it in the other (a path has no gaps). The rest asks prefix sums over the
+box, made for the trip at hand; or, where the box is large and few ask, the cells themselves.
 """
 
 from __future__ import annotations

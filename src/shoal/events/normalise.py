@@ -3,11 +3,10 @@
 One query, built in steps: read the files, take lists apart, read the times, join the zone, judge. Scans and
 checks run the same query, so that what is checked is what is read.
 
-SQL for times: from text or numbers to microseconds, then from the written clock to UTC.
-
-Offsets of a time zone per local day turn naive local times into UTC by a plain join. A local time that a
-clock shows twice (autumn) is ambiguous, one that it never shows (spring) does not exist. Both are bad rows:
-any silent choice would move people by an hour.
+Times go from text or numbers to microseconds, then from the written clock to UTC. Offsets of a time zone per
+local day turn naive local times into UTC by a plain join. A local time that a clock shows twice (autumn) is
+ambiguous, one that it never shows (spring) does not exist. Both are bad rows: any silent choice would move
+people by an hour.
 """
 
 from __future__ import annotations

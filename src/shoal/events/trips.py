@@ -1,6 +1,6 @@
-"""Read the trips of a source: points in user-complete batches, each with the number of its trip.
+"""Trips of a source: points in user-complete batches, in order, each with the number of its trip.
 
-Split a user's points into trips: where there is a gap, where a flag falls, where the user stays.
+A user's points are split into trips where there is a gap, where a flag falls, where the user stays.
 
 Gap    a step of `gap_minutes` or more from one point to the next starts a new trip.
 Flag   only points whose flag is true belong to a trip; a false one ends it.
@@ -9,8 +9,6 @@ Stay   points that remain within `stay_m` metres of the first of them for `stay_
 
 Rules combine: gap and flag cut first, stays are looked for inside each piece. Trips of fewer than
 `min_points` points are no trips.
-
-Points of each user brought into the order of trip, time and place; users stay where they are.
 """
 
 from __future__ import annotations

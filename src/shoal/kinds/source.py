@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from shoal.engine.engine import Engine
-    from shoal.events.checks import RowReport
+    from shoal.events.readers import RowReport
 
 MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are made of
 
@@ -107,7 +107,7 @@ def row_report(
     source: EventSource, tell: Progress, *, sites: Sequence[str] | None = None, with_flag: bool = False
 ) -> RowReport:
     """Every row read once; the report says which are bad."""
-    from shoal.events.checks import check_rows
+    from shoal.events.readers import check_rows
 
     tell.stage("check rows", 1.0)
     done = 0.0

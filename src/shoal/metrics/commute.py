@@ -24,8 +24,7 @@ import numpy as np
 from shoal.metrics.emd import emd_m
 from shoal.metrics.synthetic import jsd as divergence
 from shoal.space.clock import HOUR_KINDS
-from shoal.space.setting import CALLS, CommuteSetting
-from shoal.space.trip_setting import NIGHT, WORK_HOURS
+from shoal.space.setting import CALLS, NIGHT, WORK_HOURS, CommuteSetting
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,25 +8,23 @@ cell, so that the cells a straight step crosses follow from integers alone.
 >>> (int(u[0]) // STEPS, int(v[0]) // STEPS, inside.tolist())
 (128, 128, [True, False])
 
-A polygon as the grid cells whose centre lies in it, and by how much area the two differ.
-
-Rectangles of grid cells: half-open ranges of columns and rows, in arrays.
+A polygon becomes the cells whose centre lies in it, with the area by which the two differ. Rectangles of
+cells are half-open ranges of columns and rows, in arrays.
 
 >>> one = Rectangles.of([(0, 2, 1, 4)])
 >>> one.count, int(one.areas[0])
 (1, 6)
 
-Boxes in map coordinates as ranges of grid cells: the cells whose centre lies in the box.
-
-A box is west, south, east, north. A centre on its border lies inside. A box that holds no centre, because it
-is smaller than a cell or beyond the grid, has no cells.
+A box in map coordinates becomes the cells whose centre lies in it. A box is west, south, east, north. A
+centre on its border lies inside. A box that holds no centre, because it is smaller than a cell or beyond the
+grid, has no cells.
 
 >>> grid = CellGrid(box=(0.0, 0.0, 8.0, 8.0), columns=8, rows=8, planar=True)
 >>> snapped = snap(grid, np.array([[0.9, 0.0, 3.2, 2.5], [0.1, 0.1, 0.2, 0.2]]))
 >>> snapped.x0.tolist(), snapped.x1.tolist(), snapped.y0.tolist(), snapped.y1.tolist()
 ([1, 0], [3, 0], [0, 0], [3, 0])
 
-Euler histogram: numbers on the faces and inner edges of a grid, and answers to rectangles from them.
+An Euler histogram holds numbers on the faces and inner edges of a grid, and answers rectangles from them.
 
 answer(rectangle) = sum of its faces - sum of the edges inside it (+ full 2 x 2 blocks, where they are kept)
 

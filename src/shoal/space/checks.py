@@ -1,11 +1,12 @@
-"""Coordinate systems: names for them, and an equal-area plane chosen from public geometry.
+"""Coordinate systems and checks of public geometry.
+
+Systems have names, and an equal-area plane is chosen from public geometry.
 
 A `crs` in this package is "EPSG:4326" (longitude, latitude), another name that PROJ understands, or None for
 planar metres with no place on the globe. Axes are always x (east) before y (north).
 
-Checks on public geometry: what makes zones or sites unusable, named by id and place.
-
-Everything here is public, so messages may show ids and coordinates.
+Then the checks on public geometry: what makes zones or sites unusable, named by id and place. All of it is
+public, so messages may show ids and coordinates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Area weights: how one visit at a site is shared out over zones, in integer units.
+"""The public map of a release: zones, sites where events name them, and the weights between the two.
+
+Area weights say how one visit at a site is shared out over zones, in integer units.
 
 W[zone, site] = area(cell of site, in zone) / area(cell of site), times LATTICE = 2**20 and rounded so that a
 column never sums to more than LATTICE. One visit therefore moves the zone counts by at most LATTICE in L1:
@@ -12,8 +14,6 @@ Envelope     cells are bounded by the convex hull of sites, zones and city, wide
              between sites: the square root of (hull area / number of positions). Public geometry only.
 Duplicates   positions that agree to the millimetre are one position with one cell.
 Order        positions are sorted before anything is computed, so the order of sites cannot change a weight.
-
-The public map of a release: zones, sites where events name them, and the weights between the two.
 """
 
 from __future__ import annotations

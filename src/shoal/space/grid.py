@@ -1,8 +1,6 @@
-"""A square grid of zones over a public box: squares of equal area, measured in metres.
+"""Zones made over a public box: squares of equal area, measured in metres, or hexagons of the H3 index.
 
 The box is configured, never read off events: a box around the data would tell who is at its edge.
-
-Hexagons of the H3 index as zones: the cells that overlap a public area.
 """
 
 from __future__ import annotations

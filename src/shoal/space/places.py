@@ -1,6 +1,5 @@
-"""Sites: the public points, such as antennas or stations, that events name.
-
-Zones: the public polygons that counts are released for, and which of them a point lies in.
+"""Public places. Sites: the points, such as antennas or stations, that events name. Zones: the polygons that
+counts are released for, and which of them a point lies in.
 
 Points are located by a raster: a cell that only one zone touches, and that this zone covers, answers for all
 points in it. Points in other cells are tested against each zone that touches their cell. So an answer depends

@@ -1,4 +1,6 @@
-"""The public setting of a density: places and zones, how places spread over zones, regions, the clock.
+"""What mechanisms of counts may know before they pay: public places, zones, clock, questions and classes.
+
+A density's setting is places and zones, how places spread over zones, regions, the clock.
 
 A zone's size is the number of visits it would have if every site had one. Sites are denser where more people
 are, so sizes are a rough guess of how zones differ. Where points were located in zones, every zone is its own
@@ -19,12 +21,23 @@ Q(S, T) is the sum of a table [zones, slots] over the zones S and the slots T. W
 
 so a question about one slot moves by at most one visit, whatever ell is.
 
->>> from shoal.space.geography import AreaWeights
 >>> asked = Questions.of(
 ...     [Question(zones=(0, 1), slots=(3,)), Question(zones=(1,), slots=tuple(range(24)))],
 ...     AreaWeights.identity(2), slots=24, ell=5)
 >>> [each // asked.lattice for each in asked.sensitivity]
 [1, 5]
+
+A home, work and commute model may know sites, clock and classes, and the shapes of its tables.
+
+parts of the day    0 night (19 to 7 h), 1 work hours (weekdays 9 to 17 h), 2 other weekday hours, 3 the
+                    rest of weekends
+classes of users    0 home and work place are one site, 1 a commuter: they are two, 2 a home only was seen
+                    (nothing in work hours), 3 no home was seen (nothing at night)
+
+>>> xy_m = np.array([[0.0, 0.0], [3000.0, 0.0], [0.0, 4000.0]])
+>>> setting = CommuteSetting(site_xy_m=xy_m, clock=Clock.week("2026-03-02", "UTC"), regions=2)
+>>> setting.sites, setting.shapes["flows"], setting.part_of_slot[[0, 9, 18]].tolist()
+(3, (2, 2), [0, 1, 2])
 """
 
 from __future__ import annotations

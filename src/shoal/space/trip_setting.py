@@ -1,4 +1,7 @@
-"""What a histogram mechanism may know before it pays: the grid, the rectangles to serve, bounds on trips.
+"""What mechanisms of trips may know before they pay.
+
+Histograms       the grid, the rectangles to serve, bounds on trips
+Synthetic trips  the grid, the step, the window, what a unit is
 
 Also the public partitions of trip summaries. A summary is the first and last column, the first and last row
 (whole cells, inclusive) and a shape 0..11; a partition cuts columns and rows at given borders and keeps some
@@ -6,21 +9,6 @@ of the coordinates, so that every summary falls into exactly one bin:
 
 box      first and last column, first and last row         centre   middle of the box
 x, y     first and last column; first and last row         size     columns + rows of the box
-
-What a generator of trips may know before it pays: the grid, the step, the window, what a unit is.
-
-What a home, work and commute model may know before it pays: sites, clock, classes; and its tables' shapes.
-
-parts of the day    0 night (19 to 7 h), 1 work hours (weekdays 9 to 17 h), 2 other weekday hours, 3 the
-                    rest of weekends
-classes of users    0 home and work place are one site, 1 a commuter: they are two, 2 a home only was seen
-                    (nothing in work hours), 3 no home was seen (nothing at night)
-
->>> from shoal.space.clock import Clock, hour_kinds
->>> xy_m = np.array([[0.0, 0.0], [3000.0, 0.0], [0.0, 4000.0]])
->>> setting = CommuteSetting(site_xy_m=xy_m, clock=Clock.week("2026-03-02", "UTC"), regions=2)
->>> setting.sites, setting.shapes["flows"], setting.part_of_slot[[0, 9, 18]].tolist()
-(3, (2, 2), [0, 1, 2])
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.events.checks import check_rows
-from shoal.events.readers import scan
+from shoal.events.readers import check_rows, scan
 from shoal.events.source import open_source
 
 TIME = 1_772_406_000_000_000

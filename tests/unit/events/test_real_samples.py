@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.events.checks import check_rows
+from shoal.events.readers import check_rows
 from shoal.events.schema import TripRule
 from shoal.events.source import open_source
 from shoal.events.trips import count_trips

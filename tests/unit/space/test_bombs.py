@@ -34,7 +34,7 @@ try:
         from shoal.space.places import read_sites
         read_sites(path)
     else:
-        from shoal.events.checks import check_rows
+        from shoal.events.readers import check_rows
         from shoal.events.readers import scan
         from shoal.events.source import open_source
         source = open_source(path, on_bad_row="drop")

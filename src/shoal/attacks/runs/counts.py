@@ -19,8 +19,7 @@ from shoal.attacks.models.visits import KnownVisits
 from shoal.attacks.runs.plans import InferencePlan, MembershipPlan, RecoveryAttackPlan
 from shoal.engine.engine import DuckEngine, Engine
 from shoal.errors import PlanError, SourceError
-from shoal.events.checks import check_rows
-from shoal.events.readers import PlacedEvents
+from shoal.events.readers import PlacedEvents, check_rows
 from shoal.events.schema import SourcePlan
 from shoal.kinds.density.build import Counting, stage_for
 from shoal.kinds.density.methods import METHODS, MethodOptions, any_method

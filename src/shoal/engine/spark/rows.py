@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 import duckdb
 import pyarrow as pa
 
-from shoal.events.checks import counts_sql
-from shoal.events.connection import Prepared, limited_connection, prepared
 from shoal.events.lines import lines_of
-from shoal.events.readers import is_clean, scan_sql, source_changed, without_marks
+from shoal.events.readers import counts_sql, is_clean, scan_sql, source_changed, without_marks
 from shoal.events.schema import EventSource
+from shoal.events.source import Prepared, limited_connection, prepared
 
 RELATION = "shoal_rows"
 ROWS_AT_ONCE = 500_000

@@ -22,7 +22,6 @@ from shoal.engine.spark.rows import RELATION, REPORT, RowReader
 from shoal.engine.spark.shuffle import PACKED, unpack
 from shoal.engine.spark.tasks import bring_users, check, find, read
 from shoal.errors import SourceError
-from shoal.events.checks import CODE_NAMES, FoundRows, RowReport
 from shoal.events.files import (
     CSV_ENDINGS,
     Header,
@@ -34,6 +33,7 @@ from shoal.events.files import (
     read_header,
 )
 from shoal.events.normalise import NAIVE, OFFSET, time_roles
+from shoal.events.readers import CODE_NAMES, FoundRows, RowReport
 from shoal.events.schema import (
     TABLE,
     ZONED_TYPES,

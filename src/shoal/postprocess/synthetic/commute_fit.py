@@ -13,8 +13,19 @@ import numpy as np
 
 from shoal.postprocess.synthetic.draws import onto_total
 from shoal.space.clock import HOUR_KINDS
-from shoal.space.setting import CALLS, CLASSES, CommuteSetting, part_of_kind
-from shoal.space.trip_setting import AT_WORK, COMMUTER, HOME_ONLY, NIGHT, NO_HOME, STAYER, WORK_HOURS
+from shoal.space.setting import (
+    AT_WORK,
+    CALLS,
+    CLASSES,
+    COMMUTER,
+    HOME_ONLY,
+    NIGHT,
+    NO_HOME,
+    STAYER,
+    WORK_HOURS,
+    CommuteSetting,
+    part_of_kind,
+)
 from shoal.stages.commutes import NoisyCommutes
 
 ROUNDS = 30  # of proportional fitting

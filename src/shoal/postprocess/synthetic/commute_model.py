@@ -22,8 +22,20 @@ from shoal.errors import PlanError
 from shoal.postprocess.synthetic.commute_fit import PART_OF_KIND, CommuteFit, fit_commutes
 from shoal.postprocess.synthetic.draws import pick, stream, uniform, uniforms
 from shoal.space.clock import HOUR_KINDS
-from shoal.space.setting import ACTIVITY, CALLS, PARTS, PLACES, CommuteSetting
-from shoal.space.trip_setting import AT_HOME, AT_WORK, COMMUTER, ELSEWHERE, NIGHT, NO_HOME, WORK_HOURS
+from shoal.space.setting import (
+    ACTIVITY,
+    AT_HOME,
+    AT_WORK,
+    CALLS,
+    COMMUTER,
+    ELSEWHERE,
+    NIGHT,
+    NO_HOME,
+    PARTS,
+    PLACES,
+    WORK_HOURS,
+    CommuteSetting,
+)
 from shoal.stages.commutes import NoisyCommutes, SyntheticEvents
 
 PERSON, SIZE, HOME = 1, 2, 3  # purposes of chances
