@@ -10,7 +10,7 @@ from shoal.engine.engine import DuckEngine, encode_trips
 from shoal.engine.trip_pieces import TripBound
 from shoal.engine.trip_queries import exact_euler
 from shoal.kinds.density.build import Counting
-from shoal.kinds.source import Silent
+from shoal.kinds.run import Silent
 from shoal.space.cells import CellGrid
 from shoal.space.geography import LATTICE, AreaWeights
 from shoal.space.setting import Question, Questions
