@@ -116,14 +116,6 @@ class Engine(Protocol):
     ) -> Sums: ...
 
 
-class TripEngine(Engine, Protocol):
-    """Encodes trips once and answers many questions about them."""
-
-    def hold(
-        self, points: PointBatches, encoder: Encoder, watch: Watch, progress: Progress | None = None
-    ) -> Held: ...
-
-
 @runtime_checkable
 class ReadsSources(Protocol):
     """An engine that opens sources itself, where only it can reach them."""

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import duckdb
 import numpy as np
@@ -114,21 +113,6 @@ def site_columns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return (batch.select(["user", "time_us", "site"]) for batch in batches)
 
 
-class EventsOf(Protocol):
-    """Events described, so that an engine may read them in its own way: what to scan, how to place it."""
-
-    @property
-    def source(self) -> EventSource: ...
-
-    @property
-    def sites(self) -> Sequence[str] | None: ...
-
-    @property
-    def window_us(self) -> tuple[int, int]: ...
-
-    def place(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SiteEvents:
     """Events that name sites, counted in the order of `sites`: columns user, time_us, site."""
@@ -166,7 +150,7 @@ class PlacedEvents:
         return self.geography.place(batches)
 
 
-def scan_placed(events: EventsOf) -> Iterator[pa.RecordBatch]:
+def scan_placed(events: SiteEvents | PlacedEvents) -> Iterator[pa.RecordBatch]:
     """Batches in no order. The rows were checked before, so an error here tells nothing of them."""
     try:
         yield from events.place(scan(events.source, sites=events.sites, window_us=events.window_us))

@@ -17,7 +17,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,7 +46,6 @@ def read_trips(
     rule: TripRule | None = None,
     *,
     window_us: tuple[int, int] | None = None,
-    connection: duckdb.DuckDBPyConnection | None = None,
     rows_per_batch: int = 1_000_000,
     cut: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -63,7 +61,6 @@ def read_trips(
     batches = scan(
         source,
         window_us=window_us,
-        connection=connection,
         rows_per_batch=rows_per_batch,
         with_flag=with_flag,
         by_user=True,

@@ -18,9 +18,8 @@ import pyarrow as pa
 
 from shoal.engine.engine import ROWS_PER_CALL
 from shoal.engine.spark.failures import one_clear_error
-from shoal.engine.spark.rows import RELATION, REPORT, RowReader
 from shoal.engine.spark.shuffle import PACKED, unpack
-from shoal.engine.spark.tasks import bring_users, check, find, read
+from shoal.engine.spark.tasks import RELATION, REPORT, RowReader, bring_users, check, find, read
 from shoal.errors import SourceError
 from shoal.events.files import (
     CSV_ENDINGS,
