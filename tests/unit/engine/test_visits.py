@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 from tests.loops import for_each
 from tests.unit.engine.conftest import event_batch as batch
-from tests.unit.engine.test_prf import siphash
+from tests.unit.engine.test_buckets import siphash
 
 from shoal.engine.visits import VisitKernel, bound_holds
 from shoal.errors import GuaranteeError

@@ -3,7 +3,6 @@
 Rows are read by the SQL that DuckDB runs on files, run on the rows at hand. So a row means the same wherever
 it is read: one set of rules for times, places and what makes a row bad.
 
-
 Everything public about a job is broadcast. The run key is in the closure of the task and nowhere else, and a
 task's result is a function of its rows and the key: an attempt that is repeated gives the same sums.
 
