@@ -23,8 +23,7 @@ from benchmarks.table import OUT
 from shoal.engine.trip_queries import TripQueries, distinct_counts, exact_euler, shared_faces, summaries
 from shoal.kinds.histogram.plan import METHODS as MECHANISMS
 from shoal.metrics.histogram import kld, mean_absolute_error, violated_share
-from shoal.postprocess.histogram.box_model import pool_euler
-from shoal.postprocess.histogram.box_pool import BoxPool
+from shoal.postprocess.histogram.box_model import BoxPool, pool_euler
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cells import Euler, Rectangles, random_rectangles

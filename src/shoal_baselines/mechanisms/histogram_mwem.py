@@ -27,10 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from shoal.mechanisms.histogram.trip_totals import TripTotals
-from shoal.mechanisms.noise import Composed
+from shoal.mechanisms.trip_totals import TripTotals
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Composed, Noise
 from shoal.space.cells import Euler
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from shoal.mechanisms.noise import Composed
-from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_queries, tables_within
+from shoal.mechanisms.trip_totals import PathTotals, TableNoise, check_queries, tables_within
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Composed, Noise
 from shoal.space.cell_paths import Hours
 from shoal.space.cells import CellGrid
 from shoal.space.trip_setting import PathSetting

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numba import njit
 
-from shoal.postprocess.synthetic.draws import onto_total, pick, stream, uniform, uniforms
+from shoal.postprocess.synthetic.numbers import onto_total, pick, stream, uniform, uniforms
 from shoal.space.clock import HOUR_KINDS
 from shoal.space.trip_setting import PathSetting
 from shoal.stages.synthetic import NoisyTable, SyntheticPaths

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numba import njit
 
-from shoal.postprocess.synthetic.draws import onto_total, onto_totals, pick, stream, uniform, uniforms
+from shoal.postprocess.synthetic.numbers import onto_total, onto_totals, pick, stream, uniform, uniforms
 from shoal.space.cell_paths import MOVE_CLASSES, STAY_BINS, class_of_moves
 from shoal.space.cells import Euler, Rectangles
 from shoal.space.trip_setting import PathSetting

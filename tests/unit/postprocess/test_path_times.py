@@ -11,8 +11,8 @@ from tests.loops import for_each
 
 from shoal.engine.engine import encode_trips
 from shoal.engine.path_trips import PathBound
-from shoal.postprocess.synthetic.bridge_places import block_sides, blocks_of
-from shoal.postprocess.synthetic.path_times import place_stays, start_times, ticks_of
+from shoal.postprocess.synthetic.bridge_tables import block_sides, blocks_of
+from shoal.postprocess.synthetic.path_points import place_stays, start_times, ticks_of
 from shoal.space.cell_paths import DURATION_BINS, MOVE_CLASSES, PACES
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock

@@ -48,8 +48,7 @@ from shoal.auditing.planted.calls import (
 from shoal.engine.trip_pieces import TripBound
 from shoal.engine.trip_queries import TripQueries, exact_euler
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
-from shoal.postprocess.histogram.box_model import BoxModel
-from shoal.postprocess.histogram.box_pool import BoxPool
+from shoal.postprocess.histogram.box_model import BoxModel, BoxPool
 from shoal.privacy.noise import Noise
 from shoal.space.cells import Rectangles
 from shoal.stages.noisy import NoisyHistogram
