@@ -15,7 +15,7 @@ from shoal.kinds.density.compare_report import ComparedMethod, CompareReportInpu
 from shoal.kinds.density.report import DensityReportInputs, density_report_html
 from shoal.metrics import density_utility
 from shoal.release.page.page import write_page
-from shoal.space.zones import Zones
+from shoal.space.places import Zones
 
 OUT = Path(__file__).parents[1] / "out"
 SIDE = 5  # zones per row and column

@@ -11,9 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from shoal.engine.grid_trips import TripBound
+from shoal.engine.engine import Held
 from shoal.engine.path_trips import share
-from shoal.engine.protocol import Held
+from shoal.engine.trip_pieces import TripBound
 from shoal.kinds.describe import manifest_of, release_name
 from shoal.kinds.histogram.compare import (
     ComparedHistogram,
