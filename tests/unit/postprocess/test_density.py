@@ -1,4 +1,4 @@
-"""Non-negative counts with their totals, scaled to all visits, and intervals that cover what they promise to."""
+"""Non-negative counts with their totals, scaled to all visits, and intervals that cover what they promise."""
 
 import inspect
 
