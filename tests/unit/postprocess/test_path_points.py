@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.loops import for_each
 
+from shoal.engine.engine import encode_trips
 from shoal.engine.path_trips import PathBound, PathQueries
-from shoal.engine.trip_pieces import encode_trips
 from shoal.mechanisms.audit_size import path_setting
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.postprocess.synthetic.bridge_tables import block_sides, blocks_of
@@ -27,10 +27,10 @@ from shoal.postprocess.synthetic.path_points import (
 )
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
+from shoal.space.cell_paths import DURATION_BINS, MOVE_CLASSES, PACES
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
-from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import DURATION_BINS, MOVE_CLASSES, PACES
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.synthetic import NoisyTable, SyntheticPaths
 from shoal_baselines.mechanisms.synthetic_markov import SyntheticMarkov
 from shoal_baselines.mechanisms.synthetic_ngram import SyntheticNgram
