@@ -197,7 +197,7 @@ class NearPairs:
     epochs: np.ndarray
     used: np.ndarray = field(repr=False)  # int32 [users, ...], -1 for nobody
     group: np.ndarray = field(repr=False)  # int64 [members, epochs, ...], itself first, -1 ends
-    cost: tuple[float, float, bool, int]
+    longer: int  # steps by which every box counts longer than it is
     again: tuple[np.ndarray, np.ndarray] | None = None  # pairs (carrier, carried) that may go on, by position
 
     def edges(self) -> Edges:
@@ -223,7 +223,7 @@ class NearPairs:
         """What the carrier's record costs with the carried in it; with itself: what it costs now."""
         held, out = self.samples, np.empty(len(carried))
         where = (held.t, held.x, held.y, held.first, self.epochs, self.members, self.group)
-        added_costs(*where, carried, carrier, int(held.most[self.epochs].max()), self.cost, out)
+        added_costs(*where, carried, carrier, int(held.most[self.epochs].max()), self.longer, out)
         return out
 
     def alone(self, price: float) -> np.ndarray:

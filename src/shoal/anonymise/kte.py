@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.anonymise.carriers import Carried, NearPairs, choose_carriers
-from shoal.anonymise.kmerge import PAPER_COST, CostFamily, EpochSamples, merge_epoch
+from shoal.anonymise.kmerge import EpochSamples, merge_epoch
 from shoal.errors import PlanError
 from shoal.stages.trajectories import PRICE, Boxes, LatticeSamples
 
@@ -52,7 +52,6 @@ class Kte:
     tau_steps: int
     epoch_steps: int
     price: float = PRICE
-    cost: CostFamily = PAPER_COST
     longer: float = 0.2  # epochs by which boxes count longer when carriers are chosen: rather late than far
     forget_steps: int | None = None  # pairs may be used again after so many steps; None: never
 
@@ -157,12 +156,7 @@ class Kte:
             epochs=epochs,
             used=used,
             group=self._held(state, members, epochs, window),
-            cost=(
-                self.cost.time_power,
-                self.cost.space_power,
-                self.cost.area,
-                round(self.longer * self.epoch_steps),
-            ),
+            longer=round(self.longer * self.epoch_steps),
             again=None if may_leave or window == 0 else self._still(state, members, window),
         )
         alone = near.alone(self.price * self.epoch_steps) if may_leave else None
@@ -209,10 +203,7 @@ class Kte:
         group, count = _distinct(members, carried)
         rows = int((held.first[epoch, members + 1] - held.first[epoch, members]).sum())
         record, boxes = np.empty(rows, np.int32), np.empty((rows + 1, 6), np.int32)
-        cost = (self.cost.time_power, self.cost.space_power, self.cost.area)
-        made = merge_epoch(
-            held.t, held.x, held.y, held.first, epoch, members, group, count, cost, record, boxes
-        )
+        made = merge_epoch(held.t, held.x, held.y, held.first, epoch, members, group, count, record, boxes)
         return record[:made], boxes[:made]
 
 
