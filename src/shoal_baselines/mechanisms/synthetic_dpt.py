@@ -27,8 +27,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from shoal.privacy.noise import Noise
-from shoal.stages.trips import UserPaths
 from shoal_baselines.mechanisms.synthetic_levels import Levels
 from shoal_baselines.postprocess.speeds import AHEAD, WINDOW, SpeedModel
 from shoal_baselines.space.speed_steps import GRIDS, SpeedSteps
@@ -41,9 +39,8 @@ class SyntheticDpt(Levels):
     name = "synthetic-dpt"
     shares: ClassVar = {"hours": 0.03, "starts": 0.22, "level_1": 0.45, "level_2": 0.30}
     passes: ClassVar = 4.0
-
-    def __call__(self, paths: UserPaths, noise: Noise) -> SpeedModel:
-        return SpeedModel(**self.measure(paths, SpeedSteps(self.setting.grid), noise))
+    steps: ClassVar = SpeedSteps
+    model: ClassVar = SpeedModel
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -6,7 +6,6 @@ its noisy count is `passes` deviations of that level's noise, so levels compose 
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -18,7 +17,8 @@ from shoal.space.path_setting import PathSetting
 from shoal.space.path_tables import Hours
 from shoal.stages.synthetic import NoisyTable
 from shoal.stages.trips import UserPaths
-from shoal_baselines.space.gram_tables import Grams, Starts, Steps, Trie
+from shoal_baselines.postprocess.grams import GramModel
+from shoal_baselines.space.gram_tables import CellSteps, Grams, Starts, Steps, Trie
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,14 +34,17 @@ class Levels(Composed):
     takes = "paths"
     shares: ClassVar[dict[str, float]]  # of what the number of trips leaves: hours, starts, every level
     passes: ClassVar[float]
+    steps: ClassVar[type] = CellSteps  # how a trip is told
     grams: ClassVar[type] = Grams
+    model: ClassVar[type] = GramModel
 
-    @abstractmethod
-    def __call__(self, paths: UserPaths, noise: Noise) -> Any: ...
+    def __call__(self, paths: UserPaths, noise: Noise) -> Any:
+        return self.model(**self.measure(paths, noise))
 
-    def measure(self, paths: UserPaths, steps: Steps, noise: Noise) -> dict[str, Any]:
+    def measure(self, paths: UserPaths, noise: Noise) -> dict[str, Any]:
         """All noisy tables by the names that models have for them."""
         check_queries(paths, self.setting)
+        steps: Steps = self.steps(self.setting.grid)
         trips = self.totals(paths, noise)
         hours = self.hours(paths, Hours(self.setting), noise)
         more = self.measure_more(paths, noise)
