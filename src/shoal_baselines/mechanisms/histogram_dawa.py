@@ -34,7 +34,7 @@ group of one cell costs 0, whatever the data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -42,14 +42,14 @@ import numpy as np
 
 from shoal.errors import PlanError
 from shoal.mechanisms.histogram.trip_totals import TripTotals
-from shoal.mechanisms.noise import Adder, Composed, adder_within
+from shoal.mechanisms.noise import Adder, adder_within
 from shoal.privacy.accounting import Allowance, Budget, Loss, compose
 from shoal.privacy.noise import Noise
 from shoal.space.euler import Euler
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips
-from shoal_baselines.mechanisms.histogram_laplace import LATTICE
+from shoal_baselines.mechanisms.histogram_laplace import LATTICE, TripHistogram
 from shoal_baselines.postprocess.cells import cover_by_intervals, hilbert_order, interval_levels
 
 COST_SHARE = Fraction(1, 4)
@@ -57,19 +57,14 @@ FINEST = 64  # cells of the smallest bucket
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramDawa(Composed):
+class HistogramDawa(TripHistogram):
     """Faces alone: noisy sums of buckets, spread evenly over their cells."""
 
-    totals: TripTotals
     costs: NoisyCosts
     buckets: Adder  # in units of the lattice
     finest: int
-    setting: TripSetting = field(repr=False)
 
     name = "histogram-dawa"
-    takes = "trips"
-    edges = False  # answers are of faces and edges; without, of shares of trips in cells
-    pool = False  # of made-up trips, published too
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

@@ -28,7 +28,7 @@ Deviations   privacy: every level is paid, where the thesis pays for the leaves 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -37,14 +37,14 @@ import numpy as np
 
 from shoal.errors import PlanError
 from shoal.mechanisms.histogram.trip_totals import TripTotals
-from shoal.mechanisms.noise import Adder, Composed, adder_within
+from shoal.mechanisms.noise import Adder, adder_within
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips
 from shoal_baselines.mechanisms.histogram_dawa import Groups, NoisyCosts
-from shoal_baselines.mechanisms.histogram_laplace import LATTICE
+from shoal_baselines.mechanisms.histogram_laplace import LATTICE, TripHistogram
 from shoal_baselines.mechanisms.histogram_rounds import Rounds
 from shoal_baselines.postprocess.prefix import uniform_model
 from shoal_baselines.postprocess.regions import DqamLearner, blocks, depth_of, mean_of_children, regions
@@ -57,20 +57,16 @@ THRESHOLD = 16.0  # of the costs' noise scale
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramDqam(Composed):
+class HistogramDqam(TripHistogram):
     """Faces and edges from regions of like density and T noisy distinct counts; edges below their faces."""
 
-    totals: TripTotals
     costs: NoisyCosts
     densities: Adder  # in units of the lattice
     rounds: Rounds
     first: int
-    setting: TripSetting = field(repr=False)
 
     name = "histogram-dqam"
-    takes = "trips"
-    edges = True  # answers are of faces and edges; without, of shares of trips in cells
-    pool = False  # of made-up trips, published too
+    edges = True
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

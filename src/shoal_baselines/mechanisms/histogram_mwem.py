@@ -22,20 +22,19 @@ Deviations   the number of trips is bought; all answers are replayed after each 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from shoal.mechanisms.histogram.trip_totals import TripTotals
-from shoal.mechanisms.noise import Composed
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.euler import Euler
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips
-from shoal_baselines.mechanisms.histogram_laplace import LATTICE
+from shoal_baselines.mechanisms.histogram_laplace import LATTICE, TripHistogram
 from shoal_baselines.mechanisms.histogram_rounds import Rounds
 from shoal_baselines.postprocess.prefix import TripModel
 from shoal_baselines.postprocess.prish import PrishLearner
@@ -44,17 +43,12 @@ ROUNDS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramMwem(Composed):
+class HistogramMwem(TripHistogram):
     """Faces alone, from noisy weights of trips in T chosen rectangles."""
 
-    totals: TripTotals
     rounds: Rounds  # in units of the lattice
-    setting: TripSetting = field(repr=False)
 
     name = "histogram-mwem"
-    takes = "trips"
-    edges = False  # answers are of faces and edges; without, of shares of trips in cells
-    pool = False  # of made-up trips, published too
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

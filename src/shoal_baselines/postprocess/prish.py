@@ -7,10 +7,13 @@ With edges of zero and no repair this is the update of MWEM.
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from numba import njit
 
 from shoal.space.rectangles import Rectangles
+from shoal_baselines.postprocess.euler_consistent import violations
 from shoal_baselines.postprocess.prefix import TripModel, step_to
 
 SWEEPS = 10  # k of the thesis
@@ -19,7 +22,7 @@ QUIET = 0.5  # of the deviation of an answer's noise: a gap counts from there on
 
 
 class PrishLearner:
-    """A model and the noisy answers it was made from."""
+    """A model and the noisy answers it was made from; `follow` replays them."""
 
     def __init__(
         self, model: TripModel, given: Rectangles, trips: float, deviation: float, *, repair: bool = True
@@ -35,6 +38,10 @@ class PrishLearner:
     def learn(self, chosen: int, answer: float) -> None:
         self.chosen.append(chosen)
         self.noisy.append(min(max(answer, 0.0), self.trips))
+        self.follow()
+
+    def follow(self) -> None:
+        """All answers so far, again."""
         rows = self.given.take(np.array(self.chosen))
         sides = np.stack([rows.x0, rows.x1, rows.y0, rows.y1], axis=1).astype(np.int64)
         for _ in range(SWEEPS):
@@ -49,12 +56,14 @@ class PrishLearner:
                 self.repair,
             )
 
-    def without_repair(self, start: TripModel) -> TripModel:
-        """What the same answers make of `start` if borders are not repaired (figure 3.6)."""
-        other = PrishLearner(start, self.given, self.trips, self.deviation, repair=False)
+    def without_repair(self, start: TripModel) -> float:
+        """Share of constraints violated if `start` follows the same answers without repair (figure 3.6)."""
+        other = copy(self)
+        other.model, other.chosen, other.noisy, other.repair = start, [], [], False
         for chosen, answer in zip(self.chosen, self.noisy, strict=True):
             other.learn(chosen, answer)
-        return other.model
+        violated, every = violations(other.model.faces, other.model.east, other.model.north)
+        return violated / every
 
 
 @njit(cache=True, nogil=True)

@@ -99,7 +99,7 @@ def test_without_repair_borders_are_violated_and_with_it_not():
     learner.learn(0, 0.0)
     learner.learn(1, 0.0)
     assert violations(*parts(learner.model))[0] == 0
-    assert violations(*parts(learner.without_repair(start)))[0] > 0
+    assert learner.without_repair(start) > 0
 
 
 @for_each("shape", [(1, 1), (1, 6), (7, 1), (8, 8), (3, 5)])
