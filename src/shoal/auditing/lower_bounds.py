@@ -154,7 +154,7 @@ def run_spends(
     return Runs(spends, together(lambda query: True), gaussian)
 
 
-def sample(queries: list[Query], noise: Noise, runs: int, advance: Advance | None = None) -> Sides:
+def sample(queries: list[Query], noise: Noise, runs: int) -> Sides:
     """Statistics [runs, 4] of some queries together: with the user, and without.
 
     Of several queries ratios and totals add up; the least and the largest cell are over all of them.
@@ -164,8 +164,6 @@ def sample(queries: list[Query], noise: Noise, runs: int, advance: Advance | Non
         for side, with_user in zip(sides, (True, False), strict=True):
             seen = [query.statistics(query.draw(noise, with_user, chunk)) for query in queries]
             side.append(_together(seen))
-            if advance:
-                advance(chunk)
     return np.concatenate(sides[0]), np.concatenate(sides[1])
 
 

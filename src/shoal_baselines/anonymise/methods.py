@@ -37,13 +37,9 @@ class RawPseudonyms:
     [3, 7]
     """
 
-    @property
-    def truthful(self) -> bool:
-        return True
+    truthful = True
 
-    @property
-    def promise(self) -> str:
-        return "none"
+    promise = "none"
 
     def __call__(self, samples: LatticeSamples, lattice: Lattice) -> Boxes:
         hulls = hulls_of(samples, 1)

@@ -33,12 +33,11 @@ import numpy as np
 from shoal.mechanisms.noise import LAPLACE, ceil_sqrt
 from shoal.privacy.accounting import NANO, Budget, Loss
 from shoal.privacy.noise import Noise
-from shoal.space.setting import Setting
 from shoal_baselines.mechanisms.efpag import SELECT
 from shoal_baselines.mechanisms.scheme_steps import SHIFT, STEPS, Scheme, shift_summed, tau_of
 from shoal_baselines.mechanisms.scheme_totals import TotalsByOneVisit
 from shoal_baselines.postprocess.scheme import cluster_cells
-from shoal_baselines.space.cover import Cover, minimum_cover
+from shoal_baselines.space.cover import Cover
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +129,3 @@ class DensityEfpa(Scheme):
             ell=ell,
             cap=cap,
         )
-
-    @classmethod
-    def of(cls, budget: Budget, setting: Setting, *, ell: int, cap: int) -> DensityEfpa:
-        """All of the budget, on the smallest cover of a setting."""
-        public = {"slots": setting.slots, "ell": ell, "cap": cap}
-        return cls.improved(budget, minimum_cover(setting), **public)

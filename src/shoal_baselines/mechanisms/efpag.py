@@ -35,11 +35,10 @@ import numpy as np
 from shoal.mechanisms.noise import GAUSSIAN, Adder, ceil_sqrt
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
-from shoal.space.setting import Setting
 from shoal_baselines.mechanisms.scheme_steps import STEPS, Scheme, shift_squared, tau_of, wave_rounding
 from shoal_baselines.mechanisms.scheme_totals import Totals, TotalsByOneVisit, TotalsOfSeries, TotalsScaledUp
 from shoal_baselines.postprocess.scheme import cluster_cells
-from shoal_baselines.space.cover import Cover, minimum_cover
+from shoal_baselines.space.cover import Cover
 
 SELECT = Fraction(1, 2)  # of what the totals leave; the rest is for the coefficients
 # The repaired variant: tuned on the simulated city paris.
@@ -132,14 +131,6 @@ class DensityEfpag(Scheme):
         totals, budget = TotalsScaledUp.within(budget, ell=min(ell, slots), cap=cap, lattice=cover.lattice)
         larger = {"select": REPAIRED_SELECT, "tau_factor": REPAIRED_TAU}
         return cls.within(totals, budget, cover=cover, slots=slots, ell=ell, cap=cap, **larger)
-
-    @classmethod
-    def of(
-        cls, budget: Budget, setting: Setting, *, ell: int, cap: int, variant: str = "improved"
-    ) -> DensityEfpag:
-        """All of the budget, on the smallest cover of a setting, in one of its variants."""
-        public = {"slots": setting.slots, "ell": ell, "cap": cap}
-        return getattr(cls, variant)(budget, minimum_cover(setting), **public)
 
 
 def coefficient_shift(ell: int, clusters: int, slots: int, lattice: int) -> int:

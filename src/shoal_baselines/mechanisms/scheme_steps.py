@@ -30,17 +30,20 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 import scipy.fft
 
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.noise import Composed, ceil_sqrt
+from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import Noise
+from shoal.space.setting import Setting
 from shoal.stages.noisy import NoisyScheme
 from shoal_baselines.counting import CoverCounts
 from shoal_baselines.mechanisms.scheme_totals import Totals
-from shoal_baselines.space.cover import Cover
+from shoal_baselines.space.cover import Cover, minimum_cover
 
 RSSE_SHARE = 0.01  # tau: the expected error of a cluster with all coefficients kept, as a share of its total
 
@@ -141,6 +144,12 @@ class Scheme(Composed):
             "made from the noise and from what the model is known to leave out on simulated cities; where "
             "zones differ more from their neighbours it is too narrow.",
         )
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting, *, ell: int, cap: int, variant: str = "improved") -> Self:
+        """All of the budget, on the smallest cover of a setting, in one of its variants."""
+        public = {"slots": setting.slots, "ell": ell, "cap": cap}
+        return getattr(cls, variant)(budget, minimum_cover(setting), **public)
 
 
 def tau_of(deviation: float, slots: int) -> float:

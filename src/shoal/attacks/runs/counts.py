@@ -47,21 +47,19 @@ class AttackSource:
     clock: Clock
 
 
-def open_attack_source(
-    settings: Mapping[str, Any], *, clock: Clock | None = None, progress: Progress | None = None
-) -> AttackSource:
-    """Read the events of a density plan (its parts source, space and window); `clock` replaces its window.
+def open_attack_source(settings: Mapping[str, Any], *, progress: Progress | None = None) -> AttackSource:
+    """Read the events of a density plan, by its parts source, space and window.
 
     An event at a site counts for the zone that holds most of the site's area. Events outside all zones and
     outside the window are left out; people without any other event are not part of the population.
     """
-    for part in ("source", "space", *(() if clock else ("window",))):
+    for part in ("source", "space", "window"):
         if not settings.get(part):
             raise PlanError(
                 "plan-missing", f"the plan has no part [{part}].", "Give a plan of a density, or the flags."
             )
     tell = progress or Silent()
-    clock = clock or Clock(**asdict(part_of(WindowPlan, settings["window"], "window")))
+    clock = Clock(**asdict(part_of(WindowPlan, settings["window"], "window")))
     source = opened_source(part_of(SourcePlan, settings["source"], "source"))
     space = part_of(SpacePlan, settings["space"], "space")
     geography = open_geography(space, has_sites=source.shape.has_sites, planar=source.planar)
