@@ -16,7 +16,7 @@ What the claims miss, and what is true instead (c the largest L1 norm of a visit
                d_E: zCDP (epsilon/2)^2 c^2 / 32 for all together; in pure epsilon sqrt(ell) c times the claim.
   Gaussian     rho = ell c^2 / (2 sigma^2) for all clusters together; sigma by a constant for epsilon <= 1.
   Laplace      scale sqrt(k ell) covers one cluster; a user in many pays sqrt(ell) c times the claim.
-  cover        overlaps subtracted as printed give c > 1 (published_cells.py).
+  cover        overlaps subtracted as printed give c > 1 (`subtracted_cells`).
   totals       later form: a user may put all ell visits in one zone, so L2 is ell, not sqrt(ell).
 The number of visits K is sound: its noise is for 732 visits of a user, and ours has one per slot at most.
 No interval comes with these numbers.

@@ -6,7 +6,7 @@ Unit         one user (or one trip, where m = 1 and each trip is a unit).
 Neighbours   add or remove one unit.
 Requires     at most m trips of a unit (checked by the engine).
 Sensitivity  costs: the intervals of one length are a partition of the cells, so their deviation costs
-             together move by at most 2 m in L1 (+ rounding, see deviation_cost.py); levels are noised one
+             together move by at most 2 m in L1 (+ rounding, see below); levels are noised one
              by one and add up. Buckets: disjoint, so their sums move by at most m in L1 and in L2.
 Public       grid, its Hilbert order, finest length, m, all scales.
 Source       Li, Hay, Miklau and Wang 2014 (DAWA), stage 1 with dyadic intervals; run on faces as in Ghane's

@@ -7,7 +7,7 @@ Unit         one user (or one trip, where m = 1 and each trip is a unit).
 Neighbours   add or remove one unit.
 Requires     at most m trips of a unit (checked by the engine); answers are counts of distinct trips.
 Sensitivity  costs: blocks of one level are disjoint and a trip's shares sum to 1, so their deviation costs
-             together move by at most 2 m in L1 (+ rounding, see deviation_cost.py). Each block's cost is
+             together move by at most 2 m in L1 (+ rounding, see histogram_dawa.py). Each block's cost is
              noised once and used twice, as a parent and as a child; levels add up. Regions are disjoint:
              their sums move by at most m. A distinct count moves by 0 to m: a bounded range of 2 m / b.
 Public       grid, given rectangles, m, cells of a typical trip, first and last level, threshold, rounds T.

@@ -12,8 +12,7 @@ from shoal_baselines.counting import CoverCounts
 from shoal_baselines.mechanisms import efpa as density_efpa
 from shoal_baselines.mechanisms.efpa import DensityEfpa
 from shoal_baselines.mechanisms.efpag import DensityEfpag
-from shoal_baselines.mechanisms.scheme_steps import STEPS
-from shoal_baselines.mechanisms.scheme_totals import TotalsByOneVisit, TotalsOfSeries
+from shoal_baselines.mechanisms.scheme import STEPS, TotalsByOneVisit, TotalsOfSeries
 from shoal_baselines.space.cover import example_cover
 
 LATTICE, CELLS, SLOTS, ELL, CAP = 2**20, 9, 12, 9, 20

@@ -8,7 +8,7 @@ import scipy.fft
 from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
-from shoal_baselines.mechanisms.scheme_steps import (
+from shoal_baselines.mechanisms.scheme import (
     SHIFT,
     STEPS,
     WAVE_BITS,

@@ -11,7 +11,7 @@ from tests.loops import for_each
 from shoal.mechanisms.noise import GAUSSIAN, LAPLACE, Adder, ceil_sqrt
 from shoal.privacy.noise import SeededNoise
 from shoal_baselines.counting import CoverCounts
-from shoal_baselines.mechanisms.scheme_totals import TotalsByOneVisit, TotalsOfSeries, TotalsScaledUp
+from shoal_baselines.mechanisms.scheme import TotalsByOneVisit, TotalsOfSeries, TotalsScaledUp
 
 LATTICE = 2**20
 QUIET = Adder(GAUSSIAN, 1.0)
