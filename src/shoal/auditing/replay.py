@@ -312,7 +312,7 @@ def replay_pair(
 
     def side(larger: bool) -> Callable[[Noise], bytes]:
         def run(noise: Noise) -> bytes:
-            steps = pipeline.kernel, pipeline.bound, pipeline.world
+            steps = type(pipeline).count, pipeline.kernel, pipeline.bound, pipeline.world
             return pipeline.release(counted_once(*steps, pair, larger, noise.run_key()), noise)
 
         return run
@@ -322,10 +322,16 @@ def replay_pair(
 
 @lru_cache(maxsize=8192)
 def counted_once(
-    kernel: Callable, bound: Callable, world: World, pair: Pair, larger: bool, run_key: bytes
+    count: Callable,
+    kernel: Callable,
+    bound: Callable,
+    world: World,
+    pair: Pair,
+    larger: bool,
+    run_key: bytes,
 ) -> Any:
     """Visits of one side of a pair. They come before the noise, so transcripts and mechanisms share them."""
-    counted = world.count(kernel, bound, pair.tables[larger], run_key)
+    counted = count(world, kernel, bound, pair.tables[larger], run_key)
     counted.freeze()  # shared from here on
     return counted
 

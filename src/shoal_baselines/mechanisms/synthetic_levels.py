@@ -6,6 +6,7 @@ its noisy count is `passes` deviations of that level's noise, so levels compose 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -37,6 +38,9 @@ class Levels(Composed):
     steps: ClassVar[type] = CellSteps  # how a trip is told
     grams: ClassVar[type] = Grams
     model: ClassVar[type] = GramModel
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]: ...
 
     def __call__(self, paths: UserPaths, noise: Noise) -> Any:
         return self.model(**self.measure(paths, noise))

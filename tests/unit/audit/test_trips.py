@@ -71,7 +71,7 @@ def test_outside_a_site_cuts_a_trip_and_is_none():
 
 
 def test_places_make_trips_that_come_back_and_trips_through_every_rectangle():
-    given = WORLD.trips.given
+    given = WORLD.size.trips().given
     through = trips_of([(1, at(0), 0), (1, at(0), 1)])
     assert distinct_counts(through, given).tolist() == [1] * given.count
     back = trips_of([(1, at(0, k), site) for k, site in enumerate(BACK_AND_FORTH)])
@@ -85,7 +85,7 @@ def test_every_number_of_the_model_is_released(name):
     true = TRUE[name]
     noisy = true.measure(true.counted(event_table([(1, at(0), 0)]), KEY), SeededNoise(3))
     row = model_row(noisy).high.ravel()
-    cells = WORLD.trips.grid.count
+    cells = WORLD.size.trips().grid.count
     edges = 2 * 8 * 7 if noisy.euler.east is not None else 0
     pool = 6 * noisy.pool.weight.size if noisy.pool is not None else 0
     assert row.size == 3 + cells + edges + pool
