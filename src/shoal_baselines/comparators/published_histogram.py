@@ -37,8 +37,7 @@ from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import ExactEuler
 from shoal_baselines.comparators.published_density import STEP, laplace_of, units_of
 from shoal_baselines.postprocess.euler_consistent import consistent, violations
-from shoal_baselines.postprocess.prefix import TripModel
-from shoal_baselines.postprocess.prish import rectangle_answer, repair_border, scale_inside
+from shoal_baselines.postprocess.prish import TripModel, rectangle_answer, repair_border, scale_inside
 from shoal_baselines.postprocess.regions import blocks, depth_of, mean_of_children, regions, scale_regions
 
 ROUNDS = (10, 12, 14, 16, 18, 20)

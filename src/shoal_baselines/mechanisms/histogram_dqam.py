@@ -46,7 +46,7 @@ from shoal.stages.trips import UserTrips
 from shoal_baselines.mechanisms.histogram_dawa import Groups, NoisyCosts
 from shoal_baselines.mechanisms.histogram_laplace import LATTICE, TripHistogram
 from shoal_baselines.mechanisms.histogram_rounds import Rounds
-from shoal_baselines.postprocess.prefix import uniform_model
+from shoal_baselines.postprocess.prish import uniform_model
 from shoal_baselines.postprocess.regions import DqamLearner, blocks, depth_of, mean_of_children, regions
 
 COST_SHARE = Fraction(1, 4)

@@ -36,8 +36,7 @@ from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips
 from shoal_baselines.mechanisms.histogram_laplace import LATTICE, TripHistogram
 from shoal_baselines.mechanisms.histogram_rounds import Rounds
-from shoal_baselines.postprocess.prefix import TripModel
-from shoal_baselines.postprocess.prish import PrishLearner
+from shoal_baselines.postprocess.prish import PrishLearner, uniform_model
 
 ROUNDS = 8
 
@@ -55,7 +54,7 @@ class HistogramMwem(TripHistogram):
         grid, given = self.setting.grid, self.setting.given
         exact = Euler(faces=trips.shared_faces(LATTICE)).answers(given)
         shape = grid.rows, grid.columns
-        start = flat_model(shape, kept)
+        start = uniform_model(shape, kept, cells=1.0)  # without edges
         learner = PrishLearner(start, given, kept, self.rounds.answers.deviation / LATTICE, repair=False)
         self.rounds(exact, _OnLattice(learner), noise)
         return NoisyHistogram(euler=Euler(faces=learner.model.faces), trips=kept, all_trips=every)
@@ -73,14 +72,6 @@ class HistogramMwem(TripHistogram):
         sensitivity = setting.per_unit * LATTICE
         made = Rounds.within(budget, sensitivity, rounds=rounds, given=setting.given.count)
         return cls(totals=totals, rounds=made, setting=setting)
-
-
-def flat_model(shape: tuple[int, int], trips: float) -> TripModel:
-    """Equal faces that sum to `trips`, and no edges."""
-    rows, columns = shape
-    return TripModel(
-        np.full(shape, trips / (rows * columns)), np.zeros((rows, columns - 1)), np.zeros((rows - 1, columns))
-    )
 
 
 @dataclass(frozen=True)

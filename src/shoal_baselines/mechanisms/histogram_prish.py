@@ -34,8 +34,7 @@ from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips
 from shoal_baselines.mechanisms.histogram_laplace import TripHistogram
 from shoal_baselines.mechanisms.histogram_rounds import Rounds
-from shoal_baselines.postprocess.prefix import TripModel, uniform_model
-from shoal_baselines.postprocess.prish import PrishLearner
+from shoal_baselines.postprocess.prish import PrishLearner, TripModel, uniform_model
 
 ROUNDS = 5
 

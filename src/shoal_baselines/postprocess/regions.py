@@ -29,8 +29,7 @@ import numpy as np
 
 from shoal.space.rectangles import Rectangles
 from shoal_baselines.postprocess.euler_consistent import consistent
-from shoal_baselines.postprocess.prefix import TripModel
-from shoal_baselines.postprocess.prish import LARGEST_EXPONENT, QUIET, PrishLearner
+from shoal_baselines.postprocess.prish import LARGEST_EXPONENT, QUIET, PrishLearner, TripModel
 
 SWEEPS = 3
 POWER = 0.25  # 0: densities play no part

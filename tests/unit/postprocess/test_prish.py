@@ -10,13 +10,14 @@ from tests.loops import for_each
 
 from shoal.space.rectangles import Rectangles
 from shoal_baselines.postprocess.euler_consistent import violations
-from shoal_baselines.postprocess.prefix import TripModel, uniform_model
 from shoal_baselines.postprocess.prish import (
     SWEEPS,
     PrishLearner,
+    TripModel,
     rectangle_answer,
     repair_border,
     scale_inside,
+    uniform_model,
 )
 
 
