@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.browser import CHROMIUM, FLAGS
 
 HERE = Path(__file__).parent
 ONE_PROCESS = ("spark",)  # folders whose tests share something that a process starts once, such as a JVM
@@ -114,3 +115,13 @@ def command(monkeypatch, capsys):
         return code, streams.out, streams.err
 
     return run
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Open for a file: while it is, its event loop runs in this process, and no other one can."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()

@@ -6,14 +6,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.errors import PlanError
-from shoal.kinds.histogram.methods import DEFAULT_METHOD, METHODS
 from shoal.kinds.plan import MOST_PER_USER, TRIP, BoxPlan, TripPlan, sides_of
+from shoal.mechanisms import methods
+from shoal.mechanisms.method import Methods
 from shoal.setting import rule, setting
 from shoal.space.plan import ZonesPlan
 
 if TYPE_CHECKING:
     from shoal.space.cells import CellGrid
     from shoal.space.zones import Zones
+
+METHODS = Methods("histogram", methods.HISTOGRAM, "methods:METHODS")
+DEFAULT_METHOD = "boxes"
+PAYS_FOR = {
+    "trips": "the number of kept trips",
+    "all_trips": "the number of all trips, to scale up to",
+    "boxes": "histograms of trips' bounding boxes; where trips are many, rectangles too",
+    "cells": "shares of trips in cells",
+    "costs": "which cells are taken together",
+    "buckets": "shares of trips in groups of cells",
+    "densities": "shares of trips in regions",
+    "select": "which rectangles are measured",
+    "answers": "trips in the chosen rectangles",
+}
 
 MOST_GIVEN = 1_000_000
 # settings of the plan for a simulated city; None: the default, or what the card of the city says

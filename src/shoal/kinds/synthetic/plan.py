@@ -9,13 +9,47 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import PlanError
 from shoal.kinds.plan import MOST_PER_USER, TRIP, Box, BoxPlan, TripPlan, sides_of
-from shoal.kinds.synthetic.methods import COMMUTES, DEFAULT_METHOD, METHODS
+from shoal.mechanisms import methods
+from shoal.mechanisms.method import Methods
 from shoal.setting import rule, setting, settings_of
 from shoal.space.plan import SitesPlan
 
 if TYPE_CHECKING:
     from shoal.space.cells import CellGrid
     from shoal.space.sites import Sites
+
+COMMUTES = "commutes"
+METHODS = Methods("synthetic", methods.SYNTHETIC, "methods:METHODS")
+EVENTS = {name: each for name, each in methods.SYNTHETIC.items() if each.takes == COMMUTES}
+TRIPS = Methods(
+    "synthetic",
+    {name: each for name, each in methods.SYNTHETIC.items() if each.takes != COMMUTES},
+    "methods:METHODS",
+)
+DEFAULT_METHOD = "bridges"
+PAYS_FOR = {
+    "trips": "the number of trips",
+    "tables": "moves, starts and ends, flows, lengths, stays, turns and times",
+    "hours": "the hours at which trips start",
+    "starts": "where trips start",
+    "steps": "where trips go from a cell, stay and end",
+    "stays": "how long trips stay",
+    **{f"grams_{cells}": f"sequences of {cells} cells" for cells in (2, 3, 4)},
+    **{f"level_{level}": f"level {level} of the trees of trips" for level in range(1, 33)},
+}
+
+SITES_PAY_FOR = {
+    "users": "the number of users",
+    "people": "how many commute, and how often users call",
+    "homes": "where users live",
+    "works": "where commuters work",
+    "distances": "how far commuters go",
+    "flows": "between which regions they go",
+    "hours": "the hours of calls",
+    "places": "whether calls are at home, at work or elsewhere",
+    "elsewhere": "where other calls are",
+    "reach": "how far from home or work they are",
+}
 
 MOST_CELLS = 2**18
 MOST_COUNT = 10_000_000
