@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import count, product
+from unittest.mock import patch
 
 from shoal.errors import LedgerError
 from shoal.privacy.accounting import Loss
@@ -79,11 +80,8 @@ def years_apart() -> Iterator[None]:
         def now(cls, tz=None):
             return datetime(1980, 1, 1, tzinfo=tz) + timedelta(days=next(days) % 15_000)
 
-    before, book.datetime = book.datetime, Clock  # type: ignore[misc]
-    try:
+    with patch.object(book, "datetime", Clock):
         yield
-    finally:
-        book.datetime = before  # type: ignore[misc]
 
 
 def _walk(ledger: Ledger, currency: str, steps: tuple[str, ...]) -> bool:
