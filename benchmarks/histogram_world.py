@@ -24,8 +24,7 @@ from shoal.engine.euler import exact_euler, shared_faces
 from shoal.engine.trip_queries import TripQueries, distinct_counts, summaries
 from shoal.kinds.histogram.plan import METHODS as MECHANISMS
 from shoal.metrics.histogram import kld, mean_absolute_error, violated_share
-from shoal.postprocess.histogram.box_model import pool_euler
-from shoal.postprocess.histogram.box_pool import BoxPool
+from shoal.postprocess.histogram.box_model import BoxPool, pool_euler
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.euler import Euler

@@ -25,7 +25,7 @@ from shoal.engine.path_trips import PathBound, PathQueries
 from shoal.engine.trip_pieces import encode_trips
 from shoal.kinds.synthetic.plan import METHODS
 from shoal.metrics.synthetic import synthetic_utility
-from shoal.postprocess.synthetic.bridge_parts import Parts
+from shoal.postprocess.synthetic.bridge_tables import Parts
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cell_paths import CellPaths

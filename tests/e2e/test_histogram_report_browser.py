@@ -9,7 +9,7 @@ from tests.browser import NASTY, in_a_browser, open_page
 from shoal.kinds.histogram.compare import ComparedHistogram
 from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
 from shoal.metrics.histogram import HistogramUtility, error_by_size
-from shoal.release.histogram_published import PublishedHistogram
+from shoal.release.histogram_files import PublishedHistogram
 from shoal.space.cells import CellGrid
 from shoal.space.euler import Euler
 from shoal.space.rectangles import random_rectangles

@@ -19,7 +19,7 @@ from shoal.kinds.query.plan import read_asks
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.trajectories.plan import TrajectoryPlan
 from shoal.release.density_files import read_density
-from shoal.release.histogram_published import read_histogram
+from shoal.release.histogram_files import read_histogram
 from shoal.release.manifest import Manifest
 from shoal.release.trip_files import read_synthetic
 from shoal.release.verify import check_release

@@ -9,8 +9,7 @@ import pytest
 from scipy.stats import rankdata
 
 from shoal.mechanisms.density.counts import DensityCounts
-from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
-from shoal.privacy.noise import PARALLEL_FROM, OsNoise, SeededNoise
+from shoal.privacy.noise import GAUSSIAN, LAPLACE, PARALLEL_FROM, OsNoise, SeededNoise
 from shoal.space.weights import LATTICE
 from shoal.stages.exact import ExactCounts
 

@@ -105,8 +105,7 @@ def _mechanisms(
         results = audit_many(list(dict.fromkeys(mechanisms)), plan, bars, jobs)
     _print(results, as_json, _table, _verdict)
     problems = [f"{result.mechanism}: {problem}" for result in results for problem in result.problems]
-    problems += [] if names else audit_shared()
-    _fail("audit-failed", "a promise does not hold", problems, as_json)
+    _fail("audit-failed", "a promise does not hold", problems + ([] if names else audit_shared()))
 
 
 def _end_to_end(names: tuple[str, ...], pairs: int, seed: int, jobs: int | None, as_json: bool) -> None:
@@ -119,7 +118,7 @@ def _end_to_end(names: tuple[str, ...], pairs: int, seed: int, jobs: int | None,
     _print(results, as_json, _shares)
     problems = [str(finding) for result in results for finding in result.findings]
     more = [f"and {len(problems) - MOST_SHOWN} more"] if len(problems) > MOST_SHOWN else []
-    _fail("audit-failed", "a promise does not hold end to end", [*problems[:MOST_SHOWN], *more], as_json)
+    _fail("audit-failed", "a promise does not hold end to end", [*problems[:MOST_SHOWN], *more])
     if not as_json:
         click.echo("All runs held: only the noise keeps neighbours apart.")
 
@@ -150,7 +149,7 @@ def _planted(given: str, at_once: bool, as_json: bool) -> None:
     else:
         click.echo(planted_table(results))
     missed = [f"{', '.join(result.bugs)}: {result.why}" for result in results if not result.held]
-    _fail("planted-bug-missed", "a planted bug was not caught", missed, as_json)
+    _fail("planted-bug-missed", "a planted bug was not caught", missed)
 
 
 def planted_table(results: list) -> str:
@@ -188,17 +187,13 @@ def _print(results: Sequence[Any], as_json: bool, *tables: Any) -> None:
         click.echo(line(results))
 
 
-def _fail(code: str, rule: str, problems: Sequence[str], as_json: bool) -> None:
-    """Ends with the code of a promise that does not hold, if there are problems."""
+def _fail(code: str, rule: str, problems: Sequence[str]) -> None:
     from shoal.errors import GuaranteeError
 
-    if not problems:
-        return
-    error = GuaranteeError(code, f"{rule}.\n" + "\n".join(problems))
-    if as_json:  # the results are the one document on standard output
-        click.echo(error.for_command(), err=True)
-        click.get_current_context().exit(error.exit_code)
-    raise error
+    if problems:
+        error = GuaranteeError(code, f"{rule}.\n" + "\n".join(problems))
+        error.after_results = True
+        raise error
 
 
 def _shares(results: list) -> Table:
@@ -225,7 +220,7 @@ def _table(results: list) -> Table:
         "epsilon\nclaim": lambda r: _number(r.claimed_epsilon, ".4g"),
         "epsilon\nproved": lambda r: _number(r.lower_bound, ".3f"),
         **(mu if any(result.claimed_mu is not None for result in results) else {}),
-        # 1600000 as 1600k: the table must fit a terminal, but for the longest names.
+        # 1600000 as 1600k: the table must fit a terminal.
         "runs": lambda r: str(r.runs) if r.runs < 10_000 else f"{r.runs // 1000}k",
         "pairs\nheld": lambda r: f"{r.replay_held}/{r.replay_pairs}",
         "noise": lambda r: "held" if r.noise_passed else "FAILED",
@@ -233,8 +228,7 @@ def _table(results: list) -> Table:
     }
     rows = [tuple(cell(result) for cell in columns.values()) for result in results]
     numbers = tuple(range(1, len(columns)))
-    # On a narrow terminal the longest names are folded, and no column is left out.
-    return Table(header=tuple(columns), rows=rows, right=numbers, wraps=(0,), below=_legend(results))
+    return Table(header=tuple(columns), rows=rows, right=numbers, below=_legend(results))
 
 
 def _number(value: float | None, digits: str) -> str:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from shoal.kinds.run import RunResult
     from shoal.privacy.ledger import Ledger, Population
 
+MANY_COLUMNS = 7  # more stand one space apart, to fit a terminal
+
 
 def print_table(table: Table) -> None:
     """Figures that a kind of release or an attack reports."""
@@ -49,7 +51,10 @@ def draw_table(
         console = Console(highlight=False, width=max(console.width, 120))
     if title:
         console.print(f"\n[bold]{escape(title)}[/bold]")
-    drawn = Drawn(box=None, pad_edge=False, header_style="dim", show_header=bool(header))
+    many = len(header) > MANY_COLUMNS
+    drawn = Drawn(
+        box=None, pad_edge=False, collapse_padding=many, header_style="dim", show_header=bool(header)
+    )
     names = header or [""] * max(map(len, rows), default=0)
     wrapped = {column % len(names) for column in wraps} if names else set()
     for number, name in enumerate(names):
@@ -176,7 +181,7 @@ def _print_changed(prepared: Prepared, result: RunResult) -> None:
 def _price(prepared: Prepared, population: Population | None) -> list[tuple[str, str]]:
     """Every named spend, what the ledger would be charged, and what is left there."""
     from shoal.errors import LedgerError
-    from shoal.privacy.ledger.names import cost_nano, show_nano
+    from shoal.privacy.accounting import cost_nano, show_nano
 
     if prepared.mechanism is None:
         return []
@@ -200,7 +205,7 @@ def _price(prepared: Prepared, population: Population | None) -> list[tuple[str,
 
 def spent(prepared: Any, population: Population, reused: bool) -> str:
     """What the run cost, and what is left of the population's budget."""
-    from shoal.privacy.ledger.names import cost_nano, show_nano
+    from shoal.privacy.accounting import cost_nano, show_nano
 
     cost = cost_nano(prepared.mechanism.loss(), population.currency)
     amount = "nothing" if reused else f"{population.currency} = {show_nano(cost)}"
@@ -208,7 +213,7 @@ def spent(prepared: Any, population: Population, reused: bool) -> str:
 
 
 def _left(population: Population) -> str:
-    from shoal.privacy.ledger.names import show_nano
+    from shoal.privacy.accounting import show_nano
 
     left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
     has = f'"{population.name}" has {population.currency} = {left} left of {limit}'

@@ -36,7 +36,7 @@ def counts_of(place: str) -> Build:
 
 def scaled(counts: str) -> Build:
     """The same with the numbers of visits that they are scaled up by."""
-    place = f"{HERE}.density.scaled:ScaledCounts.of"
+    place = f"{HERE}.density.counts:ScaledCounts.of"
     return Build(place=place, takes="scalable", asks=("ell", "cap"), given={"counts": counts})
 
 

@@ -61,7 +61,7 @@ import numpy as np
 from numba import njit
 
 from shoal.errors import PlanError
-from shoal.postprocess.synthetic.draws import pick, stream, uniform, uniforms
+from shoal.postprocess.synthetic.numbers import pick, stream, uniform, uniforms
 from shoal.privacy.noise import Noise
 from shoal.space.cell_paths import DIRECTIONS, DX, DY, CellPaths, direction_between
 from shoal.stages.synthetic import SyntheticPaths

@@ -32,9 +32,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from shoal.mechanisms.noise import GAUSSIAN, Adder, ceil_sqrt
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import GAUSSIAN, Adder, Noise, ceil_sqrt
 from shoal_baselines.mechanisms.scheme import (
     STEPS,
     Scheme,

@@ -41,10 +41,9 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.mechanisms.histogram.trip_totals import TripTotals
-from shoal.mechanisms.noise import Adder, adder_within
+from shoal.mechanisms.trip_totals import TripTotals
 from shoal.privacy.accounting import Allowance, Budget, Loss, compose
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Adder, Noise, adder_within
 from shoal.space.euler import Euler
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram

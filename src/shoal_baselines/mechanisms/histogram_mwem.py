@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.mechanisms.histogram.trip_totals import TripTotals
+from shoal.mechanisms.trip_totals import TripTotals
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.euler import Euler

@@ -50,9 +50,8 @@ import numpy as np
 import scipy.fft
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.noise import Adder, Composed, adder_within, ceil_sqrt
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Adder, Composed, Noise, adder_within, ceil_sqrt
 from shoal.space.setting import Setting
 from shoal.stages.noisy import NoisyScheme, NoisyTotals
 from shoal_baselines.counting import CoverCounts

@@ -18,6 +18,7 @@ Deviations   a unit's grams of one length are scaled to norm 1, where the paper 
              takes the shorter gram if the longer one is not there.
 
 >>> from shoal.mechanisms.audit_size import path_setting
+>>> from shoal.privacy.accounting import Budget
 >>> mechanism = SyntheticNgram.within(Budget.of(1.0, None), path_setting(trips=100))
 >>> [(name, loss.pure_epsilon_nano) for name, loss in mechanism.spends()][1:]
 [('starts', 220000000), ('grams_2', 350000000), ('grams_3', 250000000), ('grams_4', 150000000)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numba import njit
 
-from shoal.postprocess.synthetic.draws import onto_total, onto_totals, pick, stream, uniform, uniforms
+from shoal.postprocess.synthetic.numbers import onto_total, onto_totals, pick, stream, uniform, uniforms
 from shoal.space.path_setting import PathSetting
 from shoal.space.path_tables import MOVE_CLASSES, STAY_BINS, class_of_moves
 from shoal.stages.synthetic import NoisyTable, SyntheticPaths

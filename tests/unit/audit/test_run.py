@@ -1,7 +1,6 @@
 """The audit as a whole, and the command that prints it."""
 
 import json
-import re
 from dataclasses import replace
 
 import pytest
@@ -156,14 +155,11 @@ def test_two_processes_audit_in_the_order_asked(hurry, monkeypatch):
     assert all(found.problems == () for found in together)
 
 
-def test_the_table_fits_a_terminal(one_for_all, command, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "80")
+def test_the_table_fits_a_terminal(one_for_all, command):
     code, out, _ = command("audit", "--quick", "--runs", "1000", "--jobs", "1")
     assert code == 0
     assert "…" not in out
-    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in out.splitlines()]
-    rows = [line for line in lines if line.endswith("2/2")]
+    rows = [line for line in out.splitlines() if line.split(" ")[0] in REGISTRY]
     assert len(rows) == len(REGISTRY)
     assert max(map(len, rows)) <= 80
 

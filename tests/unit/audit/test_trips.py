@@ -19,7 +19,7 @@ from shoal.engine.trip_queries import distinct_counts
 from shoal.mechanisms.methods import TWO_TRIPS
 from shoal.mechanisms.registry import taking
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
-from shoal.postprocess.synthetic.bridge_parts import ALL_PARTS
+from shoal.postprocess.synthetic.bridge_tables import ALL_PARTS
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 

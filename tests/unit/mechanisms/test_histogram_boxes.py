@@ -7,8 +7,7 @@ from tests.loops import for_each
 from shoal.engine.grid_trips import GridTrips
 from shoal.engine.trip_queries import TripQueries
 from shoal.errors import PlanError
-from shoal.mechanisms.histogram.boxes import HistogramBoxes
-from shoal.mechanisms.histogram.boxes_schedule import ROWS, even_cuts, row_for, warped_cuts
+from shoal.mechanisms.histogram.boxes import ROWS, HistogramBoxes, even_cuts, row_for, warped_cuts
 from shoal.metrics.histogram import violated_share
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise

@@ -14,7 +14,7 @@ from shoal.engine.trip_pieces import encode_trips
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.metrics.synthetic import synthetic_utility
-from shoal.postprocess.synthetic.bridge_parts import Parts
+from shoal.postprocess.synthetic.bridge_tables import Parts
 from shoal.privacy.accounting import NANO, Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cells import CellGrid

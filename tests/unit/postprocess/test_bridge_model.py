@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from shoal.postprocess.synthetic.bridge_model import BridgeModel, flow_mass, move_chances
-from shoal.postprocess.synthetic.bridge_parts import Parts
-from shoal.postprocess.synthetic.moves import inflow, on_grid
+from shoal.postprocess.synthetic.bridge_tables import Parts, inflow, on_grid
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 from shoal.space.path_setting import PathSetting

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.postprocess.shrinkage import better, likely, prediction, rising, scatter
+from shoal.postprocess.synthetic.numbers import better, likely, prediction, rising, scatter
 from shoal.stages.synthetic import NoisyTable
 
 PLACES = 4000

@@ -11,8 +11,8 @@ from tests.loops import for_each
 
 from shoal.engine.path_trips import PathBound
 from shoal.engine.trip_pieces import encode_trips
-from shoal.postprocess.synthetic.bridge_places import block_sides, blocks_of
-from shoal.postprocess.synthetic.path_times import place_stays, start_times, ticks_of
+from shoal.postprocess.synthetic.bridge_tables import block_sides, blocks_of
+from shoal.postprocess.synthetic.path_points import place_stays, start_times, ticks_of
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 from shoal.space.path_setting import PathSetting

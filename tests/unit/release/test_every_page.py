@@ -20,7 +20,7 @@ from shoal.kinds.synthetic.report import SyntheticReportInputs, synthetic_report
 from shoal.kinds.trajectories.report import record_picture, trajectory_report_html
 from shoal.metrics import box_figures
 from shoal.release.evidence import Evidence, evidence_html
-from shoal.release.histogram_published import PublishedHistogram
+from shoal.release.histogram_files import PublishedHistogram
 from shoal.release.manifest import Manifest
 from shoal.release.page.page import render, write_page
 from shoal.space.cells import CellGrid

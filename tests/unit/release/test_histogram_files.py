@@ -9,8 +9,12 @@ import pytest
 import shapely
 
 from shoal.errors import GuaranteeError, PlanError, SourceError
-from shoal.release.histogram_files import read_histogram_file, write_histogram
-from shoal.release.histogram_published import PublishedHistogram, read_histogram
+from shoal.release.histogram_files import (
+    PublishedHistogram,
+    read_histogram,
+    read_histogram_file,
+    write_histogram,
+)
 from shoal.space.cells import CellGrid
 from shoal.space.euler import Euler
 from shoal.space.zones import Zones

@@ -7,8 +7,7 @@ import pytest
 from tests.loops import for_each
 
 from shoal.kinds.histogram.report import HistogramReportInputs, histogram_report_html
-from shoal.release.histogram_files import files_of
-from shoal.release.histogram_published import PublishedHistogram
+from shoal.release.histogram_files import PublishedHistogram, files_of
 from shoal.space.cells import CellGrid
 from shoal.space.euler import Euler
 

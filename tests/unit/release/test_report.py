@@ -15,7 +15,7 @@ from shoal.errors import PlanError
 from shoal.kinds.density import report as density
 from shoal.kinds.density.report import DensityReportInputs
 from shoal.metrics import density_utility
-from shoal.release.page import formats
+from shoal.release.page import page as shell
 from shoal.release.page.page import json_for_script
 from shoal.release.page.payload import GRID_STEPS, day_ticks, drawn_zones, slot_word
 from shoal.space.zones import Zones
@@ -199,7 +199,7 @@ def test_distance_between_maps_is_in_the_page():
     want = 700 * np.abs(share[0] - share[1])
     payload = payload_of(page)
     assert payload["bySlot"]["emd"] == pytest.approx(want)
-    assert formats.metres(want.mean()) in page
+    assert shell.metres(want.mean()) in page
     without = density.density_report_html(report_inputs(square_zones(["a", "b"])))
     assert payload_of(without)["bySlot"]["emd"] is None
     assert "Not computed here" in without

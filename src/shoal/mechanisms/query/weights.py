@@ -13,7 +13,7 @@ Source       Hardt and Rothblum 2010 (private multiplicative weights); Acs, Bicz
              section 3.1.2; AboveThreshold of Dwork and Roth 2014, algorithm 1, started anew for every update.
 Deviations   the table has a bought total instead of a known number of people; a surprising question is
              answered with fresh noise of its own budget, not by its noisy comparison; the update meets
-             the answer (postprocess.density.answers); after c updates the rest is answered without the data;
+             the answer (postprocess.density.numbers); after c updates the rest is answered without the data;
              questions that were not bought are answered by the last table, not by that of their turn: all of
              it post-processing. The error figure is new. None changes the guarantee.
 
@@ -38,12 +38,10 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.noise import GAUSSIAN, LAPLACE, Adder, Composed
 from shoal.mechanisms.query.answers import check_table
-from shoal.postprocess.density.answers import LearnedTable
-from shoal.privacy.above import first_above
+from shoal.postprocess.density.numbers import LearnedTable
 from shoal.privacy.accounting import NANO, Budget, Loss, compose
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import GAUSSIAN, LAPLACE, Adder, Composed, Noise, first_above
 from shoal.space.question import Question, Questions
 from shoal.space.setting import Setting, activity
 from shoal.stages.exact import ExactCounts

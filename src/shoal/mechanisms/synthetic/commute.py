@@ -33,10 +33,9 @@ from fractions import Fraction
 from typing import Any
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.noise import Adder, Composed, adder_within
 from shoal.postprocess.synthetic.commute_model import CommuteModel
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Adder, Composed, Noise, adder_within
 from shoal.space.path_setting import CommuteSetting
 from shoal.stages.commutes import LATTICE, ExactCommutes, NoisyCommutes
 

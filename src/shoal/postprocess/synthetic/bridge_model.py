@@ -14,21 +14,26 @@ from functools import cached_property
 
 import numpy as np
 
-from shoal.postprocess.shrinkage import likely
-from shoal.postprocess.synthetic.bridge_parts import (
+from shoal.postprocess.synthetic.bridge_tables import (
     ALL_PARTS,
     Parts,
     by_class,
     counted_moves,
     drawn,
+    drawn_to,
     fall_of,
     falling,
+    flows,
+    inflow,
+    likely_moves,
+    likely_places,
+    on_grid,
+    per_cell,
+    visits_of,
 )
-from shoal.postprocess.synthetic.bridge_places import drawn_to, flows, likely_places, per_cell
 from shoal.postprocess.synthetic.bridge_walk import possible_moves, walk
-from shoal.postprocess.synthetic.draws import conditional, onto_total, pick, to_margins, uniforms
-from shoal.postprocess.synthetic.moves import inflow, likely_moves, on_grid, visits_of
-from shoal.postprocess.synthetic.path_times import place_stays, start_times, ticks_of
+from shoal.postprocess.synthetic.numbers import conditional, likely, onto_total, pick, to_margins, uniforms
+from shoal.postprocess.synthetic.path_points import place_stays, start_times, ticks_of
 from shoal.space.cell_paths import DIRECTIONS, chebyshev
 from shoal.space.path_tables import DETOURS, STAY_BINS, class_of_moves, distance_cuts
 from shoal.stages.synthetic import NoisyEnds, NoisyMovement, NoisyTable, SyntheticPaths

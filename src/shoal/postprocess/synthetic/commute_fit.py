@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from shoal.postprocess.synthetic.draws import onto_total
+from shoal.postprocess.synthetic.numbers import onto_total
 from shoal.space.path_setting import (
     AT_WORK,
     CALLS,

@@ -20,7 +20,7 @@ from numba import njit
 
 from shoal.errors import PlanError
 from shoal.postprocess.synthetic.commute_fit import PART_OF_KIND, CommuteFit, fit_commutes
-from shoal.postprocess.synthetic.draws import pick, stream, uniform, uniforms
+from shoal.postprocess.synthetic.numbers import pick, stream, uniform, uniforms
 from shoal.space.path_setting import (
     ACTIVITY,
     AT_HOME,

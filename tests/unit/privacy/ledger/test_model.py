@@ -26,8 +26,8 @@ from shoal.auditing.planted.ledger import MemoryStore, agrees, raw_spent, years_
 from shoal.errors import BudgetExceeded, LedgerError
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation, book
-from shoal.privacy.ledger.chain import GENESIS, Decide, link
 from shoal.privacy.ledger.sqlite import SqliteStore
+from shoal.privacy.ledger.state import GENESIS, Decide, link
 
 YEAR = timedelta(days=365)
 KEYS = st.sampled_from(["a", "b", "c"])

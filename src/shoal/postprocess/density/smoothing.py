@@ -1,22 +1,149 @@
-"""Kriging: noisy values at zones, smoothed as far as near zones are alike.
+"""Smoothing of noisy measurements: profiles over slots, from public columns, and kriging over zones.
 
-Model: value = mean + smooth field + own part + noise. The field has covariance s (1 - nugget) exp(-distance /
-reach), the own part variance s nugget; both are wanted, the noise is not. Two readings of mean, field and own
-part: every zone is alike and has an own part of its own; or mean and field go with a zone's size, and the own
-parts are those of sites, which zones share as their areas do. The reading and the three numbers have the
+city_profile      the city's profile from noisy hourly totals: block James-Stein in the frequency domain
+zone_columns      columns for zones, fitted to noisy regions: the shapes that a day takes in this city
+orthonormal       orthonormal columns from public columns and noisy answers
+krige             noisy values at zones, smoothed as far as near zones are alike
+
+Kriging: value = mean + smooth field + own part + noise. The field has covariance s (1 - nugget) exp(-distance
+/ reach), the own part variance s nugget; both are wanted, the noise is not. Two readings of mean, field and
+own part: every zone is alike and has an own part of its own; or mean and field go with a zone's size, and the
+own parts are those of sites, which zones share as their areas do. The reading and the three numbers have the
 largest marginal likelihood on a grid, on a spread of at most FIT_ZONES zones. Values beyond four robust
-deviations get an own part of their own size, so that a true outlier is not smoothed away.
-Each zone is predicted from its own value and those of its NEAR nearest zones. The work is linear in zones.
+deviations get an own part of their own size, so that a true outlier is not smoothed away. Each zone is
+predicted from its own value and those of its NEAR nearest zones. The work is linear in zones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.spatial import KDTree
+
+from shoal.space.clock import Clock
+from shoal.space.setting import daily_waves, day_kinds
+from shoal.stages.noisy import NoisyMeasurement
+
+DAILY_BLOCK, OTHER_BLOCK = 2, 6  # frequencies shrunk together
+LEAST = 0.02  # of the expected activity: a profile is positive everywhere
+
+
+def city_profile(
+    noisy: np.ndarray, weight: np.ndarray, sigma: float, expected: np.ndarray, per_day: float
+) -> np.ndarray:
+    """Positive shares of slots, summing to 1, from noisy totals times `weight` with noise `sigma` in each.
+
+    Frequencies of whole periods per day are shrunk in pairs, the others six at a time: a block that is not
+    larger than its noise is dropped. With no signal at all the expected activity is what remains.
+    """
+    slots = len(noisy)
+    waves = np.fft.rfft(noisy - _expected_part(noisy, weight, expected), norm="ortho")
+    number = np.arange(len(waves))
+    days = slots / per_day if per_day > 0 else slots
+    daily = (np.abs(number / days - np.round(number / days)) < 1e-6) & (number > 0)
+    shrunk = np.zeros_like(waves)
+    for chosen, size in ((number[daily], DAILY_BLOCK), (number[~daily], OTHER_BLOCK)):
+        for start in range(0, len(chosen), size):
+            block = chosen[start : start + size]
+            energy = float((2 * np.abs(waves[block]) ** 2).sum())
+            keep = max(0.0, 1.0 - 2 * len(block) * sigma**2 / energy) if energy > 0 else 0.0
+            shrunk[block] = keep * waves[block]
+    smooth = np.fft.irfft(shrunk, slots, norm="ortho") + _expected_part(noisy, weight, expected)
+    totals = smooth / weight
+    level = float(totals.mean())
+    if level <= 0:
+        return expected / expected.sum()
+    totals = np.maximum(totals, LEAST * expected / expected.mean() * level)
+    return totals / totals.sum()
+
+
+def _expected_part(noisy: np.ndarray, weight: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """The multiple of the expected activity nearest to the noisy totals: what shrinking goes towards."""
+    column = expected * weight
+    return column * max(float(column @ noisy) / float(column @ column), 0.0)
+
+
+def hour_weights(profile: np.ndarray) -> np.ndarray:
+    """How much an hour counts: quiet ones more, since errors are judged relative to counts."""
+    return np.maximum(profile / profile.mean(), 0.168) ** -0.75
+
+
+def region_dictionary(clock: Clock, profile: np.ndarray, waves: int) -> np.ndarray:
+    """The weighted profile times kinds of days times waves of a day, orthonormal, the profile first."""
+    kinds = day_kinds(clock)
+    shapes = daily_waves(clock, waves)
+    columns = [profile]
+    for kind in np.unique(kinds):
+        columns += [profile * (kinds == kind) * wave for wave in shapes]
+    return orthonormal(columns)
+
+
+def zone_columns(
+    dictionary: np.ndarray, regions: NoisyMeasurement, profile: np.ndarray, learned: int
+) -> np.ndarray:
+    """float64 [slots, at most learned]: the city's profile, the strongest directions of regions' shapes."""
+    level = np.maximum(regions.values[:, 0], regions.sigma)
+    shapes = regions.values[:, 1:] / np.sqrt(level)[:, None]
+    columns = [profile]
+    if shapes.size and learned > 1:
+        _, _, directions = np.linalg.svd(shapes, full_matrices=False)
+        columns += list(directions[: learned - 1] @ dictionary[:, 1:].T)
+    return orthonormal(columns)
+
+
+DEPENDENT = 1e-4  # a column with less than this share outside the earlier ones adds nothing
+
+
+def orthonormal(columns: Iterable[np.ndarray]) -> np.ndarray:
+    """float64 [slots, kept]: Gram and Schmidt in order, twice for accuracy; dependent columns are left out.
+
+    >>> orthonormal([np.array([3.0, 0.0]), np.array([1.0, 0.0]), np.array([1.0, 1.0])]).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    kept: list[np.ndarray] = []
+    for column in columns:
+        rest = np.asarray(column, np.float64).copy()
+        size = float(np.linalg.norm(rest))
+        if not size > 0 or not np.isfinite(size):
+            continue
+        rest /= size
+        for _ in range(2):
+            for earlier in kept:
+                rest -= earlier * (earlier @ rest)
+        left = float(np.linalg.norm(rest))
+        if left > DEPENDENT:
+            kept.append(rest / left)
+    return np.array(kept).T if kept else np.zeros((0, 0))
+
+
+def complement(basis: np.ndarray) -> np.ndarray:
+    """float64 [slots, slots - columns]: orthonormal columns that complete `basis`."""
+    slots, columns = basis.shape
+    whole, _ = np.linalg.qr(basis, mode="complete")
+    return whole[:, columns:] if columns < slots else np.zeros((slots, 0))
+
+
+def probes(basis: np.ndarray, count: int) -> np.ndarray:
+    """float64 [slots, at most count]: orthonormal columns outside `basis`, of signs that follow no rhythm.
+
+    What no column of the basis explains shows in each of them by chance, as much as in any other.
+    """
+    slots = len(basis)
+    signs = np.where(_scrambled(slots * count) & 1, 1.0, -1.0).reshape(count, slots)
+    return orthonormal([*basis.T, *signs])[:, basis.shape[1] :]
+
+
+def _scrambled(count: int) -> np.ndarray:
+    """uint64 [count]: 1, 2, ... mixed by the finaliser of SplitMix64; public, the same every time."""
+    mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
+
 
 FIT_ZONES, FIT_TOGETHER = 200, 4  # near zones are taken together: how alike they are is what is asked
 NEAR = 40
