@@ -107,7 +107,7 @@ def driven(noise: Any) -> AbstractContextManager[Any]:
     def forward(name: str) -> Callable:
         return lambda _self, *args: getattr(noise, name)(*args)
 
-    forwarded = {name: forward(name) for name in PRIMITIVES if hasattr(noise, name)}
+    forwarded: Any = {name: forward(name) for name in PRIMITIVES if hasattr(noise, name)}
     return patch.multiple(OsNoise, create=True, **forwarded)  # its first_above is added to it
 
 
