@@ -15,7 +15,7 @@ from shoal.mechanisms.synthetic.bridges import ALL_PARTS, SyntheticBridges
 from shoal.mechanisms.synthetic.commute import SyntheticCommute
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import GAUSSIAN, LAPLACE
-from shoal.space.question import Questions
+from shoal.space.setting import Questions
 from shoal_baselines.mechanisms.efpag import DensityEfpag
 from shoal_baselines.mechanisms.fpa import DensityFpa
 from shoal_baselines.mechanisms.histogram_dqam import HistogramDqam

@@ -24,7 +24,7 @@ from shoal.release.manifest import Manifest
 from shoal.release.trip_files import read_synthetic
 from shoal.release.verify import check_release
 from shoal.space.clock import Clock
-from shoal.space.zones import read_zones
+from shoal.space.places import read_zones
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 KINDS = (DensityPlan, HistogramPlan, SyntheticPlan, TrajectoryPlan)

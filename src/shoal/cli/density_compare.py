@@ -69,7 +69,7 @@ def compare(plan: str | None, **flags: Any) -> None:
     they are given: nothing private is touched and nothing is spent. With --on-private-data it reads your
     events; the figures are for your eyes only, and choosing by them is not covered by the promise.
     """
-    from shoal.engine.duck import DuckEngine
+    from shoal.engine.engine import DuckEngine
     from shoal.kinds.density.compare import ComparePlan
     from shoal.kinds.density.compare import compare as compare_methods
     from shoal.kinds.density.compare_report import comparison_json, write_comparison

@@ -30,9 +30,8 @@ import numpy as np
 from shoal.errors import GuaranteeError
 from shoal.privacy.accounting import Allowance, Budget, Loss
 from shoal.privacy.noise import Adder, Noise, adder_within
-from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import PathTable
-from shoal.space.trip_setting import TripSetting
+from shoal.space.cell_paths import PathTable
+from shoal.space.trip_setting import PathSetting, TripSetting
 from shoal.stages.synthetic import NoisyTable
 from shoal.stages.trips import LATTICE, UserPaths, UserTrips
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 from shoal.mechanisms.trip_totals import PathTotals, TableNoise, check_queries, tables_within
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Composed, Noise
-from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import Hours
+from shoal.space.cell_paths import Hours
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.synthetic import NoisyTable
 from shoal.stages.trips import UserPaths
 from shoal_baselines.postprocess.grams import GramModel

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numba import njit
 
-from shoal.space.euler import Euler
-from shoal.space.rectangles import Rectangles
+from shoal.space.cells import Euler, Rectangles
 from shoal_baselines.postprocess.euler_consistent import violations
 
 SWEEPS = 10  # k of the thesis

@@ -19,7 +19,7 @@ from shoal.mechanisms.methods import DENSITY
 from shoal.postprocess.density.numbers import scaled_density
 from shoal.privacy.accounting import NANO, Budget, compose
 from shoal.privacy.noise import GAUSSIAN, LAPLACE, PARALLEL_FROM, OsNoise, SeededNoise
-from shoal.space.weights import AreaWeights
+from shoal.space.geography import AreaWeights
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.exact import ExactCounts, ScalableCounts
 

@@ -8,7 +8,7 @@ from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.privacy.noise import GAUSSIAN, LAPLACE, OsNoise, SeededNoise
-from shoal.space.question import Question, Questions
+from shoal.space.setting import Question, Questions
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.exact import ExactCounts
 

@@ -33,8 +33,8 @@ from shoal.postprocess.density.smoothing import (
     probes,
     zone_columns,
 )
+from shoal.space.geography import LATTICE, AreaWeights
 from shoal.space.setting import zone_overlap, zone_sizes
-from shoal.space.weights import LATTICE, AreaWeights
 from shoal.stages.noisy import NoisyMeasurement
 
 HOURS = np.arange(168)

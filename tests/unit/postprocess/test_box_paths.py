@@ -12,8 +12,7 @@ from shoal.postprocess.histogram.box_model import (
     spread,
     start_pool,
 )
-from shoal.space.cells import CellGrid
-from shoal.space.rectangles import random_rectangles
+from shoal.space.cells import CellGrid, random_rectangles
 
 SIDE = 24
 GRID = CellGrid(box=(0, 0, 1, 1), columns=SIDE, rows=SIDE, planar=True)

@@ -5,8 +5,8 @@ import pytest
 from tests.loops import for_each
 
 from shoal.postprocess.density.numbers import LearnedTable
-from shoal.space.question import Question, Questions
-from shoal.space.weights import AreaWeights
+from shoal.space.geography import AreaWeights
+from shoal.space.setting import Question, Questions
 
 ASKED = Questions.of(
     [

@@ -23,8 +23,7 @@ from shoal.release.evidence import Evidence, evidence_html
 from shoal.release.histogram_files import PublishedHistogram
 from shoal.release.manifest import Manifest
 from shoal.release.page.page import render, write_page
-from shoal.space.cells import CellGrid
-from shoal.space.euler import Euler
+from shoal.space.cells import CellGrid, Euler
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "v2" / "density-gaussian" / "manifest.json"
 MANIFEST = {

@@ -59,8 +59,8 @@ from shoal.errors import GuaranteeError
 from shoal.mechanisms.method import at
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Adder, Composed, Family, Noise, adder_within, family_of
+from shoal.space.geography import AreaWeights
 from shoal.space.setting import Setting
-from shoal.space.weights import AreaWeights
 from shoal.stages.exact import ExactCounts, ScalableCounts
 from shoal.stages.noisy import NoisyCounts, NoisyScaled
 

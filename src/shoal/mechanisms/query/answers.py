@@ -13,8 +13,8 @@ Deviations   discrete instead of continuous noise (Canonne, Kamath, Steinke 2020
              question has the same share of the budget.
 
 >>> from shoal.privacy.noise import GAUSSIAN, LAPLACE
->>> from shoal.space.question import Question
->>> from shoal.space.weights import AreaWeights
+>>> from shoal.space.setting import Question
+>>> from shoal.space.geography import AreaWeights
 >>> asked = Questions.of([Question(zones=(0,), slots=(8,)), Question(zones=(0, 1), slots=tuple(range(168)))],
 ...                      AreaWeights.identity(2), slots=168, ell=30)
 >>> mechanism = QueryAnswers.within(GAUSSIAN, 1_000_000, asked)
@@ -35,8 +35,7 @@ from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.density.counts import check_input
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Adder, Family, Noise, family_of
-from shoal.space.question import Question, Questions
-from shoal.space.setting import Setting
+from shoal.space.setting import Question, Questions, Setting
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyAnswers
 

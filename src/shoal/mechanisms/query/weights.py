@@ -17,8 +17,8 @@ Deviations   the table has a bought total instead of a known number of people; a
              questions that were not bought are answered by the last table, not by that of their turn: all of
              it post-processing. The error figure is new. None changes the guarantee.
 
->>> from shoal.space.question import Question
->>> from shoal.space.weights import AreaWeights
+>>> from shoal.space.setting import Question
+>>> from shoal.space.geography import AreaWeights
 >>> from shoal.privacy.accounting import Budget
 >>> asked = Questions.of([Question(zones=(0,), slots=(hour,)) for hour in range(24)],
 ...                      AreaWeights.identity(2), slots=24, ell=5)
@@ -42,8 +42,7 @@ from shoal.mechanisms.query.answers import check_table
 from shoal.postprocess.density.numbers import LearnedTable
 from shoal.privacy.accounting import NANO, Budget, Loss, compose
 from shoal.privacy.noise import GAUSSIAN, LAPLACE, Adder, Composed, Noise, first_above
-from shoal.space.question import Question, Questions
-from shoal.space.setting import Setting, activity
+from shoal.space.setting import Question, Questions, Setting, activity
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyAnswers
 

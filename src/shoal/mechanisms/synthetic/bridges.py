@@ -47,8 +47,7 @@ from shoal.postprocess.synthetic.bridge_tables import (
 )
 from shoal.privacy.accounting import Allowance, Budget, Loss
 from shoal.privacy.noise import Composed, Noise
-from shoal.space.path_setting import WEEK_PARTS, PathSetting
-from shoal.space.path_tables import (
+from shoal.space.cell_paths import (
     Corners,
     Days,
     Durations,
@@ -64,6 +63,7 @@ from shoal.space.path_tables import (
     Tides,
     Turns,
 )
+from shoal.space.trip_setting import WEEK_PARTS, PathSetting
 from shoal.stages.synthetic import NoisyEnds, NoisyMovement, NoisyTable
 from shoal.stages.trips import UserPaths
 

@@ -47,7 +47,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from shoal.space.question import Questions
+from shoal.space.setting import Questions
 from shoal.stages.noisy import Answers, DensityEstimate, NoisyAnswers, NoisyCounts, NoisyScaled
 
 

@@ -17,9 +17,7 @@ import numpy as np
 from numba import njit
 
 from shoal.postprocess.histogram.box_fit import Targets, fit_weights, targets_of
-from shoal.space.cells import CellGrid
-from shoal.space.euler import Euler
-from shoal.space.rectangles import Rectangles
+from shoal.space.cells import CellGrid, Euler, Rectangles
 from shoal.space.trip_setting import TripBins
 from shoal.stages.noisy import TripPool
 

@@ -34,8 +34,7 @@ from shoal.postprocess.synthetic.bridge_tables import (
 from shoal.postprocess.synthetic.bridge_walk import possible_moves, walk
 from shoal.postprocess.synthetic.numbers import conditional, likely, onto_total, pick, to_margins, uniforms
 from shoal.postprocess.synthetic.path_points import place_stays, start_times, ticks_of
-from shoal.space.cell_paths import DIRECTIONS, chebyshev
-from shoal.space.path_tables import DETOURS, STAY_BINS, class_of_moves, distance_cuts
+from shoal.space.cell_paths import DETOURS, DIRECTIONS, STAY_BINS, chebyshev, class_of_moves, distance_cuts
 from shoal.stages.synthetic import NoisyEnds, NoisyMovement, NoisyTable, SyntheticPaths
 
 DETOUR_GUESS = falling(DETOURS, 0.7)  # public: where noise hides everything else

@@ -37,9 +37,10 @@ from shoal.postprocess.synthetic.numbers import (
     uniform,
     uniforms,
 )
+from shoal.space.cell_paths import DURATION_BINS, PACES, class_of_moves
 from shoal.space.cells import CellGrid
-from shoal.space.path_setting import DAY_KINDS, PART_OF_KIND, WEEK_PARTS
-from shoal.space.path_tables import DURATION_BINS, PACES, class_of_moves
+from shoal.space.clock import HOUR_KINDS
+from shoal.space.trip_setting import PART_OF_KIND, WEEK_PARTS
 from shoal.stages.synthetic import NoisyMovement, NoisyTable, SyntheticPaths
 
 PLACE_PURPOSE = 71
@@ -370,7 +371,7 @@ def _slot_weights(noisy: NoisyMovement) -> np.ndarray:
     clock = setting.clock
     day, kinds = (
         np.ones(size) if table is None else _likely_times(table)
-        for table, size in ((noisy.days, len(clock.days)), (noisy.hours, DAY_KINDS))
+        for table, size in ((noisy.days, len(clock.days)), (noisy.hours, HOUR_KINDS))
     )
     slot_day, slot_kind = clock.day_of_slot, setting.kind_of_slot
     minutes = clock.minutes
