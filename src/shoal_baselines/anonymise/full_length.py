@@ -201,7 +201,7 @@ def merge_cost(members, start, t, x, y):
     rows = where[order]
     out = np.empty((count, 6), np.int64)
     k = len(members)
-    return merge_sorted(times[order], x[rows], y[rows], owner[order], count, k, 1.0, 1.0, False, out)[0]
+    return merge_sorted(times[order], x[rows], y[rows], owner[order], count, k, out)[0]
 
 
 def check_equal_records(boxes: Boxes, k: int) -> int:

@@ -404,9 +404,7 @@ def _merge_members(t, x, y, begin, epochs, epoch, members, out):
         columns[3, row] = first
         at[first] += 1
     boxes = np.empty((total, 6), np.int64)
-    count = merge_sorted(
-        columns[0], columns[1], columns[2], columns[3], total, len(members), 1.0, 1.0, False, boxes
-    )[1]
+    count = merge_sorted(columns[0], columns[1], columns[2], columns[3], total, len(members), boxes)[1]
     for each in range(count):
         out[each, 0] = members[0]
         for column in range(6):
@@ -432,4 +430,4 @@ def _pair_cost(t, x, y, a, a_end, b, b_end, work):
         columns[3, count] = owner
         count += 1
         a, b = a + 1 - owner, b + owner
-    return merge_sorted(columns[0], columns[1], columns[2], columns[3], count, 2, 1.0, 1.0, False, boxes)[0]
+    return merge_sorted(columns[0], columns[1], columns[2], columns[3], count, 2, boxes)[0]
