@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.engine.engine import Held
-from shoal.engine.path_trips import share
-from shoal.engine.trip_pieces import TripBound
+from shoal.engine.trip_pieces import TripBound, share
 from shoal.kinds.describe import manifest_of, release_name
 from shoal.kinds.histogram.compare import (
     ComparedHistogram,
