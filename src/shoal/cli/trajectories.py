@@ -1,5 +1,5 @@
-"""What is asked of trajectories beside their release: `shoal trajectories compare`, other ways to hide records,
-with the same metrics and attacks; `shoal trajectories verify`, prove or refute the claim window by window.
+"""Trajectories beside their release: `shoal trajectories compare`, other ways to hide records, with the same
+metrics and attacks; `shoal trajectories verify`, prove or refute the claim window by window.
 """
 
 from __future__ import annotations
