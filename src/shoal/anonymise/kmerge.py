@@ -222,13 +222,13 @@ def gather(t, x, y, first, epoch, who, count, held_t, held_x, held_y, owner):
     rows = 0
     for each in range(count):
         begin, sample = first[epoch, who[each]], first[epoch, who[each] + 1] - 1
-        held, at = rows - 1, rows + sample - begin
+        old, at = rows - 1, rows + sample - begin
         rows = at + 1
         while sample >= begin:  # two sorted lists into one, from the back
-            if held >= 0 and held_t[held] > t[sample]:
-                held_t[at], held_x[at] = held_t[held], held_x[held]
-                held_y[at], owner[at] = held_y[held], owner[held]
-                held -= 1
+            if old >= 0 and held_t[old] > t[sample]:
+                held_t[at], held_x[at] = held_t[old], held_x[old]
+                held_y[at], owner[at] = held_y[old], owner[old]
+                old -= 1
             else:
                 held_t[at], held_x[at], held_y[at], owner[at] = t[sample], x[sample], y[sample], each
                 sample -= 1
@@ -244,10 +244,10 @@ def added_costs(t, x, y, first, epochs, members, group, carried, carrier, most, 
     -1 ends the list. No user has more than `most` samples in one of the epochs. Every box counts `more` steps
     longer than it is.
     """
-    room = (group.shape[2] + 1) * (most + 1) + 3
-    held_t, held_x = np.empty(room, np.int64), np.empty(room, np.int64)
-    held_y, owner = np.empty(room, np.int64), np.empty(room, np.int64)
-    whole, best = np.empty((4, room), np.int64), np.empty(room)
+    capacity = (group.shape[2] + 1) * (most + 1) + 3
+    held_t, held_x = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    held_y, owner = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    whole, best = np.empty((4, capacity), np.int64), np.empty(capacity)
     who = np.empty(group.shape[2] + 1, np.int64)
     for edge in range(len(carried)):
         total = 0.0
@@ -289,15 +289,15 @@ def merge_epoch(t, x, y, first, epoch, members, group, count, out_record, out_bo
         for each in range(count[row]):
             rows += first[epoch, group[row, each] + 1] - first[epoch, group[row, each]]
         widest = max(widest, rows)
-    room = widest + group.shape[1] + 1
-    held_t, held_x = np.empty(room, np.int64), np.empty(room, np.int64)
-    held_y, owner = np.empty(room, np.int64), np.empty(room, np.int64)
-    whole, best = np.empty((4, room), np.int64), np.empty(room)
+    capacity = widest + group.shape[1] + 1
+    held_t, held_x = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    held_y, owner = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    whole, best = np.empty((4, capacity), np.int64), np.empty(capacity)
     boxes = 0
     for row in range(len(members)):
         rows = gather(t, x, y, first, epoch, group[row], count[row], held_t, held_x, held_y, owner)
         groups = partition(held_t, held_x, held_y, owner, rows, count[row], 0, whole, best)
-        made = boxes_back(held_t, held_x, held_y, whole, groups, out_box[boxes:])
-        out_record[boxes : boxes + made] = members[row]
-        boxes += made
+        merged = boxes_back(held_t, held_x, held_y, whole, groups, out_box[boxes:])
+        out_record[boxes : boxes + merged] = members[row]
+        boxes += merged
     return boxes
