@@ -179,7 +179,7 @@ class DensityBest(Composed):
 
     @classmethod
     def within(cls, budget: Budget, setting: Setting, *, users: int | None = None) -> DensityBest:
-        """All of the budget, in the shares of best_constants, each of 1e-9 at least.
+        """All of the budget, in SHARES, each of 1e-9 at least.
 
         A declared number of users is not bought.
         """
