@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -14,23 +13,6 @@ from shoal.space.trip_setting import PathSetting
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SyntheticPaths(CellPaths):
     """Paths that nobody made, drawn from a model that was paid for once; any number of them is free."""
-
-
-class MovementModel(Protocol):
-    """All that was bought of the trips: noisy numbers, and how trips are drawn from them."""
-
-    @property
-    def trips(self) -> float:
-        """The number of trips, declared or bought."""
-        ...
-
-    def numbers(self) -> dict[str, np.ndarray]:
-        """Every noisy number by name: the model, complete."""
-        ...
-
-    def generate(self, count: int, seed: int) -> SyntheticPaths:
-        """`count` trips. The seed is not for privacy: whatever is drawn by it, the model was paid for."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
