@@ -27,7 +27,6 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -113,12 +112,7 @@ class SyntheticBridges(Composed):
         """Every table once; whether corners are asked for, and regions, follow from noisy numbers."""
         check_queries(paths, self.setting)
         trips = self.totals(paths, noise)
-        noises = self.noises(trips)
-
-        def ask(name: str, table: PathTable) -> Any:
-            """None for a table that is not wanted."""
-            return noises[name](paths, table, noise) if name in noises else None
-
+        ask = _Asking(self.noises(trips), paths, noise)
         grid, setting, wanted = self.setting.grid, self.setting, self.parts
         moves = ask("moves", Moves(grid))
         sides = block_sides(grid) if wanted.levels else (1,)
@@ -132,7 +126,7 @@ class SyntheticBridges(Composed):
             ends=ends,
             norm=1 if self.tables.pure else 2,
         )
-        region, wide = self._regions(noises, bought)
+        region, wide = self._regions(ask, bought)
         block, count = blocks_of(grid, block_sides(grid)[-1])
         return NoisyMovement(
             **vars(bought),
@@ -152,23 +146,21 @@ class SyntheticBridges(Composed):
             paces=ask("paces", Paces(block, count)),
         )
 
-    def _places(
-        self, ask: Callable[[str, PathTable], Any], name: str, sides: tuple[int, ...]
-    ) -> tuple[NoisyTable, ...]:
+    def _places(self, ask: _Asking, name: str, sides: tuple[int, ...]) -> tuple[NoisyTable, ...]:
         return tuple(
             ask(f"{name}_{level}", Places(*blocks_of(self.setting.grid, side), last=name == "ends"))
             for level, side in enumerate(sides)
         )
 
-    def _regions(self, noises: dict[str, TableNoise], bought: NoisyEnds) -> tuple[np.ndarray, np.ndarray]:
+    def _regions(self, ask: _Asking, bought: NoisyEnds) -> tuple[np.ndarray, np.ndarray]:
         """Regions of flows and of tides, as many as stand out of the noise; one where not asked for."""
         _, begin, end = likely_tables(bought, self.parts)
         found, wanted = [], np.arange(FEWEST_REGIONS, MOST_REGIONS + 1)
         for name, places in (("flows", wanted**2), ("start_tides", WEEK_PARTS * wanted)):
             many = 1
-            if name in noises:
+            if name in ask.noises:
                 mean = flow_mass(bought, np.sqrt(places)) / places
-                clear = mean >= REGION_NOISE * noises[name].deviation
+                clear = mean >= REGION_NOISE * ask.noises[name].deviation
                 many = int(wanted[clear].max(initial=FEWEST_REGIONS))
             found.append(regions(self.setting.grid, begin + end, many))
         return found[0], found[1]
@@ -238,3 +230,17 @@ class SyntheticBridges(Composed):
             "shares": dict(SHARES),
             "parts": vars(self.parts),
         }
+
+
+@dataclass(frozen=True, eq=False)
+class _Asking:
+    """Asks for one table after the other; None for those that are not wanted."""
+
+    noises: dict[str, TableNoise]
+    paths: UserPaths
+    noise: Noise
+
+    def __call__(self, name: str, table: PathTable) -> Any:
+        if name not in self.noises:
+            return None
+        return self.noises[name](self.paths, table, self.noise)
