@@ -13,23 +13,23 @@ from shoal.space.path_setting import PathSetting
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SyntheticPaths(CellPaths):
-    """Paths that nobody made, drawn from a model that was paid for once; any number of them is free."""
+    """Paths drawn from a noisy model; they are post-processing, however many are drawn."""
 
 
 class MovementModel(Protocol):
-    """All that was bought of the trips: noisy numbers, and how trips are drawn from them."""
+    """Noisy model of trips: its measurements, and how trips are drawn from them."""
 
     @property
     def trips(self) -> float:
-        """The number of trips, declared or bought."""
+        """The number of trips, declared or measured."""
         ...
 
     def numbers(self) -> dict[str, np.ndarray]:
-        """Every noisy number by name: the model, complete."""
+        """Every noisy table of the model by name."""
         ...
 
     def generate(self, count: int, seed: int) -> SyntheticPaths:
-        """`count` trips. The seed is not for privacy: whatever is drawn by it, the model was paid for."""
+        """`count` synthetic trips. Privacy does not depend on the seed: drawing is post-processing."""
         ...
 
 
@@ -43,7 +43,7 @@ class NoisyTable:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyEnds:
-    """What is bought before regions are made: moves, and the ends of trips by blocks."""
+    """Measurements before regions are formed: moves, and the ends of trips by blocks."""
 
     setting: PathSetting = field(repr=False)
     trips: float
@@ -56,7 +56,7 @@ class NoisyEnds:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyMovement(NoisyEnds):
-    """All that is bought of the trips; None: not asked for."""
+    """All measurements of trips; None for tables without a share of the budget."""
 
     region_of_cell: np.ndarray = field(repr=False)
     flows: NoisyTable | None

@@ -70,7 +70,7 @@ class HistogramDqam(Composed):
     name = "histogram-dqam"
     takes = "trips"
     edges = True  # answers are of faces and edges; without, of shares of trips in cells
-    pool = False  # of made-up trips, published too
+    pool = False  # no pool of synthetic boxes is published
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

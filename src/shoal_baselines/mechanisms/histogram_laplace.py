@@ -49,7 +49,7 @@ class HistogramLaplace(Composed):
     name = "histogram-laplace"
     takes = "trips"
     edges = False  # answers are of faces and edges; without, of shares of trips in cells
-    pool = False  # of made-up trips, published too
+    pool = False  # no pool of synthetic boxes is published
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

@@ -54,7 +54,7 @@ class HistogramMwem(Composed):
     name = "histogram-mwem"
     takes = "trips"
     edges = False  # answers are of faces and edges; without, of shares of trips in cells
-    pool = False  # of made-up trips, published too
+    pool = False  # no pool of synthetic boxes is published
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

@@ -52,7 +52,7 @@ class HistogramPrish(Composed):
     name = "histogram-prish"
     takes = "trips"
     edges = True  # answers are of faces and edges; without, of shares of trips in cells
-    pool = False  # of made-up trips, published too
+    pool = False  # no pool of synthetic boxes is published
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

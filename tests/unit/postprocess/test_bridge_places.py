@@ -9,10 +9,10 @@ from shoal.postprocess.synthetic.bridge_places import (
     block_sides,
     blocks_of,
     flows,
-    likely_places,
     per_cell,
     places,
     regions,
+    shrunk_places,
 )
 from shoal.space.cells import CellGrid
 from shoal.stages.synthetic import NoisyTable
@@ -108,7 +108,7 @@ def test_starts_and_ends_are_expected_where_there_are_moves():
     starts, ends = (levels(truth, grid, 20.0, chance) for _ in range(2))
     sides = block_sides(grid)
     for found, noisy in zip(
-        likely_places(grid, sides, starts, ends, moves, 1200.0), (starts, ends), strict=True
+        shrunk_places(grid, sides, starts, ends, moves, 1200.0), (starts, ends), strict=True
     ):
         plain = places(grid, sides, noisy, np.ones(400), 1200.0)
         assert found.sum() == pytest.approx(1200.0)

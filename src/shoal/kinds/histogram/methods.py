@@ -9,12 +9,12 @@ METHODS = Methods("histogram", methods.HISTOGRAM, "methods:METHODS")
 DEFAULT_METHOD = "boxes"
 PAYS_FOR = {
     "trips": "the number of kept trips",
-    "all_trips": "the number of all trips, to scale up to",
-    "boxes": "histograms of trips' bounding boxes; where trips are many, rectangles too",
+    "all_trips": "the number of all trips, to which answers are scaled up",
+    "boxes": "histograms of the bounding boxes of trips; for many trips, chosen rectangles too",
     "cells": "shares of trips in cells",
-    "costs": "which cells are taken together",
+    "costs": "the grouping of cells",
     "buckets": "shares of trips in groups of cells",
     "densities": "shares of trips in regions",
-    "select": "which rectangles are measured",
+    "select": "the choice of rectangles to measure",
     "answers": "trips in the chosen rectangles",
 }

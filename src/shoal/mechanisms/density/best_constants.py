@@ -1,8 +1,8 @@
-"""Public constants of the density method `best`, by how much can be measured.
+"""Public constants of the density method `best`, selected by the signal-to-noise ratio.
 
-nu = users x mu, mu = sqrt(2 rho), decides about the city and its regions; nu x 1,000 / zones, what there is
-to a zone of a city of a thousand, decides about zones. The rows were chosen on one simulated city (preset
-paris) and are used as they are elsewhere; docs/results/density.md shows both.
+nu = users x mu, mu = sqrt(2 rho), selects the constants of the city and its regions; nu x 1,000 / zones, the
+same ratio normalised to 1,000 zones, selects those of zones. The rows were chosen on one simulated city
+(preset paris) and are used unchanged elsewhere; docs/results/density.md has results for both.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-SHARES = {  # of what is left when it is their turn
+SHARES = {  # of the budget that the earlier ones leave
     "users": Fraction(1, 200),
     "visits": Fraction(3, 50),
     "active": Fraction(3, 200),
@@ -26,38 +26,36 @@ PROBES, SLOTS_PER_PROBE, PROBE_WEIGHT = 6, 28, 0.7  # of the rest, where not all
 
 @dataclass(frozen=True, kw_only=True)
 class Coarse:
-    """For the number of visits, the city and its regions; clips in visits."""
+    """Constants for the number of visits, the city and its regions; clips in visits."""
 
     least_nu: float
     visits_clip: float  # visits of a user that enter the number of visits
     city_clip: float
     region_clip: float
     regions: int
-    waves: int  # periods of a day in the regions' dictionary
+    harmonics: int  # Fourier components of a day in the regions' dictionary: harmonics 1 to this
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fine:
-    """For zones: the clip, the columns measured, their weights."""
+    """Constants for zones: the clip, the columns measured, their weights."""
 
     least_nu: float
     zone_clip: float
     learned: int  # columns that are learned from regions, the profile included
-    rest: bool  # all that the columns leave out is measured, not only probes of it
-    rest_weight: (
-        float  # of the rest, or of its probes; 0: there are none, for noise would hide what they tell
-    )
+    rest: bool  # all columns orthogonal to the learned ones are measured, not only probes
+    rest_weight: float  # of these columns or probes; 0: none are measured, since noise would dominate them
     outliers: bool
 
 
 COARSE = (
-    Coarse(least_nu=300_000, visits_clip=250, city_clip=48, region_clip=10, regions=80, waves=11),
-    Coarse(least_nu=100_000, visits_clip=250, city_clip=30, region_clip=8, regions=80, waves=11),
-    Coarse(least_nu=30_000, visits_clip=250, city_clip=20, region_clip=6, regions=40, waves=7),
-    Coarse(least_nu=10_000, visits_clip=200, city_clip=10, region_clip=4, regions=20, waves=5),
-    Coarse(least_nu=5_000, visits_clip=200, city_clip=7, region_clip=3, regions=20, waves=5),
-    Coarse(least_nu=2_000, visits_clip=200, city_clip=7, region_clip=3, regions=20, waves=2),
-    Coarse(least_nu=0, visits_clip=100, city_clip=5, region_clip=3, regions=8, waves=1),
+    Coarse(least_nu=300_000, visits_clip=250, city_clip=48, region_clip=10, regions=80, harmonics=11),
+    Coarse(least_nu=100_000, visits_clip=250, city_clip=30, region_clip=8, regions=80, harmonics=11),
+    Coarse(least_nu=30_000, visits_clip=250, city_clip=20, region_clip=6, regions=40, harmonics=7),
+    Coarse(least_nu=10_000, visits_clip=200, city_clip=10, region_clip=4, regions=20, harmonics=5),
+    Coarse(least_nu=5_000, visits_clip=200, city_clip=7, region_clip=3, regions=20, harmonics=5),
+    Coarse(least_nu=2_000, visits_clip=200, city_clip=7, region_clip=3, regions=20, harmonics=2),
+    Coarse(least_nu=0, visits_clip=100, city_clip=5, region_clip=3, regions=8, harmonics=1),
 )
 FINE = (
     Fine(
@@ -126,5 +124,5 @@ def constants_for(users: float, rho: float, zones: int) -> tuple[Coarse, Fine]:
 
 
 def probes_of(slots: int, row: Fine) -> int:
-    """How many probes of the rest are measured: they tell how far zones are from smooth."""
+    """Number of probes measured outside the learned columns; they estimate the residual variance of zones."""
     return min(PROBES, -(-slots // SLOTS_PER_PROBE)) if row.rest_weight > 0 else 0

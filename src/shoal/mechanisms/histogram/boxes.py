@@ -1,22 +1,23 @@
-"""Distinct trips in any rectangle from a weighted pool of boxes; each trip counts once per histogram.
+"""Distinct trips in any rectangle, from a pool of synthetic boxes weighted to fit noisy histograms of trips.
 
-Guarantee    epsilon-DP for everything together, epsilon = that of the number of trips + "boxes".
+Guarantee    epsilon-DP for everything together, epsilon = that of the numbers of trips + "boxes".
 Unit         one unit of the setting (user, or trip where declared).  Neighbours  add or remove one unit.
 Requires     trips behind the query interface `UserTrips`: at most m = per_unit of one unit (checked by the
              engine).
-Sensitivity  A summary (bounding box and shape) is a function of one trip, so each trip is in one bin of each
-             histogram: L1 m. Bins of the second stage depend on noisy answers only. A distinct count moves by
-             at most m, so |count - estimate| does too: bounded range 2 m. Everything adds up (no two counts
-             are of different trips), and the shares add up to at most 1.
-Public       grid, rectangles to serve, m, the schedule; a declared number of trips.
+Sensitivity  Each trip has one summary (bounding box and shape) and lies in one bin of each histogram, so the
+             L1 sensitivity of a histogram is m. Bins of the second stage depend on noisy answers only. The
+             number of distinct trips in a rectangle changes by at most m, and so does |count - estimate|: the
+             choice among rectangles has bounded range 2 m. All steps use the same trips, so their losses add
+             up; the shares sum to at most 1.
+Public       grid, given rectangles, m, the schedule; a declared number of trips.
 Source       own: specs of the package, "Histogram, the method of our own".
 Deviations   none.
 
-1. trips       n, unless declared; s = n epsilon / m picks the row of the schedule
-2. histograms  coarse ones on even borders; a pool of boxes is weighted to agree with them
-3. histograms  finer ones on borders that follow the pool
-4. rectangles  where s is large: those the pool seems most wrong about, a few per round
-The published model is the pool: every path in it is monotone, so answers are consistent.
+1. trips       number n of trips, unless declared; s = n epsilon / m selects the row of the schedule
+2. histograms  coarse, with equal bins; the weights of a pool of boxes are fitted to them
+3. histograms  finer, with bins that follow the density of the pool
+4. rectangles  only where s is large: a few per round, chosen for a large error of the pool, are measured
+The published model is the pool. Every path in it is monotone, so answers are consistent.
 
 >>> from shoal.mechanisms.audit_size import trip_setting
 >>> mechanism = HistogramBoxes.within(Budget.of(1.0, None), trip_setting(per_unit=2))
@@ -55,17 +56,17 @@ from shoal.stages.trips import UserTrips
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HistogramBoxes(Composed):
-    """Coarse to fine: number of trips, histograms of boxes, rectangles; all in Laplace noise."""
+    """Measures the number of trips, histograms of boxes and chosen rectangles with Laplace noise."""
 
     totals: TripTotals
     boxes_nano: int  # epsilon in 1e-9
     setting: TripSetting = field(repr=False)
-    boxes: int | None = None  # of the pool; None: as many as the schedule says
+    boxes: int | None = None  # size of the pool; None: by the schedule
 
     name = "histogram-boxes"
     takes = "trips"
-    edges = True  # answers are of faces and edges; without, of shares of trips in cells
-    pool = True  # of made-up trips, published too
+    edges = True  # the model has faces and edges; False: only shares of trips in cells
+    pool = True  # the pool of synthetic boxes is published too
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (*self.totals.spends(), ("boxes", Loss.pure(self.boxes_nano)))
@@ -88,25 +89,25 @@ class HistogramBoxes(Composed):
     def _counts(
         self, counts: tuple[Count, ...], model: BoxModel, trips: UserTrips, noise: Noise
     ) -> list[NoisyBins]:
-        """Trips per bin, each histogram paid for by its share."""
-        grid, bought = self.setting.grid, []
+        """Noisy histograms of trips, each with its share of the budget."""
+        grid, measured = self.setting.grid, []
         for count in counts:
             bins = count.bins(grid.columns, grid.rows, model.pool, model.weight)
             adder = Adder.within(LAPLACE, self._nano(count.share), self.setting.per_unit)
             noisy = adder.add(noise, "boxes", trips.binned(bins))
-            bought.append(NoisyBins(bins=bins, values=noisy.astype(np.float64), sigma=adder.deviation))
-        return bought
+            measured.append(NoisyBins(bins=bins, values=noisy.astype(np.float64), sigma=adder.deviation))
+        return measured
 
     def _trips(self, kept: float, model: BoxModel) -> float:
-        """The number of trips again: histograms tell it too, each by its total."""
-        assert self.totals.trips is not None  # it was bought
+        """Mean of the measured number of trips and the totals of the histograms, by inverse variance."""
+        assert self.totals.trips is not None  # it was measured
         known = [(kept, self.totals.trips.deviation**2)]
         known += [(float(part.values.sum()), part.values.size * part.sigma**2) for part in model.bins]
         weight = sum(1 / variance for _, variance in known)
         return max(1.0, sum(value / variance for value, variance in known) / weight)
 
     def _rectangles(self, row: Row, model: BoxModel, trips: UserTrips, noise: Noise) -> BoxModel:
-        """In each round a few rectangles, each chosen from its own part of the given ones, and measured."""
+        """The model after rounds that each choose and measure a few of the given rectangles."""
         given, m = self.setting.given, self.setting.per_unit
         wanted = min(ROUNDS * PER_ROUND, given.count)
         share = row.rectangles / wanted
@@ -116,13 +117,13 @@ class HistogramBoxes(Composed):
         exact = trips.distinct(given)
         for begin in range(0, wanted, PER_ROUND):
             estimate = whole_estimates(model.euler().answers(given))
-            bought = []
+            measured = []
             for number in range(begin, min(begin + PER_ROUND, wanted)):
                 part = np.arange(number, given.count, wanted)
                 at = part[noise.choose("boxes", np.abs(exact[part] - estimate[part]), scale)]
                 noisy = adder.add(noise, "boxes", exact[at : at + 1])
-                bought.append(NoisyRectangle(index=int(at), value=float(noisy[0]), sigma=adder.deviation))
-            model = model.with_rectangles(given, bought)
+                measured.append(NoisyRectangle(index=int(at), value=float(noisy[0]), sigma=adder.deviation))
+            model = model.with_rectangles(given, measured)
         return model.refined(LAST_JITTER)
 
     def _nano(self, share: float) -> int:
@@ -133,7 +134,7 @@ class HistogramBoxes(Composed):
 
     @classmethod
     def within(cls, budget: Budget, setting: TripSetting, *, boxes: int | None = None) -> HistogramBoxes:
-        """All of a pure budget: the number of trips, unless declared, and the rest."""
+        """Splits a pure budget: the numbers of trips, unless declared, and the remainder for histograms."""
         if not budget.pure:
             raise PlanError(
                 "histogram-pure",
@@ -144,7 +145,7 @@ class HistogramBoxes(Composed):
         return cls(totals=totals, boxes_nano=rest.left, setting=setting, boxes=boxes)
 
     def describe(self) -> dict:
-        """For the manifest: what else is public about it."""
+        """Public parameters for the manifest."""
         return {
             "trips_declared": self.setting.trips,
             "trips_per_unit": self.setting.per_unit,

@@ -1,7 +1,7 @@
-"""What the method `boxes` buys, by how much signal there is: constants, all of them public.
+"""Public constants of the method `boxes`: which histograms it measures at which signal-to-noise ratio.
 
-s = trips * epsilon / trips per unit is known after the number of trips was bought or declared. More signal
-buys finer histograms; much of it also buys answers to rectangles.
+s = trips * epsilon / trips per unit is computed from the declared or the measured number of trips. The larger
+s, the finer are the histograms; for very large s, rectangles are measured too.
 
 >>> [row_for(s).below for s in (5, 1000, 1e6)]
 [8, 3000, inf]
@@ -17,9 +17,9 @@ import numpy as np
 from shoal.postprocess.histogram.box_pool import BoxPool
 from shoal.space.trip_setting import TripBins
 
-ENDS = 0.7  # of the warp: where paths end, as far as it is known by then; the rest is even
-SIZES = (20 / 512, 50 / 512, 100 / 512, 180 / 512)  # of columns + rows: borders between sizes of boxes
-ROUNDS, PER_ROUND = 8, 8  # of rectangles
+ENDS = 0.7  # share of warped cuts that follows the ends of paths in the pool; the rest is uniform
+SIZES = (20 / 512, 50 / 512, 100 / 512, 180 / 512)  # cuts between sizes of boxes, as shares of columns + rows
+ROUNDS, PER_ROUND = 8, 8  # rounds, and rectangles measured in each
 CHOICE = 0.3  # of a rectangle's share goes into choosing it
 FIRST_JITTER, SECOND_JITTER, LAST_JITTER = (16, 8), (8, 4, 2), (2,)  # in cells of a side of 256
 
@@ -35,7 +35,7 @@ class Count:
     shapes: int = 1
 
     def bins(self, columns: int, rows: int, pool: BoxPool, weight: np.ndarray) -> TripBins:
-        """Where it cuts; warped cuts follow the ends of the weighted pool, which comes from noisy counts."""
+        """Bins of the histogram; warped cuts follow the ends of the weighted pool, so noisy counts only."""
         if self.kind == "size":
             cuts = np.array(SIZES) * (columns + rows)
             return TripBins(kind="size", x_cuts=cuts, y_cuts=np.empty(0), shapes=self.shapes)
@@ -49,10 +49,10 @@ class Count:
 
 @dataclass(frozen=True)
 class Row:
-    """Shares add up to 1, with that of the rectangles."""
+    """Histograms of both stages and the share of the rectangles; all shares sum to 1."""
 
     below: float  # s
-    pull: float  # of the pool, in the fit
+    pull: float  # weight of the prior pool in the fit
     boxes: int
     first: tuple[Count, ...]
     second: tuple[Count, ...] = ()
@@ -117,18 +117,18 @@ ROWS = (
 
 
 def row_for(signal: float) -> Row:
-    """The row of the table for s."""
+    """The row of the schedule for s."""
     return next(row for row in ROWS if signal < row.below)
 
 
 def even_cuts(parts: int, side: int) -> np.ndarray:
-    """Inner borders of equal parts, in cells."""
+    """Inner cuts of equal parts, in cells."""
     parts = min(parts, side)
     return np.arange(1, parts) * side / parts
 
 
 def warped_cuts(parts: int, side: int, low: np.ndarray, high: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Inner borders at whole cells, closer where boxes end."""
+    """Inner cuts at whole cells, denser where more boxes end."""
     ends = np.bincount(low, weight, side) + np.bincount(high, weight, side)
     density = ENDS * ends / max(float(ends.sum()), 1e-12) + (1 - ENDS) / side
     reached = np.concatenate([[0.0], np.cumsum(density)])

@@ -1,8 +1,8 @@
-"""The number of trips, bought before anything else; part of every histogram mechanism.
+"""Noisy numbers of trips, measured first by every histogram mechanism.
 
-`trips` counts kept trips (a unit changes it by at most per_unit), unless the number is declared. `all_trips`
-counts the trips before bounding (at most cap of a unit), where a cap above per_unit is set: answers are
-scaled up by their ratio.
+`trips` is the number of kept trips, unless declared; a unit changes it by at most per_unit. `all_trips` is
+the number of trips before bounding, at most cap per unit, and is measured where cap is above per_unit:
+answers are scaled up by all_trips / trips.
 
 >>> from shoal.mechanisms.audit_size import trip_setting
 >>> totals, rest = TripTotals.within(Budget.of(1.0, None), trip_setting(per_unit=2, cap=4))
@@ -18,7 +18,7 @@ import numpy as np
 
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.noise import Adder, adder_within
-from shoal.postprocess.shrinkage import likely_between
+from shoal.postprocess.shrinkage import posterior_mean_between
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 from shoal.space.trip_setting import TripSetting
@@ -30,7 +30,7 @@ ALL_SHARE = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class TripTotals:
-    """Noisy numbers of kept and of all trips."""
+    """Measures the numbers of kept and of all trips."""
 
     declared: int | None
     trips: Adder | None  # None: declared
@@ -46,7 +46,7 @@ class TripTotals:
         return self.setting.cap or self.setting.per_unit
 
     def __call__(self, trips: UserTrips, noise: Noise) -> tuple[float, float | None]:
-        """Kept trips (at least 1) and all trips, after the bounds of the trips were checked."""
+        """Noisy numbers of kept trips (at least 1) and of all trips; refuses trips with looser bounds."""
         check_trips(trips, self.setting)
         kept = float(self.declared or 0)
         if self.trips is not None:
@@ -57,19 +57,19 @@ class TripTotals:
         every = self.all_trips.add(noise, "all_trips", np.array([trips.all_trips()], np.int64))
         # min(c, cap) is from min(c, per_unit) to that times cap / per_unit, for every unit's c trips
         most = kept * self.cap / self.per_unit
-        return kept, likely_between(float(every[0]), self.all_trips.deviation, kept, most)
+        return kept, posterior_mean_between(float(every[0]), self.all_trips.deviation, kept, most)
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
-        bought = []
+        spends = []
         if self.trips is not None:
-            bought.append(("trips", self.trips.cost(self.per_unit)))
+            spends.append(("trips", self.trips.cost(self.per_unit)))
         if self.all_trips is not None:
-            bought.append(("all_trips", self.all_trips.cost(self.cap)))
-        return tuple(bought)
+            spends.append(("all_trips", self.all_trips.cost(self.cap)))
+        return tuple(spends)
 
     @classmethod
     def within(cls, budget: Budget, setting: TripSetting) -> tuple[TripTotals, Budget]:
-        """A tenth of the budget for kept trips, a twentieth for all trips; and what is left."""
+        """Takes a tenth of the budget for kept trips and a twentieth of the remainder for all trips."""
         trips = every = None
         cap = setting.cap or setting.per_unit
         if setting.trips is None:
@@ -82,7 +82,7 @@ class TripTotals:
 
 
 def check_trips(trips: UserTrips, setting: TripSetting) -> None:
-    """Refuses trips that are not bounded as the noise assumes, or lie on another grid."""
+    """Refuses trips on another grid, or with looser bounds than the noise is calibrated to."""
     if trips.grid != setting.grid:
         raise GuaranteeError("bound-not-held", "the trips lie on another grid than the noise is for.")
     check_each_trip(trips.each_trip, setting.each_trip)
@@ -91,7 +91,7 @@ def check_trips(trips: UserTrips, setting: TripSetting) -> None:
 
 
 def check_each_trip(counted: bool, declared: bool) -> None:
-    """Refuses trips that were bounded for another unit of privacy than the noise."""
+    """Refuses trips that were bounded for another unit of privacy than that of the noise."""
     if counted != declared:
         units = {True: "a trip", False: "a user"}
         message = f"the unit of these trips is {units[counted]}; the noise is for {units[declared]}."

@@ -1,8 +1,8 @@
-"""What every generator of trips buys: the number of trips, the hours they start at, tables of norm 1.
+"""Measurements of every generator of trips: the number of trips, and tables in which a unit has norm 1.
 
-`trips` counts trips, at most `cap` of a unit, unless the number is declared: one unit changes it by at most
-cap. A table comes from the query interface `UserPaths`, where every unit has norm LATTICE at most: L1 where
-the budget is pure (Laplace noise), L2 where it is in rho (Gaussian noise).
+`trips` is the number of trips, at most `cap` per unit, unless declared; a unit changes it by at most cap. A
+table comes from the query interface `UserPaths`, where every unit has norm LATTICE at most: L1 where the
+budget is pure (Laplace noise), L2 where it is in rho (Gaussian noise).
 
 >>> from shoal.mechanisms.audit_size import path_setting
 >>> totals, rest = PathTotals.within(Budget.of(1.0, None), path_setting())
@@ -39,7 +39,7 @@ class PathTotals:
     cap: int
 
     def __call__(self, paths: UserPaths, noise: Noise) -> float:
-        """At least 1."""
+        """The declared or noisy number of trips, at least 1."""
         if self.trips is None:
             return float(self.declared or 1)
         exact = np.array([paths.all_trips()], np.int64)
@@ -52,7 +52,7 @@ class PathTotals:
     def within(
         cls, budget: Budget, setting: PathSetting, share: float = TRIPS_SHARE
     ) -> tuple[PathTotals, Budget]:
-        """A share for the number of trips, unless it is declared; and what is left."""
+        """Takes a share for the number of trips, unless it is declared; returns the remaining budget too."""
         trips = None
         if setting.trips is None:
             allowance, budget = budget.take("trips", share)
@@ -62,7 +62,7 @@ class PathTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class TableNoise:
-    """Noise for tables of norm 1: one purchase by name."""
+    """Noise for one table in which a unit has norm 1; `name` is that of its spend."""
 
     name: str
     adder: Adder  # in units of the lattice
@@ -74,7 +74,7 @@ class TableNoise:
 
     @property
     def deviation(self) -> float:
-        """Of the noise on each place, in units of one contribution."""
+        """Standard deviation of the noise of a value, in units of one contribution."""
         return self.adder.deviation / LATTICE
 
     def spend(self) -> tuple[str, Loss]:
@@ -86,7 +86,7 @@ class TableNoise:
 
 
 def tables_within(budget: Budget, shares: dict[str, float]) -> dict[str, TableNoise]:
-    """All that is left, shared in these proportions; the last takes what rounding leaves."""
+    """Splits the remaining budget in these proportions; the last table takes the rounding remainder."""
     parts = {name: Fraction(share).limit_denominator(10**6) for name, share in shares.items()}
     left = sum(parts.values())
     noises = {}
@@ -98,7 +98,7 @@ def tables_within(budget: Budget, shares: dict[str, float]) -> dict[str, TableNo
 
 
 def check_queries(paths: UserPaths, setting: PathSetting) -> None:
-    """Refuses trips that are not bounded as the noise assumes, or lie on another grid."""
+    """Refuses trips on another grid or step, or with looser bounds than the noise is calibrated to."""
     if paths.grid != setting.grid:
         raise GuaranteeError("bound-not-held", "the trips lie on another grid than the noise is for.")
     if paths.step_s != setting.step_s:

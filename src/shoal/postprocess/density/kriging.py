@@ -1,11 +1,11 @@
-"""Kriging: noisy values at zones, smoothed as far as near zones are alike.
+"""Kriging of noisy values at zones.
 
-Model: value = mean + smooth field + own part + noise. The field has covariance s (1 - nugget) exp(-distance /
-reach), the own part variance s nugget; both are wanted, the noise is not. Two readings of mean, field and own
-part: every zone is alike and has an own part of its own; or mean and field go with a zone's size, and the own
-parts are those of sites, which zones share as their areas do. The reading and the three numbers have the
-largest marginal likelihood on a grid, on a spread of at most FIT_ZONES zones. Values beyond four robust
-deviations get an own part of their own size, so that a true outlier is not smoothed away.
+Model: value = mean + smooth field + nugget + noise. The field has covariance s (1 - nugget) exp(-distance /
+reach), the nugget effect variance s nugget; field and nugget effect are signal. There are two variants: zones
+are exchangeable with independent nugget effects; or mean and field are proportional to a zone's size, and the
+nugget effects are those of sites, which zones share in proportion to area. The variant and its three
+parameters maximise the marginal likelihood on a grid, for at most FIT_ZONES zones. Values beyond four robust
+deviations get a nugget variance of their own square, so that a true outlier is not smoothed away.
 Each zone is predicted from its own value and those of its NEAR nearest zones. The work is linear in zones.
 """
 
@@ -18,12 +18,12 @@ import scipy.sparse
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.spatial import KDTree
 
-FIT_ZONES, FIT_TOGETHER = 200, 4  # near zones are taken together: how alike they are is what is asked
+FIT_ZONES, FIT_TOGETHER = 200, 4  # in groups of near zones, since the fit needs their covariances
 NEAR = 40
 AT_ONCE = 4_000  # zones that are predicted together
 REACHES = (1.0, 2.0, 4.0, 8.0)  # in typical distances: multiples of `scale`
 NUGGETS = (0.02, 0.2, 0.5, 0.9)
-SIZES = (0.1, 0.4, 1.0, 1.8)  # s, as shares of the variance the noise does not explain
+SIZES = (0.1, 0.4, 1.0, 1.8)  # s, as shares of the variance that the noise does not explain
 OUTLIER = 4.0
 (potrf,) = get_lapack_funcs(("potrf",), dtype=np.float64)
 
@@ -38,13 +38,13 @@ class Kriged:
 
 @dataclass(frozen=True)
 class Reading:
-    """What zones are taken to have in common before their values are seen."""
+    """One variant of the model: sizes of zones, and the correlation of their nugget effects."""
 
-    size: np.ndarray  # float64 [zones]: mean and field go with it
-    overlap: scipy.sparse.csr_array | None  # float64 [zones, zones], of the own parts; None: each its own
+    size: np.ndarray  # float64 [zones]: mean and field are proportional to it
+    overlap: scipy.sparse.csr_array | None  # float64 [zones, zones], of the nugget effects; None: independent
 
     def own(self, zones: np.ndarray) -> np.ndarray:
-        """Covariance of own parts, [..., n, n], among the zones of each row of [..., n]."""
+        """Correlation of nugget effects, [..., n, n], among the zones of each row of [..., n]."""
         if self.overlap is None:
             return np.broadcast_to(np.eye(zones.shape[-1]), (*zones.shape, zones.shape[-1]))
         one, other = np.broadcast_arrays(zones[..., :, None], zones[..., None, :])
@@ -53,7 +53,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where zones lie, which are near, and the two readings of what they have in common."""
+    """Positions of zones, their nearest zones, and the variants of the model."""
 
     xy: np.ndarray  # float64 [zones, 2]
     scale: float  # typical distance between neighbours
@@ -73,7 +73,7 @@ class Layout:
         xy = np.asarray(xy_m, np.float64)
         count = min(len(xy), NEAR + 1)
         away, near = KDTree(xy).query(xy, k=count)
-        away, near = (np.asarray(found).reshape(len(xy), count) for found in (away, near))
+        away, near = (np.asarray(each).reshape(len(xy), count) for each in (away, near))
         near = _itself_first(near)
         scale = float(np.median(away[:, 1 : min(6, count)])) if count > 1 else 1.0
         differ = sizes is not None and bool(np.ptp(sizes) > 1e-6 * sizes.max())
@@ -89,7 +89,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Fit:
-    """The likeliest numbers under one reading; size 0 where noise explains everything."""
+    """Parameters of largest likelihood under one variant; size 0 where noise explains everything."""
 
     reading: Reading
     mean: np.ndarray
@@ -98,10 +98,10 @@ class Fit:
     size: float = 0.0
     nugget: float = 0.5
     reach: float = 1.0
-    doubt: float = 0.0  # the mean size, each weighed by its likelihood: what may hide in the noise even so
+    doubt: float = 0.0  # mean size, weighted by likelihood: signal variance that the noise may hide
 
     def signal(self, xy: np.ndarray, zones: np.ndarray) -> np.ndarray:
-        """Covariance of what is wanted, [..., n, n], among the zones of each row of [..., n]."""
+        """Covariance of the signal, [..., n, n], among the zones of each row of [..., n]."""
         size = self.reading.size[zones]
         field = np.exp(-_distances(xy[zones]) / self.reach) * size[..., :, None] * size[..., None, :]
         signal = self.size * ((1 - self.nugget) * field + self.nugget * self.reading.own(zones))
@@ -118,18 +118,18 @@ def krige(
     outliers: bool = True,
     sized: bool = False,
 ) -> Kriged:
-    """Smoothed values of all zones, and what stays uncertain about them.
+    """Predicted values of all zones with their remaining variance.
 
-    `sized`: values add up like people do, so larger zones may have more.
+    `sized`: also tries the variant in which values are proportional to the sizes of zones.
     """
     noise = np.broadcast_to(np.asarray(noise_variance, np.float64), values.shape)
     readings = [layout.alike, *([layout.sized] if sized and layout.sized is not None else [])]
     fits = [_fit(layout, reading, values, noise, outliers) for reading in readings]
-    fit = min(fits, key=lambda found: found.minus_log)
+    fit = min(fits, key=lambda each: each.minus_log)
     rest = values - fit.mean
     if fit.size == 0.0:
-        kept = fit.own / (fit.own + noise + 1e-300)
-        return Kriged(fit.mean + kept * rest, fit.doubt * fit.reading.size**2 + kept * noise)
+        share = fit.own / (fit.own + noise + 1e-300)
+        return Kriged(fit.mean + share * rest, fit.doubt * fit.reading.size**2 + share * noise)
     mean, variance = np.empty_like(rest), np.empty_like(rest)
     for start in range(0, len(rest), AT_ONCE):
         near = layout.near[start : start + AT_ONCE]
@@ -164,13 +164,13 @@ def _fit(layout: Layout, reading: Reading, values: np.ndarray, noise: np.ndarray
                 tried.append((score, share * left))
                 if score < best[0]:
                     best = (score, share * left, nugget, reach)
-    scores, found = np.array(tried).T
-    likely = np.exp(best[0] - scores)
-    return Fit(reading, mean, own, *best, float(likely @ found / likely.sum()))
+    scores, tried_sizes = np.array(tried).T
+    likelihood = np.exp(best[0] - scores)
+    return Fit(reading, mean, own, *best, float(likelihood @ tried_sizes / likelihood.sum()))
 
 
 def _mean(values: np.ndarray, noise: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """The multiple of the sizes that fits best, noisy and large zones counting less."""
+    """float64 [zones]: best-fitting multiple of the sizes, with noisy and large zones weighted less."""
     plain = size * float(size @ values) / float(size @ size)
     weight = size / (noise + np.mean((values - plain) ** 2) * size**2 + 1e-300)
     return size * float(weight @ values) / float(weight @ size)
@@ -192,7 +192,7 @@ def _minus_log_likelihood(signal: np.ndarray, plain: np.ndarray, values: np.ndar
 
 
 def _outliers(rest: np.ndarray, noise: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """An own variance for values beyond four robust deviations, none for the others."""
+    """Extra variance of values beyond four robust deviations; 0 for the others."""
     beyond_noise = max(float(np.mean(rest**2) - np.mean(noise)), 0.0)
     usual = np.sqrt(noise + beyond_noise * size**2 + 1e-300)
     scaled = rest / usual
@@ -202,14 +202,14 @@ def _outliers(rest: np.ndarray, noise: np.ndarray, size: np.ndarray) -> np.ndarr
 
 
 def _fit_zones(near: np.ndarray) -> np.ndarray:
-    """Groups of near zones, spread over the order of zones."""
+    """Groups of near zones, evenly spread over the order of zones."""
     together = min(FIT_TOGETHER, near.shape[1])
     seeds = np.unique(np.linspace(0, len(near) - 1, min(len(near), FIT_ZONES // together)).astype(np.int64))
     return np.unique(near[seeds, :together])
 
 
 def _itself_first(near: np.ndarray) -> np.ndarray:
-    """Each row begins with its own number, also where several zones share a centre."""
+    """Moves each zone to the front of its row, also where several zones share a centre."""
     rows = np.arange(len(near))
     for row in rows[near[:, 0] != rows]:
         others = near[row][near[row] != row][: near.shape[1] - 1]

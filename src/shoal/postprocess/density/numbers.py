@@ -1,30 +1,24 @@
 """Noisy counts to released people per zone and slot, with 95 % intervals.
 
-The interval is that of the noise alone, around the count of bounded visits: it does not cover what the
-bound on visits per user leaves out, which the manifest says. Both ends are cut at zero, since counts are
-not negative, and widened to hold the released value; neither can lower the coverage.
+Intervals. The interval is that of the noise alone, around the count of sampled visits: it does not cover
+visits that the bound per user leaves out, as the manifest states. Both ends are cut at zero, since counts are
+not negative, and widened to contain the released value; neither can lower the coverage.
 
-Non-negative counts that keep each slot's noisy total.
-
-Setting negative counts to zero would add people on average. Instead, in each slot the same amount is
-subtracted from all zones, and negatives are set to zero, such that the slot's total stays what it was
-(the Euclidean projection onto the simplex; "norm-sub" in Wang et al. 2020).
+Non-negative counts. Setting negative counts to zero would add people on average. Instead, in each slot the
+same amount is subtracted from all zones and negatives are set to zero, such that the slot's total is
+preserved (Euclidean projection onto the simplex; "norm-sub" in Wang et al. 2020).
 
 >>> keep_totals(np.array([[5.0], [-2.0], [3.0]])).ravel().tolist()
 [4.0, 0.0, 2.0]
 
-Released numbers rounded to the declared decimals, the ends of intervals outwards.
+Rounding. Numbers are rounded to the declared decimals, the ends of intervals outwards.
 
-Noisy counts of bounded visits to people: scaled up to all visits, with 95 % intervals.
-
-A kept visit stands for r = K-hat / B-hat visits: r is at least 1, since the bound drops visits and adds none,
-and 1 where the number of kept visits is not well above its own noise. The people that are left after
-negative counts were removed are then scaled so that their total is K-hat, or the part of it inside the zones:
-removing negative counts can add people where noise is large. Every rule looks at noisy numbers and public
-scales only.
-
-The interval is that of the noise times r, widened by the noise of r and by the chance of which visits were
-kept. It does not cover that zones differ in how many of their visits the bound left out.
+Scaling up. A sampled visit stands for r = K-hat / B-hat visits: r is at least 1, since the bound drops visits
+and adds none, and 1 where the number of sampled visits is not well above its noise. After negative counts
+were removed, people are scaled so that their total is K-hat, or the part of it inside the zones, since
+removing negative counts can add people where noise is large. All rules use noisy numbers and public scales
+only. The interval is that of the noise times r, widened by the noise of r and by the sampling variance. It
+does not cover that the bound drops a larger share of visits in some zones than in others.
 """
 
 from __future__ import annotations
@@ -42,7 +36,7 @@ def estimate_density(noisy: NoisyCounts, decimals: int = 1) -> DensityEstimate:
 
 
 def plain_density(noisy: NoisyCounts, *_public: object) -> DensityEstimate:
-    """The same before rounding: non-negative people that keep each slot's total, intervals cut at zero."""
+    """Non-negative people that preserve each slot's total, with intervals cut at zero; not rounded."""
     half = half_width(noisy)
     people = keep_totals(noisy.values)
     low = np.minimum(np.maximum(noisy.values - half, 0.0), people)
@@ -53,7 +47,8 @@ def plain_density(noisy: NoisyCounts, *_public: object) -> DensityEstimate:
 def half_width(noisy: NoisyCounts) -> np.ndarray | float:
     """Half a 95 % interval of the noise in a cell: b ln 20 for Laplace noise, else 1.96 standard deviations.
 
-    Waves (FPA) add up many draws in each cell: normal, or near it. A lattice step is far below either.
+    With Fourier components (FPA) the noise of a cell is a sum of many draws, so nearly normal. The lattice
+    step is negligible against either.
     """
     reach = math.log(20.0) if noisy.family == "discrete laplace" else Z95
     return reach * noisy.scale * noisy.gain
@@ -69,8 +64,8 @@ def keep_totals(noisy: np.ndarray) -> np.ndarray:
     ordered = -np.sort(-noisy, axis=0)
     # With the j largest kept, each loses (their sum - total) / j; keep as many as stay positive.
     shift = (np.cumsum(ordered, axis=0) - totals) / np.arange(1, zones + 1)[:, None]
-    kept = (ordered > shift).sum(axis=0)
-    lost = shift[np.maximum(kept, 1) - 1, np.arange(slots)]
+    positive = (ordered > shift).sum(axis=0)
+    lost = shift[np.maximum(positive, 1) - 1, np.arange(slots)]
     result = np.maximum(noisy - lost, 0.0)
     result[:, totals <= 0] = 0.0
     return result
@@ -91,11 +86,11 @@ def round_density(estimate: DensityEstimate, decimals: int = 1) -> DensityEstima
     return DensityEstimate(people=people, low=np.minimum(low, people), high=np.maximum(high, people))
 
 
-CLEAR = 4.0  # deviations above zero from which a noisy number is divided by, or scaled down to
+CLEAR = 4.0  # deviations above zero that a noisy number needs to serve as a divisor or a target
 
 
 def scaled_density(noisy: NoisyScaled, *_public: object) -> DensityEstimate:
-    """Non-negative people whose total is that of all visits, where noise allows to say so; not rounded."""
+    """Non-negative people, scaled to the total of all visits where the noise allows; not rounded."""
     ratio = per_kept_visit(noisy)
     people = keep_totals(noisy.counts.values)
     people = people * total_factor(noisy, float(people.sum()), ratio)
@@ -131,7 +126,7 @@ def total_factor(noisy: NoisyScaled, total: float, ratio: float) -> float:
 
 
 def total_deviation(counts: NoisyCounts) -> float:
-    """Of the noise in the sum of all counts: draws are independent, of counts or of orthonormal waves."""
+    """Deviation of the noise of the sum of all counts; draws are independent per count or coefficient."""
     laplace = math.sqrt(2.0) if counts.family == "discrete laplace" else 1.0
     return laplace * counts.scale * math.sqrt(counts.values.size)
 
@@ -141,7 +136,5 @@ def _half_width(noisy: NoisyScaled, ratio: float, people: np.ndarray) -> np.ndar
     doubt = 0.0
     if ratio > 1.0:
         doubt = np.hypot(noisy.visits_deviation / max(noisy.visits, 1.0), noisy.kept_deviation / noisy.kept)
-    chance = (ratio - 1.0) * np.maximum(
-        people, 0.0
-    )  # variance: each visit was kept with probability 1 / ratio
-    return np.sqrt(noise**2 + Z95**2 * (chance + (min(doubt, 1.0) * people) ** 2))
+    sampling = (ratio - 1.0) * np.maximum(people, 0.0)  # each visit was sampled with probability 1 / ratio
+    return np.sqrt(noise**2 + Z95**2 * (sampling + (min(doubt, 1.0) * people) ** 2))

@@ -1,7 +1,7 @@
 """Profiles over slots, from public columns and noisy totals.
 
-city_profile      the city's profile from noisy hourly totals: block James-Stein in the frequency domain
-zone_columns      columns for zones, fitted to noisy regions: the shapes that a day takes in this city
+city_profile      the city's profile from noisy totals of slots: block James-Stein in the frequency domain
+zone_columns      columns for zones: the main profiles of the noisy regions
 orthonormal       orthonormal columns from public columns and noisy answers
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from shoal.space.clock import Clock
-from shoal.space.setting import daily_waves, day_kinds
+from shoal.space.setting import daily_harmonics, day_kinds
 from shoal.stages.noisy import NoisyMeasurement
 
 DAILY_BLOCK, OTHER_BLOCK = 2, 6  # frequencies shrunk together
@@ -24,21 +24,21 @@ def city_profile(
 ) -> np.ndarray:
     """Positive shares of slots, summing to 1, from noisy totals times `weight` with noise `sigma` in each.
 
-    Frequencies of whole periods per day are shrunk in pairs, the others six at a time: a block that is not
-    larger than its noise is dropped. With no signal at all the expected activity is what remains.
+    Frequencies of whole periods per day are shrunk in pairs, the others in blocks of six: a block that is
+    not larger than its noise is set to 0. Without any signal, the result is the expected activity.
     """
     slots = len(noisy)
-    waves = np.fft.rfft(noisy - _expected_part(noisy, weight, expected), norm="ortho")
-    number = np.arange(len(waves))
+    spectrum = np.fft.rfft(noisy - _expected_part(noisy, weight, expected), norm="ortho")
+    number = np.arange(len(spectrum))
     days = slots / per_day if per_day > 0 else slots
     daily = (np.abs(number / days - np.round(number / days)) < 1e-6) & (number > 0)
-    shrunk = np.zeros_like(waves)
+    shrunk = np.zeros_like(spectrum)
     for chosen, size in ((number[daily], DAILY_BLOCK), (number[~daily], OTHER_BLOCK)):
         for start in range(0, len(chosen), size):
             block = chosen[start : start + size]
-            energy = float((2 * np.abs(waves[block]) ** 2).sum())
+            energy = float((2 * np.abs(spectrum[block]) ** 2).sum())
             keep = max(0.0, 1.0 - 2 * len(block) * sigma**2 / energy) if energy > 0 else 0.0
-            shrunk[block] = keep * waves[block]
+            shrunk[block] = keep * spectrum[block]
     smooth = np.fft.irfft(shrunk, slots, norm="ortho") + _expected_part(noisy, weight, expected)
     totals = smooth / weight
     level = float(totals.mean())
@@ -49,30 +49,30 @@ def city_profile(
 
 
 def _expected_part(noisy: np.ndarray, weight: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """The multiple of the expected activity nearest to the noisy totals: what shrinking goes towards."""
+    """Least-squares multiple of the expected activity, towards which totals are shrunk."""
     column = expected * weight
     return column * max(float(column @ noisy) / float(column @ column), 0.0)
 
 
 def hour_weights(profile: np.ndarray) -> np.ndarray:
-    """How much an hour counts: quiet ones more, since errors are judged relative to counts."""
+    """float64 [slots]: weights of slots, larger in quiet ones, since errors are relative to counts."""
     return np.maximum(profile / profile.mean(), 0.168) ** -0.75
 
 
-def region_dictionary(clock: Clock, profile: np.ndarray, waves: int) -> np.ndarray:
-    """The weighted profile times kinds of days times waves of a day, orthonormal, the profile first."""
+def region_dictionary(clock: Clock, profile: np.ndarray, harmonics: int) -> np.ndarray:
+    """Orthonormal columns: the profile, then profile x kind of day x Fourier component of a day."""
     kinds = day_kinds(clock)
-    shapes = daily_waves(clock, waves)
+    components = daily_harmonics(clock, harmonics)
     columns = [profile]
     for kind in np.unique(kinds):
-        columns += [profile * (kinds == kind) * wave for wave in shapes]
+        columns += [profile * (kinds == kind) * component for component in components]
     return orthonormal(columns)
 
 
 def zone_columns(
     dictionary: np.ndarray, regions: NoisyMeasurement, profile: np.ndarray, learned: int
 ) -> np.ndarray:
-    """float64 [slots, at most learned]: the city's profile, the strongest directions of regions' shapes."""
+    """float64 [slots, at most learned]: the city's profile and leading singular vectors of the regions."""
     level = np.maximum(regions.values[:, 0], regions.sigma)
     shapes = regions.values[:, 1:] / np.sqrt(level)[:, None]
     columns = [profile]
@@ -82,16 +82,16 @@ def zone_columns(
     return orthonormal(columns)
 
 
-DEPENDENT = 1e-4  # a column with less than this share outside the earlier ones adds nothing
+DEPENDENT = 1e-4  # columns with a smaller share outside the earlier ones are dropped
 
 
 def orthonormal(columns: Iterable[np.ndarray]) -> np.ndarray:
-    """float64 [slots, kept]: Gram and Schmidt in order, twice for accuracy; dependent columns are left out.
+    """float64 [slots, columns]: Gram-Schmidt in order, twice for accuracy; dependent columns are dropped.
 
     >>> orthonormal([np.array([3.0, 0.0]), np.array([1.0, 0.0]), np.array([1.0, 1.0])]).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    kept: list[np.ndarray] = []
+    basis: list[np.ndarray] = []
     for column in columns:
         rest = np.asarray(column, np.float64).copy()
         size = float(np.linalg.norm(rest))
@@ -99,12 +99,12 @@ def orthonormal(columns: Iterable[np.ndarray]) -> np.ndarray:
             continue
         rest /= size
         for _ in range(2):
-            for earlier in kept:
+            for earlier in basis:
                 rest -= earlier * (earlier @ rest)
         left = float(np.linalg.norm(rest))
         if left > DEPENDENT:
-            kept.append(rest / left)
-    return np.array(kept).T if kept else np.zeros((0, 0))
+            basis.append(rest / left)
+    return np.array(basis).T if basis else np.zeros((0, 0))
 
 
 def complement(basis: np.ndarray) -> np.ndarray:
@@ -115,9 +115,9 @@ def complement(basis: np.ndarray) -> np.ndarray:
 
 
 def probes(basis: np.ndarray, count: int) -> np.ndarray:
-    """float64 [slots, at most count]: orthonormal columns outside `basis`, of signs that follow no rhythm.
+    """float64 [slots, at most count]: pseudo-random sign columns, made orthogonal to `basis` and each other.
 
-    What no column of the basis explains shows in each of them by chance, as much as in any other.
+    Each has the same expected squared product with a series that the basis does not explain.
     """
     slots = len(basis)
     signs = np.where(_scrambled(slots * count) & 1, 1.0, -1.0).reshape(count, slots)

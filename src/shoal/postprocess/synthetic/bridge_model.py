@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from shoal.postprocess.shrinkage import likely
+from shoal.postprocess.shrinkage import shrunk
 from shoal.postprocess.synthetic.bridge_parts import (
     ALL_PARTS,
     Parts,
@@ -24,10 +24,10 @@ from shoal.postprocess.synthetic.bridge_parts import (
     fall_of,
     falling,
 )
-from shoal.postprocess.synthetic.bridge_places import drawn_to, flows, likely_places, per_cell
+from shoal.postprocess.synthetic.bridge_places import drawn_to, flows, per_cell, shrunk_places
 from shoal.postprocess.synthetic.bridge_walk import possible_moves, walk
 from shoal.postprocess.synthetic.draws import conditional, onto_total, pick, to_margins, uniforms
-from shoal.postprocess.synthetic.moves import inflow, likely_moves, on_grid, visits_of
+from shoal.postprocess.synthetic.moves import inflow, on_grid, shrunk_moves, visits_of
 from shoal.postprocess.synthetic.path_times import place_stays, start_times, ticks_of
 from shoal.space.cell_paths import DIRECTIONS, chebyshev
 from shoal.space.path_tables import DETOURS, STAY_BINS, class_of_moves, distance_cuts
@@ -47,18 +47,18 @@ PULLS = (0.45, 0.38, 0.33, 0.28, 0.24, 0.2)  # of rounds of calibration: an expo
 SLACK = 2.0  # moves by which drawn trips are off by chance
 
 
-def likely_tables(noisy: NoisyEnds, parts: Parts = ALL_PARTS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def shrunk_tables(noisy: NoisyEnds, parts: Parts = ALL_PARTS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Moves [cells, 8], starts [cells], ends [cells]."""
     grid = noisy.setting.grid
     beside = np.concatenate(
         [per_cell(grid, noisy.sides, each) for each in (noisy.starts, noisy.ends)], axis=1
     )
     mass = _mass(noisy)
-    moves = likely_moves(grid, noisy.moves, _move_mass(noisy, mass), beside, parts)
+    moves = shrunk_moves(grid, noisy.moves, _move_mass(noisy, mass), beside, parts)
     starts, ends = (
         tuple(scaled_to(table, mass, noisy) for table in tables) for tables in (noisy.starts, noisy.ends)
     )
-    return moves, *likely_places(grid, noisy.sides, starts, ends, moves, mass, parts)
+    return moves, *shrunk_places(grid, noisy.sides, starts, ends, moves, mass, parts)
 
 
 def scaled_to(table: NoisyTable, mass: float, noisy: NoisyEnds) -> NoisyTable:
@@ -124,7 +124,7 @@ class BridgeModel:
     @classmethod
     def fit(cls, noisy: NoisyMovement, parts: Parts = ALL_PARTS, *, seed: int = 1) -> BridgeModel:
         grid = noisy.setting.grid
-        moves, starts, ends = likely_tables(noisy, parts)
+        moves, starts, ends = shrunk_tables(noisy, parts)
         between = np.ones((1, 1))
         if noisy.flows is not None:
             table = scaled_to(noisy.flows, float(starts.sum()), noisy)
@@ -243,7 +243,7 @@ class BridgeModel:
         near = np.exp(-np.append(cuts, cuts[-1]) / FAR * hidden / (1 + hidden))
         guess = total * (have * near + 1e-9) / (have * near + 1e-9).sum()
         # Scaled, not shifted to the total: a shift would send trips to distances that hardly any ends have.
-        wanted = np.maximum(likely(told, guess, 0.5), 0.0)
+        wanted = np.maximum(shrunk(told, guess, 0.5), 0.0)
         weight = wanted / max(float(wanted.sum()), 1e-300) / np.maximum(have, 1 / DISTANCE_SAMPLE)
         return np.clip(weight, 1e-9, MOST_WEIGHT)
 
@@ -286,7 +286,7 @@ def move_chances(noisy: NoisyMovement, moves: np.ndarray) -> tuple[np.ndarray, n
         values = noisy.corners.values.reshape(-1, 8, 8) * inside[:, None, :]
         fitted = fitted * (max(float(values.sum()), 1.0) / max(float(fitted.sum()), 1e-300))
         table = replace(noisy.corners, values=values.ravel())
-        fitted = np.maximum(likely(table, fitted.ravel()), 0.0).reshape(fitted.shape)
+        fitted = np.maximum(shrunk(table, fitted.ravel()), 0.0).reshape(fitted.shape)
     return _safe(conditional(fitted, usual), inside[:, None, :]), _safe(first, inside)
 
 

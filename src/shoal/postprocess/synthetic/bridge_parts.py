@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from shoal.postprocess.shrinkage import likely
+from shoal.postprocess.shrinkage import shrunk
 from shoal.postprocess.synthetic.draws import conditional, onto_total, onto_totals, uniforms
 from shoal.space.cell_paths import DIRECTIONS, direction_between
 from shoal.stages.synthetic import NoisyMovement, NoisyTable
@@ -36,7 +36,7 @@ ALL_PARTS = Parts()
 
 
 NEIGHBOURS = np.array([0.3, 0.7, 1.0, 0.7, 0.3])  # weight of nearby classes in what a class is expected to be
-GUESS_SCATTER = 0.7  # of a distribution around a public guess, relative
+GUESS_DEVIATION = 0.7  # of a distribution around a public guess, relative
 TAIL_BINS = 8  # from whose fall the open end is guessed
 MOST_TAIL = 400
 
@@ -57,11 +57,11 @@ def by_class(noisy: NoisyTable, guess: np.ndarray, *, alike: bool = False) -> np
     near_noise = noisy.deviation * np.sqrt((NEIGHBOURS**2).sum())
     near_total = np.maximum(near.sum(axis=1), 1e-9)
     usual = near_total[:, None] * whole / whole.sum()
-    drawn_near = likely(NoisyTable(near.ravel(), near_noise), usual.ravel()).reshape(near.shape)
+    drawn_near = shrunk(NoisyTable(near.ravel(), near_noise), usual.ravel()).reshape(near.shape)
     near = np.maximum(drawn_near, 0.0) + 1e-9
     total = np.maximum(values.sum(axis=1), 1e-9)
     expected = total[:, None] * near / near.sum(axis=1, keepdims=True)
-    found = likely(noisy, expected.ravel())
+    found = shrunk(noisy, expected.ravel())
     found = onto_totals(found, np.repeat(np.arange(classes), bins), total).reshape(classes, bins)
     return conditional(found, near)
 
@@ -71,7 +71,7 @@ def _whole(values: np.ndarray, guess: np.ndarray, deviation: float) -> np.ndarra
     summed = NoisyTable(values.sum(axis=0), deviation * np.sqrt(values.shape[0]))
     total = max(float(summed.values.sum()), 1.0)
     guess = total * guess / guess.sum()
-    return onto_total(likely(summed, guess, GUESS_SCATTER), total) + 1e-6 * guess
+    return onto_total(shrunk(summed, guess, GUESS_DEVIATION), total) + 1e-6 * guess
 
 
 def falling(bins: int, fall: float) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shoal.postprocess.shrinkage import better, likely, prediction
+from shoal.postprocess.shrinkage import prediction, select_by_mallows_cp, shrunk
 from shoal.postprocess.synthetic.bridge_parts import ALL_PARTS, Parts
 from shoal.postprocess.synthetic.draws import onto_own_total, onto_totals, to_margins
 from shoal.postprocess.synthetic.moves import boxes, visits_of
@@ -15,7 +15,7 @@ LEARNT = 12  # numbers in a prediction of places: weights of features and levels
 DISTANCE_CLASSES = 12
 # Of flows around what margins and distance say, relative; a public guess. Wide, since what is off is off for
 # whole quarters of a city: drawn nearer, sums over many flows would stay off.
-FLOW_SCATTER = 2.0
+FLOW_DEVIATION = 2.0
 FEWEST_REGIONS, MOST_REGIONS = 4, 100
 
 
@@ -34,7 +34,7 @@ def blocks_of(grid: CellGrid, side: int) -> tuple[np.ndarray, int]:
     return (row // side) * across + column // side, across * -(-grid.rows // side)
 
 
-def likely_places(
+def shrunk_places(
     grid: CellGrid,
     sides: tuple[int, ...],
     starts: tuple[NoisyTable, ...],
@@ -53,7 +53,7 @@ def likely_places(
             ring = (boxes(square, 1) - square).ravel()
             wide = (boxes(square, 3) - boxes(square, 1)).ravel()
             features = np.stack([visits, ring, wide, *per_cell(grid, sides, other).T], axis=1)
-            expected = better(own[0], visits, prediction(own[0], features), LEARNT)
+            expected = select_by_mallows_cp(own[0], visits, prediction(own[0], features), LEARNT)
         found.append(places(grid, sides, own, expected + 1e-3 * expected.mean(), total, parts))
     return found[0], found[1]
 
@@ -95,7 +95,7 @@ def places(
 
 def drawn_to(noisy: NoisyTable, expected: np.ndarray, parts: Parts) -> np.ndarray:
     """Noisy values drawn to what is expected, as far as they are seen to scatter around it."""
-    return likely(noisy, expected) if parts.shrink else noisy.values
+    return shrunk(noisy, expected) if parts.shrink else noisy.values
 
 
 def regions(grid: CellGrid, mass: np.ndarray, wanted: int) -> np.ndarray:
@@ -155,7 +155,7 @@ def flows(
         trust = usual**2 / (usual**2 + noise**2 + 1e-12)
         ratio = 1.0 + trust * (np.maximum(seen, 0.0) / np.maximum(usual, 1e-12) - 1.0)
         expected = to_margins(expected * ratio[away] + 1e-12, begin + 1e-9, end + 1e-9, 5)
-    found = likely(noisy, expected.ravel(), FLOW_SCATTER) if parts.shrink else noisy.values
+    found = shrunk(noisy, expected.ravel(), FLOW_DEVIATION) if parts.shrink else noisy.values
     found = found.reshape(count, count)
     found = onto_own_total(found, total) + 1e-6 * expected
     return to_margins(found, begin + 1e-9, end + 1e-9)

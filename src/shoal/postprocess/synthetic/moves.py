@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoal.postprocess.shrinkage import likely, prediction
+from shoal.postprocess.shrinkage import prediction, shrunk
 from shoal.postprocess.synthetic.bridge_parts import ALL_PARTS, Parts
 from shoal.postprocess.synthetic.draws import onto_own_total
 from shoal.space.cell_paths import DIRECTIONS, DX, DY
@@ -14,7 +14,7 @@ from shoal.space.cells import CellGrid
 from shoal.stages.synthetic import NoisyTable
 
 
-def likely_moves(
+def shrunk_moves(
     grid: CellGrid, noisy: NoisyTable, total: float, beside: np.ndarray, parts: Parts = ALL_PARTS
 ) -> np.ndarray:
     """float64 [cells, 8]: non-negative, none off the grid, of the total.
@@ -28,7 +28,7 @@ def likely_moves(
         cells = np.broadcast_to(beside[:, None, :], (*inside.shape, beside.shape[1]))
         features = np.concatenate([features, cells], axis=-1)
         own = replace(noisy, values=values[inside])
-        values[inside] = likely(own, prediction(own, features[inside]))
+        values[inside] = shrunk(own, prediction(own, features[inside]))
     moves = np.zeros(inside.shape)
     moves[inside] = onto_own_total(values[inside], total)
     return moves
