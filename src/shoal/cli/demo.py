@@ -14,11 +14,17 @@ from shoal.cli.progress import Bars
 
 @click.command(epilog="Example:  shoal demo --out demo")
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Folder."
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("demo"),
+    show_default=True,
+    help="Folder of the demo.",
 )
-@click.option("--users", type=click.IntRange(min=100), default=200_000, show_default=True, help="People.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the simulated city."
+    "--users", type=click.IntRange(min=100), default=200_000, show_default=True, help="Number of people."
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of the simulated city."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def demo(out: Path, users: int, seed: int, as_json: bool) -> None:

@@ -20,11 +20,11 @@ density.add_command(year)
 
 ABOUT = """Count people per zone and slot in SOURCE, add noise, and write a release.
 
-Who was seen at several places within a slot counts at each; who was at one place counts once, however
-many events there are.
+A count is the number of people observed in a zone during a slot. A person observed at several places in the
+same slot is counted at each of them, and only once per place.
 
-The budget is reserved before anything is counted. `--time-zone` is the local clock of the window and of
-times without a zone of their own.
+The budget is reserved before events are counted. `--time-zone` is the time zone of the window and of times
+that do not state one.
 """
 EXAMPLE = """\b
 Examples:

@@ -17,18 +17,17 @@ STEPS = {
 
 @click.group(cls=LazyGroup, steps=STEPS)
 def histogram() -> None:
-    """Release how many distinct trips passed any rectangle, differentially private per user or per trip.
+    """Release distinct trips in any rectangle, with differential privacy per user or per trip.
 
     \b
     Example:  shoal histogram run --help
     """
 
 
-ABOUT = """Count distinct trips in SOURCE on a public grid, add noise, and write a release that answers any
-area.
+ABOUT = """Count distinct trips in SOURCE on a public grid, add noise, and write a release.
 
-Points outside the box are dropped and the trip is cut there. Between two points a trip follows the
-straight line, unless it is longer than --jump-m. The budget is reserved before anything is counted.
+Points outside the box are dropped and the trip is cut there. Two consecutive points are joined by a straight
+line, unless they are farther apart than --jump-m. The budget is reserved before trips are counted.
 """
 EXAMPLE = """\b
 Examples:
@@ -49,7 +48,7 @@ run = run_command(
     click.option(
         "--compare",
         is_flag=True,
-        help="Run the other methods on the same trips for the owner's report; the ledger remembers the look.",
+        help="Also run the other methods on the same trips, for the owner's report; recorded in the ledger.",
     ),
     about=ABOUT,
     example=EXAMPLE,

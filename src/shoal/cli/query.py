@@ -53,7 +53,7 @@ Examples:
   shoal query --plan town/density.toml --bbox 4.9,47.2,5.1,47.4 --rho 0.001
   shoal query --plan town/density.toml --file queries.jsonl --mechanism weights --epsilon 1
 \b
-A line of queries.jsonl, zones by id or box, slots by time or number, all where left out:
+A line of queries.jsonl: zones by id or box, slots by time or number; by default all zones, all slots:
   {"name": "morning", "zones": ["Z0001"], "from": "2026-03-02T07:00", "to": "2026-03-02T10:00"}
   {"name": "all week", "bbox": [4.9, 47.2, 5.1, 47.4]}
 """
@@ -73,7 +73,9 @@ query = run_command(
         "--to", "end", metavar="TIME", help="Local time after the last slot.  [default: end of the window]"
     ),
     click.option("--slots", metavar="N-M,...", help="Slots by number, from 0, instead of times."),
-    click.option("--file", type=click.Path(), help="Many queries instead of one: a line of JSON each."),
+    click.option(
+        "--file", type=click.Path(), help="File of queries instead of one query: one JSON object per line."
+    ),
     *click_options(DensityPlan, only=PRICE),
     *click_options(QueryPlan),
     *click_options(DensityPlan, only=("ell", "decimals", "run_id", "supersedes")),

@@ -1,4 +1,4 @@
-"""`shoal synthesize`: trips that nobody made; `run` releases them, `report` draws a release."""
+"""`shoal synthesize`: synthetic trips; `run` releases them, `report` draws a release."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ STEPS = {
 
 @click.group(cls=LazyGroup, steps=STEPS)
 def synthesize() -> None:
-    """Release synthetic trips with times and stays, differentially private per user or per trip.
+    """Release synthetic trips with times and stays, with differential privacy per user or per trip.
 
     \b
     Example:  shoal synthesize run --help
     """
 
 
-ABOUT = """Learn how trips in SOURCE move, with noise, and write any number of synthetic ones in its columns.
+ABOUT = """Estimate a noisy model of the trips in SOURCE and write synthetic trips in the same columns.
 
-Points outside the box are dropped and the trip is cut there. The budget is reserved before anything is
-counted; noise is added once, to the model, and trips drawn from it cost nothing more.
+Points outside the box are dropped and the trip is cut there. The budget is reserved before trips are counted.
+Noise is added once, to the model; trips drawn from it cost no further budget, however many there are.
 """
 EXAMPLE = """\b
 Examples:

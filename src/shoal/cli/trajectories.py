@@ -17,7 +17,7 @@ STEPS = {
 
 @click.group(cls=LazyGroup, steps=STEPS)
 def trajectories() -> None:
-    """Release truthful records that k people share, against an adversary who tracked one for a time tau.
+    """Release k-anonymous trajectories, against an adversary who observed a person for any period tau.
 
     This is not differential privacy: it protects against the stated adversary and no other.
 
@@ -26,12 +26,12 @@ def trajectories() -> None:
     """
 
 
-ABOUT = """Generalise the records in SOURCE until k people look alike to anyone who tracked one for a
-time tau.
+ABOUT = """Generalise the records in SOURCE until at least k of them fit any observation of a person for a
+period tau.
 
-Records stay truthful: boxes in space and time around real samples, no noise, no made-up points. What
-cannot be hidden is suppressed. Every window of every person is verified before anything is written. A run
-that was killed goes on where it was.
+Records stay truthful: each is a sequence of boxes in space and time around real samples, without noise or
+synthetic points. Samples that cannot be protected are suppressed. Every window of every person is verified
+before anything is written. A killed run resumes where it stopped.
 """
 EXAMPLE = """\b
 Examples:

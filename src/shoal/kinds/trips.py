@@ -120,7 +120,7 @@ class PreparedTrips(Prepared):
 
 
 def read_it(result: RunResult) -> str:
-    return f"Read it:  {near(result.release / 'README.md')} tells how."
+    return f"See {near(result.release / 'README.md')} for how to read the files."
 
 
 def window_us(clock: Clock) -> tuple[int, int]:
