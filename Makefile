@@ -50,13 +50,15 @@ studio: setup
 	SHOAL_LEDGER=$(CURDIR)/studio-demo/ledger.sqlite $(BIN)/shoal studio --simulated --folder studio-demo
 
 # Tests of a file run in one process, in the order of the folders: pages and Spark, which take longest, come first.
-PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test: setup-dev
 	$(PYTEST) -m "not exhaustive"
 
+# Exhaustive tests, most of which take long, are shared out one by one.
 test-all: setup-dev
-	$(PYTEST)
+	$(PYTEST) -m "not exhaustive"; status=$$?; \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m exhaustive && exit $$status
 
 slowest: setup-dev
 	$(PYTEST) -m "not exhaustive" --cpu 30

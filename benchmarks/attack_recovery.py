@@ -23,7 +23,7 @@ from shoal.attacks.runs.counts import Protection, defender_of
 from shoal.attacks.runs.recovery import recover, visits_of_positions
 from shoal.events.simulate import CityPreset, preset_named
 from shoal.events.simulate.memory import simulate_positions
-from shoal.kinds.density.methods import MethodOptions
+from shoal.kinds.density.plan import MethodOptions
 from shoal.space.clock import Clock
 from shoal.space.setting import Setting
 from shoal.space.weights import AreaWeights

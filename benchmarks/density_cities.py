@@ -15,7 +15,7 @@ from benchmarks.city import simulated_city
 from benchmarks.held_visits import HeldVisits, hold, same_sums
 from benchmarks.real_cities import PARIS_USERS, RealCity, simulated
 from shoal.kinds.density.build import Counting, stage_for
-from shoal.kinds.density.methods import MethodOptions
+from shoal.kinds.density.plan import MethodOptions
 from shoal.space.setting import Setting
 
 

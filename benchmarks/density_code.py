@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import shoal
-from shoal.kinds.density.methods import any_method
+from shoal.kinds.density.plan import any_method
 
 ROOT = Path(shoal.__file__).parents[1]
 ALWAYS_READ = (

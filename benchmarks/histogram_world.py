@@ -22,7 +22,7 @@ from benchmarks.memory import peak_gb, restart_peak
 from benchmarks.table import OUT
 from shoal.engine.euler import exact_euler, shared_faces
 from shoal.engine.trip_queries import TripQueries, distinct_counts, summaries
-from shoal.kinds.histogram.methods import METHODS as MECHANISMS
+from shoal.kinds.histogram.plan import METHODS as MECHANISMS
 from shoal.metrics.histogram import kld, mean_absolute_error, violated_share
 from shoal.postprocess.histogram.box_model import pool_euler
 from shoal.postprocess.histogram.box_pool import BoxPool

@@ -30,7 +30,7 @@ from shoal.events.schema import SourcePlan
 from shoal.events.source import open_planned
 from shoal.kinds.density.build import Counting
 from shoal.kinds.query.plan import METHODS, QueryOptions
-from shoal.kinds.source import Silent
+from shoal.kinds.run import Silent
 from shoal.mechanisms.density.counts import DensityCounts
 from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.mechanisms.query.weights import public_prior

@@ -41,7 +41,7 @@ class RealCity:
         from shoal.events.readers import PlacedEvents
         from shoal.events.source import open_source
         from shoal.kinds.density.build import Counting
-        from shoal.kinds.source import Silent
+        from shoal.kinds.run import Silent
         from shoal.space.clock import Clock
         from shoal.space.geography import open_geography
         from shoal.space.plan import SpacePlan

@@ -23,7 +23,7 @@ from benchmarks.memory import peak_gb, restart_peak
 from benchmarks.synthetic_cells import BRIDGES, NO_NOISE, REAL, SOUND, TGM, TGM_VARIANTS, Run, World
 from shoal.engine.path_trips import PathBound, PathQueries
 from shoal.engine.trip_pieces import encode_trips
-from shoal.kinds.synthetic.methods import METHODS
+from shoal.kinds.synthetic.plan import METHODS
 from shoal.metrics.synthetic import synthetic_utility
 from shoal.postprocess.synthetic.bridge_parts import Parts
 from shoal.privacy.accounting import Budget

@@ -17,8 +17,8 @@ from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import city_identity, holds_city, simulate_city
 from shoal.kinds.plan import read_plan
 from shoal.kinds.simulated import write_city_plan
+from shoal.kinds.trajectories.blocks import open_samples
 from shoal.kinds.trajectories.plan import TrajectoryPlan
-from shoal.kinds.trajectories.prepare import open_samples
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import LatticeSamples
 

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.browser import CHROMIUM, FLAGS
 
 HERE = Path(__file__).parent
 ONE_PROCESS = ("spark",)  # folders whose tests share something that a process starts once, such as a JVM
@@ -45,7 +46,7 @@ def pytest_runtest_makereport(item, call):
 
 def pytest_runtest_logreport(report):
     if report.when == "teardown":
-        spent[report.nodeid.partition("@")[0]] = dict(report.user_properties).get("cpu", 0.0)
+        spent[report.nodeid] = dict(report.user_properties).get("cpu", 0.0)
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -84,19 +85,18 @@ def compile_kernels_once():
     Dispatcher.compile = compile_or_wait
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
-    """Tests of a file run in one process (`--dist loadgroup`), so that what they share is made once.
+def pytest_xdist_make_scheduler(config, log):
+    """Tests of a file run in one process (`--dist loadfile`), so that what they share is made once."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
 
-    Exhaustive tests, most of which take long, are shared out one by one.
-    """
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    for item in items:
-        folder = item.path.relative_to(HERE).parts[0]
-        group = folder if folder in ONE_PROCESS else str(item.path.relative_to(HERE))
-        if item.get_closest_marker("exhaustive") is None or folder in ONE_PROCESS:
-            item.add_marker(pytest.mark.xdist_group(group))
+    class ByFileOrFolder(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            folder = nodeid.removeprefix("tests/").partition("/")[0]
+            return folder if folder in ONE_PROCESS else super()._split_scope(nodeid)
+
+    return ByFileOrFolder(config, log)
 
 
 @pytest.fixture
@@ -115,3 +115,13 @@ def command(monkeypatch, capsys):
         return code, streams.out, streams.err
 
     return run
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Open for a file: while it is, its event loop runs in this process, and no other one can."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()

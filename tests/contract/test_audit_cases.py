@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from tests.loops import for_each
 
-from shoal.kinds.density import methods
-from shoal.kinds.density.methods import MethodOptions
-from shoal.kinds.histogram import methods as histogram_methods
+from shoal.kinds.density.plan import METHODS as DENSITY
+from shoal.kinds.density.plan import MethodOptions
+from shoal.kinds.histogram.plan import METHODS as HISTOGRAM
 from shoal.kinds.query import plan as query
-from shoal.kinds.synthetic import methods as synthetic_methods
+from shoal.kinds.synthetic.plan import METHODS as SYNTHETIC
 from shoal.mechanisms.method import SMALL
 from shoal.mechanisms.registry import REGISTRY
 from shoal.privacy.accounting import Budget
@@ -20,9 +20,9 @@ from shoal.release.manifest import CASES, Manifest, audit_case, case_of, case_pr
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 METHODS = {
-    "density": methods.METHODS,
-    "histogram": histogram_methods.METHODS,
-    "synthetic": synthetic_methods.METHODS,
+    "density": DENSITY,
+    "histogram": HISTOGRAM,
+    "synthetic": SYNTHETIC,
     "query": query.METHODS,
 }
 
@@ -45,9 +45,9 @@ def test_a_case_is_a_registered_entry_of_its_kind_and_family(case):
     assert entry_name(case.case) == case.mechanism
 
 
-@for_each("name", methods.METHODS)
+@for_each("name", DENSITY)
 def test_a_density_is_audited_as_it_is_built(name):
-    method = methods.METHODS[name]
+    method = DENSITY[name]
     entry = REGISTRY[audit_case("density", name, pure=method.pure).mechanism]
     budget = Budget.of(1.0, None if method.pure else 1e-6)
     built = method.build(budget, SMALL.setting, MethodOptions(ell=SMALL.ell, cap=SMALL.cap))

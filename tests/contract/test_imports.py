@@ -153,7 +153,7 @@ def test_one_file_of_shoal_imports_the_baselines():
 
 # The two commands that are made of two kinds: commutes are a method of `synthesize`, a query asks a density.
 TOGETHER = {("commute", "synthetic"), ("synthetic", "commute"), ("query", "density")}
-DRAWN = ("report*.py", "compare_report.py", "text.py", "published.py")
+DRAWN = ("report*.py", "compare_report.py", "published.py")
 
 
 def test_a_kind_imports_no_other_kind():

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.e2e.pages import CHROMIUM, FLAGS
 
 from shoal.privacy.ledger import open_ledger
 
@@ -148,12 +147,3 @@ def geojson(shapes):
         for zone, ring in shapes
     ]
     return json.dumps({"type": "FeatureCollection", "features": features})
-
-
-@pytest.fixture(scope="session")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()

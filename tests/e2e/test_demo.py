@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.browser import CHROMIUM
 
-from shoal.cli.demo import demo
+from shoal.cli.simulate import demo
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import check_release
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 OUT = Path(__file__).parents[1] / "out"
 
 
@@ -71,17 +71,14 @@ COLOURS = """() => {
 
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-def test_the_map_of_the_demo_has_colours(made):
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+def test_the_map_of_the_demo_has_colours(browser, made):
     folder, _ = made
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.goto((folder / "owner" / "report.html").as_uri())
-        page.wait_for_selector("#city .main-svg")
-        page.wait_for_timeout(300)
-        OUT.mkdir(exist_ok=True)
-        page.screenshot(path=OUT / "demo-report.png")
-        colours = page.evaluate(COLOURS)
-        browser.close()
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto((folder / "owner" / "report.html").as_uri())
+    page.wait_for_selector("#city .main-svg")
+    page.wait_for_timeout(300)
+    OUT.mkdir(exist_ok=True)
+    page.screenshot(path=OUT / "demo-report.png")
+    colours = page.evaluate(COLOURS)
+    page.close()
     assert colours > 20

@@ -8,7 +8,7 @@ import pytest
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
-from shoal.kinds.density.methods import COMPARATORS, METHODS
+from shoal.kinds.density.plan import COMPARATORS, METHODS
 from shoal.kinds.simulated import write_city_plan
 from shoal.privacy.ledger import open_ledger
 

@@ -8,8 +8,7 @@ from tests.loops import tiers
 
 from shoal.engine.duck import DuckEngine
 from shoal.kinds.density.build import DensityBuild
-from shoal.kinds.density.methods import METHODS
-from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.density.plan import METHODS, DensityPlan
 from shoal.kinds.density.prepare import prepare_density
 from shoal.privacy.noise import SeededNoise
 from shoal.release.density_files import read_density

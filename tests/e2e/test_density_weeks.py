@@ -9,8 +9,7 @@ import pytest
 
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
-from shoal.kinds.density.methods import METHODS
-from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.density.plan import METHODS, DensityPlan
 from shoal.kinds.density.prepare import prepare_density
 from shoal.kinds.density.year import to_toml
 from shoal.kinds.plan import read_plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.e2e.pages import NASTY, in_a_browser, open_page
+from tests.browser import NASTY, in_a_browser, open_page
 
 from shoal.kinds.histogram.compare import ComparedHistogram
 from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import shapely
 from plotly.colors import sequential, unlabel_rgb
-from tests.e2e.pages import NASTY, OpenPage, in_a_browser, open_page
+from tests.browser import NASTY, OpenPage, in_a_browser, open_page
 
 from shoal.kinds.density.compare_report import ComparedMethod, CompareReportInputs, write_compare_report
 from shoal.kinds.density.report import DensityReportInputs, write_density_report

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from tests.e2e.pages import NASTY, in_a_browser, open_page
+from tests.browser import NASTY, in_a_browser, open_page
 
 from shoal.kinds.trajectories.report import TrajectoryFacts, Verified, raw_views, trajectory_report
 from shoal.metrics.trajectories import LocalClock, trajectory_utility

@@ -15,7 +15,7 @@ from tests.fuzz.mutate import as_json, bytes_of, json_of, junk, no_internal_erro
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.histogram.plan import HistogramPlan
 from shoal.kinds.plan import read_plan
-from shoal.kinds.query.ask import read_asks
+from shoal.kinds.query.plan import read_asks
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.trajectories.plan import TrajectoryPlan
 from shoal.release.density_files import read_density

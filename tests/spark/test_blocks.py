@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shoal.anonymise.kte import Kte
-from shoal.kinds.source import Silent
+from shoal.kinds.run import Silent
 from shoal.kinds.trajectories.blocks import anonymise, blocks_of, verify_blocks
 from shoal.stages.trajectories import LatticeSamples
 

@@ -10,7 +10,7 @@ from tests.loops import tiers
 
 from shoal.kinds.density.build import stage_for
 from shoal.kinds.density.compare import simulated_world
-from shoal.kinds.density.methods import METHODS, MethodOptions
+from shoal.kinds.density.plan import METHODS, MethodOptions
 from shoal.metrics.density import density_utility
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise

@@ -1,30 +1,18 @@
 """The page in a real browser, as a person uses it; pictures of every room are kept in tests/out/studio/."""
 
-import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from tests.browser import in_a_browser
 
 from shoal.privacy.ledger import open_ledger
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 OUT = Path(__file__).parents[1] / "out" / "studio"
 ROOMS = ("data", "plan", "run", "look", "attack", "ledger")
 NASTY = "<img src=x onerror=\"document.title='broken'\">"
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-]
+pytestmark = in_a_browser
 
 
 class Seen:
@@ -43,20 +31,10 @@ class Seen:
         return [url for url in web if urlsplit(url).netloc != here]
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        opened.close()
-
-
 @pytest.fixture
-def context(chromium):
+def context(browser):
     """A browser without memory of the tests before."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
     context.set_default_timeout(60_000)
     context.on("page", lambda page: page.on("dialog", lambda dialog: dialog.accept()))
     yield context

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.loops import tiers
 
-from shoal.kinds.histogram import methods as histogram_methods
+from shoal.kinds.histogram.plan import METHODS as HISTOGRAM
 from shoal.kinds.histogram.plan import MapPlan
-from shoal.kinds.synthetic import methods as synthetic_methods
+from shoal.kinds.synthetic.plan import METHODS as SYNTHETIC
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import check_release
 
@@ -217,8 +217,8 @@ def check_records_of_sites_become_synthetic_events_and_points_become_trips_by_a_
 def check_every_kind_offers_its_methods_and_starts_with_the_defaults_of_its_plan(town):
     state = town.get("/state").json()
     names = {kind: [each["name"] for each in methods] for kind, methods in state["methods"].items()}
-    assert names["histogram"] == list(histogram_methods.METHODS)
-    assert names["synthetic"] == list(synthetic_methods.METHODS)
+    assert names["histogram"] == list(HISTOGRAM)
+    assert names["synthetic"] == list(SYNTHETIC)
     assert {"best", "laplace"} <= set(names["density"])
     assert state["settings"]["histogram"]["cells"]["default"] == MapPlan.cells
     plan = plan_of(

@@ -11,9 +11,9 @@ import click
 from click.core import ParameterSource
 
 from shoal.attacks.runs.adversaries import ADVERSARIES, Adversary
-from shoal.cli.lazy import LazyGroup
+from shoal.cli.main import LazyGroup
 from shoal.cli.options import click_options, dest_of, settings_from_flags, with_options
-from shoal.cli.progress import Bars
+from shoal.cli.printing import Bars
 from shoal.cli.run import plan_options, run_settings
 from shoal.setting import leaves
 

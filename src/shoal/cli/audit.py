@@ -99,7 +99,7 @@ def _mechanisms(
 ) -> None:
     """Audits mechanisms, and what they share unless some are named."""
     from shoal.auditing.run import AuditPlan, audit_many, audit_shared
-    from shoal.cli.progress import Bars
+    from shoal.cli.printing import Bars
     from shoal.mechanisms.registry import REGISTRY, entry_of
     from shoal.release.manifest import entry_name
 
@@ -115,7 +115,7 @@ def _mechanisms(
 def _end_to_end(names: tuple[str, ...], pairs: int, seed: int, jobs: int | None, as_json: bool) -> None:
     """Replays whole runs and prints, per method, the largest share of its claim that a pair reached."""
     from shoal.auditing.end_to_end import examine_many
-    from shoal.cli.progress import Bars
+    from shoal.cli.printing import Bars
 
     with Bars() as bars:
         results = examine_many(names, pairs=pairs, seed=seed, progress=bars, jobs=jobs)
@@ -130,7 +130,7 @@ def _end_to_end(names: tuple[str, ...], pairs: int, seed: int, jobs: int | None,
 def _planted(given: str, at_once: bool, as_json: bool) -> None:
     """Plants bugs, by name or from a file, in copies of the package; fails if one is not caught."""
     from shoal.auditing.planted import PLANTED, plant, read_bugs
-    from shoal.cli.progress import Bars
+    from shoal.cli.printing import Bars
     from shoal.errors import PlanError
 
     bugs = read_bugs(Path(given) if Path(given).is_file() else PLANTED)

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import click
 
-from shoal.cli.density_compare import compare
-from shoal.cli.density_year import year
-from shoal.cli.engine_options import THREADS
+from shoal.cli.main import LazyGroup
+from shoal.cli.options import THREADS
 from shoal.cli.run import run_command
 
+# name -> (module, object, what it does)
+STEPS = {
+    "compare": (
+        *("density_compare", "compare"),
+        "Run several methods at several epsilons and show their error against the true counts.",
+    ),
+    "run": ("density", "run", "Count people per zone and slot in SOURCE, add noise, and write a release."),
+    "year": (
+        *("density_year", "year"),
+        "Share a budget over many releases about the same people, such as the weeks of a year.",
+    ),
+}
 
-@click.group()
+
+@click.group(cls=LazyGroup, steps=STEPS)
 def density() -> None:
     """People per zone and slot, differentially private for all of a user's events in the window."""
 
-
-density.add_command(compare)
-density.add_command(year)
 
 ABOUT = """Count people per zone and slot in SOURCE, add noise, and write a release.
 
@@ -38,6 +47,4 @@ Examples:
       --population paris-2026 --epsilon 1 --delta 1e-6 --out release --owner owner
 """
 
-
 run = run_command("density", THREADS, about=ABOUT, example=EXAMPLE)
-density.add_command(run)

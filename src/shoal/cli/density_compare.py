@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from shoal.cli.engine_options import THREADS
-from shoal.cli.options import names, numbers, with_options
-from shoal.cli.progress import Bars
+from shoal.cli.options import THREADS, names, numbers, with_options
+from shoal.cli.printing import Bars, print_table
 from shoal.cli.run import plan_options, run_settings
 from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.describe import Table
+from shoal.kinds.run import near
 from shoal.privacy.accounting import check_delta
 
 EXAMPLE = """\b
@@ -69,7 +71,6 @@ def compare(plan: str | None, **flags: Any) -> None:
     they are given: it reads no private data and spends nothing. With --on-private-data it reads your events.
     The figures are then for the owner alone, and a choice based on them is not covered by the guarantee.
     """
-    from shoal.cli.compare_words import print_comparison
     from shoal.engine.duck import DuckEngine
     from shoal.kinds.density.compare import ComparePlan
     from shoal.kinds.density.compare import compare as compare_methods
@@ -104,7 +105,7 @@ def _options(settings: dict[str, Any]):
     """What the plan and the flags declare about methods."""
     from dataclasses import fields
 
-    from shoal.kinds.density.methods import MethodOptions
+    from shoal.kinds.density.plan import MethodOptions
 
     names = [each.name for each in fields(MethodOptions)]
     return MethodOptions(**{name: settings[name] for name in names if settings.get(name) is not None})
@@ -142,3 +143,86 @@ def _private(settings: dict[str, Any], own: dict[str, Any], engine, bars):
     folder = open_owner_folder(Path(prepared.plan.owner))
     where = str(folder / "compare.html")
     return private_world(prepared, open_ledger(), where, engine=engine, progress=bars), folder
+
+
+def print_comparison(told: dict[str, Any], page: Path, figures: Path, as_json: bool) -> None:
+    """One table, one line of words per method, where the page is."""
+    if as_json:
+        click.echo(json.dumps({**told, "page": str(page), "figures": str(figures)}, indent=2))
+        return
+    from shoal.kinds.density.compare_report import CHANCE
+
+    for warning in told["warnings"]:
+        click.echo(f"{click.style('Not private:', fg='red')} {warning}\n")
+    click.secho(told["what"], bold=True)
+    for words in told["assumptions"]:
+        click.secho(words, dim=True)
+    print_table(_table(told))
+    if min(row["repetitions"] for row in told["means"]) == 1:
+        click.echo(f"{CHANCE}\n")
+    print_table(_methods(told))
+    eyes = "owner's eyes only" if told["on_private_data"] else "simulated: nothing private was read or spent"
+    click.echo(f"page     {near(page)}   ({eyes})\nfigures  {near(figures)}")
+
+
+FIGURES = (
+    "MRE: mean relative error, in % of the true count. corr.: correlation over the slots of a zone. EMD: how "
+    "far the average person is moved on the map. bias: of the total, in % of it. off by: people per zone and "
+    "slot. covered: true counts in their 95 % interval."
+)
+HEADINGS = ("MRE", "corr.", "EMD m", "bias", "off by", "covered")
+FORMS = {
+    "mre": ",.1%",
+    "pc": ".3f",
+    "emd_m": ",.0f",
+    "bias": "+.1%",
+    "mae": ",.1f",
+    "coverage": ".1%",
+}
+
+
+def _table(told: dict[str, Any]) -> Table:
+    """Releases by epsilon, then what is there for comparison only, without an epsilon."""
+    sections: dict[Any, list[dict[str, Any]]] = {}
+    order = [method["name"] for method in told["methods"]]
+    for row in sorted(told["means"], key=lambda row: (row["set_at"], order.index(row["method"]))):
+        sections.setdefault(row["epsilon"], []).append(row)
+    sections[None] = _once(sections.pop(None, []), told)
+    header = ("epsilon", "method", *HEADINGS)
+    rows: list[tuple[str, ...]] = []
+    marks: dict[int, str] = {}
+    for epsilon, listed in sections.items():
+        for row in listed:
+            if epsilon is None:
+                marks[len(rows)] = "dim"
+            figures = (_number(row[name], form) for name, form in FORMS.items())
+            rows.append(("none" if epsilon is None else f"{epsilon:g}", row["method"], *figures))
+        rows.append(("",) * len(header))
+    return Table(header=header, rows=rows, right=(0, *range(2, len(header))), marks=marks, below=FIGURES)
+
+
+def _once(rows: list[dict[str, Any]], told: dict[str, Any]) -> list[dict[str, Any]]:
+    """Comparators by name; one row where the noise does not follow from an epsilon."""
+    free = {method["name"] for method in told["methods"] if not method["set_by_epsilon"]}
+    kept: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        name = row["method"]
+        label = name if name in free else f"{name} ({row['set_at']:g})"
+        kept.setdefault(label, {**row, "method": label})
+    return sorted(kept.values(), key=lambda row: row["method"])
+
+
+def _methods(told: dict[str, Any]) -> Table:
+    rows = []
+    for method in told["methods"]:
+        words = f"{method['words']}."
+        if method["kind"] != "release":
+            if method["set_by_epsilon"]:
+                words += " In brackets: what its authors call epsilon."
+            words += f" For comparison only. {method['guarantee']}"
+        rows.append((method["name"], words))
+    return Table(header=(), rows=rows)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

@@ -1,17 +1,21 @@
-"""shoal ledger: populations, their budgets, and what was spent on them."""
+"""`shoal ledger`: populations, their budgets, and what was spent on them; tables of `shoal ledger show`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Iterable
+from textwrap import fill
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from shoal.privacy.ledger import Population
-
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+from shoal.cli.options import JSON, with_options
+from shoal.cli.printing import draw_table
+from shoal.errors import GuaranteeError, LedgerError, PlanError
+from shoal.privacy.accounting import epsilon_for, nano, rho_for
+from shoal.privacy.ledger import Population, Spend, open_ledger
+from shoal.privacy.ledger.names import show_nano
 
 
 @click.group()
@@ -22,30 +26,26 @@ def ledger() -> None:
     """
 
 
-def _amounts(command: Callable) -> Callable:
-    options = [
+_AMOUNTS = with_options(
+    (
         click.option("--epsilon", type=float, help="Lifetime epsilon at --delta; counted in rho."),
         click.option("--delta", type=float, help="Delta for --epsilon, 1e-6 say."),
         click.option("--rho", help="Lifetime rho (zCDP)."),
         click.option("--pure-epsilon", help="Lifetime epsilon for pure releases only."),
         click.option("--note", default="", help="A line to remember it by."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+    )
+)
 
 
 @ledger.command(epilog="Example:  shoal ledger create paris-2026 --epsilon 4 --delta 1e-6")
 @click.argument("name")
-@_amounts
-@_JSON
+@_AMOUNTS
+@JSON
 def create(name: str, note: str, as_json: bool, **asked: Any) -> None:
     """Open population NAME: the people in the data, with one budget for all releases about them.
 
     Give --epsilon with --delta, or --rho, or --pure-epsilon.
     """
-    from shoal.privacy.ledger import open_ledger
-
     currency, limit_nano = _limit(**asked)
     book = open_ledger()
     book.create(name, currency=currency, limit_nano=limit_nano, delta=asked["delta"], note=note)
@@ -54,8 +54,8 @@ def create(name: str, note: str, as_json: bool, **asked: Any) -> None:
 
 @ledger.command("raise", epilog="Example:  shoal ledger raise paris-2026 --epsilon 6 --delta 1e-6")
 @click.argument("name")
-@_amounts
-@_JSON
+@_AMOUNTS
+@JSON
 def raise_(name: str, note: str, as_json: bool, **asked: Any) -> None:
     """Set a larger lifetime budget for population NAME."""
     _set_limit("raise_limit", name, note, as_json, asked)
@@ -63,17 +63,14 @@ def raise_(name: str, note: str, as_json: bool, **asked: Any) -> None:
 
 @ledger.command(epilog="Example:  shoal ledger lower paris-2026 --epsilon 3 --delta 1e-6")
 @click.argument("name")
-@_amounts
-@_JSON
+@_AMOUNTS
+@JSON
 def lower(name: str, note: str, as_json: bool, **asked: Any) -> None:
     """Set a smaller lifetime budget for population NAME, never below what is spent."""
     _set_limit("lower_limit", name, note, as_json, asked)
 
 
 def _set_limit(method: str, name: str, note: str, as_json: bool, asked: dict[str, Any]) -> None:
-    from shoal.errors import PlanError
-    from shoal.privacy.ledger import open_ledger
-
     book = open_ledger()
     population = book.state().population(name)
     if asked["epsilon"] is not None and asked["delta"] is None and population.delta:
@@ -94,15 +91,13 @@ def _set_limit(method: str, name: str, note: str, as_json: bool, asked: dict[str
 @click.argument("old")
 @click.argument("new")
 @click.option("--note", default="", help="A line to remember it by.")
-@_JSON
+@JSON
 def supersede(name: str, old: str, new: str, note: str, as_json: bool) -> None:
     """Record that release NEW of population NAME replaces release OLD.
 
     A release is named by its folder or by the first 8 or more digits of its manifest's SHA-256. Nothing is
     withdrawn and nothing is given back: what OLD has shown and spent stays.
     """
-    from shoal.privacy.ledger import open_ledger
-
     book = open_ledger()
     population = book.state().population(name)
     hashes = [_manifest_hash(population, each) for each in (old, new)]
@@ -117,7 +112,6 @@ def _manifest_hash(population: Population, release: str) -> str:
     """The manifest hash of a release, given as its folder or as the beginning of that hash."""
     from pathlib import Path
 
-    from shoal.errors import LedgerError
     from shoal.release.manifest import MANIFEST
     from shoal.release.verify import sha256_file
 
@@ -137,15 +131,13 @@ def _manifest_hash(population: Population, release: str) -> str:
 @ledger.command(epilog='Example:  shoal ledger tuned paris-2026 "ell 8, after a look at the counts"')
 @click.argument("name")
 @click.argument("what")
-@_JSON
+@JSON
 def tuned(name: str, what: str, as_json: bool) -> None:
     """Record that WHAT was chosen for population NAME by looking at private data.
 
     Such a choice is not paid for, so every later manifest of the population says that there was one. It
     cannot be taken back.
     """
-    from shoal.privacy.ledger import open_ledger
-
     book = open_ledger()
     book.remember_tuning(name, what)
     if as_json:
@@ -156,15 +148,12 @@ def tuned(name: str, what: str, as_json: bool) -> None:
 
 @ledger.command(epilog="Example:  shoal ledger show paris-2026")
 @click.argument("name", required=False)
-@_JSON
+@JSON
 def show(name: str | None, as_json: bool) -> None:
     """Show every population, or the history of NAME.
 
     Note the head somewhere else: `shoal ledger verify --head HASH` later shows that no row is gone.
     """
-    from shoal.cli.ledger_table import print_populations, print_rows
-    from shoal.privacy.ledger import open_ledger
-
     book = open_ledger()
     state = book.state()
     populations = [state.population(name)] if name else list(state.populations.values())
@@ -181,16 +170,13 @@ def show(name: str | None, as_json: bool) -> None:
 
 @ledger.command(epilog="Example:  shoal ledger verify --head 7acb3ec3...")
 @click.option("--head", help="A head hash noted before; it must still be in the chain.")
-@_JSON
+@JSON
 @click.pass_context
 def verify(context: click.Context, head: str | None, as_json: bool) -> None:
     """Walk the chain of hashes and check every rule at every row. Exits with 6 if one is broken.
 
     Exits with 4 if there is no ledger.
     """
-    from shoal.errors import GuaranteeError, LedgerError
-    from shoal.privacy.ledger import open_ledger
-
     book = open_ledger()
     findings = book.verify(expected_head=head)
     if {finding.code for finding in findings} <= {"head", "permissions"} and not book.store.rows():
@@ -218,9 +204,6 @@ def _limit(
     *, epsilon: float | None, delta: float | None, rho: str | None, pure_epsilon: str | None
 ) -> tuple[str, int]:
     """The currency and the limit in nano that the flags ask for; exactly one budget."""
-    from shoal.errors import PlanError
-    from shoal.privacy.accounting import nano, rho_for
-
     if sum(value is not None for value in (epsilon, rho, pure_epsilon)) != 1:
         raise PlanError(
             "budget-missing",
@@ -240,14 +223,11 @@ def _print_one(population: Population, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(_described(population, rows=False), indent=2))
         return
-    from shoal.cli.ledger_table import print_populations
 
     print_populations([population])
 
 
 def _described(population: Population, *, rows: bool) -> dict[str, Any]:
-    from shoal.privacy.accounting import epsilon_for
-
     answer: dict[str, Any] = {
         "name": population.name,
         "currency": population.currency,
@@ -275,3 +255,92 @@ def _described(population: Population, *, rows: bool) -> dict[str, Any]:
         ]
         answer["notes"] = [dict(note) for note in population.notes]
     return answer
+
+
+_BAR = 10
+
+
+def print_populations(populations: Iterable[Population]) -> None:
+    """One line per population: limit, spent, left, and what that means at its delta."""
+    populations = list(populations)
+    if not populations:
+        print("The ledger has no population yet. Make one with `shoal ledger create`.")
+        return
+    rows = [
+        (
+            each.name,
+            _bar(each),
+            f"{each.currency} {_short(each.spent_nano, up=True)} of {_short(each.limit_nano)}",
+            _short(each.left_nano),
+            _epsilon(each),
+        )
+        for each in populations
+    ]
+    header = ("population", "budget", "spent", "left", "spent as epsilon")
+    draw_table(header, rows, wraps=(0, 2, 3, 4))
+    for each in populations:
+        if each.mixture:
+            print(f"{each.name}: {each.mixture}")
+
+
+def print_rows(population: Population) -> None:
+    """Every spend with its folder, and everything else that was noted, in the order it happened."""
+    lines = [
+        (each.at, each.what, each.path, show_nano(each.cost_nano), _status(population, each))
+        for each in population.spends
+    ]
+    for note in population.notes:
+        what = note.get("what") or note.get("note", "")
+        if note["kind"] == "supersede":
+            what = f"{note['new_sha256'][:16]} replaces {note['old_sha256'][:16]}. {what}".strip()
+        lines.append((note["at"], what, note.get("path", ""), *_NOTED[note["kind"]]))
+    rows = [
+        (at[:16].replace("T", " "), f"{what}\n{_near(path)}" if path else what, cost, fill(status, 14))
+        for at, what, path, cost, status in sorted(lines)
+    ]
+    header = ("when (UTC)", "what, and where", population.currency, "status")
+    draw_table(header, rows, wraps=(1,))
+
+
+def _status(population: Population, spend: Spend) -> str:
+    replaced = spend.released is not None and spend.released.manifest_sha256 in population.superseded
+    return f"{spend.status}, superseded" if replaced else spend.status
+
+
+def _near(path: str) -> str:
+    """A folder as seen from here where that is shorter, on one line whatever its name."""
+    shown = min(path, os.path.relpath(path), key=len)
+    return shown if shown.isprintable() else ascii(shown)
+
+
+def _bar(population: Population) -> str:
+    """Filled by what is spent; never empty once something is spent, never full while something is left."""
+    full = population.spent_nano * _BAR // population.limit_nano
+    full = max(full, 1) if population.spent_nano else 0
+    return "█" * full + "░" * (_BAR - full)
+
+
+def _short(nano: int, *, up: bool = False) -> str:
+    """Four digits after the point, rounded so that nothing looks better than it is; --json has all."""
+    step = 10**5
+    return show_nano(-(-nano // step) * step if up else nano // step * step)
+
+
+def _epsilon(population: Population) -> str:
+    if population.currency == "epsilon":
+        return "pure, as it is"
+    if not population.delta:
+        return ""
+    delta = float(population.delta)
+    spent, limit = epsilon_for(population.spent_nano, delta), epsilon_for(population.limit_nano, delta)
+    return f"{spent:.3f} of {limit:.3f} at {delta:g}"
+
+
+_NOTED = {
+    "raise": ("", "limit changed"),
+    "lower": ("", "limit lowered"),
+    "supersede": ("", "release superseded"),
+    "listing": ("", "released, not differentially private"),
+    "disclosure": ("", "seen by the owner only"),
+    "tuned": ("", "chosen by looking at private data"),
+}

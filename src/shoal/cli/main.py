@@ -10,12 +10,13 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 
 import difflib
 import json
+from collections.abc import Mapping
+from importlib import import_module
 
 import click
 
 from shoal import __version__
-from shoal.cli import interrupts
-from shoal.cli.lazy import LazyGroup
+from shoal.cli.printing import exit_code, interrupted, listen_for_signals
 from shoal.errors import REPORT_IT, ResourceError, ShoalError
 from shoal.scratch import sweep
 
@@ -24,9 +25,33 @@ STOPPED = (
     "committed is there, and the same command gives it back."
 )
 
+Steps = Mapping[str, tuple[str, str, str]]  # name -> (module, object, what it does)
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only when it is called."""
+
+    def __init__(self, *args, steps: Steps, **more) -> None:
+        super().__init__(*args, **more)
+        self.steps = steps
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.steps)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.steps:
+            return None
+        module, name, _ = self.steps[cmd_name]
+        return getattr(import_module(f"shoal.cli.{module}"), name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, _, words) in self.steps.items()])
+
+
 # name -> (module, object, what it does)
 COMMANDS = {
-    "demo": ("demo", "demo", "The whole way on a simulated city."),
+    "demo": ("simulate", "demo", "The whole way on a simulated city."),
     "simulate": ("simulate", "simulate", "Write a simulated city: zones, sites, and records of its people."),
     "inspect": (
         "inspect",
@@ -45,9 +70,9 @@ COMMANDS = {
     "attack": ("attack", "attack", "Attack counts or a release as an adversary would."),
     "audit": ("audit", "audit", "Check our mechanisms against their claims."),
     "ledger": ("ledger", "ledger", "Populations, their budgets, and what was spent on them."),
-    "evidence": ("evidence", "evidence", "One page for the file: manifest, plan, accounting, audit."),
+    "evidence": ("publish", "evidence", "One page for the file: manifest, plan, accounting, audit."),
     "publish": ("publish", "publish", "Copy a committed release to its public place."),
-    "verify": ("verify", "verify", "Check a release as its recipient."),
+    "verify": ("publish", "verify", "Check a release as its recipient."),
     "studio": ("studio", "studio", "The local page: publish, look, attack and account."),
 }
 
@@ -86,7 +111,7 @@ def shoal() -> None:
 
 def main() -> None:
     """Run the command; an error is one message on standard error and an exit code, never a traceback."""
-    interrupts.listen()
+    listen_for_signals()
     os.environ["PYTHONSAFEPATH"] = "1"  # nor do processes that we start import from the working directory
     sweep()
     try:
@@ -94,7 +119,7 @@ def main() -> None:
         if isinstance(code, int) and code:  # a command that said context.exit(code): click hands it back
             sys.exit(code)
     except (click.Abort, KeyboardInterrupt) as stop:
-        _fail("\n".join([STOPPED, *_notes(stop)]), interrupts.exit_code())
+        _fail("\n".join([STOPPED, *_notes(stop)]), exit_code())
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -107,8 +132,8 @@ def main() -> None:
     except MemoryError:
         _fail("out-of-memory: this machine has not enough memory for it.", ResourceError.exit_code)
     except Exception as error:
-        if interrupts.pressed():  # what a library made of it
-            _fail(STOPPED, interrupts.exit_code())
+        if interrupted():  # what a library made of it
+            _fail(STOPPED, exit_code())
         if os.environ.get("SHOAL_DEBUG"):
             raise
         _fail(f"internal-error: shoal met a {type(error).__name__} it did not expect.\n{REPORT_IT}", 1)

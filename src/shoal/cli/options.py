@@ -1,16 +1,28 @@
-"""Flags of the command: those of a plan, made from its settings, and those that several commands share."""
+"""Flags of the command: those of a plan, made from its settings, and those that several commands share.
+
+The shared ones: names and numbers, threads and engine, the source of events, how trips are found in it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+import sys
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
 from types import NoneType
-from typing import Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import click
 
-from shoal.errors import PlanError
-from shoal.setting import Described, alternatives, leaves
+from shoal.errors import Fault, PlanError
+from shoal.events.schema import SourcePlan, TripRule
+from shoal.setting import Described, alternatives, check, leaves, part_of
+
+if TYPE_CHECKING:
+    from shoal.engine.spark.engine import SparkEngine
+
 
 Option = Callable[[Callable], Callable]
 DECIMAL_COMMA = re.compile(r"\s*0,\d+\s*")
@@ -176,3 +188,134 @@ def with_options(options: Iterable[Option]) -> Option:
         return command
 
     return decorate
+
+
+def _not_negative(context: click.Context, parameter: click.Parameter, value: int) -> int:
+    if value < 0:
+        raise click.BadParameter("0 (one per core) or more.")
+    return value
+
+
+THREADS = click.option(
+    "--threads",
+    type=int,
+    default=0,
+    callback=_not_negative,
+    help="Threads of the engine.  [default: one per core]",
+)
+ENGINE_OPTIONS = (
+    click.option(
+        "--engine",
+        type=click.Choice(["duckdb", "spark"]),
+        default="duckdb",
+        help="Where sums are made: this machine, or Spark (needs shoal[spark]).  [default: duckdb]",
+    ),
+    click.option(
+        "--spark-conf",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Setting of Spark, as spark.master=spark://HOST:7077; repeatable.",
+    ),
+    click.option("--partitions", type=int, help="Parts of the users on Spark.  [default: by cores and rows]"),
+)
+
+
+@contextmanager
+def opened_spark(
+    engine: str, spark_conf: tuple[str, ...], partitions: int | None
+) -> Iterator[SparkEngine | None]:
+    """Spark, started and stopped; None is the engine of this machine, which needs no start."""
+    if engine != "spark":
+        if spark_conf or partitions is not None:
+            raise PlanError(
+                "spark-options",
+                "--spark-conf and --partitions are for the Spark engine.",
+                "Pass --engine spark, or leave them out.",
+            )
+        yield None
+        return
+    from shoal.engine.spark.session import import_spark, need_java, parse_conf
+
+    conf = parse_conf(spark_conf)
+    import_spark()
+    need_java()
+    from shoal.engine.spark.engine import SparkEngine
+
+    if sys.stderr.isatty():
+        click.echo("starting Spark", err=True)
+    with SparkEngine(conf, partitions=partitions) as started:
+        yield started
+
+
+def source_options(command: Callable) -> Callable:
+    """Decorator: SOURCE... and its options reach the command as one `source_options: SourcePlan`."""
+
+    @wraps(command)
+    def wrapper(*args: Any, columns: str | None, **kwargs: Any):
+        given = over_columns_file(columns, settings_from_flags(SourcePlan, kwargs))
+        return command(*args, source_options=part_of(SourcePlan, given, "source"), **kwargs)
+
+    argument = click.argument("source", nargs=-1, required=True)
+    return with_options((argument, *click_options(SourcePlan), COLUMNS_FILE))(wrapper)
+
+
+COLUMNS_FILE = click.option(
+    "--columns", type=click.Path(), metavar="FILE.toml", help="Settings of the source from a file."
+)
+
+
+def over_columns_file(path: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a source over those of a file; columns are merged role by role."""
+    if path is None:
+        return given
+    base = read_columns_file(path)
+    return {**base, **given, "columns": {**base.get("columns", {}), **given.get("columns", {})}}
+
+
+def check_named(flags: Mapping[str, Any]) -> None:
+    """Refuse a list of files that the shell may have made from a pattern: which files match is private.
+
+    The source as it is written enters the key of a run.
+    """
+    paths, path = flags.get("source", ()), flags.get("columns")
+    if (
+        len(paths) > 1
+        and not flags.get("source_name")
+        and not (path and "source_name" in read_columns_file(path))
+    ):
+        raise PlanError(
+            "source-unnamed",
+            f"{len(paths)} paths were given; the key of the run would depend on which files exist.",
+            "Quote the pattern ('events/*.parquet'), pass the folder, or name the source with --source-name.",
+        )
+
+
+def read_columns_file(path: str) -> dict[str, Any]:
+    """Settings of a source from a TOML file, roles in a [columns] table; every name must be known."""
+    try:
+        with open(path, "rb") as file:
+            settings = tomllib.load(file)
+    except OSError as error:
+        raise PlanError(
+            "columns-file", f'cannot read "{path}": {error.strerror}.', "Check the path."
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PlanError("columns-file", f'"{path}" is not TOML: {error}.', "Repair that line.") from None
+    faults = check(SourcePlan, settings)
+    if faults or "paths" in settings:
+        first = faults[0] if faults else Fault("", "paths are no setting of such a file.")
+        raise PlanError(
+            "columns-file", f'"{path}": {first.message}', f"Put roles under [columns]. {first.remedy}"
+        )
+    return settings
+
+
+def trip_options(command: Callable) -> Callable:
+    """Decorator: trip rules reach the command as one `trip_rule: TripRule | None`."""
+
+    @wraps(command)
+    def wrapper(*args: Any, **kwargs: Any):
+        given = settings_from_flags(TripRule, kwargs)
+        return command(*args, trip_rule=part_of(TripRule, given, "trip_rule") if given else None, **kwargs)
+
+    return with_options(click_options(TripRule))(wrapper)

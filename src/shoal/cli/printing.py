@@ -1,8 +1,16 @@
-"""Prints what runs say: dry runs, results, tables. One printer for every kind of release."""
+"""Prints what runs say: dry runs, results, tables, how far they are. One printer for every kind of release.
+
+Signals that stop the command (Ctrl-C, SIGTERM, a closed terminal) are raised as an interrupt, so that
+temporary folders are removed and the message says what is spent. One that lands inside a library's callback
+is swallowed there: the handler remembers it, and progress asks at every step whether one came.
+"""
 
 from __future__ import annotations
 
 import json
+import signal
+import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -231,3 +239,94 @@ def check_page_place(out: Path) -> None:
             "a page inside a release would no longer be what its manifest lists.",
             "Pass --out another-place.html.",
         )
+
+
+class Bars:
+    """Progress on standard error, one line per stage; silent where nobody looks. Used as a context."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description:<18}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            disable=quiet or not sys.stderr.isatty(),
+        )
+        self._task = None
+
+    def __enter__(self) -> Bars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, failed: type | None, *_: object) -> None:
+        if failed is None:
+            self._finish()
+        self._progress.stop()
+
+    def confirm(self, question: str) -> bool:
+        """Ask a person at a terminal; elsewhere say it and go on."""
+        if not sys.stdin.isatty():
+            click.echo(f"Warning: {question}", err=True)
+            return True
+        self._progress.stop()
+        answer = click.confirm(f"{question} Spend and go on?", err=True)
+        self._progress.start()
+        return answer
+
+    def stage(self, name: str, total: float | None = None) -> None:
+        stop_if_pressed()
+        self._finish()
+        self._task = self._progress.add_task(name, total=total)
+
+    def advance(self, amount: float) -> None:
+        stop_if_pressed()
+        if self._task is not None:
+            self._progress.advance(self._task, amount)
+
+    def _finish(self) -> None:
+        if self._task is None:
+            return
+        task = self._progress.tasks[-1]
+        total = task.total or 1
+        self._progress.update(self._task, total=total, completed=total)
+        self._progress.stop_task(self._task)
+
+
+_pressed = threading.Event()
+_code = 128 + signal.SIGINT
+
+
+def listen_for_signals() -> None:
+    """Remember interrupts from here on; they are raised as always too."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    signal.signal(signal.SIGINT, _press)
+    signal.signal(signal.SIGTERM, _press)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, _press)
+
+
+def interrupted() -> bool:
+    return _pressed.is_set()
+
+
+def exit_code() -> int:
+    """As a shell reports the signal that came."""
+    return _code
+
+
+def stop_if_pressed() -> None:
+    """Stop here if an interrupt came before and was swallowed."""
+    if _pressed.is_set() and threading.current_thread() is threading.main_thread():
+        raise KeyboardInterrupt
+
+
+def _press(number: int, *_: object) -> None:
+    global _code
+    _code = 128 + number
+    _pressed.set()
+    raise KeyboardInterrupt

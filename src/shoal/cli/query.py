@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from shoal.cli.engine_options import THREADS
-from shoal.cli.options import box, click_options
+from shoal.cli.options import THREADS, box, click_options
 from shoal.cli.run import run_command
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.query.plan import QueryPlan
@@ -25,7 +24,7 @@ def _plan_from(path: str, flags: dict[str, Any]) -> Any:
 def _asks(file: str | None, flags: dict[str, Any]):
     """The queries of a file, or the one that flags say; takes its flags out."""
     from shoal.errors import PlanError
-    from shoal.kinds.query.ask import Ask, parse_slots, read_asks
+    from shoal.kinds.query.plan import Ask, parse_slots, read_asks
 
     said = {name: flags.pop(name) for name in ("zones_in", "bbox", "start", "end", "slots")}
     if file is None:

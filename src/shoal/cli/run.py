@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import click
 
-from shoal.cli.engine_options import EngineChoice, engine_options
-from shoal.cli.options import DRY_RUN, JSON, PLAN, Option, click_options, settings_from_flags, with_options
-from shoal.cli.source_options import COLUMNS_FILE, check_named, over_columns_file
+from shoal.cli.options import (
+    COLUMNS_FILE,
+    DRY_RUN,
+    ENGINE_OPTIONS,
+    JSON,
+    PLAN,
+    Option,
+    check_named,
+    click_options,
+    opened_spark,
+    over_columns_file,
+    settings_from_flags,
+    with_options,
+)
 from shoal.errors import PlanError
 from shoal.kinds.kind import KINDS
 from shoal.kinds.plan import merge, read_plan
@@ -34,20 +46,19 @@ def run_command(
             are all flags.
     """
 
-    def run(
-        plan: str | None, dry_run: bool, as_json: bool, choice: EngineChoice, threads: int = 0, **flags: Any
-    ) -> None:
+    def run(plan: str | None, dry_run: bool, as_json: bool, threads: int = 0, **flags: Any) -> None:
+        engine = opened_spark(*(flags.pop(name) for name in ("engine", "spark_conf", "partitions")))
         for_report = {name: flags.pop(name) for name in report}
         if plan_from is not None:
             asked = plan_from(plan or "", flags)
         else:
             check_named(flags)
             asked = _plan_of(kind, run_settings(KINDS[kind].plan, plan, flags), plan)
-        release(asked, kind, choice, threads, dry_run=dry_run, as_json=as_json, **for_report)
+        release(asked, kind, engine, threads, dry_run=dry_run, as_json=as_json, **for_report)
 
     if plan_from is None:
         options = (PLAN, *plan_options(KINDS[kind].plan), *options)
-    decorated = with_options((*options, engine_options, DRY_RUN, JSON))(run)
+    decorated = with_options((*options, *ENGINE_OPTIONS, DRY_RUN, JSON))(run)
     return click.command(name, help=about, epilog=example)(decorated)
 
 
@@ -101,18 +112,25 @@ def _codes(error: PlanError) -> set[str]:
 
 
 def release(
-    plan: Any, kind: str, choice: EngineChoice, threads: int, *, dry_run: bool, as_json: bool, **shown: Any
+    plan: Any,
+    kind: str,
+    opened: AbstractContextManager[Any],
+    threads: int,
+    *,
+    dry_run: bool,
+    as_json: bool,
+    **shown: Any,
 ) -> None:
     """Prepare the plan, then say what a run would do, or run it; `shown` is for the owner's report."""
     from shoal.cli.printing import print_dry_run, print_result
     from shoal.privacy.ledger import open_ledger
 
-    with choice.opened() as spark:
+    with opened as spark:
         prepared = KINDS[kind].prepare(plan, spark)
         ledger = open_ledger()
         if dry_run:
             click.get_current_context().exit(print_dry_run(prepared, ledger, as_json))
-        from shoal.cli.progress import Bars
+        from shoal.cli.printing import Bars
         from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
         from shoal.kinds.run import run_build
 

@@ -62,14 +62,14 @@ def _end_threads() -> None:
     import sys
     import threading
 
-    from shoal.cli import interrupts
+    from shoal.cli.printing import exit_code, interrupted
     from shoal.scratch import remove_all
 
     if all(each.daemon or each is threading.main_thread() for each in threading.enumerate()):
         return
     remove_all()
     sys.stdout.flush()
-    os._exit(interrupts.exit_code() if interrupts.pressed() else 1)
+    os._exit(exit_code() if interrupted() else 1)
 
 
 def _open(address: str, folder: Path) -> None:
@@ -85,7 +85,7 @@ def _open(address: str, folder: Path) -> None:
 
 def _simulate(folder: Path) -> None:
     """The town of the page's first button, made or found."""
-    from shoal.cli.progress import Bars
+    from shoal.cli.printing import Bars
     from shoal.kinds.simulated import CITIES, make_simulated
     from shoal.privacy.ledger import open_ledger
     from shoal.studio.sources import SourceShelf

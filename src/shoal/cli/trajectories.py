@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from shoal.cli.lazy import LazyGroup
+from shoal.cli.main import LazyGroup
 from shoal.cli.run import run_command
 
 # name -> (module, object, what it does)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from shoal.cli.options import click_options, with_options
-from shoal.cli.progress import Bars
+from shoal.cli.printing import Bars
 from shoal.cli.run import plan_options, run_settings
 from shoal.kinds.trajectories.methods import TrajectoryComparison
 from shoal.kinds.trajectories.plan import TrajectoryPlan

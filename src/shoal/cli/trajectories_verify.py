@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.progress import Bars
-from shoal.cli.source_options import site_options, source_options
+from shoal.cli.options import click_options, source_options, with_options
+from shoal.cli.printing import Bars
 from shoal.events.schema import SourcePlan
+from shoal.space.plan import SitesPlan
 
 if TYPE_CHECKING:
     from shoal.kinds.trajectories.verify import TrajectoryVerdict
@@ -25,12 +26,12 @@ Examples:
 
 
 @click.command(epilog=EXAMPLE)
-@source_options()
+@source_options
 @click.argument("release", type=click.Path(path_type=Path))
 @click.option("--key", required=True, type=click.Path(path_type=Path), help="The owner's record_key.parquet.")
 @click.option("--k", type=int, help="k to check.  [default: that of the manifest]")
 @click.option("--tau-minutes", type=int, help="Length of windows to check.  [default: that of the manifest]")
-@site_options
+@with_options(click_options(SitesPlan))
 @click.option(
     "--windows",
     type=click.IntRange(min=0),
@@ -133,7 +134,7 @@ def _example(example: dict[str, Any]) -> list[str]:
 
 
 def _measured(measured: dict[str, Any], k: int) -> list[str]:
-    from shoal.kinds.trajectories.text import measured_lines
+    from shoal.kinds.trajectories.prepare import measured_lines
 
     lines = ["", f"Measured on {measured['windows']:,} random windows, never promised:"]
     lines += [f"  {line}" for line in measured_lines(measured, k)]

@@ -12,9 +12,8 @@ from shoal.events.simulate.city import city_identity, holds_city, simulate_city
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.density.prepare import PreparedDensity, prepare_density
 from shoal.kinds.plan import read_plan
-from shoal.kinds.run import RunResult, run, utility_file
+from shoal.kinds.run import Progress, RunResult, run, utility_file
 from shoal.kinds.simulated import write_city_plan
-from shoal.kinds.source import Progress
 from shoal.privacy.accounting import rho_for
 from shoal.privacy.ledger import Ledger, open_ledger
 

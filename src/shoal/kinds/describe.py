@@ -17,21 +17,22 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from shoal.errors import GuaranteeError, LedgerError, ShoalError
-from shoal.events.schema import EventSource, SourcePlan, written
-from shoal.kinds.source import contents_of, unit_of
+from shoal.errors import GuaranteeError, LedgerError, PlanError, ShoalError
+from shoal.events.schema import EventSource, ForeignSource, SourcePlan, usual_column, written
 from shoal.mechanisms.method import Method
 from shoal.privacy.accounting import NANO, Budget, Loss, compose
-from shoal.privacy.guarantee import Guarantee, Unit
+from shoal.privacy.guarantee import TRIP, Guarantee, Unit
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Population
 from shoal.privacy.ledger.names import cost_nano
 from shoal.privacy.ledger.rules import check_budget, refuse_other_unit
 from shoal.release.manifest import MANIFEST, Manifest, with_audit_case
 from shoal.release.staging import MEGA, Needs, absolute, check_needs, refuse_existing, staging_path
+from shoal.release.verify import sha256_file
 from shoal.setting import settings_of
 from shoal.space.clock import Clock
 
 if TYPE_CHECKING:
+    from shoal.engine.protocol import Engine
     from shoal.kinds.run import RunResult
 
 VERSION = 2  # of keys; the first hashed the contents of the files
@@ -382,3 +383,39 @@ def source_asked(source: SourcePlan) -> dict[str, Any]:
 
 def _sha256(named: list[Any]) -> str:
     return hashlib.sha256(json.dumps(named, sort_keys=True, default=dict).encode()).hexdigest()
+
+
+def opened_source(plan: SourcePlan, engine: Engine | None = None) -> EventSource:
+    """Headers and footers are read, no row."""
+    from shoal.engine.protocol import ReadsSources
+    from shoal.events.source import open_planned
+
+    if isinstance(engine, ReadsSources):
+        return engine.open_source(plan)
+    return open_planned(plan)
+
+
+def named_columns(source: EventSource) -> dict[str, dict[str, str]]:
+    """Each role with the column that has it, and the type of that column."""
+    return {role: {"name": name, "type": source.types[role]} for role, name in source.columns.items()}
+
+
+def unit_of(unit: str, plan: SourcePlan, source: EventSource) -> Unit:
+    """The unit of privacy of an opened source; refuses ids of trips that would be called users."""
+    column = source.columns["user"]
+    trip = plan.columns.get("trip") or usual_column("trip", source.names, {})
+    if unit != TRIP and column == trip:
+        raise PlanError(
+            "unit-trip",
+            f'the column "{column}" identifies trips, so it cannot stand for a {unit}: the release would '
+            f"promise all events of a {unit} and cover one trip.",
+            "Pass --unit trip, or --column user=NAME with the column of persons.",
+        )
+    return Unit(unit, column)
+
+
+def contents_of(source: EventSource) -> list[str]:
+    """Digests, sorted: the same bytes are the same source, wherever they lie."""
+    if isinstance(source, ForeignSource):
+        return sorted(source.contents())
+    return sorted(sha256_file(Path(path)) for path in source.paths)

@@ -16,16 +16,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.errors import REPORT_IT, GuaranteeError, OutputError, ShoalError
+from shoal.events.schema import EventSource, ForeignSource
 from shoal.kinds.describe import Prepared, manifest_of
 from shoal.kinds.kind import KINDS
-from shoal.kinds.source import Progress, Silent
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.ledger.names import cost_nano, show_nano
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
@@ -43,6 +43,12 @@ from shoal.release.readme import recipient_readme
 from shoal.release.staging import private_file, private_folder, rehearse, unwritable
 from shoal.release.verify import sha256_file
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from shoal.events.checks import RowReport
+
+MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are made of
 DRAW_AGAIN = "Mend that and run the same command again: it draws the report and spends nothing."
 
 
@@ -59,6 +65,22 @@ class RunResult:
     bad_rows: int | None
     source_changed: bool = False  # the files are not those that the stored release was made from
     figures: dict[str, Any] = field(default_factory=dict, repr=False)  # as the report shows them
+
+
+class Progress(Protocol):
+    def stage(self, name: str, total: float | None = None) -> None:
+        """A new stage begins; `total` in whatever `advance` counts, None where it is not known."""
+        ...
+
+    def advance(self, amount: float) -> None: ...
+
+
+class Silent:
+    def stage(self, name: str, total: float | None = None) -> None:
+        pass
+
+    def advance(self, amount: float) -> None:
+        pass
 
 
 class Build:
@@ -226,6 +248,79 @@ def _experiment(making: Build, ledger: Ledger) -> Committed:
     return Committed(path=path, manifest_sha256=sha256_file(path / "manifest.json"), reused=False)
 
 
+def any_row(
+    source: EventSource,
+    test: Callable[[pa.RecordBatch], bool],
+    *,
+    window_us: tuple[int, int],
+    sites: Sequence[str] | None = None,
+) -> bool:
+    """Whether any batch of events in the window passes `test`; stops reading at the first one."""
+    from shoal.events.readers import scan
+
+    if isinstance(source, ForeignSource):
+        return source.any_row(sites=sites, window_us=window_us, test=test)
+    return any(test(batch) for batch in scan(source, sites=sites, window_us=window_us))
+
+
+def events_of_some(
+    source: EventSource, *, window_us: tuple[int, int], sites: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Events for the owner's figures: all; from a cluster those of a random share of users that fits here."""
+    from shoal.events.readers import scan
+
+    if not isinstance(source, ForeignSource):
+        yield from scan(source, sites=sites, window_us=window_us)
+        return
+    rows = 0
+    for batch in source.batches(sites=sites, window_us=window_us, with_flag=False, by_user=True):
+        yield batch
+        rows += batch.num_rows
+        if rows >= MOST_BROUGHT:
+            return
+
+
+def checked_rows(
+    source: EventSource, tell: Progress, *, sites: Sequence[str] | None = None, with_flag: bool = False
+) -> RowReport:
+    """Every row read once; stops on bad ones, unless the source says that they are dropped."""
+    report = row_report(source, tell, sites=sites, with_flag=with_flag)
+    if source.on_bad_row == "stop":
+        report.raise_if_bad()
+    return report
+
+
+def row_report(
+    source: EventSource, tell: Progress, *, sites: Sequence[str] | None = None, with_flag: bool = False
+) -> RowReport:
+    """Every row read once; the report says which are bad."""
+    from shoal.events.checks import check_rows
+
+    tell.stage("check rows", 1.0)
+    done = 0.0
+
+    def advance(share: float) -> None:
+        nonlocal done
+        tell.advance(share - done)
+        done = share
+
+    return check_rows(source, sites=sites, with_flag=with_flag, progress=advance)
+
+
+def stage_by_stage(tell: Progress, names: Mapping[str, str], rows: int | None) -> Callable[[str, int], None]:
+    """Reports the rows of an engine's steps; each step is a stage, called by its name in `names`."""
+    current = ""
+
+    def advance(step: str, read: int) -> None:
+        nonlocal current
+        if step != current:
+            current = step
+            tell.stage(names.get(step, step), rows)
+        tell.advance(read)
+
+    return advance
+
+
 def open_owner_folder(path: Path) -> Path:
     """The owner's folder, made and tried before anything is spent.
 
@@ -283,16 +378,30 @@ def release_name(committed: Committed) -> str:
     return name if name.isprintable() else ascii(name)
 
 
-def disclose_report(
-    path: Path, prepared: Any, made: Committed, ledger: Ledger, figures: str = "exact counts"
-) -> None:
-    """The ledger lists the report before anybody sees it."""
-    what = f"owner's report with {figures}, on {release_name(made)}: {prepared.what()}"
+def keep_report(
+    path: Path,
+    prepared: Any,
+    committed: Committed,
+    ledger: Ledger,
+    *,
+    draw: Callable[[Path], Any],
+    figures: Mapping[str, Any],
+    shows: str = "exact counts",
+) -> Path:
+    """The owner's page, drawn to `path`, and utility.json beside it, readable by the owner alone.
+
+    The ledger lists the report before anybody sees it. A report of another release makes room.
+    """
+    what = f"owner's report with {shows}, on {release_name(committed)}: {prepared.what()}"
     ledger.disclose(prepared.plan.population, what, str(path))
+    _keep_earlier(path, committed)
+    draw(path)
+    write_figures(path, {"manifest_sha256": committed.manifest_sha256, **figures})
+    return path
 
 
 def write_figures(report: Path, figures: dict) -> None:
-    """utility.json beside a report, readable by its owner alone; figures that do not exist are null."""
+    """utility.json beside a report; figures that do not exist are null."""
     with private_file(report.parent / "utility.json", text=True) as file:
         json.dump(plain(figures), file, indent=2, allow_nan=False)
 
@@ -315,7 +424,7 @@ def exact_file(report: Path) -> Path:
     return report.with_name(report.name.replace("report", "exact", 1)).with_suffix(".parquet")
 
 
-def keep_earlier(path: Path, committed: Committed) -> None:
+def _keep_earlier(path: Path, committed: Committed) -> None:
     """A report of another release makes room, under a name that tells whose it is."""
     release = _release_of(path)
     if path.is_file() and release and release != committed.manifest_sha256:

@@ -16,8 +16,8 @@ from typing import Any
 
 from shoal.kinds.kind import KINDS
 from shoal.kinds.plan import read_plan
+from shoal.kinds.run import Progress
 from shoal.kinds.setting_forms import plan_text
-from shoal.kinds.source import Progress
 from shoal.privacy.accounting import rho_for
 from shoal.privacy.guarantee import declared_size
 from shoal.privacy.ledger import Ledger

@@ -16,8 +16,7 @@ from shoal.events.schema import EventSource
 from shoal.events.trip_reader import TripPoints
 from shoal.kinds.describe import Prepared, key_of, priced
 from shoal.kinds.plan import TRIP
-from shoal.kinds.run import Build, RunResult, near
-from shoal.kinds.source import any_row, checked_rows
+from shoal.kinds.run import Build, RunResult, any_row, checked_rows, near
 from shoal.mechanisms.method import Method
 from shoal.privacy.guarantee import Guarantee
 from shoal.space.cells import CellGrid

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
 
 from shoal import __version__
+from shoal.kinds.describe import named_columns
 from shoal.kinds.kind import KINDS
 from shoal.kinds.simulated import CITIES
-from shoal.kinds.source import named_columns
 from shoal.release.page.page import plain
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import CityForm, Id, PlanForm, SourceForm, for_page

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import Fault, PlanError
 from shoal.kinds import KINDS
-from shoal.kinds.density.methods import METHODS as DENSITY
+from shoal.kinds.density.plan import METHODS as DENSITY
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.describe import dry_run
-from shoal.kinds.histogram.methods import METHODS as HISTOGRAM
+from shoal.kinds.histogram.plan import METHODS as HISTOGRAM
 from shoal.kinds.plan import WindowPlan, sides_of
 from shoal.kinds.setting_forms import form_schema
 from shoal.kinds.simulated import CITIES
-from shoal.kinds.synthetic.methods import COMMUTES
-from shoal.kinds.synthetic.methods import METHODS as SYNTHETIC
-from shoal.kinds.synthetic.plan import SyntheticPlan
+from shoal.kinds.synthetic.plan import COMMUTES, SyntheticPlan
+from shoal.kinds.synthetic.plan import METHODS as SYNTHETIC
 from shoal.privacy.ledger import Ledger
 from shoal.setting import Described, fault_of, report
 from shoal.setting import settings_of as settings_of_plan

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import PlanError, SourceError
 from shoal.events.schema import EventSource, SourcePlan
+from shoal.kinds.describe import opened_source
 from shoal.kinds.kind import KINDS
 from shoal.kinds.simulated import CITIES, SimulatedCity
-from shoal.kinds.source import opened_source
 from shoal.studio.guard import new_name
 from shoal.studio.workspace import Workspace, read_json, write_json
 

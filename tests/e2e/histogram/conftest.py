@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.kinds.histogram import methods as histogram_methods
+from shoal.kinds.histogram.plan import METHODS as HISTOGRAM
 from shoal.mechanisms.method import Method
 from shoal.mechanisms.noise import LAPLACE, Adder
 from shoal.privacy.ledger import open_ledger
@@ -80,7 +80,7 @@ def stand_in(monkeypatch):
             return StandIn.within(budget, setting)
 
     stand_in = OfStandIn(kind="histogram", name="stand-in", summary="Stands in.")
-    monkeypatch.setitem(histogram_methods.METHODS.own, "stand-in", stand_in)
+    monkeypatch.setitem(HISTOGRAM.own, "stand-in", stand_in)
 
 
 class Paths:

@@ -45,10 +45,9 @@ def test_the_python_side_says_the_same(paths, command):
         text = file.read()
         file.seek(0)
         file.write("trips_per_user = 5\ntrips_cap = 9\n" + text)
-    code, out, _ = command(
-        "histogram", "run", "--plan", paths.folder / "plan.toml", "--unit", "trip", "--dry-run"
-    )
-    assert (code, "One trip" in out) == (0, True)
+    other = ["--unit", "trip", "--out", paths.folder / "other"]
+    code, out, _ = command("histogram", "run", "--plan", paths.folder / "plan.toml", *other, "--dry-run")
+    assert (code, "One trip" in out) == (4, True)  # the population is counted per user
 
 
 def _toml(paths):

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from shoal.kinds.histogram import methods as histogram_methods
+from shoal.kinds.histogram.plan import METHODS as HISTOGRAM
 from shoal.privacy.ledger import open_ledger
 from shoal.release.histogram_published import read_histogram
 from shoal.release.verify import check_release
@@ -73,7 +73,7 @@ def test_a_dry_run_says_the_grid_and_the_price(paths, command):
 
 def test_the_owner_sees_errors_and_a_comparison_that_is_remembered(paths, command):
     paths.write(paths.trips * 20)
-    stand_in = histogram_methods.METHODS["stand-in"]
+    stand_in = HISTOGRAM["stand-in"]
     two = {"stand-in": stand_in, "other": replace(stand_in, name="other")}
     with patch("shoal.kinds.histogram.compare.METHODS", two):
         paths.released(command, "--unit", "trip", "--compare")

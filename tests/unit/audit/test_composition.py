@@ -8,7 +8,7 @@ from tests.loops import for_each
 
 from shoal.auditing import composition
 from shoal.auditing.composition import LONG_LISTS, LONG_WINDOWS, QUICK, SIZES, WIDEST, composed
-from shoal.kinds.query.ask import MOST_QUERIES
+from shoal.kinds.query.plan import MOST_QUERIES
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
 from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.mechanisms.registry import REGISTRY

@@ -6,9 +6,8 @@ import sys
 
 CODE = """
 import os, signal
-from shoal.cli import interrupts
-from shoal.cli.progress import Bars
-interrupts.listen()
+from shoal.cli.printing import Bars, listen_for_signals
+listen_for_signals()
 with Bars(quiet=True) as bars:
     bars.stage("first", 2)
     try:

@@ -10,9 +10,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from shoal.cli.inspect_source import print_source
-from shoal.cli.source_options import source_from_options, source_options, trip_options
+from shoal.cli.inspect import print_source
+from shoal.cli.options import source_options, trip_options
 from shoal.errors import PlanError, SourceError
+from shoal.events.source import open_planned
 
 CSV = """who;when;lng;lat;busy
 a;2026-06-01 14:00;2.3;48.8;1
@@ -22,11 +23,11 @@ a;2026-06-01 15:00;2.4;48.8;1
 
 
 @click.command()
-@source_options()
+@source_options
 @trip_options
 @click.option("--json", "as_json", is_flag=True)
 def inspect(source_options, trip_rule, as_json):
-    print_source(source_from_options(source_options), json=as_json, trip_rule=trip_rule)
+    print_source(open_planned(source_options), json=as_json, trip_rule=trip_rule)
 
 
 def run(*arguments):
@@ -149,9 +150,7 @@ def test_files_that_make_no_sense(events, tmp_path, content):
 
 def test_options_load_nothing_heavy():
     heavy = "{'duckdb', 'numba', 'numpy', 'pyarrow', 'rich'}"
-    code = (
-        f"import sys, shoal.cli.source_options, shoal.cli.inspect_source; print({heavy} & set(sys.modules))"
-    )
+    code = f"import sys, shoal.cli.options, shoal.cli.inspect; print({heavy} & set(sys.modules))"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
     )

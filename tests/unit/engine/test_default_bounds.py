@@ -11,7 +11,7 @@ from shoal.engine.euler import exact_euler
 from shoal.engine.grid_trips import TripBound
 from shoal.engine.trip_pieces import encode_trips
 from shoal.kinds.density.build import Counting
-from shoal.kinds.source import Silent
+from shoal.kinds.run import Silent
 from shoal.space.cells import CellGrid
 from shoal.space.question import Question, Questions
 from shoal.space.weights import LATTICE, AreaWeights

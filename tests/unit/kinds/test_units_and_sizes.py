@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.errors import PlanError
-from shoal.kinds.density.methods import MethodOptions
-from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.density.plan import DensityPlan, MethodOptions
 from shoal.kinds.density.prepare import prepare_density
 from shoal.kinds.histogram.plan import HistogramPlan
 from shoal.kinds.histogram.prepare import prepare_histogram

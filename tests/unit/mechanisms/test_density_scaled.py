@@ -12,7 +12,7 @@ from tests.loops import for_each
 from shoal.auditing.replay import ArbitraryNoise, replay
 from shoal.engine.visits import VisitKernel, bound_visits, scalable_counts
 from shoal.errors import GuaranteeError
-from shoal.kinds.density.methods import METHODS, MethodOptions
+from shoal.kinds.density.plan import METHODS, MethodOptions
 from shoal.postprocess.density.numbers import scaled_density
 from shoal.privacy.accounting import NANO, Budget, compose
 from shoal.privacy.noise import SeededNoise

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from tests.loops import for_each
 from tests.unit.release.leaves import DETERMINED, LEAVES, README_ALONE, leaf_of, leaf_table, leaves
 
-from shoal.cli.verify import verify as verify_command
+from shoal.cli.publish import verify as verify_command
 from shoal.errors import GuaranteeError, OutputError, PlanError
 from shoal.release import contents
 from shoal.release.manifest import FileEntry, Manifest

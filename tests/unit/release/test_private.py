@@ -17,7 +17,7 @@ from shoal.kinds.density.report import write_exact
 from shoal.kinds.run import open_owner_folder, write_figures
 from shoal.kinds.trajectories.blocks import _save_block as save_block
 from shoal.kinds.trajectories.blocks import _save_windows as save_state
-from shoal.kinds.trajectories.owner_report import write_private
+from shoal.kinds.trajectories.build import write_private
 from shoal.release.page.page import write_page
 from shoal.release.staging import private_file
 from shoal.release.trajectory_files import write_key

@@ -15,7 +15,7 @@ from tests.loops import for_each
 from tests.small import build, manifest, request_for
 
 from shoal.cli.publish import publish as publish_command
-from shoal.cli.verify import verify as verify_command
+from shoal.cli.publish import verify as verify_command
 from shoal.errors import GuaranteeError, LedgerError, OutputError
 from shoal.privacy.accounting import Loss, rho_for
 from shoal.privacy.guarantee import Guarantee, Unit, promise

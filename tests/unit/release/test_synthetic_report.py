@@ -10,8 +10,13 @@ import pytest
 from tests.unit.release.conftest import payload_of
 
 from shoal.attacks.models.nearest_record import Nearest, OwnRecords
-from shoal.kinds.synthetic.report import SyntheticReportInputs, local_hours, synthetic_report_html
-from shoal.kinds.synthetic.report_ways import frequent_ways, occurrences
+from shoal.kinds.synthetic.report import (
+    SyntheticReportInputs,
+    frequent_ways,
+    local_hours,
+    occurrences,
+    synthetic_report_html,
+)
 from shoal.metrics.synthetic import SyntheticUtility, synthetic_utility
 from shoal.space.cell_paths import CellPaths
 from shoal.space.cells import CellGrid

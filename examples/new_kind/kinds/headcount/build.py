@@ -15,7 +15,7 @@ from shoal.events.readers import SiteEvents
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.headcount.prepare import PreparedHeadcount
 from shoal.kinds.run import Build
-from shoal.kinds.source import checked_rows
+from shoal.kinds.run import checked_rows
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, SeededNoise
 from shoal.release.manifest import Manifest

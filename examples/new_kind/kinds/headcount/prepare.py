@@ -10,7 +10,7 @@ from shoal.events.schema import EventSource
 from shoal.kinds.describe import Prepared, check_spends, window_of
 from shoal.kinds.headcount.plan import HeadcountPlan
 from shoal.kinds.headcount.published import FILES
-from shoal.kinds.source import opened_source, unit_of
+from shoal.kinds.describe import opened_source, unit_of
 from shoal.mechanisms.methods import METHODS
 from shoal.privacy.guarantee import Guarantee
 from shoal.space.clock import Clock

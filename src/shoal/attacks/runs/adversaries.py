@@ -22,7 +22,7 @@ from shoal.privacy.ledger import open_ledger
 
 if TYPE_CHECKING:
     from shoal.attacks.runs.findings import Findings
-    from shoal.kinds.source import Progress
+    from shoal.kinds.run import Progress
 
 
 @dataclass(frozen=True, kw_only=True)

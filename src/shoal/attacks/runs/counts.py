@@ -24,9 +24,10 @@ from shoal.events.checks import check_rows
 from shoal.events.readers import PlacedEvents
 from shoal.events.schema import SourcePlan
 from shoal.kinds.density.build import Counting, stage_for
-from shoal.kinds.density.methods import METHODS, MethodOptions, any_method
+from shoal.kinds.density.plan import METHODS, MethodOptions, any_method
+from shoal.kinds.describe import opened_source
 from shoal.kinds.plan import WindowPlan
-from shoal.kinds.source import Progress, Silent, opened_source
+from shoal.kinds.run import Progress, Silent
 from shoal.privacy.accounting import Budget, check_epsilon
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.setting import part_of

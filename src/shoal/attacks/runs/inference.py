@@ -37,7 +37,7 @@ from shoal.attacks.runs.counts import (
 from shoal.attacks.runs.findings import Column, Findings, spread, stacked, table_of
 from shoal.attacks.runs.plans import InferencePlan
 from shoal.errors import PlanError
-from shoal.kinds.source import Progress
+from shoal.kinds.run import Progress
 from shoal.space.clock import Clock
 
 KNOWS = {

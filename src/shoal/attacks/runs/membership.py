@@ -43,8 +43,8 @@ from shoal.attacks.runs.counts import (
 from shoal.attacks.runs.findings import Column, Findings, drawn_curve, stacked, table_of
 from shoal.attacks.runs.plans import MembershipPlan
 from shoal.errors import PlanError
-from shoal.kinds.density.methods import METHODS
-from shoal.kinds.source import Progress, Silent
+from shoal.kinds.density.plan import METHODS
+from shoal.kinds.run import Progress, Silent
 from shoal.space.clock import Clock
 
 FALSE_ALARMS = 0.001

@@ -60,7 +60,7 @@ class DefendedPlan(Plan):
 
     @rule("defences")
     def _known_defences(self) -> None:
-        from shoal.kinds.density.methods import any_method
+        from shoal.kinds.density.plan import any_method
 
         for name in self.defences:
             any_method(name)

@@ -35,7 +35,7 @@ from shoal.attacks.runs.plans import ReconstructPlan
 from shoal.errors import SourceError
 from shoal.kinds.describe import Table
 from shoal.kinds.plan import DEFAULT_DELTA
-from shoal.kinds.source import Progress
+from shoal.kinds.run import Progress
 from shoal.privacy.accounting import NANO, check_epsilon, rho_for
 from shoal.privacy.noise import SeededNoise
 

@@ -36,8 +36,8 @@ from shoal.attacks.runs.counts import (
 from shoal.attacks.runs.findings import Column, Findings, spread, stacked, table_of
 from shoal.attacks.runs.plans import RecoveryAttackPlan
 from shoal.errors import PlanError
-from shoal.kinds.density.methods import MethodOptions
-from shoal.kinds.source import Progress, Silent
+from shoal.kinds.density.plan import MethodOptions
+from shoal.kinds.run import Progress, Silent
 from shoal.space.clock import Clock
 
 NIGHT_ENDS, DAY_BEGINS = 6.0, 4.0  # local hours: people rest until six; days are cut at four

@@ -35,7 +35,7 @@ from shoal.attacks.runs.synthetic_defences import Defence, defence_named
 from shoal.errors import PlanError, SourceError
 from shoal.kinds.commute.prepare import PreparedCommute
 from shoal.kinds.describe import Table
-from shoal.kinds.source import Progress
+from shoal.kinds.run import Progress
 from shoal.kinds.synthetic.build import SyntheticBuild
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.synthetic.prepare import PreparedSynthetic, prepare_synthetic

@@ -13,7 +13,7 @@ from shoal.attacks.models.synthetic_membership import Publish
 from shoal.baselines import lacks, missing, needed
 from shoal.engine.path_trips import PathQueries
 from shoal.errors import PlanError
-from shoal.kinds.synthetic.methods import COMMUTES, METHODS
+from shoal.kinds.synthetic.plan import COMMUTES, METHODS
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cell_paths import CellPaths

@@ -10,7 +10,7 @@ from shoal.attacks.runs.counts import AttackSource, open_attack_source
 from shoal.attacks.runs.findings import Column, Findings, table_of
 from shoal.attacks.runs.plans import UnicityPlan
 from shoal.kinds.describe import Table
-from shoal.kinds.source import Progress
+from shoal.kinds.run import Progress
 
 
 def run(settings: Mapping[str, Any], plan: UnicityPlan, progress: Progress) -> Findings:

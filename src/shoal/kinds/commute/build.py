@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +18,17 @@ from shoal.engine.protocol import Engine, Progress
 from shoal.events.readers import SiteEvents
 from shoal.kinds.commute.prepare import PreparedCommute
 from shoal.kinds.describe import manifest_of
-from shoal.kinds.run import report_of
-from shoal.kinds.source import any_row, events_of_some, stage_by_stage
-from shoal.kinds.synthetic.owner_report import events_report
+from shoal.kinds.run import (
+    any_row,
+    budget_of,
+    events_of_some,
+    keep_report,
+    release_name,
+    report_of,
+    stage_by_stage,
+)
 from shoal.kinds.synthetic.plan import MOST_UNASKED
+from shoal.kinds.synthetic.report import SyntheticReportInputs, write_synthetic_report
 from shoal.kinds.trips import TripBuild
 from shoal.metrics.commute import SiteEvents as Events
 from shoal.metrics.commute import commute_figures
@@ -134,7 +143,18 @@ class CommuteBuild(TripBuild):
         figures = commute_utility(
             real, published_events(committed.path, self.prepared), self.prepared.setting
         )
-        return events_report(path, self.prepared, committed, figures, ledger)
+        manifest = json.loads((committed.path / "manifest.json").read_text("utf-8"))
+        inputs = SyntheticReportInputs(
+            title=f"Synthetic site events: {self.prepared.plan.population}, {release_name(committed)}",
+            manifest=manifest,
+            counts={"Synthetic people": manifest["input"]["synthetic_people"]},
+            figures=figures,
+            budget=budget_of(ledger, self.prepared),
+        )
+        draw = partial(write_synthetic_report, inputs=inputs)
+        return keep_report(
+            path, self.prepared, committed, ledger, draw=draw, figures=figures, shows="real figures"
+        )
 
 
 def _some(batch: pa.RecordBatch) -> bool:

@@ -12,8 +12,7 @@ from shoal.events.schema import EventSource
 from shoal.kinds.commute.published import FILES
 from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, reading_of, window_of
 from shoal.kinds.run import RunResult
-from shoal.kinds.synthetic.methods import METHODS, SITES_PAY_FOR
-from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan
+from shoal.kinds.synthetic.plan import METHODS, MOST_UNASKED, SITES_PAY_FOR, SyntheticPlan
 from shoal.kinds.trips import PreparedTrips, read_it
 from shoal.release.staging import Needs
 from shoal.space.path_setting import CommuteSetting, commute_setting

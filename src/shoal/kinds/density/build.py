@@ -29,12 +29,11 @@ from shoal.engine.visits import (
 )
 from shoal.errors import PlanError
 from shoal.events.readers import PlacedEvents
-from shoal.kinds.density.methods import MethodOptions
+from shoal.kinds.density.plan import MethodOptions
 from shoal.kinds.density.prepare import PreparedDensity
 from shoal.kinds.density.report import write_owner_report
 from shoal.kinds.describe import manifest_of
-from shoal.kinds.run import Build, report_of
-from shoal.kinds.source import Progress, any_row, checked_rows, stage_by_stage
+from shoal.kinds.run import Build, Progress, any_row, checked_rows, report_of, stage_by_stage
 from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise

@@ -24,10 +24,10 @@ from shoal.errors import GeometryError, PlanError
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.memory import can_simulate, simulate_in_memory, whole_weeks
 from shoal.kinds.density.build import Counting, DensityBuild, stage_for
-from shoal.kinds.density.methods import METHODS, Method, MethodOptions, any_method
+from shoal.kinds.density.plan import METHODS, Method, MethodOptions, any_method
 from shoal.kinds.density.prepare import PreparedDensity
 from shoal.kinds.plan import DEFAULT_DELTA, WindowPlan
-from shoal.kinds.source import Progress, Silent
+from shoal.kinds.run import Progress, Silent
 from shoal.metrics.density import BoxFigures, density_utility
 from shoal.metrics.emd import MAX_ZONES, emd_m
 from shoal.postprocess.density.numbers import round_density

@@ -20,8 +20,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.kinds.density.methods import METHODS, Method, MethodOptions
-from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.density.plan import METHODS, DensityPlan, Method, MethodOptions
 from shoal.kinds.describe import Table
 from shoal.mechanisms.density.counts import NoiseOfCount
 from shoal.privacy.accounting import NANO, Budget

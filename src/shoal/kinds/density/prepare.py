@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from shoal.engine.protocol import MOST_EVENTS, Engine
 from shoal.events.schema import EventSource
-from shoal.kinds.density.methods import PAYS_FOR, DensityMechanism, Method, MethodOptions, method_named
-from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.density.plan import (
+    PAYS_FOR,
+    DensityPlan,
+    Method,
+    MethodOptions,
+    method_named,
+)
 from shoal.kinds.describe import (
     BASE,
     SMALL_FILES,
@@ -19,13 +24,15 @@ from shoal.kinds.describe import (
     Table,
     as_list,
     key_of,
+    opened_source,
     priced,
     reading_of,
     window_of,
 )
-from shoal.kinds.source import opened_source
+from shoal.privacy.accounting import Loss
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
+from shoal.privacy.noise import Noise
 from shoal.release.density_files import FILES
 from shoal.release.staging import Needs, check_needs
 from shoal.space.clock import Clock
@@ -33,6 +40,19 @@ from shoal.space.geography import Geography, grid_cells, open_geography
 from shoal.space.setting import Setting, setting_of
 
 COUNTS = (10, 100, 1000)  # people in a zone and slot, to show what the noise means
+
+
+class DensityMechanism(Protocol):
+    """Frozen parameters, its loss, the named spends that add up to it, its description, one call."""
+
+    name: str
+    takes: str  # the stage: "counts" | "scalable" | "cover" | "visits"
+
+    def loss(self) -> Loss: ...
+    def spends(self) -> tuple[tuple[str, Loss], ...]: ...
+    def describe(self) -> Mapping[str, Any]: ...
+    def reading(self) -> tuple[str, ...]: ...
+    def __call__(self, exact: Any, noise: Noise) -> Any: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

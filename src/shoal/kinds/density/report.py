@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.errors import PlanError
-from shoal.kinds.run import budget_of, disclose_report, exact_file, keep_earlier, release_name, write_figures
+from shoal.kinds.run import budget_of, exact_file, keep_report, release_name
 from shoal.metrics.density import DensityUtility, density_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.density_files import read_density
@@ -129,14 +129,13 @@ def write_owner_report(
         title=f"Density of {prepared.plan.population}: {release_name(committed)}",
         utility=utility,
     )
-    disclose_report(path, prepared, committed, ledger)
-    keep_earlier(path, committed)
-    write_exact(exact_file(path), exact)
-    write_density_report(path, inputs)
-    figures: dict = {"manifest_sha256": committed.manifest_sha256}
-    figures |= {name: value for name, value in asdict(utility).items() if isinstance(value, float | int)}
-    write_figures(path, figures)
-    return path
+
+    def draw(to: Path) -> None:
+        write_exact(exact_file(to), exact)
+        write_density_report(to, inputs)
+
+    figures = {name: value for name, value in asdict(utility).items() if isinstance(value, float | int)}
+    return keep_report(path, prepared, committed, ledger, draw=draw, figures=figures)
 
 
 def write_exact(path: Path, exact: np.ndarray) -> None:

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import PlanError
-from shoal.kinds.density.methods import method_named
-from shoal.kinds.density.plan import DEFAULT_METHOD, DensityPlan
+from shoal.kinds.density.plan import DEFAULT_METHOD, DensityPlan, method_named
 from shoal.privacy.accounting import NANO, check_delta, check_epsilon, epsilon_for, nano, rho_for
 from shoal.privacy.ledger import Population
 from shoal.release.staging import unwritable

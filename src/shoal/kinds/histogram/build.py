@@ -7,6 +7,8 @@ report       raw against released, for the owner's folder only
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +16,22 @@ from shoal.engine.grid_trips import TripBound
 from shoal.engine.path_trips import share
 from shoal.engine.protocol import Held
 from shoal.kinds.describe import manifest_of
-from shoal.kinds.histogram.compare import published_methods
-from shoal.kinds.histogram.owner_report import OwnersTrips, owner_report
+from shoal.kinds.histogram.compare import (
+    ComparedHistogram,
+    compare_histograms,
+    exact_answers,
+    published_methods,
+    utility_of,
+)
 from shoal.kinds.histogram.prepare import PreparedHistogram
-from shoal.kinds.run import report_of
+from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
+from shoal.kinds.run import budget_of, keep_report, release_name, report_of
 from shoal.kinds.trips import ALL_TRIPS, TripBuild
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.folder import Committed
 from shoal.release.histogram_files import DECIMALS, write_histogram, write_public
+from shoal.release.histogram_published import read_histogram
 from shoal.release.manifest import Manifest
 from shoal.stages.trips import UserTrips
 
@@ -95,8 +104,29 @@ class HistogramBuild(TripBuild):
         setting = self.prepared.setting
         kept = self.kept or self.trips(key, setting.per_unit, setting.cap)
         every = kept if self.prepared.each_trip else self.trips(key, ALL_TRIPS, None)
-        outside = share(kept.watched, "outside", "points")
-        seen = OwnersTrips(kept=kept.queries(), every=every.queries(), outside_share=outside)
-        return owner_report(
-            path, self.prepared, committed, seen, ledger, compare=self.compare, progress=self.tell
+        self.tell.stage("exact counts")
+        queries, plan = kept.queries(), self.prepared.plan
+        published = read_histogram(committed.path)
+        exact = exact_answers(queries, every.queries(), setting.given, plan.given_seed)
+        utility = utility_of(exact, published.euler, published.about.get("violated_before"))
+        compared: list[ComparedHistogram] = []
+        if self.compare:
+            compared = compare_histograms(self.prepared, queries, exact, ledger, str(path), self.tell)
+        self.tell.stage("draw the report")
+        inputs = HistogramReportInputs(
+            title=f"Histogram of trips: {plan.population}, {release_name(committed)}",
+            published=published,
+            exact_faces=exact.euler.faces,
+            utility=utility,
+            compared=compared,
+            method=plan.method,
+            budget=budget_of(ledger, self.prepared),
+            outside_share=share(kept.watched, "outside", "points"),
         )
+        figures = {
+            **asdict(utility),
+            "points_outside_share": inputs.outside_share,
+            "compared": [asdict(each) for each in compared],
+        }
+        draw = partial(write_histogram_report, inputs=inputs)
+        return keep_report(path, self.prepared, committed, ledger, draw=draw, figures=figures)

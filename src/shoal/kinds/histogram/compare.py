@@ -17,8 +17,8 @@ import numpy as np
 
 from shoal.baselines import needed
 from shoal.engine.euler import euler_of
-from shoal.kinds.histogram.methods import METHODS
-from shoal.kinds.source import Progress
+from shoal.kinds.histogram.plan import METHODS
+from shoal.kinds.run import Progress
 from shoal.metrics.histogram import HistogramUtility, error_by_size, kld, mean_absolute_error, violated_share
 from shoal.privacy.accounting import Budget
 from shoal.privacy.ledger import Ledger

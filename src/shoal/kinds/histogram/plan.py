@@ -1,4 +1,4 @@
-"""The plan of a histogram of trips: all that shapes it, given by the owner, none of it read off the data."""
+"""The plan of a histogram of trips: settings given by the owner, none read from the data."""
 
 from __future__ import annotations
 
@@ -6,14 +6,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.errors import PlanError
-from shoal.kinds.histogram.methods import DEFAULT_METHOD, METHODS
 from shoal.kinds.plan import MOST_PER_USER, TRIP, BoxPlan, TripPlan, sides_of
+from shoal.mechanisms import methods
+from shoal.mechanisms.method import Methods
 from shoal.setting import rule, setting
 from shoal.space.plan import ZonesPlan
 
 if TYPE_CHECKING:
     from shoal.space.cells import CellGrid
     from shoal.space.zones import Zones
+
+METHODS = Methods("histogram", methods.HISTOGRAM, "methods:METHODS")
+DEFAULT_METHOD = "boxes"
+PAYS_FOR = {
+    "trips": "the number of kept trips",
+    "all_trips": "the number of all trips, to which answers are scaled up",
+    "boxes": "histograms of the bounding boxes of trips; for many trips, chosen rectangles too",
+    "cells": "shares of trips in cells",
+    "costs": "the grouping of cells",
+    "buckets": "shares of trips in groups of cells",
+    "densities": "shares of trips in regions",
+    "select": "the choice of rectangles to measure",
+    "answers": "trips in the chosen rectangles",
+}
 
 MOST_GIVEN = 1_000_000
 # settings of the plan for a simulated city; None: the default, or what the card of the city says

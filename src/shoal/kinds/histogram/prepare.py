@@ -12,12 +12,10 @@ from shoal.engine.protocol import MOST_EVENTS, Engine
 from shoal.engine.trip_pieces import MOST_CELLS
 from shoal.errors import PlanError
 from shoal.events.trip_reader import check_rule
-from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, reading_of, window_of
-from shoal.kinds.histogram.methods import METHODS, PAYS_FOR
-from shoal.kinds.histogram.plan import HistogramPlan
+from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, opened_source, reading_of, window_of
+from shoal.kinds.histogram.plan import METHODS, PAYS_FOR, HistogramPlan
 from shoal.kinds.plan import TRIP
 from shoal.kinds.run import RunResult, near
-from shoal.kinds.source import opened_source
 from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, rule_of
 from shoal.privacy.ledger import Ledger
 from shoal.release.histogram_files import DECIMALS, files_of

@@ -19,10 +19,9 @@ from shoal.engine.visits import exact_counts
 from shoal.errors import PlanError
 from shoal.kinds.density.build import Counting, DensityBuild
 from shoal.kinds.describe import manifest_of
-from shoal.kinds.query.ask import as_written
+from shoal.kinds.query.plan import as_written
 from shoal.kinds.query.prepare import PreparedQuery
-from shoal.kinds.run import Build, RunResult, run_build
-from shoal.kinds.source import Progress
+from shoal.kinds.run import Build, Progress, RunResult, run_build
 from shoal.postprocess.density.answers import finish_answers
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise

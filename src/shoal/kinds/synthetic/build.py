@@ -9,19 +9,24 @@ report       real against synthetic, for the owner's folder only
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from shoal.attacks.models.known_trips import KnownTrips
+from shoal.attacks.models.nearest_record import OwnRecords, own_records
 from shoal.engine.path_trips import PathBound, share
 from shoal.engine.protocol import Held
 from shoal.engine.trip_pieces import encode_trips
 from shoal.kinds.describe import manifest_of
-from shoal.kinds.run import report_of
-from shoal.kinds.synthetic.owner_report import OwnersPaths, owner_report
+from shoal.kinds.run import budget_of, keep_report, release_name, report_of
 from shoal.kinds.synthetic.plan import MOST_UNASKED
 from shoal.kinds.synthetic.prepare import PreparedSynthetic
+from shoal.kinds.synthetic.report import SyntheticReportInputs, write_synthetic_report
 from shoal.kinds.trips import TripBuild
+from shoal.metrics.synthetic import synthetic_utility
 from shoal.postprocess.synthetic.path_points import PathPoints, path_points
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
@@ -100,14 +105,49 @@ class SyntheticBuild(TripBuild):
         held = self.kept or self.paths(OsNoise().run_key())
         real, of_all = held.gather()
         published = read_synthetic(committed.path)
-        seen = OwnersPaths(
+        outside, slow = share(held.watched, "outside", "points"), share(held.watched, "slow", "steps")
+        synthetic = encoded(published)
+        self.tell.stage("compare with real")
+        figures = asdict(synthetic_utility(real, synthetic))
+        self.tell.stage("nearest trips")
+        near = own_records(synthetic, KnownTrips.of(real, real.unit))
+        more = {
+            "real_trips": real.count,
+            "share_of_real_units_looked_at": of_all,
+            "synthetic_trips": synthetic.count,
+            "points_outside_share": outside,
+            "steps_longer_than_step_s_share": slow,
+            "nearest": nearest_figures(near),
+        }
+        self.tell.stage("draw the report")
+        inputs = SyntheticReportInputs(
+            title=f"Synthetic trips: {self.prepared.plan.population}, {release_name(committed)}",
+            manifest=published.manifest,
+            counts={"Synthetic trips": synthetic.count, "Real trips": real.count},
+            synthetic=synthetic,
             real=real,
-            synthetic=encoded(published),
-            outside_share=share(held.watched, "outside", "points"),
-            slow_share=share(held.watched, "slow", "steps"),
-            of_all=of_all,
+            figures=figures,
+            nearest=near,
+            budget=budget_of(ledger, self.prepared),
+            outside_share=outside,
+            slow_share=slow,
         )
-        return owner_report(path, self.prepared, committed, seen, ledger, progress=self.tell)
+        draw, kept = partial(write_synthetic_report, inputs=inputs), {**more, **figures}
+        return keep_report(
+            path, self.prepared, committed, ledger, draw=draw, figures=kept, shows="real figures"
+        )
+
+
+def nearest_figures(near: OwnRecords) -> dict[str, float | int]:
+    """Synthetic trips to real ones, and real ones to those of others, for utility.json."""
+    return {
+        "trips_asked": near.synthetic.distance_m.size,
+        **{
+            f"{name}_{side}": getattr(getattr(near, side), name)
+            for name in ("copies", "median_m", "ratio")
+            for side in ("synthetic", "real")
+        },
+    }
 
 
 def encoded(published: PublishedTrips) -> ExactPaths:

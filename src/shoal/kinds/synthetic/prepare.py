@@ -13,12 +13,10 @@ from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.events.trip_reader import check_rule
 from shoal.kinds.commute.prepare import PreparedCommute, prepare_commute
-from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, reading_of, window_of
+from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, opened_source, reading_of, window_of
 from shoal.kinds.plan import TRIP
 from shoal.kinds.run import RunResult, utility_file
-from shoal.kinds.source import opened_source
-from shoal.kinds.synthetic.methods import COMMUTES, METHODS, PAYS_FOR
-from shoal.kinds.synthetic.plan import MOST_UNASKED, SyntheticPlan
+from shoal.kinds.synthetic.plan import COMMUTES, METHODS, MOST_UNASKED, PAYS_FOR, SyntheticPlan
 from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, read_it, rule_of
 from shoal.privacy.ledger import Ledger
 from shoal.release.staging import Needs

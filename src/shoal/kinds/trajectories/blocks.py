@@ -1,4 +1,4 @@
-"""Blocks of users, each hidden and verified by itself: one after the other in this process, or on a cluster.
+"""Records read as samples of users, who are hidden in blocks: here one after the other, or on a cluster.
 
 A block is a release of its own; the union of blocks only adds candidates to everybody's. So where every block
 passes the verifier, the whole does; where one does not, the whole is looked at, and that is the verdict.
@@ -23,16 +23,109 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 import shoal
 from shoal.anonymise.kte import Kte, KteState
 from shoal.attacks.tracker.evidence import Verified, verify_arrays
 from shoal.engine.protocol import WorksElsewhere
-from shoal.kinds.source import Progress, Silent
+from shoal.errors import PlanError, SourceError
+from shoal.events.readers import scan
+from shoal.kinds.run import Progress, Silent, checked_rows
+from shoal.kinds.trajectories.plan import TrajectoryPlan
+from shoal.kinds.trajectories.prepare import TrajectorySource, open_trajectories
 from shoal.release.staging import private_file, private_folder, unwritable
+from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
 COLUMNS = ("t0", "t1", "x0", "x1", "y0", "y1")
+
+
+FAR_M = 1_000_000.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OpenSamples:
+    """Samples of the window; `names` are the users' ids, user j is names[j]."""
+
+    samples: LatticeSamples
+    names: pa.Array = field(repr=False)
+    lattice: Lattice
+    rows: int  # in the window, before equal ones became one sample
+
+
+def read_samples(
+    opened: TrajectorySource, progress: Progress | None = None, rows: int | None = None
+) -> OpenSamples:
+    """All samples of the window: unsorted and repeated rows are welcome, users are numbered by their ids."""
+    tell, lattice = progress or Silent(), opened.lattice
+    tell.stage("read records", rows)
+    begin = lattice.start_us
+    window = (begin, begin + lattice.steps * lattice.minutes * 60_000_000)
+    users: list[Any] = []
+    columns: list[list[np.ndarray]] = [[], [], []]
+    for batch in scan(opened.source, sites=opened.site_ids, window_us=window):
+        first, second = _places(batch, opened)
+        placed = (
+            lattice.step_of(batch["time_us"].to_numpy()).astype(np.int32),
+            *lattice.cell_of(first, second),
+        )
+        users.append(batch["user"])
+        for column, values in zip(columns, placed, strict=True):
+            column.append(values)
+        tell.advance(batch.num_rows)
+    if not users:
+        raise SourceError(
+            "nobody",
+            "no record lies in the window: there is nobody to hide.",
+            "Check --start, --end and --time-zone.",
+        )
+    names, user = _numbered(users)
+    users.clear()
+    t, x, y = (np.concatenate(column) for column in columns)
+    _check_origin(x, y, lattice)
+    samples = LatticeSamples.of(user, t, x, y, users=len(names), steps=lattice.steps)
+    return OpenSamples(samples=samples, names=names, lattice=lattice, rows=len(t))
+
+
+def open_samples(
+    plan: TrajectoryPlan, progress: Progress | None = None
+) -> tuple[LatticeSamples, pa.Array, Lattice]:
+    """Checked and read in one call: samples, the users' ids, the lattice."""
+    opened = open_trajectories(plan)
+    report = checked_rows(opened.source, progress or Silent(), sites=opened.site_ids)
+    read = read_samples(opened, progress, report.rows)
+    return read.samples, read.names, read.lattice
+
+
+def _check_origin(x: np.ndarray, y: np.ndarray, lattice: Lattice) -> None:
+    """Most samples lie north-east of the origin and not a continent away, or something is mixed up."""
+    far = FAR_M / lattice.metres
+    if not all(0 <= float(np.median(column)) < far for column in (x, y)):
+        raise PlanError(
+            "lattice-origin",
+            "most samples lie south or west of the origin, or more than 1,000 km from it.",
+            "Check --origin LON,LAT, a place south-west of the area, and that longitude and latitude are not "
+            "swapped in the records.",
+        )
+
+
+def _places(batch: pa.RecordBatch, opened: TrajectorySource) -> tuple[np.ndarray, np.ndarray]:
+    if opened.sites is None:
+        return batch["x"].to_numpy(), batch["y"].to_numpy()
+    site = batch["site"].to_numpy()
+    return opened.sites.x[site], opened.sites.y[site]
+
+
+def _numbered(users: list[Any]) -> tuple[pa.Array, np.ndarray]:
+    """Distinct ids in their own order, and the number of each row's."""
+    coded = pa.chunked_array(users).combine_chunks()
+    coded = (coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded).dictionary_encode()
+    order = pc.call_function("array_sort_indices", [coded.dictionary]).to_numpy()
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return coded.dictionary.take(pa.array(order)), rank[coded.indices.to_numpy(zero_copy_only=False)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,7 +18,7 @@ from shoal.attacks.runs.adversaries import note_look
 from shoal.attacks.runs.findings import plain, write_findings
 from shoal.attacks.tracker.evidence import verify_arrays
 from shoal.errors import PlanError
-from shoal.kinds.source import Progress, Silent
+from shoal.kinds.run import Progress, Silent
 from shoal.kinds.trajectories.methods import Method, Setting, TrajectoryComparison, compared_methods
 from shoal.metrics.trajectories import covering_boxes, granularity, suppressed_share
 from shoal.metrics.trajectory_density import density_or_nan
@@ -78,8 +78,8 @@ def compare_source(
 
     `chosen` are methods, users and seed.
     """
+    from shoal.kinds.trajectories.blocks import open_samples
     from shoal.kinds.trajectories.plan import TrajectoryPlan
-    from shoal.kinds.trajectories.prepare import open_samples
 
     release = TrajectoryPlan.from_settings({"population": "nobody's: a comparison", **settings})
     tau, epoch = release.minutes()

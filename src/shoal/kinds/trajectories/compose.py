@@ -20,8 +20,9 @@ from shoal.attacks.tracker.evidence import make_tables
 from shoal.attacks.tracker.files import Claim, Key, number_of, read_claim, read_key_file
 from shoal.attacks.tracker.leakage import LinkedRelease, measure_combined
 from shoal.errors import PlanError, ShoalError
-from shoal.kinds.source import Progress
-from shoal.kinds.trajectories.prepare import OpenSamples, TrajectorySource
+from shoal.kinds.run import Progress
+from shoal.kinds.trajectories.blocks import OpenSamples
+from shoal.kinds.trajectories.prepare import TrajectorySource
 from shoal.kinds.trajectories.verify import tables_of
 from shoal.privacy.ledger import Ledger, Population
 from shoal.privacy.ledger.state import is_sha256

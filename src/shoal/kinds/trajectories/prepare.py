@@ -7,17 +7,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from shoal.anonymise.kte import Kte
 from shoal.engine.protocol import Engine
-from shoal.errors import PlanError, SourceError
-from shoal.events.readers import scan
+from shoal.errors import PlanError
 from shoal.events.schema import EventSource
-from shoal.kinds.describe import Outcome, Prepared, as_list, key_of, reading_of
-from shoal.kinds.source import Progress, Silent, checked_rows, opened_source, unit_of
+from shoal.kinds.describe import Outcome, Prepared, as_list, key_of, opened_source, reading_of, unit_of
 from shoal.kinds.trajectories.plan import PlacesPlan, TrajectoryPlan
 from shoal.privacy.ledger import Ledger
 from shoal.release.manifest import NOT_DIFFERENTIALLY_PRIVATE, REFUTED, Manifest
@@ -26,7 +20,6 @@ from shoal.release.trajectory_files import FILES, RECORDS, find_key
 from shoal.release.verify import sha256_file
 from shoal.space.lattice import Lattice
 from shoal.space.sites import Sites, named_sites
-from shoal.stages.trajectories import LatticeSamples
 
 if TYPE_CHECKING:
     from shoal.kinds.run import RunResult
@@ -144,8 +137,6 @@ class PreparedTrajectories(Prepared):
         return [("promise", summary["promise"].removesuffix("."))]
 
     def outcome(self, result: RunResult) -> Outcome:
-        from shoal.kinds.trajectories.text import in_words
-
         key = find_key(Path(self.plan.owner), sha256_file(result.release / RECORDS))
         figures = {**result.figures, "verification": result.figures.get("verified")}
         return Outcome(
@@ -275,7 +266,85 @@ def _earlier(release: Mapping[str, Any]) -> str:
     )
 
 
-FAR_M = 1_000_000.0
+def in_words(prepared: PreparedTrajectories, result: RunResult) -> list[str]:
+    """The figures, a line each."""
+    figures, plan = result.figures, prepared.plan
+    tau, _ = plan.minutes()
+    utility, verified = figures["utility"], figures["verified"]
+    space, time = (utility["granularity"]["per_box"][name] for name in ("space_m", "time_min"))
+    head = "VERIFIED" if figures["verified"]["passed"] else "UNSAFE, NOT FOR PUBLICATION"
+    linked = _linked(figures["read_from_data"], plan.k)
+    if figures["read_from_data"].get("with_overlapping_releases"):
+        head += ", this release taken alone"
+    return [
+        *linked,
+        f"{head}: k = {plan.k}, tau = {tau} minutes, {verified['pairs_checked']:,} pairs of user and start "
+        f"checked, {verified['violations']:,} violations.",
+        f"{figures['users']:,} records, {utility['samples']:,} samples in {utility['boxes']:,} boxes; "
+        f"{utility['suppressed_share']:.2%} of the samples suppressed.",
+        *_spans(space, time),
+        *_counted(figures),
+        *(() if plan.full_length else measured_lines(figures["measured"], plan.k, most_lags=3)),
+        "No composition, no protection beyond the stated tracker.",
+        "",
+    ]
+
+
+def _linked(figures: dict[str, Any], k: int) -> list[str]:
+    """What linking with earlier releases about the same people gives."""
+    lines = []
+    for each in figures.get("earlier_releases", ()):
+        share, window = each["records_linked_share"], each["window"]
+        linked = "not measured" if share is None else f"{share:.1%} of the records linked to the right ones"
+        when = "unknown window" if window is None else f"{window['start'][:10]} to {window['end'][:10]}"
+        lines.append(f"Earlier release {each['manifest_sha256'][:12]} ({when}): {linked}.")
+    both = figures.get("with_overlapping_releases")
+    if both and both["fewer_than_k_share"] is not None:
+        lines.append(
+            f"With the releases that overlap, fewer than {k} linked records fit in "
+            f"{both['fewer_than_k_share']:.1%} of windows; in {both['own_record_alone_share']:.1%} only the "
+            "person's own. The promise of k is replaced by these figures. For a recipient of both, "
+            "the promise of the earlier releases fails as well."
+        )
+    return lines
+
+
+def _spans(space: dict[str, float | None], time: dict[str, float | None]) -> list[str]:
+    across = [space[name] for name in ("q1", "median", "q3")]
+    lasting = [time[name] for name in ("q1", "median", "q3")]
+    if None in across:
+        return ["Nothing could be kept: no records are alike enough. Longer epochs or a lower k may help."]
+    km = " / ".join(f"{value / 1000:.1f}" for value in across if value is not None)
+    minutes = " / ".join(f"{value:.0f}" for value in lasting if value is not None)
+    return [f"A box spans {km} km (width + height) and {minutes} min (quartiles)."]
+
+
+def _counted(figures: dict[str, Any]) -> list[str]:
+    texts = {
+        "repeated": "rows repeated a sample of the same user, cell and step, and count once.",
+        "pairs_again": "times two people had to hide each other again: too few others.",
+    }
+    return [f"{figures[name]:,} {text}" for name, text in texts.items() if figures[name]]
+
+
+def measured_lines(measured: dict[str, Any], k: int, most_lags: int | None = None) -> list[str]:
+    """What was measured on random windows and is never promised, in lines."""
+    lines = []
+    if measured["candidates_quartiles"] is not None:
+        shown = " / ".join(f"{each:g}" for each in measured["candidates_quartiles"])
+        lines.append(f"Records that fit a window: {shown} (quartiles).")
+    lags = [lag for lag in measured["leakage_by_lag"] if lag["share"] is not None]
+    lines += [
+        f"{lag['from_epochs']} to {lag['to_epochs']} epochs away, all of them cover {lag['share']:.1%} of "
+        "the person's samples."
+        for lag in lags[:most_lags]
+    ]
+    return lines + [
+        f"An adversary who knows {known['knows']}: fewer than {k} records fit in "
+        f"{known['fewer_than_k_share']:.1%} of cases, a single one in {known['only_one_share']:.1%}."
+        for known in measured["more_knowledge"]
+        if known["windows"]
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -291,16 +360,6 @@ class TrajectorySource:
         return None if self.sites is None else self.sites.ids
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OpenSamples:
-    """Samples of the window; `names` are the users' ids, user j is names[j]."""
-
-    samples: LatticeSamples
-    names: pa.Array = field(repr=False)
-    lattice: Lattice
-    rows: int  # in the window, before equal ones became one sample
-
-
 def open_trajectories(plan: TrajectoryPlan, engine: Engine | None = None) -> TrajectorySource:
     """Headers and public files; no row is read."""
     source = opened_source(plan.source, engine)
@@ -308,79 +367,6 @@ def open_trajectories(plan: TrajectoryPlan, engine: Engine | None = None) -> Tra
     sites = _sites(plan.space) if source.shape.has_sites else None
     planar = source.planar if sites is None else sites.crs is None
     return TrajectorySource(source=source, lattice=plan.lattice(planar=planar), sites=sites)
-
-
-def read_samples(
-    opened: TrajectorySource, progress: Progress | None = None, rows: int | None = None
-) -> OpenSamples:
-    """All samples of the window: unsorted and repeated rows are welcome, users are numbered by their ids."""
-    tell, lattice = progress or Silent(), opened.lattice
-    tell.stage("read records", rows)
-    begin = lattice.start_us
-    window = (begin, begin + lattice.steps * lattice.minutes * 60_000_000)
-    users: list[Any] = []
-    columns: list[list[np.ndarray]] = [[], [], []]
-    for batch in scan(opened.source, sites=opened.site_ids, window_us=window):
-        first, second = _places(batch, opened)
-        placed = (
-            lattice.step_of(batch["time_us"].to_numpy()).astype(np.int32),
-            *lattice.cell_of(first, second),
-        )
-        users.append(batch["user"])
-        for column, values in zip(columns, placed, strict=True):
-            column.append(values)
-        tell.advance(batch.num_rows)
-    if not users:
-        raise SourceError(
-            "nobody",
-            "no record lies in the window: there is nobody to hide.",
-            "Check --start, --end and --time-zone.",
-        )
-    names, user = _numbered(users)
-    users.clear()
-    t, x, y = (np.concatenate(column) for column in columns)
-    _check_origin(x, y, lattice)
-    samples = LatticeSamples.of(user, t, x, y, users=len(names), steps=lattice.steps)
-    return OpenSamples(samples=samples, names=names, lattice=lattice, rows=len(t))
-
-
-def open_samples(
-    plan: TrajectoryPlan, progress: Progress | None = None
-) -> tuple[LatticeSamples, pa.Array, Lattice]:
-    """Checked and read in one call: samples, the users' ids, the lattice."""
-    opened = open_trajectories(plan)
-    report = checked_rows(opened.source, progress or Silent(), sites=opened.site_ids)
-    read = read_samples(opened, progress, report.rows)
-    return read.samples, read.names, read.lattice
-
-
-def _check_origin(x: np.ndarray, y: np.ndarray, lattice: Lattice) -> None:
-    """Most samples lie north-east of the origin and not a continent away, or something is mixed up."""
-    far = FAR_M / lattice.metres
-    if not all(0 <= float(np.median(column)) < far for column in (x, y)):
-        raise PlanError(
-            "lattice-origin",
-            "most samples lie south or west of the origin, or more than 1,000 km from it.",
-            "Check --origin LON,LAT, a place south-west of the area, and that longitude and latitude are not "
-            "swapped in the records.",
-        )
-
-
-def _places(batch: pa.RecordBatch, opened: TrajectorySource) -> tuple[np.ndarray, np.ndarray]:
-    if opened.sites is None:
-        return batch["x"].to_numpy(), batch["y"].to_numpy()
-    site = batch["site"].to_numpy()
-    return opened.sites.x[site], opened.sites.y[site]
-
-
-def _numbered(users: list[Any]) -> tuple[pa.Array, np.ndarray]:
-    """Distinct ids in their own order, and the number of each row's."""
-    coded = pa.chunked_array(users).combine_chunks()
-    coded = (coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded).dictionary_encode()
-    order = pc.call_function("array_sort_indices", [coded.dictionary]).to_numpy()
-    rank = np.empty(len(order), np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    return coded.dictionary.take(pa.array(order)), rank[coded.indices.to_numpy(zero_copy_only=False)]
 
 
 def _sites(space: PlacesPlan) -> Sites:

@@ -34,7 +34,7 @@ from shoal.errors import PlanError, SourceError
 from shoal.events.readers import scan
 from shoal.events.schema import EventSource
 from shoal.events.source import open_source
-from shoal.kinds.source import Progress, Silent
+from shoal.kinds.run import Progress, Silent
 from shoal.kinds.trajectories.blocks import blocks_of, verify_blocks
 from shoal.space.projection import LONLAT
 from shoal.space.sites import Sites, named_sites

@@ -7,7 +7,7 @@ import pytest
 
 from shoal.errors import PlanError
 from shoal.kinds.density.compare import MOST_USERS, ComparePlan, compare, simulated_world
-from shoal.kinds.density.methods import METHODS
+from shoal.kinds.density.plan import METHODS
 from shoal.space.clock import Clock
 
 

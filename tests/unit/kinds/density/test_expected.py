@@ -4,8 +4,7 @@ import pytest
 
 from shoal.kinds.density.compare import ComparePlan, compare, simulated_world
 from shoal.kinds.density.expected import FITS, expected_methods, mean_count
-from shoal.kinds.density.methods import METHODS, MethodOptions
-from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.density.plan import METHODS, DensityPlan, MethodOptions
 from shoal.privacy.accounting import rho_for
 
 USERS = 6000

@@ -10,15 +10,15 @@ from shoal.engine.duck import DuckEngine
 from shoal.errors import GuaranteeError, PlanError
 from shoal.kinds.density.build import stage_for
 from shoal.kinds.density.compare import simulated_world
-from shoal.kinds.density.methods import (
+from shoal.kinds.density.plan import (
     COMPARATORS,
     METHODS,
     PAYS_FOR,
+    DensityPlan,
     MethodOptions,
     any_method,
     method_named,
 )
-from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.describe import check_spends, spends_of
 from shoal.privacy.accounting import Budget, Loss, compose
 from shoal.privacy.noise import SeededNoise

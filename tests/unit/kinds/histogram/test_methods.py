@@ -6,7 +6,7 @@ import pytest
 
 from shoal.errors import GuaranteeError, PlanError
 from shoal.kinds.describe import check_spends, spends_of
-from shoal.kinds.histogram.methods import METHODS, PAYS_FOR
+from shoal.kinds.histogram.plan import METHODS, PAYS_FOR
 from shoal.mechanisms.audit_size import trip_setting
 from shoal.privacy.accounting import Budget
 

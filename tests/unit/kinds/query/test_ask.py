@@ -5,7 +5,7 @@ import pytest
 import shapely
 
 from shoal.errors import PlanError
-from shoal.kinds.query.ask import Ask, as_written, parse_slots, read_asks
+from shoal.kinds.query.plan import Ask, as_written, parse_slots, read_asks
 from shoal.space.clock import Clock
 from shoal.space.zones import Zones
 

@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.errors import PlanError
-from shoal.kinds.synthetic.methods import METHODS, PAYS_FOR, SITES_PAY_FOR
-from shoal.kinds.synthetic.plan import PathMapPlan, SyntheticPlan
+from shoal.kinds.synthetic.plan import METHODS, PAYS_FOR, SITES_PAY_FOR, PathMapPlan, SyntheticPlan
 from shoal.kinds.synthetic.prepare import prepare_synthetic
 from shoal.mechanisms.audit_size import path_setting
 from shoal.privacy.accounting import Budget
