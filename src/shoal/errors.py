@@ -51,6 +51,7 @@ class ShoalError(Exception):
     """What went wrong and what to do about it; printed by the command without a traceback."""
 
     exit_code = 1
+    after_results = False  # `--json` has printed its one document
 
     def __init__(self, code: str, message: str, remedy: str = "") -> None:
         self.code = code

@@ -195,7 +195,9 @@ def _fail(code: str, rule: str, problems: Sequence[str]) -> None:
     from shoal.errors import GuaranteeError
 
     if problems:
-        raise GuaranteeError(code, f"{rule}.\n" + "\n".join(problems))
+        error = GuaranteeError(code, f"{rule}.\n" + "\n".join(problems))
+        error.after_results = True
+        raise error
 
 
 def _shares(results: list) -> Table:

@@ -124,7 +124,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except ShoalError as error:
-        if "--json" in sys.argv:
+        if "--json" in sys.argv and not error.after_results:
             click.echo(json.dumps({"error": error.to_plain()}, indent=2))
         _fail(error.for_command(), error.exit_code)
     except BrokenPipeError:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from shoal.kinds.run import RunResult
     from shoal.privacy.ledger import Ledger, Population
 
+MANY_COLUMNS = 7  # more stand one space apart, to fit a terminal
+
 
 def print_table(table: Table) -> None:
     """Figures that a kind of release or an attack reports."""
@@ -49,7 +51,10 @@ def draw_table(
         console = Console(highlight=False, width=max(console.width, 120))
     if title:
         console.print(f"\n[bold]{escape(title)}[/bold]")
-    drawn = Drawn(box=None, pad_edge=False, header_style="dim", show_header=bool(header))
+    many = len(header) > MANY_COLUMNS
+    drawn = Drawn(
+        box=None, pad_edge=False, collapse_padding=many, header_style="dim", show_header=bool(header)
+    )
     names = header or [""] * max(map(len, rows), default=0)
     wrapped = {column % len(names) for column in wraps} if names else set()
     for number, name in enumerate(names):

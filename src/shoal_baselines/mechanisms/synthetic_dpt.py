@@ -17,6 +17,7 @@ Deviations   the grids are public (1, 2, 4 and 8 cells), where the paper buys a 
              cells of a coarse one are drawn by noisy visits (free), where the paper draws them evenly.
 
 >>> from shoal.mechanisms.audit_size import path_setting
+>>> from shoal.privacy.accounting import Budget
 >>> mechanism = SyntheticDpt.within(Budget.of(1.0, None), path_setting(trips=100))
 >>> [(name, loss.pure_epsilon_nano) for name, loss in mechanism.spends()]
 [('hours', 30000000), ('starts', 220000000), ('level_1', 450000000), ('level_2', 300000000)]
@@ -41,9 +42,10 @@ class SyntheticDpt(Levels):
     name = "synthetic-dpt"
     shares: ClassVar = {"hours": 0.03, "starts": 0.22, "level_1": 0.45, "level_2": 0.30}
     passes: ClassVar = 4.0
+    steps: ClassVar = SpeedSteps
 
     def __call__(self, paths: UserPaths, noise: Noise) -> SpeedModel:
-        return SpeedModel(**self.measure(paths, SpeedSteps(self.setting.grid), noise))
+        return SpeedModel(**self.measure(paths, noise))
 
     def describe(self) -> dict[str, Any]:
         return {

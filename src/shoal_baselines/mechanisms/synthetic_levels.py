@@ -7,6 +7,7 @@ its noisy count is `passes` deviations of that level's noise, so levels compose 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -14,6 +15,7 @@ from shoal.mechanisms.noise import Composed
 from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_queries, tables_within
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
+from shoal.space.cells import CellGrid
 from shoal.space.path_setting import PathSetting
 from shoal.space.path_tables import Hours
 from shoal.stages.synthetic import NoisyTable
@@ -34,14 +36,16 @@ class Levels(Composed):
     takes = "paths"
     shares: ClassVar[dict[str, float]]  # of what the number of trips leaves: hours, starts, every level
     passes: ClassVar[float]
+    steps: ClassVar[Callable[[CellGrid], Steps]]
     grams: ClassVar[type] = Grams
 
     @abstractmethod
     def __call__(self, paths: UserPaths, noise: Noise) -> Any: ...
 
-    def measure(self, paths: UserPaths, steps: Steps, noise: Noise) -> dict[str, Any]:
+    def measure(self, paths: UserPaths, noise: Noise) -> dict[str, Any]:
         """All noisy tables by the names that models have for them."""
         check_queries(paths, self.setting)
+        steps = self.steps(self.setting.grid)
         trips = self.totals(paths, noise)
         hours = self.hours(paths, Hours(self.setting), noise)
         more = self.measure_more(paths, noise)

@@ -14,6 +14,7 @@ Deviations   a stay is a move of a cell to itself, once for every step; an end i
 Left out     anything before the present cell: trips turn around as they like.
 
 >>> from shoal.mechanisms.audit_size import path_setting
+>>> from shoal.privacy.accounting import Budget
 >>> mechanism = SyntheticMarkov.within(Budget.of(1.0, None), path_setting())
 >>> [(name, loss.pure_epsilon_nano) for name, loss in mechanism.spends()]
 [('trips', 20000000), ('hours', 29400000), ('starts', 245000000), ('steps', 705600000)]
@@ -39,9 +40,10 @@ class SyntheticMarkov(Levels):
     name = "synthetic-markov"
     shares: ClassVar = {"hours": 0.03, "starts": 0.25, "steps": 0.72}
     passes: ClassVar = math.inf  # there is one level
+    steps: ClassVar = CellSteps
 
     def __call__(self, paths: UserPaths, noise: Noise) -> GramModel:
-        return GramModel(**self.measure(paths, CellSteps(self.setting.grid), noise))
+        return GramModel(**self.measure(paths, noise))
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -18,6 +18,7 @@ Deviations   a unit's grams of one length are scaled to norm 1, where the paper 
              takes the shorter gram if the longer one is not there.
 
 >>> from shoal.mechanisms.audit_size import path_setting
+>>> from shoal.privacy.accounting import Budget
 >>> mechanism = SyntheticNgram.within(Budget.of(1.0, None), path_setting(trips=100))
 >>> [(name, loss.pure_epsilon_nano) for name, loss in mechanism.spends()][1:]
 [('starts', 220000000), ('grams_2', 350000000), ('grams_3', 250000000), ('grams_4', 150000000)]
@@ -42,9 +43,10 @@ class SyntheticNgram(Levels):
     name = "synthetic-ngram"
     shares: ClassVar = {"hours": 0.03, "starts": 0.22, "grams_2": 0.35, "grams_3": 0.25, "grams_4": 0.15}
     passes: ClassVar = 4.0
+    steps: ClassVar = CellSteps
 
     def __call__(self, paths: UserPaths, noise: Noise) -> GramModel:
-        return GramModel(**self.measure(paths, CellSteps(self.setting.grid), noise))
+        return GramModel(**self.measure(paths, noise))
 
     def describe(self) -> dict[str, Any]:
         return {
