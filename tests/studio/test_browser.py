@@ -118,7 +118,7 @@ def test_from_the_first_click_to_a_published_release_its_report_an_attack_and_th
     page.check("input[value=inference]")
     button(page, "Run the attack")
     page.wait_for_selector("[data-attack=inference] svg")
-    assert "that error falls to" in page.inner_text("main")
+    assert "it falls to" in page.inner_text("main")
     shot(page, "5-attack")
     room(page, "ledger")
     page.wait_for_selector("[data-history] svg")
