@@ -21,7 +21,7 @@ ALWAYS_READ = (
     "shoal.engine.clipped",
     "shoal.engine.visits",
     "shoal.metrics.density",
-    "shoal.metrics.emd",
+    "shoal.metrics.density",
     "shoal.postprocess.density.numbers",
 )
 

@@ -20,8 +20,7 @@ from benchmarks.density_cities import BenchCity, OpenCity
 from benchmarks.density_code import code_of_method
 from benchmarks.table import OUT, machine_class
 from shoal.kinds.density.plan import COMPARATORS, METHODS, Method, MethodOptions
-from shoal.metrics.density import density_utility
-from shoal.metrics.emd import emd_m, every_seventh
+from shoal.metrics.density import density_utility, emd_m, every_seventh
 from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise

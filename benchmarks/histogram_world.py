@@ -13,6 +13,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from shoal.space.euler import Euler
+from shoal.space.rectangles import Rectangles, random_rectangles
 
 from benchmarks.density_code import code_of_modules
 from benchmarks.histogram_cells import METHODS, NOISE_FREE, PUBLISHED, UNIFORM, Run, World
@@ -24,12 +26,9 @@ from shoal.engine.euler import exact_euler, shared_faces
 from shoal.engine.trip_queries import TripQueries, distinct_counts, summaries
 from shoal.kinds.histogram.plan import METHODS as MECHANISMS
 from shoal.metrics.histogram import kld, mean_absolute_error, violated_share
-from shoal.postprocess.histogram.box_model import pool_euler
-from shoal.postprocess.histogram.box_pool import BoxPool
+from shoal.postprocess.histogram.box_model import BoxPool, pool_euler
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
-from shoal.space.euler import Euler
-from shoal.space.rectangles import Rectangles, random_rectangles
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import GridTrips

@@ -15,7 +15,7 @@ from statistics import mean
 
 import shoal.mechanisms.synthetic.bridges as mechanism
 import shoal.postprocess.synthetic.bridge_model as model
-import shoal.postprocess.synthetic.bridge_places as places
+import shoal.postprocess.synthetic.bridge_tables as places
 from benchmarks.histogram_data import missing
 from benchmarks.synthetic_cells import BRIDGES, SF_100K, Run, World
 from benchmarks.synthetic_words import CONSTANTS_FILE

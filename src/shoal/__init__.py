@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from shoal.kinds.trajectories.verify import verify_trajectories
     from shoal.privacy.ledger import open_ledger
     from shoal.release.evidence import gather_evidence, write_evidence
-    from shoal.release.histogram_published import read_histogram
+    from shoal.release.histogram_files import read_histogram
     from shoal.release.publish import publish
     from shoal.release.verify import check_release
     from shoal.space.clock import Clock
@@ -60,7 +60,7 @@ _MODULES = {
     "prepare_trajectories": "kinds.trajectories.prepare",
     "preset_named": "events.simulate",
     "publish": "release.publish",
-    "read_histogram": "release.histogram_published",
+    "read_histogram": "release.histogram_files",
     "read_plan": "kinds.plan",
     "read_sites": "space.sites",
     "read_trips": "events.trip_reader",

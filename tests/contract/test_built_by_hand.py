@@ -4,19 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from shoal.space.question import Questions
 
 from shoal.mechanisms.density.best import DensityBest
 from shoal.mechanisms.density.clipped_gaussian import ClippedGaussian
-from shoal.mechanisms.density.counts import DensityCounts
-from shoal.mechanisms.density.scaled import ScaledCounts
+from shoal.mechanisms.density.counts import DensityCounts, ScaledCounts
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
-from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
 from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.mechanisms.registry import REGISTRY
 from shoal.mechanisms.synthetic.bridges import ALL_PARTS, SyntheticBridges
 from shoal.mechanisms.synthetic.commute import SyntheticCommute
 from shoal.privacy.accounting import Budget
-from shoal.space.question import Questions
+from shoal.privacy.noise import GAUSSIAN, LAPLACE
 from shoal_baselines.mechanisms.efpag import DensityEfpag
 from shoal_baselines.mechanisms.fpa import DensityFpa
 from shoal_baselines.mechanisms.histogram_dqam import HistogramDqam

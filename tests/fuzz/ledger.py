@@ -18,7 +18,7 @@ from shoal.auditing.planted.ledger import raw_spent
 from shoal.errors import LedgerError
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import Ledger, Reservation, open_ledger
-from shoal.privacy.ledger.chain import digest
+from shoal.privacy.ledger.state import digest
 
 HASH = "ab" * 32
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from shoal.space.zones import read_zones
 from tests.fuzz.mutate import as_json, bytes_of, json_of, junk, no_internal_error, place, written
 
 from shoal.kinds.density.plan import DensityPlan
@@ -19,12 +20,11 @@ from shoal.kinds.query.plan import read_asks
 from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.kinds.trajectories.plan import TrajectoryPlan
 from shoal.release.density_files import read_density
-from shoal.release.histogram_published import read_histogram
+from shoal.release.histogram_files import read_histogram
 from shoal.release.manifest import Manifest
 from shoal.release.trip_files import read_synthetic
 from shoal.release.verify import check_release
 from shoal.space.clock import Clock
-from shoal.space.zones import read_zones
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 KINDS = (DensityPlan, HistogramPlan, SyntheticPlan, TrajectoryPlan)

@@ -19,7 +19,7 @@ from shoal.kinds.synthetic.prepare import prepare_synthetic
 from shoal.kinds.trajectories.plan import TrajectoryPlan
 from shoal.kinds.trajectories.prepare import prepare_trajectories
 from shoal.privacy.ledger import open_ledger
-from shoal.privacy.ledger.chain import GENESIS, link
+from shoal.privacy.ledger.state import GENESIS, link
 from shoal.release.evidence import gather_evidence
 from shoal.release.publish import publish
 from shoal.release.verify import check_release

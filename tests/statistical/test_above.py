@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from shoal.privacy.above import first_above
-from shoal.privacy.noise import OsNoise, SeededNoise
+from shoal.privacy.noise import OsNoise, SeededNoise, first_above
 
 ALARM = 1e-6
 MARGINS = np.array([-30, 5, -10, 0, 25], np.int64)

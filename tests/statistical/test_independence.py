@@ -7,11 +7,10 @@ about once in ten million.
 import numpy as np
 import pytest
 from scipy.stats import rankdata
+from shoal.space.weights import LATTICE
 
 from shoal.mechanisms.density.counts import DensityCounts
-from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
-from shoal.privacy.noise import PARALLEL_FROM, OsNoise, SeededNoise
-from shoal.space.weights import LATTICE
+from shoal.privacy.noise import GAUSSIAN, LAPLACE, PARALLEL_FROM, OsNoise, SeededNoise
 from shoal.stages.exact import ExactCounts
 
 DEVIATIONS = 5.3

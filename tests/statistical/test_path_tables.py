@@ -12,7 +12,7 @@ from tests.loops import for_each
 
 from shoal.mechanisms.audit_size import path_setting
 from shoal.mechanisms.synthetic.bridges import SHARES, SyntheticBridges
-from shoal.mechanisms.synthetic.path_totals import PathTotals
+from shoal.mechanisms.trip_totals import PathTotals
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.stages.trips import LATTICE

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.mechanisms.noise import LAPLACE, Adder
+from shoal.privacy.noise import LAPLACE, Adder
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
 

@@ -36,10 +36,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from shoal.anonymise.carriers import Carried, choose_carriers
-from shoal.anonymise.edges import NearPairs
-from shoal.anonymise.epochs import EpochSamples, merge_epoch
-from shoal.anonymise.kmerge import PAPER_COST, CostFamily
+from shoal.anonymise.carriers import Carried, NearPairs, choose_carriers
+from shoal.anonymise.kmerge import PAPER_COST, CostFamily, EpochSamples, merge_epoch
 from shoal.errors import PlanError
 from shoal.stages.trajectories import PRICE, Boxes, LatticeSamples
 

@@ -187,7 +187,7 @@ POINTS, REACH = 20_001, 40.0  # of the grid over the threshold's noise, in scale
 def above_probabilities(margins: np.ndarray, scale: float) -> np.ndarray:
     """Probability of each index of a sparse vector test, and of none as the last: float64 [values + 1].
 
-    Written from the definition of the primitive (shoal/privacy/above.py), for its tests as well:
+    Written from the definition of the primitive (shoal/privacy/noise.py), for its tests as well:
 
         P(i) = integral f(t) prod_{j < i} F(t - m_j) (1 - F(t - m_i)) dt
 

@@ -6,7 +6,7 @@ shape, scale, exception or released byte), something of the data bypassed the no
 exact privacy loss of this transcript follows from the difference of the queries alone:
   gaussian  |dq|_2^2 / (2 sigma^2)  (rho)        laplace  |dq|_1 / b  (pure)
   choose    r^2 / 8 (rho), r (pure), r = range of the score change / scale
-  above     2 |dq|_inf / scale (pure): the first value above a threshold (shoal/privacy/above.py)
+  above     2 |dq|_inf / scale (pure): the first value above a threshold (shoal/privacy/noise.py)
 and its sum must not exceed what the mechanism's loss() claims, nor the calls of a name what spends() claims
 under that name. It holds whatever the control flow does with noisy answers, since it holds for every
 transcript that was tried, also for arbitrary ones. `findings` tries a pipeline on pairs of neighbours, in
@@ -28,9 +28,8 @@ import numpy as np
 
 from shoal.auditing.pairs import Pair, crowd_pairs, edge_pairs, random_pairs, tie_pairs
 from shoal.auditing.pipelines.pipeline import Pipeline, World
-from shoal.privacy.above import first_above
 from shoal.privacy.accounting import NANO, Loss
-from shoal.privacy.noise import Noise, SeededNoise
+from shoal.privacy.noise import Noise, SeededNoise, first_above
 
 Parts = Mapping[str, Loss]
 PICKS = ("choose", "above")  # answered by an index

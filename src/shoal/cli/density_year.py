@@ -106,7 +106,7 @@ def _settings(base: dict[str, Any], made: YearPlan, weeks: list[tuple[str, str]]
 
 def _print(made: YearPlan, name: str | None, population: Population | None, weeks_each: int) -> None:
     from shoal.cli.printing import draw_table
-    from shoal.privacy.ledger.names import show_nano
+    from shoal.privacy.accounting import show_nano
 
     each = "a week" if weeks_each == 1 else f"{weeks_each} weeks"
     whole = f"rho = {show_nano(made.whole_nano)}, epsilon = {made.epsilon_year:g} at delta = {made.delta:g}"
@@ -134,7 +134,7 @@ def _print(made: YearPlan, name: str | None, population: Population | None, week
 
 
 def _print_ledger(made: YearPlan, population: Population) -> None:
-    from shoal.privacy.ledger.names import show_nano
+    from shoal.privacy.accounting import show_nano
 
     told = made.in_ledger(population)
     left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
@@ -148,7 +148,7 @@ def _print_ledger(made: YearPlan, population: Population) -> None:
 def _print_commands(
     made: YearPlan, plan: str | None, weeks: list[tuple[str, str]], paths: list[Path]
 ) -> None:
-    from shoal.privacy.ledger.names import show_nano
+    from shoal.privacy.accounting import show_nano
 
     if paths:
         click.echo(f"{len(paths)} plans: {paths[0]} to {paths[-1]}\n  shoal density run --plan {paths[0]}")

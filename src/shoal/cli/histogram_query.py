@@ -16,7 +16,7 @@ from shoal.cli.options import box, click_options, with_options
 from shoal.space.plan import ZonesPlan
 
 if TYPE_CHECKING:
-    from shoal.release.histogram_published import AreaAnswer, PublishedHistogram
+    from shoal.release.histogram_files import AreaAnswer, PublishedHistogram
 
 EXAMPLE = """\b
 Examples:
@@ -52,7 +52,7 @@ def query(release: Path, csv_file: str | None, as_json: bool, **asked: Any) -> N
     An area consists of the cells whose centre lies in it. RELEASE is a release folder or its
     histogram.parquet.
     """
-    from shoal.release.histogram_published import read_histogram
+    from shoal.release.histogram_files import read_histogram
 
     histogram = read_histogram(release)
     answers = _answers(histogram, csv_file, asked)

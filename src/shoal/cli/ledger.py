@@ -13,9 +13,8 @@ import click
 from shoal.cli.options import JSON, with_options
 from shoal.cli.printing import draw_table
 from shoal.errors import GuaranteeError, LedgerError, PlanError
-from shoal.privacy.accounting import epsilon_for, nano, rho_for
+from shoal.privacy.accounting import epsilon_for, nano, rho_for, show_nano
 from shoal.privacy.ledger import Population, Spend, open_ledger
-from shoal.privacy.ledger.names import show_nano
 
 
 @click.group()

@@ -181,7 +181,7 @@ def _print_changed(prepared: Prepared, result: RunResult) -> None:
 def _price(prepared: Prepared, population: Population | None) -> list[tuple[str, str]]:
     """Every named spend, what the ledger would be charged, and what is left there."""
     from shoal.errors import LedgerError
-    from shoal.privacy.ledger.names import cost_nano, show_nano
+    from shoal.privacy.accounting import cost_nano, show_nano
 
     if prepared.mechanism is None:
         return []
@@ -205,7 +205,7 @@ def _price(prepared: Prepared, population: Population | None) -> list[tuple[str,
 
 def spent(prepared: Any, population: Population, reused: bool) -> str:
     """What the run cost, and what is left of the population's budget."""
-    from shoal.privacy.ledger.names import cost_nano, show_nano
+    from shoal.privacy.accounting import cost_nano, show_nano
 
     cost = cost_nano(prepared.mechanism.loss(), population.currency)
     amount = "nothing" if reused else f"{population.currency} = {show_nano(cost)}"
@@ -213,7 +213,7 @@ def spent(prepared: Any, population: Population, reused: bool) -> str:
 
 
 def _left(population: Population) -> str:
-    from shoal.privacy.ledger.names import show_nano
+    from shoal.privacy.accounting import show_nano
 
     left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
     has = f'"{population.name}" has {population.currency} = {left} left of {limit}'

@@ -47,7 +47,7 @@ def _titled(title: str, manifest: Mapping[str, Any]) -> str:
 
 def _histogram(release: Path, out: Path) -> tuple[dict[str, Any], str, Mapping[str, Any]]:
     from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
-    from shoal.release.histogram_published import read_histogram
+    from shoal.release.histogram_files import read_histogram
 
     published = read_histogram(release)
     check_page_place(out)

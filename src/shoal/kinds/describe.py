@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from shoal.errors import GuaranteeError, LedgerError, PlanError, ShoalError
 from shoal.events.schema import EventSource, ForeignSource, SourcePlan, usual_column, written
 from shoal.mechanisms.method import Method
-from shoal.privacy.accounting import NANO, Budget, Loss, compose
+from shoal.privacy.accounting import NANO, Budget, Loss, compose, cost_nano
 from shoal.privacy.guarantee import TRIP, Guarantee, Unit
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Population
-from shoal.privacy.ledger.names import cost_nano
 from shoal.privacy.ledger.rules import check_budget, refuse_other_unit
 from shoal.release.manifest import MANIFEST, Manifest, with_audit_case
 from shoal.release.staging import MEGA, Needs, absolute, check_needs, refuse_existing, staging_path

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from shoal.errors import PlanError
 from shoal.events.schema import SourcePlan, TripRule, elsewhere, written
 from shoal.privacy.accounting import LARGEST_EPSILON, Budget, check_delta
-from shoal.privacy.guarantee import TRIP, Unit, declared_size
-from shoal.privacy.ledger.names import population_name
-from shoal.privacy.ledger.state import is_sha256
+from shoal.privacy.guarantee import TRIP, Unit, declared_size, population_name
+from shoal.privacy.ledger.rules import is_sha256
 from shoal.setting import Plan, rule, setting
 from shoal.space.plan import is_coordinate
 

@@ -26,8 +26,8 @@ from shoal.errors import REPORT_IT, GuaranteeError, OutputError, ShoalError
 from shoal.events.schema import EventSource, ForeignSource
 from shoal.kinds.describe import Prepared, manifest_of
 from shoal.kinds.kind import KINDS
+from shoal.privacy.accounting import cost_nano, show_nano
 from shoal.privacy.ledger import Ledger
-from shoal.privacy.ledger.names import cost_nano, show_nano
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.folder import (
     Committed,

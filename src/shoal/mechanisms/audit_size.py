@@ -16,10 +16,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shoal.space.path_setting import CommuteSetting, PathSetting
-    from shoal.space.question import Question
-    from shoal.space.setting import Setting
-    from shoal.space.trip_setting import TripSetting
+    from shoal.space.setting import CommuteSetting, Question, Setting
+    from shoal.space.trip_setting import PathSetting, TripSetting
 
 START = datetime(2023, 11, 14, 22)  # UTC; six hours from here are of two days
 Layout = tuple[tuple[int, ...], ...]
@@ -103,7 +101,7 @@ class AuditSize:
     @property
     def questions(self) -> list[Question]:
         """All, a part of the first zone, one cell, the last zone: they overlap, and share the first slot."""
-        from shoal.space.question import Question
+        from shoal.space.setting import Question
 
         slots = tuple(range(self.slots))
         return [
@@ -116,7 +114,7 @@ class AuditSize:
     @property
     def commutes(self) -> CommuteSetting:
         """The sites on a plane, two regions of them, few classes of distance."""
-        from shoal.space.path_setting import CommuteSetting
+        from shoal.space.setting import CommuteSetting
 
         setting = self.setting
         return CommuteSetting(site_xy_m=setting.place_xy_m, clock=setting.clock, regions=2, distances=4)
@@ -128,8 +126,8 @@ def _setting(layout: Layout, slots: int) -> Setting:
     import scipy.sparse
 
     from shoal.space.clock import Clock
+    from shoal.space.geography import LATTICE, AreaWeights
     from shoal.space.setting import Setting
-    from shoal.space.weights import LATTICE, AreaWeights
 
     matrix = scipy.sparse.csr_array(np.array(layout, np.int64) * LATTICE // 12)
     lost = 1.0 - np.asarray(matrix.sum(axis=0), np.float64) / LATTICE
@@ -148,8 +146,7 @@ def trip_setting(
     *, per_unit: int = 1, cap: int | None = None, trips: int | None = None, cells: int = 8
 ) -> TripSetting:
     """A small grid in planar units of one cell, with a few rectangles of every kind to serve."""
-    from shoal.space.cells import CellGrid
-    from shoal.space.rectangles import Rectangles
+    from shoal.space.cells import CellGrid, Rectangles
     from shoal.space.trip_setting import TripSetting
 
     grid = CellGrid(box=(0.0, 0.0, float(cells), float(cells)), columns=cells, rows=cells, planar=True)
@@ -174,7 +171,7 @@ def path_setting(
     """A small grid in planar units of one cell, steps of a minute, a few hours of two days."""
     from shoal.space.cells import CellGrid
     from shoal.space.clock import Clock
-    from shoal.space.path_setting import PathSetting
+    from shoal.space.trip_setting import PathSetting
 
     grid = CellGrid(box=(0.0, 0.0, float(cells), float(cells)), columns=cells, rows=cells, planar=True)
     clock = Clock(start=START, end=START + timedelta(hours=slots), time_zone="UTC")

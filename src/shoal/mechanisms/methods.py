@@ -36,7 +36,7 @@ def counts_of(place: str) -> Build:
 
 def scaled(counts: str) -> Build:
     """Counts with the noisy totals needed to scale them up."""
-    place = f"{HERE}.density.scaled:ScaledCounts.of"
+    place = f"{HERE}.density.counts:ScaledCounts.of"
     return Build(place=place, takes="scalable", asks=("ell", "cap"), given={"counts": counts})
 
 

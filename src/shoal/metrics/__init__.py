@@ -3,8 +3,16 @@
 A figure computed on raw numbers is itself a leak; it goes to the owner's report, not to the release.
 """
 
-from shoal.metrics.density import BoxFigures, DensityUtility, HourProfile, box_figures, density_utility
-from shoal.metrics.emd import affordable_slots, emd_m, every_seventh
+from shoal.metrics.density import (
+    BoxFigures,
+    DensityUtility,
+    HourProfile,
+    affordable_slots,
+    box_figures,
+    density_utility,
+    emd_m,
+    every_seventh,
+)
 
 __all__ = [
     "BoxFigures",

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from shoal.metrics.emd import emd_m
+from shoal.metrics.density import emd_m
 from shoal.metrics.synthetic import jsd as divergence
 from shoal.space.path_setting import CALLS, HOUR_KINDS, NIGHT, WORK_HOURS, CommuteSetting
 

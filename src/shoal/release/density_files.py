@@ -10,11 +10,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from shoal.errors import SourceError
+from shoal.release.readme import as_cell
 from shoal.space.clock import Clock
 from shoal.space.zones import Zones, write_zones
 from shoal.stages.noisy import DensityEstimate
 
-FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 COLUMNS = {
     "zone": "id of the zone, as in zones.geojson",
     "slot": "number of the slot in the window, from 0",
@@ -86,12 +86,3 @@ def read_density(folder: Path, zones: int, slots: int) -> DensityEstimate:
             "Check the folder with `shoal verify`.",
         ) from None
     return DensityEstimate(people=people, low=low, high=high)
-
-
-def as_cell(text: str) -> str:
-    """Text in a cell of CSV: an apostrophe before what a spreadsheet would take for a formula.
-
-    >>> as_cell("=1+1"), as_cell("Gare-Nord")
-    ("'=1+1", 'Gare-Nord')
-    """
-    return f"'{text}" if text.startswith(FORMULA_SIGNS) else text

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import LedgerError, OutputError, SourceError
-from shoal.privacy.accounting import epsilon_for
+from shoal.privacy.accounting import epsilon_for, show_nano
 from shoal.privacy.ledger import Ledger, Population
-from shoal.privacy.ledger.names import show_nano
 from shoal.release.manifest import NONE_RECORDED, RECORDED, Manifest, case_of, is_tuned
 from shoal.release.page.page import render, write_page
 from shoal.release.publish import sound_manifest

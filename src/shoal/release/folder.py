@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import GuaranteeError, LedgerError, OutputError, ResourceError, ShoalError
-from shoal.privacy.accounting import Loss
+from shoal.privacy.accounting import Loss, show_nano
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation
 from shoal.privacy.ledger.book import new_reservation
-from shoal.privacy.ledger.chain import RunFile
-from shoal.privacy.ledger.names import show_nano
+from shoal.privacy.ledger.sqlite import RunFile
 from shoal.privacy.ledger.state import UNKNOWN_UNIT
 from shoal.release.manifest import (
     MANIFEST,

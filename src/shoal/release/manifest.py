@@ -37,7 +37,7 @@ from shoal.errors import GuaranteeError
 from shoal.mechanisms.methods import METHODS
 from shoal.privacy.accounting import NANO, SMALLEST_DELTA, Loss, compose, delta_for, epsilon_for
 from shoal.privacy.guarantee import PROMISE_VERSION, in_full, promise
-from shoal.privacy.ledger.state import is_sha256
+from shoal.privacy.ledger.rules import is_sha256
 
 DIFFERENTIAL_PRIVACY = "differential privacy"
 NOT_DIFFERENTIALLY_PRIVATE = "not differentially private"

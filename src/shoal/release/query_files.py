@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from shoal.release.density_files import as_cell
+from shoal.release.readme import as_cell
 from shoal.space.question import Question
 from shoal.stages.noisy import Answers
 

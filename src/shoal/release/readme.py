@@ -178,6 +178,16 @@ def as_plain(text: str) -> str:
     return " ".join(text.translate(_AS_PLAIN).split())
 
 
+def as_cell(text: str) -> str:
+    """Text in a cell of CSV: an apostrophe before what a spreadsheet would take for a formula.
+
+    >>> as_cell("=1+1"), as_cell("Gare-Nord")
+    ("'=1+1", 'Gare-Nord')
+    """
+    return f"'{text}" if text.startswith(FORMULA_SIGNS) else text
+
+
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 _AS_PLAIN = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", **{each: f"\\{each}" for each in "\\`*_[]|~#"}}
 )

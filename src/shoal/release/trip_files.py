@@ -22,8 +22,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from shoal.errors import SourceError
-from shoal.release.density_files import as_cell
 from shoal.release.histogram_files import NOT_PUBLISHED
+from shoal.release.readme import as_cell
 from shoal.space.cells import CellGrid
 
 if TYPE_CHECKING:

@@ -120,6 +120,15 @@ class Clock:
         return [_utc(int(us)).astimezone(zone) for us in self.starts_utc_us]
 
 
+HOUR_KINDS = 48  # hour of day, 24 more on weekends
+
+
+def hour_kinds(clock: Clock) -> np.ndarray:
+    """int64 [slots]: hour of day, 24 more on weekends."""
+    weekend = ~np.is_busday(np.array(clock.days, "datetime64[D]"))
+    return clock.hours_local.astype(np.int64) + 24 * weekend[clock.day_of_slot]
+
+
 def instant_us(moment: str, time_zone: str) -> int:
     """UTC microseconds of a start or an end of a window, given as text on the wall clock."""
     return _instant(_naive(moment, "window"), _zone(time_zone))

@@ -1,4 +1,4 @@
-"""A square grid of zones over a public box: squares of equal area, measured in metres.
+"""Zones made over a public box: squares of equal area, measured in metres, or hexagons of the H3 index.
 
 The box is configured, never read off events: a box around the data would tell who is at its edge.
 """
@@ -8,15 +8,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import h3
 import numpy as np
 import shapely
+from shapely.geometry import Polygon
+from shapely.geometry.base import BaseGeometry
 
-from shoal.errors import PlanError
-from shoal.space.checks import check_coordinates
+from shoal.errors import GeometryError, PlanError
+from shoal.space.checks import LONLAT, check_coordinates, equal_area_crs, is_lonlat, transform_xy, unit_m
 from shoal.space.layers import given_crs
+from shoal.space.places import Zones
 from shoal.space.plan import check_area, is_coordinate
-from shoal.space.projection import LONLAT, equal_area_crs, is_lonlat, transform_xy, unit_m
-from shoal.space.zones import Zones
 
 MAX_CELLS = 1_000_000
 Box = tuple[float, float, float, float]
@@ -89,3 +91,98 @@ def _check_box(box: Box, cell_m: float, crs: str | None) -> Box:
     check_coordinates(np.array([box[:2], box[2:]], float), crs, "grid box", planar_said=True)
     west, south, east, north = (float(value) for value in box)
     return west, south, east, north
+
+
+def h3_zones(
+    area: BaseGeometry | tuple[float, float, float, float], resolution: int, *, max_cells: int = MAX_CELLS
+) -> Zones:
+    """Zones named by their H3 index, over a lon/lat polygon or box (west, south, east, north), sorted by id.
+
+    The area is public and configured. All cells that overlap it are zones, so every point of the area lies in
+    one; at the edge they reach beyond it, by less than a cell.
+    """
+    if isinstance(resolution, bool) or not isinstance(resolution, int) or not 0 <= resolution <= 15:
+        raise PlanError(
+            "h3-resolution", f"H3 resolutions go from 0 to 15; got {resolution!r}.", "8 is about 0.7 km2."
+        )
+    shape = area if isinstance(area, BaseGeometry) else shapely.box(*area)
+    if shape.geom_type not in ("Polygon", "MultiPolygon") or shape.is_empty or not shape.is_valid:
+        raise GeometryError(
+            "h3-area", f"the area must be a valid polygon; got {shape.geom_type}.", "Pass a polygon or a box."
+        )
+    check_coordinates(shapely.get_coordinates(shape), LONLAT, "H3 area")
+    expected = _square_metres(shape) / h3.average_hexagon_area(resolution, unit="m^2")
+    _check_number(expected, max_cells)
+    parts = [_cells_over(part, resolution, max_cells) for part in shapely.get_parts(shape)]
+    cells = sorted(set().union(*parts))
+    return Zones(ids=tuple(cells), names=tuple(cells), geometry=_hexagons(cells), crs=LONLAT)
+
+
+def _cells_over(part: Polygon, resolution: int, max_cells: int) -> set[str]:
+    """Cells that overlap a polygon: those with their centre in it, then their neighbours that reach into it.
+
+    The cells of a polygon hang together, so going from neighbour to neighbour finds all of them, also in
+    parts too narrow to hold a centre. (H3 has its own search for this since 4.2, as an experiment.)
+    """
+    rings = [[(lat, lon) for lon, lat in ring.coords] for ring in (part.exterior, *part.interiors)]
+    cells = set(h3.polygon_to_cells(h3.LatLngPoly(rings[0], *rings[1:]), resolution))
+    lon, lat = part.representative_point().coords[0]
+    cells.add(h3.latlng_to_cell(lat, lon, resolution))
+    shapely.prepare(part)
+    newest, refused = set(cells), set()
+    while newest:
+        near = {other for cell in newest for other in h3.grid_disk(cell, 1)} - cells - refused
+        newest = {cell for cell in near if _overlaps(cell, part)}
+        refused |= near - newest
+        cells |= newest
+        _check_number(len(cells), max_cells)
+    return cells
+
+
+def _overlaps(cell: str, part: Polygon) -> bool:
+    """The cell and the polygon share an area; across the 180th meridian, on either side of it."""
+    ring = _ring(cell)
+    if np.ptp(ring[:, 0]) <= 180:
+        return _share_area(Polygon(ring), part)
+    east = np.where(ring[:, :1] < 0, ring + np.array([360, 0]), ring)
+    return any(_share_area(Polygon(east - np.array([turn, 0])), part) for turn in (0, 360))
+
+
+def _share_area(hexagon: Polygon, part: Polygon) -> bool:
+    return part.intersects(hexagon) and not part.touches(hexagon)
+
+
+def _ring(cell: str) -> np.ndarray:
+    return np.array([(lon, lat) for lat, lon in h3.cell_to_boundary(cell)])
+
+
+def _hexagons(cells: list[str]) -> np.ndarray:
+    shapes = []
+    for cell in cells:
+        ring = _ring(cell)
+        if np.ptp(ring[:, 0]) > 180:
+            raise GeometryError(
+                "antimeridian",
+                f"H3 cell {cell} crosses the 180th meridian, where longitudes jump.",
+                "End the area a cell before the meridian.",
+            )
+        shapes.append(Polygon(ring))
+    return np.array(shapes, dtype=object)
+
+
+def _check_number(cells: float, max_cells: int) -> None:
+    if cells > max_cells:
+        raise PlanError(
+            "grid-size",
+            f"the area would have about {cells:.0f} H3 cells; at most {max_cells} are allowed.",
+            "Choose a coarser resolution.",
+        )
+
+
+def _square_metres(shape: BaseGeometry) -> float:
+    """Area on the sphere, good enough to count cells."""
+    total = 0.0
+    for part in shapely.get_parts(shape):
+        _, south, _, north = part.bounds
+        total += part.area * 111_195.0**2 * float(np.cos(np.radians((south + north) / 2)))
+    return total

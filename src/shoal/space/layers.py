@@ -1,21 +1,37 @@
-"""Rows with a geometry, from any of the formats or a zip archive, before they become zones or sites."""
+"""Rows with a geometry, from any of the formats or a zip archive, before they become zones or sites.
+
+Columns of public files: sites in CSV or Parquet, and the ids and names of zones and sites.
+"""
 
 from __future__ import annotations
 
+import csv
+import difflib
+import gzip
 import lzma
 import zipfile
 import zlib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from unicodedata import category
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from shoal.errors import GeometryError, printable
+from shoal.space.checks import crs_name
 from shoal.space.formats.geopackage import read_geopackage
-from shoal.space.formats.parquet import read_geoparquet
-from shoal.space.formats.rows import FileRows, choose_layer, read_bounded, read_geojson, unreadable
+from shoal.space.formats.parquet import DAMAGE, read_geoparquet, read_parquet
+from shoal.space.formats.rows import (
+    FileRows,
+    check_size,
+    choose_layer,
+    read_bounded,
+    read_geojson,
+    unreadable,
+)
 from shoal.space.formats.shapefiles import SUFFIXES, read_shapefile
-from shoal.space.projection import crs_name
 
 PLANAR = "planar"  # what an owner passes as `crs` for metres with no place on the globe
 
@@ -187,3 +203,174 @@ def _unpacked(archive: zipfile.ZipFile, member: PurePosixPath, path: Path) -> di
         if other.with_suffix("") == member.with_suffix("") and suffix in SUFFIXES and suffix not in parts:
             parts[suffix] = content(name)
     return parts
+
+
+_CSV_NAMES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")
+_SEPARATORS = ",;\t|"
+
+
+def plain_columns(path: Path) -> dict[str, list] | None:
+    """Columns by name, or None where the file holds geometry. All of a CSV is text: ids keep their zeros."""
+    check_file(path)
+    columns = None
+    if path.name.lower().endswith(_CSV_NAMES):
+        columns = _csv_columns(path)
+    elif path.suffix.lower() == ".parquet":
+        columns = _parquet_columns(path)
+    if columns is not None and not any(columns.values()):
+        raise GeometryError("empty-file", f"{path} has no rows.", "Check how the file was written.")
+    return columns
+
+
+def _csv_columns(path: Path) -> dict[str, list]:
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        with opened(path, "rb") as file:
+            text = read_bounded(path, file.read).decode("utf-8-sig")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError):
+        raise _mismatch(path, "CSV in UTF-8") from None
+    if "\x00" in text:
+        raise _mismatch(path, "CSV in UTF-8")
+    lines = text.splitlines()
+    if not lines:
+        raise GeometryError("empty-file", f"{path} is empty.", "Check how the file was written.")
+    separator = max(_SEPARATORS, key=lines[0].count)
+    check_size(path, cells=sum(line.count(separator) + 1 for line in lines))
+    try:
+        header, *rows = [row for row in csv.reader(lines, delimiter=separator) if row] or [[]]
+    except csv.Error as error:  # a field of more than 128 KiB
+        raise unreadable(path, error) from None
+    header = [name.strip() for name in header]
+    twice = [name for name, count in Counter(header).items() if count > 1]
+    if twice:
+        raise unreadable(path, f"two columns are called {twice[0]!r}.")
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(header):
+            message = f"{path} has {len(header)} columns, but row {number} has {len(row)}."
+            remedy = "Quote values that contain the separator, or complete the row."
+            raise GeometryError("file-unreadable", message, remedy)
+    return {name: [row[k] for row in rows] for k, name in enumerate(header)}
+
+
+def _parquet_columns(path: Path) -> dict[str, list] | None:
+    with path.open("rb") as file:
+        head = file.read(4)
+    if not head:
+        raise GeometryError("empty-file", f"{path} is empty.", "Check how the file was written.")
+    if head != b"PAR1":
+        raise _mismatch(path, "Parquet")
+    try:
+        if b"geo" in (pq.read_schema(path).metadata or {}):
+            return None
+    except DAMAGE as error:
+        raise unreadable(path, error) from None
+    return read_parquet(path)[0]
+
+
+def _mismatch(path: Path, kind: str) -> GeometryError:
+    return GeometryError(
+        "format-mismatch",
+        f"{path} is named like {kind} but holds something else.",
+        "Rename it, or write it again.",
+    )
+
+
+MOST_LETTERS = 1000  # bytes of an id or a name
+DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# The option that names a column, and the same in read_zones and read_sites.
+IN_PYTHON = {
+    "--zone-id": "id_column",
+    "--zone-name": "name_column",
+    "--site-id": "id_column",
+    "--site-lon": "x_column",
+    "--site-lat": "y_column",
+}
+
+
+def text_column(source: Layer, name: str, option: str) -> list[str]:
+    """A column as text; whole numbers without a decimal point, missing values as "".
+
+    `option` is how the owner names the column, for the error where it is not there.
+    """
+    if name not in source.columns:
+        raise missing_column(name, list(source.columns), source.path, option)
+    texts = [as_text(value) for value in source.columns[name]]
+    if option == "--zone-name":  # names may be written with direction marks; nobody sees them
+        texts = ["".join(each for each in text if each not in DIRECTION_MARKS) for text in texts]
+    for row, text in enumerate(texts, 1):
+        fault = bad_text(text)
+        if fault:
+            message = f"row {row} of column {name!r} has {fault}."
+            raise GeometryError("id-text", message, "Write these values as plain text.")
+    return texts
+
+
+def as_text(value: object) -> str:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def bad_text(text: str) -> str:
+    """What makes a text unfit as an id or a name; "" where nothing does.
+
+    >>> bad_text("Gare 4"), bad_text("a" + chr(7))
+    ('', 'a control character or a direction mark')
+    """
+    if text.isascii() and text.isprintable() and len(text) <= MOST_LETTERS:
+        return ""
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        return "half a surrogate pair, which is no character"
+    if any(category(letter) in ("Cc", "Zl", "Zp") or letter in DIRECTION_MARKS for letter in text):
+        return "a control character or a direction mark"
+    if len(text.encode()) > MOST_LETTERS:
+        return f"more than {MOST_LETTERS} bytes"
+    if text and not any(category(letter)[0] in "LNPS" for letter in text):
+        return "only characters that cannot be seen"
+    return ""
+
+
+def label_column(
+    source: Layer, name: str | None, usual: tuple[str, ...], *, row_prefix: str, what: str
+) -> tuple[str, ...]:
+    """Distinct, non-empty ids from a column, or from the row order when the owner asks for "row"."""
+    if name == "row" and "row" not in source.columns:
+        count = len(source.geometry)
+        digits = max(4, len(str(count)))
+        return tuple(f"{row_prefix}{row:0{digits}d}" for row in range(1, count + 1))
+    if name is None:
+        name = next((column for column in usual if column in source.columns), None)
+    if name is None:
+        raise GeometryError(
+            "id-column-missing",
+            f"no {what} id column was named for {source.path}; "
+            f"it has {', '.join(source.columns) or 'no columns'}.",
+            f"Name it with --{what}-id NAME, or number the rows with --{what}-id row (in Python, id_column).",
+        )
+    return distinct_ids(text_column(source, name, f"--{what}-id"), what)
+
+
+def distinct_ids(ids: list[str], what: str) -> tuple[str, ...]:
+    first: dict[str, int] = {}
+    for row, label in enumerate(ids, 1):
+        if not label:
+            raise GeometryError("id-empty", f"row {row} has no {what} id.", "Give every row an id.")
+        if label in first:
+            raise GeometryError(
+                "duplicate-id",
+                f"{what} ids must differ; {label!r} is in rows {first[label]} and {row}.",
+                "Choose another id column, or merge these rows.",
+            )
+        first[label] = row
+    return tuple(ids)
+
+
+def missing_column(name: str, present: list[str], path: str, option: str) -> GeometryError:
+    near = difflib.get_close_matches(name, present, n=3, cutoff=0.5)
+    meant = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+    remedy = f"{meant}Name one of these columns with {option} (in Python, {IN_PYTHON[option]})."
+    return GeometryError(
+        "missing-column", f"{path} has no column {name!r}; it has {', '.join(present) or 'none'}.", remedy
+    )

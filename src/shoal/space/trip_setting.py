@@ -1,4 +1,7 @@
-"""What a histogram mechanism may know before it pays: the grid, the rectangles to serve, bounds on trips.
+"""What mechanisms of trips may know before they pay.
+
+Histograms       the grid, the rectangles to serve, bounds on trips
+Synthetic trips  the grid, the step, the window, what a unit is
 
 Also the public partitions of trip summaries. A summary is the first and last column, the first and last row
 (whole cells, inclusive) and a shape 0..11; a partition cuts columns and rows at given borders and keeps some
@@ -15,8 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.space.cells import CellGrid
-from shoal.space.rectangles import Rectangles
+from shoal.space.cells import CellGrid, Rectangles
+from shoal.space.clock import Clock, hour_kinds
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,3 +100,40 @@ class TripBins:
 
     def _row(self, y) -> np.ndarray:
         return np.searchsorted(self.y_cuts, np.asarray(y) + 0.5, side="right")
+
+
+# Parts of the week that tides are told apart by: weekdays before 6, 10, 15, 19 and 24 h; the weekend.
+PART_OF_KIND = np.repeat(np.arange(6), [6, 4, 5, 4, 5, 24])
+WEEK_PARTS = 6
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PathSetting:
+    """Public things, none of them from trips."""
+
+    grid: CellGrid
+    step_s: float  # lambda: the shortest stay, and the step of time
+    clock: Clock = field(repr=False)  # hourly slots of the window
+    each_trip: bool = False  # the unit is a trip; else a unit's trips are summed and scaled to norm 1
+    cap: int = 1  # trips of one unit in the number of trips
+    trips: int | None = None  # declared number of trips; None: measured with part of the budget
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.step_s <= 86_400:
+            raise PlanError(
+                "step-range",
+                f"the step of time must be from 1 second to a day; got {self.step_s}.",
+                "Pass --step-s 60, say.",
+            )
+        if self.cap < 1 or (self.each_trip and self.cap != 1):
+            raise PlanError(
+                "trip-bound",
+                f"the cap on a unit's trips must be 1 or more, 1 where a unit is a trip; got {self.cap}.",
+                "Pass --trips-cap 100, say.",
+            )
+        if self.trips is not None and self.trips < 1:
+            raise PlanError("trip-bound", "the declared number of trips must be at least 1.")
+
+    @property
+    def kind_of_slot(self) -> np.ndarray:
+        return hour_kinds(self.clock)

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path
 
 from shoal.errors import PlanError
-from shoal.privacy.accounting import epsilon_for, nano, rho_for
+from shoal.privacy.accounting import epsilon_for, nano, rho_for, show_nano
 from shoal.privacy.ledger import Population
-from shoal.privacy.ledger.names import show_nano
 from shoal.release.evidence import gather_evidence, write_evidence
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import BudgetForm, EvidenceForm, PopulationForm, VerifyForm

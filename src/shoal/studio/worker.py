@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from shoal.errors import PlanError
+from shoal.privacy.accounting import show_nano
 from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.privacy.ledger.book import new_reservation
-from shoal.privacy.ledger.names import show_nano
 from shoal.release.manifest import MANIFEST
 from shoal.studio.sources import SourceShelf, simulated_city
 from shoal.studio.workspace import Workspace, read_json, write_json

@@ -48,7 +48,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.postprocess.synthetic.draws import pick, uniforms
+from shoal.postprocess.synthetic.numbers import pick, uniforms
 from shoal.privacy.noise import Noise
 from shoal.stages.synthetic import SyntheticPaths
 from shoal.stages.trips import ExactPaths

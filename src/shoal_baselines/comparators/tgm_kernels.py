@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from shoal.postprocess.synthetic.draws import stream, uniform
+from shoal.postprocess.synthetic.numbers import stream, uniform
 from shoal.space.cell_paths import DIRECTIONS, DX, DY, CellPaths, direction_between
 
 STAY, END, OPTIONS = 8, 9, 10  # after the eight directions

@@ -30,9 +30,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.mechanisms.noise import LAPLACE, ceil_sqrt
 from shoal.privacy.accounting import NANO, Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import LAPLACE, Noise, ceil_sqrt
 from shoal.space.setting import Setting
 from shoal_baselines.mechanisms.efpag import SELECT
 from shoal_baselines.mechanisms.scheme_steps import SHIFT, STEPS, Scheme, shift_summed, tau_of

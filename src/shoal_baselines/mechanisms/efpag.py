@@ -32,9 +32,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from shoal.mechanisms.noise import GAUSSIAN, Adder, ceil_sqrt
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import GAUSSIAN, Adder, Noise, ceil_sqrt
 from shoal.space.setting import Setting
 from shoal_baselines.mechanisms.scheme_steps import STEPS, Scheme, shift_squared, tau_of, wave_rounding
 from shoal_baselines.mechanisms.scheme_totals import Totals, TotalsByOneVisit, TotalsOfSeries, TotalsScaledUp

@@ -18,7 +18,7 @@ Deviations   one guarantee for all zones jointly: their scale sqrt(k T) / epsilo
              noise, which does not grow with k. k is a public constant: choosing it by the error on the data,
              as they do, is not private.
 
->>> from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
+>>> from shoal.privacy.noise import GAUSSIAN, LAPLACE
 >>> public = {"ell": 30, "slots": 168, "lattice": 2**20}
 >>> mechanism = DensityFpa.within(GAUSSIAN, 1_000_000, column=2**40, **public)
 >>> mechanism.loss().rho_nano <= 1_000_000, round(mechanism.noise.scale / 2**34, 2)   # in people
@@ -46,9 +46,8 @@ import numpy as np
 
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.density.counts import NoiseOfCount, check_columns, check_input, column_of
-from shoal.mechanisms.noise import Adder, Composed, Family, family_of
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Adder, Composed, Family, Noise, family_of
 from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyCounts

@@ -36,10 +36,9 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.mechanisms.histogram.trip_totals import TripTotals
-from shoal.mechanisms.noise import Adder, Composed, adder_within
+from shoal.mechanisms.trip_totals import TripTotals
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Adder, Composed, Noise, adder_within
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips

@@ -26,10 +26,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.mechanisms.histogram.trip_totals import TripTotals
-from shoal.mechanisms.noise import Composed
+from shoal.mechanisms.trip_totals import TripTotals
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Composed, Noise
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips

@@ -20,9 +20,8 @@ from typing import Protocol
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.mechanisms.noise import Adder, adder_within, family_of, whole_estimates
 from shoal.privacy.accounting import Allowance, Budget, Loss, compose
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Adder, Noise, adder_within, family_of, whole_estimates
 
 SELECT_SHARE = Fraction(1, 2)  # of the budget of the rounds; the rest is for answers
 

@@ -35,8 +35,7 @@ import numpy as np
 import scipy.fft
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.noise import Composed, ceil_sqrt
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Composed, Noise, ceil_sqrt
 from shoal.stages.noisy import NoisyScheme
 from shoal_baselines.counting import CoverCounts
 from shoal_baselines.mechanisms.scheme_totals import Totals

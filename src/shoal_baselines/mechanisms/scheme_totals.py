@@ -18,9 +18,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from shoal.mechanisms.noise import Adder, adder_within
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import Adder, Noise, adder_within
 from shoal.stages.noisy import NoisyTotals
 from shoal_baselines.counting import CoverCounts
 

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 
 from shoal.errors import GuaranteeError
 from shoal.mechanisms.density.counts import DensityCounts, check_input
-from shoal.mechanisms.noise import LAPLACE, Adder
 from shoal.privacy.accounting import Budget
+from shoal.privacy.noise import LAPLACE, Adder
 from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numba import njit
-
-from shoal.postprocess.synthetic.draws import onto_total, pick, stream, uniform, uniforms
 from shoal.space.path_setting import DAY_KINDS, PathSetting
+
+from shoal.postprocess.synthetic.numbers import onto_total, pick, stream, uniform, uniforms
 from shoal.stages.synthetic import NoisyTable, SyntheticPaths
 from shoal_baselines.space.gram_tables import END, STAY, Steps, Trie
 

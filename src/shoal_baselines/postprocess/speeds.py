@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from shoal.postprocess.synthetic.draws import pick, stream, uniform, uniforms
+from shoal.postprocess.synthetic.numbers import pick, stream, uniform, uniforms
 from shoal.space.cell_paths import DIRECTIONS
 from shoal.stages.synthetic import SyntheticPaths
 from shoal_baselines.postprocess.grams import (

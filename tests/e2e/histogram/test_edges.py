@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.release.histogram_published import read_histogram
+from shoal.release.histogram_files import read_histogram
 
 
 def test_points_outside_the_box_cut_a_trip_and_leave_no_count(paths, command):

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 import shoal
-from shoal.release.histogram_published import read_histogram
+from shoal.release.histogram_files import read_histogram
 from shoal.release.verify import check_release
 
 

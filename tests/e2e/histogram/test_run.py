@@ -8,7 +8,7 @@ import pytest
 
 from shoal.kinds.histogram.plan import METHODS as HISTOGRAM
 from shoal.privacy.ledger import open_ledger
-from shoal.release.histogram_published import read_histogram
+from shoal.release.histogram_files import read_histogram
 from shoal.release.verify import check_release
 
 

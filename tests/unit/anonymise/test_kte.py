@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.anonymise.carriers import choose_carriers
-from shoal.anonymise.edges import NearPairs
-from shoal.anonymise.epochs import EpochSamples
+from shoal.anonymise.carriers import NearPairs, choose_carriers
+from shoal.anonymise.kmerge import EpochSamples
 from shoal.anonymise.kte import Kte
 from shoal.attacks.tracker.evidence import verify_arrays
 from shoal.errors import PlanError

@@ -7,8 +7,7 @@ import pytest
 
 from shoal.auditing.lower_bounds import Query, above_probabilities, bounds, sample
 from shoal.auditing.replay import ArbitraryNoise, Call, RecordingNoise, ReplayNoise, transcript_loss
-from shoal.privacy.above import first_above
-from shoal.privacy.noise import SeededNoise
+from shoal.privacy.noise import SeededNoise, first_above
 
 SCALE = 1000.0
 BEFORE = np.array([3000] * 5 + [-6000], np.int64)

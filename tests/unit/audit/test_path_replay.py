@@ -15,7 +15,7 @@ from shoal.auditing.replay import audit_pairs, findings, replay_pair, sources
 from shoal.engine.path_trips import PathBound
 from shoal.mechanisms.registry import taking
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
-from shoal.postprocess.synthetic.bridge_parts import ALL_PARTS
+from shoal.postprocess.synthetic.bridge_tables import ALL_PARTS
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 

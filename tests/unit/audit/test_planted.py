@@ -28,7 +28,7 @@ SIX = (
 FIVE_LINES = """
 [[bug]]
 name = "reserves are not spent"
-module = "shoal.privacy.ledger.state"
+module = "shoal.privacy.ledger.rules"
 old = "    population.spent_nano += spend.cost_nano"
 new = "    population.spent_nano += 0"
 """
@@ -109,8 +109,8 @@ def test_a_patch_that_does_not_run_is_not_caught(tmp_path):
     [
         (("population.spent_nano +=", "population.never +="), "occurs 0 times"),
         (("    population.spent_nano += spend.cost_nano", "spend"), "occurs"),
-        (("shoal.privacy.ledger.state", "shoal.no.such"), "no module shoal.no.such"),
-        (("shoal.privacy.ledger.state", "../../etc"), "no module of the package"),
+        (("shoal.privacy.ledger.rules", "shoal.no.such"), "no module shoal.no.such"),
+        (("shoal.privacy.ledger.rules", "../../etc"), "no module of the package"),
         (('module = "', 'modul = "'), "not known: modul"),
         (("[[bug]]", "[bug"), "cannot be read"),
         ((FIVE_LINES, "x = 1"), "has no bugs"),

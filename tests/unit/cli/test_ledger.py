@@ -13,7 +13,7 @@ from shoal.cli.ledger import ledger
 from shoal.errors import GuaranteeError, LedgerError, PlanError
 from shoal.privacy.accounting import Loss, rho_for
 from shoal.privacy.ledger import Reservation, StoredRow, open_ledger
-from shoal.privacy.ledger.chain import link
+from shoal.privacy.ledger.state import link
 from shoal.release.verify import sha256_file
 
 

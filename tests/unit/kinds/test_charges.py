@@ -5,8 +5,8 @@ import pytest
 from shoal.auditing.end_to_end.driver import POPULATION, prepared_of
 from shoal.auditing.end_to_end.worlds import event_world
 from shoal.kinds.query.build import QuerySession
+from shoal.privacy.accounting import cost_nano
 from shoal.privacy.ledger import open_ledger
-from shoal.privacy.ledger.names import cost_nano
 from shoal.release.manifest import MANIFEST, Manifest, spent_loss
 
 ASKS = ([{}], [{}, {"slots": [0, 1]}], [{"slots": [2]}])

@@ -4,17 +4,16 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from shoal.engine.engine import encode_trips
 from tests.loops import for_each
 
-from shoal.engine.grid_trips import TripBound
-from shoal.engine.trip_pieces import encode_trips
+from shoal.engine.trip_pieces import TripBound
 from shoal.engine.trip_queries import TripQueries
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import trip_setting
 from shoal.mechanisms.registry import taking
 from shoal.space.cells import CellGrid
-from shoal.space.path_setting import PathSetting
-from shoal.space.trip_setting import TripSetting
+from shoal.space.trip_setting import PathSetting, TripSetting
 
 HISTOGRAMS = taking("trips")
 PATH_ENTRIES = taking("paths")

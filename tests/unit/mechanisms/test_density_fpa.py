@@ -9,9 +9,8 @@ from scipy.fft import dct, idct
 from tests.loops import for_each
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
 from shoal.postprocess.density.numbers import plain_density
-from shoal.privacy.noise import SeededNoise
+from shoal.privacy.noise import GAUSSIAN, LAPLACE, SeededNoise
 from shoal.stages.exact import ExactCounts
 from shoal_baselines.mechanisms.fpa import UNIT, DensityFpa, FourierBasis
 

@@ -6,8 +6,8 @@ import numpy as np
 from tests.loops import for_each
 
 from shoal.auditing.replay import replay
-from shoal.mechanisms.noise import GAUSSIAN, Adder, ceil_sqrt
 from shoal.privacy.accounting import Budget, Loss
+from shoal.privacy.noise import GAUSSIAN, Adder, ceil_sqrt
 from shoal_baselines.counting import CoverCounts
 from shoal_baselines.mechanisms import efpa as density_efpa
 from shoal_baselines.mechanisms.efpa import DensityEfpa

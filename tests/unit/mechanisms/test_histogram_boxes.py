@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.engine.grid_trips import GridTrips
+from shoal.engine.trip_pieces import GridTrips
 from shoal.engine.trip_queries import TripQueries
 from shoal.errors import PlanError
-from shoal.mechanisms.histogram.boxes import HistogramBoxes
-from shoal.mechanisms.histogram.boxes_schedule import ROWS, even_cuts, row_for, warped_cuts
+from shoal.mechanisms.histogram.boxes import ROWS, HistogramBoxes, even_cuts, row_for, warped_cuts
 from shoal.metrics.histogram import violated_share
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
-from shoal.space.cells import CellGrid
-from shoal.space.rectangles import random_rectangles
+from shoal.space.cells import CellGrid, random_rectangles
 from shoal.space.trip_setting import TripSetting
 
 SIDE = 16

@@ -16,8 +16,7 @@ from shoal.mechanisms.audit_size import trip_setting
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
 from shoal.privacy.accounting import NANO, Budget
 from shoal.privacy.noise import SeededNoise
-from shoal.space.cells import CellGrid
-from shoal.space.rectangles import Rectangles, random_rectangles
+from shoal.space.cells import CellGrid, Rectangles, random_rectangles
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.trips import GridTrips
 from shoal_baselines.mechanisms.histogram_dawa import HistogramDawa

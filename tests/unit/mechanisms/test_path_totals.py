@@ -5,7 +5,7 @@ import pytest
 from tests.loops import for_each
 
 from shoal.mechanisms.audit_size import path_setting
-from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, tables_within
+from shoal.mechanisms.trip_totals import PathTotals, TableNoise, tables_within
 from shoal.privacy.accounting import Allowance, Budget
 from shoal.stages.trips import LATTICE
 

@@ -6,10 +6,9 @@ from tests.loops import for_each
 
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.audit_size import AuditSize
-from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
 from shoal.mechanisms.query.answers import QueryAnswers
-from shoal.privacy.noise import OsNoise, SeededNoise
-from shoal.space.question import Question, Questions
+from shoal.privacy.noise import GAUSSIAN, LAPLACE, OsNoise, SeededNoise
+from shoal.space.setting import Question, Questions
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.exact import ExactCounts
 

@@ -8,8 +8,8 @@ from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.query.weights import QueryWeights
 from shoal.privacy.accounting import Budget, compose
 from shoal.privacy.noise import SeededNoise
-from shoal.space.question import Question, Questions
-from shoal.space.weights import AreaWeights
+from shoal.space.geography import AreaWeights
+from shoal.space.setting import Question, Questions
 from shoal.stages.exact import ExactCounts
 
 ZONES, SLOTS, ELL = 12, 24, 5

@@ -6,20 +6,20 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from shoal.engine.engine import encode_trips
 from tests.loops import for_each
 
 from shoal.auditing.replay import CallsDiffer, RecordingNoise, ReplayNoise
 from shoal.engine.path_trips import PathBound, PathQueries
-from shoal.engine.trip_pieces import encode_trips
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.metrics.synthetic import synthetic_utility
-from shoal.postprocess.synthetic.bridge_parts import Parts
+from shoal.postprocess.synthetic.bridge_tables import Parts
 from shoal.privacy.accounting import NANO, Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
-from shoal.space.path_setting import PathSetting
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.trips import LATTICE, ExactPaths
 
 SIDE = 8

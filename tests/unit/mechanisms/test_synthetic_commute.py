@@ -11,7 +11,7 @@ from shoal.mechanisms.synthetic.commute import OPTIONAL, SHARES, SyntheticCommut
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.clock import Clock
-from shoal.space.path_setting import CommuteSetting
+from shoal.space.setting import CommuteSetting
 from shoal.stages.commutes import LATTICE, ExactCommutes
 
 XY = np.random.default_rng(0).uniform(0, 5000, (12, 2))

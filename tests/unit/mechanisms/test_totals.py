@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.mechanisms.noise import GAUSSIAN, LAPLACE, Adder, ceil_sqrt
-from shoal.privacy.noise import SeededNoise
+from shoal.privacy.noise import GAUSSIAN, LAPLACE, Adder, SeededNoise, ceil_sqrt
 from shoal_baselines.counting import CoverCounts
 from shoal_baselines.mechanisms.scheme_totals import TotalsByOneVisit, TotalsOfSeries, TotalsScaledUp
 

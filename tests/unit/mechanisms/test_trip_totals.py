@@ -4,7 +4,7 @@ import numpy as np
 from tests.loops import for_each
 
 from shoal.mechanisms.audit_size import trip_setting
-from shoal.mechanisms.histogram.trip_totals import TripTotals
+from shoal.mechanisms.trip_totals import TripTotals
 from shoal.privacy.accounting import Budget
 
 

@@ -8,7 +8,7 @@ import scipy.sparse
 from scipy import stats
 from tests.loops import for_each
 
-from shoal.postprocess.density import kriging
+from shoal.postprocess.density import smoothing
 from shoal.postprocess.density.best import (
     STAYS,
     USUAL,
@@ -23,17 +23,18 @@ from shoal.postprocess.density.best import (
     unevenness,
     wiener_share,
 )
-from shoal.postprocess.density.kriging import Layout, krige
-from shoal.postprocess.density.profile import (
+from shoal.postprocess.density.smoothing import (
+    Layout,
     city_profile,
     complement,
     hour_weights,
+    krige,
     orthonormal,
     probes,
     zone_columns,
 )
+from shoal.space.geography import LATTICE, AreaWeights
 from shoal.space.setting import zone_overlap, zone_sizes
-from shoal.space.weights import LATTICE, AreaWeights
 from shoal.stages.noisy import NoisyMeasurement
 
 HOURS = np.arange(168)
@@ -189,7 +190,7 @@ def test_zones_predicted_in_several_goes_are_the_same(monkeypatch):
     weights, truth = shared_sites(4)
     layout = Layout.of(GRID, zone_sizes(weights), zone_overlap(weights))
     whole = krige(layout, truth, np.full(len(truth), 1e4), sized=True)
-    monkeypatch.setattr(kriging, "AT_ONCE", 7)
+    monkeypatch.setattr(smoothing, "AT_ONCE", 7)
     np.testing.assert_allclose(krige(layout, truth, np.full(len(truth), 1e4), sized=True).mean, whole.mean)
 
 

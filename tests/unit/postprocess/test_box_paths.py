@@ -3,10 +3,16 @@
 import numpy as np
 from tests.loops import for_each
 
-from shoal.postprocess.histogram.box_model import pool_euler, pool_hits
-from shoal.postprocess.histogram.box_pool import BoxPool, fold, redraw, spread, start_pool
-from shoal.space.cells import CellGrid
-from shoal.space.rectangles import random_rectangles
+from shoal.postprocess.histogram.box_model import (
+    BoxPool,
+    fold,
+    pool_euler,
+    pool_hits,
+    redraw,
+    spread,
+    start_pool,
+)
+from shoal.space.cells import CellGrid, random_rectangles
 
 SIDE = 24
 GRID = CellGrid(box=(0, 0, 1, 1), columns=SIDE, rows=SIDE, planar=True)

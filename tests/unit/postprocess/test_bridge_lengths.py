@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from tests.loops import for_each
 
-from shoal.postprocess.synthetic.bridge_parts import MOST_TAIL, by_class, drawn, fall_of, falling
+from shoal.postprocess.synthetic.bridge_tables import MOST_TAIL, by_class, drawn, fall_of, falling
 from shoal.stages.synthetic import NoisyTable
 
 ALARM = 1e-6

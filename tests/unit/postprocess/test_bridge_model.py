@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from shoal.postprocess.synthetic.bridge_model import BridgeModel, flow_mass, move_chances
-from shoal.postprocess.synthetic.bridge_parts import Parts
-from shoal.postprocess.synthetic.moves import inflow, on_grid
+from shoal.postprocess.synthetic.bridge_tables import Parts, inflow, on_grid
+from shoal.space.cell_paths import DETOURS, Lengths, Stays
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
-from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import DETOURS, Lengths, Stays
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.synthetic import NoisyMovement, NoisyTable
 
 GRID = CellGrid(box=(0, 0, 6, 6), columns=6, rows=6, planar=True)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.postprocess.synthetic.bridge_parts import Parts
-from shoal.postprocess.synthetic.bridge_places import (
+from shoal.postprocess.synthetic.bridge_tables import (
+    Parts,
     block_sides,
     blocks_of,
     flows,

@@ -6,8 +6,8 @@ from scipy import stats
 from tests.loops import for_each
 
 from shoal.postprocess.synthetic import bridge_walk
+from shoal.postprocess.synthetic.bridge_tables import on_grid
 from shoal.postprocess.synthetic.bridge_walk import NEAR, possible_moves, walk
-from shoal.postprocess.synthetic.moves import on_grid
 from shoal.space.cell_paths import DX, DY, chebyshev
 from shoal.space.cells import CellGrid
 

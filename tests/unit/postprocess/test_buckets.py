@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tests.loops import for_each
 
-from shoal.space.rectangles import Rectangles
+from shoal.space.cells import Rectangles
 from shoal_baselines.postprocess.cells import cover_by_intervals, interval_levels, map_or_flat
 
 

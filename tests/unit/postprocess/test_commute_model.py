@@ -12,7 +12,7 @@ from shoal.errors import PlanError
 from shoal.postprocess.synthetic.commute_fit import _likely, fit_commutes
 from shoal.postprocess.synthetic.commute_model import CommuteModel
 from shoal.space.clock import Clock
-from shoal.space.path_setting import CommuteSetting
+from shoal.space.setting import CommuteSetting
 from shoal.stages.commutes import NoisyCommutes
 
 ZONE = "Europe/Paris"

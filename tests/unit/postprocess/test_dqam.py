@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.space.rectangles import Rectangles
+from shoal.space.cells import Rectangles
 from shoal_baselines.postprocess.euler_consistent import violations
 from shoal_baselines.postprocess.prefix import TripModel, uniform_model
 from shoal_baselines.postprocess.regions import (

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import stats
 from tests.loops import for_each
 
-from shoal.postprocess.synthetic.draws import mix, pick, stream, uniform, uniforms
+from shoal.postprocess.synthetic.numbers import mix, pick, stream, uniform, uniforms
 
 ALARM = 1e-6
 # The first outputs of SplitMix64 from the seed 1234567, as published with its reference code.

@@ -5,7 +5,13 @@ import pytest
 from scipy.optimize import brentq, minimize
 from tests.loops import for_each
 
-from shoal.postprocess.synthetic.draws import conditional, onto_own_total, onto_total, onto_totals, to_margins
+from shoal.postprocess.synthetic.numbers import (
+    conditional,
+    onto_own_total,
+    onto_total,
+    onto_totals,
+    to_margins,
+)
 
 
 def projected(values, total):

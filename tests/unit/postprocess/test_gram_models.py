@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from shoal.space.cell_paths import MOVE_CLASSES, STAY_BINS
 from shoal.space.cells import CellGrid
-from shoal.space.clock import Clock
-from shoal.space.path_setting import DAY_KINDS, PathSetting
-from shoal.space.path_tables import MOVE_CLASSES, STAY_BINS
+from shoal.space.clock import HOUR_KINDS, Clock
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.synthetic import NoisyTable
 from shoal_baselines.postprocess.grams import GramModel, Walks, draw_starts, slot_weights, suffixes, visits_of
 from shoal_baselines.postprocess.prefix import PrefixModel, with_stays
@@ -21,7 +21,7 @@ GRID = CellGrid(box=(0, 0, 3, 3), columns=3, rows=3, planar=True)
 CLOCK = Clock(start=datetime(2026, 3, 6), end=datetime(2026, 3, 8), time_zone="UTC")  # Friday and Saturday
 SETTING = PathSetting(grid=GRID, step_s=60.0, clock=CLOCK, each_trip=True)
 SURE = 1e-9  # a deviation of next to nothing
-NONE = NoisyTable(np.zeros(DAY_KINDS), SURE)
+NONE = NoisyTable(np.zeros(HOUR_KINDS), SURE)
 EVEN = 0.001  # a chi-square test below this fails; seeds are fixed
 
 
@@ -195,7 +195,7 @@ def test_stays_follow_their_class_of_moves_and_move_ticks():
 
 
 def test_start_hours_follow_the_noisy_table():
-    hours = np.full(DAY_KINDS, -1.0)
+    hours = np.full(HOUR_KINDS, -1.0)
     hours[8], hours[24 + 20] = 205.0, 55.0  # Friday at 8, Saturday at 20
     weights = slot_weights(SETTING, hours)
     assert np.flatnonzero(weights).tolist() == [8, 24 + 20]

@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.postprocess.synthetic.bridge_parts import Parts
-from shoal.postprocess.synthetic.draws import onto_own_total
-from shoal.postprocess.synthetic.moves import boxes, inflow, move_features, on_grid, shrunk_moves, visits_of
+from shoal.postprocess.synthetic.bridge_tables import (
+    Parts,
+    boxes,
+    inflow,
+    move_features,
+    on_grid,
+    shrunk_moves,
+    visits_of,
+)
+from shoal.postprocess.synthetic.numbers import onto_own_total
 from shoal.space.cells import CellGrid
 from shoal.stages.synthetic import NoisyTable
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.postprocess.synthetic.bridge_parts import counted_moves
+from shoal.postprocess.synthetic.bridge_tables import counted_moves
 
 WIDE, HIGH = 4, 3
 WAYS = [(1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1)]

@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
+from shoal.engine.engine import encode_trips
 from tests.loops import for_each
 
 from shoal.engine.path_trips import PathBound
-from shoal.engine.trip_pieces import encode_trips
-from shoal.postprocess.synthetic.bridge_places import block_sides, blocks_of
-from shoal.postprocess.synthetic.path_times import place_stays, start_times, ticks_of
+from shoal.postprocess.synthetic.bridge_tables import block_sides, blocks_of
+from shoal.postprocess.synthetic.path_points import place_stays, start_times, ticks_of
+from shoal.space.cell_paths import DURATION_BINS, MOVE_CLASSES, PACES
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
-from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import DURATION_BINS, MOVE_CLASSES, PACES
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.synthetic import NoisyTable
 
 ALARM = 1e-6

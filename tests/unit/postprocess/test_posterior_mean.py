@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.postprocess.shrinkage import posterior_mean_between
+from shoal.mechanisms.trip_totals import posterior_mean_between
 
 
 @for_each("deviation", [2.0, 20.0, 300.0, 1e4])

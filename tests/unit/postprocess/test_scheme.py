@@ -6,8 +6,8 @@ import scipy.sparse
 from tests.loops import for_each
 
 from shoal.space.clock import Clock
+from shoal.space.geography import LATTICE, AreaWeights
 from shoal.space.setting import Setting
-from shoal.space.weights import LATTICE, AreaWeights
 from shoal.stages.noisy import NoisyScheme, NoisyTotals
 from shoal_baselines.postprocess.scheme import cluster_shapes, finish_scheme, misfit_squared, shape_variance
 from shoal_baselines.space.cover import minimum_cover

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.postprocess.shrinkage import isotonic, prediction, residual_variance, select_by_mallows_cp, shrunk
+from shoal.postprocess.synthetic.numbers import (
+    isotonic,
+    prediction,
+    residual_variance,
+    select_by_mallows_cp,
+    shrunk,
+)
 from shoal.stages.synthetic import NoisyTable
 
 PLACES = 4000

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.postprocess.density.answers import LearnedTable
-from shoal.space.question import Question, Questions
-from shoal.space.weights import AreaWeights
+from shoal.postprocess.density.numbers import LearnedTable
+from shoal.space.geography import AreaWeights
+from shoal.space.setting import Question, Questions
 
 ASKED = Questions.of(
     [

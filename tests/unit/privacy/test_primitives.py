@@ -15,8 +15,7 @@ from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
 from shoal.privacy import noise as noise_module
-from shoal.privacy.above import first_above
-from shoal.privacy.noise import LARGEST, PARALLEL_FROM, OsNoise
+from shoal.privacy.noise import LARGEST, PARALLEL_FROM, OsNoise, first_above
 
 SCALE = 2.3
 RELEASE = None  # as many processes as a release has, here on a machine of 64 cores

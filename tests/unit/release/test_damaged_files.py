@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.errors import SourceError
-from shoal.release.histogram_published import read_histogram
+from shoal.release.histogram_files import read_histogram
 from shoal.release.trip_files import read_synthetic
 
 RELEASES = Path(__file__).parents[2] / "golden" / "v1" / "releases"

@@ -7,13 +7,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import shapely
-
-from shoal.errors import GuaranteeError, PlanError, SourceError
-from shoal.release.histogram_files import read_histogram_file, write_histogram
-from shoal.release.histogram_published import PublishedHistogram, read_histogram
-from shoal.space.cells import CellGrid
 from shoal.space.euler import Euler
 from shoal.space.zones import Zones
+
+from shoal.errors import GuaranteeError, PlanError, SourceError
+from shoal.release.histogram_files import (
+    PublishedHistogram,
+    read_histogram,
+    read_histogram_file,
+    write_histogram,
+)
+from shoal.space.cells import CellGrid
 from shoal.stages.noisy import NoisyHistogram, TripPool
 
 GRID = CellGrid(box=(0.0, 0.0, 12.0, 9.0), columns=12, rows=9, planar=True)

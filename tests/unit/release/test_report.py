@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 import shapely
+from shoal.space.zones import Zones
 from tests.loops import for_each
 from tests.unit.release.conftest import payload_of, without_library
 
@@ -15,10 +16,9 @@ from shoal.errors import PlanError
 from shoal.kinds.density import report as density
 from shoal.kinds.density.report import DensityReportInputs
 from shoal.metrics import density_utility
-from shoal.release.page import formats
+from shoal.release.page import page as shell
 from shoal.release.page.page import json_for_script
 from shoal.release.page.payload import GRID_STEPS, day_ticks, drawn_zones, slot_word
-from shoal.space.zones import Zones
 
 
 def square_zones(names: list[str], crs: str | None = "EPSG:4326", side: float = 0.01) -> Zones:
@@ -199,7 +199,7 @@ def test_distance_between_maps_is_in_the_page():
     want = 700 * np.abs(share[0] - share[1])
     payload = payload_of(page)
     assert payload["bySlot"]["emd"] == pytest.approx(want)
-    assert formats.metres(want.mean()) in page
+    assert shell.metres(want.mean()) in page
     without = density.density_report_html(report_inputs(square_zones(["a", "b"])))
     assert payload_of(without)["bySlot"]["emd"] is None
     assert "Not computed here" in without

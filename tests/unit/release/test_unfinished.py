@@ -19,7 +19,6 @@ from tests.unit.release.conftest import busy, left, never, spent, with_
 from shoal.errors import LedgerError, OutputError
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import Ledger, sqlite
-from shoal.privacy.ledger import chain as runs
 from shoal.release.folder import Committed, ReleaseRequest, preflight, release
 from shoal.release.manifest import Manifest
 from shoal.release.verify import check_release
@@ -104,7 +103,7 @@ def test_a_commit_waits_for_a_ledger_in_use_much_longer_than_a_reserve(ledger, a
 
 
 def test_a_second_run_of_a_live_key_is_refused_and_does_not_pay(ledger, asked, monkeypatch) -> None:
-    monkeypatch.setattr(runs, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(sqlite, "WAIT_SECONDS", 0.0)
 
     def build_twice(folder: Path) -> Manifest:
         with pytest.raises(LedgerError, match="run-busy"):

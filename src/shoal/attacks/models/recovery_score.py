@@ -14,7 +14,7 @@ and never lets anybody leave (`home_only`). Hold them against that; `away_recove
 
 Whole people carried from places with too many to places with too few, at least cost.
 
-The solver is POT's network simplex, the one of metrics/emd.py; here the flow itself is wanted. With whole
+The solver is POT's network simplex, the one of metrics/density.py; here the flow itself is wanted. With whole
 masses its corner solutions are whole, so rounding only removes what doubles add.
 """
 
@@ -28,7 +28,7 @@ from scipy.optimize import linear_sum_assignment
 
 from shoal.attacks.models.visits import KnownVisits
 from shoal.errors import PlanError
-from shoal.metrics.emd import import_ot
+from shoal.metrics.density import import_ot
 
 MOSTLY = 0.7  # our choice: the cited accuracy is a mean share of right points and needs no threshold
 MOST_USERS = 30_000  # above, the matrix of shared points needs more than 8 GB

@@ -24,9 +24,8 @@ from shoal.errors import ShoalError
 from shoal.kinds import KINDS
 from shoal.kinds.query.plan import Ask
 from shoal.kinds.run import run as run_kind
-from shoal.privacy.accounting import NANO, Loss, ceil_nano
-from shoal.privacy.ledger.names import cost_nano
-from shoal.privacy.ledger.sqlite import open_ledger
+from shoal.privacy.accounting import NANO, Loss, ceil_nano, cost_nano
+from shoal.privacy.ledger.book import open_ledger
 from shoal.privacy.noise import OsNoise
 from shoal.release import manifest as manifest_module
 from shoal.release.manifest import MANIFEST, Manifest, covers, spent_loss

@@ -25,8 +25,7 @@ from shoal.engine.visits import VisitKernel, bound_visits, exact_counts, scalabl
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.mechanisms.methods import AUDIT_CLIP
 from shoal.mechanisms.registry import entry_of
-from shoal.postprocess.density.answers import finish_answers
-from shoal.postprocess.density.numbers import estimate_density, round_density, scaled_density
+from shoal.postprocess.density.numbers import estimate_density, finish_answers, round_density, scaled_density
 from shoal.privacy.accounting import Loss
 from shoal.space.setting import Setting
 from shoal.stages.bounded import BoundedVisits

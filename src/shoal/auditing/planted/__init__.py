@@ -2,7 +2,7 @@
 
     [[bug]]                                           # a file of these, for: shoal audit --planted FILE
     name = "noise of half the scale"
-    module = "shoal.mechanisms.noise"
+    module = "shoal.privacy.noise"
     old = "return noise.laplace(name, exact, self.scale)"
     new = "return noise.laplace(name, exact, self.scale / 2)"
 

@@ -17,7 +17,7 @@ from itertools import count, product
 from shoal.errors import LedgerError
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import Ledger, Reservation, StoredRow, book
-from shoal.privacy.ledger.chain import GENESIS, Decide, Finding, link
+from shoal.privacy.ledger.state import GENESIS, Decide, Finding, link
 
 RHO, PURE = Loss(6), Loss.pure(100_001)  # epsilon^2 / 2 = 5.0001, so the pure one costs 6 as well
 COSTS = {"rho": 6, "epsilon": 100_001}  # of each of the two in a currency, where it can be paid at all

@@ -52,7 +52,7 @@ from shoal.engine.commute import CommuteKernel, sum_commutes
 from shoal.engine.path_trips import PathQueries
 from shoal.engine.protocol import Sums
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
-from shoal.postprocess.synthetic.bridge_places import MOST_REGIONS, blocks_of, regions
+from shoal.postprocess.synthetic.bridge_tables import MOST_REGIONS, blocks_of, regions
 from shoal.privacy.noise import Noise
 from shoal.space.path_tables import PathTable, Places
 from shoal.stages.commutes import ExactCommutes

@@ -49,8 +49,7 @@ from shoal.engine.euler import exact_euler
 from shoal.engine.grid_trips import TripBound
 from shoal.engine.trip_queries import TripQueries
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
-from shoal.postprocess.histogram.box_model import BoxModel
-from shoal.postprocess.histogram.box_pool import BoxPool
+from shoal.postprocess.histogram.box_model import BoxModel, BoxPool
 from shoal.privacy.noise import Noise
 from shoal.space.rectangles import Rectangles
 from shoal.stages.noisy import NoisyHistogram

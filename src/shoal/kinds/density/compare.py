@@ -28,8 +28,7 @@ from shoal.kinds.density.plan import METHODS, Method, MethodOptions, any_method
 from shoal.kinds.density.prepare import PreparedDensity
 from shoal.kinds.plan import DEFAULT_DELTA, WindowPlan
 from shoal.kinds.run import Progress, Silent
-from shoal.metrics.density import BoxFigures, density_utility
-from shoal.metrics.emd import MAX_ZONES, emd_m
+from shoal.metrics.density import MAX_ZONES, BoxFigures, density_utility, emd_m
 from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.accounting import Budget, check_delta, check_epsilon
 from shoal.privacy.guarantee import bound_sentence

@@ -23,8 +23,7 @@ from shoal.metrics.density import DensityUtility, density_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.density_files import read_density
 from shoal.release.folder import Committed
-from shoal.release.page.formats import date_of, moment, short
-from shoal.release.page.page import RAW_BANNER, local_times, render, write_page
+from shoal.release.page.page import RAW_BANNER, date_of, local_times, moment, render, short, write_page
 from shoal.release.page.payload import density_payload, slot_word
 from shoal.release.staging import private_file
 

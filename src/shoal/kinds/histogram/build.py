@@ -30,8 +30,7 @@ from shoal.kinds.trips import ALL_TRIPS, TripBuild
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.folder import Committed
-from shoal.release.histogram_files import DECIMALS, write_histogram, write_public
-from shoal.release.histogram_published import read_histogram
+from shoal.release.histogram_files import DECIMALS, read_histogram, write_histogram, write_public
 from shoal.release.manifest import Manifest
 from shoal.stages.trips import UserTrips
 

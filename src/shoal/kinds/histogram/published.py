@@ -18,8 +18,14 @@ from shoal.release.contents import (
     window_of,
     zone_problems,
 )
-from shoal.release.histogram_files import HISTOGRAM, POOL, files_of, read_histogram_file
-from shoal.release.histogram_published import PublishedHistogram, read_histogram
+from shoal.release.histogram_files import (
+    HISTOGRAM,
+    POOL,
+    PublishedHistogram,
+    files_of,
+    read_histogram,
+    read_histogram_file,
+)
 from shoal.release.manifest import Manifest
 from shoal.release.page.page import float32_base64
 from shoal.release.page.payload import colour_end

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.metrics.histogram import HistogramUtility, SizeFigures
-from shoal.release.histogram_files import DECIMALS, POOL
-from shoal.release.histogram_published import PublishedHistogram
+from shoal.release.histogram_files import DECIMALS, POOL, PublishedHistogram
 from shoal.release.page.page import render, write_page
 from shoal.release.page.payload import cell_maps, grid_subtitle
 

@@ -22,7 +22,7 @@ from shoal.kinds.describe import manifest_of
 from shoal.kinds.query.plan import as_written
 from shoal.kinds.query.prepare import PreparedQuery
 from shoal.kinds.run import Build, Progress, RunResult, run_build
-from shoal.postprocess.density.answers import finish_answers
+from shoal.postprocess.density.numbers import finish_answers
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.manifest import Manifest

@@ -26,8 +26,7 @@ from shoal.metrics.patterns import (
     top_patterns,
     visits_per_cell,
 )
-from shoal.release.page.formats import UNDEFINED, figure, metres, percent
-from shoal.release.page.page import render, write_page
+from shoal.release.page.page import UNDEFINED, figure, metres, percent, render, write_page
 from shoal.release.page.payload import cell_maps, grid_subtitle
 from shoal.space.cell_paths import CellPaths
 from shoal.space.cells import CellGrid

@@ -25,8 +25,17 @@ from shoal.metrics.trajectories import (
     covering_boxes,
 )
 from shoal.metrics.trajectory_density import HourlyMaps, hourly_maps
-from shoal.release.page.formats import day, distance, duration, minutes, number, percent
-from shoal.release.page.page import float32_base64, render, write_page
+from shoal.release.page.page import (
+    day,
+    distance,
+    duration,
+    float32_base64,
+    minutes,
+    number,
+    percent,
+    render,
+    write_page,
+)
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 

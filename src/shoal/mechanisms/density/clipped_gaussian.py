@@ -26,9 +26,8 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.errors import GuaranteeError
-from shoal.mechanisms.noise import GAUSSIAN, Adder
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
+from shoal.privacy.noise import GAUSSIAN, Adder, Noise
 from shoal.space.setting import Setting
 from shoal.stages.exact import STEP, ClippedSum
 

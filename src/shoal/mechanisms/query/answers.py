@@ -12,9 +12,9 @@ Deviations   discrete instead of continuous noise (Canonne, Kamath, Steinke 2020
              Roughgarden, Sundararajan 2009: the same epsilon); zCDP instead of advanced composition; every
              question has the same share of the budget.
 
->>> from shoal.mechanisms.noise import GAUSSIAN, LAPLACE
->>> from shoal.space.question import Question
->>> from shoal.space.weights import AreaWeights
+>>> from shoal.privacy.noise import GAUSSIAN, LAPLACE
+>>> from shoal.space.setting import Question
+>>> from shoal.space.geography import AreaWeights
 >>> asked = Questions.of([Question(zones=(0,), slots=(8,)), Question(zones=(0, 1), slots=tuple(range(168)))],
 ...                      AreaWeights.identity(2), slots=168, ell=30)
 >>> mechanism = QueryAnswers.within(GAUSSIAN, 1_000_000, asked)
@@ -33,11 +33,9 @@ import numpy as np
 
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.density.counts import check_input
-from shoal.mechanisms.noise import Adder, Family, family_of
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
-from shoal.space.question import Question, Questions
-from shoal.space.setting import Setting
+from shoal.privacy.noise import Adder, Family, Noise, family_of
+from shoal.space.setting import Question, Questions, Setting
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyAnswers
 

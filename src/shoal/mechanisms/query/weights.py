@@ -13,13 +13,13 @@ Source       Hardt and Rothblum 2010 (private multiplicative weights); Acs, Bicz
              section 3.1.2; AboveThreshold of Dwork and Roth 2014, algorithm 1, started anew for every update.
 Deviations   the table has a measured total instead of a known number of people; a question whose test exceeds
              the threshold is answered with fresh noise of its own budget, not by its noisy comparison; the
-             update meets the answer exactly (postprocess.density.answers); after c updates the remaining
+             update meets the answer exactly (postprocess.density.numbers); after c updates the remaining
              questions are answered without the data; questions that were not measured are answered by the
              final table, not by that of their turn, which is post-processing. The error quantile is new. None
              of this changes the guarantee.
 
->>> from shoal.space.question import Question
->>> from shoal.space.weights import AreaWeights
+>>> from shoal.space.setting import Question
+>>> from shoal.space.geography import AreaWeights
 >>> from shoal.privacy.accounting import Budget
 >>> asked = Questions.of([Question(zones=(0,), slots=(hour,)) for hour in range(24)],
 ...                      AreaWeights.identity(2), slots=24, ell=5)
@@ -39,14 +39,11 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.noise import GAUSSIAN, LAPLACE, Adder, Composed
 from shoal.mechanisms.query.answers import check_table
-from shoal.postprocess.density.answers import LearnedTable
-from shoal.privacy.above import first_above
+from shoal.postprocess.density.numbers import LearnedTable
 from shoal.privacy.accounting import NANO, Budget, Loss, compose
-from shoal.privacy.noise import Noise
-from shoal.space.question import Question, Questions
-from shoal.space.setting import Setting, activity
+from shoal.privacy.noise import GAUSSIAN, LAPLACE, Adder, Composed, Noise, first_above
+from shoal.space.setting import Question, Questions, Setting, activity
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyAnswers
 

@@ -34,21 +34,20 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import PlanError
-from shoal.mechanisms.noise import Composed
-from shoal.mechanisms.synthetic.path_totals import PathTotals, TableNoise, check_queries
+from shoal.mechanisms.trip_totals import PathTotals, TableNoise, check_queries
 from shoal.postprocess.synthetic.bridge_model import BridgeModel, flow_mass, shrunk_tables
-from shoal.postprocess.synthetic.bridge_parts import ALL_PARTS, Parts
-from shoal.postprocess.synthetic.bridge_places import (
+from shoal.postprocess.synthetic.bridge_tables import (
+    ALL_PARTS,
     FEWEST_REGIONS,
     MOST_REGIONS,
+    Parts,
     block_sides,
     blocks_of,
     regions,
 )
 from shoal.privacy.accounting import Allowance, Budget, Loss
-from shoal.privacy.noise import Noise
-from shoal.space.path_setting import WEEK_PARTS, PathSetting
-from shoal.space.path_tables import (
+from shoal.privacy.noise import Composed, Noise
+from shoal.space.cell_paths import (
     Corners,
     Days,
     Durations,
@@ -64,6 +63,7 @@ from shoal.space.path_tables import (
     Tides,
     Turns,
 )
+from shoal.space.trip_setting import WEEK_PARTS, PathSetting
 from shoal.stages.synthetic import NoisyEnds, NoisyMovement, NoisyTable
 from shoal.stages.trips import UserPaths
 

@@ -33,11 +33,10 @@ from fractions import Fraction
 from typing import Any
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.mechanisms.noise import Adder, Composed, adder_within
 from shoal.postprocess.synthetic.commute_model import CommuteModel
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Noise
-from shoal.space.path_setting import CommuteSetting
+from shoal.privacy.noise import Adder, Composed, Noise, adder_within
+from shoal.space.setting import CommuteSetting
 from shoal.stages.commutes import LATTICE, ExactCommutes, NoisyCommutes
 
 # Hundredths of the budget; chosen on a simulated town of another seed than the one figures are reported on.

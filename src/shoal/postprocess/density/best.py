@@ -26,8 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr
 
-from shoal.postprocess.density.kriging import Layout, krige
 from shoal.postprocess.density.numbers import Z95
+from shoal.postprocess.density.smoothing import Layout, krige
 from shoal.space.setting import Setting, zone_overlap, zone_sizes
 from shoal.stages.noisy import DensityEstimate, NoisyBest
 

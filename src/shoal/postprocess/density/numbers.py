@@ -19,15 +19,29 @@ were removed, people are scaled so that their total is K-hat, or the part of it 
 removing negative counts can add people where noise is large. All rules use noisy numbers and public scales
 only. The interval is that of the noise times r, widened by the noise of r and by the sampling variance. It
 does not cover that the bound drops a larger share of visits in some zones than in others.
+
+Answers to queries are cut at zero and rounded, their intervals rounded outwards:
+
+>>> noisy = NoisyAnswers(values=np.array([12.34, -3.0]), half=np.array([5.0, 5.0]), how=("noise", "noise"))
+>>> answers = finish_answers(noisy, 1)
+>>> answers.visits.tolist(), answers.low.tolist(), answers.high.tolist()
+([12.3, 0.0], [7.3, 0.0], [17.4, 5.0])
+
+Multiplicative weights. The table of zones and slots starts at a public prior. A noisy answer to a query
+multiplies the query's cells by one factor and all others by another, such that the total is preserved and the
+table meets the answer up to one deviation of its noise; differences within that deviation change nothing.
+Every new answer is followed by rounds over all answers so far, since later updates disturb earlier ones.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from shoal.stages.noisy import DensityEstimate, NoisyCounts, NoisyScaled
+from shoal.space.setting import Questions
+from shoal.stages.noisy import Answers, DensityEstimate, NoisyAnswers, NoisyCounts, NoisyScaled
 
 
 def estimate_density(noisy: NoisyCounts, decimals: int = 1) -> DensityEstimate:
@@ -138,3 +152,68 @@ def _half_width(noisy: NoisyScaled, ratio: float, people: np.ndarray) -> np.ndar
         doubt = np.hypot(noisy.visits_deviation / max(noisy.visits, 1.0), noisy.kept_deviation / noisy.kept)
     sampling = (ratio - 1.0) * np.maximum(people, 0.0)  # each visit was sampled with probability 1 / ratio
     return np.sqrt(noise**2 + Z95**2 * (sampling + (min(doubt, 1.0) * people) ** 2))
+
+
+def finish_answers(noisy: NoisyAnswers, decimals: int) -> Answers:
+    """Answers cut at zero, since counts are not negative, and rounded; the upper half of an interval is kept.
+
+    Neither excludes a possible value, so the coverage does not decrease.
+    """
+    step = 10.0**decimals
+    visits = np.round(np.maximum(noisy.values, 0.0), decimals)
+    low = np.floor(np.maximum(noisy.values - noisy.half, 0.0) * step) / step
+    high = np.ceil((np.maximum(noisy.values, 0.0) + noisy.half) * step) / step
+    return Answers(
+        visits=visits, low=np.minimum(low, visits), high=np.maximum(high, visits), how=tuple(noisy.how)
+    )
+
+
+ROUNDS = 3  # over all answers so far, after each new one
+LARGEST_STEP = 1.0  # largest change of the log-odds per update, so that arbitrary answers are harmless
+SMALLEST = 2.0**-20  # smallest total, in visits: noise may make a small one negative
+EDGE = 1e-6  # least share of the total for a question's cells, and for all others
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LearnedTable:
+    """Table of visits per zone and slot, fitted to the answers so far."""
+
+    asked: Questions
+    table: np.ndarray = field(repr=False)  # float64 [zones, slots], positive, sums to `total`
+    total: float
+    answers: dict[int, tuple[float, float]] = field(repr=False)  # question -> noisy answer, deviation
+
+    @classmethod
+    def start(cls, asked: Questions, prior: np.ndarray, total: float) -> LearnedTable:
+        """The public, non-negative `prior`, scaled to a measured total."""
+        total = max(total, SMALLEST)
+        return cls(asked=asked, table=prior / prior.sum() * total, total=total, answers={})
+
+    def values(self) -> np.ndarray:
+        """Answers every query from the table, in visits."""
+        return self.asked.values(self.table)
+
+    def after(self, question: int, answer: float, deviation: float) -> LearnedTable:
+        """The table after one more noisy answer."""
+        answers = {**self.answers, question: (answer, deviation)}
+        table = self.table.copy()
+        newest_first = list(answers.items())[::-1]
+        for _ in range(ROUNDS):
+            for number, (value, doubt) in newest_first:
+                self._meet(table, number, value, doubt)
+        return replace(self, table=table, answers=answers)
+
+    def _meet(self, table: np.ndarray, question: int, answer: float, deviation: float) -> None:
+        """Scales the query's cells until their sum is within one deviation of the answer; in place."""
+        zones, slots = self.asked.each[question].zones, self.asked.each[question].slots
+        cells = np.ix_(zones, slots)
+        inside = table[cells]
+        before = float(inside.sum())
+        target = before + math.copysign(max(abs(answer - before) - deviation, 0.0), answer - before)
+        if target == before:
+            return
+        low, high = EDGE * self.total, (1 - EDGE) * self.total
+        target, before = min(max(target, low), high), min(max(before, low), high)
+        step = math.log(target / before) - math.log((self.total - target) / (self.total - before))
+        table[cells] = inside * math.exp(min(max(step, -LARGEST_STEP), LARGEST_STEP))
+        table *= self.total / table.sum()

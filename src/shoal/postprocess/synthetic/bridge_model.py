@@ -14,23 +14,27 @@ from functools import cached_property
 
 import numpy as np
 
-from shoal.postprocess.shrinkage import shrunk
-from shoal.postprocess.synthetic.bridge_parts import (
+from shoal.postprocess.synthetic.bridge_tables import (
     ALL_PARTS,
     Parts,
     by_class,
     counted_moves,
     drawn,
+    drawn_to,
     fall_of,
     falling,
+    flows,
+    inflow,
+    on_grid,
+    per_cell,
+    shrunk_moves,
+    shrunk_places,
+    visits_of,
 )
-from shoal.postprocess.synthetic.bridge_places import drawn_to, flows, per_cell, shrunk_places
 from shoal.postprocess.synthetic.bridge_walk import possible_moves, walk
-from shoal.postprocess.synthetic.draws import conditional, onto_total, pick, to_margins, uniforms
-from shoal.postprocess.synthetic.moves import inflow, on_grid, shrunk_moves, visits_of
-from shoal.postprocess.synthetic.path_times import place_stays, start_times, ticks_of
-from shoal.space.cell_paths import DIRECTIONS, chebyshev
-from shoal.space.path_tables import DETOURS, STAY_BINS, class_of_moves, distance_cuts
+from shoal.postprocess.synthetic.numbers import conditional, onto_total, pick, shrunk, to_margins, uniforms
+from shoal.postprocess.synthetic.path_points import place_stays, start_times, ticks_of
+from shoal.space.cell_paths import DETOURS, DIRECTIONS, STAY_BINS, chebyshev, class_of_moves, distance_cuts
 from shoal.stages.synthetic import NoisyEnds, NoisyMovement, NoisyTable, SyntheticPaths
 
 DETOUR_GUESS = falling(DETOURS, 0.7)  # public: where noise hides everything else

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numba import njit
 
-from shoal.postprocess.synthetic.draws import stream, uniform
+from shoal.postprocess.synthetic.numbers import stream, uniform
 from shoal.space.cell_paths import DX, DY, chebyshev
 
 NEAR = 12

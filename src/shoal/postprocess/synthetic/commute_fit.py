@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from shoal.postprocess.synthetic.draws import onto_total
-from shoal.space.path_setting import (
+from shoal.postprocess.synthetic.numbers import onto_total
+from shoal.space.clock import HOUR_KINDS
+from shoal.space.setting import (
     AT_WORK,
     CALLS,
     CLASSES,
     COMMUTER,
     HOME_ONLY,
-    HOUR_KINDS,
     NIGHT,
     NO_HOME,
     STAYER,

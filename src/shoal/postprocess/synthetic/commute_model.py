@@ -20,15 +20,15 @@ from numba import njit
 
 from shoal.errors import PlanError
 from shoal.postprocess.synthetic.commute_fit import PART_OF_KIND, CommuteFit, fit_commutes
-from shoal.postprocess.synthetic.draws import pick, stream, uniform, uniforms
-from shoal.space.path_setting import (
+from shoal.postprocess.synthetic.numbers import pick, stream, uniform, uniforms
+from shoal.space.clock import HOUR_KINDS
+from shoal.space.setting import (
     ACTIVITY,
     AT_HOME,
     AT_WORK,
     CALLS,
     COMMUTER,
     ELSEWHERE,
-    HOUR_KINDS,
     NIGHT,
     NO_HOME,
     PARTS,

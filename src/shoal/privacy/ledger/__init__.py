@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-from shoal.privacy.ledger.book import Ledger, Reservation
-from shoal.privacy.ledger.chain import Finding, Store, StoredRow
-from shoal.privacy.ledger.sqlite import ledger_path, open_ledger
-from shoal.privacy.ledger.state import AlreadyReleased, Population, Spend, State
+from shoal.privacy.ledger.book import Ledger, Reservation, ledger_path, open_ledger
+from shoal.privacy.ledger.state import AlreadyReleased, Finding, Population, Spend, State, Store, StoredRow
 
 __all__ = [
     "AlreadyReleased",

@@ -11,30 +11,21 @@ There is no refund: from the reserve on, noise may have been drawn and seen.
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 from shoal.errors import LedgerError
-from shoal.privacy.accounting import Loss, check_delta
-from shoal.privacy.ledger.chain import (
-    GENESIS,
-    Finding,
-    Row,
-    RunFile,
-    Store,
-    StoredRow,
-    hold,
-    link,
-    read_chain,
-    unfinished,
-)
-from shoal.privacy.ledger.names import CURRENCIES, check_nano, cost_nano, population_name
+from shoal.privacy.accounting import CURRENCIES, Loss, check_delta, check_nano, cost_nano
+from shoal.privacy.guarantee import population_name
 from shoal.privacy.ledger.rules import (
+    apply,
     check_budget,
     check_commit,
     check_composed,
@@ -45,21 +36,28 @@ from shoal.privacy.ledger.rules import (
     check_sha256,
     check_superseded,
     check_text,
+    fold,
     naming_the_price_of,
     refuse_other_unit,
+    released_under,
     state_of,
     terms_of,
+    token_sha256,
 )
+from shoal.privacy.ledger.sqlite import RunFile, SqliteStore, hold, unfinished
 from shoal.privacy.ledger.state import (
+    GENESIS,
     UNKNOWN_UNIT,
     AlreadyReleased,
+    Finding,
     Population,
+    Row,
     Spend,
     State,
-    apply,
-    fold,
-    released_under,
-    token_sha256,
+    Store,
+    StoredRow,
+    link,
+    read_chain,
 )
 
 COMMIT_SECONDS = 30 * 60.0
@@ -416,3 +414,17 @@ class Ledger:
 
 def new_reservation() -> str:
     return secrets.token_hex(8)
+
+
+def open_ledger(path: str | os.PathLike[str] | None = None) -> Ledger:
+    """The ledger at `path`, by default at `ledger_path()`; its file is made by the first row."""
+    return Ledger(SqliteStore(Path(path) if path is not None else ledger_path()))
+
+
+def ledger_path() -> Path:
+    given = os.environ.get("SHOAL_LEDGER")
+    if given:
+        return Path(given).expanduser()
+    from platformdirs import user_data_dir
+
+    return Path(user_data_dir("shoal")) / "ledger.sqlite"

@@ -1,21 +1,148 @@
-"""What the rows of a ledger add up to: populations, their limits, and every spend.
+"""What a ledger holds: rows in a hash chain, and the populations, limits and spends that they add up to.
 
-`fold` walks the rows once, keeps the sums and says where a row breaks a rule. Nothing is stored but rows.
+Each row's digest covers the digest before it and the row's own canonical JSON, which carries its place:
+
+>>> first = link(GENESIS, 1, {"kind": "population", "population": "town"})
+>>> second = link(first.digest, 2, {"kind": "tuned", "population": "town"})
+>>> [row.content["kind"] for row in read_chain([first, second])[0]]
+['population', 'tuned']
+>>> [finding.code for finding in read_chain([second, first])[1]]
+['order', 'digest', 'order', 'digest']
+
+The seam under the ledger: a store keeps rows in order and appends one at a time, alone. All rules (budgets,
+keys, tokens) live above it, so a second store only has to be durable and to run `decide` while nobody else
+can append. Nothing is stored but rows.
 """
 
 from __future__ import annotations
 
 import difflib
 import hashlib
-import re
+import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from shoal.errors import LedgerError
-from shoal.privacy.ledger.chain import Finding, Row
-from shoal.privacy.ledger.names import CURRENCIES, population_name
+from shoal.privacy.guarantee import population_name
+
+GENESIS = hashlib.sha256(b"shoal ledger 1").hexdigest()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row read back: its content without the place, and its digest."""
+
+    seq: int
+    content: Mapping[str, Any]
+    digest: str
+
+
+def link(previous: str, seq: int, content: Mapping[str, Any]) -> StoredRow:
+    """The stored form of `content` as row `seq` after the row with digest `previous`."""
+    text = canonical({**content, "seq": seq})
+    return StoredRow(seq, text, digest(previous, text))
+
+
+def digest(previous: str, text: str) -> str:
+    return hashlib.sha256(f"{previous}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def canonical(content: Mapping[str, Any]) -> str:
+    """JSON with sorted keys and no spaces. Floats are refused: money is exact integers."""
+    _refuse_floats(content)
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def read_chain(stored: Iterable[StoredRow]) -> tuple[list[Row], list[Finding]]:
+    """Rows that could be read, and every break: order, digests, text that is not a row."""
+    rows: list[Row] = []
+    findings: list[Finding] = []
+    previous = GENESIS
+    for place, row in enumerate(stored, start=1):
+        if row.seq != place:
+            findings.append(Finding(place, "order", f"row {place} of the file is numbered {row.seq}."))
+        if not isinstance(row.content, str) or digest(previous, row.content) != row.digest:
+            findings.append(Finding(place, "digest", "its content does not match the chain of hashes."))
+        content = _parse(row.content)
+        if content is None or content.pop("seq", None) != row.seq:
+            findings.append(Finding(place, "content", "its content is not a row of a ledger."))
+        else:
+            rows.append(Row(row.seq, content, row.digest))
+        previous = row.digest
+    return rows, findings
+
+
+def _parse(text: object) -> dict[str, Any] | None:
+    try:
+        content = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _refuse_floats(value: Any) -> None:
+    if isinstance(value, float):
+        raise LedgerError("ledger-float", "a ledger row holds only text, whole numbers and yes or no.")
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            _refuse_floats(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _refuse_floats(inner)
+
+
+@dataclass(frozen=True)
+class StoredRow:
+    """One row as it lies in the store: its place, its canonical JSON, and its link of the chain."""
+
+    seq: int
+    content: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with a ledger; `seq` is the row, or 0 for the file as a whole."""
+
+    seq: int
+    code: str
+    message: str
+
+
+Decide = Callable[[list[StoredRow]], StoredRow | None]
+
+
+class Store(Protocol):
+    def where(self) -> str:
+        """The place of the store, for messages."""
+        ...
+
+    def file(self) -> Path | None:
+        """The file of the store, beside which runs keep their locks; None if it has none."""
+        ...
+
+    def rows(self, *, unchecked: bool = False) -> list[StoredRow]:
+        """All rows in order; none if the store was never written.
+
+        Refuses where `append` would, unless `unchecked`.
+        """
+        ...
+
+    def append(self, decide: Decide) -> None:
+        """Run `decide` on all rows in one exclusive transaction and add the row it returns.
+
+        When this returns, the row survives a power cut. If `decide` raises, nothing is written. A store
+        that lost rows, or what protects them, refuses.
+        """
+        ...
+
+    def problems(self) -> list[Finding]:
+        """What the store itself can say about damage, permissions and missing rows."""
+        ...
+
 
 UNKNOWN_UNIT = "unknown"  # of rows written before units were recorded
 ONE_POT = "one"
@@ -126,31 +253,6 @@ class State:
         return alike[0] if len(alike) == 1 else None
 
 
-def fold(rows: Iterable[Row], where: str = "") -> tuple[State, list[Finding]]:
-    """The state after all rows, and every row that breaks a rule of the ledger."""
-    state = State(where=where)
-    findings: list[Finding] = []
-    for row in rows:
-        findings += apply(state, row)
-    return state, findings
-
-
-def apply(state: State, row: Row) -> list[Finding]:
-    """Add one row to the state; what it breaks."""
-    findings = []
-    try:
-        at = row.content["at"]
-        if at < state.last_at:
-            findings.append(Finding(row.seq, "time", "it is dated before the row above it."))
-        state.last_at = max(at, state.last_at)
-        problem = _APPLY[row.content["kind"]](state, row)
-    except (KeyError, TypeError, AttributeError, ValueError):
-        problem = "it is not of a known kind, or lacks a field, or names an unknown population."
-    if problem:
-        findings.append(Finding(row.seq, "rule", problem))
-    return findings
-
-
 def _unknown(name: str, known: list[str], where: str) -> LedgerError:
     """A name is more often misspelt than new, so what exists is said before how to make one."""
     place = f"the ledger {where}" if where else "the ledger"
@@ -169,177 +271,3 @@ def _unknown(name: str, known: list[str], where: str) -> LedgerError:
 
 
 _LISTED = 8
-
-
-def _create(state: State, row: Row) -> str | None:
-    content = row.content
-    name = content["population"]
-    if name in state.populations:
-        return "it creates a population that exists."
-    if content["currency"] not in CURRENCIES or not _positive(content["limit_nano"]):
-        return "its currency or limit is not valid."
-    fields = ("currency", "limit_nano", "delta", "note", "at")
-    state.populations[name] = Population(name=name, **{key: content[key] for key in fields})
-    return None
-
-
-def _raise(state: State, row: Row) -> str | None:
-    population = state.populations[row.content["population"]]
-    limit = row.content["limit_nano"]
-    if not _positive(limit) or limit < population.spent_nano:
-        return "it sets a limit below what was spent."
-    population.limit_nano = limit
-    population.notes.append(row.content)
-    return None
-
-
-def _lower(state: State, row: Row) -> str | None:
-    population = state.populations[row.content["population"]]
-    if row.content["limit_nano"] >= population.limit_nano:
-        return "it lowers a limit to no less than it was."
-    return _raise(state, row)
-
-
-def _supersede(state: State, row: Row) -> str | None:
-    """One release replaces another of the same population; each is replaced once, and never by itself."""
-    population = state.populations[row.content["population"]]
-    old, new = row.content["old_sha256"], row.content["new_sha256"]
-    released = {each.manifest_sha256 for each in population.released.values()}
-    if old not in released or new not in released:
-        return "it names a release that this population does not have."
-    if old in population.superseded:
-        return "it replaces a release that was replaced before."
-    later: str | None = new
-    while later is not None:
-        if later == old:
-            return "it replaces a release by itself or by one that it replaces."
-        later = population.superseded.get(later)
-    population.superseded[old] = new
-    population.notes.append(row.content)
-    return None
-
-
-def _reserve(state: State, row: Row) -> str | None:
-    content = row.content
-    population = state.populations[content["population"]]
-    if not _positive(content["cost_nano"]):
-        return "its cost is not a whole number above 0."
-    if content["reservation"] in state.by_reservation:
-        return "it reuses the id of another reserve."
-    fields = ("at", "reservation", "key", "what", "cost_nano", "token_sha256")
-    terms = _terms(content)
-    if terms is None:
-        return "its unit, law, tau, pot or digest of the source is not valid."
-    epsilon_nano = content.get("pure_epsilon_nano")
-    if terms["law"] == "pure" and not _positive(epsilon_nano):
-        return "it is pure and has no epsilon."
-    spend = Spend(
-        seq=row.seq, pure_epsilon_nano=epsilon_nano, **{key: content[key] for key in fields}, **terms
-    )
-    population.spends.append(spend)
-    population.spent_nano += spend.cost_nano
-    state.by_reservation[spend.reservation] = spend
-    if population.spent_nano > population.limit_nano:
-        return "it spends more than the population's limit."
-    if spend.key in population.released:
-        return "it spends again under a key that was released."
-    return None
-
-
-def _commit(state: State, row: Row) -> str | None:
-    content = row.content
-    population = state.populations[content["population"]]
-    spend = state.by_reservation.get(content["reservation"])
-    if spend is None or spend not in population.spends:
-        return "it commits what this population never reserved."
-    if spend.released is not None:
-        return "it commits a reserve a second time."
-    if spend.key in population.released:
-        return "its key was released before."
-    if token_sha256(content["token"]) != spend.token_sha256:
-        return "it does not carry the token of its reserve."
-    spend.released = population.released[spend.key] = released_under(content, vars(spend))
-    _replaces(population, spend.released)
-    return None
-
-
-def _list(state: State, row: Row) -> str | None:
-    content = row.content
-    population = state.populations[content["population"]]
-    if content["key"] in population.released:
-        return "its key was released before."
-    terms = _terms(content)
-    if terms is None:
-        return "its unit, law, tau, pot or digest of the source is not valid."
-    population.released[content["key"]] = released_under(content, terms)
-    _replaces(population, population.released[content["key"]])
-    population.notes.append(content)
-    return None
-
-
-def _replaces(population: Population, released: AlreadyReleased) -> None:
-    if released.supersedes is not None:
-        population.superseded.setdefault(released.supersedes, released.manifest_sha256)
-
-
-def _note(state: State, row: Row) -> str | None:
-    population = state.populations[row.content["population"]]
-    population.tuned = population.tuned or row.content["kind"] == "tuned"
-    population.notes.append(row.content)
-    return None
-
-
-def released_under(content: Mapping[str, Any], terms: Mapping[str, Any]) -> AlreadyReleased:
-    """The release at a place, with the unit, source and replaced release of its reserve or listing."""
-    fields = {key: content[key] for key in ("reservation", "path", "manifest_sha256")}
-    return AlreadyReleased(**fields, **{key: terms[key] for key in ("unit", "source_digest", "supersedes")})
-
-
-def _positive(amount: object) -> bool:
-    return type(amount) is int and amount > 0
-
-
-def _terms(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a reserve or listing was made under, or None if not valid; rows from before hold none of it."""
-    terms = {name: content.get(name, default) for name, default in _TERMS.items()}
-    texts = (terms["unit"], terms["pot"])
-    digests = (terms["source_digest"], terms["supersedes"])
-    valid = (
-        all(isinstance(text, str) and text for text in texts)
-        and terms["law"] in LAWS
-        and type(terms["tau"]) is int
-        and terms["tau"] >= 0
-        and all(each is None or is_sha256(each) for each in digests)
-    )
-    return terms if valid else None
-
-
-_TERMS: dict[str, Any] = {
-    "unit": UNKNOWN_UNIT,
-    "law": "zcdp",
-    "tau": 0,
-    "pot": ONE_POT,
-    "source_digest": None,
-    "supersedes": None,
-}
-
-
-def is_sha256(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None
-
-
-def token_sha256(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
-
-
-_APPLY: dict[str, Callable[[State, Row], str | None]] = {
-    "population": _create,
-    "raise": _raise,
-    "lower": _lower,
-    "supersede": _supersede,
-    "reserve": _reserve,
-    "commit": _commit,
-    "listing": _list,
-    "disclosure": _note,
-    "tuned": _note,
-}

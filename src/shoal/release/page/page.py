@@ -1,6 +1,9 @@
 """A report as one HTML file: a template on one shell, the chart library inside, written for its owner alone.
 
 Arrays are encoded as base64, JSON cannot end its script element, and maps of many cells are drawn in blocks.
+
+Templates use functions of this file as filters: numbers and names as a reader writes them. A filter returns
+text, or rows of text, never HTML: the templates escape what they are given.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ from typing import TYPE_CHECKING, Any, LiteralString
 import numpy as np
 
 from shoal.errors import OutputError, PlanError
-from shoal.release.page import formats
+from shoal.privacy.guarantee import promise as promise_of
+from shoal.release.manifest import is_tuned
 from shoal.release.staging import private_file
 
 if TYPE_CHECKING:
@@ -83,12 +87,12 @@ def _templates() -> Environment:
         loader=FunctionLoader(asset),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=lambda value: value if isinstance(value, str) else formats.number(value),
+        finalize=lambda value: value if isinstance(value, str) else number(value),
         trim_blocks=True,
         lstrip_blocks=True,
         extensions=["jinja2.ext.do"],
     )
-    environment.filters |= formats.FILTERS
+    environment.filters |= FILTERS
     return environment
 
 
@@ -163,3 +167,203 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+UNDEFINED = "not defined"
+LIST_SHOWN = 12
+
+
+def number(value: Any) -> str:
+    """A number as a reader writes it: 1,234,567; 0.0123; 1e-06.
+
+    >>> number(1234567), number(0.012345678), number(1e-6), number(None), number(True)
+    ('1,234,567', '0.0123457', '1e-06', 'none', 'yes')
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        if math.isnan(value):
+            return UNDEFINED
+        return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:,.6g}"
+    return str(value)
+
+
+def percent(share: float, signed: bool = False) -> str:
+    """A share in percent, with as many decimals as it deserves.
+
+    >>> percent(0.1234), percent(0.00123), percent(-0.02, signed=True), percent(float("nan"))
+    ('12.3 %', '0.12 %', '-2.0 %', 'not defined')
+    """
+    if math.isnan(share):
+        return UNDEFINED
+    value = 100 * share
+    if value == 0:
+        return "0 %"
+    decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 1 else 2
+    return f"{value:{'+' if signed else ''},.{decimals}f} %"
+
+
+def signed_percent(share: float) -> str:
+    return percent(share, signed=True)
+
+
+def people(value: float) -> str:
+    """People: one decimal below 100, whole numbers above.
+
+    >>> people(0.0), people(12.34), people(1234.5)
+    ('0', '12.3', '1,234')
+    """
+    if math.isnan(value):
+        return UNDEFINED
+    return f"{value:,.1f}" if 0 < abs(value) < 100 else f"{value:,.0f}"
+
+
+def metres(value: float) -> str:
+    """Metres, one decimal below 100.
+
+    >>> metres(12.34), metres(1234.5), metres(float("nan"))
+    ('12.3 m', '1,234 m', 'not defined')
+    """
+    return UNDEFINED if math.isnan(value) else f"{people(value)} m"
+
+
+def duration(value: float) -> str:
+    """Minutes below two hours, else hours.
+
+    >>> duration(30), duration(120), duration(90), duration(8.5)
+    ('30 minutes', '2 hours', '90 minutes', '8.5 minutes')
+    """
+    if value >= 120 and value % 60 == 0:
+        return f"{value / 60:,.0f} hours"
+    return f"{number(float(value))} minute{'' if value == 1 else 's'}"
+
+
+def distance(value: float) -> str:
+    """Kilometres with a decimal from one on, else metres.
+
+    >>> distance(200.0), distance(1849.0), distance(float("nan"))
+    ('200 m', '1.8 km', 'not defined')
+    """
+    if math.isnan(value):
+        return UNDEFINED
+    return f"{value / 1000:,.1f} km" if value >= 1000 else f"{value:.0f} m"
+
+
+def minutes(value: float) -> str:
+    """Minutes, with a decimal where they are not whole.
+
+    >>> minutes(12.0), minutes(12.34)
+    ('12 min', '12.3 min')
+    """
+    if math.isnan(value):
+        return UNDEFINED
+    return f"{value:,.1f} min" if value % 1 else f"{value:,.0f} min"
+
+
+def correlation(value: float) -> str:
+    return UNDEFINED if math.isnan(value) else f"{value:.3f}"
+
+
+def figure(value: float) -> str:
+    """A score near 0 or 1.
+
+    >>> figure(0.01234), figure(0.91234)
+    ('0.0123', '0.912')
+    """
+    return UNDEFINED if math.isnan(value) else f"{value:.4f}" if abs(value) < 0.1 else f"{value:.3f}"
+
+
+def moment(start: datetime) -> str:
+    """The clock time of a moment.
+
+    >>> moment(datetime(2026, 3, 2, 8))
+    'Mon 2 Mar 2026, 08:00'
+    """
+    return f"{day(start)}, {start:%H:%M}"
+
+
+def day(date: datetime) -> str:
+    return f"{date:%a} {date.day} {date:%b %Y}"
+
+
+def date_of(created: Any) -> str:
+    """The date of an ISO time; any other text as it stands."""
+    try:
+        date = datetime.fromisoformat(str(created))
+    except ValueError:
+        return str(created)
+    return f"{date.day} {date:%b %Y}"
+
+
+def words(key: str) -> str:
+    return key.replace("_", " ").replace(".", ": ")
+
+
+def short(value: Any) -> str:
+    """A parameter on one line; of a long list, its first entries and how many there are."""
+    if isinstance(value, dict):
+        return ", ".join(f"{words(str(key))} {short(item)}" for key, item in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        shown = ", ".join(short(item) for item in value[:LIST_SHOWN])
+        return shown + (f" ... ({len(value):,} in all)" if len(value) > LIST_SHOWN else "") or "none"
+    return number(value)
+
+
+def flat(value: Any, path: str = "") -> list[tuple[str, str]]:
+    """Nested parameters as rows of a name and a value.
+
+    >>> flat({"window": {"time_zone": "UTC"}, "ell": 30})
+    [('window: time zone', 'UTC'), ('ell', '30')]
+    """
+    if isinstance(value, dict) and value:
+        return [
+            row for key, item in value.items() for row in flat(item, f"{path}.{key}" if path else str(key))
+        ]
+    return [(words(path), short(value))]
+
+
+def guarantee_sentence(manifest: dict[str, Any]) -> str:
+    """The guarantee in one plain sentence; the manifest's own sentence where it has one."""
+    promise = manifest.get("promise")
+    if isinstance(promise, str) and promise.strip():
+        return promise
+    guarantee = manifest.get("guarantee") or {}
+    epsilon, delta = guarantee.get("epsilon"), guarantee.get("delta")
+    if not isinstance(epsilon, int | float):
+        return "The manifest states no differential privacy guarantee for this release."
+    unit = guarantee.get("unit") or manifest.get("unit") or "unit"
+    return promise_of(epsilon, float(delta or 0), str(unit))
+
+
+def spends_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What each named share of the budget paid for: header, rows, and the columns of amounts."""
+    spends = [spend for spend in manifest.get("spends") or [] if isinstance(spend, dict)]
+    columns = list(dict.fromkeys(key for spend in spends for key in spend))
+    return {
+        "header": [words(column) for column in columns],
+        "rows": [[short(spend.get(key, "")) for key in columns] for spend in spends],
+        "right": range(columns.index("rho"), len(columns)) if "rho" in columns else (),
+    }
+
+
+def budget_shares(budget: dict[str, Any]) -> tuple[float, float] | None:
+    """Percent of the budget spent before and by this release; None where the figures are no numbers."""
+    try:
+        limit = float(budget["limit"])
+        before, now = (100 * float(budget[key]) / limit for key in ("spent_before", "this_release"))
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None
+    return min(100.0, max(0.0, before)), min(100.0, max(0.0, now))
+
+
+FILTERS = {
+    each.__name__: each
+    for each in (
+        *(number, percent, signed_percent, people, metres, duration, distance, minutes, correlation, figure),
+        *(day, moment, date_of, words, short, flat, guarantee_sentence, spends_of, budget_shares, is_tuned),
+    )
+}

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from shoal.errors import GeometryError
+from shoal.space.checks import crs_name
 from shoal.space.formats.rows import (
     MAX_BYTES,
     FileRows,
@@ -18,7 +19,6 @@ from shoal.space.formats.rows import (
     no_geometry,
     unreadable,
 )
-from shoal.space.projection import crs_name
 
 _ENVELOPE_BYTES = (0, 32, 48, 48, 64)  # by envelope kind: none, XY, XYZ, XYM, XYZM
 _UNDEFINED = (-1, 0)  # srs_id of undefined planar and undefined geographic coordinates

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shoal.errors import GeometryError
+from shoal.space.checks import LONLAT
 from shoal.space.formats.rows import FileRows, check_size, from_wkb, unreadable
-from shoal.space.projection import LONLAT
 
 # What Arrow raises over damaged files, text that is not UTF-8, times out of range, two columns of one name.
 DAMAGE = (

@@ -21,7 +21,7 @@ import shapely.errors
 from shapely.geometry import shape
 
 from shoal.errors import GeometryError
-from shoal.space.projection import LONLAT
+from shoal.space.checks import LONLAT
 
 # NotImplementedError: curves. TypeError: neither bytes nor text. struct.error: cut short.
 NOT_WKB = (shapely.errors.GEOSException, NotImplementedError, TypeError, ValueError, struct.error)

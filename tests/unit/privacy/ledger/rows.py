@@ -1,8 +1,8 @@
 """Rows and populations that tests of the ledger share."""
 
 from shoal.privacy.ledger import AlreadyReleased, Ledger, Reservation, StoredRow
-from shoal.privacy.ledger.chain import GENESIS, link
-from shoal.privacy.ledger.state import token_sha256
+from shoal.privacy.ledger.rules import token_sha256
+from shoal.privacy.ledger.state import GENESIS, link
 
 HASH = "ab" * 32
 

@@ -15,7 +15,7 @@ from tests.unit.privacy.ledger.rows import HASH, reserved
 from shoal.errors import LedgerError
 from shoal.privacy.accounting import Loss
 from shoal.privacy.ledger import Ledger, StoredRow, open_ledger
-from shoal.privacy.ledger.chain import GENESIS, canonical, digest, link, read_chain
+from shoal.privacy.ledger.state import GENESIS, canonical, digest, link, read_chain
 
 
 @pytest.fixture

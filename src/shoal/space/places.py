@@ -1,4 +1,5 @@
-"""Zones: the public polygons that counts are released for, and which of them a point lies in.
+"""Public places. Sites: the points, such as antennas or stations, that events name. Zones: the polygons that
+counts are released for, and which of them a point lies in.
 
 Points are located by a raster: a cell that only one zone touches, and that this zone covers, answers for all
 points in it. Points in other cells are tested against each zone that touches their cell. So an answer depends
@@ -21,14 +22,139 @@ import pyproj
 import shapely
 
 from shoal.errors import GeometryError, OutputError
-from shoal.space.checks import SLIVER, ZoneChecks, check_zones
-from shoal.space.layers import Layer, is_planar, read_layer
+from shoal.space.checks import (
+    LONLAT,
+    SLIVER,
+    ZoneChecks,
+    check_coordinates,
+    check_zones,
+    geometry_digest,
+    kind_name,
+    transform,
+)
+from shoal.space.layers import (
+    Layer,
+    given_crs,
+    is_planar,
+    label_column,
+    missing_column,
+    plain_columns,
+    read_layer,
+    text_column,
+)
 from shoal.space.plan import Choice
-from shoal.space.projection import LONLAT, geometry_digest, transform
-from shoal.space.sites import label_column, text_column
 
-_ID_NAMES = ("zone", "zone_id", "id")
-_NAME_NAMES = ("name", "zone_name")
+_SITE_ID_NAMES = ("site", "site_id", "id")
+_LONLAT_NAMES = (("lon", "lat"), ("longitude", "latitude"), ("lng", "lat"), ("long", "lat"))
+_PLANAR_NAMES = (("x", "y"), ("x_m", "y_m"), ("easting", "northing"))
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Points with ids, in `crs` ("EPSG:4326", another name, or None for planar metres)."""
+
+    ids: tuple[str, ...]
+    x: np.ndarray = field(repr=False)
+    y: np.ndarray = field(repr=False)
+    crs: str | None = LONLAT
+
+    @property
+    def count(self) -> int:
+        return len(self.ids)
+
+    def digest(self) -> str:
+        coordinates = np.column_stack([self.x, self.y]).astype("<f8").tobytes()
+        return geometry_digest(self.crs, self.ids, [coordinates])
+
+
+def read_sites(
+    path: str | Path,
+    *,
+    id_column: str | None = None,
+    x_column: str | None = None,
+    y_column: str | None = None,
+    crs: str | None = None,
+) -> Sites:
+    """Sites from CSV or Parquet with coordinate columns, or points in GeoJSON, GeoParquet, GeoPackage.
+
+    `id_column` may be left out for a column `site`, `site_id` or `id`; "row" numbers the rows (S0001).
+    Columns `lon` and `lat` are degrees, `x` and `y` planar metres; for other names or systems, say the `crs`.
+    """
+    path = Path(path)
+    columns = plain_columns(path)
+    if columns is None:
+        source = read_layer(path, crs=crs)
+        _check_points(source)
+    else:
+        source = _with_points(columns, path, x_column, y_column, crs)
+    xy = shapely.get_coordinates(source.geometry)
+    check_coordinates(xy, source.crs, "sites", planar_said=is_planar(crs))
+    ids = label_column(source, id_column, _SITE_ID_NAMES, row_prefix="S", what="site")
+    return Sites(ids=ids, x=xy[:, 0].copy(), y=xy[:, 1].copy(), crs=source.crs)
+
+
+def named_sites(
+    path: str | Path,
+    *,
+    site_id: str | None = None,
+    site_lon: str | None = None,
+    site_lat: str | None = None,
+    sites_crs: str | None = None,
+) -> Sites:
+    """Sites as a plan describes them: columns named as lon and lat hold degrees, unless a system is said."""
+    crs = LONLAT if sites_crs is None and site_lon is not None else sites_crs
+    return read_sites(path, id_column=site_id, x_column=site_lon, y_column=site_lat, crs=crs)
+
+
+def _check_points(source: Layer) -> None:
+    kind = shapely.get_type_id(source.geometry)
+    other = np.flatnonzero((kind != 0) | shapely.is_empty(source.geometry))
+    if len(other):
+        first = other[0]
+        raise GeometryError(
+            "geometry-type" if kind[first] > 0 else "geometry-empty",
+            f"sites must be points; row {first + 1} has a {kind_name(source.geometry[first])}"
+            f"{'' if kind[first] > 0 else ' with no coordinates'}.",
+            "Polygons are zones; for sites take a point of each.",
+        )
+
+
+def _with_points(
+    columns: dict[str, list], path: Path, x_column: str | None, y_column: str | None, crs: str | None
+) -> Layer:
+    """Rows with a point each, from the coordinate columns that were named or have a usual name."""
+    if (x_column is None) != (y_column is None):
+        raise GeometryError(
+            "column-pair",
+            f"coordinates need two columns; got {x_column or y_column!r} only.",
+            "Name both, with --site-lon and --site-lat (in Python, x_column and y_column).",
+        )
+    usual = (pair for pair in _LONLAT_NAMES + _PLANAR_NAMES if set(pair) <= set(columns))
+    names = (x_column, y_column) if x_column and y_column else next(usual, ("lon", "lat"))
+    options = ("--site-lon", "--site-lat")
+    x, y = (_numbers(columns, name, path, option) for name, option in zip(names, options, strict=True))
+    found_crs = given_crs(crs) if crs is not None else (LONLAT if names in _LONLAT_NAMES else None)
+    return Layer(path=str(path), columns=columns, geometry=np.asarray(shapely.points(x, y)), crs=found_crs)
+
+
+def _numbers(columns: dict[str, list], name: str, path: Path, option: str) -> np.ndarray:
+    if name not in columns:
+        raise missing_column(name, list(columns), str(path), option)
+    values = np.full(len(columns[name]), np.nan)
+    for row, value in enumerate(columns[name]):
+        try:
+            values[row] = np.nan if value is None or value == "" else float(value)
+        except (TypeError, ValueError):
+            raise GeometryError(
+                "coordinate-type",
+                f"column {name!r} of {path} must hold numbers; row {row + 1} has {str(value)[:40]!r}.",
+                "Write coordinates as plain numbers with a decimal point.",
+            ) from None
+    return values
+
+
+_ZONE_ID_NAMES = ("zone", "zone_id", "id")
+_ZONE_NAME_NAMES = ("name", "zone_name")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +238,7 @@ def read_zones(
     """
     checks = ZoneChecks(repair=repair, on_overlap=on_overlap, holes=holes, sliver=sliver)
     source = read_layer(path, layer=layer, crs=crs)
-    ids = label_column(source, id_column, _ID_NAMES, row_prefix="Z", what="zone")
+    ids = label_column(source, id_column, _ZONE_ID_NAMES, row_prefix="Z", what="zone")
     names = _names(source, name_column, ids)
     geometry, notes = check_zones(ids, source.geometry, source.crs, checks, planar_said=is_planar(crs))
     return Zones(ids=ids, names=names, geometry=geometry, crs=source.crs, notes=notes)
@@ -120,7 +246,7 @@ def read_zones(
 
 def _names(source: Layer, name_column: str | None, ids: tuple[str, ...]) -> tuple[str, ...]:
     if name_column is None:
-        name_column = next((name for name in _NAME_NAMES if name in source.columns), None)
+        name_column = next((name for name in _ZONE_NAME_NAMES if name in source.columns), None)
     if name_column is None:
         return ids
     names = text_column(source, name_column, "--zone-name")
