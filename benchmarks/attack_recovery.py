@@ -25,8 +25,8 @@ from shoal.events.simulate import CityPreset, preset_named
 from shoal.events.simulate.memory import simulate_positions
 from shoal.kinds.density.plan import MethodOptions
 from shoal.space.clock import Clock
+from shoal.space.geography import AreaWeights
 from shoal.space.setting import Setting
-from shoal.space.weights import AreaWeights
 
 DOCS = Path(__file__).parents[1] / "docs" / "results" / "attack-recovery.md"
 SEED = 7

@@ -138,7 +138,7 @@ def _rows(name: str, exact: np.ndarray, cabs: int, most: int, runs: int) -> list
 
 def _spotme_row(p: float, exact: np.ndarray, cabs: int, runs: int) -> dict:
     from shoal.privacy.noise import SeededNoise
-    from shoal.space.weights import AreaWeights
+    from shoal.space.geography import AreaWeights
     from shoal.stages.bounded import ExactDensity
     from shoal_baselines.comparators.counts import SpotMe
 

@@ -37,8 +37,8 @@ from shoal.metrics.commute import SiteEvents, commute_figures, commute_km, lives
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.clock import Clock
-from shoal.space.path_setting import CommuteSetting, commute_setting
-from shoal.space.sites import read_sites
+from shoal.space.places import read_sites
+from shoal.space.setting import CommuteSetting, commute_setting
 from shoal.stages.commutes import ExactCommutes
 
 DOCS = Path(__file__).parents[1] / "docs" / "results" / "commute.md"

@@ -128,7 +128,7 @@ slot_minutes = {SLOT_MINUTES[job.slots]}
 
 def _zones(city: Path, zones: int | None) -> str:
     """The city's own zones, or squares over its box, about as many."""
-    from shoal.space.zones import read_zones
+    from shoal.space.places import read_zones
 
     file = city / "zones.geojson"
     if zones is None:

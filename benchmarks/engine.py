@@ -47,12 +47,12 @@ def ours(city: Path) -> tuple[int, int, float]:
     import numpy as np
     import pyarrow as pa
 
-    from shoal.engine.duck import DuckEngine
+    from shoal.engine.engine import DuckEngine
     from shoal.engine.visits import VisitKernel
     from shoal.events.readers import scan
     from shoal.events.source import open_source
     from shoal.space.clock import Clock
-    from shoal.space.sites import read_sites
+    from shoal.space.places import read_sites
 
     card = json.loads((city / "city.json").read_text())
     start, end = (card["window"][side][:19] for side in ("start", "end"))

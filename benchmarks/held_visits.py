@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
-from shoal.engine.buckets import by_user
+from shoal.engine.buckets import by_user, split_key
 from shoal.engine.clipped import (
     MOST_VISITS,
     THIN_PURPOSE,
@@ -25,8 +25,7 @@ from shoal.engine.clipped import (
     thin,
     user_weights,
 )
-from shoal.engine.prf import split_key
-from shoal.engine.protocol import Sums
+from shoal.engine.engine import Sums
 from shoal.engine.visits import find_visits
 from shoal.stages.exact import TIME_LATTICE, ClippedSum, View
 

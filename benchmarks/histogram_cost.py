@@ -31,10 +31,10 @@ READ, EXACT, DQAM, BOXES_RELEASE = (
 OURS, HIGHS = "ours", "HiGHS"
 HIGHS_SECONDS = 600  # then it is stopped
 TRIP_MODULES = (
-    "shoal.events.trip_reader",
-    "shoal.engine.grid_trips",
+    "shoal.events.trips",
+    "shoal.engine.trip_pieces",
     "shoal.engine.trip_queries",
-    "shoal.engine.euler",
+    "shoal.engine.trip_queries",
     "shoal_baselines.mechanisms.histogram_dqam",
     "shoal.mechanisms.histogram.boxes",
 )
@@ -83,17 +83,15 @@ def cost_rows(job: CostJob) -> Iterator[Row]:
 
 
 def _trip_rows(job: CostJob) -> Iterator[Row]:
-    from shoal.engine.euler import exact_euler
-    from shoal.engine.grid_trips import TripBound
-    from shoal.engine.trip_pieces import encode_trips
-    from shoal.engine.trip_queries import TripQueries, distinct_counts
+    from shoal.engine.engine import encode_trips
+    from shoal.engine.trip_pieces import TripBound
+    from shoal.engine.trip_queries import TripQueries, distinct_counts, exact_euler
     from shoal.events.source import open_source
-    from shoal.events.trip_reader import read_trips
+    from shoal.events.trips import read_trips
     from shoal.mechanisms.histogram.boxes import HistogramBoxes
     from shoal.privacy.accounting import Budget
     from shoal.privacy.noise import OsNoise
-    from shoal.space.cells import CellGrid
-    from shoal.space.rectangles import random_rectangles
+    from shoal.space.cells import CellGrid, random_rectangles
     from shoal.space.trip_setting import TripSetting
     from shoal_baselines.mechanisms.histogram_dqam import HistogramDqam
 

@@ -29,8 +29,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.real_cities import data_folder, real_file
 from benchmarks.table import OUT
-from shoal.engine.grid_trips import TripBound
-from shoal.engine.trip_pieces import encode_trips
+from shoal.engine.engine import encode_trips
+from shoal.engine.trip_pieces import TripBound
 from shoal.events.schema import TripRule
 from shoal.events.trips import NO_TRIP, split_trips
 from shoal.space.cells import CellGrid
@@ -221,7 +221,7 @@ def _tdrive() -> TripPoints:
 
 def _simulated() -> TripPoints:
     from shoal.events.source import open_source
-    from shoal.events.trip_reader import read_trips
+    from shoal.events.trips import read_trips
 
     parts = list(read_trips(open_source(str(_town(TOWN_USERS) / "trips" / "part-*.parquet"))))
     table = pa.Table.from_batches(parts)

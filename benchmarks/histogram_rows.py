@@ -35,7 +35,7 @@ SETTINGS = (
     "rep",
 )
 COST_SETTINGS = ("part", "data", "method", "wanted_trips", "resolution")
-EXACT_MODULES = ("shoal.engine.grid_trips", "shoal.engine.euler", "shoal.engine.trip_queries")
+EXACT_MODULES = ("shoal.engine.trip_pieces", "shoal.engine.trip_queries", "shoal.engine.trip_queries")
 ALWAYS_READ = (*EXACT_MODULES, "shoal.engine.trip_queries", "shoal.metrics.histogram")
 Row = dict[str, Any]
 

@@ -13,8 +13,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from shoal.space.euler import Euler
-from shoal.space.rectangles import Rectangles, random_rectangles
 
 from benchmarks.density_code import code_of_modules
 from benchmarks.histogram_cells import METHODS, NOISE_FREE, PUBLISHED, UNIFORM, Run, World
@@ -22,13 +20,13 @@ from benchmarks.histogram_data import load_trips
 from benchmarks.histogram_rows import EXACT_MODULES, Row, code_of, settings_of, stamp_of
 from benchmarks.memory import peak_gb, restart_peak
 from benchmarks.table import OUT
-from shoal.engine.euler import exact_euler, shared_faces
-from shoal.engine.trip_queries import TripQueries, distinct_counts, summaries
+from shoal.engine.trip_queries import TripQueries, distinct_counts, exact_euler, shared_faces, summaries
 from shoal.kinds.histogram.plan import METHODS as MECHANISMS
 from shoal.metrics.histogram import kld, mean_absolute_error, violated_share
 from shoal.postprocess.histogram.box_model import BoxPool, pool_euler
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
+from shoal.space.cells import Euler, Rectangles, random_rectangles
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import GridTrips

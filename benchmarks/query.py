@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.city import simulated_city
 from benchmarks.table import machine_class, report
-from shoal.engine.duck import DuckEngine
+from shoal.engine.engine import DuckEngine
 from shoal.engine.visits import exact_counts
 from shoal.events.readers import PlacedEvents
 from shoal.events.schema import SourcePlan
@@ -39,8 +39,7 @@ from shoal.privacy.noise import SeededNoise
 from shoal.space.clock import Clock
 from shoal.space.geography import open_geography
 from shoal.space.plan import SpacePlan
-from shoal.space.question import Question, Questions
-from shoal.space.setting import Setting, setting_of
+from shoal.space.setting import Question, Questions, Setting, setting_of
 from shoal.stages.exact import ExactCounts
 
 DOCS = Path(__file__).parents[1] / "docs" / "results" / "query.md"

@@ -37,7 +37,7 @@ class RealCity:
 
     def open(self, run_key: bytes = bytes(16)):
         """(setting, counting): the public side, and the events counted under any bound one asks for."""
-        from shoal.engine.duck import DuckEngine
+        from shoal.engine.engine import DuckEngine
         from shoal.events.readers import PlacedEvents
         from shoal.events.source import open_source
         from shoal.kinds.density.build import Counting
@@ -64,8 +64,7 @@ def paris_iris(users: int = PARIS_USERS, seed: int = 1) -> RealCity:
     """The zones and masts of the Paris case study; its people are closed data, so they are simulated."""
     from shoal.events.simulate import preset_named
     from shoal.events.simulate.city import city_identity, holds_city, simulate_city
-    from shoal.space.sites import read_sites
-    from shoal.space.zones import read_zones
+    from shoal.space.places import read_sites, read_zones
 
     zones = read_zones(real_file("geo/paris_iris.parquet"), id_column="iris_code", name_column="iris_name")
     sites = read_sites(_orange_sites())

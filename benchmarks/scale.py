@@ -95,7 +95,7 @@ def _world(city: Path):
     """Sites, window and kernel of a simulated city."""
     from shoal.engine.visits import VisitKernel
     from shoal.space.clock import Clock
-    from shoal.space.sites import read_sites
+    from shoal.space.places import read_sites
 
     card = json.loads((city / "city.json").read_text())
     start, end = (card["window"][side][:19] for side in ("start", "end"))
@@ -106,7 +106,7 @@ def _world(city: Path):
 
 
 def run_duckdb(city: Path) -> dict:
-    from shoal.engine.duck import DuckEngine
+    from shoal.engine.engine import DuckEngine
     from shoal.events.readers import SiteEvents
     from shoal.events.source import open_source
 

@@ -16,14 +16,13 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from shoal.space.path_setting import PathSetting
 
 from benchmarks.density_code import code_of_modules
 from benchmarks.histogram_data import BOXES, TripPoints, sample_points, trip_points
 from benchmarks.memory import peak_gb, restart_peak
 from benchmarks.synthetic_cells import BRIDGES, NO_NOISE, REAL, SOUND, TGM, TGM_VARIANTS, Run, World
+from shoal.engine.engine import encode_trips
 from shoal.engine.path_trips import PathBound, PathQueries
-from shoal.engine.trip_pieces import encode_trips
 from shoal.kinds.synthetic.plan import METHODS
 from shoal.metrics.synthetic import synthetic_utility
 from shoal.postprocess.synthetic.bridge_tables import Parts
@@ -32,6 +31,7 @@ from shoal.privacy.noise import SeededNoise
 from shoal.space.cell_paths import CellPaths
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.trips import ExactPaths
 from shoal_baselines.comparators.tgm import PublishedTgm
 

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from shoal.anonymise.kmerge import k_merge
     from shoal.engine.spark.engine import SparkEngine
     from shoal.errors import ShoalError
-    from shoal.events.checks import check_rows
+    from shoal.events.readers import check_rows
     from shoal.events.schema import TripRule
     from shoal.events.simulate import preset_named, simulate_city
     from shoal.events.source import open_source
-    from shoal.events.trip_reader import read_trips
+    from shoal.events.trips import read_trips
     from shoal.kinds.density.plan import DensityPlan
     from shoal.kinds.density.prepare import prepare_density
     from shoal.kinds.histogram.plan import HistogramPlan
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from shoal.release.publish import publish
     from shoal.release.verify import check_release
     from shoal.space.clock import Clock
-    from shoal.space.sites import read_sites
-    from shoal.space.zones import read_zones
+    from shoal.space.places import read_sites, read_zones
     from shoal.studio.serve import serve_studio
 
 __version__ = "0.1.0"
@@ -49,7 +48,7 @@ _MODULES = {
     "TrajectoryPlan": "kinds.trajectories.plan",
     "TripRule": "events.schema",
     "check_release": "release.verify",
-    "check_rows": "events.checks",
+    "check_rows": "events.readers",
     "gather_evidence": "release.evidence",
     "k_merge": "anonymise.kmerge",
     "open_ledger": "privacy.ledger",
@@ -62,9 +61,9 @@ _MODULES = {
     "publish": "release.publish",
     "read_histogram": "release.histogram_files",
     "read_plan": "kinds.plan",
-    "read_sites": "space.sites",
-    "read_trips": "events.trip_reader",
-    "read_zones": "space.zones",
+    "read_sites": "space.places",
+    "read_trips": "events.trips",
+    "read_zones": "space.places",
     "run": "kinds.run",
     "serve_studio": "studio.serve",
     "simulate_city": "events.simulate",

@@ -86,10 +86,10 @@ print(json.dumps({name: kind.methods for name, kind in KINDS.items()}))
 
 
 ASKED = [
-    ("kinds.density.methods", "method_named('efpag')", "efpag"),
-    ("kinds.density.methods", "any_method('threshold')", "threshold"),
-    ("kinds.histogram.methods", "METHODS.named('dqam')", "dqam"),
-    ("kinds.synthetic.methods", "METHODS.named('markov')", "markov"),
+    ("kinds.density.plan", "method_named('efpag')", "efpag"),
+    ("kinds.density.plan", "any_method('threshold')", "threshold"),
+    ("kinds.histogram.plan", "METHODS.named('dqam')", "dqam"),
+    ("kinds.synthetic.plan", "METHODS.named('markov')", "markov"),
     ("kinds.trajectories.compare", "TrajectoryComparison()", "comparison of trajectories"),
     ("kinds.histogram.compare", "published_methods()", "--compare"),
     ("attacks.runs.synthetic_defences", "defence_named('dpt')", "dpt"),

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from shoal.space.question import Questions
 
 from shoal.mechanisms.density.best import DensityBest
 from shoal.mechanisms.density.clipped_gaussian import ClippedGaussian
@@ -16,6 +15,7 @@ from shoal.mechanisms.synthetic.bridges import ALL_PARTS, SyntheticBridges
 from shoal.mechanisms.synthetic.commute import SyntheticCommute
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import GAUSSIAN, LAPLACE
+from shoal.space.setting import Questions
 from shoal_baselines.mechanisms.efpag import DensityEfpag
 from shoal_baselines.mechanisms.fpa import DensityFpa
 from shoal_baselines.mechanisms.histogram_dqam import HistogramDqam

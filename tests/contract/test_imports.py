@@ -203,7 +203,7 @@ SEEDED_FOR_OTHER_ENDS = (
     "auditing",
     "attacks",
     "comparators/counts.py",
-    "space/rectangles.py",  # a public workload from a public seed
+    "space/cells.py",  # a public workload from a public seed
 )
 
 

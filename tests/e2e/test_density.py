@@ -18,8 +18,7 @@ from shoal.kinds.plan import read_plan
 from shoal.kinds.run import run as release
 from shoal.kinds.simulated import write_city_plan
 from shoal.privacy.ledger import open_ledger
-from shoal.space.sites import read_sites
-from shoal.space.zones import read_zones
+from shoal.space.places import read_sites, read_zones
 
 NEARLY_EXACT = ["--method", "laplace", "--epsilon", "40000", "--cap", "500", "--decimals", "3"]
 

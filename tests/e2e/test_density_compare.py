@@ -38,7 +38,7 @@ def test_a_simulated_comparison_reads_no_event_and_spends_nothing(
     def touched(*args, **kwargs):
         raise AssertionError("a row was read")
 
-    for name in ("events.checks.check_rows", "events.readers.scan", "events.source.open_planned"):
+    for name in ("events.readers.check_rows", "events.readers.scan", "events.source.open_planned"):
         monkeypatch.setattr(f"shoal.{name}", touched)
     head = ledger.head()
     flags = ["--method", "efpag,gaussian", "--method", "threshold", *SMALL]

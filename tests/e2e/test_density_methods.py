@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.loops import tiers
 
-from shoal.engine.duck import DuckEngine
+from shoal.engine.engine import DuckEngine
 from shoal.kinds.density.build import DensityBuild
 from shoal.kinds.density.plan import METHODS, DensityPlan
 from shoal.kinds.density.prepare import prepare_density

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from shoal.space.euler import Euler
-from shoal.space.rectangles import random_rectangles
 from tests.browser import NASTY, in_a_browser, open_page
 
 from shoal.kinds.histogram.compare import ComparedHistogram
 from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
 from shoal.metrics.histogram import HistogramUtility, error_by_size
 from shoal.release.histogram_files import PublishedHistogram
-from shoal.space.cells import CellGrid
+from shoal.space.cells import CellGrid, Euler, random_rectangles
 
 GRID = CellGrid(box=(0.0, 0.0, 3000.0, 2000.0), columns=300, rows=200, planar=True)
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from shoal.engine.duck import DuckEngine
+from shoal.engine.engine import DuckEngine
 from shoal.errors import BudgetExceeded, PlanError
 from shoal.kinds.plan import read_plan
 from shoal.kinds.query.build import QuerySession

@@ -14,7 +14,7 @@ from tests.browser import NASTY, OpenPage, in_a_browser, open_page
 from shoal.kinds.density.compare_report import ComparedMethod, CompareReportInputs, write_compare_report
 from shoal.kinds.density.report import DensityReportInputs, write_density_report
 from shoal.metrics import density_utility
-from shoal.space.zones import Zones
+from shoal.space.places import Zones
 
 OUT = Path(__file__).parents[1] / "out"
 SIDE = 5  # zones per row and column

@@ -74,7 +74,7 @@ def test_no_space_for_spilled_events_is_said(town, monkeypatch, command):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("shoal.scratch._make", full)
-    monkeypatch.setattr("shoal.engine.duck.MEBIBYTE", 0)
+    monkeypatch.setattr("shoal.engine.engine.MEBIBYTE", 0)
     code, _, err = command(*town.arguments())
     assert code == 5
     assert err.startswith("temp-folder: ")

@@ -18,8 +18,7 @@ import shapely
 from tests.fuzz.mutate import TEXTS, as_json, bytes_of, json_of, junk, no_internal_error, place, written
 
 from shoal.space.formats.shapefiles import read_shapefile
-from shoal.space.sites import read_sites
-from shoal.space.zones import read_zones
+from shoal.space.places import read_sites, read_zones
 
 warnings.simplefilter("ignore")
 SHAPES = [shapely.box(k, 0, k + 1, 1) for k in range(3)]

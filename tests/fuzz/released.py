@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from shoal.space.zones import read_zones
 from tests.fuzz.mutate import as_json, bytes_of, json_of, junk, no_internal_error, place, written
 
 from shoal.kinds.density.plan import DensityPlan
@@ -25,6 +24,7 @@ from shoal.release.manifest import Manifest
 from shoal.release.trip_files import read_synthetic
 from shoal.release.verify import check_release
 from shoal.space.clock import Clock
+from shoal.space.places import read_zones
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 KINDS = (DensityPlan, HistogramPlan, SyntheticPlan, TrajectoryPlan)

@@ -11,10 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.fuzz.mutate import TEXTS, bytes_of, no_internal_error, written
 
-from shoal.events.checks import check_rows
-from shoal.events.connection import limited_connection
-from shoal.events.readers import scan
-from shoal.events.source import open_source
+from shoal.events.readers import check_rows, scan
+from shoal.events.source import limited_connection, open_source
 
 PIECES = (
     *(b'"', b'""', b",", b";", b"\t", b"|", b"\r", b"\n", b"\0", b"\xff"),

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from tests.spark.conftest import HOUR, SITES, START
 
-from shoal.engine.duck import DuckEngine
+from shoal.engine.engine import DuckEngine
 from shoal.engine.visits import VisitKernel
 from shoal.events.readers import SiteEvents
 from shoal.events.source import open_source

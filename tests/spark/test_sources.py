@@ -6,8 +6,7 @@ import pytest
 from tests.spark.conftest import HOUR, SITES, START
 
 from shoal.errors import PlanError, SourceError
-from shoal.events.checks import check_rows
-from shoal.events.readers import scan
+from shoal.events.readers import check_rows, scan
 from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
 

@@ -10,10 +10,10 @@ import scipy.sparse
 from tests.loops import tiers
 from tests.spark.conftest import HOUR, SITES, START
 
+from shoal.engine.buckets import MOST_EVENTS
 from shoal.engine.clipped import ClippedKernel, Measure
 from shoal.engine.commute import CommuteKernel
-from shoal.engine.duck import DuckEngine
-from shoal.engine.protocol import MOST_EVENTS
+from shoal.engine.engine import DuckEngine
 from shoal.engine.visits import VisitKernel
 from shoal.errors import EngineError, GuaranteeError
 from shoal.events.readers import PlacedEvents, SiteEvents
@@ -21,9 +21,9 @@ from shoal.events.schema import SourcePlan
 from shoal.events.source import open_source
 from shoal.space.clock import Clock
 from shoal.space.geography import open_geography
-from shoal.space.path_setting import commute_setting
+from shoal.space.places import Sites
 from shoal.space.plan import SpacePlan
-from shoal.space.sites import Sites
+from shoal.space.setting import commute_setting
 from shoal.stages.exact import TIME_LATTICE, View
 
 KEY = bytes(range(1, 17))

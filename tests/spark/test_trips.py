@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 from tests.spark.conftest import HOUR, START
 
-from shoal.engine.duck import DuckEngine
-from shoal.engine.grid_trips import TripBound
+from shoal.engine.engine import DuckEngine
 from shoal.engine.path_trips import PathBound, PointWatch
+from shoal.engine.trip_pieces import TripBound
 from shoal.events.schema import SourcePlan, TripRule
 from shoal.events.source import open_source
-from shoal.events.trip_reader import TripPoints
-from shoal.space.cells import CellGrid
-from shoal.space.path_tables import Lengths, Moves, Stays
-from shoal.space.rectangles import random_rectangles
+from shoal.events.trips import TripPoints
+from shoal.space.cell_paths import Lengths, Moves, Stays
+from shoal.space.cells import CellGrid, random_rectangles
 from shoal.space.trip_setting import TripBins
 
 GRID = CellGrid(box=(0.0, 0.0, 2000.0, 2000.0), columns=20, rows=20, planar=True)

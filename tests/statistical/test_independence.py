@@ -7,10 +7,10 @@ about once in ten million.
 import numpy as np
 import pytest
 from scipy.stats import rankdata
-from shoal.space.weights import LATTICE
 
 from shoal.mechanisms.density.counts import DensityCounts
 from shoal.privacy.noise import GAUSSIAN, LAPLACE, PARALLEL_FROM, OsNoise, SeededNoise
+from shoal.space.geography import LATTICE
 from shoal.stages.exact import ExactCounts
 
 DEVIATIONS = 5.3

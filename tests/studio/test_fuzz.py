@@ -86,7 +86,7 @@ def schema(known):
 
 
 @pytest.mark.parametrize("examples", tiers([8, EXAMPLES], (8,)))
-@pytest.mark.parametrize(("method", "path"), operations(), ids=" ".join)
+@pytest.mark.parametrize(("method", "path"), operations(), ids=str)
 def test_no_request_breaks_the_server(method, path, examples, schema, known):
     """Half of the requests name things that exist."""
     names = known[1]

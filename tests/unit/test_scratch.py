@@ -130,7 +130,7 @@ def test_compiled_code_is_cached_privately_where_neither_package_nor_home_can_be
     package = tmp_path / "site" / "shoal"
     (package / "engine").mkdir(parents=True)
     source = Path(__file__).parents[2] / "src" / "shoal"
-    for name in ("__init__.py", "errors.py", "scratch.py", "engine/__init__.py", "engine/prf.py"):
+    for name in ("__init__.py", "errors.py", "scratch.py", "engine/__init__.py", "engine/buckets.py"):
         (package / name).write_bytes((source / name).read_bytes())
     home, temp = tmp_path / "home", tmp_path / "temp"
     home.mkdir()
@@ -139,7 +139,7 @@ def test_compiled_code_is_cached_privately_where_neither_package_nor_home_can_be
         folder.chmod(0o555)
     code = textwrap.dedent("""
         import os, shoal
-        from shoal.engine import prf
+        from shoal.engine import buckets
         print(os.environ["NUMBA_CACHE_DIR"], os.stat(os.environ["NUMBA_CACHE_DIR"]).st_mode & 0o777)
     """)
     environment = {

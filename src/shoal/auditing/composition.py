@@ -28,15 +28,12 @@ from shoal.mechanisms.audit_size import PATHS, START, AuditSize
 from shoal.mechanisms.registry import entry_of
 from shoal.privacy.accounting import NANO, Loss
 from shoal.privacy.noise import Noise
-from shoal.space.cells import CellGrid
+from shoal.space.cell_paths import PathTable
+from shoal.space.cells import CellGrid, Rectangles, random_rectangles
 from shoal.space.clock import Clock
-from shoal.space.path_setting import CommuteSetting, PathSetting
-from shoal.space.path_tables import PathTable
-from shoal.space.question import Question
-from shoal.space.rectangles import Rectangles, random_rectangles
-from shoal.space.setting import Setting
-from shoal.space.trip_setting import TripSetting
-from shoal.space.weights import LATTICE, AreaWeights
+from shoal.space.geography import LATTICE, AreaWeights
+from shoal.space.setting import CommuteSetting, Question, Setting
+from shoal.space.trip_setting import PathSetting, TripSetting
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.commutes import ExactCommutes
 from shoal.stages.exact import STEP, ClippedSum, View

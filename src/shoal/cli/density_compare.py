@@ -71,7 +71,7 @@ def compare(plan: str | None, **flags: Any) -> None:
     they are given: it reads no private data and spends nothing. With --on-private-data it reads your events.
     The figures are then for the owner alone, and a choice based on them is not covered by the guarantee.
     """
-    from shoal.engine.duck import DuckEngine
+    from shoal.engine.engine import DuckEngine
     from shoal.kinds.density.compare import ComparePlan
     from shoal.kinds.density.compare import compare as compare_methods
     from shoal.kinds.density.compare_report import comparison_json, write_comparison

@@ -65,8 +65,7 @@ def query(release: Path, csv_file: str | None, as_json: bool, **asked: Any) -> N
 
 
 def _answers(histogram: PublishedHistogram, csv_file: str | None, asked: dict[str, Any]) -> list[AreaAnswer]:
-    from shoal.space.cells import read_shape
-    from shoal.space.rectangles import read_boxes
+    from shoal.space.cells import read_boxes, read_shape
 
     _check_asked(csv_file, asked)
     if boxes := asked["boxes"]:
@@ -102,7 +101,7 @@ def _check_asked(csv_file: str | None, asked: dict[str, Any]) -> None:
 
 
 def _zones(histogram: PublishedHistogram, asked: dict[str, Any]):
-    from shoal.space.zones import read_zones
+    from shoal.space.places import read_zones
 
     if asked["zones"] is None:
         return None

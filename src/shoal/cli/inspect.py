@@ -14,8 +14,9 @@ from shoal.cli.printing import draw_table
 from shoal.events.schema import SourcePlan
 
 if TYPE_CHECKING:
-    from shoal.events.checks import RowReport, SourceSummary
+    from shoal.events.readers import RowReport
     from shoal.events.schema import EventSource, TripRule
+    from shoal.events.source import SourceSummary
 
 
 EXAMPLE = """\b
@@ -67,7 +68,7 @@ def inspect(
         return
     sites = None
     if sites_file is not None:
-        from shoal.space.sites import named_sites
+        from shoal.space.places import named_sites
 
         sites = named_sites(sites_file, **sites_as).ids
     if population is not None:
@@ -106,7 +107,8 @@ def print_source(
     trip_rule: TripRule | None = None,
 ) -> None:
     """Print what a source holds; bad rows end in an error unless the source drops them."""
-    from shoal.events.checks import check_rows, summarise
+    from shoal.events.readers import check_rows
+    from shoal.events.source import summarise
 
     with progress_bar(shown=not json) as advance:
         with_flag = trip_rule is not None and trip_rule.flag and "flag" in source.columns
@@ -115,7 +117,7 @@ def print_source(
     trips = None
     usable = report.bad == 0 or source.on_bad_row == "drop"
     if usable and not source.shape.has_sites and (trip_rule is not None or source.shape.has_trips):
-        from shoal.events.trip_reader import count_trips
+        from shoal.events.trips import count_trips
 
         trips = count_trips(source, trip_rule)
     if json:

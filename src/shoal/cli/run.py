@@ -131,7 +131,7 @@ def release(
         if dry_run:
             click.get_current_context().exit(print_dry_run(prepared, ledger, as_json))
         from shoal.cli.printing import Bars
-        from shoal.engine.duck import DuckEngine  # with its compiled kernels: not for a dry run
+        from shoal.engine.engine import DuckEngine  # with its compiled kernels: not for a dry run
         from shoal.kinds.run import run_build
 
         bars, engine = Bars(quiet=as_json), spark or DuckEngine(threads=threads)

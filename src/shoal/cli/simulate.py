@@ -93,11 +93,11 @@ def _kinds(what: str | None) -> tuple[str, ...] | None:
 def _own_geometry(zones_file, zone_id, zone_name, zones_crs, sites_file, **sites_as):
     zones = sites = None
     if zones_file is not None:
-        from shoal.space.zones import read_zones
+        from shoal.space.places import read_zones
 
         zones = read_zones(zones_file, id_column=zone_id, name_column=zone_name, crs=zones_crs)
     if sites_file is not None:
-        from shoal.space.sites import named_sites
+        from shoal.space.places import named_sites
 
         sites = named_sites(sites_file, **sites_as)
     return zones, sites

@@ -1,17 +1,22 @@
-"""Rows on their way from file order to user order: kept in buckets of users, spilled to disk when many.
+"""Users brought together: keyed choices, buckets of users, and the public cap on a user's events.
 
-All rows of a user fall into one bucket, which is then sorted by exact comparison of ids in linear time.
+Choices. A choice is a pseudo-random function of (secret run key, what is chosen): SipHash-2-4, compiled.
+So the same run key gives the same choice whatever the order of rows, the split into files or the number of
+threads, and nobody without the key can predict it. Source: Aumasson and Bernstein 2012; checked against their
+test vector.
+
+Buckets. Rows on their way from file order to user order are kept in buckets of users, spilled to disk when
+many. All rows of a user fall into one bucket, which is then sorted by exact comparison of ids in linear time.
 Memory is bounded by `spill_bytes` plus one bucket per thread. The spill folder is private and lies in the
 system's temporary folder (shoal/scratch.py).
 
-At most MOST_EVENTS events of a user enter at all, so that one user fits where the others do.
-
-Users with more keep the events with the smallest F(user, event): F is SipHash keyed by the run key, an
-event is all its columns. The smallest of many are the smallest of the smallest, so parts of a user can be cut
-where they lie and cut again when they come together. Events that are equal in all columns cannot be told
-apart; different ones with the same hash are settled by their columns. So every engine and any split keep the
-same events. The choice is a function of one user's events; it is public that it is made, and no bound of a
-mechanism rests on it.
+Cap. At most MOST_EVENTS events of a user enter at all, so that one user fits where the others do. Users with
+more keep the events with the smallest F(user, event): F is SipHash keyed by the run key, an event is all its
+columns. The smallest of many are the smallest of the smallest, so parts of a user can be cut where they lie
+and cut again when they come together. Events that are equal in all columns cannot be told apart; different
+ones with the same hash are settled by their columns. So every engine and any split keep the same events. The
+choice is a function of one user's events; it is public that it is made, and no bound of a mechanism rests on
+it.
 """
 
 from __future__ import annotations
@@ -24,11 +29,106 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit, uint64
 
-from shoal.engine.prf import hash3, hash_integers, hash_strings, split_key
-from shoal.engine.protocol import MOST_EVENTS
 from shoal.errors import OutputError
 from shoal.scratch import Scratch
 
+_V0, _V1 = np.uint64(0x736F6D6570736575), np.uint64(0x646F72616E646F6D)
+_V2, _V3 = np.uint64(0x6C7967656E657261), np.uint64(0x7465646279746573)
+
+
+def split_key(run_key: bytes, purpose: int) -> tuple[np.uint64, np.uint64]:
+    """An independent key for one purpose, derived from the run key by the same function."""
+    k0 = np.uint64(int.from_bytes(run_key[:8], "little"))
+    k1 = np.uint64(int.from_bytes(run_key[8:16], "little"))
+    halves = (hash3(k0, k1, np.uint64(purpose), np.uint64(half), np.uint64(0)) for half in (1, 2))
+    return tuple(np.uint64(half) for half in halves)  # type: ignore[return-value]
+
+
+@njit(cache=True, inline="always")
+def _rotate(x, bits):
+    return (x << uint64(bits)) | (x >> uint64(64 - bits))
+
+
+@njit(cache=True, inline="always")
+def _round(v0, v1, v2, v3):
+    v0 += v1
+    v1 = _rotate(v1, 13) ^ v0
+    v0 = _rotate(v0, 32)
+    v2 += v3
+    v3 = _rotate(v3, 16) ^ v2
+    v0 += v3
+    v3 = _rotate(v3, 21) ^ v0
+    v2 += v1
+    v1 = _rotate(v1, 17) ^ v2
+    v2 = _rotate(v2, 32)
+    return v0, v1, v2, v3
+
+
+@njit(cache=True, inline="always")
+def _absorb(v0, v1, v2, v3, word):
+    v3 ^= word
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    return v0 ^ word, v1, v2, v3
+
+
+@njit(cache=True, inline="always")
+def _finish(v0, v1, v2, v3):
+    v2 ^= uint64(0xFF)
+    for _ in range(4):
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+@njit(cache=True, nogil=True)
+def hash3(k0, k1, a, b, c):
+    """64 pseudo-random bits of three words (24 bytes)."""
+    v0, v1, v2, v3 = uint64(_V0) ^ k0, uint64(_V1) ^ k1, uint64(_V2) ^ k0, uint64(_V3) ^ k1
+    v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, uint64(a))
+    v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, uint64(b))
+    v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, uint64(c))
+    v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, uint64(24) << uint64(56))
+    return _finish(v0, v1, v2, v3)
+
+
+@njit(cache=True, nogil=True)
+def hash_bytes(k0, k1, content, start, stop):
+    """SipHash-2-4 of content[start:stop]."""
+    v0, v1, v2, v3 = uint64(_V0) ^ k0, uint64(_V1) ^ k1, uint64(_V2) ^ k0, uint64(_V3) ^ k1
+    length = stop - start
+    whole = length // 8
+    for i in range(whole):
+        word = uint64(0)
+        for j in range(8):
+            word |= uint64(content[start + 8 * i + j]) << uint64(8 * j)
+        v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, word)
+    word = uint64(length & 0xFF) << uint64(56)
+    for j in range(length - 8 * whole):
+        word |= uint64(content[start + 8 * whole + j]) << uint64(8 * j)
+    v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, word)
+    return _finish(v0, v1, v2, v3)
+
+
+@njit(cache=True, nogil=True)
+def hash_integers(k0, k1, numbers):
+    """One digest per int64 user id."""
+    digests = np.empty(numbers.size, dtype=np.uint64)
+    for i in range(numbers.size):
+        digests[i] = hash3(k0, k1, uint64(numbers[i]), uint64(0), uint64(0))
+    return digests
+
+
+@njit(cache=True, nogil=True)
+def hash_strings(k0, k1, content, offsets):
+    """One digest per string user id, from the buffers of an Arrow string array."""
+    digests = np.empty(offsets.size - 1, dtype=np.uint64)
+    for i in range(offsets.size - 1):
+        digests[i] = hash_bytes(k0, k1, content, offsets[i], offsets[i + 1])
+    return digests
+
+
+# Events of a user in a release; public, stated in the manifest: a position every second of a week.
+MOST_EVENTS = 1_000_000
 BUCKETS = 64
 BUCKET_PURPOSE = 4
 COLUMNS = ["user", "time_us", "site"]  # of a density; other events take the general way
@@ -89,7 +189,7 @@ class UserBuckets:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._close_writers()
+        self.finish()
         if self._scratch is not None:
             self._scratch.remove()
 
@@ -106,7 +206,10 @@ class UserBuckets:
 
     def finish(self) -> None:
         """No more rows will come; the files can be read."""
-        self._close_writers()
+        for sink, writer in self._writers.values():
+            writer.close()
+            sink.close()
+        self._writers = {}
 
     def groups(self, rows: int, least: int) -> list[range]:
         """Buckets to be read together: about `rows` rows in each group, and at least `least` groups."""
@@ -148,12 +251,6 @@ class UserBuckets:
             reader = pa.ipc.open_file(source)
             for i in range(reader.num_record_batches):
                 yield reader.get_batch(i)
-
-    def _close_writers(self) -> None:
-        for sink, writer in self._writers.values():
-            writer.close()
-            sink.close()
-        self._writers = {}
 
 
 USER_PURPOSE = 0
@@ -227,8 +324,8 @@ WATCHED = 64  # users remembered at a time by a stream
 
 def cut_users(batch: pa.RecordBatch, run_key: bytes, most: int = MOST_EVENTS) -> pa.RecordBatch:
     """The batch with at most `most` events of a user; it is user-complete."""
-    if batch.num_rows <= most or not _some_class_above(batch["user"], run_key, most):
-        return batch
+    if batch.num_rows <= most or int(_classes(_ids(batch["user"], run_key)).max()) <= most:
+        return batch  # where no class of users has more rows, no user has
     users = by_user(batch["user"], run_key)
     keep = np.ones(batch.num_rows, bool)
     for u in np.flatnonzero(np.diff(users.first) > most).tolist():
@@ -306,11 +403,6 @@ def _smallest(batch: pa.RecordBatch, rows: np.ndarray, rank: np.ndarray, most: i
         columns = [batch[name].take(pa.array(rows[at])) for name in names]
         at = at[np.lexsort([np.asarray(column.to_pylist()) for column in reversed(columns)])]
     return np.concatenate([below, at[: most - below.size]])
-
-
-def _some_class_above(users: pa.Array, run_key: bytes, most: int) -> bool:
-    """Whether any class of users has more than `most` rows; where none has, no user has."""
-    return len(users) > most and int(_classes(_ids(users, run_key)).max()) > most
 
 
 def _ids(users: pa.Array, run_key: bytes) -> np.ndarray:

@@ -22,9 +22,8 @@ import pyarrow as pa
 import scipy.sparse
 from numba import njit, uint64
 
-from shoal.engine.buckets import by_user
-from shoal.engine.prf import hash3, split_key
-from shoal.engine.protocol import Engine, Progress, Sums
+from shoal.engine.buckets import by_user, hash3, split_key
+from shoal.engine.engine import Engine, Progress, Sums
 from shoal.engine.visits import find_visits
 from shoal.errors import GuaranteeError
 from shoal.stages.exact import STEP, TIME_LATTICE, WEIGHT, ClippedSum, View

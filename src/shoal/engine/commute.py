@@ -19,10 +19,11 @@ import pyarrow as pa
 from numba import njit
 
 from shoal.engine.buckets import by_user
-from shoal.engine.protocol import Engine, Progress, Sums
+from shoal.engine.engine import Engine, Progress, Sums
 from shoal.engine.visits import slot_of_time, steps_are_even
 from shoal.errors import GuaranteeError
-from shoal.space.path_setting import (
+from shoal.space.clock import HOUR_KINDS
+from shoal.space.setting import (
     ACTIVITIES,
     ACTIVITY,
     AT_HOME,
@@ -31,7 +32,6 @@ from shoal.space.path_setting import (
     COMMUTER,
     ELSEWHERE,
     HOME_ONLY,
-    HOUR_KINDS,
     NIGHT,
     NO_HOME,
     PARTS,

@@ -29,12 +29,11 @@ import pyarrow as pa
 from numba import njit
 
 from shoal.engine.buckets import same_as_before
-from shoal.engine.euler import sum_parts
-from shoal.engine.protocol import Sums, passed_on
+from shoal.engine.engine import Sums, passed_on, sum_parts
 from shoal.engine.trip_pieces import Encoded, PieceBound, cut_beyond
 from shoal.errors import GuaranteeError, PlanError
+from shoal.space.cell_paths import Entries, PathTable
 from shoal.space.cells import STEPS, CellGrid
-from shoal.space.path_tables import Entries, PathTable
 from shoal.stages.trips import LATTICE, ExactPaths
 
 MOST_TICKS = 2**31 - 1

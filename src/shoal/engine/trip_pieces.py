@@ -1,17 +1,19 @@
-"""Points of trips cut into pieces and bounded per unit: what is common to all that is made of trips.
+"""Points of trips cut into pieces, bounded per unit, and traced to paths of cells; all in memory.
 
 A trip is cut where a point lies outside the box (that point is dropped) and, where the rule says so, where
 one step is longer than `jump_m`. The pieces are the trips from here on. At most `per_unit` of each unit are
 kept, chosen by a keyed hash of unit and piece: any split and order of the rows gives the same choice. Where
 the unit is a trip, that is the trip before these cuts, and of its pieces the one with most points is kept:
 taking a trip's points away takes one path away and leaves all others as they are.
+
+A step between two points is a straight line, traced in whole numbers. A line that goes exactly through a
+corner enters the cell to its east or west first, so consecutive cells of a path share an edge. Beyond
+`most_cells` cells of a unit its paths are cut off, trip by trip; a trip keeps its first cell.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -19,18 +21,17 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from shoal.engine.buckets import digest_users, same_as_before
-from shoal.engine.prf import hash3, split_key
-from shoal.engine.protocol import Encoder, Progress, no_progress
+from shoal.engine.buckets import digest_users, hash3, same_as_before, split_key
+from shoal.engine.trip_queries import TripQueries
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import STEPS, CellGrid
+from shoal.stages.trips import GridTrips
 
 KEEP_PURPOSE = 7
 TRIP_PURPOSE = 8
 # Cells of a unit, filled-in ones included: points far apart must not exhaust the memory. What is kept of a
 # unit depends on that unit alone, so the bound on what a unit changes holds as without it.
 MOST_CELLS = 10_000_000
-Made = TypeVar("Made")
 Stage = TypeVar("Stage", bound=Any)
 
 
@@ -196,33 +197,6 @@ def merge_stages(stages: Sequence[Stage]) -> Stage:
     return replace(first, **changed)
 
 
-def encode_trips(
-    batches: Iterable[pa.RecordBatch], encoder: Encoder, progress: Progress = no_progress
-) -> Any:
-    """All batches encoded, in threads, as one stage; the batches are user-complete."""
-    parts = []
-    for rows, part in in_threads(batches, encoder):
-        parts.append(part)
-        progress("encode", rows)
-    return encoder.join(parts)
-
-
-def in_threads(
-    batches: Iterable[pa.RecordBatch], work: Callable[[pa.RecordBatch], Made]
-) -> Iterator[tuple[int, Made]]:
-    """Rows and results in order of the batches; only a few batches wait at a time."""
-    threads = os.cpu_count() or 1
-    with ThreadPoolExecutor(threads) as pool:
-        waiting = []
-        for batch in batches:
-            waiting.append((batch.num_rows, pool.submit(work, batch)))
-            if len(waiting) > threads:
-                rows, future = waiting.pop(0)
-                yield rows, future.result()
-        for rows, future in waiting:
-            yield rows, future.result()
-
-
 @njit(cache=True, nogil=True)
 def cut_beyond(unit, most, size):
     """Cells of piece i in size[i + 1], at most `most` of a unit but for the first of every piece."""
@@ -311,3 +285,95 @@ def _rows(start, points):
         for j in range(points[i + 1] - points[i]):
             rows[points[i] + j] = start[i] + j
     return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class TripBound(PieceBound):
+    """How points become bounded paths; public."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.per_unit > self.counted:
+            raise PlanError(
+                "trip-bound",
+                f"trips per unit must be 1 or more, their cap not below; got {self.per_unit} and {self.cap}.",
+                "Pass --trips-per-user 10 --trips-cap 100, say.",
+            )
+
+    def __call__(self, batch: pa.RecordBatch) -> Encoded:
+        """Paths of one batch of user-complete points: user, trip, x, y, sorted by user, trip and time."""
+        pieces = self.pieces(batch)
+        size = crossed(pieces.u, pieces.v, pieces.first)
+        cut_beyond(pieces.owners.unit, self.most_cells, size)
+        first = np.cumsum(size)
+        cells = trace(pieces.u, pieces.v, pieces.first, first, self.grid.columns)
+        return Encoded(pieces.owners, first, {"cells": cells})
+
+    def join(self, parts: Sequence[Encoded]) -> GridTrips:
+        """Paths of many batches as one stage; every unit comes in one of them."""
+        return GridTrips(per_unit=self.per_unit, **self.joined(parts, cells=np.int32)[1])
+
+    def queries(self, stage: GridTrips) -> TripQueries:
+        return TripQueries(stage)
+
+
+def crossed(u: np.ndarray, v: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """int64 [trips + 1]: cells of trip i, whose points u, v (whole steps) begin at start[i], at i + 1."""
+    size = np.zeros(start.size, np.int64)
+    _count(u, v, start, size)
+    return size
+
+
+def trace(u: np.ndarray, v: np.ndarray, start: np.ndarray, first: np.ndarray, columns: int) -> np.ndarray:
+    """Cells of all trips, those of trip i at first[i] to first[i + 1]; a path that is longer is cut off."""
+    cells = np.empty(int(first[-1]), np.int32)
+    _fill(u, v, start, first, cells, columns)
+    return cells
+
+
+@njit(cache=True, nogil=True)
+def _count(u, v, start, size):
+    """Cells of trip i in size[i + 1]."""
+    for i in range(start.size - 1):
+        total = 1
+        for p in range(start[i] + 1, start[i + 1]):
+            total += abs(u[p] // STEPS - u[p - 1] // STEPS) + abs(v[p] // STEPS - v[p - 1] // STEPS)
+        size[i + 1] = total
+
+
+@njit(cache=True, nogil=True)
+def _fill(u, v, start, first, cells, columns):
+    for i in range(start.size - 1):
+        at = first[i]
+        p = start[i]
+        x, y = u[p] // STEPS, v[p] // STEPS
+        cells[at] = y * columns + x
+        for p in range(start[i] + 1, start[i + 1]):
+            if at + 1 == first[i + 1]:
+                break
+            at = _line(u[p - 1], v[p - 1], u[p], v[p], cells, at, first[i + 1], columns)
+
+
+@njit(cache=True, nogil=True)
+def _line(u0, v0, u1, v1, cells, at, end, columns):
+    """Append the cells after the first of one straight step, up to `end`; returns the index of the last."""
+    x, y = u0 // STEPS, v0 // STEPS
+    left_x, left_y = abs(u1 // STEPS - x), abs(v1 // STEPS - y)
+    du, dv = abs(u1 - u0), abs(v1 - v0)
+    step_x, step_y = (1 if u1 > u0 else -1), (1 if v1 > v0 else -1)
+    # Way to the next border, in steps. How many borders are crossed is settled by the cells of both ends.
+    to_x = (x + 1) * STEPS - u0 if step_x > 0 else u0 - x * STEPS
+    to_y = (y + 1) * STEPS - v0 if step_y > 0 else v0 - y * STEPS
+    while left_x + left_y > 0 and at + 1 < end:
+        # The border of x is met first iff to_x / du <= to_y / dv; a corner counts as x.
+        if left_y == 0 or (left_x > 0 and to_x * dv <= to_y * du):
+            x += step_x
+            to_x += STEPS
+            left_x -= 1
+        else:
+            y += step_y
+            to_y += STEPS
+            left_y -= 1
+        at += 1
+        cells[at] = y * columns + x
+    return at

@@ -24,11 +24,10 @@ import numpy as np
 import pyarrow as pa
 from numba import int64, njit, uint64
 
-from shoal.engine.buckets import UserOrder, by_user
-from shoal.engine.prf import hash3, split_key
-from shoal.engine.protocol import Engine, Progress, Sums
+from shoal.engine.buckets import UserOrder, by_user, hash3, split_key
+from shoal.engine.engine import Engine, Progress, Sums
 from shoal.errors import GuaranteeError
-from shoal.space.weights import AreaWeights
+from shoal.space.geography import AreaWeights
 from shoal.stages.bounded import BoundedVisits, ExactDensity
 from shoal.stages.exact import ExactCounts, ScalableCounts
 

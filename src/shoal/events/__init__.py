@@ -1,7 +1,7 @@
 """Raw events come in: schema, readers, row checks, trips; `simulate` makes a city.
 
 source.open_source   files to a description: names, types, shape, columns; no row is read
-checks.check_rows    one pass: how many rows are bad, why, and where
+readers.check_rows   one pass: how many rows are bad, why, and where
 readers.scan         a stream of normalised Arrow batches
-trip_reader.read_trips   points in user-complete batches, with the number of their trip
+trips.read_trips     points in user-complete batches, with the number of their trip
 """

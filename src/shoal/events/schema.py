@@ -19,7 +19,7 @@ from shoal.setting import Plan, rule, setting
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from shoal.events.checks import RowReport
+    from shoal.events.readers import RowReport
 
 
 Format = Literal["csv", "parquet"]

@@ -1,14 +1,46 @@
-"""Open a source of events: find its files, read names and types, settle shape and columns."""
+"""Open a source of events: find its files, read names and types, settle shape and columns; connect to it.
+
+A connection is DuckDB's, with limits on memory and a private folder to spill to. `summarise` counts users and
+bounds times and places of the good rows: for the owner's eyes, never released.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
 
 from shoal.errors import PlanError, SourceError
-from shoal.events.files import Header, find_files, has_extreme_times, read_header
-from shoal.events.normalise import CSV_LINES
+from shoal.events.files import (
+    Header,
+    check_texts,
+    find_files,
+    first_line,
+    has_extreme_times,
+    locked_connection,
+    read_header,
+)
+from shoal.events.lines import CsvLines, ParquetRows
+from shoal.events.normalise import (
+    CSV_LINES,
+    ZONE_TABLE,
+    check_format,
+    checked_zone,
+    events_sql,
+    literal,
+    names_offset,
+    needs_zone,
+    relation_of,
+    time_roles,
+    zone_days,
+)
 from shoal.events.schema import (
     FLOAT_TYPES,
     INTEGER_TYPES,
@@ -24,7 +56,7 @@ from shoal.events.schema import (
     choose_columns,
     plain_name,
 )
-from shoal.events.times import check_format, checked_zone, names_offset, time_roles
+from shoal.scratch import Scratch
 
 
 def open_source(
@@ -237,4 +269,130 @@ def wrong_type(name: str, kind: str, role: str, rule: str) -> SourceError:
         "wrong-type",
         f'the {role} column must be {rule}; column "{name}" is {kind}.',
         f"Cast it before, or choose another column with --column {role}=NAME.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSummary:
+    exact_users: int
+    first_us: int | None  # None when no row is good
+    last_us: int | None
+    place_range: Mapping[str, tuple[float, float]] | None = None  # lon and lat, or x and y; None for sites
+
+    @property
+    def first(self) -> datetime | None:
+        return moment(self.first_us)
+
+    @property
+    def last(self) -> datetime | None:
+        return moment(self.last_us)
+
+
+def summarise(source: EventSource, *, sites: Sequence[str] | None = None) -> SourceSummary:
+    """Distinct users, first and last time, least and largest coordinates of the good rows; one pass."""
+    first, last = (
+        ("start_time_us", "end_time_us") if source.shape is Shape.TRANSIT else ("time_us", "time_us")
+    )
+    with limited_connection() as connection, prepared(source, sites, connection) as (cursor, site_type, _):
+        events = events_sql(source, site_type=site_type)
+        ends = [f"min({first})", f"max({last})"]
+        if not source.shape.has_sites:
+            ends += ["min(x)", "max(x)", "min(y)", "max(y)"]
+        query = f'SELECT count(DISTINCT "user"), {", ".join(ends)} FROM ({events}) WHERE reason = 0'
+        try:
+            users, start, end, *corners = cursor.execute(query).fetchall()[0]
+        except duckdb.Error as error:
+            raise unreadable(source, error) from None
+    places = None
+    if corners and corners[0] is not None:
+        names = ("x", "y") if source.planar else ("lon", "lat")
+        places = {names[0]: (corners[0], corners[1]), names[1]: (corners[2], corners[3])}
+    return SourceSummary(exact_users=users, first_us=start, last_us=end, place_range=places)
+
+
+def moment(time_us: int | None) -> datetime | None:
+    return None if time_us is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_us)
+
+
+MEMORY_LIMIT = "1GB"
+_numbers = count()
+
+
+@contextmanager
+def limited_connection(memory_limit: str = MEMORY_LIMIT, threads: int | None = None) -> Iterator:
+    """A connection of its own; what it spills is deleted at the end."""
+    with Scratch() as folder:
+        settings: dict[str, str | int] = {"memory_limit": memory_limit, "temp_directory": str(folder)}
+        settings["preserve_insertion_order"] = "false"
+        if threads is not None:
+            settings["threads"] = int(threads)
+        with locked_connection(**settings) as connection:
+            yield connection
+
+
+class Prepared(NamedTuple):
+    """A cursor, the name of the ENUM of sites in it, and the share of the files that was read (0 to 1)."""
+
+    cursor: duckdb.DuckDBPyConnection
+    site_type: str | None
+    share: Callable[[], float]
+
+
+@contextmanager
+def prepared(
+    source: EventSource, sites: Sequence[str] | None, connection: duckdb.DuckDBPyConnection
+) -> Iterator[Prepared]:
+    """A cursor on the connection that knows the sites (as an ENUM type), the zone's days and CSV lines."""
+    lines = site_type = None
+    if source.format == "parquet" and source.relation in (None, CSV_LINES):
+        texts = tuple(source.columns[role] for role, kind in source.types.items() if "VARCHAR" in kind)
+        for path in source.paths if texts else ():
+            check_texts(path, texts, os.stat(path).st_mtime_ns)
+    if relation_of(source) == CSV_LINES:
+        lines = CsvLines(source) if source.format == "csv" else ParquetRows(source)
+    with connection.cursor() as cursor:
+        if cursor.execute("SELECT current_setting('TimeZone')").fetchall() != [("UTC",)]:
+            cursor.execute("SET TimeZone = 'UTC'")  # a connection of the caller's; this cursor alone
+        if source.time_zone and any(needs_zone(role, source) for role in time_roles(source)):
+            cursor.register(ZONE_TABLE, zone_days(source.time_zone))
+        if lines is not None:
+            cursor.register(CSV_LINES, lines)
+        if sites is not None and source.shape.has_sites:
+            check_sites(sites)
+            site_type = f"shoal_sites_{next(_numbers)}"
+            listed = ", ".join(literal(site) for site in sites)
+            cursor.execute(f"CREATE TYPE {site_type} AS ENUM ({listed})")
+        try:
+            yield Prepared(cursor, site_type, lambda: _share(cursor, lines))
+        except Exception:
+            if lines is not None and lines.error is not None:
+                raise lines.error from None
+            raise
+        finally:
+            if site_type is not None:
+                cursor.execute(f"DROP TYPE IF EXISTS {site_type}")
+
+
+def _share(cursor: duckdb.DuckDBPyConnection, lines: CsvLines | None) -> float:
+    done = cursor.query_progress() / 100 if lines is None else lines.share
+    return min(max(done, 0.0), 1.0)
+
+
+def check_sites(sites: Sequence[str]) -> None:
+    if not len(sites):
+        raise PlanError("no-sites", "the list of sites is empty.", "Pass the sites of the network.")
+    if len(set(sites)) != len(sites):
+        raise PlanError("duplicate-site", "the list of sites names one site twice.", "Remove the duplicates.")
+
+
+def unreadable(source: EventSource, error: Exception) -> SourceError:
+    """What DuckDB could not read, in our words."""
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return SourceError(
+            "memory-limit", "reading the source took more memory than allowed.", "Raise the limit."
+        )
+    return SourceError(
+        "corrupt-parquet" if source.format == "parquet" else "unreadable-csv",
+        f"a file of the source cannot be read ({first_line(error)}).",
+        "Copy or write it again; a truncated copy is the usual cause.",
     )

@@ -31,7 +31,7 @@ from shoal.setting import settings_of
 from shoal.space.clock import Clock
 
 if TYPE_CHECKING:
-    from shoal.engine.protocol import Engine
+    from shoal.engine.engine import Engine
     from shoal.kinds.run import RunResult
 
 VERSION = 2  # of keys; the first hashed the contents of the files
@@ -386,7 +386,7 @@ def _sha256(named: list[Any]) -> str:
 
 def opened_source(plan: SourcePlan, engine: Engine | None = None) -> EventSource:
     """Headers and footers are read, no row."""
-    from shoal.engine.protocol import ReadsSources
+    from shoal.engine.engine import ReadsSources
     from shoal.events.source import open_planned
 
     if isinstance(engine, ReadsSources):

@@ -46,7 +46,7 @@ from shoal.release.verify import sha256_file
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from shoal.events.checks import RowReport
+    from shoal.events.readers import RowReport
 
 MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are made of
 DRAW_AGAIN = "Mend that and run the same command again: it draws the report and spends nothing."
@@ -109,7 +109,7 @@ class Build:
     def engine(self) -> Any:
         """The engine that was given, else that of this machine."""
         if self._engine is None:
-            from shoal.engine.duck import DuckEngine
+            from shoal.engine.engine import DuckEngine
 
             self._engine = DuckEngine()
         return self._engine
@@ -294,7 +294,7 @@ def row_report(
     source: EventSource, tell: Progress, *, sites: Sequence[str] | None = None, with_flag: bool = False
 ) -> RowReport:
     """Every row read once; the report says which are bad."""
-    from shoal.events.checks import check_rows
+    from shoal.events.readers import check_rows
 
     tell.stage("check rows", 1.0)
     done = 0.0

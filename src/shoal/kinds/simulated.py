@@ -132,7 +132,7 @@ def _origin(city: Path) -> list[float]:
 
 def _round_box(city: Path) -> list[float]:
     """Around the city's zones, to a hundredth of a degree."""
-    from shoal.space.zones import read_zones
+    from shoal.space.places import read_zones
 
     west, south, east, north = read_zones(city / "zones.geojson", holes="allow").to_lonlat().bounds
     box = [math.floor(west * 100) / 100, math.floor(south * 100) / 100]

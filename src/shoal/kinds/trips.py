@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from shoal.engine.protocol import Encoder, Held
+from shoal.engine.engine import Encoder, Held
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
-from shoal.events.trip_reader import TripPoints
+from shoal.events.trips import TripPoints
 from shoal.kinds.describe import Prepared, key_of, priced
 from shoal.kinds.plan import TRIP
 from shoal.kinds.run import Build, RunResult, any_row, checked_rows, near

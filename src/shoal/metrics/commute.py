@@ -23,7 +23,8 @@ import numpy as np
 
 from shoal.metrics.density import emd_m
 from shoal.metrics.synthetic import jsd as divergence
-from shoal.space.path_setting import CALLS, HOUR_KINDS, NIGHT, WORK_HOURS, CommuteSetting
+from shoal.space.clock import HOUR_KINDS
+from shoal.space.setting import CALLS, NIGHT, WORK_HOURS, CommuteSetting
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -22,9 +22,7 @@ import numpy as np
 from shoal.errors import PlanError
 
 if TYPE_CHECKING:
-    from shoal.space.cells import CellGrid
-    from shoal.space.euler import Euler
-    from shoal.space.rectangles import Rectangles
+    from shoal.space.cells import CellGrid, Euler, Rectangles
 
 FLOOR = 0.0005  # trips
 SIZE_EDGES = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)  # shares of the map

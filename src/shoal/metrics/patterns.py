@@ -39,8 +39,7 @@ from numba import njit
 
 from shoal.errors import PlanError
 from shoal.space.cell_paths import CellPaths
-from shoal.space.cells import CellGrid
-from shoal.space.rectangles import Rectangles
+from shoal.space.cells import CellGrid, Rectangles
 
 TOP = 1_000
 Pattern = tuple[int, ...]

@@ -49,7 +49,7 @@ from shoal.metrics.patterns import (
     zone_pairs,
 )
 from shoal.space.cell_paths import CellPaths
-from shoal.space.rectangles import Rectangles, random_rectangles
+from shoal.space.cells import Rectangles, random_rectangles
 
 RECTANGLES, RANGE_FLOOR = 500, 0.01
 HOTSPOTS = 50

@@ -30,7 +30,7 @@ from shoal.release.readme import README, readme_problems
 from shoal.space.clock import Clock, instant_us
 
 if TYPE_CHECKING:
-    from shoal.space.zones import Zones
+    from shoal.space.places import Zones
 
 UNREADABLE = (ShoalError, OSError, pa.ArrowException, ValueError, TypeError, LookupError, AttributeError)
 SLACK_SLOTS = 200  # of clock changes, before the slots of a window are worked out
@@ -115,7 +115,7 @@ def zone_problems(stated: Mapping[str, Any], zones: Zones, *, hashed: bool = Tru
 
 
 def published_zones(path: Path) -> Zones:
-    from shoal.space.zones import read_zones
+    from shoal.space.places import read_zones
 
     return read_zones(path, on_overlap="allow", holes="allow")
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from shoal.errors import SourceError
 from shoal.release.readme import as_cell
 from shoal.space.clock import Clock
-from shoal.space.zones import Zones, write_zones
+from shoal.space.places import Zones, write_zones
 from shoal.stages.noisy import DensityEstimate
 
 COLUMNS = {

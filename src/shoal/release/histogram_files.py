@@ -30,10 +30,18 @@ import pyarrow.parquet as pq
 
 from shoal.errors import GuaranteeError, PlanError, SourceError
 from shoal.release.manifest import MANIFEST
-from shoal.space.cells import CellGrid, CellShape, cells_of, in_coordinates
-from shoal.space.euler import Euler
-from shoal.space.rectangles import Rectangles, as_boxes, map_box, snap
-from shoal.space.zones import Zones, read_zones, write_zones
+from shoal.space.cells import (
+    CellGrid,
+    CellShape,
+    Euler,
+    Rectangles,
+    as_boxes,
+    cells_of,
+    in_coordinates,
+    map_box,
+    snap,
+)
+from shoal.space.places import Zones, read_zones, write_zones
 from shoal.stages.noisy import NoisyHistogram
 
 HISTOGRAM, POOL, ZONES = "histogram.parquet", "pool.parquet", "zones.geojson"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from shoal.release.readme import as_cell
-from shoal.space.question import Question
+from shoal.space.setting import Question
 from shoal.stages.noisy import Answers
 
 FILES = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from shoal.space.euler import Euler
+from shoal.space.cells import Euler
 
 
 @dataclass(frozen=True, kw_only=True)

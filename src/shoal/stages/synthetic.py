@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from shoal.space.cell_paths import CellPaths
-from shoal.space.path_setting import PathSetting
+from shoal.space.trip_setting import PathSetting
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,11 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from shoal.errors import GuaranteeError
-from shoal.space.cell_paths import CellPaths
-from shoal.space.cells import CellGrid
-from shoal.space.euler import Euler
-from shoal.space.path_tables import PathTable
-from shoal.space.rectangles import Rectangles
+from shoal.space.cell_paths import CellPaths, PathTable
+from shoal.space.cells import CellGrid, Euler, Rectangles
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

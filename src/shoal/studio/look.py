@@ -21,8 +21,7 @@ from shoal.release.verify import sha256_file
 from shoal.studio.workspace import Workspace
 
 if TYPE_CHECKING:
-    from shoal.space.sites import Sites
-    from shoal.space.zones import Zones
+    from shoal.space.places import Sites, Zones
 
 MOST_SITES = 20_000
 

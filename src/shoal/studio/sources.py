@@ -17,8 +17,7 @@ from shoal.studio.guard import new_name
 from shoal.studio.workspace import Workspace, read_json, write_json
 
 if TYPE_CHECKING:
-    from shoal.space.sites import Sites
-    from shoal.space.zones import Zones
+    from shoal.space.places import Sites, Zones
 
 MOST_SOURCES = 200
 PATHS = ("zones", "sites")
@@ -123,7 +122,7 @@ class SourceShelf:
         space = self.space_settings(card)
         if "zones" not in space:
             return None
-        from shoal.space.zones import read_zones
+        from shoal.space.places import read_zones
 
         return read_zones(
             space["zones"],
@@ -140,7 +139,7 @@ class SourceShelf:
         space = self.space_settings(card)
         if "sites" not in space:
             return None
-        from shoal.space.sites import named_sites
+        from shoal.space.places import named_sites
 
         said = {name: space.get(name) for name in ("site_id", "site_lon", "site_lat", "sites_crs")}
         return named_sites(space["sites"], **said)

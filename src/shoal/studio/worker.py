@@ -164,7 +164,7 @@ def _simulate(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any
 
 def _check(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
     """The owner's own look at the rows: nothing is spent."""
-    from shoal.events.checks import summarise
+    from shoal.events.source import summarise
     from shoal.kinds.run import row_report
 
     shelf = SourceShelf(work)

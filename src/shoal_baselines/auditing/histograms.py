@@ -14,12 +14,11 @@ from shoal.auditing.planted.bug import Bug, Shown, call_bug, interface_bug, nois
 from shoal.auditing.planted.calls import Between, Draw, bare, call_bugs, scaled_bug
 from shoal.auditing.planted.trips import back_and_forth, euler_bug
 from shoal.auditing.replay import ArbitraryNoise, KeepsEverything
-from shoal.engine.euler import exact_euler
-from shoal.engine.trip_queries import TripQueries
+from shoal.engine.trip_queries import TripQueries, exact_euler
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise
-from shoal.space.euler import Euler
+from shoal.space.cells import Euler
 from shoal.stages.noisy import NoisyHistogram
 from shoal_baselines.mechanisms.histogram_dawa import NoisyCosts
 from shoal_baselines.mechanisms.histogram_dqam import THRESHOLD, HistogramDqam

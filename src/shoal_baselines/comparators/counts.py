@@ -47,8 +47,8 @@ import scipy.sparse
 
 from shoal.privacy.accounting import NANO, Budget
 from shoal.privacy.noise import Noise
+from shoal.space.geography import AreaWeights
 from shoal.space.setting import Setting
-from shoal.space.weights import AreaWeights
 from shoal.stages.bounded import ExactDensity
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyCounts

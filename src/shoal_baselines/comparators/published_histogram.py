@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.privacy.noise import Noise
-from shoal.space.rectangles import Rectangles
+from shoal.space.cells import Rectangles
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import ExactEuler

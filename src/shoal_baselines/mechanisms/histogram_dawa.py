@@ -39,12 +39,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from shoal.space.euler import Euler
 
 from shoal.errors import PlanError
 from shoal.mechanisms.trip_totals import TripTotals
 from shoal.privacy.accounting import Allowance, Budget, Loss, compose
 from shoal.privacy.noise import Adder, Composed, Noise, adder_within
+from shoal.space.cells import Euler
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips

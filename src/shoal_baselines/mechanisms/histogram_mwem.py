@@ -26,11 +26,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from shoal.space.euler import Euler
 
 from shoal.mechanisms.trip_totals import TripTotals
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Composed, Noise
+from shoal.space.cells import Euler
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import Hours
-
 from shoal.mechanisms.trip_totals import PathTotals, TableNoise, check_queries, tables_within
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Composed, Noise
+from shoal.space.cell_paths import Hours
 from shoal.space.cells import CellGrid
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.synthetic import NoisyTable
 from shoal.stages.trips import UserPaths
 from shoal_baselines.space.gram_tables import Grams, Starts, Steps, Trie

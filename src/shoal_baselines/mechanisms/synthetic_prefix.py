@@ -26,12 +26,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import Stays
-
 from shoal.mechanisms.trip_totals import PathTotals, TableNoise, tables_within
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Noise
+from shoal.space.cell_paths import Stays
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.trips import UserPaths
 from shoal_baselines.mechanisms.synthetic_levels import Levels
 from shoal_baselines.postprocess.prefix import PrefixModel

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from shoal.space.euler import Euler
-from shoal.space.rectangles import Rectangles
+from shoal.space.cells import Euler, Rectangles
 
 LEAST_SIGNAL = 2.0  # squared gaps to the flat map, in units of what noise alone makes of them
 

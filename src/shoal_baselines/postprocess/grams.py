@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numba import njit
-from shoal.space.path_setting import DAY_KINDS, PathSetting
 
 from shoal.postprocess.synthetic.numbers import onto_total, pick, stream, uniform, uniforms
+from shoal.space.clock import HOUR_KINDS
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.synthetic import NoisyTable, SyntheticPaths
 from shoal_baselines.space.gram_tables import END, STAY, Steps, Trie
 
@@ -246,9 +247,9 @@ def slot_weights(setting: PathSetting, noisy_hours: np.ndarray | None = None) ->
     minutes, kind = setting.clock.minutes, setting.kind_of_slot
     if noisy_hours is None:
         return minutes
-    length = np.bincount(kind, minutes, DAY_KINDS)
+    length = np.bincount(kind, minutes, HOUR_KINDS)
     met = length > 0
-    of_kind = np.zeros(DAY_KINDS)
+    of_kind = np.zeros(HOUR_KINDS)
     of_kind[met] = onto_total(noisy_hours[met], max(float(noisy_hours[met].sum()), 0.0))
     if not of_kind.sum() > 0:
         return minutes

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numba import njit
-from shoal.space.euler import Euler
-from shoal.space.path_setting import PathSetting
-from shoal.space.path_tables import MOVE_CLASSES, STAY_BINS, class_of_moves
-from shoal.space.rectangles import Rectangles
 
 from shoal.postprocess.synthetic.numbers import onto_total, onto_totals, pick, stream, uniform, uniforms
+from shoal.space.cell_paths import MOVE_CLASSES, STAY_BINS, class_of_moves
+from shoal.space.cells import Euler, Rectangles
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.synthetic import NoisyTable, SyntheticPaths
 from shoal_baselines.postprocess.grams import (
     START_PURPOSE,

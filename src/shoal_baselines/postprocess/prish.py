@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.space.rectangles import Rectangles
+from shoal.space.cells import Rectangles
 from shoal_baselines.postprocess.prefix import TripModel, step_to
 
 SWEEPS = 10  # k of the thesis

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from shoal.space.rectangles import Rectangles
+from shoal.space.cells import Rectangles
 from shoal_baselines.postprocess.euler_consistent import consistent, violations
 from shoal_baselines.postprocess.prefix import TripModel
 from shoal_baselines.postprocess.prish import LARGEST_EXPONENT, QUIET

@@ -21,9 +21,8 @@ from typing import Protocol
 
 import numpy as np
 
-from shoal.space.cell_paths import DIRECTIONS, DX, DY, CellPaths
+from shoal.space.cell_paths import DIRECTIONS, DX, DY, CellPaths, Entries
 from shoal.space.cells import CellGrid
-from shoal.space.path_tables import Entries
 
 STAY, END = DIRECTIONS, DIRECTIONS + 1
 CELL_SYMBOLS = DIRECTIONS + 2

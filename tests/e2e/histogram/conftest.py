@@ -7,13 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from shoal.space.euler import Euler
-from shoal.space.rectangles import Rectangles
 
 from shoal.kinds.histogram.plan import METHODS as HISTOGRAM
 from shoal.mechanisms.method import Method
 from shoal.privacy.ledger import open_ledger
 from shoal.privacy.noise import LAPLACE, Adder
+from shoal.space.cells import Euler, Rectangles
 from shoal.stages.noisy import NoisyHistogram
 
 SIDE = 8

@@ -13,7 +13,7 @@ from shoal.mechanisms.histogram.boxes import HistogramBoxes
 from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.mechanisms.registry import REGISTRY
 from shoal.mechanisms.synthetic import bridges as synthetic_bridges
-from shoal.space.question import Questions
+from shoal.space.setting import Questions
 from shoal_baselines.mechanisms import fpa as fourier_basis
 
 FEW = (2, 55, 163)

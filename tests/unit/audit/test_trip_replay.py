@@ -10,8 +10,7 @@ from shoal.auditing.pipelines.trips import CELLS, model_row
 from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.planted.trips import BACK_AND_FORTH
 from shoal.auditing.replay import audit_pairs, findings, replay_pair, sources
-from shoal.engine.euler import exact_euler
-from shoal.engine.trip_queries import distinct_counts
+from shoal.engine.trip_queries import distinct_counts, exact_euler
 from shoal.mechanisms.methods import TWO_TRIPS
 from shoal.mechanisms.registry import taking
 from shoal.privacy.noise import SeededNoise

@@ -8,10 +8,10 @@ import pytest
 from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.replay import audit_pairs, findings
 from shoal.engine.buckets import UserBuckets
-from shoal.engine.duck import DuckEngine
+from shoal.engine.engine import DuckEngine
 from shoal.mechanisms.audit_size import SPLIT
 from shoal.mechanisms.registry import REGISTRY
-from shoal.space.question import Questions
+from shoal.space.setting import Questions
 
 
 def uneven(name):

@@ -11,8 +11,7 @@ import pytest
 
 from shoal.mechanisms.audit_size import trip_setting
 from shoal.privacy.noise import SeededNoise
-from shoal.space.cells import CellGrid
-from shoal.space.rectangles import Rectangles, random_rectangles
+from shoal.space.cells import CellGrid, Rectangles, random_rectangles
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.trips import ExactEuler
 from shoal_baselines.comparators.published_histogram import (

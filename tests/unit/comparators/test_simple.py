@@ -11,7 +11,7 @@ from tests.loops import for_each
 from shoal.postprocess.density.numbers import plain_density
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import OsNoise, SeededNoise
-from shoal.space.weights import AreaWeights
+from shoal.space.geography import AreaWeights
 from shoal.stages.bounded import ExactDensity
 from shoal.stages.exact import ExactCounts
 from shoal_baselines.comparators.counts import ScmEvent, ScmZone, SpotMe, Threshold

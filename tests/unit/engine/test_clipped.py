@@ -9,7 +9,7 @@ from tests.loops import for_each
 from tests.unit.engine.conftest import event_batch as batch
 
 from shoal.engine.clipped import ClippedKernel, EngineVisits, Measure, apply_view, clip_holds
-from shoal.engine.duck import DuckEngine
+from shoal.engine.engine import DuckEngine
 from shoal.errors import GuaranteeError
 from shoal.stages.exact import STEP, TIME_LATTICE, WEIGHT, View, on_lattice
 

@@ -14,10 +14,10 @@ from tests.loops import for_each
 from tests.unit.engine.conftest import event_batch as batch
 
 from shoal.engine.commute import CommuteKernel, _add, sum_commutes
-from shoal.engine.duck import DuckEngine
+from shoal.engine.engine import DuckEngine
 from shoal.errors import GuaranteeError
 from shoal.space.clock import Clock
-from shoal.space.path_setting import CommuteSetting
+from shoal.space.setting import CommuteSetting
 from shoal.stages.commutes import LATTICE
 
 KEY = bytes(range(16))

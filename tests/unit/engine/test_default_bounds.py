@@ -6,15 +6,14 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
-from shoal.engine.duck import DuckEngine
-from shoal.engine.euler import exact_euler
-from shoal.engine.grid_trips import TripBound
-from shoal.engine.trip_pieces import encode_trips
+from shoal.engine.engine import DuckEngine, encode_trips
+from shoal.engine.trip_pieces import TripBound
+from shoal.engine.trip_queries import exact_euler
 from shoal.kinds.density.build import Counting
 from shoal.kinds.run import Silent
 from shoal.space.cells import CellGrid
-from shoal.space.question import Question, Questions
-from shoal.space.weights import LATTICE, AreaWeights
+from shoal.space.geography import LATTICE, AreaWeights
+from shoal.space.setting import Question, Questions
 from shoal.stages.exact import STEP, View, on_lattice
 
 HOUR = 3_600_000_000

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.engine.grid_trips import crossed, trace
+from shoal.engine.trip_pieces import crossed, trace
 from shoal.space.cells import STEPS
 
 COLUMNS, ROWS = 7, 5

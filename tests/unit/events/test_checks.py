@@ -9,9 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.errors import SourceError
-from shoal.events.checks import check_rows
 from shoal.events.normalise import REASONS
-from shoal.events.readers import scan
+from shoal.events.readers import check_rows, scan
 from shoal.events.source import open_source
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 from shoal.errors import SourceError
-from shoal.events.checks import check_rows
 from shoal.events.lines import lines_of
-from shoal.events.readers import scan
+from shoal.events.readers import check_rows, scan
 from shoal.events.source import open_source
 
 HEADER = b"user,time,site,note\n"
@@ -182,7 +181,7 @@ def test_a_source_without_rows_is_a_source(tmp_path):
 def test_connections_are_locked_and_load_no_extension(tmp_path):
     import duckdb
 
-    from shoal.events.connection import limited_connection
+    from shoal.events.source import limited_connection
 
     with limited_connection() as connection:
         for name in ("autoinstall_known_extensions", "autoload_known_extensions"):

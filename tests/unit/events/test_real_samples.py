@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.events.checks import check_rows
+from shoal.events.readers import check_rows
 from shoal.events.schema import TripRule
 from shoal.events.source import open_source
-from shoal.events.trip_reader import count_trips
+from shoal.events.trips import count_trips
 
 SAMPLES = Path(os.environ.get("SHOAL_DATA", Path(__file__).parents[3] / "../shared/data"))
 

@@ -8,11 +8,10 @@ import pyarrow.parquet as pq
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.city import simulate_city
 from shoal.events.simulate.memory import can_simulate, simulate_in_memory, whole_weeks
+from shoal.space.checks import LONLAT
 from shoal.space.clock import Clock
-from shoal.space.geography import Geography
+from shoal.space.geography import AreaWeights, Geography
 from shoal.space.grid import square_grid
-from shoal.space.projection import LONLAT
-from shoal.space.weights import AreaWeights
 
 TOWN = replace(preset_named("town"), users=60)
 WEEK = Clock.week("2026-03-02", "Europe/Paris")

@@ -1,4 +1,7 @@
-"""Opening a source: what is guessed, and one clear error for every kind of file that cannot be used."""
+"""Opening a source: what is guessed, and one clear error for every kind of file that cannot be used.
+
+A file is read under the name it has, also where DuckDB would take the name for a pattern.
+"""
 
 import gzip
 import pickle
@@ -10,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.errors import PlanError, ShoalError, SourceError
+from shoal.events.readers import check_rows, scan
 from shoal.events.schema import Shape
 from shoal.events.source import open_source
 
@@ -241,3 +245,33 @@ def test_a_format_without_an_offset_needs_a_clock(tmp_path):
         open_source(path, time_format="%d/%m/%Y")
     assert open_source(path, time_format="%d/%m/%Y", time_zone="UTC").time_format == "%d/%m/%Y"
     assert open_source(path, time_format="%d/%m/%Y %H:%M%z").time_zone is None
+
+
+TIME = 1_772_406_000_000_000
+
+
+def write_named(path, users):
+    path.parent.mkdir(exist_ok=True)
+    time = pa.array([TIME] * len(users), pa.timestamp("us", "UTC"))
+    table = pa.table({"user": users, "time": time, "lon": [2.3] * len(users), "lat": [48.8] * len(users)})
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    else:
+        lines = [f"{user},2026-03-02T00:00:00Z,2.3,48.8" for user in users]
+        path.write_text("\n".join(["user,time,lon,lat", *lines, ""]))
+    return path
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
+@pytest.mark.parametrize(
+    ("folder", "name", "other"),
+    [("w[1]", "a", "w1/a"), ("w", "a[1]", "w/a1"), ("w", "a*b", "w/axb"), ("w", "a?b", "w/axb")],
+)
+def test_rows_come_from_the_file_that_was_named(tmp_path, folder, name, other, ending):
+    mine = write_named(tmp_path / folder / f"{name}{ending}", [1, 2, 3])
+    write_named((tmp_path / other).with_suffix(ending), [7])
+    source = open_source(str(mine))
+    assert source.paths == (str(mine),)
+    users = [user for batch in scan(source) for user in batch.column("user").to_pylist()]
+    assert sorted(map(int, users)) == [1, 2, 3]
+    assert check_rows(source).rows == 3

@@ -4,9 +4,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from shoal.engine.engine import encode_trips
 from tests.loops import for_each
 
+from shoal.engine.engine import encode_trips
 from shoal.engine.trip_pieces import TripBound
 from shoal.engine.trip_queries import TripQueries
 from shoal.errors import GuaranteeError, PlanError

@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from shoal.engine.engine import encode_trips
 from tests.loops import for_each
 
 from shoal.auditing.replay import CallsDiffer, RecordingNoise, ReplayNoise
+from shoal.engine.engine import encode_trips
 from shoal.engine.path_trips import PathBound, PathQueries
 from shoal.errors import GuaranteeError, PlanError
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges

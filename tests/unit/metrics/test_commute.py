@@ -9,7 +9,7 @@ from scipy.spatial.distance import jensenshannon
 
 from shoal.metrics.commute import SiteEvents, commute_figures, commute_km, emd_line, jsd, lives_of
 from shoal.space.clock import Clock
-from shoal.space.path_setting import CommuteSetting
+from shoal.space.setting import CommuteSetting
 
 ZONE = "Europe/Paris"
 XY = np.array([[0.0, 0.0], [3000.0, 0.0], [0.0, 4000.0]])

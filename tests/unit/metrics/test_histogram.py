@@ -7,9 +7,7 @@ import pytest
 
 from shoal.errors import PlanError
 from shoal.metrics.histogram import FLOOR, error_by_size, kld, mean_absolute_error, violated_share
-from shoal.space.cells import CellGrid
-from shoal.space.euler import Euler
-from shoal.space.rectangles import Rectangles, random_rectangles
+from shoal.space.cells import CellGrid, Euler, Rectangles, random_rectangles
 
 GRID = CellGrid(box=(0.0, 0.0, 10.0, 10.0), columns=10, rows=10, planar=True)
 

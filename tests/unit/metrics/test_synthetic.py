@@ -28,8 +28,7 @@ from shoal.metrics.synthetic import (
     synthetic_utility,
 )
 from shoal.space.cell_paths import CellPaths
-from shoal.space.cells import CellGrid
-from shoal.space.rectangles import Rectangles, random_rectangles
+from shoal.space.cells import CellGrid, Rectangles, random_rectangles
 
 GRID = CellGrid(box=(0.0, 0.0, 9 * 700.0, 11 * 500.0), columns=9, rows=11, planar=True)
 HOUR_US = 3_600_000_000

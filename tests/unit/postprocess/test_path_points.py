@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shoal.engine.engine import encode_trips
 from tests.loops import for_each
 
+from shoal.engine.engine import encode_trips
 from shoal.engine.path_trips import PathBound, PathQueries
 from shoal.mechanisms.audit_size import path_setting
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges

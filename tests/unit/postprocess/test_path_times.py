@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
-from shoal.engine.engine import encode_trips
 from tests.loops import for_each
 
+from shoal.engine.engine import encode_trips
 from shoal.engine.path_trips import PathBound
 from shoal.postprocess.synthetic.bridge_tables import block_sides, blocks_of
 from shoal.postprocess.synthetic.path_points import place_stays, start_times, ticks_of

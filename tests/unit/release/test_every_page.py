@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shoal.space.euler import Euler
 from tests.unit.release import test_compare_report, test_report, test_synthetic_report, test_trajectory_report
 from tests.unit.release.conftest import NASTY, without_library, without_scripts
 
@@ -24,7 +23,7 @@ from shoal.release.evidence import Evidence, evidence_html
 from shoal.release.histogram_files import PublishedHistogram
 from shoal.release.manifest import Manifest
 from shoal.release.page.page import render, write_page
-from shoal.space.cells import CellGrid
+from shoal.space.cells import CellGrid, Euler
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "v2" / "density-gaussian" / "manifest.json"
 MANIFEST = {

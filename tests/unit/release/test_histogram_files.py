@@ -7,8 +7,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import shapely
-from shoal.space.euler import Euler
-from shoal.space.zones import Zones
 
 from shoal.errors import GuaranteeError, PlanError, SourceError
 from shoal.release.histogram_files import (
@@ -17,7 +15,8 @@ from shoal.release.histogram_files import (
     read_histogram_file,
     write_histogram,
 )
-from shoal.space.cells import CellGrid
+from shoal.space.cells import CellGrid, Euler
+from shoal.space.places import Zones
 from shoal.stages.noisy import NoisyHistogram, TripPool
 
 GRID = CellGrid(box=(0.0, 0.0, 12.0, 9.0), columns=12, rows=9, planar=True)

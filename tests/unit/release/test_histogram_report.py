@@ -4,12 +4,11 @@ import re
 
 import numpy as np
 import pytest
-from shoal.space.euler import Euler
 from tests.loops import for_each
 
 from shoal.kinds.histogram.report import HistogramReportInputs, histogram_report_html
 from shoal.release.histogram_files import PublishedHistogram, files_of
-from shoal.space.cells import CellGrid
+from shoal.space.cells import CellGrid, Euler
 
 GRID = CellGrid(box=(0.0, 0.0, 2.0, 2.0), columns=2, rows=2, planar=True)
 

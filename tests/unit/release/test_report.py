@@ -8,7 +8,6 @@ import json
 import numpy as np
 import pytest
 import shapely
-from shoal.space.zones import Zones
 from tests.loops import for_each
 from tests.unit.release.conftest import payload_of, without_library
 
@@ -19,6 +18,7 @@ from shoal.metrics import density_utility
 from shoal.release.page import page as shell
 from shoal.release.page.page import json_for_script
 from shoal.release.page.payload import GRID_STEPS, day_ticks, drawn_zones, slot_word
+from shoal.space.places import Zones
 
 
 def square_zones(names: list[str], crs: str | None = "EPSG:4326", side: float = 0.01) -> Zones:

@@ -14,7 +14,7 @@ from shoal.release.density_files import read_density, write_density
 from shoal.release.readme import as_plain
 from shoal.release.trip_files import TripColumns
 from shoal.space.clock import Clock
-from shoal.space.zones import Zones
+from shoal.space.places import Zones
 from shoal.stages.noisy import DensityEstimate
 
 

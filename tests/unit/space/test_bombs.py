@@ -28,13 +28,13 @@ from shoal.errors import ShoalError
 kind, path = sys.argv[1:]
 try:
     if kind == "zones":
-        from shoal.space.zones import read_zones
+        from shoal.space.places import read_zones
         read_zones(path, on_overlap="stop", holes="allow")
     elif kind == "sites":
-        from shoal.space.sites import read_sites
+        from shoal.space.places import read_sites
         read_sites(path)
     else:
-        from shoal.events.checks import check_rows
+        from shoal.events.readers import check_rows
         from shoal.events.readers import scan
         from shoal.events.source import open_source
         source = open_source(path, on_bad_row="drop")
@@ -219,7 +219,7 @@ def test_a_bomb_is_refused_soon_and_small(tmp_path, bomb):
 
 def test_a_damaged_zip_is_said_to_be_damaged(tmp_path):
     from shoal.errors import GeometryError
-    from shoal.space.zones import read_zones
+    from shoal.space.places import read_zones
 
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -13,8 +13,7 @@ import shapely
 
 from shoal.errors import GeometryError, OutputError
 from shoal.space.grid import square_grid
-from shoal.space.sites import read_sites
-from shoal.space.zones import Zones, read_zones, write_zones
+from shoal.space.places import Zones, read_sites, read_zones, write_zones
 
 SHAPES = np.array(
     [

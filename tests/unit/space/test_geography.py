@@ -9,9 +9,8 @@ import shapely
 from tests.loops import for_each
 
 from shoal.errors import GeometryError, PlanError
-from shoal.space.geography import Geography, open_geography
+from shoal.space.geography import LATTICE, Geography, open_geography
 from shoal.space.plan import SpacePlan
-from shoal.space.weights import LATTICE
 
 BOX = (2.30, 48.80, 2.40, 48.85)
 HALVES = {"left": (2.30, 48.80, 2.35, 48.85), "right": (2.35, 48.80, 2.40, 48.85)}

@@ -8,8 +8,7 @@ import shapely
 from tests.loops import for_each
 
 from shoal.errors import ShoalError
-from shoal.space.grid import square_grid
-from shoal.space.h3zones import h3_zones
+from shoal.space.grid import h3_zones, square_grid
 
 GEOD = pyproj.Geod(ellps="WGS84")
 

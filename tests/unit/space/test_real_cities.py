@@ -10,10 +10,9 @@ import shapely
 from scipy.spatial import cKDTree
 
 from shoal.errors import GeometryError
-from shoal.space.projection import LONLAT, equal_area_crs, transform_xy
-from shoal.space.sites import Sites, read_sites
-from shoal.space.weights import LATTICE, voronoi_weights
-from shoal.space.zones import read_zones
+from shoal.space.checks import LONLAT, equal_area_crs, transform_xy
+from shoal.space.geography import LATTICE, voronoi_weights
+from shoal.space.places import Sites, read_sites, read_zones
 
 FOLDER = Path(os.environ.get("SHOAL_DATA", Path(__file__).parents[4] / "shared" / "data")) / "geo"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="no real geometry: set SHOAL_DATA to its folder")

@@ -13,8 +13,7 @@ from tests.loops import for_each
 
 from shoal.errors import GeometryError, ShoalError
 from shoal.space.formats.shapefiles import _encoding
-from shoal.space.sites import read_sites
-from shoal.space.zones import read_zones
+from shoal.space.places import read_sites, read_zones
 
 SQUARE = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
 BAD = ["a\x1b[31mb", "a\nb", "a\u202eb", "a\u200fb", "\x85", "a\u2028b", "x" * 2000, "\x00"]

@@ -7,8 +7,7 @@ import pytest
 from tests.loops import for_each
 
 from shoal.errors import PlanError
-from shoal.space.cells import CellGrid
-from shoal.space.rectangles import Rectangles
+from shoal.space.cells import CellGrid, Rectangles
 from shoal.space.trip_setting import TripBins, TripSetting
 
 GRID = CellGrid(box=(0.0, 0.0, 8.0, 4.0), columns=8, rows=4, planar=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shoal.engine.protocol import Sums
+from shoal.engine.engine import Sums
 from shoal.events.readers import SiteEvents
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.headcount.prepare import PreparedHeadcount

@@ -14,7 +14,7 @@ from shoal.kinds.describe import opened_source, unit_of
 from shoal.mechanisms.methods import METHODS
 from shoal.privacy.guarantee import Guarantee
 from shoal.space.clock import Clock
-from shoal.space.sites import Sites, read_sites
+from shoal.space.places import Sites, read_sites
 
 
 def prepare_headcount(plan: HeadcountPlan, engine: Any = None) -> PreparedHeadcount:

@@ -17,11 +17,9 @@ import pyarrow.parquet as pq
 
 from shoal.attacks.models.visits import KnownVisits
 from shoal.attacks.runs.plans import InferencePlan, MembershipPlan, RecoveryAttackPlan
-from shoal.engine.duck import DuckEngine
-from shoal.engine.protocol import Engine
+from shoal.engine.engine import DuckEngine, Engine
 from shoal.errors import PlanError, SourceError
-from shoal.events.checks import check_rows
-from shoal.events.readers import PlacedEvents
+from shoal.events.readers import PlacedEvents, check_rows
 from shoal.events.schema import SourcePlan
 from shoal.kinds.density.build import Counting, stage_for
 from shoal.kinds.density.plan import METHODS, MethodOptions, any_method
@@ -32,10 +30,9 @@ from shoal.privacy.accounting import Budget, check_epsilon
 from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal.setting import part_of
 from shoal.space.clock import Clock
-from shoal.space.geography import Geography, open_geography
+from shoal.space.geography import AreaWeights, Geography, open_geography
 from shoal.space.plan import SpacePlan
 from shoal.space.setting import Setting, setting_of
-from shoal.space.weights import AreaWeights
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

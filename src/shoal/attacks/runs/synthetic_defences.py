@@ -17,7 +17,7 @@ from shoal.kinds.synthetic.plan import COMMUTES, METHODS
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.cell_paths import CellPaths
-from shoal.space.path_setting import PathSetting
+from shoal.space.trip_setting import PathSetting
 from shoal.stages.trips import ExactPaths
 
 if TYPE_CHECKING:

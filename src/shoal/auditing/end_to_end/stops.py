@@ -28,7 +28,7 @@ class Stop:
 STOPS = (
     Stop(
         codes=("bad-row", "mixed-time-zones", "naive-time"),
-        where="events/checks.py",
+        where="events/readers.py",
         flag="`--on-bad-row drop`",
         reveals="that at least one row is malformed, or gives its time in another way than the rest",
         source={"on_bad_row": "drop"},
@@ -41,7 +41,7 @@ STOPS = (
     ),
     Stop(
         codes=("unreadable-csv", "corrupt-parquet", "memory-limit"),
-        where="events/checks.py",
+        where="events/source.py",
         flag="none",
         reveals="that a file is damaged, or that one row or row group does not fit in memory",
     ),

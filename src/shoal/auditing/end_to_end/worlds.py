@@ -26,10 +26,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.auditing.end_to_end.stops import switched_off
-from shoal.engine import duck
-from shoal.engine.buckets import cut_users
-from shoal.engine.duck import DuckEngine
-from shoal.engine.protocol import MOST_EVENTS, Progress, Sums, UserKernel
+from shoal.engine import engine
+from shoal.engine.buckets import MOST_EVENTS, cut_users
+from shoal.engine.engine import ROWS_PER_CALL, DuckEngine, Progress, Sums, UserKernel
 from shoal.release.manifest import CASES, GAUSSIAN
 
 Row = tuple[Any, ...]  # user, [trip], time, then site or two coordinates
@@ -52,7 +51,7 @@ class ChoppedEngine(DuckEngine):
     """
 
     rows: int = 7
-    rows_per_call: int = duck.ROWS_PER_CALL
+    rows_per_call: int = ROWS_PER_CALL
     most_events: int = MOST_EVENTS
     spill_mib: float = 1000 / 2**20  # pyright: ignore[reportIncompatibleVariableOverride]
 
@@ -68,7 +67,7 @@ class ChoppedEngine(DuckEngine):
 
     def _small(self) -> Any:
         return patch.multiple(
-            duck, ROWS_PER_CALL=self.rows_per_call, cut_users=partial(cut_users, most=self.most_events)
+            engine, ROWS_PER_CALL=self.rows_per_call, cut_users=partial(cut_users, most=self.most_events)
         )
 
     def _chopped(self, events: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

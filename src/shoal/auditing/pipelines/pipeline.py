@@ -16,13 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.auditing.pairs import HOUR_US, START_US, read_table, table_bytes
-from shoal.engine.duck import DuckEngine
-from shoal.engine.protocol import Progress, Sums, UserKernel
+from shoal.engine.engine import DuckEngine, Progress, Sums, UserKernel
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise
+from shoal.space.geography import AreaWeights
 from shoal.space.setting import Setting
-from shoal.space.weights import AreaWeights
 from shoal.stages.noisy import DensityEstimate
 
 Step = Callable[..., Any]

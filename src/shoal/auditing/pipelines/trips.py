@@ -21,16 +21,13 @@ import pyarrow as pa
 from shoal.auditing.pairs import HOUR_US, START_US
 from shoal.auditing.pipelines.pipeline import Events, Pipeline, Step, WholeTable, World
 from shoal.engine.commute import CommuteKernel, sum_commutes
-from shoal.engine.euler import exact_euler
-from shoal.engine.grid_trips import TripBound
+from shoal.engine.engine import encode_trips
 from shoal.engine.path_trips import PathBound, PathQueries
-from shoal.engine.trip_pieces import encode_trips
-from shoal.engine.trip_queries import TripQueries
+from shoal.engine.trip_pieces import TripBound
+from shoal.engine.trip_queries import TripQueries, exact_euler
 from shoal.events.schema import TripRule
-from shoal.events.trip_reader import number_trips, starts, whole_users
-from shoal.events.trips import in_order
-from shoal.space.path_setting import PathSetting
-from shoal.space.trip_setting import TripSetting
+from shoal.events.trips import in_order, number_trips, starts, whole_users
+from shoal.space.trip_setting import PathSetting, TripSetting
 from shoal.stages.commutes import ExactCommutes, SyntheticEvents
 from shoal.stages.noisy import DensityEstimate, NoisyHistogram
 from shoal.stages.synthetic import SyntheticPaths

@@ -20,7 +20,7 @@ from shoal.auditing.pipelines.pipeline import Events, Pipeline, Step, WholeTable
 from shoal.auditing.pipelines.trips import CommutePipeline, PathPipeline, TripPipeline
 from shoal.baselines import part
 from shoal.engine.clipped import EngineVisits
-from shoal.engine.duck import DuckEngine
+from shoal.engine.engine import DuckEngine
 from shoal.engine.visits import VisitKernel, bound_visits, exact_counts, scalable_counts
 from shoal.mechanisms.audit_size import AuditSize
 from shoal.mechanisms.methods import AUDIT_CLIP

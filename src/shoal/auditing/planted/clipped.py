@@ -17,7 +17,7 @@ from shoal.auditing.planted.bug import Bug, Families, Shown, interface_bug, meth
 from shoal.auditing.planted.calls import bare
 from shoal.auditing.replay import ArbitraryNoise
 from shoal.engine.clipped import Measure, user_weights
-from shoal.engine.protocol import Progress, Sums, UserKernel, add_sums
+from shoal.engine.engine import Progress, Sums, UserKernel, add_sums
 from shoal.mechanisms.density.best import DensityBest, constants_for
 from shoal.stages.exact import STEP, WEIGHT, ClippedSum, View
 from shoal.stages.noisy import NoisyMeasurement

@@ -49,12 +49,12 @@ from shoal.auditing.planted.calls import (
     spend_bugs,
 )
 from shoal.engine.commute import CommuteKernel, sum_commutes
+from shoal.engine.engine import Sums
 from shoal.engine.path_trips import PathQueries
-from shoal.engine.protocol import Sums
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.postprocess.synthetic.bridge_tables import MOST_REGIONS, blocks_of, regions
 from shoal.privacy.noise import Noise
-from shoal.space.path_tables import PathTable, Places
+from shoal.space.cell_paths import PathTable, Places
 from shoal.stages.commutes import ExactCommutes
 from shoal.stages.noisy import DensityEstimate
 from shoal.stages.synthetic import SyntheticPaths

@@ -45,13 +45,12 @@ from shoal.auditing.planted.calls import (
     scaled_bug,
     spend_bugs,
 )
-from shoal.engine.euler import exact_euler
-from shoal.engine.grid_trips import TripBound
-from shoal.engine.trip_queries import TripQueries
+from shoal.engine.trip_pieces import TripBound
+from shoal.engine.trip_queries import TripQueries, exact_euler
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
 from shoal.postprocess.histogram.box_model import BoxModel, BoxPool
 from shoal.privacy.noise import Noise
-from shoal.space.rectangles import Rectangles
+from shoal.space.cells import Rectangles
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import BinsLike
 

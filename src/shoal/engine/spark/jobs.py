@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from shoal.engine.protocol import Progress, Sums
+from shoal.engine.engine import Progress, Sums
 from shoal.engine.spark.failures import one_clear_error
 from shoal.engine.spark.shuffle import PACKED, Slots
 from shoal.engine.spark.tasks import NO_KEY, Task, Work, add_parts

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.engine.buckets import counting_sort, digest_users
-from shoal.engine.protocol import Sums
+from shoal.engine.engine import Sums
 from shoal.errors import GuaranteeError
 
 PACKED = "part int, payload binary"

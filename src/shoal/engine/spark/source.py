@@ -16,13 +16,11 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from shoal.engine.duck import ROWS_PER_CALL
+from shoal.engine.engine import ROWS_PER_CALL
 from shoal.engine.spark.failures import one_clear_error
-from shoal.engine.spark.rows import RELATION, REPORT, RowReader
 from shoal.engine.spark.shuffle import PACKED, unpack
-from shoal.engine.spark.tasks import bring_users, check, find, read
+from shoal.engine.spark.tasks import RELATION, REPORT, RowReader, bring_users, check, find, read
 from shoal.errors import SourceError
-from shoal.events.checks import CODE_NAMES, FoundRows, RowReport
 from shoal.events.files import (
     CSV_ENDINGS,
     Header,
@@ -33,6 +31,8 @@ from shoal.events.files import (
     header_line,
     read_header,
 )
+from shoal.events.normalise import NAIVE, OFFSET, time_roles
+from shoal.events.readers import CODE_NAMES, FoundRows, RowReport
 from shoal.events.schema import (
     TABLE,
     ZONED_TYPES,
@@ -44,7 +44,6 @@ from shoal.events.schema import (
     elsewhere,
 )
 from shoal.events.source import describe_source
-from shoal.events.times import NAIVE, OFFSET, time_roles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

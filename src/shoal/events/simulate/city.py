@@ -16,8 +16,7 @@ from shoal.events.simulate.people import make_ground
 from shoal.events.simulate.presets import CityPreset
 from shoal.events.simulate.records import MAKERS, Progress, Simulation, write_geometry, write_sites
 from shoal.events.simulate.rhythm import hour_starts, make_rhythm
-from shoal.space.sites import Sites
-from shoal.space.zones import Zones
+from shoal.space.places import Sites, Zones
 
 COLUMNS = {
     "events": ("user", "time", "site"),

@@ -13,9 +13,8 @@ from scipy.spatial import KDTree
 
 from shoal.errors import GeometryError
 from shoal.events.simulate.presets import CityPreset
-from shoal.space.projection import LONLAT, transform_xy
-from shoal.space.sites import Sites
-from shoal.space.zones import Zones
+from shoal.space.checks import LONLAT, transform_xy
+from shoal.space.places import Sites, Zones
 
 EARTH_M = 6_371_008.8
 NEAR = 8  # candidate sites around a place

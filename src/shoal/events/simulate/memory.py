@@ -25,12 +25,10 @@ from shoal.events.simulate.presets import CityPreset
 from shoal.events.simulate.records import Progress, Simulation, event_blocks
 from shoal.events.simulate.rhythm import WEEK_MINUTES, empty_week, plan_week
 from shoal.events.simulate.visits import _place
+from shoal.space.checks import LONLAT
 from shoal.space.clock import Clock
-from shoal.space.geography import Geography
-from shoal.space.projection import LONLAT
-from shoal.space.sites import Sites
-from shoal.space.weights import voronoi_weights
-from shoal.space.zones import Zones
+from shoal.space.geography import Geography, voronoi_weights
+from shoal.space.places import Sites, Zones
 
 KEPT_ROWS = 8_000_000  # up to here events stay in memory (20 bytes each), else in a temporary file
 SCHEMA = pa.schema([("user", pa.int64()), ("time_us", pa.int64()), ("site", pa.int32())])

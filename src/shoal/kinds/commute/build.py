@@ -13,8 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from shoal.engine.commute import CommuteKernel, sum_commutes
-from shoal.engine.duck import DuckEngine
-from shoal.engine.protocol import Engine, Progress
+from shoal.engine.engine import DuckEngine, Engine, Progress
 from shoal.events.readers import SiteEvents
 from shoal.kinds.commute.prepare import PreparedCommute
 from shoal.kinds.describe import manifest_of
@@ -36,9 +35,9 @@ from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, SeededNoise
 from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
-from shoal.space.path_setting import CommuteSetting
-from shoal.space.projection import LONLAT, transform_xy
-from shoal.space.sites import Sites
+from shoal.space.checks import LONLAT, transform_xy
+from shoal.space.places import Sites
+from shoal.space.setting import CommuteSetting
 from shoal.stages.commutes import ExactCommutes, SyntheticEvents
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.engine.protocol import MOST_EVENTS
+from shoal.engine.buckets import MOST_EVENTS
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.kinds.commute.published import FILES
@@ -15,8 +15,8 @@ from shoal.kinds.run import RunResult
 from shoal.kinds.synthetic.plan import METHODS, MOST_UNASKED, SITES_PAY_FOR, SyntheticPlan
 from shoal.kinds.trips import PreparedTrips, read_it
 from shoal.release.staging import Needs
-from shoal.space.path_setting import CommuteSetting, commute_setting
-from shoal.space.sites import Sites
+from shoal.space.places import Sites
+from shoal.space.setting import CommuteSetting, commute_setting
 
 HOW_TO_READ = as_list(
     (

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from shoal.baselines import part
 from shoal.engine.clipped import EngineVisits
-from shoal.engine.protocol import Engine
+from shoal.engine.engine import Engine
 from shoal.engine.visits import (
     VisitKernel,
     all_counts,

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.engine.duck import DuckEngine
-from shoal.engine.protocol import Engine
+from shoal.engine.engine import DuckEngine, Engine
 from shoal.errors import GeometryError, PlanError
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.memory import can_simulate, simulate_in_memory, whole_weeks
@@ -37,9 +36,9 @@ from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.setting import part_of
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, open_geography
+from shoal.space.places import Zones
 from shoal.space.plan import SpacePlan
 from shoal.space.setting import Setting, setting_of
-from shoal.space.zones import Zones
 from shoal.stages.noisy import DensityEstimate
 
 SHOWN_FIRST = ("best", "efpag", "gaussian", "laplace")

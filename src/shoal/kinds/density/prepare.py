@@ -8,7 +8,8 @@ from datetime import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from shoal.engine.protocol import MOST_EVENTS, Engine
+from shoal.engine.buckets import MOST_EVENTS
+from shoal.engine.engine import Engine
 from shoal.events.schema import EventSource
 from shoal.kinds.density.plan import (
     PAYS_FOR,

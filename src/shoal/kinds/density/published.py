@@ -18,7 +18,7 @@ from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.page.page import float32_base64
 from shoal.release.page.payload import colour_end, day_ticks, slot_label, slot_word, zones_drawn
 from shoal.space.clock import Clock
-from shoal.space.zones import Zones
+from shoal.space.places import Zones
 from shoal.stages.noisy import DensityEstimate
 
 __all__ = ["FILES", "problems", "view"]

@@ -29,7 +29,7 @@ from shoal.release.staging import private_file
 
 if TYPE_CHECKING:
     from shoal.kinds.density.prepare import PreparedDensity
-    from shoal.space.zones import Zones
+    from shoal.space.places import Zones
 
 # Above this many numbers the page would grow past what a browser opens at ease (16 bytes each, as text more).
 MAX_DRAWN_VALUES = 2_000_000

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from shoal.engine.grid_trips import TripBound
+from shoal.engine.engine import Held
 from shoal.engine.path_trips import share
-from shoal.engine.protocol import Held
+from shoal.engine.trip_pieces import TripBound
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.histogram.compare import (
     ComparedHistogram,

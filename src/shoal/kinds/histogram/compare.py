@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from shoal.baselines import needed
-from shoal.engine.euler import euler_of
+from shoal.engine.trip_queries import euler_of
 from shoal.kinds.histogram.plan import METHODS
 from shoal.kinds.run import Progress
 from shoal.metrics.histogram import HistogramUtility, error_by_size, kld, mean_absolute_error, violated_share
 from shoal.privacy.accounting import Budget
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, SeededNoise
-from shoal.space.cells import CellGrid
-from shoal.space.euler import Euler
-from shoal.space.rectangles import Rectangles, random_rectangles
+from shoal.space.cells import CellGrid, Euler, Rectangles, random_rectangles
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import ExactEuler, UserTrips
 

@@ -14,7 +14,7 @@ from shoal.space.plan import ZonesPlan
 
 if TYPE_CHECKING:
     from shoal.space.cells import CellGrid
-    from shoal.space.zones import Zones
+    from shoal.space.places import Zones
 
 METHODS = Methods("histogram", methods.HISTOGRAM, "methods:METHODS")
 DEFAULT_METHOD = "boxes"
@@ -64,7 +64,7 @@ class MapPlan(ZonesPlan, BoxPlan):
         return CellGrid(box=self.placed(planar), columns=columns, rows=rows, planar=planar)
 
     def read_zones(self) -> Zones | None:
-        from shoal.space.zones import read_zones
+        from shoal.space.places import read_zones
 
         if self.zones is None:
             return None

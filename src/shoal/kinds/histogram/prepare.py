@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from shoal.engine.protocol import MOST_EVENTS, Engine
+from shoal.engine.buckets import MOST_EVENTS
+from shoal.engine.engine import Engine
 from shoal.engine.trip_pieces import MOST_CELLS
 from shoal.errors import PlanError
-from shoal.events.trip_reader import check_rule
+from shoal.events.trips import check_rule
 from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, opened_source, reading_of, window_of
 from shoal.kinds.histogram.plan import METHODS, PAYS_FOR, HistogramPlan
 from shoal.kinds.plan import TRIP
@@ -20,10 +21,9 @@ from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share
 from shoal.privacy.ledger import Ledger
 from shoal.release.histogram_files import DECIMALS, files_of
 from shoal.release.staging import Needs
-from shoal.space.cells import CellGrid
-from shoal.space.rectangles import Rectangles, random_rectangles, read_boxes, rectangles_digest, snap
+from shoal.space.cells import CellGrid, Rectangles, random_rectangles, read_boxes, rectangles_digest, snap
+from shoal.space.places import Zones
 from shoal.space.trip_setting import TripSetting
-from shoal.space.zones import Zones
 
 # signal -> mean absolute error of a random rectangle, as a share of all trips; method boxes
 RECTANGLES = {

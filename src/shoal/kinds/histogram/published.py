@@ -29,7 +29,7 @@ from shoal.release.histogram_files import (
 from shoal.release.manifest import Manifest
 from shoal.release.page.page import float32_base64
 from shoal.release.page.payload import colour_end
-from shoal.space.rectangles import random_rectangles, rectangles_digest
+from shoal.space.cells import random_rectangles, rectangles_digest
 
 FILES = files_of(pool=True, zones=True)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from shoal.engine.protocol import Engine
+from shoal.engine.engine import Engine
 from shoal.engine.visits import exact_counts
 from shoal.errors import PlanError
 from shoal.kinds.density.build import Counting, DensityBuild

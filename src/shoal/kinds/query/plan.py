@@ -31,8 +31,8 @@ from shoal.space.plan import is_coordinate
 
 if TYPE_CHECKING:
     from shoal.space.clock import Clock
-    from shoal.space.question import Question
-    from shoal.space.zones import Zones
+    from shoal.space.places import Zones
+    from shoal.space.setting import Question
 
 MOST_QUERIES = 100_000
 MOST_BYTES = 1 << 26
@@ -83,13 +83,13 @@ class Ask:
 
     def question(self, zones: Zones, clock: Clock) -> Question:
         """By number, on these zones and this clock."""
-        from shoal.space.question import Question
+        from shoal.space.setting import Question
 
         return Question(name=self.name, zones=self._zones(zones), slots=self._slots(clock))
 
     def _zones(self, zones: Zones) -> tuple[int, ...]:
         if self.bbox is not None:
-            from shoal.space.question import zones_in_box
+            from shoal.space.setting import zones_in_box
 
             inside = zones_in_box(zones, self.bbox)
             if not inside:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from shoal.engine.protocol import MOST_EVENTS, Engine
+from shoal.engine.buckets import MOST_EVENTS
+from shoal.engine.engine import Engine
 from shoal.events.schema import EventSource
 from shoal.kinds.density.prepare import PreparedDensity, placed, prepare_density, slots_of
 from shoal.kinds.describe import (
@@ -35,8 +36,7 @@ from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
 from shoal.release.query_files import FILES, read_answers
 from shoal.release.staging import Needs
-from shoal.space.question import Questions
-from shoal.space.setting import Setting
+from shoal.space.setting import Questions, Setting
 
 SHOWN = 20  # queries in a table on the screen; all are in the file
 MANY = 300  # queries from which weights are ahead of independent noise (make bench-query)

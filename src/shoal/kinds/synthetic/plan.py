@@ -16,7 +16,7 @@ from shoal.space.plan import SitesPlan
 
 if TYPE_CHECKING:
     from shoal.space.cells import CellGrid
-    from shoal.space.sites import Sites
+    from shoal.space.places import Sites
 
 COMMUTES = "commutes"
 METHODS = Methods("synthetic", methods.SYNTHETIC, "methods:METHODS")
@@ -111,7 +111,7 @@ class PathMapPlan(SitesPlan, BoxPlan):
                 "the records name sites, so the list of sites with coordinates must be given.",
                 "Pass --sites FILE (columns site, lon, lat); it is public and never read off the records.",
             )
-        from shoal.space.sites import named_sites
+        from shoal.space.places import named_sites
 
         columns = {name: getattr(self, name) for name in ("site_id", "site_lon", "site_lat", "sites_crs")}
         return named_sites(self.sites, **columns)

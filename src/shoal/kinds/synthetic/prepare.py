@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.engine.protocol import MOST_EVENTS, Engine
+from shoal.engine.buckets import MOST_EVENTS
+from shoal.engine.engine import Engine
 from shoal.engine.trip_pieces import MOST_CELLS
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
-from shoal.events.trip_reader import check_rule
+from shoal.events.trips import check_rule
 from shoal.kinds.commute.prepare import PreparedCommute, prepare_commute
 from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, opened_source, reading_of, window_of
 from shoal.kinds.plan import TRIP
@@ -22,7 +23,7 @@ from shoal.privacy.ledger import Ledger
 from shoal.release.staging import Needs
 from shoal.release.trip_files import GLOBE_ONLY, TripColumns, files_of
 from shoal.space.cells import CellGrid
-from shoal.space.path_setting import PathSetting
+from shoal.space.trip_setting import PathSetting
 
 FEWEST_TRIPS = 1_000  # written at most where the number of trips is lost in its noise
 # signal -> mean relative error of a random rectangle, floor 1 % of the trips; method bridges

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 import shoal
 from shoal.anonymise.kte import Kte, KteState
 from shoal.attacks.tracker.evidence import Verified, verify_arrays
-from shoal.engine.protocol import WorksElsewhere
+from shoal.engine.engine import WorksElsewhere
 from shoal.errors import PlanError, SourceError
 from shoal.events.readers import scan
 from shoal.kinds.run import Progress, Silent, checked_rows

@@ -22,8 +22,8 @@ from shoal.attacks.models.box_attacks import Known, attack_points
 from shoal.attacks.tracker.evidence import Verified
 from shoal.attacks.tracker.files import Key
 from shoal.attacks.tracker.leakage import TWO_APART, measure
-from shoal.engine.prf import hash_integers, split_key
-from shoal.engine.protocol import WorksElsewhere
+from shoal.engine.buckets import hash_integers, split_key
+from shoal.engine.engine import WorksElsewhere
 from shoal.errors import GuaranteeError
 from shoal.kinds.run import Build, Progress, checked_rows, release_name, report_of
 from shoal.kinds.trajectories.blocks import OpenSamples, anonymise, forget, kept_folder, read_samples

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.anonymise.kte import Kte
-from shoal.engine.protocol import Engine
+from shoal.engine.engine import Engine
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.kinds.describe import Outcome, Prepared, as_list, key_of, opened_source, reading_of, unit_of
@@ -19,7 +19,7 @@ from shoal.release.readme import as_plain, recipient_readme
 from shoal.release.trajectory_files import FILES, RECORDS, find_key
 from shoal.release.verify import sha256_file
 from shoal.space.lattice import Lattice
-from shoal.space.sites import Sites, named_sites
+from shoal.space.places import Sites, named_sites
 
 if TYPE_CHECKING:
     from shoal.kinds.run import RunResult

@@ -29,15 +29,15 @@ from shoal.attacks.tracker.files import (
 from shoal.attacks.tracker.index import build_index
 from shoal.attacks.tracker.leakage import WINDOWS, measure_tables
 from shoal.attacks.tracker.tables import Tables, check_claim
-from shoal.engine.protocol import WorksElsewhere
+from shoal.engine.engine import WorksElsewhere
 from shoal.errors import PlanError, SourceError
 from shoal.events.readers import scan
 from shoal.events.schema import EventSource
 from shoal.events.source import open_source
 from shoal.kinds.run import Progress, Silent
 from shoal.kinds.trajectories.blocks import blocks_of, verify_blocks
-from shoal.space.projection import LONLAT
-from shoal.space.sites import Sites, named_sites
+from shoal.space.checks import LONLAT
+from shoal.space.places import Sites, named_sites
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from shoal.release.page.page import float32_base64, uint16_base64
 if TYPE_CHECKING:
     from shoal.kinds.density.report import DensityReportInputs
     from shoal.space.cells import CellGrid
-    from shoal.space.zones import Zones
+    from shoal.space.places import Zones
 
 
 # The few largest values share the last colour, so that one crowded zone does not darken the whole map.

@@ -10,8 +10,7 @@ from shoal.errors import GeometryError
 from shoal.events.simulate import PRESETS
 from shoal.events.simulate.geography import make_city
 from shoal.events.simulate.people import make_ground, site_at
-from shoal.space.sites import Sites
-from shoal.space.zones import Zones
+from shoal.space.places import Sites, Zones
 
 
 @pytest.fixture(params=[("town", 1), ("town", 2), ("rough", 1), ("rough", 3), ("paris", 1)], scope="module")

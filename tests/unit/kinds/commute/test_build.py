@@ -18,8 +18,8 @@ from shoal.metrics.commute import lives_of
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 from shoal.space.clock import Clock
-from shoal.space.path_setting import commute_setting
-from shoal.space.sites import read_sites
+from shoal.space.places import read_sites
+from shoal.space.setting import commute_setting
 from shoal.stages.commutes import LATTICE
 
 

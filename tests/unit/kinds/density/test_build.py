@@ -277,7 +277,7 @@ def test_what_can_be_known_before_is_said_before_the_rows_are_read(
     def touched(*args, **kwargs):
         raise AssertionError("a row was read")
 
-    monkeypatch.setattr("shoal.events.checks.check_rows", touched)
+    monkeypatch.setattr("shoal.events.readers.check_rows", touched)
     with pytest.raises(ShoalError, match=code):
         run(prepared(settings, **changes), ledger)
     assert spent(ledger) == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shoal.engine.duck import DuckEngine
+from shoal.engine.engine import DuckEngine
 from shoal.errors import GuaranteeError, PlanError
 from shoal.kinds.density.build import stage_for
 from shoal.kinds.density.compare import simulated_world

@@ -7,7 +7,7 @@ import shapely
 from shoal.errors import PlanError
 from shoal.kinds.query.plan import Ask, as_written, parse_slots, read_asks
 from shoal.space.clock import Clock
-from shoal.space.zones import Zones
+from shoal.space.places import Zones
 
 ZONES = Zones(
     ids=("A", "B", "C"),

@@ -13,7 +13,7 @@ from shoal.kinds.synthetic.prepare import prepare_synthetic
 from shoal.mechanisms.audit_size import path_setting
 from shoal.privacy.accounting import Budget
 from shoal.space.clock import Clock
-from shoal.space.path_setting import CommuteSetting
+from shoal.space.setting import CommuteSetting
 
 SETTINGS = {
     "population": "town",

@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 import pytest
 import scipy.sparse
 
-import shoal.engine.duck as duck
+import shoal.engine.engine as engine_module
 from shoal.auditing.end_to_end.worlds import ChoppedEngine
 from shoal.engine.buckets import cut_users
 from shoal.engine.clipped import ClippedKernel, Measure
-from shoal.engine.duck import DuckEngine
+from shoal.engine.engine import DuckEngine
 from shoal.engine.visits import VisitKernel, bound_visits, exact_counts
 from shoal.errors import GuaranteeError, PlanError
-from shoal.space.weights import AreaWeights
+from shoal.space.geography import AreaWeights
 from shoal.stages.exact import View, on_lattice
 
 HOUR = 3_600_000_000
@@ -93,7 +93,7 @@ def test_a_user_with_rows_on_disk_and_in_memory_is_bounded_once(kernel, strings,
 def test_calls_of_few_rows_tear_nobody_apart(rows_per_call, strings, kernel, tmp_path, monkeypatch):
     """A user's rows are more than a call of the kernel should have: they come in one call all the same."""
     batch = events(rows=1200, users=9, strings=strings)
-    monkeypatch.setattr(duck, "ROWS_PER_CALL", rows_per_call)
+    monkeypatch.setattr(engine_module, "ROWS_PER_CALL", rows_per_call)
     for threads in (1, 3):
         engine = DuckEngine(threads=threads, spill_mib=0.004, temp_folder=str(tmp_path))
         assert same(engine.sum_users(cut(batch, 40), kernel), kernel(batch))
@@ -106,8 +106,8 @@ def test_every_size_of_the_engine_made_small(kernel, most, tmp_path):
     batch = events(rows=1200, users=9)
     engine = ChoppedEngine(threads=1, rows_per_call=3, most_events=most, temp_folder=str(tmp_path))
     assert same(engine.sum_users([batch], kernel), kernel(cut_users(batch, kernel.run_key, most)))
-    assert duck.ROWS_PER_CALL == 400_000
-    assert duck.cut_users is cut_users
+    assert engine_module.ROWS_PER_CALL == 400_000
+    assert engine_module.cut_users is cut_users
 
 
 @pytest.mark.parametrize("most", [1, 7, 60])

@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.loops import for_each, tiers
 
+from shoal.events.normalise import DAY_US, zone_days
 from shoal.events.schema import FIRST_US, LAST_US
-from shoal.events.times import DAY_US, zone_days
 from shoal.space.clock import stretches
 
 EPOCH = datetime(1970, 1, 1)

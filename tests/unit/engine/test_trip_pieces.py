@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 from tests.loops import for_each
 
-from shoal.engine.grid_trips import TripBound
-from shoal.engine.trip_pieces import encode_trips
+from shoal.engine.engine import encode_trips
+from shoal.engine.trip_pieces import TripBound
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import CellGrid
 from shoal.stages.trips import GridTrips

@@ -6,7 +6,7 @@ import shapely
 
 from shoal.errors import GeometryError
 from shoal.space.grid import square_grid
-from shoal.space.zones import Zones
+from shoal.space.places import Zones
 
 LAMBERT_93 = "EPSG:2154"
 
@@ -101,7 +101,7 @@ def test_the_batch_does_not_change_the_answer():
 
 
 def test_more_points_than_one_batch(monkeypatch):
-    monkeypatch.setattr("shoal.space.zones._BATCH", 100)
+    monkeypatch.setattr("shoal.space.places._BATCH", 100)
     zones = ragged_zones(5)
     x, y = np.random.default_rng(5).uniform(0, 1000, (2, 333))
     assert (zones.locate(x, y) == brute_force(zones, x, y)).all()
