@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.table import machine_class, report
 from shoal.attacks.models.recovery_score import MOSTLY
-from shoal.attacks.runs.counts import Protection, defender_of
+from shoal.attacks.runs.counts import Defender, Protection
 from shoal.attacks.runs.recovery import recover, visits_of_positions
 from shoal.events.simulate import CityPreset, preset_named
 from shoal.events.simulate.memory import simulate_positions
@@ -56,7 +56,7 @@ def measured(name: str, preset: CityPreset) -> list[dict]:
         clock=clock,
     )
     options = MethodOptions(users=preset.users, cap=clock.slots)
-    defender = defender_of(visits, setting, clock, delta=DELTA, options=options, seed=SEED)
+    defender = Defender(visits, setting, clock, delta=DELTA, options=options, seed=SEED)
     rows = []
     for protection in (Protection(), *(Protection(name, EPSILON) for name in DEFENCES)):
         counts = visits.counts() if protection.method is None else defender.people(protection)

@@ -161,8 +161,7 @@ def _consistent_rows(job: CostJob) -> Iterator[Row]:
 
 def _histogram(job: CostJob) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Independent numbers; or a uniform model of a million trips with one rectangle scaled down."""
-    from shoal_baselines.postprocess.prefix import uniform_model
-    from shoal_baselines.postprocess.prish import scale_inside
+    from shoal_baselines.postprocess.prish import scale_inside, uniform_model
 
     side = job.resolution
     generator = np.random.default_rng(1)

@@ -36,7 +36,7 @@ from shoal_baselines.comparators.published_histogram import (
     PublishedInput,
     PublishedPrish,
 )
-from shoal_baselines.postprocess.prefix import uniform_model
+from shoal_baselines.postprocess.prish import uniform_model
 
 GIVEN, UNSEEN = 16_000, 2_000
 GIVEN_SEED, UNSEEN_SEED = 1, 2

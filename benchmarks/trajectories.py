@@ -128,7 +128,7 @@ def _granularity(samples, boxes, lattice) -> dict[str, Any]:
     from shoal.metrics.trajectories import covering_boxes, granularity
 
     covering = covering_boxes(samples, boxes)
-    found = granularity(samples, boxes, minutes=lattice.minutes, metres=lattice.metres, covering=covering)
+    found = granularity(boxes, covering, minutes=lattice.minutes, metres=lattice.metres)
     space, minutes = found.per_box.space_m, found.per_box.time_min
     return {
         "suppressed": round(float((covering < 0).mean()), 5),

@@ -10,6 +10,7 @@ epsilon reads like, and can be compared only. Nothing is imported before it is u
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from shoal.mechanisms.audit_size import COVERED, ONE_PLACE, ONE_ZONE, PATHS, AuditSize
@@ -130,104 +131,71 @@ EFPA = replace(
 )
 
 
-SCALED_BY = ("ell", "cap")
+_clustered = partial(one_case, "density", finish=SCHEME)
+_scaled_up = partial(one_case, "density", finish=SCALED_UP)
+BOUNDS = ("ell", "cap")
 DENSITY = by_name(
-    *(
-        one_case("density", name, summary, entry, *uses, finish=SCHEME, **sets)
-        for name, summary, entry, uses, sets in (
-            (
-                "efpag",
-                "clusters of cells, few waves each, Gaussian noise",
-                EFPAG,
-                ("ell", "cap", "nights"),
-                {},
-            ),
-            ("efpag-basic", "efpag before its improvements", BASIC, ("ell",), {"nights": False}),
-            (
-                "efpag-repaired",
-                f"efpag with larger clusters, ell {REPAIRED_ELL}",
-                REPAIRED,
-                ("cap", "nights"),
-                {"ell": REPAIRED_ELL},
-            ),
-            ("efpa", "efpag with Laplace noise, pure", EFPA, ("ell", "cap", "nights"), {}),
-        )
+    _clustered("efpag", "clusters of cells, few waves each, Gaussian noise", EFPAG, *BOUNDS, "nights"),
+    _clustered("efpag-basic", "efpag before its improvements", BASIC, "ell", nights=False),
+    _clustered(
+        "efpag-repaired",
+        f"efpag with larger clusters, ell {REPAIRED_ELL}",
+        REPAIRED,
+        *("cap", "nights"),
+        ell=REPAIRED_ELL,
     ),
-    *(
-        one_case("density", name, summary, entry, *uses, finish=SCALED_UP)
-        for name, summary, entry, uses in (
-            ("fpa", "the slowest waves of each zone, Gaussian noise", SCALED_FPA, SCALED_BY),
-            (
-                "fpa-laplace",
-                "the slowest waves of each zone, Laplace noise, pure",
-                SCALED_FPA_LAPLACE,
-                SCALED_BY,
-            ),
-            ("scm-cap", "laplace under its name in SCM (cap level)", SCALED_LAPLACE, SCALED_BY),
-            ("scm-full", "noise for a visit in every zone and slot, pure", SCALED_FULL, ("cap",)),
-        )
+    _clustered("efpa", "efpag with Laplace noise, pure", EFPA, *BOUNDS, "nights"),
+    _scaled_up("fpa", "the slowest waves of each zone, Gaussian noise", SCALED_FPA, *BOUNDS),
+    _scaled_up(
+        "fpa-laplace", "the slowest waves of each zone, Laplace noise, pure", SCALED_FPA_LAPLACE, *BOUNDS
     ),
+    _scaled_up("scm-cap", "laplace under its name in SCM (cap level)", SCALED_LAPLACE, *BOUNDS),
+    _scaled_up("scm-full", "noise for a visit in every zone and slot, pure", SCALED_FULL, "cap"),
 )
 
 
-# Name, summary, where it is built, the options it is built from, what it is given.
-COMPARED_ROWS: tuple[tuple[str, str, str, tuple[str, ...], dict[str, Any]], ...] = (
-    (
+def _compared(name: str, summary: str, place: str, *asks: str, **given: Any) -> Method:
+    build = Build(place=f"shoal_baselines.comparators.{place}.of", takes="", asks=asks, given=given)
+    return Method(
+        kind="density", name=name, summary=summary, compared=build, finish_at=PLAIN, set_by_epsilon=not given
+    )
+
+
+COMPARED = by_name(
+    _compared(
         "published",
         "efpag with the noise its paper prints, exact number of users (delta 2e-6)",
         "published_density:PublishedEfpag",
-        ("ell",),
-        {},
+        "ell",
     ),
-    (
+    _compared(
         "published-efpa",
         "efpa with the noise its paper prints, exact number of users",
         "published_density:PublishedEfpa",
-        ("ell",),
-        {},
+        "ell",
     ),
-    (
+    _compared(
         "published-later",
         "the later survey's form: zones as cells, totals with too little noise (delta 2e-6)",
         "published_density:PublishedLater",
-        ("ell",),
-        {},
+        "ell",
     ),
-    ("scm-event", "counts with Laplace noise for one visit (SCM, event level)", "counts:ScmEvent", (), {}),
-    (
-        "scm-zone",
-        "counts with Laplace noise for one zone's series (SCM, zone level)",
-        "counts:ScmZone",
-        (),
-        {},
+    _compared("scm-event", "counts with Laplace noise for one visit (SCM, event level)", "counts:ScmEvent"),
+    _compared(
+        "scm-zone", "counts with Laplace noise for one zone's series (SCM, zone level)", "counts:ScmZone"
     ),
-    (
+    _compared(
         "spotme",
         f"every user answers at random with probability {SPOTME_P:g}, else truly (SpotMe)",
         "counts:SpotMe",
-        (),
-        {"p": SPOTME_P},
+        p=SPOTME_P,
     ),
-    (
+    _compared(
         "threshold",
         f"exact counts of {THRESHOLD_K} and more, others hidden (threshold suppression)",
         "counts:Threshold",
-        (),
-        {"k": THRESHOLD_K},
+        k=THRESHOLD_K,
     ),
-)
-COMPARED = by_name(
-    *(
-        Method(
-            kind="density",
-            name=name,
-            summary=summary,
-            compared=Build(place=f"shoal_baselines.comparators.{place}.of", takes="", asks=asks, given=given),
-            finish_at=PLAIN,
-            set_by_epsilon=not given,
-        )
-        for name, summary, place, asks, given in COMPARED_ROWS
-    )
 )
 
 ONE_TRIP = AuditSize(layout=PATHS, slots=6, ell=1, cap=3)

@@ -1,4 +1,4 @@
-"""Who carries whom in one class of one window: k - 1 permutations without fixed points, all different.
+"""The carriers of one class in one window: k - 1 permutations without fixed points, all different.
 
 "j carries i" means that record j holds i's samples too. Every member is carried by k - 1 others and carries
 k - 1 others, so that a complete second assignment of people to records exists.
@@ -104,9 +104,9 @@ def _insert_all(near: NearPairs, edges: Edges, carrier: np.ndarray, taken: np.nd
         carried_by = np.empty(len(carrier), np.int64)
         carried_by[carrier] = everyone
         places = beside_of(z, carried_by)
-        found = next((at for at in (_between(near, carrier, taken, z, b) for b in places) if at), None)
-        if found is not None:
-            a, b = found
+        slots = next((at for at in (_between(near, carrier, taken, z, b) for b in places) if at), None)
+        if slots is not None:
+            a, b = slots
             carrier[z], carrier[b] = a, z
             continue
         others = [o for o in np.flatnonzero(carrier == everyone).tolist() if o != z]
@@ -197,7 +197,7 @@ class NearPairs:
     epochs: np.ndarray
     used: np.ndarray = field(repr=False)  # int32 [users, ...], -1 for nobody
     group: np.ndarray = field(repr=False)  # int64 [members, epochs, ...], itself first, -1 ends
-    cost: tuple[float, float, bool, int]
+    longer: int  # steps by which every box counts longer than it is
     again: tuple[np.ndarray, np.ndarray] | None = None  # pairs (carrier, carried) that may go on, by position
 
     def edges(self) -> Edges:
@@ -208,10 +208,10 @@ class NearPairs:
             fresh = self.allowed(carried, carrier)
             carrier, carried = carrier[fresh], carried[fresh]
         else:
-            kept = self._search()
-            room = 2 * kept.size
-            carrier, carried = np.empty(room, np.int64), np.empty(room, np.int64)
-            count = _both_ways(self.members, self.used, kept, carrier, carried)
+            candidates = self._search()
+            capacity = 2 * candidates.size
+            carrier, carried = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+            count = _both_ways(self.members, self.used, candidates, carrier, carried)
             carrier, carried = carrier[:count], carried[:count]
         if self.again is not None:
             carrier, carried = (
@@ -221,9 +221,9 @@ class NearPairs:
 
     def costs(self, carried: np.ndarray, carrier: np.ndarray) -> np.ndarray:
         """What the carrier's record costs with the carried in it; with itself: what it costs now."""
-        held, out = self.samples, np.empty(len(carried))
-        where = (held.t, held.x, held.y, held.first, self.epochs, self.members, self.group)
-        added_costs(*where, carried, carrier, int(held.most[self.epochs].max()), self.cost, out)
+        samples, out = self.samples, np.empty(len(carried))
+        where = (samples.t, samples.x, samples.y, samples.first, self.epochs, self.members, self.group)
+        added_costs(*where, carried, carrier, int(samples.most[self.epochs].max()), self.longer, out)
         return out
 
     def alone(self, price: float) -> np.ndarray:
@@ -258,29 +258,29 @@ class NearPairs:
     @cached_property
     def _places(self) -> np.ndarray:
         """float64 [members, 3 per epoch]: mean place and time of each active epoch."""
-        held, place = self.samples, np.empty((len(self.members), 3 * len(self.epochs)))
-        features(held.t, held.x, held.y, held.first, self.epochs, self.members, place)
+        samples, place = self.samples, np.empty((len(self.members), 3 * len(self.epochs)))
+        features(samples.t, samples.x, samples.y, samples.first, self.epochs, self.members, place)
         return place
 
     def _search(self) -> np.ndarray:
         """int64 [members, KEPT]: near ones that a member never carried, looking further where few are new."""
-        size, asked = len(self.members), NEIGHBOURS
+        size, queried = len(self.members), NEIGHBOURS
         place = self._places
         tree = KDTree(place, balanced_tree=False)
-        kept = np.full((size, KEPT), -1, np.int64)
+        candidates = np.full((size, KEPT), -1, np.int64)
         who = np.arange(size)
         while len(who):
-            near = tree.query(place[who], k=min(asked + 1, size))[1]
-            found = _first_fresh(self.members, self.used, who, near, kept)
-            if asked >= min(MOST, size):
+            near = tree.query(place[who], k=min(queried + 1, size))[1]
+            fresh = _first_fresh(self.members, self.used, who, near, candidates)
+            if queried >= min(MOST, size):
                 break
-            who, asked = who[found < ENOUGH], asked * 4
-        return kept
+            who, queried = who[fresh < ENOUGH], queried * 4
+        return candidates
 
 
 @njit(cache=True, nogil=True)
-def _first_fresh(members, used, who, near, kept):
-    """Of each one's neighbours, nearest first, those it never carried, not itself; returns how many."""
+def _first_fresh(members, used, who, near, candidates):
+    """Lists the neighbours of each member, nearest first, that it never carried, without itself; returns how many."""
     stamp = np.zeros(used.shape[0], np.int64)
     count = np.zeros(len(who), np.int64)
     for row in range(len(who)):
@@ -290,34 +290,34 @@ def _first_fresh(members, used, who, near, kept):
             if each >= 0:
                 stamp[each] = mark
         for other in near[row]:
-            if count[row] == kept.shape[1]:
+            if count[row] == candidates.shape[1]:
                 break
             if stamp[members[other]] != mark:
-                kept[who[row], count[row]] = other
+                candidates[who[row], count[row]] = other
                 count[row] += 1
     return count
 
 
 @njit(cache=True, nogil=True)
-def _both_ways(members, used, kept, carrier, carried):
-    """Each kept pair with both as the carrier, where new, each once; returns their number."""
+def _both_ways(members, used, candidates, carrier, carried):
+    """Each candidate pair with both as the carrier, where new, each once; returns their number."""
     size, count = len(members), 0
     start = np.zeros(size + 1, np.int64)
     for row in range(size):
-        for other in kept[row]:
+        for other in candidates[row]:
             if other >= 0:
                 start[other + 1] += 1
     start = np.cumsum(start)
     fill, backward = start[:-1].copy(), np.empty(start[-1], np.int64)
     for row in range(size):
-        for other in kept[row]:
+        for other in candidates[row]:
             if other >= 0:
                 backward[fill[other]] = row
                 fill[other] += 1
     stamp = np.zeros(used.shape[0], np.int64)
     for me in range(size):
         mark = me + 1
-        for other in kept[me]:
+        for other in candidates[me]:
             if other >= 0:
                 carrier[count], carried[count] = me, other
                 stamp[members[other]] = mark

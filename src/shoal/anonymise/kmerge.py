@@ -6,10 +6,11 @@ Cost     of a box Dt * (Dx + Dy), spans with both ends; of a merge the sum over 
 Source   Gramaglia et al. 2017, section III and alg. 1. Deviation: samples of the same step stay in one box,
          since boxes must be disjoint in time; the paper's order by time leaves such ties open.
 
-A set of consecutive steps is complete if every trajectory has a sample in it, elementary if no cut makes two
-complete sets of it. A box that can be cut costs at least its two halves (CostFamily), so only elementary sets
-are tried. With L(g) the last start of a complete set that ends at g, those are the starts
-L(L(g) - 1) + 1 .. L(g): linear time where trajectories interleave, quadratic at worst.
+A set of consecutive steps is complete if every trajectory has a sample in it, elementary if no cut makes
+two complete sets of it. A box that can be cut costs at least its two halves: Dt is at least the sum of
+theirs, and no half is wider in space. So only elementary sets are tried. With L(g) the last start of a
+complete set that ends at g, those are the starts L(L(g) - 1) + 1 .. L(g): linear time where trajectories
+interleave, quadratic at worst.
 
 Below: samples by epoch and user, and the compiled sums over them: features, merge costs, merged records. An
 epoch is a stretch of `epoch_steps` steps. A user is active in an epoch with a sample in it.
@@ -26,30 +27,8 @@ from numba import njit
 from shoal.errors import PlanError
 from shoal.stages.trajectories import LatticeSamples
 
-
-@dataclass(frozen=True, kw_only=True)
-class CostFamily:
-    """Cost of a box: Dt ** time_power * (Dx + Dy) ** space_power, or of Dx * Dy where `area`.
-
-    With time_power >= 1 and space_power >= 0 a box costs at least the sum of its two halves in time: Dt is at
-    least the sum of theirs, and no half is wider in space. That is all that k-merge asks of a cost.
-    """
-
-    time_power: float = 1.0
-    space_power: float = 1.0
-    area: bool = False
-
-    def __post_init__(self) -> None:
-        if not (1 <= self.time_power <= 4 and 0 <= self.space_power <= 4):
-            raise PlanError(
-                "merge-cost",
-                f"time_power must be from 1 to 4 and space_power from 0 to 4; got {self.time_power} and "
-                f"{self.space_power}.",
-                "Below 1 in time, larger boxes could be cheaper than their parts.",
-            )
-
-
-PAPER_COST = CostFamily()
+# The cost of a box as manifests state it: Dt ** time_power * (Dx + Dy) ** space_power.
+COST_OF_A_BOX = {"time_power": 1.0, "space_power": 1.0, "area": False}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,7 +43,7 @@ class Merge:
         return len(self.boxes)
 
 
-def k_merge(trajectories: Sequence[np.ndarray], cost: CostFamily = PAPER_COST) -> Merge:
+def k_merge(trajectories: Sequence[np.ndarray]) -> Merge:
     """The merge of least cost of k trajectories, each an integer array [samples, 3] of t, x, y.
 
     >>> walk, drive = [[0, 0, 0], [9, 5, 5]], [[1, 0, 1], [9, 5, 5]]
@@ -86,32 +65,27 @@ def k_merge(trajectories: Sequence[np.ndarray], cost: CostFamily = PAPER_COST) -
     order = np.argsort(rows[:, 0], kind="stable")
     t, x, y = (np.ascontiguousarray(rows[order, column]) for column in range(3))
     out = np.empty((len(rows), 6), np.int64)
-    total, count = merge_sorted(
-        t, x, y, owner[order], len(rows), len(parts), cost.time_power, cost.space_power, cost.area, out
-    )
+    total, count = merge_sorted(t, x, y, owner[order], len(rows), len(parts), out)
     return Merge(boxes=out[:count].copy(), cost=float(total))
 
 
 @njit(cache=True, inline="always")
-def box_cost(dt, dx, dy, time_power, space_power, area):
-    space = dx * dy if area else dx + dy
-    if time_power == 1.0 and space_power == 1.0:
-        return float(dt * space)
-    return float(dt) ** time_power * float(space) ** space_power
+def box_cost(dt, dx, dy):
+    return float(dt * (dx + dy))
 
 
 @njit(cache=True, nogil=True)
-def merge_sorted(t, x, y, owner, count, k, time_power, space_power, area, out):
+def merge_sorted(t, x, y, owner, count, k, out):
     """Boxes of the best merge of samples sorted by t into `out`; returns its cost and the number of boxes."""
     whole, best = np.empty((4, count + 1), np.int64), np.empty(count + 1)
-    groups = partition(t, x, y, owner, count, k, time_power, space_power, area, 0, whole, best)
+    groups = partition(t, x, y, owner, count, k, 0, whole, best)
     if best[groups - 1] == np.inf:
         return np.inf, 0
     return best[groups - 1], boxes_back(t, x, y, whole, groups, out)
 
 
 @njit(cache=True, nogil=True)
-def partition(t, x, y, owner, count, k, time_power, space_power, area, more, whole, best):
+def partition(t, x, y, owner, count, k, more, whole, best):
     """The dynamic programme, on scratch of count + 1 and k or more; returns the number of distinct steps.
 
     whole[0] is the first sample of each distinct step, whole[1] where its best box begins, best its cost.
@@ -149,7 +123,7 @@ def partition(t, x, y, owner, count, k, time_power, space_power, area, more, who
             before = 0.0 if begin == 0 else best[begin - 1]
             if begin <= latest and before < np.inf:
                 dt = end - t[first[begin]] + 1 + more
-                total = before + box_cost(dt, x1 - x0 + 1, y1 - y0 + 1, time_power, space_power, area)
+                total = before + box_cost(dt, x1 - x0 + 1, y1 - y0 + 1)
                 if total < best[g]:
                     best[g] = total
                     came_from[g] = begin
@@ -248,13 +222,13 @@ def gather(t, x, y, first, epoch, who, count, held_t, held_x, held_y, owner):
     rows = 0
     for each in range(count):
         begin, sample = first[epoch, who[each]], first[epoch, who[each] + 1] - 1
-        held, at = rows - 1, rows + sample - begin
+        old, at = rows - 1, rows + sample - begin
         rows = at + 1
         while sample >= begin:  # two sorted lists into one, from the back
-            if held >= 0 and held_t[held] > t[sample]:
-                held_t[at], held_x[at] = held_t[held], held_x[held]
-                held_y[at], owner[at] = held_y[held], owner[held]
-                held -= 1
+            if old >= 0 and held_t[old] > t[sample]:
+                held_t[at], held_x[at] = held_t[old], held_x[old]
+                held_y[at], owner[at] = held_y[old], owner[old]
+                old -= 1
             else:
                 held_t[at], held_x[at], held_y[at], owner[at] = t[sample], x[sample], y[sample], each
                 sample -= 1
@@ -263,17 +237,17 @@ def gather(t, x, y, first, epoch, who, count, held_t, held_x, held_y, owner):
 
 
 @njit(cache=True, nogil=True)
-def added_costs(t, x, y, first, epochs, members, group, carried, carrier, most, cost, out):
+def added_costs(t, x, y, first, epochs, members, group, carried, carrier, most, more, out):
     """What record members[carrier] costs more with members[carried] in it, summed over epochs.
 
     group[row, column, :] lists whom the record of members[row] holds already in epochs[column], itself first;
-    -1 ends the list. No user has more than `most` samples in one of the epochs.
+    -1 ends the list. No user has more than `most` samples in one of the epochs. Every box counts `more` steps
+    longer than it is.
     """
-    time_power, space_power, area, more = cost
-    room = (group.shape[2] + 1) * (most + 1) + 3
-    held_t, held_x = np.empty(room, np.int64), np.empty(room, np.int64)
-    held_y, owner = np.empty(room, np.int64), np.empty(room, np.int64)
-    whole, best = np.empty((4, room), np.int64), np.empty(room)
+    capacity = (group.shape[2] + 1) * (most + 1) + 3
+    held_t, held_x = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    held_y, owner = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    whole, best = np.empty((4, capacity), np.int64), np.empty(capacity)
     who = np.empty(group.shape[2] + 1, np.int64)
     for edge in range(len(carried)):
         total = 0.0
@@ -295,40 +269,35 @@ def added_costs(t, x, y, first, epochs, members, group, carried, carrier, most, 
                 y0, y1 = min(y0, y[at]), max(y1, y[at])
                 t0, t1 = min(t0, t[at]), max(t1, t[at])
             if alone:  # one sample each: one box
-                total += box_cost(t1 - t0 + 1 + more, x1 - x0 + 1, y1 - y0 + 1, time_power, space_power, area)
+                total += box_cost(t1 - t0 + 1 + more, x1 - x0 + 1, y1 - y0 + 1)
                 continue
             rows = gather(t, x, y, first, epoch, who, count, held_t, held_x, held_y, owner)
-            groups = partition(
-                held_t, held_x, held_y, owner, rows, count, time_power, space_power, area, more, whole, best
-            )
+            groups = partition(held_t, held_x, held_y, owner, rows, count, more, whole, best)
             total += best[groups - 1]
         out[edge] = total
 
 
 @njit(cache=True, nogil=True)
-def merge_epoch(t, x, y, first, epoch, members, group, count, cost, out_record, out_box):
+def merge_epoch(t, x, y, first, epoch, members, group, count, out_record, out_box):
     """The records of members in an epoch: each merged with group[row, :count[row]], itself the first.
 
     Returns the number of boxes written to out_box [:, 6] with their record in out_record.
     """
-    time_power, space_power, area = cost
     widest = 1
     for row in range(len(members)):
         rows = 0
         for each in range(count[row]):
             rows += first[epoch, group[row, each] + 1] - first[epoch, group[row, each]]
         widest = max(widest, rows)
-    room = widest + group.shape[1] + 1
-    held_t, held_x = np.empty(room, np.int64), np.empty(room, np.int64)
-    held_y, owner = np.empty(room, np.int64), np.empty(room, np.int64)
-    whole, best = np.empty((4, room), np.int64), np.empty(room)
+    capacity = widest + group.shape[1] + 1
+    held_t, held_x = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    held_y, owner = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    whole, best = np.empty((4, capacity), np.int64), np.empty(capacity)
     boxes = 0
     for row in range(len(members)):
         rows = gather(t, x, y, first, epoch, group[row], count[row], held_t, held_x, held_y, owner)
-        groups = partition(
-            held_t, held_x, held_y, owner, rows, count[row], time_power, space_power, area, 0, whole, best
-        )
-        made = boxes_back(held_t, held_x, held_y, whole, groups, out_box[boxes:])
-        out_record[boxes : boxes + made] = members[row]
-        boxes += made
+        groups = partition(held_t, held_x, held_y, owner, rows, count[row], 0, whole, best)
+        merged = boxes_back(held_t, held_x, held_y, whole, groups, out_box[boxes:])
+        out_record[boxes : boxes + merged] = members[row]
+        boxes += merged
     return boxes

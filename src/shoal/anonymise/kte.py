@@ -18,7 +18,7 @@ n = tau / epoch; window m is the epochs m .. m + n; a person's class in it is th
 4  Per class k - 1 permutations (carriers.py). Every class has k members or none. A pair is used in one window
    only, so that nobody hides behind the same record for long, with two exceptions. Where both are inactive in
    the newest epoch it may go on: it then covers nothing that it did not cover before. And in a class without
-   any new arrangement pairs recur; they are counted and told to the owner. Neither touches the promise.
+   any new arrangement pairs recur; they are counted and reported to the owner. Neither touches the promise.
 5  Forward in time. In window m only the newest epoch may still be switched off. People with the same past
    were whole classes of the window before, so they are k or none, and at worst all are switched off.
 6  Record j in epoch e is the k-merge of j with everyone j carries in windows e - n .. e.
@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.anonymise.carriers import Carried, NearPairs, choose_carriers
-from shoal.anonymise.kmerge import PAPER_COST, CostFamily, EpochSamples, merge_epoch
+from shoal.anonymise.kmerge import EpochSamples, merge_epoch
 from shoal.errors import PlanError
 from shoal.stages.trajectories import PRICE, Boxes, LatticeSamples
 
@@ -52,7 +52,6 @@ class Kte:
     tau_steps: int
     epoch_steps: int
     price: float = PRICE
-    cost: CostFamily = PAPER_COST
     longer: float = 0.2  # epochs by which boxes count longer when carriers are chosen: rather late than far
     forget_steps: int | None = None  # pairs may be used again after so many steps; None: never
 
@@ -82,15 +81,15 @@ class Kte:
                 f"k is {self.k}, but fewer people than that have samples in the window.",
                 "Lower --k, or widen the window.",
             )
-        held = EpochSamples.of(samples, self.epoch_steps)
-        n = min(self.tau_steps // self.epoch_steps, held.epochs - 1)
-        windows = held.epochs - n
+        by_epoch = EpochSamples.of(samples, self.epoch_steps)
+        n = min(self.tau_steps // self.epoch_steps, by_epoch.epochs - 1)
+        windows = by_epoch.epochs - n
         return KteState(
-            samples=held,
+            samples=by_epoch,
             n=n,
             windows=windows,
-            retained=held.active(),
-            carries=np.full((held.users, windows * (self.k - 1)), -1, np.int32),
+            retained=by_epoch.active(),
+            carries=np.full((by_epoch.users, windows * (self.k - 1)), -1, np.int32),
         )
 
     def windows(self, state: KteState) -> Iterator[int]:
@@ -157,12 +156,7 @@ class Kte:
             epochs=epochs,
             used=used,
             group=self._held(state, members, epochs, window),
-            cost=(
-                self.cost.time_power,
-                self.cost.space_power,
-                self.cost.area,
-                round(self.longer * self.epoch_steps),
-            ),
+            longer=round(self.longer * self.epoch_steps),
             again=None if may_leave or window == 0 else self._still(state, members, window),
         )
         alone = near.alone(self.price * self.epoch_steps) if may_leave else None
@@ -180,14 +174,14 @@ class Kte:
     def _held(self, state: KteState, members, epochs, window: int) -> np.ndarray:
         """int64 [members, epochs, ...]: whom each record holds already, itself first; -1 ends the list."""
         k1 = self.k - 1
-        held = np.full((len(members), len(epochs), 1 + state.n * k1), -1, np.int64)
-        held[:, :, 0] = members[:, None]
+        carriers = np.full((len(members), len(epochs), 1 + state.n * k1), -1, np.int64)
+        carriers[:, :, 0] = members[:, None]
         for column, epoch in enumerate(epochs):
             first = max(0, int(epoch) - state.n)
             if first < window:
                 carried = state.carries[members, first * k1 : window * k1]
-                held[:, column, 1 : 1 + carried.shape[1]] = carried
-        return held
+                carriers[:, column, 1 : 1 + carried.shape[1]] = carried
+        return carriers
 
     def merge(self, state: KteState, tell: Callable[[str, int, int], None] | None = None) -> Boxes:
         """Records from the carriers of all windows."""
@@ -202,18 +196,17 @@ class Kte:
 
     def merge_one(self, state: KteState, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         """Records and boxes [count, 6] of one epoch."""
-        held = state.samples
+        samples = state.samples
         members = np.flatnonzero(state.retained[epoch]).astype(np.int64)
         first, last = max(0, epoch - state.n), min(epoch, state.windows - 1)
         carried = state.carries[members, first * (self.k - 1) : (last + 1) * (self.k - 1)]
         group, count = _distinct(members, carried)
-        rows = int((held.first[epoch, members + 1] - held.first[epoch, members]).sum())
+        rows = int((samples.first[epoch, members + 1] - samples.first[epoch, members]).sum())
         record, boxes = np.empty(rows, np.int32), np.empty((rows + 1, 6), np.int32)
-        cost = (self.cost.time_power, self.cost.space_power, self.cost.area)
-        made = merge_epoch(
-            held.t, held.x, held.y, held.first, epoch, members, group, count, cost, record, boxes
+        merged = merge_epoch(
+            samples.t, samples.x, samples.y, samples.first, epoch, members, group, count, record, boxes
         )
-        return record[:made], boxes[:made]
+        return record[:merged], boxes[:merged]
 
 
 @dataclass(kw_only=True, eq=False)

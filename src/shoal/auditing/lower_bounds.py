@@ -120,23 +120,13 @@ class Runs:
     whole: Sides  # without choices
     gaussian: Sides | None
 
-    @property
-    def count(self) -> int:
-        return len(self.whole[0])
-
 
 def run_spends(
     queries: list[Query], noise: Noise, runs: int, choices: int, advance: Advance | None = None
 ) -> Runs:
     """Many runs of all queries of a mechanism; choices fewer times, since they are drawn one by one."""
     drawn = [query for query in queries if query.kind not in PICKS]
-    sides: list[list[list[np.ndarray]]] = [[], []]  # chunks of the statistics of each query
-    for chunk in _chunks(runs, max(sum(query.before.size for query in drawn), 1)):
-        for side, with_user in zip(sides, (True, False), strict=True):
-            side.append([query.statistics(query.draw(noise, with_user, chunk)) for query in drawn])
-            if advance:
-                advance(chunk)
-    seen = [[np.concatenate(parts) for parts in zip(*side, strict=True)] for side in sides]
+    seen = _statistics(drawn, noise, runs, advance)
 
     def together(chosen: Callable[[Query], bool]) -> Sides:
         with_user, without = (
@@ -154,19 +144,26 @@ def run_spends(
     return Runs(spends, together(lambda query: True), gaussian)
 
 
-def sample(queries: list[Query], noise: Noise, runs: int, advance: Advance | None = None) -> Sides:
+def sample(queries: list[Query], noise: Noise, runs: int) -> Sides:
     """Statistics [runs, 4] of some queries together: with the user, and without.
 
     Of several queries ratios and totals add up; the least and the largest cell are over all of them.
     """
-    sides: list[list[np.ndarray]] = [[], []]
+    with_user, without = map(_together, _statistics(queries, noise, runs))
+    return with_user, without
+
+
+def _statistics(
+    queries: list[Query], noise: Noise, runs: int, advance: Advance | None = None
+) -> list[list[np.ndarray]]:
+    """Statistics [runs, 4] of each query, with the user and without."""
+    sides: list[list[list[np.ndarray]]] = [[], []]  # chunks
     for chunk in _chunks(runs, max(sum(query.before.size for query in queries), 1)):
         for side, with_user in zip(sides, (True, False), strict=True):
-            seen = [query.statistics(query.draw(noise, with_user, chunk)) for query in queries]
-            side.append(_together(seen))
+            side.append([query.statistics(query.draw(noise, with_user, chunk)) for query in queries])
             if advance:
                 advance(chunk)
-    return np.concatenate(sides[0]), np.concatenate(sides[1])
+    return [[np.concatenate(parts) for parts in zip(*side, strict=True)] for side in sides]
 
 
 def _together(seen: list[np.ndarray]) -> np.ndarray:

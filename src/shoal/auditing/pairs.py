@@ -141,14 +141,14 @@ def edge_pairs(slots: int, ell: int, sites: int = 4) -> list[Pair]:
     return pairs
 
 
-def crowd_pairs(ell: int, whole_site: int = 0, split_site: int = 1) -> list[Pair]:
+def crowd_pairs(ell: int) -> list[Pair]:
     """m users in the same cells and one more, all of them at the cap, for every m of CROWDS.
 
     A rule on a raw count, total or number of users changes its mind between some m and m + 1, and then
-    moves the counts by more than one user may. `split_site` is shared by several zones, so its counts move
-    by parts of visits.
+    moves the counts by more than one user may. Site 0 lies in one zone; site 1 is shared by several, so its
+    counts move by parts of visits.
     """
-    return [crowd_pair(m, ell, site) for site in (whole_site, split_site) for m in CROWDS]
+    return [crowd_pair(m, ell, site) for site in (0, 1) for m in CROWDS]
 
 
 @cache

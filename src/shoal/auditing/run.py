@@ -353,7 +353,7 @@ def audit_many(
     if processes(jobs, len(names)) <= 1:
         return [audit_mechanism(name, plan, tell) for name in names]
     tell.stage(f"{len(names)} mechanisms", len(names))
-    return in_processes(partial(_one, plan=plan), names, tell, jobs)
+    return in_processes(partial(audit_mechanism, plan=plan), names, tell, jobs)
 
 
 def processes(jobs: int | None, work: int) -> int:
@@ -382,10 +382,6 @@ def in_processes(
                 child.terminate()
             raise
     return [found[item] for item in items]
-
-
-def _one(name: str, plan: AuditPlan) -> AuditResult:
-    return audit_mechanism(name, plan)
 
 
 def _leave_stops() -> None:

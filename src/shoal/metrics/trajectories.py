@@ -128,14 +128,14 @@ def trajectory_utility(
     covering = covering_boxes(samples, boxes)
     unit = {"minutes": minutes, "metres": metres}
     by_hour, by_day = (
-        grouped_figures(samples, boxes, group, groups=groups, covering=covering, **unit)
+        grouped_figures(samples, boxes, covering, group, groups=groups, **unit)
         for group, groups in ((clock.hour, HOURS), (clock.day, int(clock.day.max(initial=-1)) + 1))
     )
     return TrajectoryUtility(
         samples=samples.count,
         boxes=boxes.count,
-        granularity=granularity(samples, boxes, covering=covering, **unit),
-        suppressed_share=suppressed_share(samples, boxes, covering=covering),
+        granularity=granularity(boxes, covering, **unit),
+        suppressed_share=suppressed_share(covering),
         by_hour=by_hour,
         by_day=by_day,
         first_day=clock.first_day,
@@ -143,36 +143,27 @@ def trajectory_utility(
     )
 
 
-def granularity(
-    samples: LatticeSamples,
-    boxes: Boxes,
-    *,
-    minutes: float,
-    metres: float,
-    covering: np.ndarray | None = None,
-) -> Granularity:
+def granularity(boxes: Boxes, covering: np.ndarray, *, minutes: float, metres: float) -> Granularity:
     """Mean and quartiles of the spans, per retained sample and per box."""
-    covering = covering_boxes(samples, boxes) if covering is None else covering
     space, time = box_spans(boxes, minutes=minutes, metres=metres)
     own = covering[covering >= 0]
     return Granularity(per_sample=_spans(space[own], time[own]), per_box=_spans(space, time))
 
 
-def suppressed_share(samples: LatticeSamples, boxes: Boxes, *, covering: np.ndarray | None = None) -> float:
+def suppressed_share(covering: np.ndarray) -> float:
     """Share of samples that no box of their own record contains; NaN without samples."""
-    covering = covering_boxes(samples, boxes) if covering is None else covering
     return float(np.mean(covering < 0)) if len(covering) else float("nan")
 
 
 def grouped_figures(
     samples: LatticeSamples,
     boxes: Boxes,
+    covering: np.ndarray,
     group_of_step: np.ndarray,
     *,
     groups: int,
     minutes: float,
     metres: float,
-    covering: np.ndarray | None = None,
 ) -> GroupedFigures:
     """Figures per sample within each group of steps, a group given per step as 0 .. groups - 1."""
     if np.shape(group_of_step) != (samples.steps,):
@@ -180,7 +171,6 @@ def grouped_figures(
             "metric-steps",
             f"there must be one group per step; got {list(np.shape(group_of_step))} for {samples.steps}.",
         )
-    covering = covering_boxes(samples, boxes) if covering is None else covering
     group = np.asarray(group_of_step, np.int64)[samples.t]
     every = np.bincount(group, minlength=groups).astype(np.float64)
     retained = covering >= 0

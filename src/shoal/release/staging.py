@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from shoal.errors import REPORT_IT, OutputError, ResourceError, ShoalError
+from shoal.privacy.ledger.sqlite import fsync
 from shoal.release.manifest import MANIFEST, FileEntry, Manifest, sha256_file, sha256_text
 
 
@@ -176,14 +177,6 @@ def _make_durable(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for each in missing:
         fsync(each.parent)
-
-
-def fsync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def unwritable(out: Path, error: OSError) -> OutputError:

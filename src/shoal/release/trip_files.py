@@ -52,8 +52,7 @@ class TripColumns:
         """As in a source; where two share a column, or a name is ours or a formula, by roles."""
         x, y = ("x", "y") if planar else ("lon", "lat")
         usual = {"user": "user", "trip": "trip", "time": "time", "x": x, "y": y}
-        roles = {"user": "user", "trip": "trip", "time": "time", "x": x, "y": y}
-        named = {name: columns.get(role, usual[name]) for name, role in roles.items()}
+        named = {name: columns.get(role, role) for name, role in usual.items()}
         every = [*named.values(), "point", "geometry"]
         apart = len(set(every)) == len(every) and not any(as_cell(name) != name for name in every)
         return cls(**(named if apart else usual))

@@ -32,13 +32,11 @@ class _Slots:
     slot_minutes: int = 60
     k: int | None = None
 
+    truthful = True
+
     def __post_init__(self) -> None:
         if self.k is not None:
             check_k(self.k)
-
-    @property
-    def truthful(self) -> bool:
-        return True
 
     @property
     def promise(self) -> str:

@@ -45,14 +45,12 @@ class FullLength:
     candidates: int = 24
     most_span_m: float = 40_000.0  # mean over the window of a group's Dx + Dy
 
+    truthful = True
+
     def __post_init__(self) -> None:
         check_k(self.k)
         if self.candidates < 1 or self.most_span_m <= 0:
             raise PlanError("merge-plan", "candidates must be 1 or more and the span above 0.")
-
-    @property
-    def truthful(self) -> bool:
-        return True
 
     @property
     def promise(self) -> str:
@@ -203,7 +201,7 @@ def merge_cost(members, start, t, x, y):
     rows = where[order]
     out = np.empty((count, 6), np.int64)
     k = len(members)
-    return merge_sorted(times[order], x[rows], y[rows], owner[order], count, k, 1.0, 1.0, False, out)[0]
+    return merge_sorted(times[order], x[rows], y[rows], owner[order], count, k, out)[0]
 
 
 def check_equal_records(boxes: Boxes, k: int) -> int:

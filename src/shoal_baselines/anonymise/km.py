@@ -54,6 +54,8 @@ class ItemSets:
     most_lost: float = 0.1  # boxes suppressed for a split, of those that get smaller by it
     most_pairs: int = 500_000_000
 
+    truthful = True
+
     def __post_init__(self) -> None:
         check_k(self.k)
         if self.m not in (1, 2):
@@ -62,10 +64,6 @@ class ItemSets:
             raise PlanError("km-plan", "slots and squares must be given, and most_lost be from 0 to 1.")
         if any(b % a for a, b in zip(self.sides_m, self.sides_m[1:], strict=False)):
             raise PlanError("km-sides", "each square must be cut into whole squares of the next size.")
-
-    @property
-    def truthful(self) -> bool:
-        return True
 
     @property
     def promise(self) -> str:

@@ -12,59 +12,18 @@ Cost        linear in samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from shoal.errors import PlanError
 from shoal.kinds.trajectories.methods import Method, Setting, tracked
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 from shoal_baselines.anonymise.coarse import GridHours, HexagonHours
 from shoal_baselines.anonymise.full_length import FullLength
-from shoal_baselines.anonymise.hulls import Neighbour, boxes_of_slots, check_k, hulls_of
+from shoal_baselines.anonymise.hulls import Neighbour, boxes_of_slots, hulls_of
 from shoal_baselines.anonymise.km import ItemSets
 from shoal_baselines.anonymise.nwa import NeverWalkAlone
 from shoal_baselines.comparators.kte_hide import KteHide
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """How a neighbour is made from k, and what it does in a few words."""
-
-    make: Callable[[int], Neighbour]
-    words: str
-
-
-NEIGHBOURS: dict[str, Entry] = {
-    "raw": Entry(make=lambda k: RawPseudonyms(), words="pseudonyms, nothing else"),
-    "grid": Entry(make=lambda k: GridHours(), words="squares of 3 km and hours"),
-    "grid-k": Entry(make=lambda k: GridHours(k=k), words="squares of 3 km and hours, rare ones left out"),
-    "h3": Entry(make=lambda k: HexagonHours(), words="H3 hexagons (7) and hours"),
-    "h3-k": Entry(make=lambda k: HexagonHours(k=k), words="H3 hexagons (7) and hours, rare ones left out"),
-    "km1": Entry(make=lambda k: ItemSets(k=k, m=1), words="k^m-anonymity, m = 1"),
-    "km2": Entry(make=lambda k: ItemSets(k=k, m=2), words="k^m-anonymity, m = 2"),
-    "nwa": Entry(make=lambda k: NeverWalkAlone(k=k), words="Never Walk Alone"),
-    "full-length": Entry(make=lambda k: FullLength(k=k), words="whole records merged in groups"),
-}
-
-
-def neighbours(names: Iterable[str], k: int) -> dict[str, Neighbour]:
-    """The named methods, set at k.
-
-    >>> neighbours(["raw", "km1"], 2)["km1"].promise
-    'any box shared by 2'
-    """
-    check_k(k)
-    made: dict[str, Neighbour] = {}
-    for name in names:
-        if name not in NEIGHBOURS:
-            raise PlanError(
-                "neighbour-name",
-                f'there is no method "{name}"; known are {", ".join(NEIGHBOURS)}.',
-                "Choose among those.",
-            )
-        made[name] = NEIGHBOURS[name].make(k)
-    return made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +37,9 @@ class RawPseudonyms:
     [3, 7]
     """
 
-    @property
-    def truthful(self) -> bool:
-        return True
+    truthful = True
 
-    @property
-    def promise(self) -> str:
-        return "none"
+    promise = "none"
 
     def __call__(self, samples: LatticeSamples, lattice: Lattice) -> Boxes:
         hulls = hulls_of(samples, 1)
@@ -94,14 +49,29 @@ class RawPseudonyms:
         return None
 
 
+# How each is made for a k, and what it does.
+BASELINES: dict[str, tuple[Callable[[int], Neighbour], str]] = {
+    "raw": (lambda k: RawPseudonyms(), "pseudonyms, nothing else"),
+    "grid": (lambda k: GridHours(), "squares of 3 km and hours"),
+    "grid-k": (lambda k: GridHours(k=k), "squares of 3 km and hours, rare ones left out"),
+    "h3": (lambda k: HexagonHours(), "H3 hexagons (7) and hours"),
+    "h3-k": (lambda k: HexagonHours(k=k), "H3 hexagons (7) and hours, rare ones left out"),
+    "km1": (lambda k: ItemSets(k=k, m=1), "k^m-anonymity, m = 1"),
+    "km2": (lambda k: ItemSets(k=k, m=2), "k^m-anonymity, m = 2"),
+    "nwa": (lambda k: NeverWalkAlone(k=k), "Never Walk Alone"),
+    "full-length": (lambda k: FullLength(k=k), "whole records merged in groups"),
+}
+
+
 def _row(name: str) -> Callable[[Setting], Method]:
+    make, words = BASELINES[name]
+
     def made(at: Setting) -> Method:
-        entry = NEIGHBOURS[name]
-        method = entry.make(at.k)
+        method = make(at.k)
         return Method(
             promise=method.promise,
             truthful=method.truthful,
-            words=entry.words,
+            words=words,
             make=method,
             broken=method.broken,
         )
@@ -115,6 +85,6 @@ def _published(at: Setting) -> Method:
 
 # What a comparison of trajectories shows beside our own method.
 ROWS: dict[str, Callable[[Setting], Method]] = {
-    **{name: _row(name) for name in NEIGHBOURS},
+    **{name: _row(name) for name in BASELINES},
     "published": _published,
 }

@@ -44,14 +44,12 @@ class NeverWalkAlone:
     first_radius_m: float = 1000.0
     most_users: int = 20_000
 
+    truthful = False
+
     def __post_init__(self) -> None:
         check_k(self.k)
         if not 0 <= self.most_trash < 1 or self.first_radius_m <= 0:
             raise PlanError("nwa-plan", "most_trash must be from 0 to below 1 and the radius above 0.")
-
-    @property
-    def truthful(self) -> bool:
-        return False
 
     @property
     def promise(self) -> str:

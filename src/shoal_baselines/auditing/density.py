@@ -176,7 +176,7 @@ def _mixed(true: Pipeline) -> Pipeline:
     epsilon = true.mechanism.loss().pure_epsilon_nano / 10**9
     public = {"slots": _LONG.slots, "ell": _LONG.ell, "cap": _LONG.cap}
     mechanism = DensityEfpa.improved(Budget.pure_epsilon(epsilon), minimum_cover(_LONG.setting), **public)
-    world = small_world(_LONG, type(true.world))
+    world = small_world(_LONG)
     return replace(true, mechanism=recast(mechanism, {"scales": _mixed_scales}), world=world)
 
 

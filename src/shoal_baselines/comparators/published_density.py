@@ -16,7 +16,7 @@ What the claims miss, and what is true instead (c the largest L1 norm of a visit
                d_E: zCDP (epsilon/2)^2 c^2 / 32 for all together; in pure epsilon sqrt(ell) c times the claim.
   Gaussian     rho = ell c^2 / (2 sigma^2) for all clusters together; sigma by a constant for epsilon <= 1.
   Laplace      scale sqrt(k ell) covers one cluster; a user in many pays sqrt(ell) c times the claim.
-  cover        overlaps subtracted as printed give c > 1 (published_cells.py).
+  cover        overlaps subtracted as printed give c > 1 (`subtracted_cells`).
   totals       later form: a user may put all ell visits in one zone, so L2 is ell, not sqrt(ell).
 The number of visits K is sound: its noise is for 732 visits of a user, and ours has one per slot at most.
 No interval comes with these numbers.
@@ -53,7 +53,7 @@ from shoal_baselines.postprocess.scheme import cluster_cells, smooth_nights
 from shoal_baselines.space.cover import cover_vertices, neighbour_graph
 
 MOST_VISITS = 732  # of a user in their data, taken as a bound for all data
-STEP = 2**20  # lattice of all noise here, per visit
+STEP = 2**20  # lattice of the noise of published methods, per visit or trip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,9 +94,9 @@ class PublishedEfpag:
 
     def totals(self, bounded: BoundedVisits, noise: Noise) -> np.ndarray:
         """Section 5.4.1: (one-visit histogram + Lap(2 / e)) times K-hat / N, with e = epsilon / 2."""
-        histogram = _laplace(bounded.one_visit, 2 / (self.epsilon / 2), "totals", noise)
+        histogram = laplace_of(bounded.one_visit, 2 / (self.epsilon / 2), "totals", noise)
         visits = np.array([bounded.visits_capped])
-        noisy_visits = _laplace(visits, 2 * MOST_VISITS / (self.epsilon / 2), "visits", noise)
+        noisy_visits = laplace_of(visits, 2 * MOST_VISITS / (self.epsilon / 2), "visits", noise)
         return self.cells.to_cells @ histogram * (noisy_visits[0] / max(bounded.users, 1))
 
     def choose(self, waves: np.ndarray, noise: Noise) -> np.ndarray:
@@ -109,7 +109,7 @@ class PublishedEfpag:
 
     def perturb(self, waves: np.ndarray, noise: Noise) -> np.ndarray:
         """Algorithm 4, line 4."""
-        return noise.gaussian("coefficients", _units(waves), self.sigma * STEP) / STEP
+        return noise.gaussian("coefficients", units_of(waves), self.sigma * STEP) / STEP
 
     def noise_error(self) -> np.ndarray:
         return self.sigma * np.sqrt(np.arange(1, self.setting.slots + 1))
@@ -162,7 +162,7 @@ class PublishedEfpa(PublishedEfpag):
     name = "published-efpa"
 
     def perturb(self, waves: np.ndarray, noise: Noise) -> np.ndarray:
-        return _laplace(waves, self._scale(len(waves)), "coefficients", noise)
+        return laplace_of(waves, self._scale(len(waves)), "coefficients", noise)
 
     def noise_error(self) -> np.ndarray:
         return 2 * np.arange(1, self.setting.slots + 1) * self.shift / (self.epsilon / 2)
@@ -202,7 +202,7 @@ class PublishedLater(PublishedEfpag):
 
     def totals(self, bounded: BoundedVisits, noise: Noise) -> np.ndarray:
         exact = (self.cells.to_cells @ bounded.counts).sum(axis=1)
-        return noise.gaussian("totals", _units(exact), self.sigma * STEP) / STEP
+        return noise.gaussian("totals", units_of(exact), self.sigma * STEP) / STEP
 
     @property
     def sigma(self) -> float:
@@ -239,11 +239,13 @@ def _epsilon(pure: Sequence[float], rho: float, delta: float) -> float:
     return min(sum(pure) + epsilon_for(rho_nano, delta), epsilon_for(rho_nano + in_rho, delta))
 
 
-def _laplace(exact: np.ndarray, scale: float, name: str, noise: Noise) -> np.ndarray:
-    return noise.laplace(name, _units(exact), scale * STEP) / STEP
+def laplace_of(exact: np.ndarray, scale: float, name: str, noise: Noise) -> np.ndarray:
+    """Values with discrete Laplace noise, on the lattice."""
+    return noise.laplace(name, units_of(exact), scale * STEP) / STEP
 
 
-def _units(values: np.ndarray) -> np.ndarray:
+def units_of(values: np.ndarray) -> np.ndarray:
+    """int64: in steps of the lattice."""
     return np.rint(np.asarray(values, float) * STEP).astype(np.int64)
 
 

@@ -35,14 +35,13 @@ from shoal.space.cells import Rectangles
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import ExactEuler
+from shoal_baselines.comparators.published_density import STEP, laplace_of, units_of
 from shoal_baselines.postprocess.euler_consistent import consistent, violations
-from shoal_baselines.postprocess.prefix import TripModel
-from shoal_baselines.postprocess.prish import rectangle_answer, repair_border, scale_inside
+from shoal_baselines.postprocess.prish import TripModel, rectangle_answer, repair_border, scale_inside
 from shoal_baselines.postprocess.regions import blocks, depth_of, mean_of_children, regions, scale_regions
 
 ROUNDS = (10, 12, 14, 16, 18, 20)
 SWEEPS = 10  # k
-STEP = 2**20  # lattice of all noise here, per trip
 LARGEST_EXPONENT = 30.0  # keeps what the noise makes of weights finite
 
 
@@ -78,8 +77,8 @@ class PublishedPrish:
             model, known = equal_model(exact), []
             for _ in range(rounds):
                 errors = np.abs(answers - model.answers(given))
-                chosen = noise.choose("select", _units(errors), 2 * (2 * rounds / self.epsilon) * STEP)
-                noisy = _laplace(answers[[chosen]], 2 * rounds / self.epsilon, "answers", noise)[0]
+                chosen = noise.choose("select", units_of(errors), 2 * (2 * rounds / self.epsilon) * STEP)
+                noisy = laplace_of(answers[[chosen]], 2 * rounds / self.epsilon, "answers", noise)[0]
                 known.append((_sides(given, chosen), noisy))
                 for _ in range(SWEEPS):
                     for sides, answer in known:
@@ -121,15 +120,15 @@ class PublishedDqam(PublishedPrish):
         answers, given = exact.euler.answers(self.setting.given), self.setting.given
         region = self.partition(exact, noise)
         share = np.bincount(region, exact.shared.ravel()) / max(exact.trips, 1)
-        density = _laplace(share, 1 / self.quarter, "densities", noise)
+        density = laplace_of(share, 1 / self.quarter, "densities", noise)
         region = region.reshape(exact.shared.shape)
 
         def learn(rounds: int) -> TripModel:
             model = equal_model(exact)
             for _ in range(rounds):
                 errors = np.abs(answers - model.answers(given))
-                chosen = noise.choose("select", _units(errors), 2 * (rounds / self.quarter) * STEP)
-                noisy = _laplace(answers[[chosen]], rounds / self.quarter, "answers", noise)[0]
+                chosen = noise.choose("select", units_of(errors), 2 * (rounds / self.quarter) * STEP)
+                noisy = laplace_of(answers[[chosen]], rounds / self.quarter, "answers", noise)[0]
                 rectangle = given.take(np.array([chosen]))
                 model = _dqam_update(model, region, density, rectangle, noisy, exact.trips)
             return model
@@ -142,8 +141,8 @@ class PublishedDqam(PublishedPrish):
         gaps = []
         for level in range(depth_of(shape)):
             parent, children = (_costs(exact.shared, blocks(shape, at), 4**at) for at in (level, level + 1))
-            parent = _laplace(parent, 2 / self.quarter, "costs", noise)
-            children = _laplace(children, 2 / self.quarter, "costs", noise)
+            parent = laplace_of(parent, 2 / self.quarter, "costs", noise)
+            children = laplace_of(children, 2 / self.quarter, "costs", noise)
             gaps.append(parent - mean_of_children(children, level))
         return regions(shape, first=0, gaps=gaps, threshold=4 / self.quarter**2)
 
@@ -160,11 +159,8 @@ class PublishedDqam(PublishedPrish):
     def true_guarantee(self) -> str:
         depth = depth_of((self.setting.grid.rows, self.setting.grid.columns))
         return (
-            f"No guarantee as published, which claims epsilon {self.epsilon:g}: the values sum to the exact "
-            "number of trips, and the number of rounds is picked on the true error. With both public, "
-            f"replacing a trip would have an epsilon of up to {self.epsilon_if_fixed():.3g}: trips that come "
-            f"back or go in loops move an Euler answer by up to {reach(self.setting)}, not by 1, and {depth} "
-            "levels of the quadtree are decided where one is paid for."
+            f"{super().true_guarantee().removesuffix('.')}, and {depth} levels of the quadtree are decided "
+            "where one is paid for."
         )
 
 
@@ -241,14 +237,6 @@ def _costs(shared: np.ndarray, block: np.ndarray, count: int) -> np.ndarray:
     cells = shared.ravel()
     mean = np.bincount(block, cells, count) / np.maximum(np.bincount(block, minlength=count), 1)
     return np.bincount(block, np.abs(cells - mean[block]), count)
-
-
-def _laplace(exact: np.ndarray, scale: float, name: str, noise: Noise) -> np.ndarray:
-    return noise.laplace(name, _units(exact), scale * STEP) / STEP
-
-
-def _units(values: np.ndarray) -> np.ndarray:
-    return np.rint(np.asarray(values, float) * STEP).astype(np.int64)
 
 
 PUBLISHED = (PublishedDqam, PublishedPrish)

@@ -4,7 +4,7 @@ Guarantee    epsilon-DP: totals + eps0 for all choices of k together + eps1 for 
 Unit         one user.        Neighbours   add or remove one user.
 Requires     each user in at most `ell` slots, at most once per slot (checked by the engine); a visit's
              fragments sum to at most one over the cells (checked by the cover).
-Sensitivity  totals: see totals.py; choices: see choose_k.py. Retained coefficients: a user moves the series
+Sensitivity  totals and choices: see scheme.py. Retained coefficients: a user moves the series
              of cluster E by d_E with sum |d_E|_1 <= ell and sum |d_E|_2^2 <= ell, hence, one bound for all:
                visits    L1 <= min(sqrt(k), k sqrt(2/T)) |d_E|_1,  scale min(sqrt(k), k sqrt(2/T)) ell / eps1
                clusters  L1 <= sqrt(k) |d_E|_2,                    scale sqrt(k) sqrt(clusters ell) / eps1
@@ -32,12 +32,10 @@ import numpy as np
 
 from shoal.privacy.accounting import NANO, Budget, Loss
 from shoal.privacy.noise import LAPLACE, Noise, ceil_sqrt
-from shoal.space.setting import Setting
 from shoal_baselines.mechanisms.efpag import SELECT
-from shoal_baselines.mechanisms.scheme_steps import SHIFT, STEPS, Scheme, shift_summed, tau_of
-from shoal_baselines.mechanisms.scheme_totals import TotalsByOneVisit
+from shoal_baselines.mechanisms.scheme import SHIFT, STEPS, Scheme, TotalsByOneVisit, shift_summed, tau_of
 from shoal_baselines.postprocess.scheme import cluster_cells
-from shoal_baselines.space.cover import Cover, minimum_cover
+from shoal_baselines.space.cover import Cover
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,9 +127,3 @@ class DensityEfpa(Scheme):
             ell=ell,
             cap=cap,
         )
-
-    @classmethod
-    def of(cls, budget: Budget, setting: Setting, *, ell: int, cap: int) -> DensityEfpa:
-        """All of the budget, on the smallest cover of a setting."""
-        public = {"slots": setting.slots, "ell": ell, "cap": cap}
-        return cls.improved(budget, minimum_cover(setting), **public)

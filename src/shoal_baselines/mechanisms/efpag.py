@@ -5,9 +5,9 @@ Guarantee    rho-zCDP: totals + eps0^2 / 8 for all choices of k together + Delta
 Unit         one user.        Neighbours   add or remove one user.
 Requires     each user in at most `ell` slots, at most once per slot (checked by the engine); a visit's
              fragments sum to at most one over the cells (checked by the cover).
-Sensitivity  totals: see totals.py. Series of all clusters: L2 <= sqrt(min(ell, slots)), since each slot moves
-             by at most 1 in L1. An orthonormal transform keeps it; integer_dct.py and choose_k.py add what
-             rounding to whole steps can, for as many clusters as there are cells. Which cells form a
+Sensitivity  totals: see scheme.py. Series of all clusters: L2 <= sqrt(min(ell, slots)), since each slot moves
+             by at most 1 in L1. An orthonormal transform keeps it; scheme.py adds
+             what rounding to whole steps can, for as many clusters as there are cells. Which cells form a
              cluster, and every k, are functions of earlier noisy answers.
 Public       cover, slots, ell, cap M, tau, all scales.
 Source       Acs and Castelluccia 2014, algorithms 1 to 4.
@@ -34,11 +34,19 @@ import numpy as np
 
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import GAUSSIAN, Adder, Noise, ceil_sqrt
-from shoal.space.setting import Setting
-from shoal_baselines.mechanisms.scheme_steps import STEPS, Scheme, shift_squared, tau_of, wave_rounding
-from shoal_baselines.mechanisms.scheme_totals import Totals, TotalsByOneVisit, TotalsOfSeries, TotalsScaledUp
+from shoal_baselines.mechanisms.scheme import (
+    STEPS,
+    Scheme,
+    Totals,
+    TotalsByOneVisit,
+    TotalsOfSeries,
+    TotalsScaledUp,
+    shift_squared,
+    tau_of,
+    wave_rounding,
+)
 from shoal_baselines.postprocess.scheme import cluster_cells
-from shoal_baselines.space.cover import Cover, minimum_cover
+from shoal_baselines.space.cover import Cover
 
 SELECT = Fraction(1, 2)  # of what the totals leave; the rest is for the coefficients
 # The repaired variant: tuned on the simulated city paris.
@@ -131,14 +139,6 @@ class DensityEfpag(Scheme):
         totals, budget = TotalsScaledUp.within(budget, ell=min(ell, slots), cap=cap, lattice=cover.lattice)
         larger = {"select": REPAIRED_SELECT, "tau_factor": REPAIRED_TAU}
         return cls.within(totals, budget, cover=cover, slots=slots, ell=ell, cap=cap, **larger)
-
-    @classmethod
-    def of(
-        cls, budget: Budget, setting: Setting, *, ell: int, cap: int, variant: str = "improved"
-    ) -> DensityEfpag:
-        """All of the budget, on the smallest cover of a setting, in one of its variants."""
-        public = {"slots": setting.slots, "ell": ell, "cap": cap}
-        return getattr(cls, variant)(budget, minimum_cover(setting), **public)
 
 
 def coefficient_shift(ell: int, clusters: int, slots: int, lattice: int) -> int:

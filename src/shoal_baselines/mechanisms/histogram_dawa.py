@@ -6,7 +6,7 @@ Unit         one user (or one trip, where m = 1 and each trip is a unit).
 Neighbours   add or remove one unit.
 Requires     at most m trips of a unit (checked by the engine).
 Sensitivity  costs: the intervals of one length are a partition of the cells, so their deviation costs
-             together move by at most 2 m in L1 (+ rounding, see deviation_cost.py); levels are noised one
+             together move by at most 2 m in L1 (+ rounding, see below); levels are noised one
              by one and add up. Buckets: disjoint, so their sums move by at most m in L1 and in L2.
 Public       grid, its Hilbert order, finest length, m, all scales.
 Source       Li, Hay, Miklau and Wang 2014 (DAWA), stage 1 with dyadic intervals; run on faces as in Ghane's
@@ -34,7 +34,7 @@ group of one cell costs 0, whatever the data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -43,12 +43,12 @@ import numpy as np
 from shoal.errors import PlanError
 from shoal.mechanisms.trip_totals import TripTotals
 from shoal.privacy.accounting import Allowance, Budget, Loss, compose
-from shoal.privacy.noise import Adder, Composed, Noise, adder_within
+from shoal.privacy.noise import Adder, Noise, adder_within
 from shoal.space.cells import Euler
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips
-from shoal_baselines.mechanisms.histogram_laplace import LATTICE
+from shoal_baselines.mechanisms.histogram_laplace import LATTICE, TripHistogram
 from shoal_baselines.postprocess.cells import cover_by_intervals, hilbert_order, interval_levels
 
 COST_SHARE = Fraction(1, 4)
@@ -56,19 +56,20 @@ FINEST = 64  # cells of the smallest bucket
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramDawa(Composed):
+class HistogramDawa(TripHistogram):
     """Faces alone: noisy sums of buckets, spread evenly over their cells."""
 
-    totals: TripTotals
     costs: NoisyCosts
     buckets: Adder  # in units of the lattice
     finest: int
-    setting: TripSetting = field(repr=False)
 
     name = "histogram-dawa"
+<<<<<<< HEAD
     takes = "trips"
     edges = False  # answers are of faces and edges; without, of shares of trips in cells
     pool = False  # no pool of synthetic boxes is published
+=======
+>>>>>>> main
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

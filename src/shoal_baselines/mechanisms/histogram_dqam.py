@@ -7,7 +7,7 @@ Unit         one user (or one trip, where m = 1 and each trip is a unit).
 Neighbours   add or remove one unit.
 Requires     at most m trips of a unit (checked by the engine); answers are counts of distinct trips.
 Sensitivity  costs: blocks of one level are disjoint and a trip's shares sum to 1, so their deviation costs
-             together move by at most 2 m in L1 (+ rounding, see deviation_cost.py). Each block's cost is
+             together move by at most 2 m in L1 (+ rounding, see histogram_dawa.py). Each block's cost is
              noised once and used twice, as a parent and as a child; levels add up. Regions are disjoint:
              their sums move by at most m. A distinct count moves by 0 to m: a bounded range of 2 m / b.
 Public       grid, given rectangles, m, cells of a typical trip, first and last level, threshold, rounds T.
@@ -28,7 +28,7 @@ Deviations   privacy: every level is paid, where the thesis pays for the leaves 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -38,14 +38,14 @@ import numpy as np
 from shoal.errors import PlanError
 from shoal.mechanisms.trip_totals import TripTotals
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Adder, Composed, Noise, adder_within
+from shoal.privacy.noise import Adder, Noise, adder_within
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips
 from shoal_baselines.mechanisms.histogram_dawa import Groups, NoisyCosts
-from shoal_baselines.mechanisms.histogram_laplace import LATTICE
+from shoal_baselines.mechanisms.histogram_laplace import LATTICE, TripHistogram
 from shoal_baselines.mechanisms.histogram_rounds import Rounds
-from shoal_baselines.postprocess.prefix import uniform_model
+from shoal_baselines.postprocess.prish import uniform_model
 from shoal_baselines.postprocess.regions import DqamLearner, blocks, depth_of, mean_of_children, regions
 
 COST_SHARE = Fraction(1, 4)
@@ -56,20 +56,22 @@ THRESHOLD = 16.0  # of the costs' noise scale
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramDqam(Composed):
+class HistogramDqam(TripHistogram):
     """Faces and edges from regions of like density and T noisy distinct counts; edges below their faces."""
 
-    totals: TripTotals
     costs: NoisyCosts
     densities: Adder  # in units of the lattice
     rounds: Rounds
     first: int
-    setting: TripSetting = field(repr=False)
 
     name = "histogram-dqam"
+<<<<<<< HEAD
     takes = "trips"
     edges = True  # answers are of faces and edges; without, of shares of trips in cells
     pool = False  # no pool of synthetic boxes is published
+=======
+    edges = True
+>>>>>>> main
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

@@ -38,17 +38,24 @@ LATTICE = 2**20  # units of one trip
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramLaplace(Composed):
-    """Faces alone: noisy shares of trips."""
+class TripHistogram(Composed):
+    """What published histograms share: the numbers of trips, what is public, what answers are of."""
 
     totals: TripTotals
-    cells: Adder  # in units of the lattice
     setting: TripSetting = field(repr=False)
 
-    name = "histogram-laplace"
     takes = "trips"
     edges = False  # answers are of faces and edges; without, of shares of trips in cells
     pool = False  # no pool of synthetic boxes is published
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramLaplace(TripHistogram):
+    """Faces alone: noisy shares of trips."""
+
+    cells: Adder  # in units of the lattice
+
+    name = "histogram-laplace"
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

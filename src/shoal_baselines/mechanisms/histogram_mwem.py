@@ -22,45 +22,45 @@ Deviations   the number of trips is bought; all answers are replayed after each 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from shoal.mechanisms.trip_totals import TripTotals
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Composed, Noise
+from shoal.privacy.noise import Noise
 from shoal.space.cells import Euler
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips
-from shoal_baselines.mechanisms.histogram_laplace import LATTICE
+from shoal_baselines.mechanisms.histogram_laplace import LATTICE, TripHistogram
 from shoal_baselines.mechanisms.histogram_rounds import Rounds
-from shoal_baselines.postprocess.prefix import TripModel
-from shoal_baselines.postprocess.prish import PrishLearner
+from shoal_baselines.postprocess.prish import PrishLearner, uniform_model
 
 ROUNDS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramMwem(Composed):
+class HistogramMwem(TripHistogram):
     """Faces alone, from noisy weights of trips in T chosen rectangles."""
 
-    totals: TripTotals
     rounds: Rounds  # in units of the lattice
-    setting: TripSetting = field(repr=False)
 
     name = "histogram-mwem"
+<<<<<<< HEAD
     takes = "trips"
     edges = False  # answers are of faces and edges; without, of shares of trips in cells
     pool = False  # no pool of synthetic boxes is published
+=======
+>>>>>>> main
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)
         grid, given = self.setting.grid, self.setting.given
         exact = Euler(faces=trips.shared_faces(LATTICE)).answers(given)
         shape = grid.rows, grid.columns
-        start = flat_model(shape, kept)
+        start = uniform_model(shape, kept, cells=1.0)  # without edges
         learner = PrishLearner(start, given, kept, self.rounds.answers.deviation / LATTICE, repair=False)
         self.rounds(exact, _OnLattice(learner), noise)
         return NoisyHistogram(euler=Euler(faces=learner.model.faces), trips=kept, all_trips=every)
@@ -78,14 +78,6 @@ class HistogramMwem(Composed):
         sensitivity = setting.per_unit * LATTICE
         made = Rounds.within(budget, sensitivity, rounds=rounds, given=setting.given.count)
         return cls(totals=totals, rounds=made, setting=setting)
-
-
-def flat_model(shape: tuple[int, int], trips: float) -> TripModel:
-    """Equal faces that sum to `trips`, and no edges."""
-    rows, columns = shape
-    return TripModel(
-        np.full(shape, trips / (rows * columns)), np.zeros((rows, columns - 1)), np.zeros((rows - 1, columns))
-    )
 
 
 @dataclass(frozen=True)

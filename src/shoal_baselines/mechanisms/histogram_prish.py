@@ -23,35 +23,36 @@ Deviations   privacy: distinct counts are measured, where the thesis measures Eu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from shoal.mechanisms.trip_totals import TripTotals
 from shoal.privacy.accounting import Budget, Loss
-from shoal.privacy.noise import Composed, Noise
+from shoal.privacy.noise import Noise
 from shoal.space.trip_setting import TripSetting
 from shoal.stages.noisy import NoisyHistogram
 from shoal.stages.trips import UserTrips
+from shoal_baselines.mechanisms.histogram_laplace import TripHistogram
 from shoal_baselines.mechanisms.histogram_rounds import Rounds
-from shoal_baselines.postprocess.euler_consistent import violations
-from shoal_baselines.postprocess.prefix import TripModel, uniform_model
-from shoal_baselines.postprocess.prish import PrishLearner
+from shoal_baselines.postprocess.prish import PrishLearner, TripModel, uniform_model
 
 ROUNDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramPrish(Composed):
+class HistogramPrish(TripHistogram):
     """Faces and edges from noisy distinct counts of I chosen rectangles; edges never above their faces."""
 
-    totals: TripTotals
     rounds: Rounds
-    setting: TripSetting = field(repr=False)
 
     name = "histogram-prish"
+<<<<<<< HEAD
     takes = "trips"
     edges = True  # answers are of faces and edges; without, of shares of trips in cells
     pool = False  # no pool of synthetic boxes is published
+=======
+    edges = True
+>>>>>>> main
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)
@@ -62,7 +63,7 @@ class HistogramPrish(Composed):
             euler=learner.model.euler(),
             trips=kept,
             all_trips=every,
-            violated_before=violated_share(learner.without_repair(start)),
+            violated_before=learner.without_repair(start),
         )
 
     def start(self, kept: float) -> TripModel:
@@ -81,8 +82,3 @@ class HistogramPrish(Composed):
         totals, budget = TripTotals.within(budget, setting)
         made = Rounds.within(budget, setting.per_unit, rounds=rounds, given=setting.given.count)
         return cls(totals=totals, rounds=made, setting=setting)
-
-
-def violated_share(model: TripModel) -> float:
-    violated, every = violations(model.faces, model.east, model.north)
-    return violated / every

@@ -28,8 +28,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from shoal.privacy.noise import Noise
-from shoal.stages.trips import UserPaths
 from shoal_baselines.mechanisms.synthetic_levels import Levels
 from shoal_baselines.postprocess.speeds import AHEAD, WINDOW, SpeedModel
 from shoal_baselines.space.speed_steps import GRIDS, SpeedSteps
@@ -43,9 +41,7 @@ class SyntheticDpt(Levels):
     shares: ClassVar = {"hours": 0.03, "starts": 0.22, "level_1": 0.45, "level_2": 0.30}
     passes: ClassVar = 4.0
     steps: ClassVar = SpeedSteps
-
-    def __call__(self, paths: UserPaths, noise: Noise) -> SpeedModel:
-        return SpeedModel(**self.measure(paths, noise))
+    model: ClassVar = SpeedModel
 
     def describe(self) -> dict[str, Any]:
         return {

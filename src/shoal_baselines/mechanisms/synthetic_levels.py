@@ -7,7 +7,6 @@ its noisy count is `passes` deviations of that level's noise, so levels compose 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -15,11 +14,11 @@ from shoal.mechanisms.trip_totals import PathTotals, TableNoise, check_queries, 
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Composed, Noise
 from shoal.space.cell_paths import Hours
-from shoal.space.cells import CellGrid
 from shoal.space.trip_setting import PathSetting
 from shoal.stages.synthetic import NoisyTable
 from shoal.stages.trips import UserPaths
-from shoal_baselines.space.gram_tables import Grams, Starts, Steps, Trie
+from shoal_baselines.postprocess.grams import GramModel
+from shoal_baselines.space.gram_tables import CellSteps, Grams, Starts, Steps, Trie
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,16 +34,20 @@ class Levels(Composed):
     takes = "paths"
     shares: ClassVar[dict[str, float]]  # of what the number of trips leaves: hours, starts, every level
     passes: ClassVar[float]
-    steps: ClassVar[Callable[[CellGrid], Steps]]
+    steps: ClassVar[type] = CellSteps  # how a trip is told
     grams: ClassVar[type] = Grams
+    model: ClassVar[type] = GramModel
 
     @abstractmethod
-    def __call__(self, paths: UserPaths, noise: Noise) -> Any: ...
+    def describe(self) -> dict[str, Any]: ...
+
+    def __call__(self, paths: UserPaths, noise: Noise) -> Any:
+        return self.model(**self.measure(paths, noise))
 
     def measure(self, paths: UserPaths, noise: Noise) -> dict[str, Any]:
         """All noisy tables by the names that models have for them."""
         check_queries(paths, self.setting)
-        steps = self.steps(self.setting.grid)
+        steps: Steps = self.steps(self.setting.grid)
         trips = self.totals(paths, noise)
         hours = self.hours(paths, Hours(self.setting), noise)
         more = self.measure_more(paths, noise)

@@ -26,11 +26,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from shoal.privacy.noise import Noise
-from shoal.stages.trips import UserPaths
 from shoal_baselines.mechanisms.synthetic_levels import Levels
-from shoal_baselines.postprocess.grams import GramModel
-from shoal_baselines.space.gram_tables import CellSteps
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,10 +36,6 @@ class SyntheticMarkov(Levels):
     name = "synthetic-markov"
     shares: ClassVar = {"hours": 0.03, "starts": 0.25, "steps": 0.72}
     passes: ClassVar = math.inf  # there is one level
-    steps: ClassVar = CellSteps
-
-    def __call__(self, paths: UserPaths, noise: Noise) -> GramModel:
-        return GramModel(**self.measure(paths, noise))
 
     def describe(self) -> dict[str, Any]:
         return {

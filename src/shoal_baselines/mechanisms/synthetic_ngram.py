@@ -29,11 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from shoal.privacy.noise import Noise
-from shoal.stages.trips import UserPaths
 from shoal_baselines.mechanisms.synthetic_levels import Levels
-from shoal_baselines.postprocess.grams import GramModel
-from shoal_baselines.space.gram_tables import CellSteps
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,10 +39,6 @@ class SyntheticNgram(Levels):
     name = "synthetic-ngram"
     shares: ClassVar = {"hours": 0.03, "starts": 0.22, "grams_2": 0.35, "grams_3": 0.25, "grams_4": 0.15}
     passes: ClassVar = 4.0
-    steps: ClassVar = CellSteps
-
-    def __call__(self, paths: UserPaths, noise: Noise) -> GramModel:
-        return GramModel(**self.measure(paths, noise))
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -57,9 +57,7 @@ class SyntheticPrefix(Levels):
     passes: ClassVar = 1.5  # at one, noise alone would make more prefixes on every level than on the last
     steps: ClassVar = MoveSteps
     grams: ClassVar = Prefixes
-
-    def __call__(self, paths: UserPaths, noise: Noise) -> PrefixModel:
-        return PrefixModel(**self.measure(paths, noise))
+    model: ClassVar = PrefixModel
 
     def measure_more(self, paths: UserPaths, noise: Noise) -> dict[str, Any]:
         return {"stays": self.stays(paths, Stays(), noise)}

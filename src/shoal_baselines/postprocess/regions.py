@@ -28,16 +28,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from shoal.space.cells import Rectangles
-from shoal_baselines.postprocess.euler_consistent import consistent, violations
-from shoal_baselines.postprocess.prefix import TripModel
-from shoal_baselines.postprocess.prish import LARGEST_EXPONENT, QUIET
+from shoal_baselines.postprocess.euler_consistent import consistent
+from shoal_baselines.postprocess.prish import LARGEST_EXPONENT, QUIET, PrishLearner, TripModel
 
 SWEEPS = 3
 POWER = 0.25  # 0: densities play no part
 
 
-class DqamLearner:
-    """A model, its regions with their noisy trips, and the noisy answers it was made from."""
+class DqamLearner(PrishLearner):
+    """The same with regions and their noisy trips, which are scaled whole."""
 
     def __init__(
         self,
@@ -50,19 +49,11 @@ class DqamLearner:
         *,
         repair: bool = True,
     ) -> None:
-        self.model, self.given, self.trips, self.deviation = model, given, trips, deviation
-        self.repair = repair
+        super().__init__(model, given, trips, deviation, repair=repair)
         self.region = region.reshape(model.faces.shape)
         self.mass = np.maximum(mass, 0.0)
-        self.chosen: list[int] = []
-        self.noisy: list[float] = []
 
-    def estimates(self) -> np.ndarray:
-        return self.model.answers(self.given)
-
-    def learn(self, chosen: int, answer: float) -> None:
-        self.chosen.append(chosen)
-        self.noisy.append(min(max(answer, 0.0), self.trips))
+    def follow(self) -> None:
         for _ in range(SWEEPS):
             for one, noisy in zip(self.chosen, self.noisy, strict=True):
                 self._update(one, noisy)
@@ -91,16 +82,6 @@ class DqamLearner:
             return np.ones(touched.size)
         root = (mass / size) ** POWER
         return root * (mass.sum() / (root * mass).sum())
-
-    def without_repair(self, start: TripModel) -> float:
-        """Share of constraints violated if the same answers are followed without repair."""
-        other = DqamLearner(
-            start, self.region, self.mass, self.given, self.trips, self.deviation, repair=False
-        )
-        for chosen, answer in zip(self.chosen, self.noisy, strict=True):
-            other.learn(chosen, answer)
-        violated, every = violations(other.model.faces, other.model.east, other.model.north)
-        return violated / every
 
 
 def scale_regions(model: TripModel, factor: np.ndarray) -> None:

@@ -177,22 +177,18 @@ class Grams:
 
     def entries(self, paths: CellPaths) -> Entries:
         told = self.trie.steps.sequences(paths)
-        return _after(told, np.arange(told.symbol.size), self.trie)
+        return _after(told, self.begin(told), self.trie)
+
+    def begin(self, told: Sequences) -> np.ndarray:
+        """Where contexts may begin."""
+        return np.arange(told.symbol.size)
 
 
-@dataclass(frozen=True, eq=False)
-class Prefixes:
+class Prefixes(Grams):
     """As `Grams`, at the beginning of a trip only: one entry at most."""
 
-    trie: Trie = field(repr=False)
-
-    @property
-    def size(self) -> int:
-        return self.trie.size
-
-    def entries(self, paths: CellPaths) -> Entries:
-        told = self.trie.steps.sequences(paths)
-        return _after(told, told.first[:-1], self.trie)
+    def begin(self, told: Sequences) -> np.ndarray:
+        return told.first[:-1]
 
 
 def _after(told: Sequences, begin: np.ndarray, trie: Trie) -> Entries:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from tests.loops import for_each
 
-from shoal.anonymise.kmerge import CostFamily, k_merge
+from shoal.anonymise.kmerge import k_merge
 from shoal.errors import PlanError
 
 
-def brute_force(trajectories, cost=lambda dt, dx, dy: dt * (dx + dy)):
+def brute_force(trajectories):
     """Least cost over every way to cut the steps, and None where no way is complete."""
     rows = sorted((t, x, y, owner) for owner, part in enumerate(trajectories) for t, x, y in part)
     steps = sorted({row[0] for row in rows})
@@ -28,8 +28,8 @@ def brute_force(trajectories, cost=lambda dt, dx, dy: dt * (dx + dy)):
             held = [row for row in rows if row[0] in part]
             if {row[3] for row in held} != set(range(len(trajectories))):
                 break
-            spans = [max(r[i] for r in held) - min(r[i] for r in held) + 1 for i in range(3)]
-            total += cost(*spans)
+            dt, dx, dy = (max(r[i] for r in held) - min(r[i] for r in held) + 1 for i in range(3))
+            total += dt * (dx + dy)
         else:
             best = total if best is None else min(best, total)
     return best
@@ -74,29 +74,6 @@ def test_equals_brute_force_on_500_random_inputs(block):
         holds(parts, merge)
         spans = merge.boxes[:, 1::2] - merge.boxes[:, 0::2] + 1
         assert (spans[:, 0] * (spans[:, 1] + spans[:, 2])).sum() == merge.cost
-
-
-@for_each(
-    ("family", "cost"),
-    [
-        (CostFamily(area=True), lambda dt, dx, dy: dt * dx * dy),
-        (CostFamily(time_power=2.0), lambda dt, dx, dy: dt**2 * (dx + dy)),
-        (CostFamily(space_power=0.5), lambda dt, dx, dy: dt * (dx + dy) ** 0.5),
-        (CostFamily(space_power=0.0), lambda dt, dx, dy: dt),
-    ],
-)
-def test_other_costs_of_the_family(family, cost):
-    rng = np.random.default_rng(3)
-    for _ in range(150):
-        parts = draw(rng, int(rng.integers(2, 4)), most=4)
-        merge = k_merge(parts, family)
-        assert merge.cost == pytest.approx(brute_force(parts, cost))
-        holds(parts, merge)
-
-
-def test_costs_outside_the_family_are_refused():
-    with pytest.raises(PlanError, match="time_power"):
-        CostFamily(time_power=0.5)
 
 
 def test_one_trajectory_stays_as_it_is():

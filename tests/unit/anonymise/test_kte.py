@@ -97,7 +97,7 @@ def test_who_has_met_everybody_meets_again(k):
         epochs=np.array([0]),
         used=np.tile(np.arange(4, dtype=np.int32), (4, 1)),
         group=members[:, None, None].copy(),
-        cost=(1.0, 1.0, False, 0),
+        longer=0,
     )
     chosen = choose_carriers(near, k=k, alone=None)
     assert chosen.reused == 4 * (k - 1)

@@ -98,7 +98,7 @@ def test_bounding_once_gives_what_the_whole_pipeline_gives():
     for pair in (*audit_pairs(true)[:8], crowd_pairs(2)[5]):
         for larger, rows in enumerate(pair.tables):
             key = SeededNoise(3).run_key()
-            kept = counted_once(true.kernel, true.bound, true.world, pair, bool(larger), key)
+            kept = counted_once(true.count, true.kernel, true.bound, true.world, pair, bool(larger), key)
 
             class Keyed(SeededNoise):
                 def run_key(self, key=key):
@@ -116,9 +116,12 @@ def test_kept_visits_are_those_of_their_key_and_kernel():
     )
     keys = [bytes([k] * 16) for k in range(6)]
     counts = {
-        counted_once(true.kernel, true.bound, true.world, pair, True, k).bounded.counts.tobytes()
+        counted_once(true.count, true.kernel, true.bound, true.world, pair, True, k).bounded.counts.tobytes()
         for k in keys
     }
     assert len(counts) > 1
-    assert counted_once(true.kernel, broken.bound, true.world, pair, True, keys[0]).bounded.users == -1
+    assert (
+        counted_once(true.count, true.kernel, broken.bound, true.world, pair, True, keys[0]).bounded.users
+        == -1
+    )
     assert replay_pair(true, pair, true.mechanism.loss(), SeededNoise(1), keys[0]).raised == ()

@@ -6,14 +6,17 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from tests.loops import for_each
 
 from shoal.auditing.end_to_end import METHODS, Finding, Result, check, examine
-from shoal.auditing.end_to_end.driver import driven
+from shoal.auditing.end_to_end.driver import Outcome, driven
+from shoal.auditing.end_to_end.rules import OTHER_KEYS, _same_under_other_keys
 from shoal.auditing.end_to_end.stops import STOPS, section
-from shoal.auditing.replay import ArbitraryNoise
+from shoal.auditing.end_to_end.worlds import event_world
+from shoal.auditing.replay import ArbitraryNoise, Call
 from shoal.cli.audit import audit
 from shoal.errors import ShoalError
 from shoal.kinds import KINDS
@@ -45,6 +48,19 @@ def test_worlds_reach_the_claim():
     (result,) = examine("query", "laplace", pairs=3)
     assert result.share == 1.0
     assert result.pairs == 3
+
+
+def test_one_key_under_which_a_query_has_the_same_answer_by_chance_is_no_finding():
+    """A single query counts as many visits under one key in thirty as under the first."""
+    world = replace(event_world("query", "gaussian", 0, seed=2), keyed=frozenset({"queries"}))
+    first, same, other = (
+        Outcome(calls=[Call("gaussian", "answers", np.array([value]), 1.0, np.array([0]))])
+        for value in (17, 17, 18)
+    )
+    assert _same_under_other_keys(world, first, [same, other]) == []
+    assert _same_under_other_keys(world, first, [same] * OTHER_KEYS) == [
+        "the queries do not depend on the secret run key"
+    ]
 
 
 @pytest.mark.exhaustive

@@ -36,7 +36,7 @@ TRUE = {
     for name, entry in REGISTRY.items()
     for uneven in (False, True)
 }
-VISITS = sorted(REGISTRY.keys() - HISTOGRAMS.keys())  # trips have no slots: test_trip_replay.py
+VISITS = sorted(REGISTRY.keys() - HISTOGRAMS.keys())  # trips have no slots: test_trips.py
 SLOTS = 6
 KEY = bytes(range(16))
 

@@ -10,8 +10,7 @@ from shoal.anonymise.kmerge import k_merge
 from shoal.attacks.tracker.evidence import verify_arrays
 from shoal.errors import PlanError
 from shoal.stages.trajectories import LatticeSamples
-from shoal_baselines.comparators.kte_hide import KteHide, cluster_users
-from shoal_baselines.comparators.kte_hide_kernels import _greedy_cycle, pair_costs
+from shoal_baselines.comparators.kte_hide import KteHide, _greedy_cycle, cluster_users, pair_costs
 
 EPOCH = 30
 

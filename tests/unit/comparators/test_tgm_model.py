@@ -10,7 +10,7 @@ from tests.loops import for_each
 
 from shoal.space.cell_paths import DX, DY, CellPaths
 from shoal.space.cells import CellGrid
-from shoal_baselines.comparators.tgm_kernels import parts, prefixes
+from shoal_baselines.comparators.tgm import parts, prefixes
 
 GRID = CellGrid(box=(0, 0, 4, 3), columns=4, rows=3, planar=True)
 

@@ -15,7 +15,7 @@ from shoal.privacy.noise import OsNoise, SeededNoise
 from shoal_baselines.counting import CoverCounts
 from shoal_baselines.mechanisms.efpa import DensityEfpa
 from shoal_baselines.mechanisms.efpag import DensityEfpag
-from shoal_baselines.mechanisms.scheme_steps import candidates, choose_k
+from shoal_baselines.mechanisms.scheme import candidates, choose_k
 from shoal_baselines.space.cover import Cover, example_cover, neighbour_graph
 
 SLOTS, ELL, CAP, CELLS = 8, 3, 5, 6

@@ -39,8 +39,11 @@ SAMPLES = samples_of([(0, 1, 5, 5), (0, 2, 6, 8), (0, 3, 5, 6), (0, 50, 0, 0), (
 BOXES = boxes_of([(0, 1, 3, 5, 6, 5, 8), (0, 50, 50, 0, 0, 0, 0), (1, 2, 2, 5, 5, 4, 5)])
 
 
+COVERING = covering_boxes(SAMPLES, BOXES)
+
+
 def test_spans_count_both_ends_and_samples_weigh_their_box():
-    figures = granularity(SAMPLES, BOXES, **UNIT)
+    figures = granularity(BOXES, COVERING, **UNIT)
     # Per sample the spaces are 600 m three times, 200 m, 300 m; the times 6 min three times, 2 min twice.
     assert (figures.per_sample.count, figures.per_box.count) == (5, 3)
     assert figures.per_sample.space_m.mean == pytest.approx((3 * 600 + 200 + 300) / 5)
@@ -55,7 +58,7 @@ def test_spans_count_both_ends_and_samples_weigh_their_box():
 
 def test_a_sample_counts_only_in_a_box_of_its_own_record():
     assert covering_boxes(SAMPLES, BOXES).tolist() == [0, 0, 0, 1, 2, -1]
-    assert suppressed_share(SAMPLES, BOXES) == pytest.approx(1 / 6)
+    assert suppressed_share(COVERING) == pytest.approx(1 / 6)
     swapped = boxes_of([(1, 1, 3, 5, 6, 5, 8)])
     assert covering_boxes(SAMPLES, swapped).tolist() == [-1, -1, -1, -1, 0, -1]
 
@@ -73,7 +76,7 @@ def test_of_overlapping_boxes_the_smallest_counts_and_a_long_one_is_not_forgotte
 
 def test_by_hour_and_day():
     hours = np.arange(100) // 10  # ten steps an hour
-    figures = grouped_figures(SAMPLES, BOXES, hours, groups=24, **UNIT)
+    figures = grouped_figures(SAMPLES, BOXES, COVERING, hours, groups=24, **UNIT)
     assert figures.samples[:6].tolist() == [5, 0, 0, 0, 0, 1]
     assert figures.suppressed_share[0] == pytest.approx(1 / 5)
     assert np.isnan(figures.suppressed_share[1])
@@ -81,21 +84,21 @@ def test_by_hour_and_day():
     assert figures.median_space_m[0] == 600
     assert figures.median_space_m[5] == 200
     assert figures.mean_time_min[0] == pytest.approx(5)
-    days = grouped_figures(SAMPLES, BOXES, np.arange(100) // 50, groups=2, **UNIT)
+    days = grouped_figures(SAMPLES, BOXES, COVERING, np.arange(100) // 50, groups=2, **UNIT)
     assert days.samples.tolist() == [5, 1]
     assert days.suppressed_share.tolist() == pytest.approx([1 / 5, 0])
 
 
 def test_nothing_released_and_nothing_seen():
     nothing = boxes_of([])
-    figures = granularity(SAMPLES, nothing, **UNIT)
-    assert suppressed_share(SAMPLES, nothing) == 1
+    figures = granularity(nothing, covering_boxes(SAMPLES, nothing), **UNIT)
+    assert suppressed_share(covering_boxes(SAMPLES, nothing)) == 1
     assert figures.per_sample.count == 0
     assert np.isnan(figures.per_sample.space_m.median)
     error = density_error(SAMPLES, nothing)
     assert (error.relative_error, error.total_variation, error.total_ratio) == (1, 1, 0)
     empty = samples_of([])
-    assert np.isnan(suppressed_share(empty, nothing))
+    assert np.isnan(suppressed_share(covering_boxes(empty, nothing)))
     assert np.isnan(density_error(empty, nothing).relative_error)
 
 
@@ -103,7 +106,7 @@ def test_a_wrong_number_of_records_or_steps_is_an_error():
     with pytest.raises(PlanError, match="record j must be user j's"):
         covering_boxes(SAMPLES, boxes_of([], records=3))
     with pytest.raises(PlanError, match="one group per step"):
-        grouped_figures(SAMPLES, BOXES, np.zeros(99, int), groups=24, **UNIT)
+        grouped_figures(SAMPLES, BOXES, COVERING, np.zeros(99, int), groups=24, **UNIT)
     far = samples_of([(0, 0, 0, 0), (0, 1, 10**6, 10**6)])
     with pytest.raises(PlanError, match="coarse cells"):
         density_error(far, boxes_of([]), cell_cells=1)
@@ -251,11 +254,11 @@ def test_all_figures_together_are_those_taken_one_by_one():
     samples, boxes = random_case(99)
     clock = LocalClock.of(datetime(2026, 3, 2, tzinfo=UTC), steps=40, minutes=60, zone=UTC)
     utility = trajectory_utility(samples, boxes, clock=clock, **UNIT)
-    assert utility.granularity == granularity(samples, boxes, **UNIT)
-    assert utility.suppressed_share == suppressed_share(samples, boxes)
+    assert utility.granularity == granularity(boxes, covering_boxes(samples, boxes), **UNIT)
+    assert utility.suppressed_share == suppressed_share(covering_boxes(samples, boxes))
     assert utility.density == density_error(samples, boxes)
     assert utility.by_day.samples.tolist() == [int((samples.t < 24).sum()), int((samples.t >= 24).sum())]
-    hours = grouped_figures(samples, boxes, clock.hour, groups=24, **UNIT)
+    hours = grouped_figures(samples, boxes, covering_boxes(samples, boxes), clock.hour, groups=24, **UNIT)
     np.testing.assert_array_equal(utility.by_hour.mean_space_m, hours.mean_space_m)
     plain = utility.to_plain()
     assert (

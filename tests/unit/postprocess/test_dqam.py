@@ -10,7 +10,7 @@ from tests.loops import for_each
 
 from shoal.space.cells import Rectangles
 from shoal_baselines.postprocess.euler_consistent import violations
-from shoal_baselines.postprocess.prefix import TripModel, uniform_model
+from shoal_baselines.postprocess.prish import TripModel, uniform_model
 from shoal_baselines.postprocess.regions import (
     POWER,
     DqamLearner,

@@ -10,13 +10,14 @@ from tests.loops import for_each
 
 from shoal.space.cells import Rectangles
 from shoal_baselines.postprocess.euler_consistent import violations
-from shoal_baselines.postprocess.prefix import TripModel, uniform_model
 from shoal_baselines.postprocess.prish import (
     SWEEPS,
     PrishLearner,
+    TripModel,
     rectangle_answer,
     repair_border,
     scale_inside,
+    uniform_model,
 )
 
 
@@ -99,7 +100,7 @@ def test_without_repair_borders_are_violated_and_with_it_not():
     learner.learn(0, 0.0)
     learner.learn(1, 0.0)
     assert violations(*parts(learner.model))[0] == 0
-    assert violations(*parts(learner.without_repair(start)))[0] > 0
+    assert learner.without_repair(start) > 0
 
 
 @for_each("shape", [(1, 1), (1, 6), (7, 1), (8, 8), (3, 5)])

@@ -80,11 +80,9 @@ class OwnRecords:
     real: Nearest
 
 
-def split_records(
-    release: CellPaths, seen: KnownTrips, held: KnownTrips, *, queries: int = MOST_QUERIES
-) -> SplitRecords:
+def split_records(release: CellPaths, seen: KnownTrips, held: KnownTrips) -> SplitRecords:
     """`seen` and `held` are random halves of one set of people."""
-    trips = _asked(release, queries)
+    trips = _asked(release)
     (one, one_unit), (two, two_unit) = (_records(each) for each in (seen, held))
     near_seen, near_held = nearest(trips, one), nearest(trips, two)
     limit = np.minimum(near_seen.distance_m, near_held.distance_m)
@@ -102,12 +100,12 @@ def split_records(
     )
 
 
-def own_records(release: CellPaths, real: KnownTrips, *, queries: int = MOST_QUERIES) -> OwnRecords:
+def own_records(release: CellPaths, real: KnownTrips) -> OwnRecords:
     """Where nothing was held out: synthetic trips against real ones, real ones against those of others."""
     records, unit = _records(real)
-    some = evenly(records.count, queries)
+    some = evenly(records.count, MOST_QUERIES)
     return OwnRecords(
-        synthetic=nearest(_asked(release, queries), records),
+        synthetic=nearest(_asked(release), records),
         real=nearest(taken(records, some), records, units=(unit[some], unit)),
     )
 
@@ -132,10 +130,10 @@ def nearest(
     return Nearest(distance_m=distance, second_m=second)
 
 
-def _asked(release: CellPaths, queries: int) -> CellPaths:
+def _asked(release: CellPaths) -> CellPaths:
     """Trips of the release that are long enough, at most so many of them."""
     long = np.flatnonzero(np.diff(release.first) >= LEAST_CELLS)
-    return taken(release, long[evenly(long.size, queries)])
+    return taken(release, long[evenly(long.size, MOST_QUERIES)])
 
 
 def _records(trips: KnownTrips) -> tuple[CellPaths, np.ndarray]:

@@ -86,7 +86,6 @@ def find_differences(
     log: Sequence[Query],
     *,
     fewer_than: int = 5,
-    three: bool = True,
     seen_at: Mapping[str, Set[Hashable]] | None = None,
 ) -> list[Difference]:
     """Differences about fewer than `fewer_than` cells or people, but more than none; smallest first.
@@ -95,7 +94,7 @@ def find_differences(
     counts as one. Where the size is equal, pairs come before combinations of three.
     """
     differences = [*_pairs(log, fewer_than, seen_at)]
-    if three and len(log) <= MOST_FOR_THREE:
+    if len(log) <= MOST_FOR_THREE:
         differences += _threes(log, fewer_than)
     return sorted(
         differences, key=lambda each: (each.size, len(each.plus) + len(each.minus), each.plus, each.minus)

@@ -5,7 +5,7 @@ Assumes      everybody is at exactly one place in every slot, and most people sl
 Within days  from slot to slot, people are carried from the counts of one to the counts of the next at least
              cost. Cost is the root of the distance from where a person is predicted to be: further along
              the last move by day, the same place at night. Those who can come home do.
-Across days  fragments of days that begin at the same place are linked by likeness (recovery_link.py).
+Across days  fragments of days that begin at the same place are linked by likeness (below).
 Source       Xu et al. 2017, as told in Acs, Biczok and Castelluccia 2018, section 1.1.1. Changed: the root of
              the distance, a shorter step ahead, and homes, without which people drift from place to place.
 

@@ -45,9 +45,7 @@ class RecoveryScore:
     match: np.ndarray = field(repr=False)  # int64 [users]: the recovered trajectory of each
 
 
-def score_recovery(
-    true: np.ndarray, recovered: np.ndarray, *, known_points: int = 4, seed: int = 0
-) -> RecoveryScore:
+def score_recovery(true: np.ndarray, recovered: np.ndarray, *, known_points: int = 4) -> RecoveryScore:
     """Both int [users, slots]; known points are drawn at random from a person's true slots.
 
     >>> true = np.array([[0, 1, 0, 0], [2, 2, 2, 2]])
@@ -65,7 +63,7 @@ def score_recovery(
         points_recovered=float(share.mean()),
         trajectories_recovered=float((share >= MOSTLY).mean()),
         away_recovered=float(right[away].mean()) if away.any() else None,
-        reidentified=reidentified(true, recovered, match, known_points, seed),
+        reidentified=reidentified(true, recovered, match, known_points),
         known_points=known_points,
         share_right=share,
         match=match,
@@ -90,11 +88,9 @@ def _add_shared(shared, true_place, order, begin):
             shared[i, order[k]] += 1
 
 
-def reidentified(
-    true: np.ndarray, recovered: np.ndarray, match: np.ndarray, known_points: int, seed: int
-) -> float:
+def reidentified(true: np.ndarray, recovered: np.ndarray, match: np.ndarray, known_points: int) -> float:
     """Share of people whose matched trajectory alone agrees with most of their known points."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     by_slot = np.ascontiguousarray(recovered.T)
     singled_out = 0
     for user, places in enumerate(true):

@@ -7,7 +7,7 @@ visits, or from the file of a release.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from shoal.attacks.models.visits import KnownVisits
 from shoal.attacks.runs.plans import InferencePlan, MembershipPlan, RecoveryAttackPlan
-from shoal.engine.engine import DuckEngine, Engine
+from shoal.engine.engine import DuckEngine
 from shoal.errors import PlanError, SourceError
 from shoal.events.readers import PlacedEvents, check_rows
 from shoal.events.schema import SourcePlan
@@ -45,21 +45,19 @@ class AttackSource:
     clock: Clock
 
 
-def open_attack_source(
-    settings: Mapping[str, Any], *, clock: Clock | None = None, progress: Progress | None = None
-) -> AttackSource:
-    """Read the events of a density plan (its parts source, space and window); `clock` replaces its window.
+def open_attack_source(settings: Mapping[str, Any], *, progress: Progress | None = None) -> AttackSource:
+    """Read the events of a density plan, by its parts source, space and window.
 
     An event at a site counts for the zone that holds most of the site's area. Events outside all zones and
     outside the window are left out; people without any other event are not part of the population.
     """
-    for part in ("source", "space", *(() if clock else ("window",))):
+    for part in ("source", "space", "window"):
         if not settings.get(part):
             raise PlanError(
                 "plan-missing", f"the plan has no part [{part}].", "Give a plan of a density, or the flags."
             )
     tell = progress or Silent()
-    clock = clock or Clock(**asdict(part_of(WindowPlan, settings["window"], "window")))
+    clock = Clock(**asdict(part_of(WindowPlan, settings["window"], "window")))
     source = opened_source(part_of(SourcePlan, settings["source"], "source"))
     space = part_of(SpacePlan, settings["space"], "space")
     geography = open_geography(space, has_sites=source.shape.has_sites, planar=source.planar)
@@ -120,29 +118,41 @@ RELEASE = "release"
 AttackPlan = InferencePlan | RecoveryAttackPlan | MembershipPlan
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Defender:
-    """Density methods on the visits of a window, places being zones; each run is fresh noise."""
+    """Density methods on visits that lie in the zones of `setting` and the slots of `clock`.
 
-    visits: KnownVisits
-    setting: Setting  # the same zones and slots, every zone its own place
-    delta: float
-    options: MethodOptions
-    seed: int | None = None
-    engine: Engine = field(default_factory=DuckEngine, repr=False)
-    counting: Counting = field(init=False, repr=False)
+    Zones are places; each run is fresh noise.
+    """
 
-    def __post_init__(self) -> None:
-        key = (SeededNoise(self.seed) if self.seed is not None else OsNoise()).run_key()
-        counting = Counting(
-            self.engine,
+    def __init__(
+        self,
+        visits: KnownVisits,
+        setting: Setting,
+        clock: Clock,
+        *,
+        delta: float,
+        options: MethodOptions | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.visits, self.delta, self.seed = visits, delta, seed
+        self.options = options or MethodOptions(users=visits.users)
+        self.setting = replace(
+            setting,
+            weights=AreaWeights.identity(setting.zones),
+            place_xy_m=setting.zone_xy_m,
+            clock=clock,
+        )
+        self.counting = Counting(
+            DuckEngine(),
             self._events,
             self.setting,
-            run_key=key,
+            run_key=self._noise().run_key(),
             progress=Silent(),
-            rows=len(self.visits.user),
+            rows=len(visits.user),
         )
-        object.__setattr__(self, "counting", counting)
+
+    def _noise(self) -> OsNoise | SeededNoise:
+        return OsNoise() if self.seed is None else SeededNoise(self.seed)
 
     def people(self, protection: Protection) -> np.ndarray:
         """People per zone and slot as a method would publish them, float64 [zones, slots]."""
@@ -152,8 +162,7 @@ class Defender:
         budget = Budget.of(check_epsilon(protection.set_at), None if chosen.pure else self.delta)
         mechanism = chosen.build(budget, self.setting, self.options)
         stage = stage_for(mechanism, self.counting, self.setting, self.options)
-        noise = OsNoise() if self.seed is None else SeededNoise(self.seed)
-        return chosen.finish(mechanism(stage, noise), self.setting, self.options).people
+        return chosen.finish(mechanism(stage, self._noise()), self.setting, self.options).people
 
     def _events(self):
         """The visits as events at the start of their slots."""
@@ -167,26 +176,6 @@ class Defender:
                     "site": pa.array(self.visits.place[part]),
                 }
             )
-
-
-def defender_of(
-    visits: KnownVisits,
-    setting: Setting,
-    clock: Clock,
-    *,
-    delta: float,
-    options: MethodOptions | None = None,
-    seed: int | None = None,
-) -> Defender:
-    """A defender of `visits`, which lie in the zones of `setting` and the slots of `clock`."""
-    own = replace(
-        setting,
-        weights=AreaWeights.identity(setting.zones),
-        place_xy_m=setting.zone_xy_m,
-        clock=clock,
-    )
-    chosen = options or MethodOptions(users=visits.users)
-    return Defender(visits=visits, setting=own, delta=delta, options=chosen, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -257,7 +246,7 @@ def protected_counts(
 ) -> Iterator[tuple[Protection, np.ndarray]]:
     """The visits as each method of the plan would publish them, [zones, slots]."""
     if plan.defences:
-        defender = defender_of(visits, setting, clock, delta=plan.delta, options=options, seed=plan.seed)
+        defender = Defender(visits, setting, clock, delta=plan.delta, options=options, seed=plan.seed)
         for each in protections(plan):
             progress.stage(f"protect, {each.label}")
             yield each, defender.people(each)

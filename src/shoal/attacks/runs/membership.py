@@ -33,9 +33,9 @@ from shoal.attacks.models.membership import (
 from shoal.attacks.models.visits import KnownVisits
 from shoal.attacks.runs.counts import (
     AttackSource,
+    Defender,
     Protection,
     counts_name,
-    defender_of,
     open_attack_source,
     protection_of,
     protections,
@@ -206,7 +206,7 @@ def _publish(
 
     def publish(group: KnownVisits, run: int) -> np.ndarray:
         seed = plan.seed * 1_000_003 + run
-        return defender_of(group, source.setting, clock, delta=plan.delta, seed=seed).people(protection)
+        return Defender(group, source.setting, clock, delta=plan.delta, seed=seed).people(protection)
 
     return publish
 

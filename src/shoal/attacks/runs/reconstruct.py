@@ -133,9 +133,7 @@ def _demonstration(plan: ReconstructPlan, progress: Progress) -> Findings:
     return Findings(figures=run, sentence=sentence, notes=summary, stored=False)
 
 
-def reconstruct_random(
-    *, bits: int, queries: int, epsilon: float | None, seed: int = 1, which: str = "auto"
-) -> dict[str, Any]:
+def reconstruct_random(*, bits: int, queries: int, epsilon: float | None, seed: int = 1) -> dict[str, Any]:
     """Fair bits, subsets of about half of them; epsilon is for all answers together, None: exact answers.
 
     One bit changes each answer by at most 1, so discrete Gaussian noise of sigma on each costs
@@ -151,7 +149,7 @@ def reconstruct_random(
         answers = SeededNoise(seed).gaussian("subsets", answers, sigma)
         at_most = (1 + DEFAULT_DELTA * exp(-epsilon)) / (1 + exp(-epsilon))
     start = time.perf_counter()
-    solved = reconstruct(subsets, answers, which=which)
+    solved = reconstruct(subsets, answers)
     return {
         "bits": bits,
         "queries": queries,

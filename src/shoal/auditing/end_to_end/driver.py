@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from shoal.auditing.end_to_end.worlds import Rows, World
 from shoal.auditing.replay import Call, CallsDiffer, over_claim, over_parts, transcript_loss
@@ -100,35 +101,19 @@ def prepared_of(kind: str, settings: Mapping[str, Any]) -> Any:
     return KINDS[kind].prepare(KINDS[kind].plan.from_settings(place, flags, asks))
 
 
-@contextmanager
-def replaced(holder: Any, changes: Mapping[str, Any]) -> Iterator[None]:
-    """Other attributes of a class or module, for a while; those that it only inherits come back as well."""
-    before = {name: vars(holder)[name] for name in changes if name in vars(holder)}
-    for name, value in changes.items():
-        setattr(holder, name, value)
-    try:
-        yield
-    finally:
-        for name in changes:
-            if name in before:
-                setattr(holder, name, before[name])
-            else:
-                delattr(holder, name)
-
-
-def driven(noise: Any) -> AbstractContextManager[None]:
+def driven(noise: Any) -> AbstractContextManager[Any]:
     """Every OsNoise of the process answers from `noise`."""
 
     def forward(name: str) -> Callable:
         return lambda _self, *args: getattr(noise, name)(*args)
 
-    return replaced(OsNoise, {name: forward(name) for name in PRIMITIVES if hasattr(noise, name)})
+    forwarded: Any = {name: forward(name) for name in PRIMITIVES if hasattr(noise, name)}
+    return patch.multiple(OsNoise, create=True, **forwarded)  # its first_above is added to it
 
 
-def without_report(build: type) -> AbstractContextManager[None]:
+def without_report(build: type) -> AbstractContextManager[Any]:
     """The owner's report is drawn after the commit, into another folder, and takes most of the time."""
-    report = {"report": lambda _self, owner, *_: Path(owner)}
-    return replaced(build, report)
+    return patch.object(build, "report", lambda _self, owner, *_: Path(owner))
 
 
 class _FixedClock(datetime):
@@ -137,9 +122,9 @@ class _FixedClock(datetime):
         return datetime(2026, 1, 1, tzinfo=tz or UTC)
 
 
-def fixed_clock() -> AbstractContextManager[None]:
+def fixed_clock() -> AbstractContextManager[Any]:
     """The day a manifest was made is the one field that two sides may differ in."""
-    return replaced(manifest_module, {"datetime": _FixedClock})
+    return patch.object(manifest_module, "datetime", _FixedClock)
 
 
 def differences(first: Outcome, second: Outcome) -> list[str]:

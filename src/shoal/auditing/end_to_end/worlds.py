@@ -191,11 +191,11 @@ def user_ids(style: int, count: int) -> list[Any]:
 # Events at sites and points
 
 
-def strips(edges: list[float], height: float = 10.0) -> str:
+def strips(edges: list[float]) -> str:
     """Zones side by side, planar, as GeoJSON."""
     features = []
     for i, (west, east) in enumerate(pairwise(edges)):
-        ring = [[west, 0.0], [east, 0.0], [east, height], [west, height], [west, 0.0]]
+        ring = [[west, 0.0], [east, 0.0], [east, 10.0], [west, 10.0], [west, 0.0]]
         shape = {"type": "Polygon", "coordinates": [ring]}
         features.append({"type": "Feature", "properties": {"zone": f"Z{i}"}, "geometry": shape})
     return json.dumps({"type": "FeatureCollection", "crs": None, "features": features})

@@ -65,18 +65,14 @@ class World:
     def slots(self) -> int:
         return self.edges_us.size - 1
 
-    def count(self, kernel: Step, bound: Step, events: Events, run_key: bytes) -> Any:
-        """What there is before the noise, from a table of events."""
-        raise NotImplementedError
-
 
 @cache
-def small_world(size: AuditSize, kind: type[World], uneven: bool = False) -> World:
+def small_world(size: AuditSize, uneven: bool = False) -> World:
     """The world of a size. `uneven`: a longer slot, as at a change of the clocks; an engine that spills."""
     edges = START_US + HOUR_US * np.arange(size.slots + 1, dtype=np.int64)
     if uneven:
         edges[size.slots // 2 :] += HOUR_US
-    return kind(size=size, edges_us=edges, spills=uneven)
+    return World(size=size, edges_us=edges, spills=uneven)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,14 +87,15 @@ class Pipeline:
     estimate: Callable[[Any, Any, Setting], DensityEstimate]
     write: Callable[[DensityEstimate, Any], bytes] = lambda estimate, _: table_bytes(estimate)
 
-    worlds: ClassVar[type[World]]  # the kind of world it runs in
+    # What there is before the noise: (world, kernel, bound, events, run key) to what `spread` takes.
+    count: ClassVar[Callable[[World, Step, Step, Events, bytes], Any]]
 
     def __call__(self, events: list[pa.RecordBatch], noise: Noise) -> bytes:
         return self.release(self.counted(events, noise.run_key()), noise)
 
     def counted(self, events: list[pa.RecordBatch], run_key: bytes) -> Any:
         """The part before the noise: it is handed the run key and nothing else of the noise."""
-        return self.world.count(self.kernel, self.bound, events, run_key)
+        return type(self).count(self.world, self.kernel, self.bound, events, run_key)
 
     def exact(self, counted: Any) -> Any:
         """The stage that the mechanism takes."""

@@ -80,17 +80,10 @@ class CountedTrips(Counted):
         return TripQueries(self.trips)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TripWorld(World):
+def count_trips(world: World, kernel: Step, bound: Step, events: Events, run_key: bytes) -> CountedTrips:
     """Sites are cells; a user has at most `ell` trips."""
-
-    @property
-    def trips(self) -> TripSetting:
-        return self.size.trips()
-
-    def count(self, kernel: Step, bound: Step, events: Events, run_key: bytes) -> CountedTrips:
-        made = kernel(grid=self.trips.grid, per_unit=self.ell, cap=self.cap, run_key=run_key)
-        return CountedTrips(bound(list(points(events, self.size.cells)), made))
+    made = kernel(grid=world.size.trips().grid, per_unit=world.ell, cap=world.cap, run_key=run_key)
+    return CountedTrips(bound(list(points(events, world.size.cells)), made))
 
 
 def points(events: list[pa.RecordBatch], cells: int = SIDE) -> Iterator[pa.RecordBatch]:
@@ -133,7 +126,7 @@ class TripPipeline(Pipeline):
     spread: Callable[[CountedTrips, TripSetting], Any] = lambda counted, _: counted.queries
     estimate: Callable[..., DensityEstimate] = lambda noisy, *_: model_row(noisy)
 
-    worlds = TripWorld
+    count = staticmethod(count_trips)
 
     @property
     def seen(self) -> slice:
@@ -173,21 +166,18 @@ class CountedPaths(Counted):
         return PathQueries(self.paths)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PathWorld(World):
+def count_paths(world: World, kernel: Step, bound: Step, events: Events, run_key: bytes) -> CountedPaths:
     """Sites are cells; `ell` trips of a user are kept, `cap` counted."""
-
-    def count(self, kernel: Step, bound: Step, events: Events, run_key: bytes) -> CountedPaths:
-        setting = self.size.paths()
-        made = kernel(
-            grid=setting.grid,
-            per_unit=self.ell,
-            cap=self.cap,
-            each_trip=setting.each_trip,
-            step_s=setting.step_s,
-            run_key=run_key,
-        )
-        return CountedPaths(bound(list(path_points(events, self)), made))
+    setting = world.size.paths()
+    made = kernel(
+        grid=setting.grid,
+        per_unit=world.ell,
+        cap=world.cap,
+        each_trip=setting.each_trip,
+        step_s=setting.step_s,
+        run_key=run_key,
+    )
+    return CountedPaths(bound(list(path_points(events, world)), made))
 
 
 def path_points(events: list[pa.RecordBatch], world: World) -> Iterator[pa.RecordBatch]:
@@ -238,7 +228,7 @@ class PathPipeline(Pipeline):
     spread: Callable[[CountedPaths, PathSetting], Any] = lambda counted, _: counted.queries
     estimate: Callable[..., DensityEstimate] = _estimate
 
-    worlds = PathWorld
+    count = staticmethod(count_paths)
 
     @property
     def seen(self) -> slice:
@@ -281,17 +271,15 @@ class CountedCommutes(Counted):
         return np.bincount(site[site >= 0], minlength=self.world.sites)[:, None]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CommuteWorld(World):
+def count_commutes(
+    world: World, kernel: Step, bound: Step, events: Events, run_key: bytes
+) -> CountedCommutes:
     """Sites on a plane."""
 
-    def count(self, kernel: Step, bound: Step, events: Events, run_key: bytes) -> CountedCommutes:
-        setting = self.size.commutes
+    def summed(norm: int) -> ExactCommutes:
+        return bound(WholeTable(), events, kernel(setting=world.size.commutes, norm=norm, run_key=run_key))
 
-        def summed(norm: int) -> ExactCommutes:
-            return bound(WholeTable(), events, kernel(setting=setting, norm=norm, run_key=run_key))
-
-        return CountedCommutes(summed, events, self)
+    return CountedCommutes(summed, events, world)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -303,7 +291,7 @@ class CommutePipeline(Pipeline):
     spread: Callable[[CountedCommutes, int], ExactCommutes] = CountedCommutes.tables
     estimate: Callable[..., DensityEstimate] = _estimate
 
-    worlds = CommuteWorld
+    count = staticmethod(count_commutes)
 
     @property
     def public(self) -> int:

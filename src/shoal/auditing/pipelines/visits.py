@@ -33,13 +33,10 @@ from shoal.stages.exact import ClippedSum, View, on_lattice
 from shoal.stages.noisy import DensityEstimate, NoisyAnswers, NoisyBest, NoisyMeasurement, NoisyScaled
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class VisitWorld(World):
-    """Sites and zones; a user is kept in `ell` slots, and `cap` visits are counted."""
-
-    def count(self, kernel: Step, bound: Step, events: Events, run_key: bytes) -> Counted:
-        made = kernel(edges_us=self.edges_us, sites=self.sites, ell=self.ell, cap=self.cap, run_key=run_key)
-        return Counted(bound(self.engine, events, made), events, run_key, self)
+def count_visits(world: World, kernel: Step, bound: Step, events: Events, run_key: bytes) -> Counted:
+    """A user is kept in `ell` slots, and `cap` visits are counted."""
+    public = {"edges_us": world.edges_us, "sites": world.sites, "ell": world.ell, "cap": world.cap}
+    return Counted(bound(world.engine, events, kernel(**public, run_key=run_key)), events, run_key, world)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +111,7 @@ class CountsPipeline(Pipeline):
     spread: Callable[[BoundedVisits, Any], Any] = exact_counts
     estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: estimate_density(noisy)
 
-    worlds = VisitWorld
+    count = staticmethod(count_visits)
 
     @property
     def public(self) -> Any:
@@ -225,4 +222,4 @@ def pipeline_of(
     entry = entry_of(name)
     kind: Any = stage_of(name)
     size = size or (entry.size.split if uneven else entry.size)
-    return kind(mechanism=entry.build(epsilon, delta, size), world=small_world(size, kind.worlds, uneven))
+    return kind(mechanism=entry.build(epsilon, delta, size), world=small_world(size, uneven))

@@ -6,9 +6,9 @@
     old = "return noise.laplace(name, exact, self.scale)"
     new = "return noise.laplace(name, exact, self.scale / 2)"
 
-`old` must occur exactly once in the module. `caught_by` lists the checks that must catch the bug (checks.py);
-without it all checks run until one does. A bug of more than one change has the others as [[bug.also]], each
-with a module, old and new. bugs.toml holds the bugs that an outside review planted.
+`old` must occur exactly once in the module. `caught_by` lists the checks that must catch the bug (see
+patched.py); without it all checks run until one does. A bug of more than one change has the others as
+[[bug.also]], each with a module, old and new. bugs.toml holds the bugs that an outside review planted.
 """
 
 from shoal.auditing.planted.patched import PLANTED, Caught, PatchedBug, plant, read_bugs

@@ -69,7 +69,7 @@ class OtherInterface:
         return partial(self.sums[name], self.inner) if name in self.sums else getattr(self.inner, name)
 
 
-def estimate_bug(name: str, change: Callable[[Any, Any], Any], shown: Shown | None = None) -> Bug:
+def estimate_bug(name: str, change: Callable[[Any, Any], Any]) -> Bug:
     """A released estimate changed after post-processing, with a look at the bounded data."""
 
     def plant(true: Pipeline) -> Pipeline:
@@ -78,7 +78,7 @@ def estimate_bug(name: str, change: Callable[[Any, Any], Any], shown: Shown | No
 
         return replace(true, estimate=estimate)
 
-    return Bug(name=name, plant=plant, shown=shown)
+    return Bug(name=name, plant=plant)
 
 
 @dataclass(frozen=True)

@@ -123,14 +123,12 @@ def _row(
 
 def _utility(samples: LatticeSamples, boxes: Boxes, lattice: Lattice) -> dict[str, Any]:
     covering = covering_boxes(samples, boxes)
-    spans = granularity(
-        samples, boxes, minutes=lattice.minutes, metres=lattice.metres, covering=covering
-    ).per_sample
+    spans = granularity(boxes, covering, minutes=lattice.minutes, metres=lattice.metres).per_sample
     error = density_or_nan(samples, boxes)
     return {
         "records": len(np.unique(boxes.record)),
         "boxes": boxes.count,
-        "suppressed": plain(suppressed_share(samples, boxes, covering=covering)),
+        "suppressed": plain(suppressed_share(covering)),
         "space_m": {name: plain(value) for name, value in asdict(spans.space_m).items()},
         "time_min": {name: plain(value) for name, value in asdict(spans.time_min).items()},
         "density": {

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoal.anonymise.kmerge import COST_OF_A_BOX
 from shoal.anonymise.kte import Kte
 from shoal.engine.engine import Engine
 from shoal.errors import PlanError
@@ -80,7 +81,7 @@ class PreparedTrajectories(Prepared):
             "full_length": plan.full_length,
             "window": {"start": plan.window.start, "end": plan.window.end},
             "time_zone": plan.window.time_zone,
-            "cost_of_a_box": asdict(self.anonymiser.cost),
+            "cost_of_a_box": dict(COST_OF_A_BOX),
             "price_of_suppression": plan.price,
             "boxes_count_longer_by_epochs": self.anonymiser.longer,
             "pairs_forgotten_after_days": plan.forget_days,

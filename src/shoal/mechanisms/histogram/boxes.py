@@ -198,13 +198,7 @@ ROWS = (
     Row(8, 8, 20_000, (Count("centre", 3, 1.0),)),
     Row(60, 8, 20_000, (Count("centre", 4, 1.0),)),
     Row(400, 10, 20_000, (Count("centre", 4, 0.4),), _both(6, 0.3, True)),
-    Row(
-        3000,
-        10,
-        20_000,
-        (Count("centre", 4, 0.2),),
-        (*_both(8, 0.25, True), Count("centre", 6, 0.3, True)),
-    ),
+    Row(3000, 10, 20_000, (Count("centre", 4, 0.2),), (*_both(8, 0.25, True), Count("centre", 6, 0.3, True))),
     Row(
         7000,
         10,

@@ -27,6 +27,7 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -112,7 +113,12 @@ class SyntheticBridges(Composed):
         """Measures every table once; regions, and whether corners are measured, follow from noisy values."""
         check_queries(paths, self.setting)
         trips = self.totals(paths, noise)
-        ask = _Asking(self.noises(trips), paths, noise)
+        noises = self.noises(trips)
+
+        def ask(name: str, table: PathTable) -> Any:
+            """None for a table that is not wanted."""
+            return noises[name](paths, table, noise) if name in noises else None
+
         grid, setting, wanted = self.setting.grid, self.setting, self.parts
         moves = ask("moves", Moves(grid))
         sides = block_sides(grid) if wanted.levels else (1,)
@@ -126,7 +132,11 @@ class SyntheticBridges(Composed):
             ends=ends,
             norm=1 if self.tables.pure else 2,
         )
+<<<<<<< HEAD
         region, wide = self._regions(ask, measured)
+=======
+        region, wide = self._regions(noises, bought)
+>>>>>>> main
         block, count = blocks_of(grid, block_sides(grid)[-1])
         return NoisyMovement(
             **vars(measured),
@@ -146,12 +156,15 @@ class SyntheticBridges(Composed):
             paces=ask("paces", Paces(block, count)),
         )
 
-    def _places(self, ask: _Asking, name: str, sides: tuple[int, ...]) -> tuple[NoisyTable, ...]:
+    def _places(
+        self, ask: Callable[[str, PathTable], Any], name: str, sides: tuple[int, ...]
+    ) -> tuple[NoisyTable, ...]:
         return tuple(
             ask(f"{name}_{level}", Places(*blocks_of(self.setting.grid, side), last=name == "ends"))
             for level, side in enumerate(sides)
         )
 
+<<<<<<< HEAD
     def _regions(self, ask: _Asking, measured: NoisyEnds) -> tuple[np.ndarray, np.ndarray]:
         """Regions of cells for flows and for tides, as many as the noise allows; one if not measured."""
         _, begin, end = shrunk_tables(measured, self.parts)
@@ -161,6 +174,17 @@ class SyntheticBridges(Composed):
             if name in ask.noises:
                 mean = flow_mass(measured, np.sqrt(places)) / places
                 clear = mean >= REGION_NOISE * ask.noises[name].deviation
+=======
+    def _regions(self, noises: dict[str, TableNoise], bought: NoisyEnds) -> tuple[np.ndarray, np.ndarray]:
+        """Regions of flows and of tides, as many as stand out of the noise; one where not asked for."""
+        _, begin, end = shrunk_tables(bought, self.parts)
+        found, wanted = [], np.arange(FEWEST_REGIONS, MOST_REGIONS + 1)
+        for name, places in (("flows", wanted**2), ("start_tides", WEEK_PARTS * wanted)):
+            many = 1
+            if name in noises:
+                mean = flow_mass(bought, np.sqrt(places)) / places
+                clear = mean >= REGION_NOISE * noises[name].deviation
+>>>>>>> main
                 many = int(wanted[clear].max(initial=FEWEST_REGIONS))
             region_of_cell.append(regions(self.setting.grid, begin + end, many))
         return region_of_cell[0], region_of_cell[1]
@@ -230,6 +254,7 @@ class SyntheticBridges(Composed):
             "shares": dict(SHARES),
             "parts": vars(self.parts),
         }
+<<<<<<< HEAD
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,3 +269,5 @@ class _Asking:
         if name not in self.noises:
             return None
         return self.noises[name](self.paths, table, self.noise)
+=======
+>>>>>>> main

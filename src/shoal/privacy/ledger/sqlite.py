@@ -153,7 +153,7 @@ class SqliteStore:
                     os.pwrite(handle, line.encode(), 0)
                     os.fsync(handle)
             if fresh:
-                _fsync_folder(path.parent)
+                fsync(path.parent)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -195,7 +195,7 @@ class SqliteStore:
                 folder.mkdir(mode=0o700, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             for folder in [self.path.parent, *(folder.parent for folder in missing)]:
-                _fsync_folder(folder)
+                fsync(folder)
         except FileExistsError:
             return  # another process made it just now
         except OSError as error:
@@ -292,8 +292,9 @@ def _locked(handle: int, lock: int) -> Iterator[int]:
         os.close(handle)
 
 
-def _fsync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def fsync(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

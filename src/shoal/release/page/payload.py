@@ -34,18 +34,9 @@ def density_payload(
     inputs: DensityReportInputs, utility: DensityUtility, starts: list[datetime], slots_drawn: int
 ) -> dict[str, Any]:
     """All the page draws. Map and series cover the first `slots_drawn` slots, error figures all."""
-    drawn = drawn_zones(inputs.zones)
     arrays = {"exact": inputs.exact, "released": inputs.released, "low": inputs.low, "high": inputs.high}
     return {
-        "zones": {
-            "ids": [str(zone) for zone in inputs.zones.ids],
-            "names": [str(name) for name in inputs.zones.names],
-            "rings": drawn.ring_lengths,
-            "xy": uint16_base64(drawn.xy),
-            "width": drawn.width,
-            "height": drawn.height,
-            "stepsPerKm": drawn.steps_per_km,
-        },
+        "zones": zones_drawn(inputs.zones),
         "slots": slots_drawn,
         "slotLabels": [slot_label(start) for start in starts],
         "slotWord": slot_word(starts),

@@ -13,7 +13,7 @@ from shoal.errors import PlanError
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 from shoal_baselines.anonymise.full_length import FullLength, check_equal_records, merge_cost
-from shoal_baselines.anonymise.methods import NEIGHBOURS, neighbours
+from shoal_baselines.anonymise.methods import BASELINES
 from shoal_baselines.anonymise.nwa import NeverWalkAlone, check_nwa, hourly_places
 
 STEPS = 480
@@ -159,7 +159,7 @@ def test_a_record_that_differs_is_found():
 
 
 def test_every_neighbour_has_its_header_and_its_words():
-    made = neighbours(NEIGHBOURS, 3)
+    made = {name: make(3) for name, (make, _) in BASELINES.items()}
     samples = draw(7, users=30)
     nobody = LatticeSamples.of([], [], [], [], users=0, steps=STEPS)
     for name, method in made.items():
@@ -172,7 +172,5 @@ def test_every_neighbour_has_its_header_and_its_words():
         assert method(nobody, LATTICE).count == 0
         raw = made["raw"](samples, LATTICE)
         assert method.broken(raw, LATTICE) != 0  # nothing promised, or broken by raw records
-    with pytest.raises(PlanError, match="neighbour-name"):
-        neighbours(["glove"], 2)
     with pytest.raises(PlanError, match="k-range"):
-        neighbours(["raw"], 1)
+        BASELINES["km1"][0](1)

@@ -1,4 +1,8 @@
-"""How many coefficients of each cluster to keep, by the exponential mechanism.
+"""What both families of noise share in the scheme of Acs and Castelluccia, and the arguments for its scales.
+
+`Scheme` has the checks of the counts, the steps, and what recipients read.
+
+How many coefficients of each cluster to keep, by the exponential mechanism:
 
     u_k = |(F_k+1 .. F_T)|_2 + expected noise of k coefficients,        P(k) ~ exp(-eps0 u_k / (2 S))
 
@@ -12,17 +16,26 @@ Only sum d_E^2 <= ell is known:
 
 Acs and Castelluccia charge one run with S = sqrt(ell), which does not hold for pure epsilon across clusters.
 
-`Scheme` is what both families of noise share: the checks of the counts, the steps, what recipients read.
-
-Orthonormal DCT-II of integer series in integer arithmetic, with exact bounds on what one user changes.
-
-The waves are rounded to integers: B = 2^28 C + E, C the orthonormal DCT-II, every |E| <= 1 (rounding gives
+Orthonormal DCT-II of integer series in integer arithmetic, with exact bounds on what one user changes: the
+waves are rounded to integers: B = 2^28 C + E, C the orthonormal DCT-II, every |E| <= 1 (rounding gives
 1/2, the cosine's own error is far below the rest). A coefficient is floor(B x / 2^24): a whole number of
 steps of 1/16 lattice unit. All of it is 64-bit integer arithmetic that cannot overflow, so there is no
 floating point between the counts and the noise. For series that change by dx, per cluster,
 
     |B dx| / 2^24  <=  16 |dx|_2 + sqrt(T) |dx|_1 / 2^24       in L2 (E is at most sqrt(T) per column)
     floor          moves each coefficient of a touched cluster by less than 1 more.
+
+Noisy total of visits per cover cell, one class for each way to get it:
+
+TotalsOfSeries     sums over time of the bounded series. All ell visits of a user may fall in one cell, so
+                   L1 = L2 = ell. (Acs and Castelluccia 2014 with Laplace noise: the same. Their later paper
+                   uses sqrt(ell) in L2, which is too little by sqrt(ell).)
+TotalsScaledUp     the same, with one more bin for what lies outside all cells, times K-hat / their noisy sum:
+                   the bound on visits keeps its shares and loses no visits. L1 = L2 = ell, and M for K.
+TotalsByOneVisit   "improved scaling", their section 5.4.1: one uniformly chosen visit per user gives a
+                   histogram of L1 = L2 = 1, times K-hat / N-hat. K is computed from at most M visits per user
+                   and noised by M. N-hat is the sum of the noisy bins and of one more for what lies outside
+                   all cells: free. Deviation: they leave N exact.
 """
 
 from __future__ import annotations
@@ -30,16 +43,129 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Self
 
 import numpy as np
 import scipy.fft
 
 from shoal.errors import GuaranteeError
-from shoal.privacy.noise import Composed, Noise, ceil_sqrt
-from shoal.stages.noisy import NoisyScheme
+from shoal.privacy.accounting import Budget, Loss
+from shoal.privacy.noise import Adder, Composed, Noise, adder_within, ceil_sqrt
+from shoal.space.setting import Setting
+from shoal.stages.noisy import NoisyScheme, NoisyTotals
 from shoal_baselines.counting import CoverCounts
-from shoal_baselines.mechanisms.scheme_totals import Totals
-from shoal_baselines.space.cover import Cover
+from shoal_baselines.space.cover import Cover, minimum_cover
+
+BOUND_LOSS = 0.06  # share of visits that a bound of about 30 leaves out on simulated cities: a guess, public
+
+# Shares of the budget, each of what the earlier ones left. The paper halves: scaling and series, then in
+# scaling the number of visits and the histogram, in series the choice of k and the noise.
+VISITS, TOTALS, SERIES_TOTALS = Fraction(1, 4), Fraction(1, 3), Fraction(1, 2)
+SCALED_VISITS, SCALED_TOTALS = Fraction(1, 10), Fraction(1, 2)  # tuned on the simulated city paris
+
+
+@dataclass(frozen=True, kw_only=True)
+class TotalsOfSeries:
+    """Visits per cell of the bounded series: below the truth by what the bound on visits left out."""
+
+    totals: Adder
+    ell: int  # visits of a user at most: of ell and slots the smaller
+    lattice: int
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        return (("totals", self.totals.cost(self.ell * self.lattice)),)
+
+    def __call__(self, exact: CoverCounts, noise: Noise) -> NoisyTotals:
+        noisy = self.totals.add(noise, "totals", exact.units.sum(axis=1))
+        deviation = self.totals.deviation / self.lattice
+        return NoisyTotals(
+            visits=noisy / self.lattice, deviation=deviation, per_count=1.0, ratio_deviation=BOUND_LOSS
+        )
+
+    @classmethod
+    def within(cls, budget: Budget, *, ell: int, lattice: int) -> tuple[TotalsOfSeries, Budget]:
+        """Its share of the budget, and what is left."""
+        totals, budget = budget.take("totals", SERIES_TOTALS)
+        return cls(totals=adder_within(totals, ell * lattice), ell=ell, lattice=lattice), budget
+
+
+@dataclass(frozen=True, kw_only=True)
+class TotalsScaledUp:
+    """Visits per cell of the bounded series, scaled to all visits by K-hat over their noisy sum."""
+
+    totals: Adder
+    visits: Adder
+    ell: int  # visits of a user at most: of ell and slots the smaller
+    cap: int  # M: visits of a user that enter K
+    lattice: int
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        whole = self.totals.cost(self.ell * self.lattice)
+        return (("totals", whole), ("visits", self.visits.cost(self.cap)))
+
+    def __call__(self, exact: CoverCounts, noise: Noise) -> NoisyTotals:
+        bins = np.append(exact.units.sum(axis=1), np.int64(exact.units_outside))
+        noisy = self.totals.add(noise, "totals", bins) / self.lattice
+        visits = float(self.visits.add(noise, "visits", np.array([exact.visits], np.int64))[0])
+        # The bound drops visits and adds none; who is at M places within one slot keeps one of M: public.
+        return _scaled(noisy, visits, self, largest=float(self.cap))
+
+    @classmethod
+    def within(cls, budget: Budget, *, ell: int, cap: int, lattice: int) -> tuple[TotalsScaledUp, Budget]:
+        """Their shares of the budget, and what is left."""
+        visits, budget = budget.take("visits", SCALED_VISITS)
+        totals, budget = budget.take("totals", SCALED_TOTALS)
+        adders = {"totals": adder_within(totals, ell * lattice), "visits": adder_within(visits, cap)}
+        return cls(ell=ell, cap=cap, lattice=lattice, **adders), budget
+
+
+@dataclass(frozen=True, kw_only=True)
+class TotalsByOneVisit:
+    """Histogram of one visit per user, scaled to all visits by K-hat / N-hat."""
+
+    totals: Adder
+    visits: Adder
+    cap: int  # M: visits of a user that enter K
+    lattice: int
+
+    def spends(self) -> tuple[tuple[str, Loss], ...]:
+        return (("totals", self.totals.cost(self.lattice)), ("visits", self.visits.cost(self.cap)))
+
+    def __call__(self, exact: CoverCounts, noise: Noise) -> NoisyTotals:
+        bins = np.append(exact.one_visit, np.int64(exact.outside))
+        noisy = self.totals.add(noise, "totals", bins) / self.lattice
+        visits = float(self.visits.add(noise, "visits", np.array([exact.visits], np.int64))[0])
+        # Everyone who is counted has at least one visit and enters with at most `cap`: public.
+        return _scaled(noisy, visits, self, largest=float(self.cap))
+
+    @classmethod
+    def within(cls, budget: Budget, *, cap: int, lattice: int) -> tuple[TotalsByOneVisit, Budget]:
+        """Their shares of the budget, and what is left."""
+        visits, budget = budget.take("visits", VISITS)
+        totals, budget = budget.take("totals", TOTALS)
+        adders = {"totals": adder_within(totals, lattice), "visits": adder_within(visits, cap)}
+        return cls(cap=cap, lattice=lattice, **adders), budget
+
+
+def _scaled(
+    noisy: np.ndarray, visits: float, how: TotalsScaledUp | TotalsByOneVisit, largest: float
+) -> NoisyTotals:
+    """Noisy bins (the last one outside) times visits over their sum, a ratio between 1 and `largest`."""
+    counted = max(float(noisy.sum()), 1.0)
+    ratio = min(max(visits / counted, 1.0), largest)
+    deviation = how.totals.deviation / how.lattice
+    doubt = np.hypot(how.visits.deviation / max(visits, 1.0), deviation * np.sqrt(len(noisy)) / counted)
+    return NoisyTotals(
+        visits=noisy[:-1] * ratio,
+        deviation=deviation * ratio,
+        per_count=ratio,
+        ratio_deviation=float(min(doubt, 1.0)),
+    )
+
+
+Totals = TotalsOfSeries | TotalsScaledUp | TotalsByOneVisit
+
 
 RSSE_SHARE = 0.01  # tau: the expected error of a cluster with all coefficients kept, as a share of its total
 
@@ -140,6 +266,12 @@ class Scheme(Composed):
             "made from the noise and from what the model is known to leave out on simulated cities; where "
             "zones differ more from their neighbours it is too narrow.",
         )
+
+    @classmethod
+    def of(cls, budget: Budget, setting: Setting, *, ell: int, cap: int, variant: str = "improved") -> Self:
+        """All of the budget, on the smallest cover of a setting, in one of its variants."""
+        public = {"slots": setting.slots, "ell": ell, "cap": cap}
+        return getattr(cls, variant)(budget, minimum_cover(setting), **public)
 
 
 def tau_of(deviation: float, slots: int) -> float:

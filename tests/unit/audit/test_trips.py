@@ -1,4 +1,4 @@
-"""Paths of audit tables are what they should be, and neighbours cannot be told apart by any generator."""
+"""Trips and paths of audit tables are what they should be, and neighbours cannot be told apart by them."""
 
 from dataclasses import replace
 
@@ -9,29 +9,89 @@ from hypothesis import strategies as st
 from tests.loops import for_each
 
 from shoal.auditing.pairs import NEW, Pair, at, event_table, read_table
-from shoal.auditing.pipelines.trips import PLACES, SAMPLE, drawn_numbers
+from shoal.auditing.pipelines.trips import CELLS, PLACES, SAMPLE, drawn_numbers, model_row
 from shoal.auditing.pipelines.visits import pipeline_of
+from shoal.auditing.planted.trips import BACK_AND_FORTH
 from shoal.auditing.replay import audit_pairs, findings, replay_pair, sources
 from shoal.engine.path_trips import PathBound
+from shoal.engine.trip_queries import distinct_counts, exact_euler
+from shoal.mechanisms.methods import TWO_TRIPS
 from shoal.mechanisms.registry import taking
 from shoal.mechanisms.synthetic.bridges import SyntheticBridges
 from shoal.postprocess.synthetic.bridge_tables import ALL_PARTS
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import SeededNoise
 
-PATH_ENTRIES = taking("paths")
-SYNTHETIC = taking("paths", "commutes")
-
-TRUE = {name: pipeline_of(name, 1.0, None if entry.pure else 1e-6) for name, entry in SYNTHETIC.items()}
+HISTOGRAMS, PATH_ENTRIES = taking("trips"), taking("paths")
+TRUE = {
+    name: pipeline_of(name, 1.0, None if entry.pure else 1e-6)
+    for name, entry in taking("trips", "paths", "commutes").items()
+}
+WORLD = TRUE["histogram-laplace"].world
 KEY = bytes(16)
+
+
+def trips_of(rows, key=KEY, batch_rows=4):
+    true = TRUE["histogram-laplace"]
+    return true.counted(event_table(rows, batch_rows=batch_rows), key).trips
 
 
 def paths_of(rows, name="synthetic-markov"):
     return TRUE[name].counted(event_table(rows), KEY).paths
 
 
-def cells(paths):
-    return [paths.cells[a:b].tolist() for a, b in zip(paths.first[:-1], paths.first[1:], strict=True)]
+def cells(trips):
+    return [trips.cells[a:b].tolist() for a, b in zip(trips.first[:-1], trips.first[1:], strict=True)]
+
+
+def test_an_hour_apart_are_two_trips_and_minutes_apart_one():
+    assert cells(trips_of([(1, at(0), 0), (1, at(1), 0)])) == [[8], [8]]  # column 0, row 1 of 8
+    (path,) = cells(trips_of([(1, at(0), 0), (1, at(0, 60_000_000), 1)]))
+    assert (path[0], path[-1]) == (8, 36)
+    assert set(np.abs(np.diff(path)).tolist()) <= {1, 8}
+
+
+def test_users_are_brought_together_from_any_order_of_rows():
+    rows = [(user, at(slot, user), (user + slot) % len(CELLS)) for user in range(5) for slot in range(4)]
+    mixed = [rows[7 * k % len(rows)] for k in range(len(rows))]
+    one, other = trips_of(rows), trips_of(mixed, batch_rows=3)
+    assert cells(one) == cells(other)
+    assert (one.all_trips, one.count) == (other.all_trips, 10) == (20, 10)
+
+
+def test_kept_trips_and_all_trips_stay_within_their_bounds():
+    trips = trips_of([(1, at(slot), 0) for slot in range(6)])
+    assert (trips.count, trips.all_trips) == (TWO_TRIPS.ell, TWO_TRIPS.cap) == (2, 4)
+
+
+def test_outside_a_site_cuts_a_trip_and_is_none():
+    assert cells(trips_of([(1, at(0, 1), 0), (1, at(0, 2), -1), (1, at(0, 3), 0)])) == [[8], [8]]
+    assert trips_of([(1, at(0), -1)]).count == 0
+
+
+def test_places_make_trips_that_come_back_and_trips_through_every_rectangle():
+    given = WORLD.size.trips().given
+    through = trips_of([(1, at(0), 0), (1, at(0), 1)])
+    assert distinct_counts(through, given).tolist() == [1] * given.count
+    back = trips_of([(1, at(0, k), site) for k, site in enumerate(BACK_AND_FORTH)])
+    assert distinct_counts(back, given).tolist() == [1] * given.count
+    assert exact_euler(back).answers(given).tolist() == [1, 2, 2, 3, 2, 1]  # enters, never in circles
+    assert exact_euler(through).answers(given).tolist() == [1] * given.count
+
+
+@pytest.mark.parametrize("name", ["histogram-laplace", "histogram-dqam", "histogram-boxes"])
+def test_every_number_of_the_model_is_released(name):
+    true = TRUE[name]
+    noisy = true.measure(true.counted(event_table([(1, at(0), 0)]), KEY), SeededNoise(3))
+    row = model_row(noisy).high.ravel()
+    cells = WORLD.size.trips().grid.count
+    edges = 2 * 8 * 7 if noisy.euler.east is not None else 0
+    pool = 6 * noisy.pool.weight.size if noisy.pool is not None else 0
+    assert row.size == 3 + cells + edges + pool
+    assert row[:2].tolist() == [noisy.trips, noisy.all_trips]
+    assert noisy.euler.faces.ravel().tolist() == row[3 : 3 + cells].tolist()
+    written = read_table(true.write(model_row(noisy), None))
+    assert written.tolist() == row.tolist()
 
 
 def test_sites_of_a_slot_make_a_trip_and_slots_are_trips():
@@ -95,29 +155,35 @@ def test_replay_holds_with_calibration_too():
         assert verdict.pure_epsilon > 0
 
 
-sites = st.integers(-1, len(PLACES) - 1)
-
-
 @st.composite
-def pairs(draw, slots):
+def pairs(draw, slots, sites, offsets):
     """Some users and one more, their points in any order."""
-    times = st.builds(at, st.integers(0, slots - 1), st.integers(0, 9))
-    rows = draw(st.lists(st.tuples(st.integers(0, 4), times, sites), max_size=25))
-    added = draw(st.lists(st.tuples(times, sites), min_size=1, max_size=20))
+    times = st.builds(at, st.integers(0, slots - 1), st.integers(0, offsets))
+    place = st.integers(-1, sites - 1)
+    rows = draw(st.lists(st.tuples(st.integers(0, 4), times, place), max_size=25))
+    added = draw(st.lists(st.tuples(times, place), min_size=1, max_size=20))
     return Pair("generated", tuple(rows), tuple((NEW, time, site) for time, site in added))
 
 
-@pytest.mark.parametrize("name", sorted(SYNTHETIC))
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@pytest.mark.parametrize("name", sorted(TRUE))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(data=st.data(), key=st.binary(min_size=16, max_size=16), swap=st.booleans(), which=st.integers(0, 4))
 def test_neighbours_cannot_be_told_apart(name, data, key, swap, which):
     true = TRUE[name]
-    pair = data.draw(pairs(true.world.slots))
+    trips = name in HISTOGRAMS
+    size = (4, len(CELLS), 5) if trips else (true.world.slots, len(PLACES), 9)
+    pair = data.draw(pairs(*size))
     verdict = replay_pair(true, pair, true.mechanism.loss(), sources()[which][1](), key, swap=swap)
     assert verdict.problems == verdict.raised == ()
 
 
-@pytest.mark.parametrize("name", ["synthetic-ngram", "synthetic-prefix-zcdp", "synthetic-commute"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("histogram-mwem", "histogram-boxes"),
+        *("synthetic-ngram", "synthetic-prefix-zcdp", "synthetic-commute"),
+    ],
+)
 def test_crowds_and_ties_hold(name):
     true = TRUE[name]
     several = [pair for pair in audit_pairs(true) if not pair.thorough][::3]
