@@ -64,12 +64,6 @@ class HistogramDawa(TripHistogram):
     finest: int
 
     name = "histogram-dawa"
-<<<<<<< HEAD
-    takes = "trips"
-    edges = False  # answers are of faces and edges; without, of shares of trips in cells
-    pool = False  # no pool of synthetic boxes is published
-=======
->>>>>>> main
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

@@ -65,13 +65,7 @@ class HistogramDqam(TripHistogram):
     first: int
 
     name = "histogram-dqam"
-<<<<<<< HEAD
-    takes = "trips"
-    edges = True  # answers are of faces and edges; without, of shares of trips in cells
-    pool = False  # no pool of synthetic boxes is published
-=======
     edges = True
->>>>>>> main
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

@@ -48,12 +48,6 @@ class HistogramMwem(TripHistogram):
     rounds: Rounds  # in units of the lattice
 
     name = "histogram-mwem"
-<<<<<<< HEAD
-    takes = "trips"
-    edges = False  # answers are of faces and edges; without, of shares of trips in cells
-    pool = False  # no pool of synthetic boxes is published
-=======
->>>>>>> main
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

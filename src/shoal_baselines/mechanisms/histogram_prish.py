@@ -46,13 +46,7 @@ class HistogramPrish(TripHistogram):
     rounds: Rounds
 
     name = "histogram-prish"
-<<<<<<< HEAD
-    takes = "trips"
-    edges = True  # answers are of faces and edges; without, of shares of trips in cells
-    pool = False  # no pool of synthetic boxes is published
-=======
     edges = True
->>>>>>> main
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
         kept, every = self.totals(trips, noise)

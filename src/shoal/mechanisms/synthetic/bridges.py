@@ -132,11 +132,7 @@ class SyntheticBridges(Composed):
             ends=ends,
             norm=1 if self.tables.pure else 2,
         )
-<<<<<<< HEAD
-        region, wide = self._regions(ask, measured)
-=======
-        region, wide = self._regions(noises, bought)
->>>>>>> main
+        region, wide = self._regions(noises, measured)
         block, count = blocks_of(grid, block_sides(grid)[-1])
         return NoisyMovement(
             **vars(measured),
@@ -164,27 +160,15 @@ class SyntheticBridges(Composed):
             for level, side in enumerate(sides)
         )
 
-<<<<<<< HEAD
-    def _regions(self, ask: _Asking, measured: NoisyEnds) -> tuple[np.ndarray, np.ndarray]:
+    def _regions(self, noises: dict[str, TableNoise], measured: NoisyEnds) -> tuple[np.ndarray, np.ndarray]:
         """Regions of cells for flows and for tides, as many as the noise allows; one if not measured."""
         _, begin, end = shrunk_tables(measured, self.parts)
         region_of_cell, wanted = [], np.arange(FEWEST_REGIONS, MOST_REGIONS + 1)
         for name, places in (("flows", wanted**2), ("start_tides", WEEK_PARTS * wanted)):
             many = 1
-            if name in ask.noises:
-                mean = flow_mass(measured, np.sqrt(places)) / places
-                clear = mean >= REGION_NOISE * ask.noises[name].deviation
-=======
-    def _regions(self, noises: dict[str, TableNoise], bought: NoisyEnds) -> tuple[np.ndarray, np.ndarray]:
-        """Regions of flows and of tides, as many as stand out of the noise; one where not asked for."""
-        _, begin, end = shrunk_tables(bought, self.parts)
-        found, wanted = [], np.arange(FEWEST_REGIONS, MOST_REGIONS + 1)
-        for name, places in (("flows", wanted**2), ("start_tides", WEEK_PARTS * wanted)):
-            many = 1
             if name in noises:
-                mean = flow_mass(bought, np.sqrt(places)) / places
+                mean = flow_mass(measured, np.sqrt(places)) / places
                 clear = mean >= REGION_NOISE * noises[name].deviation
->>>>>>> main
                 many = int(wanted[clear].max(initial=FEWEST_REGIONS))
             region_of_cell.append(regions(self.setting.grid, begin + end, many))
         return region_of_cell[0], region_of_cell[1]
@@ -254,20 +238,3 @@ class SyntheticBridges(Composed):
             "shares": dict(SHARES),
             "parts": vars(self.parts),
         }
-<<<<<<< HEAD
-
-
-@dataclass(frozen=True, eq=False)
-class _Asking:
-    """Measures tables by name; None for those without a share."""
-
-    noises: dict[str, TableNoise]
-    paths: UserPaths
-    noise: Noise
-
-    def __call__(self, name: str, table: PathTable) -> Any:
-        if name not in self.noises:
-            return None
-        return self.noises[name](self.paths, table, self.noise)
-=======
->>>>>>> main
