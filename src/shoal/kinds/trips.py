@@ -187,7 +187,7 @@ class TripBuild(Build):
 
     def hold(self, encoder: Encoder, stage: str, step_s: float | None = None) -> Held:
         """The source's trips, encoded where the engine keeps them."""
-        from shoal.engine.path_trips import PointWatch
+        from shoal.engine.trip_pieces import PointWatch
 
         prepared = self.prepared
         points = TripPoints(

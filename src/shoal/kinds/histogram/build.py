@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.engine.engine import Held
-from shoal.engine.path_trips import share
-from shoal.engine.trip_pieces import TripBound
+from shoal.engine.trip_pieces import TripBound, share
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.histogram.compare import (
     ComparedHistogram,

@@ -18,7 +18,8 @@ import numpy as np
 from shoal.attacks.models.known_trips import KnownTrips
 from shoal.attacks.models.nearest_record import OwnRecords, own_records
 from shoal.engine.engine import Held, encode_trips
-from shoal.engine.path_trips import PathBound, share
+from shoal.engine.path_trips import PathBound
+from shoal.engine.trip_pieces import share
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.run import budget_of, keep_report, release_name, report_of
 from shoal.kinds.synthetic.plan import MOST_UNASKED
