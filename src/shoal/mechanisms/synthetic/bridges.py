@@ -27,7 +27,6 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -113,12 +112,7 @@ class SyntheticBridges(Composed):
         """Measures every table once; regions, and whether corners are measured, follow from noisy values."""
         check_queries(paths, self.setting)
         trips = self.totals(paths, noise)
-        noises = self.noises(trips)
-
-        def ask(name: str, table: PathTable) -> Any:
-            """None for a table that is not wanted."""
-            return noises[name](paths, table, noise) if name in noises else None
-
+        ask = _Asking(self.noises(trips), paths, noise)
         grid, setting, wanted = self.setting.grid, self.setting, self.parts
         moves = ask("moves", Moves(grid))
         sides = block_sides(grid) if wanted.levels else (1,)
@@ -132,7 +126,7 @@ class SyntheticBridges(Composed):
             ends=ends,
             norm=1 if self.tables.pure else 2,
         )
-        region, wide = self._regions(noises, measured)
+        region, wide = self._regions(ask, measured)
         block, count = blocks_of(grid, block_sides(grid)[-1])
         return NoisyMovement(
             **vars(measured),
@@ -152,23 +146,21 @@ class SyntheticBridges(Composed):
             paces=ask("paces", Paces(block, count)),
         )
 
-    def _places(
-        self, ask: Callable[[str, PathTable], Any], name: str, sides: tuple[int, ...]
-    ) -> tuple[NoisyTable, ...]:
+    def _places(self, ask: _Asking, name: str, sides: tuple[int, ...]) -> tuple[NoisyTable, ...]:
         return tuple(
             ask(f"{name}_{level}", Places(*blocks_of(self.setting.grid, side), last=name == "ends"))
             for level, side in enumerate(sides)
         )
 
-    def _regions(self, noises: dict[str, TableNoise], measured: NoisyEnds) -> tuple[np.ndarray, np.ndarray]:
+    def _regions(self, ask: _Asking, measured: NoisyEnds) -> tuple[np.ndarray, np.ndarray]:
         """Regions of cells for flows and for tides, as many as the noise allows; one if not measured."""
         _, begin, end = shrunk_tables(measured, self.parts)
         region_of_cell, wanted = [], np.arange(FEWEST_REGIONS, MOST_REGIONS + 1)
         for name, places in (("flows", wanted**2), ("start_tides", WEEK_PARTS * wanted)):
             many = 1
-            if name in noises:
+            if name in ask.noises:
                 mean = flow_mass(measured, np.sqrt(places)) / places
-                clear = mean >= REGION_NOISE * noises[name].deviation
+                clear = mean >= REGION_NOISE * ask.noises[name].deviation
                 many = int(wanted[clear].max(initial=FEWEST_REGIONS))
             region_of_cell.append(regions(self.setting.grid, begin + end, many))
         return region_of_cell[0], region_of_cell[1]
@@ -238,3 +230,17 @@ class SyntheticBridges(Composed):
             "shares": dict(SHARES),
             "parts": vars(self.parts),
         }
+
+
+@dataclass(frozen=True, eq=False)
+class _Asking:
+    """Measures tables by name; None for those without a share."""
+
+    noises: dict[str, TableNoise]
+    paths: UserPaths
+    noise: Noise
+
+    def __call__(self, name: str, table: PathTable) -> Any:
+        if name not in self.noises:
+            return None
+        return self.noises[name](self.paths, table, self.noise)
