@@ -200,7 +200,7 @@ def day_kinds(clock: Clock) -> np.ndarray:
     return np.unique(np.maximum(weekday - 3, 0), return_inverse=True)[1]
 
 
-def daily_waves(clock: Clock, highest: int) -> list[np.ndarray]:
+def daily_harmonics(clock: Clock, highest: int) -> list[np.ndarray]:
     """Ones, and the cosines and sines of a day up to `highest` periods, where slots are short enough."""
     hours = clock.hours_local + clock.slot_minutes / 120
     per_day = 1440 // clock.slot_minutes
