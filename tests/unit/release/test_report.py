@@ -122,10 +122,10 @@ def test_what_a_manifest_admits_is_shown(key, said):
 def test_nobody_at_all_is_said():
     zones = square_zones(["a", "b"])
     nobody = report_inputs(zones, exact=np.zeros((2, 48)))
-    assert "Nobody was seen in any zone" in density.density_report_html(nobody)
+    assert "There are no visits in the window" in density.density_report_html(nobody)
     exact = np.ones((2, 48))
     exact[0] = 0
-    assert "1 of 2 zones had nobody" in density.density_report_html(report_inputs(zones, exact=exact))
+    assert "1 of 2 zones have no visits" in density.density_report_html(report_inputs(zones, exact=exact))
 
 
 def test_a_long_window_is_drawn_in_part_and_says_so(monkeypatch):
