@@ -39,7 +39,7 @@ CITIES = ("town", "paris", "rough")
     multiple=True,
     callback=names,
     metavar="NAME,...",
-    help="Methods, repeatable.  [default: best, efpag, gaussian, laplace, as far as they are there]",
+    help="Methods, repeatable.  [default: best, efpag, gaussian, laplace, if installed]",
 )
 @click.option(
     "--epsilon",
@@ -51,17 +51,19 @@ CITIES = ("town", "paris", "rough")
     help="Values of epsilon.",
 )
 @click.option("--delta", type=float, help="Delta of methods that have one.  [default: 1e-6]")
-@click.option("--repetitions", type=int, default=3, show_default=True, help="Runs of each.")
+@click.option("--repetitions", type=int, default=3, show_default=True, help="Runs per method and epsilon.")
 @click.option(
     "--city", type=click.Choice(CITIES), help="Simulated city.  [default: town, or paris on your zones]"
 )
 @with_options(plan_options(DensityPlan, ("ell", "cap", "nights", "users", "space", "window")))
-@click.option("--seed", type=click.IntRange(min=0), help="Of the simulated city and the noise.  [default: 1]")
 @click.option(
-    "--on-private-data", is_flag=True, help="On your own events: not private, and the ledger says so."
+    "--seed", type=click.IntRange(min=0), help="Seed of the simulated city and the noise.  [default: 1]"
 )
-@click.option("--population", help="With --on-private-data: whose events these are.")
-@click.option("--owner", help="With --on-private-data: where the figures go.  [default: owner]")
+@click.option(
+    "--on-private-data", is_flag=True, help="Compare on your own events: not private; the ledger records it."
+)
+@click.option("--population", help="With --on-private-data: population of these events.")
+@click.option("--owner", help="With --on-private-data: folder of the figures.  [default: owner]")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of a simulated comparison.  [default: comparison]"
 )
@@ -70,9 +72,9 @@ CITIES = ("town", "paris", "rough")
 def compare(plan: str | None, **flags: Any) -> None:
     """Run several methods at several epsilons and show their error against the true counts.
 
-    By default on a simulated city shaped like the declared population, on your zones, sites and window where
-    they are given: nothing private is touched and nothing is spent. With --on-private-data it reads your
-    events; the figures are for your eyes only, and choosing by them is not covered by the promise.
+    By default the comparison uses a simulated city of the declared size, on your zones, sites and window if
+    they are given: it reads no private data and spends nothing. With --on-private-data it reads your events.
+    The figures are then for the owner alone, and a choice based on them is not covered by the guarantee.
     """
     from shoal.engine.engine import DuckEngine
     from shoal.kinds.density.compare import ComparePlan
@@ -245,12 +247,16 @@ NOISE = (
 
 @click.command(epilog=YEAR_EXAMPLE)
 @click.option("--plan", type=click.Path(), help="The plan of one release: its population, map and source.")
-@click.option("--population", help="Whose budget; with neither --epsilon nor --rho, all it has left.")
-@click.option("--releases", type=int, default=52, show_default=True, help="How many releases.")
-@click.option("--weeks-each", type=click.IntRange(min=1), default=1, show_default=True, help="Window of one.")
-@click.option("--epsilon", type=float, help="Of all releases together.")
-@click.option("--delta", type=float, help="Of all releases together.  [default: the population's, else 1e-6]")
-@click.option("--rho", type=float, help="Of all releases together, instead of --epsilon.")
+@click.option("--population", help="Population; without --epsilon and --rho, all that its budget has left.")
+@click.option("--releases", type=int, default=52, show_default=True, help="Number of releases.")
+@click.option(
+    "--weeks-each", type=click.IntRange(min=1), default=1, show_default=True, help="Weeks per release."
+)
+@click.option("--epsilon", type=float, help="Epsilon of all releases together.")
+@click.option(
+    "--delta", type=float, help="Delta of all releases together.  [default: the population's, else 1e-6]"
+)
+@click.option("--rho", type=float, help="Rho of all releases together, instead of --epsilon.")
 @click.option("--start", type=click.DateTime(["%Y-%m-%d"]), help="First day of the first window.")
 @click.option(
     "--write", type=click.Path(path_type=Path), help="Folder for one plan per release; needs --plan, --start."

@@ -34,14 +34,14 @@ SHARED = ("space", "window", "step_minutes", "k", "tau_minutes", "epoch_minutes"
 @click.command(epilog=COMPARE_EXAMPLE)
 @click.option("--plan", type=click.Path(), help="A TOML plan of a trajectory release; flags win over it.")
 @with_options(plan_options(TrajectoryPlan, SHARED))
-@click.option("--population", help="Whose records these are: its ledger notes the look.")
+@click.option("--population", help="Population of these records; its ledger records the comparison.")
 @with_options(click_options(TrajectoryComparison, only=CHOSEN))
 @out_option("owner/trajectories", "Owner's folder.")
 @JSON
 def compare(plan: str | None, **flags: Any) -> None:
-    """Hide a sample of the people by several methods and attack each: what it costs, what it stops.
+    """Anonymise a sample of the people by several methods, and compare loss of data and success of attacks.
 
-    Reads raw records and scores against them: for the owner's eyes only. Nothing is released or spent.
+    The figures are computed from raw records, so they are for the owner alone. Nothing is released or spent.
     """
     from shoal.kinds.trajectories.compare import compare_source
 
@@ -146,8 +146,8 @@ Examples:
 @source_options
 @click.argument("release", type=click.Path(path_type=Path))
 @click.option("--key", required=True, type=click.Path(path_type=Path), help="The owner's record_key.parquet.")
-@click.option("--k", type=int, help="Check this k; else the manifest's.")
-@click.option("--tau-minutes", type=int, help="Check this length of windows; else the manifest's.")
+@click.option("--k", type=int, help="k to check.  [default: that of the manifest]")
+@click.option("--tau-minutes", type=int, help="Length of windows to check.  [default: that of the manifest]")
 @with_options(click_options(SitesPlan))
 @click.option(
     "--windows",
@@ -156,7 +156,9 @@ Examples:
     show_default=True,
     help="Random windows for the measured figures; 0: none.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of these windows.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of these windows."
+)
 @JSON
 @click.pass_context
 def verify(
@@ -164,9 +166,9 @@ def verify(
 ) -> None:
     """Check RELEASE against the samples in SOURCE: k records fit every person in every window of tau.
 
-    Nothing is sampled: every user and every start is looked at, by code that shares nothing with what made
-    the release. Shows counter-examples, and what is measured but never promised. Names people: for the
-    owner's eyes only. Exits with 1 if the claim does not hold.
+    The check is exhaustive over users and starts of windows, and shares no code with the anonymisation. It
+    prints counter-examples, and measured figures that the guarantee does not cover. The output names people,
+    so it is for the owner alone. Exits with 1 if the claim does not hold.
     """
     from shoal.kinds.trajectories.verify import verify_trajectories
 
