@@ -77,14 +77,20 @@ def jobs(quick: bool) -> list[Job]:
 
 def one(job: Job) -> dict[str, Any]:
     """The row of a job, measured in this process."""
-    from shoal.kinds.trajectories.build import verify
+    from shoal.attacks.tracker.evidence import verify_arrays
 
     samples, lattice = samples_of(job.data, job.users, job.days)
     begin = time.perf_counter()
     anonymiser, boxes = _make(job, samples)
     seconds = time.perf_counter() - begin
     begin = time.perf_counter()
-    found = verify(samples, boxes, anonymiser)
+    found = verify_arrays(
+        *(*samples.columns, *boxes.columns),
+        users=samples.users,
+        steps=samples.steps,
+        k=anonymiser.k,
+        tau=min(anonymiser.tau_steps, samples.steps),
+    )
     verify_seconds = time.perf_counter() - begin
     row: dict[str, Any] = {
         "part": job.part,

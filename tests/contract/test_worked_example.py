@@ -27,10 +27,7 @@ KIND = Kind(
     shapes=("site",),
     main_file="headcount.csv",
     plan_at="headcount.plan:HeadcountPlan",
-    prepare_at="headcount.prepare:prepare_headcount",
-    build_at="headcount.build:HeadcountBuild",
     methods_at="",
-    published_at="headcount.published",
 )
 LAPLACE = Entry(
     name="headcount-laplace",

@@ -7,9 +7,10 @@ import pytest
 from tests.browser import NASTY, in_a_browser, open_page
 
 from shoal.kinds.histogram.compare import ComparedHistogram
-from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
+from shoal.kinds.histogram.report import HistogramReportInputs, histogram_report_html
 from shoal.metrics.histogram import HistogramUtility, error_by_size
 from shoal.release.histogram_files import PublishedHistogram
+from shoal.release.page.page import write_page
 from shoal.space.cells import CellGrid, Euler, random_rectangles
 
 GRID = CellGrid(box=(0.0, 0.0, 3000.0, 2000.0), columns=300, rows=200, planar=True)
@@ -66,7 +67,7 @@ def test_the_owners_page_shows_both_maps_errors_and_methods(browser, tmp_path):
         method="boxes",
         budget={"population": NASTY, "limit": "10", "spent_before": "1", "this_release": "2", "left": "7"},
     )
-    path = write_histogram_report(tmp_path / "report.html", inputs)
+    path = write_page(tmp_path / "report.html", histogram_report_html(inputs))
     report = open_page(browser, path, "map-released")
     assert report.charts() == ["map-exact", "map-released", "map-difference", "by-size", "compared"]
     # 300 columns: drawn in blocks of 2 x 2
@@ -77,9 +78,8 @@ def test_the_owners_page_shows_both_maps_errors_and_methods(browser, tmp_path):
 
 
 def test_the_public_page_has_one_map_and_nothing_raw(browser, tmp_path):
-    path = write_histogram_report(
-        tmp_path / "page.html", HistogramReportInputs(title="T", published=published())
-    )
+    inputs = HistogramReportInputs(title="T", published=published())
+    path = write_page(tmp_path / "page.html", histogram_report_html(inputs))
     report = open_page(browser, path, "map-released")
     report.check("T")
     assert report.charts() == ["map-released"]

@@ -11,9 +11,10 @@ import shapely
 from plotly.colors import sequential, unlabel_rgb
 from tests.browser import NASTY, OpenPage, in_a_browser, open_page
 
-from shoal.kinds.density.compare_report import ComparedMethod, CompareReportInputs, write_compare_report
-from shoal.kinds.density.report import DensityReportInputs, write_density_report
+from shoal.kinds.density.compare_report import ComparedMethod, CompareReportInputs, compare_report_html
+from shoal.kinds.density.report import DensityReportInputs, density_report_html
 from shoal.metrics import density_utility
+from shoal.release.page.page import write_page
 from shoal.space.places import Zones
 
 OUT = Path(__file__).parents[1] / "out"
@@ -85,7 +86,7 @@ def open_report(browser: Any, path: Path) -> OpenPage:
 
 
 def test_the_report_lives_in_a_browser(browser, tmp_path: Path):
-    path = write_density_report(tmp_path / "report.html", town_inputs())
+    path = write_page(tmp_path / "report.html", density_report_html(town_inputs()))
     report = open_report(browser, path)
     OUT.mkdir(exist_ok=True)
     report.page.screenshot(path=OUT / "density-report.png", full_page=True)
@@ -220,7 +221,7 @@ def test_one_zone_and_one_slot_still_make_a_page(browser, tmp_path: Path):
         budget={},
         title="One",
     )
-    report = open_report(browser, write_density_report(tmp_path / "report.html", inputs))
+    report = open_report(browser, write_page(tmp_path / "report.html", density_report_html(inputs)))
     assert report.page.is_disabled("#play")
     assert "Nobody was seen in any zone" in report.page.inner_text("header")
     assert "not defined" in report.page.inner_text("#box-mre")
@@ -249,7 +250,7 @@ def test_methods_compared_in_a_browser(browser, tmp_path: Path):
         on_private_data=False,
         methods=(ComparedMethod(name=NASTY, words="w", guarantee="none", sound=False),),
     )
-    path = write_compare_report(tmp_path / "compare.html", page)
+    path = write_page(tmp_path / "compare.html", compare_report_html(page))
     report = open_page(browser, path, "by-coverage")
     report.page.screenshot(path=OUT / "compare-report.png", full_page=True)
     axes = report.page.evaluate(

@@ -7,8 +7,9 @@ import pytest
 from tests.browser import NASTY, in_a_browser, open_page
 
 from shoal.attacks.models.nearest_record import Nearest, OwnRecords
-from shoal.kinds.synthetic.report import SyntheticReportInputs, write_synthetic_report
+from shoal.kinds.synthetic.report import SyntheticReportInputs, synthetic_report_html
 from shoal.metrics.synthetic import synthetic_utility
+from shoal.release.page.page import write_page
 from shoal.space.cell_paths import CellPaths
 from shoal.space.cells import CellGrid
 
@@ -60,7 +61,7 @@ def test_the_owners_page_shows_real_beside_synthetic(browser, tmp_path):
         nearest=OwnRecords(synthetic=nearest(0.0, 100.0, 250.0, np.inf), real=nearest(0.0, 0.0, 90.0, 400.0)),
         budget={"population": NASTY, "limit": "10", "spent_before": "1", "this_release": "2", "left": "7"},
     )
-    path = write_synthetic_report(tmp_path / "report.html", inputs)
+    path = write_page(tmp_path / "report.html", synthetic_report_html(inputs))
     report = open_page(browser, path, "spread-hours")
     assert report.charts() == ["map-real", "map-synthetic", "map-difference", *SPREADS, "nearest"]
     visits = report.sum_of("map-synthetic")
@@ -79,7 +80,7 @@ def test_the_public_page_has_one_map_and_nothing_real(browser, tmp_path):
     inputs = SyntheticReportInputs(
         title="T", manifest=MANIFEST, counts={"Synthetic trips": made.count}, synthetic=made
     )
-    path = write_synthetic_report(tmp_path / "page.html", inputs)
+    path = write_page(tmp_path / "page.html", synthetic_report_html(inputs))
     report = open_page(browser, path, "spread-hours")
     report.check("T")
     assert report.charts() == ["map-synthetic", *SPREADS]

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from tests.browser import NASTY, in_a_browser, open_page
 
-from shoal.kinds.trajectories.report import TrajectoryFacts, Verified, raw_views, trajectory_report
+from shoal.attacks.tracker.evidence import Verified
+from shoal.kinds.trajectories.report import TrajectoryFacts, raw_views, trajectory_report_html
 from shoal.metrics.trajectories import LocalClock, trajectory_utility
+from shoal.release.page.page import write_page
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
@@ -40,7 +42,9 @@ def town_facts() -> TrajectoryFacts:
         time_zone="Europe/Paris",
         users=20,
         utility=trajectory_utility(samples, boxes, minutes=1, metres=100.0, clock=clock),
-        verified=Verified(pairs=1000, violations=0),
+        verified=Verified(
+            k=2, tau=30, users=20, pairs_checked=1000, violations=0, users_hit=0, structure={}, examples=[]
+        ),
         measured={
             "windows": 9,
             "seed": 1,
@@ -72,7 +76,9 @@ def town_facts() -> TrajectoryFacts:
 
 def test_the_page_is_drawn_offline_and_fits_its_window(browser, tmp_path):
     facts = town_facts()
-    report = open_page(browser, trajectory_report(tmp_path / "report.html", facts), "runs-suppressed")
+    report = open_page(
+        browser, write_page(tmp_path / "report.html", trajectory_report_html(facts)), "runs-suppressed"
+    )
     assert len(report.charts()) == 16  # every chart of the page
     assert report.sum_of("map-raw") == pytest.approx(facts.maps.raw[8].sum(), rel=0.01)
     report.page.evaluate(MOVE, 3)

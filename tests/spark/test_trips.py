@@ -5,8 +5,8 @@ import pytest
 from tests.spark.conftest import HOUR, START
 
 from shoal.engine.engine import DuckEngine
-from shoal.engine.path_trips import PathBound, PointWatch
-from shoal.engine.trip_pieces import TripBound
+from shoal.engine.path_trips import PathBound
+from shoal.engine.trip_pieces import PointWatch, TripBound
 from shoal.events.schema import SourcePlan, TripRule
 from shoal.events.source import open_source
 from shoal.events.trips import TripPoints

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from shoal.attacks.runs.adversaries import ADVERSARIES, Adversary
 from shoal.cli.main import LazyGroup
-from shoal.cli.options import click_options, dest_of, settings_from_flags, with_options
+from shoal.cli.options import JSON, click_options, dest_of, out_option, settings_from_flags, with_options
 from shoal.cli.printing import Bars
 from shoal.cli.run import plan_options, run_settings
 from shoal.setting import leaves
@@ -27,14 +27,8 @@ TRIPS = (
 )
 FILES = {"html": "page", "json": "figures", "parquet": "table"}
 OUTPUT_OPTIONS = (
-    click.option(
-        "--out",
-        type=click.Path(path_type=Path),
-        default=Path("owner/attack"),
-        show_default=True,
-        help="Owner's folder.",
-    ),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    out_option("owner/attack", "Owner's folder."),
+    JSON,
 )
 
 
@@ -147,7 +141,7 @@ def _files(paths: Mapping[str, Path]) -> dict[str, Any]:
 def _print(findings: Findings, paths: Mapping[str, Path]) -> None:
     """The sentence, the tables, what no table says, and the files."""
     from shoal.cli.printing import print_table
-    from shoal.kinds.run import near
+    from shoal.kinds.describe import near
 
     if findings.sentence:
         click.echo(f"{findings.sentence}\n")

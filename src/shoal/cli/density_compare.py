@@ -8,12 +8,11 @@ from typing import Any
 
 import click
 
-from shoal.cli.options import THREADS, names, numbers, with_options
+from shoal.cli.options import JSON, THREADS, names, numbers, with_options
 from shoal.cli.printing import Bars, print_table
 from shoal.cli.run import plan_options, run_settings
 from shoal.kinds.density.plan import DensityPlan
-from shoal.kinds.describe import Table
-from shoal.kinds.run import near
+from shoal.kinds.describe import Table, near
 from shoal.privacy.accounting import check_delta
 
 EXAMPLE = """\b
@@ -61,7 +60,7 @@ CITIES = ("town", "paris", "rough")
     "--out", type=click.Path(path_type=Path), help="Folder of a simulated comparison.  [default: comparison]"
 )
 @THREADS
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def compare(plan: str | None, **flags: Any) -> None:
     """Run several methods at several epsilons and show their error against the true counts.
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from shoal.cli.options import JSON
+
 if TYPE_CHECKING:
     from shoal.kinds.density.year import YearPlan
     from shoal.privacy.ledger import Population
@@ -36,7 +38,7 @@ NOISE = (
 @click.option(
     "--write", type=click.Path(path_type=Path), help="Folder for one plan per release; needs --plan, --start."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def year(plan: str | None, write: Path | None, as_json: bool, start, **flags: Any) -> None:
     """Share a budget over many releases about the same people, such as the weeks of a year.
 

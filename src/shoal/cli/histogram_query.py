@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.options import box, click_options, with_options
+from shoal.cli.options import JSON, box, click_options, with_options
 from shoal.space.plan import ZonesPlan
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _boxes(context: click.Context, parameter: click.Parameter, values: tuple[str
 @with_options(click_options(ZonesPlan, only=OF_ZONES))
 @click.option("--zone", multiple=True, help="Name or id of a zone; repeatable.  [default: all of --zones]")
 @click.option("--csv", "csv_file", type=click.Path(), help="Boxes: CSV with west, south, east, north, name.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def query(release: Path, csv_file: str | None, as_json: bool, **asked: Any) -> None:
     """Distinct trips in an area, from the published file alone: free, and nothing is read of the trips.
 

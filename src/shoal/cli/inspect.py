@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.options import source_options, trip_options
+from shoal.cli.options import JSON, source_options, trip_options
 from shoal.cli.printing import draw_table
 from shoal.events.schema import SourcePlan
 
@@ -44,7 +44,7 @@ _NOT_RECORDED = (
 @click.option("--site-lat", help="Column with the sites' latitudes (or y, with --sites-crs).")
 @click.option("--sites-crs", help="Coordinate system of the sites where the file does not say.")
 @click.option("--population", help="Population in whose ledger the look at its exact numbers is recorded.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 @click.pass_context
 def inspect(
     context: click.Context,

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
@@ -156,6 +157,12 @@ DRY_RUN = click.option(
     "--dry-run", is_flag=True, help="Print the plan, what is spent and the expected error; read no rows."
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+def out_option(place: str, words: str) -> Option:
+    """Where the command writes."""
+    shown = {"default": Path(place), "show_default": True, "help": words}
+    return click.option("--out", type=click.Path(path_type=Path), **shown)
 
 
 def names(context: click.Context, parameter: click.Parameter, value: Any) -> tuple[str, ...]:

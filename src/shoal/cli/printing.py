@@ -106,7 +106,7 @@ def print_dry_run(prepared: Prepared, ledger: Ledger, as_json: bool) -> int:
 
 def print_result(prepared: Prepared, result: RunResult, ledger: Ledger, as_json: bool) -> None:
     """Where things are, what was promised, what was spent and what is left."""
-    from shoal.kinds.run import near
+    from shoal.kinds.describe import near
 
     population = ledger.state().population(prepared.plan.population)
     outcome = prepared.outcome(result)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from shoal.cli.options import JSON, out_option
+
 
 @click.command(epilog="Example:  SHOAL_LEDGER=demo/ledger.sqlite shoal publish demo/release public")
 @click.argument("release", type=click.Path(path_type=Path))
@@ -18,7 +20,7 @@ import click
     type=click.Path(path_type=Path),
     help="SSH key that signs the manifest of the copy, for `shoal verify --allowed-signers`.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def publish(release: Path, dest: Path, sign_with: Path | None, as_json: bool) -> None:
     """Copy RELEASE to DEST, which must not exist.
 
@@ -63,13 +65,7 @@ Examples:
 
 @click.command(epilog=EVIDENCE_EXAMPLE)
 @click.argument("release", type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("evidence.html"),
-    show_default=True,
-    help="The page; not inside a release.",
-)
+@out_option("evidence.html", "The page; not inside a release.")
 @click.option("--audit", type=click.Path(path_type=Path), help="What `shoal audit --json` printed.")
 @click.option(
     "--attack",
@@ -112,7 +108,7 @@ Examples:
     help="File of SSH keys whose signature counts (see ssh-keygen(1), ALLOWED SIGNERS).",
 )
 @click.option("--signer", help="Identity in that file that must have signed.  [default: any of them]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 @click.pass_context
 def verify(
     context: click.Context,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shoal.cli.options import JSON, with_options
+from shoal.cli.options import JSON, out_option, with_options
 from shoal.cli.printing import check_page_place, print_page
 
 
@@ -27,13 +27,7 @@ def report_command(
 
     options = (
         click.argument("release", type=click.Path(path_type=Path)),
-        click.option(
-            "--out",
-            type=click.Path(path_type=Path),
-            default=Path(page),
-            show_default=True,
-            help="The page to write; not inside the release.",
-        ),
+        out_option(page, "The page to write; not inside the release."),
         JSON,
     )
     example = f"\b\nExample:\n  shoal {command} report release --out trips.html\n"
@@ -46,19 +40,21 @@ def _titled(title: str, manifest: Mapping[str, Any]) -> str:
 
 
 def _histogram(release: Path, out: Path) -> tuple[dict[str, Any], str, Mapping[str, Any]]:
-    from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
+    from shoal.kinds.histogram.report import HistogramReportInputs, histogram_report_html
     from shoal.release.histogram_files import read_histogram
+    from shoal.release.page.page import write_page
 
     published = read_histogram(release)
     check_page_place(out)
     title = _titled("Histogram of trips", published.manifest)
-    write_histogram_report(out, HistogramReportInputs(title=title, published=published))
+    write_page(out, histogram_report_html(HistogramReportInputs(title=title, published=published)))
     return {"trips": published.trips}, f"{published.trips:,.0f} on the map, as published", published.manifest
 
 
 def _synthetic(release: Path, out: Path) -> tuple[dict[str, Any], str, Mapping[str, Any]]:
     from shoal.kinds.synthetic.build import encoded
-    from shoal.kinds.synthetic.report import SyntheticReportInputs, write_synthetic_report
+    from shoal.kinds.synthetic.report import SyntheticReportInputs, synthetic_report_html
+    from shoal.release.page.page import write_page
     from shoal.release.trip_files import read_synthetic
 
     published = read_synthetic(release)
@@ -70,7 +66,7 @@ def _synthetic(release: Path, out: Path) -> tuple[dict[str, Any], str, Mapping[s
         counts={"Synthetic trips": trips},
         synthetic=encoded(published),
     )
-    write_synthetic_report(out, inputs)
+    write_page(out, synthetic_report_html(inputs))
     return {"trips": trips}, f"{trips:,}, all synthetic", published.manifest
 
 

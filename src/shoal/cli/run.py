@@ -1,4 +1,4 @@
-"""The command `run` of any kind of release: a plan of file and flags, then a dry run or a run."""
+"""The commands that release, one for each kind: a plan of file and flags, then a dry run or a run."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 
 import click
 
+from shoal.cli.main import LazyGroup
 from shoal.cli.options import (
     COLUMNS_FILE,
     DRY_RUN,
     ENGINE_OPTIONS,
     JSON,
     PLAN,
+    THREADS,
     Option,
+    box,
     check_named,
     click_options,
     opened_spark,
@@ -23,8 +26,10 @@ from shoal.cli.options import (
     with_options,
 )
 from shoal.errors import PlanError
+from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.kind import KINDS
 from shoal.kinds.plan import merge, read_plan
+from shoal.kinds.query.plan import QueryPlan
 from shoal.privacy.guarantee import TRIP
 
 
@@ -141,3 +146,254 @@ def release(
         with bars:
             result = run_build(making, ledger)
     print_result(prepared, result, ledger, as_json)
+
+
+@click.group(
+    cls=LazyGroup,
+    steps={
+        "compare": (
+            "density_compare",
+            "compare",
+            "Run several methods at several epsilons and show their error against the true counts.",
+        ),
+        "run": (
+            "run",
+            "density_run",
+            "Count people per zone and slot in SOURCE, add noise, and write a release.",
+        ),
+        "year": (
+            "density_year",
+            "year",
+            "Share a budget over many releases about the same people, such as the weeks of a year.",
+        ),
+    },
+)
+def density() -> None:
+    """People per zone and slot, differentially private for all of a user's events in the window."""
+
+
+density_run = run_command(
+    "density",
+    THREADS,
+    about="""Count people per zone and slot in SOURCE, add noise, and write a release.
+
+Who was seen at several places within a slot counts at each; who was at one place counts once, however
+many events there are.
+
+The budget is reserved before anything is counted. `--time-zone` is the local clock of the window and of
+times without a zone of their own.
+""",
+    example="""\b
+Examples:
+  shoal simulate town --out town
+  shoal ledger create town --epsilon 4 --delta 1e-6
+  shoal density run --plan town/density.toml --dry-run
+  shoal density run --plan town/density.toml --epsilon 0.5 --out release-0.5
+\b
+  shoal density run 'events/*.parquet' --zones zones.geojson --sites sites.csv
+      --start 2026-03-02 --end 2026-03-09 --time-zone Europe/Paris
+      --population paris-2026 --epsilon 1 --delta 1e-6 --out release --owner owner
+""",
+)
+
+
+@click.group(
+    cls=LazyGroup,
+    steps={
+        "run": ("run", "trajectories_run", "Generalise records until k people look alike."),
+        "verify": (
+            "trajectories_verify",
+            "verify",
+            "Prove or refute the claim of a release, window by window.",
+        ),
+        "compare": ("trajectories_compare", "compare", "Other ways to hide records, with the same attacks."),
+    },
+)
+def trajectories() -> None:
+    """Release truthful records that k people share, against an adversary who tracked one for a time tau.
+
+    This is not differential privacy: it protects against the stated adversary and no other.
+
+    \b
+    Example:  shoal trajectories run --help
+    """
+
+
+trajectories_run = run_command(
+    "trajectories",
+    about="""Generalise the records in SOURCE until k people look alike to anyone who tracked one for a
+time tau.
+
+Records stay truthful: boxes in space and time around real samples, no noise, no made-up points. What
+cannot be hidden is suppressed. Every window of every person is verified before anything is written. A run
+that was killed goes on where it was.
+""",
+    example="""\b
+Examples:
+  shoal simulate abi --users 3000 --weeks 1 --out abi
+  shoal ledger create abi --epsilon 4 --delta 1e-6
+  shoal trajectories run --plan abi/trajectories.toml --dry-run
+  shoal trajectories run --plan abi/trajectories.toml --k 3
+\b
+  shoal trajectories run 'samples/*.parquet' --start 2026-03-02 --end 2026-03-09
+      --time-zone Africa/Abidjan --origin -4.4,5.0 --population abi
+      --k 2 --tau-minutes 30 --epoch-minutes 30 --out release --owner owner
+""",
+)
+
+
+@click.group(
+    cls=LazyGroup,
+    steps={
+        "run": ("run", "histogram_run", "Release a histogram of trips: spends."),
+        "query": (
+            "histogram_query",
+            "query",
+            "Trips in a box, polygon or zone of a published histogram: free.",
+        ),
+        "report": ("report", "histogram_report", "Draw a published histogram: free."),
+    },
+)
+def histogram() -> None:
+    """Release how many distinct trips passed any rectangle, differentially private per user or per trip.
+
+    \b
+    Example:  shoal histogram run --help
+    """
+
+
+histogram_run = run_command(
+    "histogram",
+    click.option(
+        "--compare",
+        is_flag=True,
+        help="Run the other methods on the same trips for the owner's report; the ledger remembers the look.",
+    ),
+    about="""Count distinct trips in SOURCE on a public grid, add noise, and write a release that answers any
+area.
+
+Points outside the box are dropped and the trip is cut there. Between two points a trip follows the
+straight line, unless it is longer than --jump-m. The budget is reserved before anything is counted.
+""",
+    example="""\b
+Examples:
+  shoal simulate town --what trips --out town
+  shoal ledger create town --epsilon 4 --delta 1e-6
+  shoal histogram run --plan town/histogram.toml --dry-run
+  shoal histogram run --plan town/histogram.toml
+  shoal histogram query town/histogram --box 5.02,47.31,5.05,47.33
+\b
+  shoal histogram run 'cabs/*.parquet' --trip-flag --column flag=occupied
+      --box -122.52,37.70,-122.36,37.83 --cells 256 --unit trip
+      --start 2008-05-17 --end 2008-06-11 --time-zone America/Los_Angeles
+      --population cabs --epsilon 0.1 --out release --owner owner
+""",
+    report=("compare",),
+)
+
+
+@click.group(
+    cls=LazyGroup,
+    steps={
+        "run": ("run", "synthesize_run", "Release synthetic trips: spends."),
+        "report": ("report", "synthesize_report", "Draw published synthetic trips: free."),
+    },
+)
+def synthesize() -> None:
+    """Release synthetic trips with times and stays, differentially private per user or per trip.
+
+    \b
+    Example:  shoal synthesize run --help
+    """
+
+
+synthesize_run = run_command(
+    "synthetic",
+    about="""Learn how trips in SOURCE move, with noise, and write any number of synthetic ones in its
+columns.
+
+Points outside the box are dropped and the trip is cut there. The budget is reserved before anything is
+counted; noise is added once, to the model, and trips drawn from it cost nothing more.
+""",
+    example="""\b
+Examples:
+  shoal simulate town --what trips --out town
+  shoal ledger create town --epsilon 4 --delta 1e-6
+  shoal synthesize run --plan town/synthetic.toml --dry-run
+  shoal synthesize run --plan town/synthetic.toml
+  shoal inspect town/synthetic
+\b
+  shoal synthesize run 'cabs/*.parquet' --trip-flag --column flag=occupied
+      --box -122.52,37.70,-122.36,37.83 --cell-m 420 --step-s 60 --unit trip
+      --start 2008-05-17 --end 2008-06-11 --time-zone America/Los_Angeles
+      --population cabs --epsilon 0.5 --count 100000 --out release --owner owner
+\b
+  shoal synthesize run 'town/events/*.parquet' --method commute --sites town/sites.csv
+      --start 2026-03-02 --end 2026-03-09 --time-zone Europe/Paris
+      --population town --epsilon 1 --out release --owner owner
+""",
+)
+
+
+def _plan_from(path: str, flags: dict[str, Any]) -> Any:
+    asks = _asks(flags.pop("file"), flags)
+    return QueryPlan.from_settings(read_plan(path), flags, asks)
+
+
+def _asks(file: str | None, flags: dict[str, Any]):
+    """The queries of a file, or the one that flags say; takes its flags out."""
+    from shoal.errors import PlanError
+    from shoal.kinds.query.plan import Ask, parse_slots, read_asks
+
+    said = {name: flags.pop(name) for name in ("zones_in", "bbox", "start", "end", "slots")}
+    if file is None:
+        zones = said.pop("zones_in")
+        named = None if zones is None else tuple(part.strip() for part in zones.split(",") if part.strip())
+        slots = None if said["slots"] is None else parse_slots(said["slots"])
+        return (Ask(name="query", zones=named, **{**said, "slots": slots}),)
+    if any(value is not None for value in said.values()):
+        raise PlanError("query-set", "queries come from the file or from flags; got both.", "Leave one out.")
+    return read_asks(file)
+
+
+query = run_command(
+    "query",
+    click.option(
+        "--plan", required=True, type=click.Path(), help="A density's plan: source, map, window, population."
+    ),
+    click.option("--zones-in", metavar="ID,...", help="Zones of the query.  [default: all]"),
+    click.option("--bbox", callback=box, help="west,south,east,north: zones whose centre lies in it."),
+    click.option(
+        "--from", "start", metavar="TIME", help="First slot, local time.  [default: that of the window]"
+    ),
+    click.option(
+        "--to", "end", metavar="TIME", help="Local time after the last slot.  [default: end of the window]"
+    ),
+    click.option("--slots", metavar="N-M,...", help="Slots by number, from 0, instead of times."),
+    click.option("--file", type=click.Path(), help="Many queries instead of one: a line of JSON each."),
+    *click_options(DensityPlan, only=("population", "epsilon", "delta", "rho")),
+    *click_options(QueryPlan),
+    *click_options(DensityPlan, only=("ell", "decimals", "run_id", "supersedes")),
+    THREADS,
+    about="""Count visits in a set of zones and slots of private events, with noise. It spends.
+
+Of each user at most one visit per slot and --ell in the window are kept. The budget is reserved before
+anything is counted; the same query again returns the stored answer and spends nothing.
+
+A release that is published can be asked anything for free, from its files. This command goes back to the
+events instead: use it for what no release says.
+""",
+    example="""\b
+Examples:
+  shoal query --plan town/density.toml --zones-in Z0001,Z0002
+      --from 2026-03-02T07:00 --to 2026-03-02T10:00 --epsilon 0.1 --dry-run
+  shoal query --plan town/density.toml --bbox 4.9,47.2,5.1,47.4 --rho 0.001
+  shoal query --plan town/density.toml --file queries.jsonl --mechanism weights --epsilon 1
+\b
+A line of queries.jsonl, zones by id or box, slots by time or number, all where left out:
+  {"name": "morning", "zones": ["Z0001"], "from": "2026-03-02T07:00", "to": "2026-03-02T10:00"}
+  {"name": "all week", "bbox": [4.9, 47.2, 5.1, 47.4]}
+""",
+    plan_from=_plan_from,
+    name="query",
+)

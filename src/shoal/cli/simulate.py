@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from shoal.cli.options import JSON, out_option
 from shoal.cli.printing import Bars
 
 PRESET_NAMES = ("town", "paris", "rough", "abi", "tfl")
@@ -68,7 +69,7 @@ def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) 
 
     from shoal.events.simulate import preset_named
     from shoal.events.simulate.city import city_identity, holds_city, simulate_city
-    from shoal.kinds.simulated import write_missing_plans
+    from shoal.kinds.simulated import record_by_record, write_missing_plans
 
     changes = {"users": users, "weeks": weeks, "what": _kinds(what)}
     plan = replace(
@@ -79,7 +80,7 @@ def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) 
     reused = holds_city(out, city_identity(plan, seed, zones, sites))
     if not reused:
         with Bars(quiet=as_json) as bars:
-            simulate_city(plan, out, seed=seed, progress=_shown(bars), zones=zones, sites=sites)
+            simulate_city(plan, out, seed=seed, progress=record_by_record(bars), zones=zones, sites=sites)
     write_missing_plans(out, plan.what)
     _say(out, reused, as_json)
 
@@ -103,19 +104,6 @@ def _own_geometry(zones_file, zone_id, zone_name, zones_crs, sites_file, **sites
     return zones, sites
 
 
-def _shown(bars: Bars):
-    """A bar for each kind of record."""
-    done_before: dict[str, int] = {}
-
-    def progress(kind: str, done: int, users: int) -> None:
-        if kind not in done_before:
-            bars.stage(f"simulate {kind}", users)
-        bars.advance(done - done_before.get(kind, 0))
-        done_before[kind] = done
-
-    return progress
-
-
 def _say(out: Path, reused: bool, as_json: bool) -> None:
     text = (out / "city.json").read_text(encoding="utf-8")
     if as_json:
@@ -132,14 +120,12 @@ def _say(out: Path, reused: bool, as_json: bool) -> None:
 
 
 @click.command(epilog="Example:  shoal demo --out demo")
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Folder."
-)
+@out_option("demo", "Folder.")
 @click.option("--users", type=click.IntRange(min=100), default=200_000, show_default=True, help="People.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the simulated city."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def demo(out: Path, users: int, seed: int, as_json: bool) -> None:
     """Simulate a city, release its density at (1, 1e-6), and draw the owner's report.
 
@@ -147,8 +133,8 @@ def demo(out: Path, users: int, seed: int, as_json: bool) -> None:
     """
     if not as_json:
         click.echo(f"{users:,} simulated people: how many were where, hour by hour, goes to {out}/")
-    from shoal.kinds.demo import run_demo
-    from shoal.kinds.run import near
+    from shoal.kinds.describe import near
+    from shoal.kinds.simulated import run_demo
 
     with Bars(quiet=as_json) as bars:
         made = run_demo(out, users=users, seed=seed, progress=bars)

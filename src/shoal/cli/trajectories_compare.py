@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
 
-from shoal.cli.options import click_options, with_options
+from shoal.cli.options import JSON, click_options, out_option, with_options
 from shoal.cli.printing import Bars
 from shoal.cli.run import plan_options, run_settings
 from shoal.kinds.trajectories.methods import TrajectoryComparison
@@ -29,14 +28,8 @@ SHARED = ("space", "window", "step_minutes", "k", "tau_minutes", "epoch_minutes"
 @with_options(plan_options(TrajectoryPlan, SHARED))
 @click.option("--population", help="Whose records these are: its ledger notes the look.")
 @with_options(click_options(TrajectoryComparison, only=CHOSEN))
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("owner/trajectories"),
-    show_default=True,
-    help="Owner's folder.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@out_option("owner/trajectories", "Owner's folder.")
+@JSON
 def compare(plan: str | None, **flags: Any) -> None:
     """Hide a sample of the people by several methods and attack each: what it costs, what it stops.
 

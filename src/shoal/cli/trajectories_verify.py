@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.options import click_options, source_options, with_options
+from shoal.cli.options import JSON, click_options, source_options, with_options
 from shoal.cli.printing import Bars
 from shoal.events.schema import SourcePlan
 from shoal.space.plan import SitesPlan
@@ -40,7 +40,7 @@ Examples:
     help="Random windows for the measured figures; 0: none.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of these windows.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 @click.pass_context
 def verify(
     context: click.Context, source_options: SourcePlan, release: Path, as_json: bool, **asked: Any

@@ -15,8 +15,6 @@ Query interface of mechanisms to encoded trips: `UserPaths` over paths in memory
 A table is a sum over units. The entries of all trips of a unit are added up, scaled to norm LATTICE and
 rounded down, so that every place stays below its share: sums of absolute values (norm 1), or the root of the
 sum of squares (norm 2), are at most LATTICE for every unit. The kernel checks this on what it adds.
-
-Counts of points for the owner's eyes: how many lie beyond the box, how many steps are slow.
 """
 
 from __future__ import annotations
@@ -28,12 +26,11 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from shoal.engine.buckets import same_as_before
-from shoal.engine.engine import Sums, passed_on, sum_parts
+from shoal.engine.engine import passed_on, sum_parts
 from shoal.engine.trip_pieces import Encoded, PieceBound, cut_beyond
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cell_paths import Entries, PathTable
-from shoal.space.cells import STEPS, CellGrid
+from shoal.space.cells import STEPS
 from shoal.stages.trips import LATTICE, ExactPaths
 
 MOST_TICKS = 2**31 - 1
@@ -214,33 +211,3 @@ def _add(borders, index, weight, weighted, low, high, squares, out):
         if not squares and added > LATTICE:
             return False
     return True
-
-
-COUNTED = ("points", "outside", "steps", "slow")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PointWatch:
-    """Points, those beyond the box, steps from point to point within a trip, those longer than `step_s`."""
-
-    grid: CellGrid
-    step_s: float | None = None
-
-    def zero(self) -> Sums:
-        return {name: np.zeros((), np.int64) for name in COUNTED}
-
-    def __call__(self, batch: pa.RecordBatch) -> Sums:
-        _, _, inside = self.grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())
-        counts = [inside.size, int(inside.size - inside.sum()), 0, 0]
-        if self.step_s is not None:
-            trip = batch["trip"].to_numpy()
-            same = same_as_before(batch["user"])[1:] & (trip[1:] == trip[:-1])
-            apart = np.diff(batch["time_us"].to_numpy())[same]
-            counts[2:] = apart.size, int((apart > round(self.step_s * 1_000_000)).sum())
-        return {name: np.array(value, np.int64) for name, value in zip(COUNTED, counts, strict=True)}
-
-
-def share(watched: Sums, part: str, whole: str) -> float | None:
-    """One count as a share of another; None where there is nothing to share."""
-    total = int(watched[whole])
-    return int(watched[part]) / total if total else None

@@ -9,6 +9,8 @@ taking a trip's points away takes one path away and leaves all others as they ar
 A step between two points is a straight line, traced in whole numbers. A line that goes exactly through a
 corner enters the cell to its east or west first, so consecutive cells of a path share an edge. Beyond
 `most_cells` cells of a unit its paths are cut off, trip by trip; a trip keeps its first cell.
+
+Points are also counted, for the owner's eyes: how many lie beyond the box, how many steps are slow.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import pyarrow as pa
 from numba import njit
 
 from shoal.engine.buckets import digest_users, hash3, same_as_before, split_key
+from shoal.engine.engine import Sums
 from shoal.engine.trip_queries import TripQueries
 from shoal.errors import GuaranteeError, PlanError
 from shoal.space.cells import STEPS, CellGrid
@@ -377,3 +380,33 @@ def _line(u0, v0, u1, v1, cells, at, end, columns):
         at += 1
         cells[at] = y * columns + x
     return at
+
+
+COUNTED = ("points", "outside", "steps", "slow")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointWatch:
+    """Points, those beyond the box, steps from point to point within a trip, those longer than `step_s`."""
+
+    grid: CellGrid
+    step_s: float | None = None
+
+    def zero(self) -> Sums:
+        return {name: np.zeros((), np.int64) for name in COUNTED}
+
+    def __call__(self, batch: pa.RecordBatch) -> Sums:
+        _, _, inside = self.grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())
+        counts = [inside.size, int(inside.size - inside.sum()), 0, 0]
+        if self.step_s is not None:
+            trip = batch["trip"].to_numpy()
+            same = same_as_before(batch["user"])[1:] & (trip[1:] == trip[:-1])
+            apart = np.diff(batch["time_us"].to_numpy())[same]
+            counts[2:] = apart.size, int((apart > round(self.step_s * 1_000_000)).sum())
+        return {name: np.array(value, np.int64) for name, value in zip(COUNTED, counts, strict=True)}
+
+
+def share(watched: Sums, part: str, whole: str) -> float | None:
+    """One count as a share of another; None where there is nothing to share."""
+    total = int(watched[whole])
+    return int(watched[part]) / total if total else None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ from shoal.space.clock import Clock
 if TYPE_CHECKING:
     from shoal.engine.engine import Engine
     from shoal.kinds.run import RunResult
+    from shoal.release.folder import Committed
 
 VERSION = 2  # of keys; the first hashed the contents of the files
 # Peak memory and size of a release are estimated per kind from public numbers of the plan alone, fitted to
@@ -418,3 +420,15 @@ def contents_of(source: EventSource) -> list[str]:
     if isinstance(source, ForeignSource):
         return sorted(source.contents())
     return sorted(sha256_file(Path(path)) for path in source.paths)
+
+
+def near(path: Path) -> str:
+    """Relative to the working directory where that is shorter to read."""
+    shown = os.path.relpath(path)
+    return shown if not shown.startswith("..") else str(path)
+
+
+def release_name(committed: Committed) -> str:
+    """The folder of a release on one line, whatever its name: for titles and the ledger."""
+    name = committed.path.name
+    return name if name.isprintable() else ascii(name)

@@ -1,7 +1,8 @@
 """The kinds of release by name: what the command, the page, a recipient's check and the audit need to know.
 
-A part of a kind is given as "module:name" below `shoal.kinds` and imported when it is used, so that the table
-itself loads no kind.
+The parts of a kind stand in the folder called like it: `build.py` with its `DensityBuild`, and `published.py`
+with FILES, `problems` and, where there is a picture, `view`. They are imported when they are used, so that
+the table itself loads no kind.
 
 >>> sorted(KINDS)
 ['commute', 'density', 'histogram', 'query', 'synthetic', 'trajectories']
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shoal.kinds.run import Build
+    from shoal.mechanisms.method import Method
     from shoal.release.manifest import Manifest
 
 
@@ -46,11 +48,8 @@ class Kind:
     command: str  # that releases it
     shapes: tuple[str, ...]  # of the sources that it takes, those that it is made for first
     main_file: str  # the published file that a recipient opens first
-    plan_at: str
-    prepare_at: str
-    build_at: str
+    plan_at: str  # the plan; beside it prepare.py with `prepare_...`, called like the folder
     methods_at: str  # empty: not differentially private, so there is no mechanism to choose
-    published_at: str  # module of the published files: FILES, problems and, where there is a picture, view
     records: str = ""  # of a simulated city, that a release is made of; empty: there is no plan for one
 
     @property
@@ -61,12 +60,13 @@ class Kind:
     @property
     def prepare(self) -> Callable[..., Any]:
         """Opens the public things of a plan and builds the mechanism; reads no row."""
-        return _part(self.prepare_at)
+        folder = self.plan_at.partition(".")[0]
+        return _part(f"{folder}.prepare:prepare_{folder}")
 
     @property
     def build(self) -> type[Build]:
         """What a run does between reserve and commit, and the owner's report."""
-        return _part(self.build_at)
+        return _part(f"{self.name}.build:{self.name.capitalize()}Build")
 
     @property
     def is_private(self) -> bool:
@@ -74,24 +74,24 @@ class Kind:
         return bool(self.methods_at)
 
     @property
-    def methods(self) -> tuple[str, ...]:
-        """Names of the methods that can be released."""
-        return tuple(_part(self.methods_at)) if self.methods_at else ()
+    def methods(self) -> Mapping[str, Method]:
+        """The methods that can be released, by name."""
+        return _part(self.methods_at) if self.methods_at else {}
 
     @property
     def files(self) -> Mapping[str, Mapping[str, str]]:
         """Every file that a release may publish, with its columns and what they mean."""
-        return _part(f"{self.published_at}:FILES")
+        return _part(f"{self.name}.published:FILES")
 
     @property
     def problems(self) -> Callable[[Path, Manifest], Iterator[str]]:
         """Where a manifest disagrees with the files of its release."""
-        return _part(f"{self.published_at}:problems")
+        return _part(f"{self.name}.published:problems")
 
     @property
     def view(self) -> Callable[[Path, Path | None, ViewRequest], dict[str, Any]] | None:
         """What the page draws of a published folder, and of the owner's report beside it; None: nothing."""
-        return _part(f"{self.published_at}:view") if self.is_drawn else None
+        return _part(f"{self.name}.published:view") if self.is_drawn else None
 
     @property
     def script(self) -> Path:
@@ -121,10 +121,7 @@ KINDS: dict[str, Kind] = {
             shapes=("site", "transit", "point", "planar", "trip-point", "trip-list"),
             main_file="density.parquet",
             plan_at="density.plan:DensityPlan",
-            prepare_at="density.prepare:prepare_density",
-            build_at="density.build:DensityBuild",
             methods_at="density.plan:METHODS",
-            published_at="density.published",
             records="events",
         ),
         Kind(
@@ -137,10 +134,7 @@ KINDS: dict[str, Kind] = {
             shapes=("site", "transit", "point", "planar", "trip-point"),
             main_file="records.parquet",
             plan_at="trajectories.plan:TrajectoryPlan",
-            prepare_at="trajectories.prepare:prepare_trajectories",
-            build_at="trajectories.build:TrajectoryBuild",
             methods_at="",
-            published_at="trajectories.published",
             records="samples",
         ),
         Kind(
@@ -152,10 +146,7 @@ KINDS: dict[str, Kind] = {
             shapes=("trip-point", "trip-list", "point", "planar"),
             main_file="histogram.parquet",
             plan_at="histogram.plan:HistogramPlan",
-            prepare_at="histogram.prepare:prepare_histogram",
-            build_at="histogram.build:HistogramBuild",
             methods_at="histogram.plan:METHODS",
-            published_at="histogram.published",
             records="trips",
         ),
         Kind(
@@ -167,10 +158,7 @@ KINDS: dict[str, Kind] = {
             shapes=("trip-point", "trip-list", "point", "planar", "site"),
             main_file="trips.parquet",
             plan_at="synthetic.plan:SyntheticPlan",
-            prepare_at="synthetic.prepare:prepare_synthetic",
-            build_at="synthetic.build:SyntheticBuild",
             methods_at="synthetic.plan:TRIPS",
-            published_at="synthetic.published",
             records="trips",
         ),
         Kind(
@@ -182,10 +170,7 @@ KINDS: dict[str, Kind] = {
             shapes=("site",),
             main_file="events.parquet",
             plan_at="synthetic.plan:SyntheticPlan",
-            prepare_at="synthetic.prepare:prepare_synthetic",
-            build_at="commute.build:CommuteBuild",
             methods_at="synthetic.plan:EVENTS",
-            published_at="commute.published",
         ),
         Kind(
             name="query",
@@ -196,10 +181,7 @@ KINDS: dict[str, Kind] = {
             shapes=("site", "transit", "point", "planar", "trip-point", "trip-list"),
             main_file="answers.csv",
             plan_at="query.plan:QueryPlan",
-            prepare_at="query.prepare:prepare_query",
-            build_at="query.build:QueryBuild",
             methods_at="query.plan:METHODS",
-            published_at="query.published",
         ),
     )
 }

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.errors import REPORT_IT, GuaranteeError, OutputError, ShoalError
 from shoal.events.schema import EventSource, ForeignSource
-from shoal.kinds.describe import Prepared, manifest_of
+from shoal.kinds.describe import Prepared, manifest_of, release_name
 from shoal.kinds.kind import KINDS
 from shoal.privacy.accounting import cost_nano, show_nano
 from shoal.privacy.ledger import Ledger
@@ -38,7 +38,7 @@ from shoal.release.folder import (
     write_for_owner,
 )
 from shoal.release.manifest import MANIFEST, Manifest
-from shoal.release.page.page import plain
+from shoal.release.page.page import plain, write_page
 from shoal.release.readme import recipient_readme
 from shoal.release.staging import private_file, private_folder, rehearse, unwritable
 from shoal.release.verify import sha256_file
@@ -281,19 +281,14 @@ def events_of_some(
 
 
 def checked_rows(
-    source: EventSource, tell: Progress, *, sites: Sequence[str] | None = None, with_flag: bool = False
+    source: EventSource,
+    tell: Progress,
+    *,
+    sites: Sequence[str] | None = None,
+    with_flag: bool = False,
+    stop: bool = True,
 ) -> RowReport:
-    """Every row read once; stops on bad ones, unless the source says that they are dropped."""
-    report = row_report(source, tell, sites=sites, with_flag=with_flag)
-    if source.on_bad_row == "stop":
-        report.raise_if_bad()
-    return report
-
-
-def row_report(
-    source: EventSource, tell: Progress, *, sites: Sequence[str] | None = None, with_flag: bool = False
-) -> RowReport:
-    """Every row read once; the report says which are bad."""
+    """Every row read once; stops on bad ones, unless the source drops them or not `stop`."""
     from shoal.events.readers import check_rows
 
     tell.stage("check rows", 1.0)
@@ -304,7 +299,10 @@ def row_report(
         tell.advance(share - done)
         done = share
 
-    return check_rows(source, sites=sites, with_flag=with_flag, progress=advance)
+    report = check_rows(source, sites=sites, with_flag=with_flag, progress=advance)
+    if stop and source.on_bad_row == "stop":
+        report.raise_if_bad()
+    return report
 
 
 def stage_by_stage(tell: Progress, names: Mapping[str, str], rows: int | None) -> Callable[[str, int], None]:
@@ -343,39 +341,24 @@ def open_owner_folder(path: Path) -> Path:
     return path
 
 
-def near(path: Path) -> str:
-    """Relative to the working directory where that is shorter to read."""
-    shown = os.path.relpath(path)
-    return shown if not shown.startswith("..") else str(path)
-
-
 @contextmanager
 def drawing_report(committed: Path, remedy: str = DRAW_AGAIN) -> Iterator[None]:
     """An error while the owner's report is drawn says that the release is in place."""
     try:
         yield
-    except (ShoalError, OSError) as error:
-        why = error.message if isinstance(error, ShoalError) else f"{error.strerror}."
-        raise _not_drawn(committed, why, remedy) from error
-    except MemoryError as error:
-        raise _not_drawn(committed, "this machine has not enough memory for it.", remedy) from error
     except Exception as error:
-        if os.environ.get("SHOAL_DEBUG"):
+        if isinstance(error, ShoalError):
+            why = error.message
+        elif isinstance(error, OSError):
+            why = f"{error.strerror}."
+        elif isinstance(error, MemoryError):
+            why = "this machine has not enough memory for it."
+        elif os.environ.get("SHOAL_DEBUG"):
             raise
-        raise _not_drawn(
-            committed, f"shoal met a {type(error).__name__} it did not expect.", REPORT_IT
-        ) from error
-
-
-def _not_drawn(committed: Path, why: str, remedy: str) -> OutputError:
-    place = f"the release is in place at {committed}, but the owner's report could not be drawn"
-    return OutputError("report-failed", f"{place}: {why}", remedy)
-
-
-def release_name(committed: Committed) -> str:
-    """The folder of a release on one line, whatever its name: for titles and the ledger."""
-    name = committed.path.name
-    return name if name.isprintable() else ascii(name)
+        else:
+            why, remedy = f"shoal met a {type(error).__name__} it did not expect.", REPORT_IT
+        place = f"the release is in place at {committed}, but the owner's report could not be drawn"
+        raise OutputError("report-failed", f"{place}: {why}", remedy) from error
 
 
 def keep_report(
@@ -384,18 +367,21 @@ def keep_report(
     committed: Committed,
     ledger: Ledger,
     *,
-    draw: Callable[[Path], Any],
+    page: str,
     figures: Mapping[str, Any],
     shows: str = "exact counts",
+    beside: Callable[[Path], Any] = lambda report: None,
 ) -> Path:
-    """The owner's page, drawn to `path`, and utility.json beside it, readable by the owner alone.
+    """The owner's page, to `path`, and utility.json beside it, readable by the owner alone.
 
-    The ledger lists the report before anybody sees it. A report of another release makes room.
+    The ledger lists the report before anybody sees it. A report of another release makes room. `beside`
+    writes further files.
     """
     what = f"owner's report with {shows}, on {release_name(committed)}: {prepared.what()}"
     ledger.disclose(prepared.plan.population, what, str(path))
     _keep_earlier(path, committed)
-    draw(path)
+    beside(path)
+    write_page(path, page)
     write_figures(path, {"manifest_sha256": committed.manifest_sha256, **figures})
     return path
 

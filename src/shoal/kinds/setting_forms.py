@@ -87,10 +87,14 @@ def plan_text(plan: type, title: str, names: Iterable[str], values: Mapping[str,
             lines += ["", f"[{where}]"]
             table = where
         value = values.get(name, each.setting.example if each.usual is None else each.usual)
-        lines.append(f"{field} = {_toml(value)}  # {each.setting.help}")
+        lines.append(f"{field} = {toml_value(value)}  # {each.setting.help}")
     return "\n".join(lines) + "\n"
 
 
-def _toml(value: Any) -> str:
-    """A value of a plan; JSON writes texts, numbers and lists of them as TOML does."""
-    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+def toml_value(value: Any) -> str:
+    """A value of a plan; JSON writes texts, numbers and lists of them as TOML does, but for one character.
+
+    >>> toml_value(("é\x7f", 2.5, True))
+    '["é\\\\u007f", 2.5, true]'
+    """
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,6 +1,7 @@
 """Simulated cities to try each kind of release on: nobody is in them; each has a population in the ledger.
 
-Plans for a simulated city, so that each kind of release of it is one command away.
+Plans for a simulated city, so that each kind of release of it is one command away; and the demo, the whole
+way on one: simulate, open a ledger, release a density, draw the report.
 """
 
 from __future__ import annotations
@@ -8,19 +9,23 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.kinds.kind import KINDS
 from shoal.kinds.plan import read_plan
-from shoal.kinds.run import Progress
 from shoal.kinds.setting_forms import plan_text
 from shoal.privacy.accounting import rho_for
 from shoal.privacy.guarantee import declared_size
-from shoal.privacy.ledger import Ledger
+from shoal.privacy.ledger import Ledger, open_ledger
+
+if TYPE_CHECKING:
+    from shoal.events.simulate.presets import CityPreset
+    from shoal.kinds.density.prepare import PreparedDensity
+    from shoal.kinds.run import Progress, RunResult
 
 EPSILON, DELTA = 4.0, 1e-6  # lifetime budget of a simulated population
 
@@ -51,28 +56,10 @@ def make_simulated(
     an adversary may know of people beforehand.
     """
     from shoal.events.simulate import preset_named
-    from shoal.events.simulate.city import city_identity, holds_city, simulate_city
 
     preset = replace(preset_named(city.preset), users=city.users, weeks=city.weeks, what=(city.what,))
-    if not holds_city(folder, city_identity(preset, seed)):
-        progress.stage("simulate", city.users)
-        seen = 0
-
-        def advance(kind: str, done: int, users: int) -> None:
-            nonlocal seen
-            progress.advance(done - seen)
-            seen = done
-
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        simulate_city(preset, folder, seed=seed, progress=advance)
-    if city.population not in ledger.state().populations:
-        ledger.create(
-            city.population,
-            currency="rho",
-            limit_nano=rho_for(EPSILON, DELTA),
-            delta=DELTA,
-            note="simulated: nobody is in it",
-        )
+    _simulate(preset, folder, seed, progress)
+    _open_population(ledger, city.population, "simulated: nobody is in it")
     settings = {
         kind: read_plan(write_city_plan(folder, kind, population=city.population)) for kind in city.kinds
     }
@@ -81,6 +68,33 @@ def make_simulated(
         for each in settings.values():
             each["window"]["start"] = last.isoformat()
     return settings
+
+
+def _simulate(preset: CityPreset, folder: Path, seed: int, progress: Progress) -> None:
+    """The city into `folder`, unless it is there already."""
+    from shoal.events.simulate.city import city_identity, holds_city, simulate_city
+
+    if not holds_city(folder, city_identity(preset, seed)):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        simulate_city(preset, folder, seed=seed, progress=record_by_record(progress))
+
+
+def record_by_record(progress: Progress) -> Callable[[str, int, int], None]:
+    """Reports how many users have records of a kind; each kind is a stage."""
+    done_before: dict[str, int] = {}
+
+    def advance(kind: str, done: int, users: int) -> None:
+        if kind not in done_before:
+            progress.stage(f"simulate {kind}", users)
+        progress.advance(done - done_before.get(kind, 0))
+        done_before[kind] = done
+
+    return advance
+
+
+def _open_population(ledger: Ledger, name: str, note: str) -> None:
+    if name not in ledger.state().populations:
+        ledger.create(name, currency="rho", limit_nano=rho_for(EPSILON, DELTA), delta=DELTA, note=note)
 
 
 def write_city_plan(
@@ -171,3 +185,55 @@ CITIES = {
         ),
     )
 }
+
+
+DEMO = "demo-town"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo:
+    """What the demo made and where."""
+
+    city: Path
+    ledger: Path
+    prepared: PreparedDensity
+    result: RunResult
+    report: Path
+    utility: dict
+
+
+def run_demo(folder: Path, *, users: int, seed: int, progress: Progress) -> Demo:
+    """Everything into `folder`; asked again, what is there already is used again and nothing is spent."""
+    from shoal.events.simulate import preset_named
+    from shoal.kinds.density.prepare import prepare_density
+    from shoal.kinds.run import run, utility_file
+
+    city = folder / "city"
+    _simulate(replace(preset_named("town"), users=users), city, seed, progress)
+    plan_file = write_city_plan(city, population=DEMO, out="../release", owner="../owner")
+    book = open_ledger(folder / "ledger.sqlite")
+    _open_population(book, DEMO, "simulated")
+    plan = KINDS["density"].plan.from_settings(read_plan(plan_file))
+    prepared = _unreleased_or_present(prepare_density(plan), book)
+    result = run(prepared, book, progress=progress)
+    assert result.report is not None  # the city is the one that the release was made from
+    utility = json.loads(utility_file(result.report).read_text("utf-8"))
+    return Demo(
+        city=city,
+        ledger=folder / "ledger.sqlite",
+        prepared=prepared,
+        result=result,
+        report=result.report,
+        utility=utility,
+    )
+
+
+def _unreleased_or_present(prepared: PreparedDensity, book: Ledger) -> PreparedDensity:
+    """Where the demo's release or its city is gone, make another one under a new run id; it spends again."""
+    attempt, digest = 1, prepared.source_digest()
+    while (stored := book.find(DEMO, prepared.key())) and not (
+        Path(stored.path).exists() and stored.source_digest == digest
+    ):
+        attempt += 1
+        prepared = replace(prepared, plan=replace(prepared.plan, run_id=str(attempt)))
+    return prepared

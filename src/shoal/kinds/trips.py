@@ -14,9 +14,9 @@ from shoal.engine.engine import Encoder, Held
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.events.trips import TripPoints
-from shoal.kinds.describe import Prepared, key_of, priced
+from shoal.kinds.describe import Prepared, key_of, near, priced
 from shoal.kinds.plan import TRIP
-from shoal.kinds.run import Build, RunResult, any_row, checked_rows, near
+from shoal.kinds.run import Build, RunResult, any_row, checked_rows
 from shoal.mechanisms.method import Method
 from shoal.privacy.guarantee import Guarantee
 from shoal.space.cells import CellGrid
@@ -58,7 +58,7 @@ class PreparedTrips(Prepared):
 
     @property
     def grid(self) -> CellGrid:
-        raise NotImplementedError
+        return self.setting.grid
 
     def places(self) -> dict[str, Any]:
         """The public map, as it enters the key."""
@@ -187,7 +187,7 @@ class TripBuild(Build):
 
     def hold(self, encoder: Encoder, stage: str, step_s: float | None = None) -> Held:
         """The source's trips, encoded where the engine keeps them."""
-        from shoal.engine.path_trips import PointWatch
+        from shoal.engine.trip_pieces import PointWatch
 
         prepared = self.prepared
         points = TripPoints(

@@ -16,12 +16,7 @@ from shoal.release.publish import publish as publish_copy
 from shoal.release.verify import check_release
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import OpenForm, PublishForm, ReleaseId, ViewForm
-from shoal.studio.look import (
-    Found,
-    attacks_of,
-    owners_report,
-    releases,
-)
+from shoal.studio.look import Found, attacks_of, owners_report, releases
 from shoal.studio.worker import audit_file
 from shoal.studio.workspace import read_json
 

@@ -23,12 +23,8 @@ RelativePath = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Amount = Annotated[float, Field(gt=0, le=1000)]
 Delta = Annotated[float, Field(ge=0, lt=1)]
 Number = Annotated[float, Field(ge=-1e300, le=1e300)]
-Box = tuple[
-    Annotated[float, Field(ge=-1e8, le=1e8)],
-    Annotated[float, Field(ge=-1e8, le=1e8)],
-    Annotated[float, Field(ge=-1e8, le=1e8)],
-    Annotated[float, Field(ge=-1e8, le=1e8)],
-]
+Side = Annotated[float, Field(ge=-1e8, le=1e8)]
+Box = tuple[Side, Side, Side, Side]
 Role = Annotated[str, StringConstraints(pattern="^(" + "|".join(ROLES) + ")$")]
 
 
@@ -150,13 +146,11 @@ class BudgetForm(Form):
 
 
 class PopulationForm(BudgetForm):
-    population: Annotated[
-        str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
-    ]
+    population: Annotated[Line, StringConstraints(max_length=100)]
 
 
 class VerifyForm(Form):
-    head: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    head: ReleaseId | None = None  # a hash, as a release's
 
 
 class FieldProblem(BaseModel):

@@ -18,7 +18,7 @@ from shoal.release.manifest import MANIFEST
 from shoal.release.page.page import float32_base64
 from shoal.release.page.payload import zones_drawn
 from shoal.release.verify import sha256_file
-from shoal.studio.workspace import Workspace
+from shoal.studio.workspace import Workspace, read_json
 
 if TYPE_CHECKING:
     from shoal.space.places import Sites, Zones
@@ -100,14 +100,7 @@ def attacks_of(work: Workspace, found: Found) -> list[Path]:
     """What adversaries found on this very release, the latest first."""
     listed = list((work.owner(found.name) / "attacks").glob("*/told.json"))
     listed.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    return [path for path in listed if _told(path).get("manifest_sha256") == found.id]
-
-
-def _told(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
+    return [path for path in listed if (read_json(path) or {}).get("manifest_sha256") == found.id]
 
 
 def source_map(zones: Zones | None, sites: Sites | None) -> dict[str, Any]:

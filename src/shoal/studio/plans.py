@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import Fault, PlanError
 from shoal.kinds import KINDS
-from shoal.kinds.density.plan import METHODS as DENSITY
 from shoal.kinds.density.plan import DensityPlan
 from shoal.kinds.describe import dry_run
-from shoal.kinds.histogram.plan import METHODS as HISTOGRAM
 from shoal.kinds.plan import WindowPlan, sides_of
 from shoal.kinds.setting_forms import form_schema
 from shoal.kinds.simulated import CITIES
-from shoal.kinds.synthetic.plan import COMMUTES, SyntheticPlan
-from shoal.kinds.synthetic.plan import METHODS as SYNTHETIC
+from shoal.kinds.synthetic.plan import SyntheticPlan
 from shoal.privacy.ledger import Ledger
 from shoal.setting import Described, fault_of, report
 from shoal.setting import settings_of as settings_of_plan
@@ -44,25 +41,21 @@ KEPT_OPEN = 4
 
 def page_methods() -> dict[str, list[dict[str, Any]]]:
     """The methods of every kind, and whether each takes a delta, goes without, and reads sites or points."""
-    forms = {
-        "density": [(each, each.pure, not each.pure, None) for each in DENSITY.values()],
-        "histogram": [(each, True, not each.pure, None) for each in HISTOGRAM.values()],
-        "synthetic": [(each, True, True, each.takes == COMMUTES) for each in SYNTHETIC.values()],
-        "trajectories": [],
-    }
-    return {
-        kind: [
+    listed: dict[str, list[dict[str, Any]]] = {}
+    for name, plan in PLANS.items():
+        kinds = [kind for kind in KINDS.values() if kind.plan is plan]
+        listed[name] = [
             {
-                "name": each.name,
-                "words": each.summary,
-                "pure": pure,
-                "with_delta": delta,
-                "needs_sites": sites,
+                "name": method.name,
+                "words": method.summary,
+                "pure": any(entry.pure for entry in method.cases.values()),
+                "with_delta": not method.pure,
+                "needs_sites": kind.shapes == ("site",) if len(kinds) > 1 else None,
             }
-            for each, pure, delta, sites in methods
+            for kind in kinds
+            for method in kind.methods.values()
         ]
-        for kind, methods in forms.items()
-    }
+    return listed
 
 
 def page_settings() -> dict[str, dict[str, Any]]:

@@ -75,8 +75,6 @@ class Told:
 
 def main() -> None:
     root, run = Path(sys.argv[1]), sys.argv[2]
-    from shoal.studio.workspace import Workspace, read_json, write_json
-
     work = Workspace(root)
     folder = work.runs / run
     with open(folder / "progress.jsonl", "a", encoding="utf-8") as file:
@@ -165,13 +163,13 @@ def _simulate(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any
 def _check(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
     """The owner's own look at the rows: nothing is spent."""
     from shoal.events.source import summarise
-    from shoal.kinds.run import row_report
+    from shoal.kinds.run import checked_rows
 
     shelf = SourceShelf(work)
     card = shelf.find(job["source"])
     source, sites = shelf.opened(card), shelf.sites(card)
     named = None if sites is None or not source.shape.has_sites else sites.ids
-    report = row_report(source, told, sites=named)
+    report = checked_rows(source, told, sites=named, stop=False)
     told.stage("count users and times")
     summary = summarise(source, sites=named)
     reasons = [

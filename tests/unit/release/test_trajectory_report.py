@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from tests.unit.release.conftest import payload_of, without_scripts
 
+from shoal.attacks.tracker.evidence import Verified
 from shoal.errors import PlanError
 from shoal.kinds.trajectories.report import (
     TrajectoryFacts,
-    Verified,
     map_side,
     raw_views,
     record_picture,
@@ -66,6 +66,11 @@ def town(users=6, seed=3):
     return samples, Boxes.of(u, t, t, x - 2, x + 3, y, y, records=users)
 
 
+def verdict(pairs, violations=0, faults=0):
+    counted = {"pairs_checked": pairs, "violations": violations, "users_hit": violations}
+    return Verified(k=3, tau=120, users=6, **counted, structure={"overlap": faults}, examples=[])
+
+
 def facts(**changes) -> TrajectoryFacts:
     samples, boxes = town()
     clock = LocalClock.of(LATTICE.start, steps=LATTICE.steps, minutes=1, zone=UTC)
@@ -78,7 +83,7 @@ def facts(**changes) -> TrajectoryFacts:
         time_zone="Europe/Paris",
         users=samples.users,
         utility=trajectory_utility(samples, boxes, minutes=1, metres=100.0, clock=clock),
-        verified=Verified(pairs=17_274, violations=0),
+        verified=verdict(17_274),
         measured=MEASURED,
         unicity=[{"points": 4, "raw": 0.97, "released": 0.01}],
         runs=[
@@ -102,11 +107,8 @@ def test_the_claim_its_check_and_its_limits_are_said():
     assert "epsilon" not in page.lower()
 
 
-def test_an_unchecked_or_failed_claim_is_not_called_verified():
-    unchecked = without_scripts(trajectory_report_html(facts(verified=None)))
-    assert "Not verified." in unchecked
-    assert "Verified." not in unchecked
-    for found in (Verified(pairs=10, violations=2), Verified(pairs=10, violations=0, faults=1)):
+def test_a_failed_claim_is_not_called_verified():
+    for found in (verdict(10, violations=2), verdict(10, faults=1)):
         failed = without_scripts(trajectory_report_html(facts(verified=found)))
         assert "The claim does not hold." in failed
         assert "Do not publish.</p>" in failed
@@ -152,9 +154,7 @@ def test_the_picture_lies_on_the_lattice_in_local_time():
 
 
 def test_nothing_optional_still_makes_a_page():
-    page = trajectory_report_html(
-        facts(verified=None, measured={}, unicity=(), runs=(), maps=None, picture=None)
-    )
+    page = trajectory_report_html(facts(measured={}, unicity=(), runs=(), maps=None, picture=None))
     shown = payload_of(page)
     assert shown["maps"] is shown["picture"] is None
     assert PRIVATE not in page

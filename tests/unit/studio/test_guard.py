@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 
 from tests.loops import for_each
 
 from shoal.studio import guard
-from shoal.studio.guard import Guard
+from shoal.studio.guard import MOST_TICKETS, Guard, Tickets, new_token, same_token
 
 TOKEN = "t" * 43
 GOOD = {"host": "127.0.0.1:8765", "x-shoal-token": TOKEN}
@@ -147,3 +149,36 @@ def test_no_other_protocol_is_spoken():
 
     asyncio.run(talk())
     assert said == []
+
+
+def test_tokens_are_long_and_new():
+    assert len({new_token() for _ in range(100)}) == 100
+    assert len(new_token()) >= 43
+    assert same_token("abc", "abc")
+    assert not same_token("abd", "abc")
+
+
+def test_a_ticket_expires(tmp_path, monkeypatch):
+    tickets = Tickets()
+    name = tickets.issue(tmp_path)
+    assert tickets.find(name).path == tmp_path
+    assert tickets.find("other") is None
+    now = guard.time.monotonic()
+    monkeypatch.setattr(guard.time, "monotonic", lambda: now + guard.TICKET_SECONDS + 1)
+    assert tickets.find(name) is None
+
+
+def test_tickets_do_not_pile_up(tmp_path):
+    tickets = Tickets()
+    names = [tickets.issue(tmp_path) for _ in range(MOST_TICKETS + 5)]
+    assert tickets.find(names[0]) is None
+    assert tickets.find(names[-1]) is not None
+
+
+HEAVY = {"numba", "scipy", "opendp", "plotly", "rich", "shoal.events.simulate", "shoal.kinds.density.prepare"}
+
+
+def test_the_server_starts_without_what_only_requests_need():
+    code = "import sys, shoal.studio.serve; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not HEAVY & set(loaded.split())

@@ -34,7 +34,7 @@ from shoal.privacy.noise import OsNoise, SeededNoise
 # Every method of every kind that promises an epsilon; trajectories have none. And what is looked at in the
 # noise of real runs, whatever their kind.
 METHODS: dict[str, tuple[str, ...]] = {
-    **{name: kind.methods for name, kind in KINDS.items() if kind.is_private},
+    **{name: tuple(kind.methods) for name, kind in KINDS.items() if kind.is_private},
     "noise": ("repeats", "scale"),
 }
 WATCHED = (("density", "gaussian"), ("query", "laplace"))

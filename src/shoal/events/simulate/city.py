@@ -147,7 +147,7 @@ def _write_card(simulation: Simulation, identity: dict, rows: dict[str, int]) ->
         "time_zone": preset.time_zone,
         "slot_minutes": 60,
         "crs": "EPSG:4326",
-        "zones": {**_ZONES_CARD, "count": len(simulation.city.zone_ids)},
+        "zones": {**_ZONES_CARD, "count": simulation.city.zones.count},
         "sites": {**_SITES_CARD, "count": len(simulation.city.site_ids)},
         "sources": {
             kind: {

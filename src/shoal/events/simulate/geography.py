@@ -45,9 +45,7 @@ class City:
 
     plane: Plane
     outline: shapely.Geometry  # metres
-    zone_ids: np.ndarray
-    zone_names: np.ndarray
-    zones: np.ndarray  # polygons in lon/lat
+    zones: Zones  # in lon/lat
     site_ids: np.ndarray
     xy: np.ndarray  # float64 [sites, 2]
     near: np.ndarray  # int32 [sites, NEAR], nearest sites, itself first
@@ -56,11 +54,6 @@ class City:
     raster_origin: np.ndarray  # float64 [2]
     radius_m: float
     hubs: np.ndarray  # float64 [centres, 3]: x, y, weight
-
-    @property
-    def public_zones(self) -> Zones:
-        ids, names = (tuple(map(str, column)) for column in (self.zone_ids, self.zone_names))
-        return Zones(ids, names, np.asarray(self.zones))
 
     @property
     def site_lonlat(self) -> tuple[np.ndarray, np.ndarray]:
@@ -73,15 +66,10 @@ def make_city(preset: CityPreset, seed: int, zones: Zones | None = None, sites: 
     rng = np.random.default_rng([seed, 1])
     if zones is not None:
         zones = zones.to_lonlat()
-        zone_ids, zone_names, polygons = (
-            np.array(zones.ids),
-            np.array(zones.names),
-            np.asarray(zones.geometry),
-        )
-        lon0, lat0, lon1, lat1 = shapely.total_bounds(polygons)
+        lon0, lat0, lon1, lat1 = zones.bounds
         plane = Plane(lon=(lon0 + lon1) / 2, lat=(lat0 + lat1) / 2)
         outline = shapely.transform(
-            shapely.union_all(polygons), lambda xy: np.column_stack(plane.to_metres(xy[:, 0], xy[:, 1]))
+            shapely.union_all(zones.geometry), lambda xy: np.column_stack(plane.to_metres(xy[:, 0], xy[:, 1]))
         )
         hubs = _hubs(preset, outline, rng)
     else:
@@ -90,17 +78,17 @@ def make_city(preset: CityPreset, seed: int, zones: Zones | None = None, sites: 
         hubs = _hubs(preset, outline, rng)
         points = _scatter(outline, hubs, preset.zones, 3, preset.built_up, rng)
         polygons = _partition(outline, points, plane)
-        zone_ids = np.array([f"Z{i:04d}" for i in range(len(polygons))])
-        zone_names = np.array([f"Zone {i}" for i in range(len(polygons))])
+        numbers = range(len(polygons))
+        zones = Zones(tuple(f"Z{i:04d}" for i in numbers), tuple(f"Zone {i}" for i in numbers), polygons)
     if sites is not None:
         site_ids, xy = _given_sites(sites, plane)
     else:
         xy = _scatter(outline, hubs, preset.sites, 1, preset.built_up, rng)
         site_ids = np.array([f"S{i:04d}" for i in range(len(xy))])
-    return _finish(plane, outline, hubs, site_ids, xy, (zone_ids, zone_names, polygons))
+    return _finish(plane, outline, hubs, site_ids, xy, zones)
 
 
-def _finish(plane, outline, hubs, site_ids, xy, zone_parts) -> City:
+def _finish(plane, outline, hubs, site_ids, xy, zones: Zones) -> City:
     """Look-up tables over the sites."""
     tree = KDTree(xy)
     distance, near = tree.query(xy, k=min(NEAR, len(xy)))
@@ -115,9 +103,7 @@ def _finish(plane, outline, hubs, site_ids, xy, zone_parts) -> City:
     return City(
         plane=plane,
         outline=outline,
-        zone_ids=zone_parts[0],
-        zone_names=zone_parts[1],
-        zones=zone_parts[2],
+        zones=zones,
         site_ids=site_ids,
         xy=np.ascontiguousarray(xy),
         near=np.ascontiguousarray(near, np.int32),

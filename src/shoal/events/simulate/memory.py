@@ -22,7 +22,7 @@ from shoal.errors import GeometryError, PlanError
 from shoal.events.simulate.city import prepare_simulation
 from shoal.events.simulate.people import make_people
 from shoal.events.simulate.presets import CityPreset
-from shoal.events.simulate.records import Progress, Simulation, event_blocks
+from shoal.events.simulate.records import Simulation, event_blocks
 from shoal.events.simulate.rhythm import WEEK_MINUTES, empty_week, plan_week
 from shoal.events.simulate.visits import _place
 from shoal.space.checks import LONLAT
@@ -39,7 +39,6 @@ class SimulatedEvents:
     """Batches user, time_us, site of a simulated city; drawn once, the same ones each time they are read."""
 
     simulation: Simulation = field(repr=False)
-    progress: Progress | None = field(default=None, repr=False)
     _kept: list[pa.RecordBatch] | None = field(default=None, repr=False)
     _file: IO[bytes] | None = field(default=None, repr=False)  # gone when the object is
 
@@ -66,18 +65,13 @@ class SimulatedEvents:
             self._file = file
 
     def _draw(self) -> Iterator[pa.RecordBatch]:
-        for user, second, site in event_blocks(self.simulation, self.progress):
+        for user, second, site in event_blocks(self.simulation):
             columns = [pa.array(user), pa.array(second * 1_000_000), pa.array(site, pa.int32())]
             yield pa.record_batch(columns, schema=SCHEMA)
 
 
 def simulate_in_memory(
-    preset: CityPreset,
-    clock: Clock,
-    *,
-    seed: int,
-    geography: Geography | None = None,
-    progress: Progress | None = None,
+    preset: CityPreset, clock: Clock, *, seed: int, geography: Geography | None = None
 ) -> tuple[Geography, SimulatedEvents]:
     """Events over the clock's window: on the preset's own zones and sites, or on given ones.
 
@@ -89,10 +83,10 @@ def simulate_in_memory(
     sites = None if zones is None or geography is None else geography.sites or _middles(zones)
     simulation = prepare_simulation(preset, Path(), seed, zones, sites)
     if geography is None:
-        city, own = simulation.city, simulation.city.public_zones
+        city, own = simulation.city, simulation.city.zones
         given = Sites(tuple(map(str, city.site_ids)), *city.site_lonlat, LONLAT)
         geography = Geography(own, given, voronoi_weights(given, own))
-    return geography, SimulatedEvents(simulation=simulation, progress=progress)
+    return geography, SimulatedEvents(simulation=simulation)
 
 
 def whole_weeks(clock: Clock) -> tuple[date, int]:

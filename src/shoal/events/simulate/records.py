@@ -77,9 +77,7 @@ def write_events(simulation: Simulation, progress: Progress | None) -> int:
     return _write(simulation, "events", schema, preset.visits_mean * preset.weeks, make, progress)
 
 
-def event_blocks(
-    simulation: Simulation, progress: Progress | None = None
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def event_blocks(simulation: Simulation) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """(user, UTC second, site number) of the same events, block of users by block, nothing written."""
     habit, table = _event_habit(simulation.preset)
     rows_per_user = simulation.preset.visits_mean * simulation.preset.weeks
@@ -87,7 +85,7 @@ def event_blocks(
     def make(people):
         return _visits(simulation, people, habit, table)
 
-    return _blocks(simulation, "events", rows_per_user, make, progress)
+    return _blocks(simulation, "events", rows_per_user, make, None)
 
 
 def _event_habit(preset: CityPreset) -> tuple[Habit, np.ndarray]:
@@ -276,7 +274,7 @@ def write_sites(path: Path, city: City) -> None:
 def write_geometry(folder: Path, city: City) -> None:
     """sites.csv and zones.geojson."""
     write_sites(folder / "sites.csv", city)
-    features = city.public_zones.to_geojson()["features"]
+    features = city.zones.to_geojson()["features"]
     text = ",\n".join(json.dumps(feature, ensure_ascii=False) for feature in features)
     (folder / "zones.geojson").write_text(
         '{"type": "FeatureCollection", "features": [\n' + text + "\n]}\n", encoding="utf-8"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,18 +15,10 @@ from shoal.engine.commute import CommuteKernel, sum_commutes
 from shoal.engine.engine import DuckEngine, Engine, Progress
 from shoal.events.readers import SiteEvents
 from shoal.kinds.commute.prepare import PreparedCommute
-from shoal.kinds.describe import manifest_of
-from shoal.kinds.run import (
-    any_row,
-    budget_of,
-    events_of_some,
-    keep_report,
-    release_name,
-    report_of,
-    stage_by_stage,
-)
+from shoal.kinds.describe import manifest_of, release_name
+from shoal.kinds.run import any_row, budget_of, events_of_some, keep_report, report_of, stage_by_stage
 from shoal.kinds.synthetic.plan import MOST_UNASKED
-from shoal.kinds.synthetic.report import SyntheticReportInputs, write_synthetic_report
+from shoal.kinds.synthetic.report import SyntheticReportInputs, synthetic_report_html
 from shoal.kinds.trips import TripBuild
 from shoal.metrics.commute import SiteEvents as Events
 from shoal.metrics.commute import commute_figures
@@ -150,9 +141,9 @@ class CommuteBuild(TripBuild):
             figures=figures,
             budget=budget_of(ledger, self.prepared),
         )
-        draw = partial(write_synthetic_report, inputs=inputs)
+        page = synthetic_report_html(inputs)
         return keep_report(
-            path, self.prepared, committed, ledger, draw=draw, figures=figures, shows="real figures"
+            path, self.prepared, committed, ledger, page=page, figures=figures, shows="real figures"
         )
 
 

@@ -84,11 +84,6 @@ class ComparedPoint:
     most: dict[str, float | None]
 
 
-def write_compare_report(path: Path, inputs: CompareReportInputs) -> Path:
-    """Write the comparison to `path` (readable by the owner alone) and return the path."""
-    return write_page(Path(path), compare_report_html(inputs))
-
-
 def compare_report_html(inputs: CompareReportInputs) -> str:
     """The whole page as text."""
     points = compared_points(inputs.rows)
@@ -295,7 +290,7 @@ def write_comparison(
     page, figures = folder / "compare.html", folder / "compare.json"
     figures_json = comparison_json(world, plan, comparison)
     try:
-        write_compare_report(page, _inputs(world, plan, comparison))
+        write_page(page, compare_report_html(_inputs(world, plan, comparison)))
         with private_file(figures, text=True) as file:
             json.dump(figures_json, file, indent=2)
     except OSError as error:

@@ -11,13 +11,7 @@ from typing import Any, Protocol
 from shoal.engine.buckets import MOST_EVENTS
 from shoal.engine.engine import Engine
 from shoal.events.schema import EventSource
-from shoal.kinds.density.plan import (
-    PAYS_FOR,
-    DensityPlan,
-    Method,
-    MethodOptions,
-    method_named,
-)
+from shoal.kinds.density.plan import PAYS_FOR, DensityPlan, Method, MethodOptions, method_named
 from shoal.kinds.describe import (
     BASE,
     SMALL_FILES,

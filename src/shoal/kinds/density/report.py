@@ -18,12 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.errors import PlanError
-from shoal.kinds.run import budget_of, exact_file, keep_report, release_name
+from shoal.kinds.describe import release_name
+from shoal.kinds.run import budget_of, exact_file, keep_report
 from shoal.metrics.density import DensityUtility, density_utility
 from shoal.privacy.ledger import Ledger
 from shoal.release.density_files import read_density
 from shoal.release.folder import Committed
-from shoal.release.page.page import RAW_BANNER, date_of, local_times, moment, render, short, write_page
+from shoal.release.page.page import RAW_BANNER, date_of, local_times, moment, render, short
 from shoal.release.page.payload import density_payload, slot_word
 from shoal.release.staging import private_file
 
@@ -50,11 +51,6 @@ class DensityReportInputs:
     budget: dict[str, Any]  # population, currency, limit, spent_before, this_release, left; may be empty
     title: str
     utility: DensityUtility = field(repr=False)
-
-
-def write_density_report(path: Path, inputs: DensityReportInputs) -> Path:
-    """Write the owner's report to `path` (readable by the owner alone) and return the path."""
-    return write_page(Path(path), density_report_html(inputs))
 
 
 def density_report_html(inputs: DensityReportInputs) -> str:
@@ -128,13 +124,16 @@ def write_owner_report(
         title=f"Density of {prepared.plan.population}: {release_name(committed)}",
         utility=utility,
     )
-
-    def draw(to: Path) -> None:
-        write_exact(exact_file(to), exact)
-        write_density_report(to, inputs)
-
     figures = {name: value for name, value in asdict(utility).items() if isinstance(value, float | int)}
-    return keep_report(path, prepared, committed, ledger, draw=draw, figures=figures)
+    return keep_report(
+        path,
+        prepared,
+        committed,
+        ledger,
+        page=density_report_html(inputs),
+        figures=figures,
+        beside=lambda report: write_exact(exact_file(report), exact),
+    )
 
 
 def write_exact(path: Path, exact: np.ndarray) -> None:

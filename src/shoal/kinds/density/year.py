@@ -25,6 +25,7 @@ from typing import Any
 
 from shoal.errors import PlanError
 from shoal.kinds.density.plan import DEFAULT_METHOD, DensityPlan, method_named
+from shoal.kinds.setting_forms import toml_value
 from shoal.privacy.accounting import NANO, check_delta, check_epsilon, epsilon_for, nano, rho_for
 from shoal.privacy.ledger import Population
 from shoal.release.staging import unwritable
@@ -220,27 +221,14 @@ def _lines(settings: Mapping[str, Any], name: str):
         yield f"\n[{name}]\n"
     for key, value in plain.items():
         if value is not None:
-            yield f"{_key(key)} = {_value(value)}\n"
+            yield f"{_key(key)} = {toml_value(value)}\n"
     for key, value in settings.items():
         if isinstance(value, Mapping):
             yield from _lines(value, f"{name}.{_key(key)}" if name else _key(key))
 
 
 def _key(key: str) -> str:
-    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else _value(key)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_value(each) for each in value)}]"
-    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else toml_value(key)
 
 
 def _relative(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -8,14 +8,12 @@ report       raw against released, for the owner's folder only
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from shoal.engine.engine import Held
-from shoal.engine.path_trips import share
-from shoal.engine.trip_pieces import TripBound
-from shoal.kinds.describe import manifest_of
+from shoal.engine.trip_pieces import TripBound, share
+from shoal.kinds.describe import manifest_of, release_name
 from shoal.kinds.histogram.compare import (
     ComparedHistogram,
     compare_histograms,
@@ -24,8 +22,8 @@ from shoal.kinds.histogram.compare import (
     utility_of,
 )
 from shoal.kinds.histogram.prepare import PreparedHistogram
-from shoal.kinds.histogram.report import HistogramReportInputs, write_histogram_report
-from shoal.kinds.run import budget_of, keep_report, release_name, report_of
+from shoal.kinds.histogram.report import HistogramReportInputs, histogram_report_html
+from shoal.kinds.run import budget_of, keep_report, report_of
 from shoal.kinds.trips import ALL_TRIPS, TripBuild
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
@@ -127,5 +125,5 @@ class HistogramBuild(TripBuild):
             "points_outside_share": inputs.outside_share,
             "compared": [asdict(each) for each in compared],
         }
-        draw = partial(write_histogram_report, inputs=inputs)
-        return keep_report(path, self.prepared, committed, ledger, draw=draw, figures=figures)
+        page = histogram_report_html(inputs)
+        return keep_report(path, self.prepared, committed, ledger, page=page, figures=figures)

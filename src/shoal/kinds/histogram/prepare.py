@@ -13,10 +13,19 @@ from shoal.engine.engine import Engine
 from shoal.engine.trip_pieces import MOST_CELLS
 from shoal.errors import PlanError
 from shoal.events.trips import check_rule
-from shoal.kinds.describe import BASE, SMALL_FILES, Outcome, as_list, opened_source, reading_of, window_of
+from shoal.kinds.describe import (
+    BASE,
+    SMALL_FILES,
+    Outcome,
+    as_list,
+    near,
+    opened_source,
+    reading_of,
+    window_of,
+)
 from shoal.kinds.histogram.plan import METHODS, PAYS_FOR, HistogramPlan
 from shoal.kinds.plan import TRIP
-from shoal.kinds.run import RunResult, near
+from shoal.kinds.run import RunResult
 from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share, rule_of
 from shoal.privacy.ledger import Ledger
 from shoal.release.histogram_files import DECIMALS, files_of
@@ -64,10 +73,6 @@ class PreparedHistogram(PreparedTrips):
     plan: HistogramPlan
     setting: TripSetting = field(repr=False)
     zones: Zones | None = field(repr=False)
-
-    @property
-    def grid(self) -> CellGrid:
-        return self.setting.grid
 
     def what(self) -> str:
         return self.line("histogram", f"{self.grid.columns} x {self.grid.rows} cells")

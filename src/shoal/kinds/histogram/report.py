@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoal.metrics.histogram import HistogramUtility, SizeFigures
 from shoal.release.histogram_files import DECIMALS, POOL, PublishedHistogram
-from shoal.release.page.page import render, write_page
+from shoal.release.page.page import render
 from shoal.release.page.payload import cell_maps, grid_subtitle
 
 if TYPE_CHECKING:
@@ -40,11 +39,6 @@ class HistogramReportInputs:
     @property
     def owners(self) -> bool:
         return self.utility is not None
-
-
-def write_histogram_report(path: Path, inputs: HistogramReportInputs) -> Path:
-    """Write the page to `path` and return the path."""
-    return write_page(Path(path), histogram_report_html(inputs))
 
 
 def histogram_report_html(inputs: HistogramReportInputs) -> str:

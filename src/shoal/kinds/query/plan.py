@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shoal.errors import PlanError
-from shoal.events.schema import SourcePlan
 from shoal.kinds.density.plan import DensityPlan
 from shoal.mechanisms import methods
 from shoal.mechanisms.method import Methods
@@ -228,6 +227,11 @@ class QueryOptions:
     updates: int = UPDATES
 
 
+def _of_place(name: str) -> Any:
+    """What the plan of the density states of it."""
+    return property(lambda plan: getattr(plan.place, name))
+
+
 @dataclass(frozen=True, kw_only=True)
 class QueryPlan(Plan):
     """Which queries, at what price, on whose events."""
@@ -247,25 +251,11 @@ class QueryPlan(Plan):
     owner: ClassVar[None] = None  # there is no report, so no folder for it
     seed: ClassVar[None] = None
 
-    @property
-    def population(self) -> str:
-        return self.place.population
-
-    @property
-    def unit(self) -> str:
-        return self.place.unit
-
-    @property
-    def source(self) -> SourcePlan:
-        return self.place.source
-
-    @property
-    def supersedes(self) -> str:
-        return self.place.supersedes
-
-    @property
-    def licence(self) -> str:
-        return self.place.licence
+    population = _of_place("population")
+    unit = _of_place("unit")
+    source = _of_place("source")
+    supersedes = _of_place("supersedes")
+    licence = _of_place("licence")
 
     @rule("asks")
     def _check_asks(self) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +17,13 @@ import numpy as np
 from shoal.attacks.models.known_trips import KnownTrips
 from shoal.attacks.models.nearest_record import OwnRecords, own_records
 from shoal.engine.engine import Held, encode_trips
-from shoal.engine.path_trips import PathBound, share
-from shoal.kinds.describe import manifest_of
-from shoal.kinds.run import budget_of, keep_report, release_name, report_of
+from shoal.engine.path_trips import PathBound
+from shoal.engine.trip_pieces import share
+from shoal.kinds.describe import manifest_of, release_name
+from shoal.kinds.run import budget_of, keep_report, report_of
 from shoal.kinds.synthetic.plan import MOST_UNASKED
 from shoal.kinds.synthetic.prepare import PreparedSynthetic
-from shoal.kinds.synthetic.report import SyntheticReportInputs, write_synthetic_report
+from shoal.kinds.synthetic.report import SyntheticReportInputs, synthetic_report_html
 from shoal.kinds.trips import TripBuild
 from shoal.metrics.synthetic import synthetic_utility
 from shoal.postprocess.synthetic.path_points import PathPoints, path_points
@@ -131,9 +131,9 @@ class SyntheticBuild(TripBuild):
             outside_share=outside,
             slow_share=slow,
         )
-        draw, kept = partial(write_synthetic_report, inputs=inputs), {**more, **figures}
+        page, kept = synthetic_report_html(inputs), {**more, **figures}
         return keep_report(
-            path, self.prepared, committed, ledger, draw=draw, figures=kept, shows="real figures"
+            path, self.prepared, committed, ledger, page=page, figures=kept, shows="real figures"
         )
 
 

@@ -22,7 +22,6 @@ from shoal.kinds.trips import PER_TRIP, PreparedTrips, cut_words, measured_share
 from shoal.privacy.ledger import Ledger
 from shoal.release.staging import Needs
 from shoal.release.trip_files import GLOBE_ONLY, TripColumns, files_of
-from shoal.space.cells import CellGrid
 from shoal.space.trip_setting import PathSetting
 
 FEWEST_TRIPS = 1_000  # written at most where the number of trips is lost in its noise
@@ -78,10 +77,6 @@ class PreparedSynthetic(PreparedTrips):
     pays_for = PAYS_FOR
     plan: SyntheticPlan
     setting: PathSetting = field(repr=False)
-
-    @property
-    def grid(self) -> CellGrid:
-        return self.setting.grid
 
     def what(self) -> str:
         return self.line("synthetic trips", f"{self.grid.columns} x {self.grid.rows} cells")

@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -26,7 +25,7 @@ from shoal.metrics.patterns import (
     top_patterns,
     visits_per_cell,
 )
-from shoal.release.page.page import UNDEFINED, figure, metres, percent, render, write_page
+from shoal.release.page.page import UNDEFINED, figure, metres, percent, render
 from shoal.release.page.payload import cell_maps, grid_subtitle
 from shoal.space.cell_paths import CellPaths
 from shoal.space.cells import CellGrid
@@ -64,11 +63,6 @@ class SyntheticReportInputs:
     @property
     def owners(self) -> bool:
         return self.figures is not None
-
-
-def write_synthetic_report(path: Path, inputs: SyntheticReportInputs) -> Path:
-    """Write the page to `path` and return the path."""
-    return write_page(Path(path), synthetic_report_html(inputs))
 
 
 def synthetic_report_html(inputs: SyntheticReportInputs) -> str:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.anonymise.kte import Kte
 from shoal.attacks.models.box_attacks import Known, attack_points
 from shoal.attacks.tracker.evidence import Verified
 from shoal.attacks.tracker.files import Key
@@ -25,23 +24,23 @@ from shoal.attacks.tracker.leakage import TWO_APART, measure
 from shoal.engine.buckets import hash_integers, split_key
 from shoal.engine.engine import WorksElsewhere
 from shoal.errors import GuaranteeError
-from shoal.kinds.run import Build, Progress, checked_rows, release_name, report_of
+from shoal.kinds.describe import release_name
+from shoal.kinds.run import Build, Progress, checked_rows, report_of
 from shoal.kinds.trajectories.blocks import OpenSamples, anonymise, forget, kept_folder, read_samples
 from shoal.kinds.trajectories.compose import Earlier, check_named, compose, earlier_releases
 from shoal.kinds.trajectories.prepare import PreparedTrajectories, trajectories_manifest, trajectories_readme
-from shoal.kinds.trajectories.report import TrajectoryFacts, local_zone, raw_views, trajectory_report
-from shoal.kinds.trajectories.report import Verified as Verdict
+from shoal.kinds.trajectories.report import TrajectoryFacts, local_zone, raw_views, trajectory_report_html
 from shoal.kinds.trajectories.verify import Apart, verify_written
 from shoal.metrics.trajectories import LocalClock, TrajectoryUtility, trajectory_utility
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise
 from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
-from shoal.release.page.page import plain
+from shoal.release.page.page import plain, write_page
 from shoal.release.staging import private_file
 from shoal.release.trajectory_files import KEY, RECORDS, write_key, write_records
 from shoal.release.verify import sha256_file
-from shoal.stages.trajectories import Boxes, LatticeSamples
+from shoal.stages.trajectories import Boxes
 
 if TYPE_CHECKING:
     from shoal.kinds.trajectories.prepare import PreparedTrajectories
@@ -51,7 +50,7 @@ NEW_KEY = ".record_key-new.parquet"  # until the release it belongs to is verifi
 RECORD_IDS = 7  # purpose of the key that draws the ids
 
 
-class TrajectoryBuild(Build):
+class TrajectoriesBuild(Build):
     """From raw records to the files of the release and the owner's key.
 
     An engine that works elsewhere hides and verifies blocks of users there.
@@ -161,7 +160,17 @@ class TrajectoryBuild(Build):
         """Share of people whom more knowledge than one stretch leaves with a single record."""
         assert self.read is not None
         assert self.boxes is not None
-        self.measured = measure_release(self.read, self.boxes, self.prepared.anonymiser, self.tell)
+        samples, anonymiser = self.read.samples, self.prepared.anonymiser
+        self.measured = measure(
+            *samples.columns,
+            *self.boxes.columns,
+            users=samples.users,
+            steps=samples.steps,
+            epoch=min(anonymiser.epoch_steps, samples.steps),
+            k=anonymiser.k,
+            tau=min(anonymiser.tau_steps, samples.steps),
+            progress=self.tell,
+        )
         self.tell.stage("attack with points", 2)
         self.unicity = before_and_after(self.read, self.boxes, self.tell)
         return single_record_shares(self.measured, self.unicity)
@@ -174,40 +183,74 @@ class TrajectoryBuild(Build):
         assert self.read is not None
         assert self.boxes is not None
         assert self.verified is not None
+        assert self.ids is not None
         population = self.prepared.plan.population
         ledger.disclose(population, f"owner's report on {self.prepared.what()}", str(self.owner))
-        report, figures = write_trajectory_report(
-            owner,
-            self.prepared,
-            made,
-            self.read,
-            self.boxes,
-            self.verified,
-            self.ids,
-            self.pairs_again,
-            (self.measured, self.unicity),
-            self.tell,
-        )
+        tell, lattice, measured = self.tell, self.read.lattice, self.measured
+        for pair in measured["same_record"]["worst"]:  # numbers become the owner's ids
+            pair["user"] = self.read.names[pair["user"]].as_py()
+            pair["record"] = int(self.ids[pair["record"]])
+        tell.stage("draw the report")
+        zone = local_zone(self.prepared.plan.window.time_zone)
+        clock = LocalClock.of(lattice.start, steps=lattice.steps, minutes=lattice.minutes, zone=zone)
+        of_lattice = {"minutes": lattice.minutes, "metres": lattice.metres}
+        utility = trajectory_utility(self.read.samples, self.boxes, **of_lattice, clock=clock)
+        figures = figures_of(utility, self.verified, measured, self.unicity)
+        figures |= {
+            "users": self.read.samples.users,
+            "rows": self.read.rows,
+            "repeated": self.read.rows - self.read.samples.count,
+            "pairs_again": self.pairs_again,
+        }
         self.figures |= figures
-        return report
+        page = write_page(
+            owner / "report.html", trajectory_report_html(self._facts(owner, made, utility, clock))
+        )
+        write_private(owner / "utility.json", {"manifest_sha256": made.manifest_sha256, **figures})
+        return page
 
-
-def verify(
-    samples: LatticeSamples, boxes: Boxes, anonymiser: Kte, progress: Progress | None = None
-) -> Verified:
-    """The tracker's verdict on all users and starts; it knows samples and boxes only."""
-    from shoal.attacks.tracker.evidence import verify_arrays
-
-    columns = (boxes.record, boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1)
-    return verify_arrays(
-        *(samples.user, samples.t, samples.x, samples.y),
-        *columns,
-        users=samples.users,
-        steps=samples.steps,
-        k=anonymiser.k,
-        tau=min(anonymiser.tau_steps, samples.steps),
-        progress=progress,
-    )
+    def _facts(
+        self, owner: Path, made: Committed, utility: TrajectoryUtility, clock: LocalClock
+    ) -> TrajectoryFacts:
+        """All that the owner's page shows."""
+        assert self.read is not None
+        assert self.boxes is not None
+        assert self.verified is not None
+        plan, read, ids = self.prepared.plan, self.read, self.ids
+        assert ids is not None
+        tau, epoch = plan.minutes()
+        maps, picture = raw_views(
+            read.samples,
+            self.boxes,
+            read.lattice,
+            clock,
+            name_of=lambda user: str(read.names[user].as_py()),
+            record_of=lambda user: int(ids[user]),
+        )
+        manifest = json.loads((made.path / "manifest.json").read_text("utf-8"))
+        overlaps = any(each["overlaps"] for each in manifest["read_from_data"].get("earlier_releases", ()))
+        return TrajectoryFacts(
+            title=f"Trajectories of {plan.population}: {release_name(made)}",
+            k=plan.k,
+            tau_minutes=tau,
+            epoch_minutes=epoch,
+            lattice=read.lattice,
+            time_zone=plan.window.time_zone,
+            users=read.samples.users,
+            utility=utility,
+            verified=self.verified,
+            measured=self.measured,
+            unicity=self.unicity,
+            maps=maps,
+            picture=picture,
+            runs=runs_so_far(owner, run_row(self.prepared, utility, self.verified)),
+            notices=[
+                *([manifest["promise"]] if overlaps else []),
+                *self.prepared.notes(),
+                *_wide(utility),
+            ],
+            public={**manifest["public"], "read_from_data": manifest["read_from_data"]},
+        )
 
 
 def record_ids(records: int, run_key: bytes) -> np.ndarray:
@@ -237,72 +280,6 @@ def moved_key(path: Path) -> None:
     """A key of an earlier release is kept under a name of its own: without it nothing can be verified."""
     if path.is_file():
         path.rename(path.with_name(f"record_key-{sha256_file(path)[:8]}.parquet"))
-
-
-def write_trajectory_report(
-    owner: Path,
-    prepared: PreparedTrajectories,
-    committed: Committed,
-    read: OpenSamples,
-    boxes: Boxes,
-    verified: Verified,
-    ids: np.ndarray | None,
-    pairs_again: int,
-    attacks: tuple[dict[str, Any], list[dict[str, Any]]],
-    tell: Progress,
-) -> tuple[Path, dict[str, Any]]:
-    """report.html and utility.json; returns the page and the figures. `attacks`: as published."""
-    plan, lattice = prepared.plan, read.lattice
-    tau, epoch = plan.minutes()
-    measured, unicity = attacks
-    for pair in measured["same_record"]["worst"]:  # numbers become the owner's ids
-        pair["user"] = read.names[pair["user"]].as_py()
-        pair["record"] = pair["record"] if ids is None else int(ids[pair["record"]])
-    tell.stage("draw the report")
-    clock = LocalClock.of(
-        lattice.start, steps=lattice.steps, minutes=lattice.minutes, zone=local_zone(plan.window.time_zone)
-    )
-    utility = trajectory_utility(
-        read.samples, boxes, minutes=lattice.minutes, metres=lattice.metres, clock=clock
-    )
-    maps, picture = raw_views(
-        read.samples,
-        boxes,
-        lattice,
-        clock,
-        name_of=lambda user: str(read.names[user].as_py()),
-        record_of=lambda user: None if ids is None else int(ids[user]),
-    )
-    manifest = json.loads((committed.path / "manifest.json").read_text("utf-8"))
-    overlaps = any(each["overlaps"] for each in manifest["read_from_data"].get("earlier_releases", ()))
-    facts = TrajectoryFacts(
-        title=f"Trajectories of {plan.population}: {release_name(committed)}",
-        k=plan.k,
-        tau_minutes=tau,
-        epoch_minutes=epoch,
-        lattice=lattice,
-        time_zone=plan.window.time_zone,
-        users=read.samples.users,
-        utility=utility,
-        verified=Verdict(
-            pairs=verified.pairs_checked,
-            violations=verified.violations,
-            faults=sum(verified.structure.values()),
-        ),
-        measured=measured,
-        unicity=unicity,
-        maps=maps,
-        picture=picture,
-        runs=runs_so_far(owner, run_row(prepared, utility, verified)),
-        notices=[*([manifest["promise"]] if overlaps else []), *prepared.notes(), *_wide(utility)],
-        public={**manifest["public"], "read_from_data": manifest["read_from_data"]},
-    )
-    report = trajectory_report(owner / "report.html", facts)
-    figures = figures_of(utility, verified, measured, unicity)
-    figures |= {"users": read.samples.users, "rows": read.rows, "repeated": read.rows - read.samples.count}
-    figures["pairs_again"] = pairs_again
-    write_private(owner / "utility.json", {"manifest_sha256": committed.manifest_sha256, **figures})
-    return report, figures
 
 
 def run_row(prepared: PreparedTrajectories, utility: TrajectoryUtility, verified: Verified) -> dict[str, Any]:
@@ -342,30 +319,13 @@ def _wide(utility: TrajectoryUtility) -> list[str]:
     return ["The samples span too wide an area for densities: check for points far away."]
 
 
-def measure_release(read: OpenSamples, boxes: Boxes, anonymiser, tell: Progress) -> dict[str, Any]:
-    """Leakage and the effect of more knowledge, by the tracker."""
-    samples = read.samples
-    return measure(
-        *(samples.user, samples.t, samples.x, samples.y),
-        *(boxes.record, boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1),
-        users=samples.users,
-        steps=samples.steps,
-        epoch=min(anonymiser.epoch_steps, samples.steps),
-        k=anonymiser.k,
-        tau=min(anonymiser.tau_steps, samples.steps),
-        progress=tell,
-    )
-
-
 def before_and_after(read: OpenSamples, boxes: Boxes, tell: Progress) -> list[dict[str, Any]]:
     """Share of people that p random points of their own single out: raw pseudonyms, and this release."""
     samples = read.samples
-    seen = (samples.user, samples.t, samples.x, samples.y)
-    raw = (samples.user, samples.t, samples.t, samples.x, samples.x, samples.y, samples.y)
-    released = (boxes.record, boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1)
+    user, t, x, y = samples.columns
     attacked = []
-    for columns in (raw, released):
-        known = Known.of(*seen, *columns, users=samples.users)
+    for columns in ((user, t, t, x, x, y, y), boxes.columns):
+        known = Known.of(*samples.columns, *columns, users=samples.users)
         attacked.append(attack_points(known, POINTS, targets=TARGETS))
         tell.advance(1)
     return [

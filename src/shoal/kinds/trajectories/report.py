@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from shoal.attacks.tracker.evidence import Verified
 from shoal.errors import PlanError
 from shoal.metrics.trajectories import (
     GroupedFigures,
@@ -25,17 +25,7 @@ from shoal.metrics.trajectories import (
     covering_boxes,
 )
 from shoal.metrics.trajectory_density import HourlyMaps, hourly_maps
-from shoal.release.page.page import (
-    day,
-    distance,
-    duration,
-    float32_base64,
-    minutes,
-    number,
-    percent,
-    render,
-    write_page,
-)
+from shoal.release.page.page import day, distance, duration, float32_base64, minutes, number, percent, render
 from shoal.space.lattice import Lattice
 from shoal.stages.trajectories import Boxes, LatticeSamples
 
@@ -56,24 +46,7 @@ RUN_COLUMNS = {
     "suppressed": "Suppressed",
     "median_space_m": "Median space",
     "median_time_min": "Median time",
-    "seconds": "Seconds",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verified:
-    """What the verifier found: pairs of a user and a start that were checked, and those that failed."""
-
-    pairs: int
-    violations: int
-    faults: int = (
-        0  # boxes or samples that break a rule of their own: no own sample, overlap, a sample outside
-    )
-    seconds: float | None = None
-
-    @property
-    def passed(self) -> bool:
-        return self.violations == 0 and self.faults == 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,7 +61,7 @@ class TrajectoryFacts:
     time_zone: str
     users: int
     utility: TrajectoryUtility = field(repr=False)
-    verified: Verified | None = None  # None: not checked
+    verified: Verified
     measured: Mapping[str, Any] = field(default_factory=dict, repr=False)  # the tracker's, to_plain()
     unicity: Sequence[Mapping[str, Any]] = ()  # points, raw, released: shares of people singled out
     runs: Sequence[Mapping[str, Any]] = ()  # tau_min, RUN_FIGURES where known, name of the line in `data`
@@ -96,11 +69,6 @@ class TrajectoryFacts:
     picture: RecordPicture | None = field(default=None, repr=False)
     notices: Sequence[str] = ()
     public: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the manifest
-
-
-def trajectory_report(path: Path, facts: TrajectoryFacts) -> Path:
-    """Write the owner's report to `path` (readable by the owner alone) and return the path."""
-    return write_page(Path(path), trajectory_report_html(facts))
 
 
 def trajectory_report_html(facts: TrajectoryFacts) -> str:
@@ -153,7 +121,7 @@ def _run_cell(name: str, value: Any) -> str:
     forms = {"suppressed": percent, "median_space_m": distance, "median_time_min": minutes}
     if name in forms:
         return forms[name](float(value))
-    return value if isinstance(value, str) else f"{value:,.0f}" if name == "seconds" else number(value)
+    return value if isinstance(value, str) else number(value)
 
 
 def _payload(facts: TrajectoryFacts) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def city(request):
 
 
 def test_the_city_has_the_wanted_size(city):
-    name = {120: "town", 310: "rough", 989: "paris"}[len(city.zones)]
+    name = {120: "town", 310: "rough", 989: "paris"}[city.zones.count]
     preset = PRESETS[name]
     assert len(city.xy) == preset.sites
     assert city.outline.area == pytest.approx(preset.area_km2 * 1e6, rel=1e-6)
@@ -28,9 +28,9 @@ def test_the_city_has_the_wanted_size(city):
 
 
 def test_zones_share_exact_vertices_and_leave_no_gap(city):
-    assert shapely.is_valid(city.zones).all()
+    assert shapely.is_valid(city.zones.geometry).all()
     uses = Counter()
-    for zone in city.zones:
+    for zone in city.zones.geometry:
         assert zone.geom_type == "Polygon"
         ring = [tuple(p) for p in shapely.get_coordinates(zone.exterior)]
         uses.update(frozenset(side) for side in pairwise(ring))
@@ -40,16 +40,18 @@ def test_zones_share_exact_vertices_and_leave_no_gap(city):
     assert len(parts) == 1
     # Sides used once close to a single ring without holes, and its area is the sum of the zones' areas.
     assert len(parts[0].interiors) == 0
-    assert shapely.area(city.zones).sum() == pytest.approx(parts[0].area, rel=1e-9)
+    assert shapely.area(city.zones.geometry).sum() == pytest.approx(parts[0].area, rel=1e-9)
 
 
 def test_a_point_lies_in_exactly_one_zone(city):
     rng = np.random.default_rng(4)
-    west, south, east, north = shapely.total_bounds(city.zones)
+    west, south, east, north = shapely.total_bounds(city.zones.geometry)
     points = rng.uniform((west, south), (east, north), size=(2000, 2))
     x, y = city.plane.to_metres(points[:, 0], points[:, 1])
     well_inside = shapely.contains_xy(city.outline.buffer(-1.0), x, y)
-    found, _ = shapely.STRtree(city.zones).query(shapely.points(points[well_inside]), predicate="intersects")
+    found, _ = shapely.STRtree(city.zones.geometry).query(
+        shapely.points(points[well_inside]), predicate="intersects"
+    )
     assert np.array_equal(np.bincount(found, minlength=well_inside.sum()), np.ones(well_inside.sum()))
 
 
@@ -79,8 +81,8 @@ def test_own_geometry_is_kept():
     zones = Zones(ids=("west", "east"), names=("West", "East"), geometry=squares)
     sites = Sites(ids=("a", "b", "c"), x=np.array([2.31, 2.33, 2.335]), y=np.array([48.86, 48.855, 48.865]))
     city = make_city(replace(PRESETS["town"], zones=2, sites=3), 1, zones, sites)
-    assert list(city.zone_ids) == ["west", "east"]
-    assert shapely.equals(city.zones, squares).all()
+    assert list(city.zones.ids) == ["west", "east"]
+    assert shapely.equals(city.zones.geometry, squares).all()
     assert np.allclose(city.site_lonlat, (sites.x, sites.y), atol=1e-7)
 
 
