@@ -110,7 +110,7 @@ in 2 minutes more, under 6 GB. Got: {got}.
 
 ![cost](histogram-cost.svg)
 
-Of all releases above, at most:
+Largest values among all releases above:
 
 {releases}
 """

@@ -31,8 +31,8 @@ SETTINGS = {
     "corners from twice as many trips": {"CORNERS_FROM": mechanism.CORNERS_FROM * 2},
     "4 rounds of calibration": {"PULLS": PULLS[:4]},
     "8 rounds of calibration": {"PULLS": (*PULLS, 0.17, 0.15)},
-    "residual variance of flows 1": {"FLOW_SCATTER": 1.0},
-    "residual variance of flows 4": {"FLOW_SCATTER": 4.0},
+    "residual variance of flows 1": {"FLOW_DEVIATION": 1.0},
+    "residual variance of flows 4": {"FLOW_DEVIATION": 4.0},
     "share of moves .30": {"moves": 0.30},
     "share of moves .45": {"moves": 0.45},
 }
@@ -67,7 +67,7 @@ def _set(setting: dict) -> Iterator[None]:
     homes = {
         "CORNERS_FROM": mechanism.SyntheticBridges.within.__func__.__kwdefaults__,  # type: ignore[attr-defined]
         "PULLS": vars(model),
-        "FLOW_SCATTER": vars(places),
+        "FLOW_DEVIATION": vars(places),
     }
     keys = {"CORNERS_FROM": "corners_from"}
     changes = [

@@ -1,6 +1,6 @@
 """Publish the movement of a crowd without giving away a person.
 
-The names below are the public ones; each is imported from its room when it is first used.
+The names below are public; each is imported from its module when it is first used.
 """
 
 import os as _os
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = {
+_MODULES = {
     "Clock": "space.clock",
     "DensityPlan": "kinds.density.plan",
     "HistogramPlan": "kinds.histogram.plan",
@@ -111,9 +111,9 @@ if not _os.access(_os.path.dirname(__file__), _os.W_OK):  # numba cannot cache c
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
+    if name not in _MODULES:
         raise AttributeError(f"module 'shoal' has no attribute {name!r}")
-    return getattr(_import_module(f"shoal.{_ROOMS[name]}"), name)
+    return getattr(_import_module(f"shoal.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

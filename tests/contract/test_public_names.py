@@ -1,4 +1,4 @@
-"""The flat public names: each is there, comes from one room, and is what that room calls it."""
+"""The flat public names: each is there, comes from one module, and has the same name there."""
 
 import ast
 from pathlib import Path
@@ -15,7 +15,7 @@ def test_each_public_name_is_there(name):
     assert name in dir(shoal)
 
 
-def test_the_list_the_rooms_and_the_types_agree():
+def test_the_list_the_modules_and_the_types_agree():
     tree = ast.parse(Path(shoal.__file__).read_text("utf-8"))
     typed = {
         alias.name: node.module
@@ -25,8 +25,8 @@ def test_the_list_the_rooms_and_the_types_agree():
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert typed == {name: f"shoal.{room}" for name, room in shoal._ROOMS.items()}
-    assert set(shoal._ROOMS) == set(shoal.__all__) - {"__version__"}
+    assert typed == {name: f"shoal.{module}" for name, module in shoal._MODULES.items()}
+    assert set(shoal._MODULES) == set(shoal.__all__) - {"__version__"}
 
 
 def test_other_names_are_refused():

@@ -104,6 +104,6 @@ def test_bad_input_is_said_and_nothing_is_written(plan, tmp_path, command, flags
 def test_the_words_and_the_table_are_printed(plan, tmp_path, command):
     code, out, err = attack(command, plan, "--prior", "freq_roi", "--out", tmp_path / "own")
     assert code == 0, err
-    assert out.startswith("About where a person is, an adversary who knows their habits is wrong by ")
+    assert out.startswith("An adversary who knows people's habits has a mean error of ")
     assert "max_user" in out
     assert "owner's eyes only" in out

@@ -177,7 +177,7 @@ def test_the_manifest_states_guarantee_method_and_spends(city, tmp_path, ledger,
     ]
     spent = ledger.state().population("town").spent_nano
     assert spent == sum(round(spend["rho"] * 1e9) for spend in manifest["spends"])
-    assert "- A count is of users seen in the zone during the slot. A user seen at several places within" in (
+    assert "- A count is the number of users observed in the zone during the slot. A user observed at" in (
         tmp_path / "release" / "README.md"
     ).read_text().replace("\n", " ")
 

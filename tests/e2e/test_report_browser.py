@@ -223,7 +223,7 @@ def test_one_zone_and_one_slot_still_make_a_page(browser, tmp_path: Path):
     )
     report = open_report(browser, write_page(tmp_path / "report.html", density_report_html(inputs)))
     assert report.page.is_disabled("#play")
-    assert "Nobody was seen in any zone" in report.page.inner_text("header")
+    assert "There are no visits in the window" in report.page.inner_text("header")
     assert "not defined" in report.page.inner_text("#box-mre")
     report.check("One")
 

@@ -118,7 +118,7 @@ def test_from_the_first_click_to_a_published_release_its_report_an_attack_and_th
     page.check("input[value=inference]")
     button(page, "Run the attack")
     page.wait_for_selector("[data-attack=inference] svg")
-    assert "that error falls to" in page.inner_text("main")
+    assert "it falls to" in page.inner_text("main")
     shot(page, "5-attack")
     room(page, "ledger")
     page.wait_for_selector("[data-history] svg")
@@ -128,7 +128,7 @@ def test_from_the_first_click_to_a_published_release_its_report_an_attack_and_th
     shot(page, "6-ledger")
     with context.expect_page() as opened:
         button(page, "Open with the attack annex")
-    opened.value.wait_for_selector("text=what adversaries gained")
+    opened.value.wait_for_selector("text=Annex for the owner alone")
     shot(opened.value, "6-evidence")
     assert seen.foreign() == []
     assert seen.complaints == []

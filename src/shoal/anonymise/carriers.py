@@ -280,7 +280,7 @@ class NearPairs:
 
 @njit(cache=True, nogil=True)
 def _first_fresh(members, used, who, near, candidates):
-    """Lists the neighbours of each member, nearest first, that it never carried, without itself; returns how many."""
+    """Lists the neighbours of each member, nearest first, that it never carried; returns how many."""
     stamp = np.zeros(used.shape[0], np.int64)
     count = np.zeros(len(who), np.int64)
     for row in range(len(who)):

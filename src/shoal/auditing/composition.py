@@ -115,8 +115,7 @@ def _setting(zones: int, slots: int) -> Setting:
     site = np.arange(zones)
     xy_m = np.column_stack([site % 64 * 500.0, site // 64 * 300.0 + site % 7])
     clock = Clock(start=START, end=START + timedelta(hours=slots), time_zone="UTC")
-    areas = np.ones(zones)
-    return Setting(weights=weights, zone_xy_m=xy_m, place_xy_m=xy_m, zone_area_km2=areas, clock=clock)
+    return Setting(weights=weights, zone_xy_m=xy_m, place_xy_m=xy_m, clock=clock)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +241,7 @@ def _sizes(name: str, widths: tuple[int, ...]) -> Iterator[tuple[WideSize, int]]
         slotted = [width for width in widths if 6 < width <= MOST_SLOTS]
         yield from ((WideSize(width=5, slots=slots, ell=1 + slots % 7, cap=8), 10**5) for slots in slotted)
         quick = slice(None, None if len(widths) > len(QUICK) else -1)
-        for slots in LONG_WINDOWS[quick]:  # a quarter of the slots: the slowest waves are reached
+        for slots in LONG_WINDOWS[quick]:  # a quarter of the slots: the lowest frequencies are reached
             yield WideSize(width=2, slots=slots, ell=slots // 4, cap=slots), 10**5
         for asked in LONG_LISTS[quick] if name.startswith("query") else ():
             yield WideSize(width=5, slots=8, ell=3, cap=8, asked=asked), 10**5

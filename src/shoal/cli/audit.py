@@ -28,18 +28,22 @@ ALL = "all"
 @click.option(
     "--list", "listed", is_flag=True, help="Print the audit case of every method that can be released."
 )
-@click.option("--epsilon", type=float, default=1.0, show_default=True, help="The claim to test.")
-@click.option("--delta", type=float, default=1e-6, show_default=True, help="For claims that are not pure.")
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Claimed epsilon to test.")
+@click.option(
+    "--delta", type=float, default=1e-6, show_default=True, help="Delta of claims that are not pure."
+)
 @click.option(
     "--runs", type=int, help="Runs per side.  [default: by mechanism; plain counts to a tenth of the claim]"
 )
-@click.option("--quick", is_flag=True, help="Fewer runs: still fails on what is broken, but is not tight.")
+@click.option(
+    "--quick", is_flag=True, help="Fewer runs: still detects errors, but lower bounds are not tight."
+)
 @click.option(
     "--planted",
     metavar="[NAME|FILE]",
     is_flag=False,
     flag_value=ALL,
-    help="Plant bugs in a copy of the package and print what catches each: all, by name, or from a file.",
+    help="Plant bugs in a copy of the package and print the checks that catch them: all, by name, or a file.",
 )
 @click.option("--at-once", is_flag=True, help="Plant the bugs of --planted together.")
 @click.option(
@@ -47,8 +51,8 @@ ALL = "all"
     is_flag=True,
     help="Replay whole runs instead, from files to release folders, per kind and method.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the worlds of --end-to-end.")
-@click.option("--jobs", type=int, help="Mechanisms audited at a time.  [default: one per core]")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the data sets of --end-to-end.")
+@click.option("--jobs", type=int, help="Mechanisms audited in parallel.  [default: one per core]")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, one object per mechanism.")
 def audit(
     names: tuple[str, ...],
@@ -64,21 +68,21 @@ def audit(
     planted: str | None,
     at_once: bool,
 ) -> None:
-    """Try to prove our own mechanisms wrong.
+    """Test every mechanism against the guarantee that it claims.
 
     \b
-    Each registered mechanism is
-      replayed   on pairs of data sets that differ by one user: same answers, same bytes?
-      looked at  where nobody is: noise that comes again, goes together or skips steps?
-      run        many times on its worst user, for lower bounds on epsilon and mu: every spend, and all
-      broken     on purpose, in many ways, each of which must be caught
+    Four tests per registered mechanism:
+      replay        on pairs of neighbouring data sets: same noisy answers must give the same output
+      noise         on empty data: repeated, correlated or too coarse noise
+      lower bounds  on epsilon and mu of each spend and of all, from many runs on the worst user
+      planted bugs  deliberate errors, each of which must be detected
 
-    With --end-to-end, neighbouring tables go as files through the run of each kind of release: with the same
-    noisy answers every byte of the folder must be the same, and the exact loss within what the ledger was
-    charged. --mechanism then takes a kind or a method of one: density, density-gaussian.
+    With --end-to-end, whole runs of each kind of release are replayed on files of neighbouring data: given
+    the same noisy answers, every byte of the release folder must be equal, and the exact loss must not exceed
+    the charge in the ledger. --mechanism then takes a kind or a method: density, density-gaussian.
 
-    Exits with 6 if a claim is above what was asked for, a bound is above its claim, a replay fails,
-    the noise is at fault or a planted bug survives.
+    Exits with 6 if a claim exceeds the requested epsilon, a lower bound exceeds its claim, a replay fails,
+    the noise is faulty or a planted bug is not detected.
     """
     if listed:
         _print_cases(as_json)
@@ -105,7 +109,7 @@ def _mechanisms(
         results = audit_many(list(dict.fromkeys(mechanisms)), plan, bars, jobs)
     _print(results, as_json, _table, _verdict)
     problems = [f"{result.mechanism}: {problem}" for result in results for problem in result.problems]
-    _fail("audit-failed", "a promise does not hold", problems + ([] if names else audit_shared()))
+    _fail("audit-failed", "a claim does not hold", problems + ([] if names else audit_shared()))
 
 
 def _end_to_end(names: tuple[str, ...], pairs: int, seed: int, jobs: int | None, as_json: bool) -> None:
@@ -118,9 +122,9 @@ def _end_to_end(names: tuple[str, ...], pairs: int, seed: int, jobs: int | None,
     _print(results, as_json, _shares)
     problems = [str(finding) for result in results for finding in result.findings]
     more = [f"and {len(problems) - MOST_SHOWN} more"] if len(problems) > MOST_SHOWN else []
-    _fail("audit-failed", "a promise does not hold end to end", [*problems[:MOST_SHOWN], *more])
+    _fail("audit-failed", "a claim does not hold end to end", [*problems[:MOST_SHOWN], *more])
     if not as_json:
-        click.echo("All runs held: only the noise keeps neighbours apart.")
+        click.echo("All runs passed: given the noisy answers, outputs on neighbouring data are identical.")
 
 
 def _planted(given: str, at_once: bool, as_json: bool) -> None:
@@ -197,7 +201,7 @@ def _fail(code: str, rule: str, problems: Sequence[str]) -> None:
 
 
 def _shares(results: list) -> Table:
-    """Of each method the pairs, the share of the claim that was reached, the number of problems."""
+    """One row per method: pairs, largest share of the claim that a pair reached, number of problems."""
     from shoal.kinds.describe import Table
 
     rows = [
@@ -243,15 +247,15 @@ def _verdict(results: list) -> str:
 def _legend(results: list) -> str:
     """Explains the columns that are shown."""
     lines = [
-        "claim: by the mechanism, for one user, all of its spends together.",
-        "proved: at least so much, by the runs (per side); wrong with probability 1e-6.",
+        "claim: epsilon claimed by the mechanism for one user, all spends together.",
+        "proved: lower bound from the runs (number per side), wrong with probability at most 1e-6.",
     ]
     deltas = sorted({result.delta for result in results if result.delta})
     if deltas:
         lines += [
-            "mu: how far one user can move the answers, in standard deviations of the Gaussian noise.",
-            f"  With a delta (here {deltas[0]:g}) the last part of epsilon hides in events too rare for any",
-            "  affordable number of runs, so epsilon proved stays low; mu proved shows how tight it is.",
+            "mu: largest change of the answers by one user, in standard deviations of the Gaussian noise.",
+            f"  With a delta (here {deltas[0]:g}) epsilon is reached only by events too rare to observe in",
+            "  any affordable number of runs, so its lower bound is not tight; that on mu is.",
         ]
     return "\n".join(
         [

@@ -33,7 +33,7 @@ CITIES = ("town", "paris", "rough")
     multiple=True,
     callback=names,
     metavar="NAME,...",
-    help="Methods, repeatable.  [default: best, efpag, gaussian, laplace, as far as they are there]",
+    help="Methods, repeatable.  [default: best, efpag, gaussian, laplace, if installed]",
 )
 @click.option(
     "--epsilon",
@@ -45,17 +45,19 @@ CITIES = ("town", "paris", "rough")
     help="Values of epsilon.",
 )
 @click.option("--delta", type=float, help="Delta of methods that have one.  [default: 1e-6]")
-@click.option("--repetitions", type=int, default=3, show_default=True, help="Runs of each.")
+@click.option("--repetitions", type=int, default=3, show_default=True, help="Runs per method and epsilon.")
 @click.option(
     "--city", type=click.Choice(CITIES), help="Simulated city.  [default: town, or paris on your zones]"
 )
 @with_options(plan_options(DensityPlan, ("ell", "cap", "nights", "users", "space", "window")))
-@click.option("--seed", type=click.IntRange(min=0), help="Of the simulated city and the noise.  [default: 1]")
 @click.option(
-    "--on-private-data", is_flag=True, help="On your own events: not private, and the ledger says so."
+    "--seed", type=click.IntRange(min=0), help="Seed of the simulated city and the noise.  [default: 1]"
 )
-@click.option("--population", help="With --on-private-data: whose events these are.")
-@click.option("--owner", help="With --on-private-data: where the figures go.  [default: owner]")
+@click.option(
+    "--on-private-data", is_flag=True, help="Compare on your own events: not private; the ledger records it."
+)
+@click.option("--population", help="With --on-private-data: population of these events.")
+@click.option("--owner", help="With --on-private-data: folder of the figures.  [default: owner]")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of a simulated comparison.  [default: comparison]"
 )
@@ -64,9 +66,9 @@ CITIES = ("town", "paris", "rough")
 def compare(plan: str | None, **flags: Any) -> None:
     """Run several methods at several epsilons and show their error against the true counts.
 
-    By default on a simulated city shaped like the declared population, on your zones, sites and window where
-    they are given: nothing private is touched and nothing is spent. With --on-private-data it reads your
-    events; the figures are for your eyes only, and choosing by them is not covered by the promise.
+    By default the comparison uses a simulated city of the declared size, on your zones, sites and window if
+    they are given: it reads no private data and spends nothing. With --on-private-data it reads your events.
+    The figures are then for the owner alone, and a choice based on them is not covered by the guarantee.
     """
     from shoal.engine.engine import DuckEngine
     from shoal.kinds.density.compare import ComparePlan

@@ -28,12 +28,16 @@ NOISE = (
 
 @click.command(epilog=EXAMPLE)
 @click.option("--plan", type=click.Path(), help="The plan of one release: its population, map and source.")
-@click.option("--population", help="Whose budget; with neither --epsilon nor --rho, all it has left.")
-@click.option("--releases", type=int, default=52, show_default=True, help="How many releases.")
-@click.option("--weeks-each", type=click.IntRange(min=1), default=1, show_default=True, help="Window of one.")
-@click.option("--epsilon", type=float, help="Of all releases together.")
-@click.option("--delta", type=float, help="Of all releases together.  [default: the population's, else 1e-6]")
-@click.option("--rho", type=float, help="Of all releases together, instead of --epsilon.")
+@click.option("--population", help="Population; without --epsilon and --rho, all that its budget has left.")
+@click.option("--releases", type=int, default=52, show_default=True, help="Number of releases.")
+@click.option(
+    "--weeks-each", type=click.IntRange(min=1), default=1, show_default=True, help="Weeks per release."
+)
+@click.option("--epsilon", type=float, help="Epsilon of all releases together.")
+@click.option(
+    "--delta", type=float, help="Delta of all releases together.  [default: the population's, else 1e-6]"
+)
+@click.option("--rho", type=float, help="Rho of all releases together, instead of --epsilon.")
 @click.option("--start", type=click.DateTime(["%Y-%m-%d"]), help="First day of the first window.")
 @click.option(
     "--write", type=click.Path(path_type=Path), help="Folder for one plan per release; needs --plan, --start."

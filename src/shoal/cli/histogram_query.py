@@ -38,16 +38,19 @@ def _boxes(context: click.Context, parameter: click.Parameter, values: tuple[str
 @click.command(epilog=EXAMPLE)
 @click.argument("release", type=click.Path(path_type=Path))
 @click.option("--box", "boxes", multiple=True, callback=_boxes, help="west,south,east,north; repeatable.")
-@click.option("--polygon", type=click.Path(), help="A file of polygons, taken as one area: GeoJSON, say.")
-@click.option("--zones", type=click.Path(), help="Zones to answer, instead of the release's own.")
+@click.option(
+    "--polygon", type=click.Path(), help="File of polygons that form one area, for example GeoJSON."
+)
+@click.option("--zones", type=click.Path(), help="File of zones to use instead of the release's own.")
 @with_options(click_options(ZonesPlan, only=OF_ZONES))
 @click.option("--zone", multiple=True, help="Name or id of a zone; repeatable.  [default: all of --zones]")
 @click.option("--csv", "csv_file", type=click.Path(), help="Boxes: CSV with west, south, east, north, name.")
 @JSON
 def query(release: Path, csv_file: str | None, as_json: bool, **asked: Any) -> None:
-    """Distinct trips in an area, from the published file alone: free, and nothing is read of the trips.
+    """Distinct trips in an area, computed from the published file alone: costs no budget.
 
-    An area is the cells whose centre lies in it. RELEASE is a release folder or its histogram.parquet.
+    An area consists of the cells whose centre lies in it. RELEASE is a release folder or its
+    histogram.parquet.
     """
     from shoal.release.histogram_files import read_histogram
 

@@ -62,7 +62,7 @@ COMMANDS = {
     "trajectories": (
         "run",
         "trajectories",
-        "Release truthful records that k people share.",
+        "Release k-anonymous trajectories.",
     ),
     "histogram": ("run", "histogram", "Release distinct trips in any rectangle."),
     "synthesize": ("run", "synthesize", "Release synthetic trips."),
@@ -96,15 +96,15 @@ def shoal() -> None:
     \b
     Start here:
       shoal demo                          a release of a simulated city, with its report
-      shoal studio                        the same by clicks, on a page of this machine
-      shoal inspect events.parquet        what is in your file, and what is wrong with it
+      shoal studio                        the same functions on a local web page
+      shoal inspect events.parquet        columns, row counts and malformed rows of a file
       shoal density run --help            release people per zone and hour
-      shoal trajectories run --help       release records that k people share
-      shoal histogram run --help          release trips in any rectangle
+      shoal trajectories run --help       release k-anonymous trajectories
+      shoal histogram run --help          release distinct trips in any rectangle
       shoal synthesize run --help         release synthetic trips
 
-    Exit codes: 0 done; 2 plan or usage; 3 input; 4 ledger; 5 output; 6 a promise does not hold;
-    7 something to install; 8 the cluster; 9 memory or disk; 1 anything else, also a claim that
+    Exit codes: 0 success; 2 plan or usage; 3 input; 4 ledger; 5 output; 6 a guarantee does not hold;
+    7 a missing dependency; 8 the cluster; 9 memory or disk; 1 other errors, and a claim that
     `trajectories verify` refuted.
     """
 

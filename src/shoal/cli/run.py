@@ -177,11 +177,11 @@ density_run = run_command(
     THREADS,
     about="""Count people per zone and slot in SOURCE, add noise, and write a release.
 
-Who was seen at several places within a slot counts at each; who was at one place counts once, however
-many events there are.
+A count is the number of people observed in a zone during a slot. A person observed at several places in the
+same slot is counted at each of them, and only once per place.
 
-The budget is reserved before anything is counted. `--time-zone` is the local clock of the window and of
-times without a zone of their own.
+The budget is reserved before events are counted. `--time-zone` is the time zone of the window and of times
+that do not state one.
 """,
     example="""\b
 Examples:
@@ -200,7 +200,7 @@ Examples:
 @click.group(
     cls=LazyGroup,
     steps={
-        "run": ("run", "trajectories_run", "Generalise records until k people look alike."),
+        "run": ("run", "trajectories_run", "Generalise records until k of them fit every observation."),
         "verify": (
             "trajectories_verify",
             "verify",
@@ -210,7 +210,7 @@ Examples:
     },
 )
 def trajectories() -> None:
-    """Release truthful records that k people share, against an adversary who tracked one for a time tau.
+    """Release k-anonymous trajectories, against an adversary who observed a person for any period tau.
 
     This is not differential privacy: it protects against the stated adversary and no other.
 
@@ -221,12 +221,12 @@ def trajectories() -> None:
 
 trajectories_run = run_command(
     "trajectories",
-    about="""Generalise the records in SOURCE until k people look alike to anyone who tracked one for a
-time tau.
+    about="""Generalise the records in SOURCE until at least k of them fit any observation of a person for
+a period tau.
 
-Records stay truthful: boxes in space and time around real samples, no noise, no made-up points. What
-cannot be hidden is suppressed. Every window of every person is verified before anything is written. A run
-that was killed goes on where it was.
+Records stay truthful: each is a sequence of boxes in space and time around real samples, without noise or
+synthetic points. Samples that cannot be protected are suppressed. Every window of every person is verified
+before anything is written. A killed run resumes where it stopped.
 """,
     example="""\b
 Examples:
@@ -255,7 +255,7 @@ Examples:
     },
 )
 def histogram() -> None:
-    """Release how many distinct trips passed any rectangle, differentially private per user or per trip.
+    """Release distinct trips in any rectangle, with differential privacy per user or per trip.
 
     \b
     Example:  shoal histogram run --help
@@ -267,13 +267,12 @@ histogram_run = run_command(
     click.option(
         "--compare",
         is_flag=True,
-        help="Run the other methods on the same trips for the owner's report; the ledger remembers the look.",
+        help="Also run the other methods on the same trips, for the owner's report; recorded in the ledger.",
     ),
-    about="""Count distinct trips in SOURCE on a public grid, add noise, and write a release that answers any
-area.
+    about="""Count distinct trips in SOURCE on a public grid, add noise, and write a release.
 
-Points outside the box are dropped and the trip is cut there. Between two points a trip follows the
-straight line, unless it is longer than --jump-m. The budget is reserved before anything is counted.
+Points outside the box are dropped and the trip is cut there. Two consecutive points are joined by a straight
+line, unless they are farther apart than --jump-m. The budget is reserved before trips are counted.
 """,
     example="""\b
 Examples:
@@ -300,7 +299,7 @@ Examples:
     },
 )
 def synthesize() -> None:
-    """Release synthetic trips with times and stays, differentially private per user or per trip.
+    """Release synthetic trips with times and stays, with differential privacy per user or per trip.
 
     \b
     Example:  shoal synthesize run --help
@@ -309,11 +308,10 @@ def synthesize() -> None:
 
 synthesize_run = run_command(
     "synthetic",
-    about="""Learn how trips in SOURCE move, with noise, and write any number of synthetic ones in its
-columns.
+    about="""Estimate a noisy model of the trips in SOURCE and write synthetic trips in the same columns.
 
-Points outside the box are dropped and the trip is cut there. The budget is reserved before anything is
-counted; noise is added once, to the model, and trips drawn from it cost nothing more.
+Points outside the box are dropped and the trip is cut there. The budget is reserved before trips are counted.
+Noise is added once, to the model; trips drawn from it cost no further budget, however many there are.
 """,
     example="""\b
 Examples:
@@ -370,7 +368,9 @@ query = run_command(
         "--to", "end", metavar="TIME", help="Local time after the last slot.  [default: end of the window]"
     ),
     click.option("--slots", metavar="N-M,...", help="Slots by number, from 0, instead of times."),
-    click.option("--file", type=click.Path(), help="Many queries instead of one: a line of JSON each."),
+    click.option(
+        "--file", type=click.Path(), help="File of queries instead of one query: one JSON object per line."
+    ),
     *click_options(DensityPlan, only=("population", "epsilon", "delta", "rho")),
     *click_options(QueryPlan),
     *click_options(DensityPlan, only=("ell", "decimals", "run_id", "supersedes")),
@@ -390,7 +390,7 @@ Examples:
   shoal query --plan town/density.toml --bbox 4.9,47.2,5.1,47.4 --rho 0.001
   shoal query --plan town/density.toml --file queries.jsonl --mechanism weights --epsilon 1
 \b
-A line of queries.jsonl, zones by id or box, slots by time or number, all where left out:
+A line of queries.jsonl: zones by id or box, slots by time or number; by default all zones, all slots:
   {"name": "morning", "zones": ["Z0001"], "from": "2026-03-02T07:00", "to": "2026-03-02T10:00"}
   {"name": "all week", "bbox": [4.9, 47.2, 5.1, 47.4]}
 """,

@@ -120,10 +120,12 @@ def _say(out: Path, reused: bool, as_json: bool) -> None:
 
 
 @click.command(epilog="Example:  shoal demo --out demo")
-@out_option("demo", "Folder.")
-@click.option("--users", type=click.IntRange(min=100), default=200_000, show_default=True, help="People.")
+@out_option("demo", "Folder of the demo.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the simulated city."
+    "--users", type=click.IntRange(min=100), default=200_000, show_default=True, help="Number of people."
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of the simulated city."
 )
 @JSON
 def demo(out: Path, users: int, seed: int, as_json: bool) -> None:

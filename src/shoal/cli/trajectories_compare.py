@@ -26,14 +26,14 @@ SHARED = ("space", "window", "step_minutes", "k", "tau_minutes", "epoch_minutes"
 @click.command(epilog=EXAMPLE)
 @click.option("--plan", type=click.Path(), help="A TOML plan of a trajectory release; flags win over it.")
 @with_options(plan_options(TrajectoryPlan, SHARED))
-@click.option("--population", help="Whose records these are: its ledger notes the look.")
+@click.option("--population", help="Population of these records; its ledger records the comparison.")
 @with_options(click_options(TrajectoryComparison, only=CHOSEN))
 @out_option("owner/trajectories", "Owner's folder.")
 @JSON
 def compare(plan: str | None, **flags: Any) -> None:
-    """Hide a sample of the people by several methods and attack each: what it costs, what it stops.
+    """Anonymise a sample of the people by several methods, and compare loss of data and success of attacks.
 
-    Reads raw records and scores against them: for the owner's eyes only. Nothing is released or spent.
+    The figures are computed from raw records, so they are for the owner alone. Nothing is released or spent.
     """
     from shoal.kinds.trajectories.compare import compare_source
 

@@ -29,8 +29,8 @@ Examples:
 @source_options
 @click.argument("release", type=click.Path(path_type=Path))
 @click.option("--key", required=True, type=click.Path(path_type=Path), help="The owner's record_key.parquet.")
-@click.option("--k", type=int, help="Check this k; else the manifest's.")
-@click.option("--tau-minutes", type=int, help="Check this length of windows; else the manifest's.")
+@click.option("--k", type=int, help="k to check.  [default: that of the manifest]")
+@click.option("--tau-minutes", type=int, help="Length of windows to check.  [default: that of the manifest]")
 @with_options(click_options(SitesPlan))
 @click.option(
     "--windows",
@@ -39,7 +39,9 @@ Examples:
     show_default=True,
     help="Random windows for the measured figures; 0: none.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of these windows.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of these windows."
+)
 @JSON
 @click.pass_context
 def verify(
@@ -47,9 +49,9 @@ def verify(
 ) -> None:
     """Check RELEASE against the samples in SOURCE: k records fit every person in every window of tau.
 
-    Nothing is sampled: every user and every start is looked at, by code that shares nothing with what made
-    the release. Shows counter-examples, and what is measured but never promised. Names people: for the
-    owner's eyes only. Exits with 1 if the claim does not hold.
+    The check is exhaustive over users and starts of windows, and shares no code with the anonymisation. It
+    prints counter-examples, and measured figures that the guarantee does not cover. The output names people,
+    so it is for the owner alone. Exits with 1 if the claim does not hold.
     """
     from shoal.kinds.trajectories.verify import verify_trajectories
 

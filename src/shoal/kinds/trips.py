@@ -1,4 +1,4 @@
-"""What kinds of release made of trips share: preparing, checking rows, reading trips, expected errors."""
+"""Shared by all kinds of release about trips: preparing, checking rows, reading trips, expected errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TRIP_SENTENCE = (
     "One trip of one user: all points of that trip in the window, {found}. "
     "As declared by the owner, this is not a person: who made many trips is not protected as a person."
 )
-PER_TRIP = "the promise is per trip: who made many trips is not protected as a person."
+PER_TRIP = "the guarantee is per trip: a person who made many trips is not protected as a person."
 NOBODY = (
     "No point lies in the window and the box, so the release would be noise alone. Are --box "
     "(west,south,east,north), the order of the coordinates, --start, --end and --time-zone right?"
@@ -40,7 +40,7 @@ OFF_BY = 1.6  # other data lay within this factor of the measured tables
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedTrips(Prepared):
-    """A plan about trips with its public things opened. Nothing here depends on a row of the source."""
+    """A plan about trips with its public parts opened. Nothing here depends on a row of the source."""
 
     plan: Any
     source: EventSource
@@ -65,7 +65,7 @@ class PreparedTrips(Prepared):
         return self.grid.describe()
 
     def asked_of(self, kind: str, unread: str = "") -> list[Any]:
-        """What names the run of every kind made of trips."""
+        """Public values that identify a run, for every kind about trips."""
         return [kind, key_of(self.plan, unread), rule_of(self.plan.trip_rule), self.window_us, self.places()]
 
     def line(self, kind: str, places: str) -> str:
@@ -74,14 +74,14 @@ class PreparedTrips(Prepared):
         return f"{kind}, {plan.method}, {places}, {plan.window.start} to {plan.window.end}, per {plan.unit}"
 
     def first_rows(self) -> list[tuple[str, str]]:
-        """Of the dry run: whose trips, and how."""
+        """Lines of the dry run: population and method."""
         return [
             ("population", self.plan.population),
             ("method", f"{self.plan.method}: {self.method.summary}"),
         ]
 
     def map_rows(self) -> list[tuple[str, str]]:
-        """Of the dry run: where, when, and how trips are found."""
+        """Lines of the dry run: map, window and trip rule."""
         grid, plan = self.grid, self.plan
         west, south, east, north = grid.box
         width, height = grid.cell_m
@@ -119,7 +119,7 @@ class PreparedTrips(Prepared):
 
 
 def read_it(result: RunResult) -> str:
-    return f"Read it:  {near(result.release / 'README.md')} tells how."
+    return f"See {near(result.release / 'README.md')} for how to read the files."
 
 
 def window_us(clock: Clock) -> tuple[int, int]:
@@ -131,7 +131,7 @@ def rule_of(rule: TripRule | None) -> dict[str, Any] | None:
 
 
 def cut_words(each_trip: bool) -> str:
-    """What becomes of a trip at the edge of the map, for the manifest."""
+    """Treatment of points outside the map, for the manifest."""
     pieces = "its pieces are trips"
     if each_trip:
         pieces = "the piece with most points is kept"
@@ -139,9 +139,9 @@ def cut_words(each_trip: bool) -> str:
 
 
 def measured_share(table: dict[int, float], signal: float, of: str) -> dict[str, Any] | None:
-    """The error to expect, read off a measured table: from public parameters alone.
+    """Expected error, interpolated in a table of measured errors; uses public parameters alone.
 
-    The default methods err by the signal s = epsilon * trips: so much is bought. The tables are of San
+    The error of the default methods depends on the signal s = epsilon * trips. The tables are of San
     Francisco cabs (docs/results/histogram.md, synthetic.md), promise per trip, pure epsilon; between their
     points the logarithms are joined by lines, beyond them nothing is said. Where other settings were not
     measured, there is no figure rather than a wrong one: per user it depends on how many trips people make,
@@ -160,7 +160,7 @@ def measured_share(table: dict[int, float], signal: float, of: str) -> dict[str,
 
 
 class TripBuild(Build):
-    """Raw points in, files of a release of trips out."""
+    """Builds the files of a release of trips from raw points."""
 
     @property
     def sites(self) -> Sequence[str] | None:
@@ -181,7 +181,7 @@ class TripBuild(Build):
             )
 
     def _anybody(self) -> bool:
-        """Whether any point would be counted; stops reading at the first one."""
+        """Whether any point lies in the window and the box; stops reading at the first one."""
         prepared = self.prepared
         return any_row(prepared.source, partial(_inside, prepared.grid), window_us=prepared.window_us)
 

@@ -1,8 +1,8 @@
-"""The methods of shoal: how each is built, what it promises, at which size and on whom it is audited.
+"""Table of methods: how each is built, its claimed guarantee, the size and the worst user of its audit.
 
-An audit case is called kind-method, followed by the noise family where a method has several, and by what else
-decides how its mechanism is built. Trips are audited on eight places of a grid of a few cells: a user goes
-from place to place, and a trip ends where nothing is seen of the user for some time.
+An audit case is named kind-method, followed by the noise family where a method has several, and by any other
+option that decides how its mechanism is built. Trips are audited on eight places of a grid of a few cells: a
+user moves from place to place, and a trip ends after a pause without events.
 
 >>> METHODS["density"]["best"].families, list(METHODS["synthetic"])
 (('gaussian',), ['bridges', 'commute'])
@@ -21,10 +21,10 @@ from shoal.mechanisms.method import Build, Entry, Method, by_name, one_case
 HERE = "shoal.mechanisms"
 PEOPLE = "people per zone and slot"
 
-# Many visits at once: every clip is reached.
+# Many visits in one slot, so that every clip is reached.
 CROWDED = AuditSize(layout=MANY_PLACES, slots=1, ell=1, cap=len(MANY_PLACES[0]))
 EVERYWHERE = tuple((0, place) for place in range(CROWDED.places))
-WEIGHED = 0.95  # a user of a thousand visits has a weight of few steps, rounded down
+WEIGHED = 0.95  # the weight of a user with a thousand visits is only a few lattice steps, rounded down
 AUDIT_CLIP = 1.5  # of the one clipped measurement
 AUDIT_UPDATES = 2  # of four questions
 
@@ -35,7 +35,7 @@ def counts_of(place: str) -> Build:
 
 
 def scaled(counts: str) -> Build:
-    """The same with the numbers of visits that they are scaled up by."""
+    """Counts with the noisy totals needed to scale them up."""
     place = f"{HERE}.density.counts:ScaledCounts.of"
     return Build(place=place, takes="scalable", asks=("ell", "cap"), given={"counts": counts})
 
@@ -44,7 +44,7 @@ PLAIN_COUNTS = f"{HERE}.density.counts:DensityCounts.of"
 
 
 def laplace(entry: Entry, guarantee: str) -> Entry:
-    """The same with Laplace noise, so pure."""
+    """The same mechanism with Laplace noise: pure differential privacy."""
     name = f"{entry.name.removesuffix('-gaussian')}-laplace"
     return replace(entry, name=name, guarantee=guarantee, pure=True)
 
@@ -52,7 +52,7 @@ def laplace(entry: Entry, guarantee: str) -> Entry:
 SCALED = Entry(
     name="density-scaled",
     make=scaled(PLAIN_COUNTS),
-    releases=f"{PEOPLE}, and what scales bounded visits up to all visits",
+    releases=f"{PEOPLE}, and the totals that scale sampled visits up to all visits",
     guarantee="rho-zCDP, rho = M^2 / (2 s^2) + ell^2 / (2 s'^2) + rho of the counts",
     spends=("visits", "kept", "counts"),
     pure=False,
@@ -115,7 +115,7 @@ LEARNED_ANSWERS = replace(
     ANSWERS,
     name="query-weights",
     make=_query("weights:QueryWeights.of", "updates"),
-    releases="visits in many sets of zones and slots, from a table that learns from few of them",
+    releases="visits in many sets of zones and slots, from a table trained on a few noisy answers",
     guarantee="rho-zCDP, rho = total + c (2 E / b)^2 / 2 + c Delta^2 / (2 sigma^2) + error",
     spends=("total", "test", "answers", "error"),
     small={"updates": AUDIT_UPDATES},
@@ -126,7 +126,7 @@ QUERY = by_name(
     one_case(
         "query",
         "weights",
-        "answers of a table that learns from few of them",
+        "private multiplicative weights: a few noisy answers train a table that answers the others",
         LEARNED_ANSWERS,
         *("ell", "updates"),
     ),
@@ -168,7 +168,7 @@ HISTOGRAM = by_name(
     Method(
         kind="histogram",
         name="boxes",
-        summary="A weighted pool of made-up trips, fitted to noisy histograms of trips' bounding boxes.",
+        summary="A weighted pool of synthetic trips, fitted to noisy histograms of trips' bounding boxes.",
         cases={"histogram-boxes": BOXES, "histogram-boxes-declared": DECLARED_BOXES},
     ),
 )
@@ -187,7 +187,7 @@ RHO_TABLES = "rho-zCDP, rho = trips + {0}, by shares that add up"
 
 
 def zcdp(entry: Entry, guarantee: str = "") -> Entry:
-    """The same with a budget in rho, so in norm 2."""
+    """The same mechanism with Gaussian noise: its budget is in rho, its sensitivity in norm 2."""
     guarantee = guarantee or RHO_TABLES.format(" + ".join(entry.spends[1:]))
     return replace(entry, name=f"{entry.name}-zcdp", guarantee=guarantee, pure=False)
 
@@ -201,14 +201,14 @@ BRIDGES = Entry(
     spends=("trips", "tables"),
     pure=True,
     small={"calibrate": False},
-    size=replace(PATH_TRIPS, cells=8),  # so many cells that places are bought by blocks, too
+    size=replace(PATH_TRIPS, cells=8),  # so many cells that places are measured by blocks, too
     tight=TIGHT_TRIPS,
     worst=STAYS_AT_THE_END,
 )
 EACH_TRIP = replace(
     BRIDGES, name="synthetic-bridges-trip", size=ONE_TRIP, tight=ONE_TRIP, worst=STAYS_AT_THE_END[:4]
 )
-# Turns by cell are bought from few trips on, so that small crowds come to either side of the rule.
+# Turns by cell are measured from few trips on, so that small populations come to either side of the rule.
 CORNERS = replace(
     EACH_TRIP,
     name="synthetic-bridges-2nd",
@@ -233,7 +233,7 @@ COMMUTE = Entry(
 
 
 def either(kind: str, name: str, pure: Entry, guarantee: str = "") -> dict[str, Entry]:
-    """The cases of a method that takes a delta or goes without."""
+    """Audit cases of a method with a pure and a Gaussian variant."""
     return {f"{kind}-{name}-laplace": pure, f"{kind}-{name}-gaussian": zcdp(pure, guarantee)}
 
 
@@ -241,7 +241,7 @@ SYNTHETIC = by_name(
     Method(
         kind="synthetic",
         name="bridges",
-        summary="Starts, ends, lengths and flows from noisy tables; the way between is drawn by noisy moves.",
+        summary="Starts, ends, lengths and flows from noisy tables; paths between them follow noisy moves.",
         cases={
             **either("synthetic", "bridges", BRIDGES),
             # The unit is one trip, and second-order moves are measured where trips are many.
@@ -258,7 +258,7 @@ SYNTHETIC = by_name(
 )
 METHODS = {"density": DENSITY, "query": QUERY, "histogram": HISTOGRAM, "synthetic": SYNTHETIC}
 
-# Pieces that no release consists of alone, audited by themselves.
+# Components that are audited by themselves although no release consists of one alone.
 COUNTS = Entry(
     name="density-gaussian",
     make=counts_of(PLAIN_COUNTS),
@@ -274,7 +274,7 @@ PARTS = (
     Entry(
         name="clipped-gaussian",
         make=Build(place=f"{HERE}.density.clipped_gaussian:ClippedGaussian.of", takes="clipped"),
-        releases="one sum over users, each clipped in the norm of what is measured",
+        releases="one sum over users, each clipped in the measured norm",
         guarantee="rho-zCDP, rho = (clip + rounding)^2 / (2 sigma^2)",
         spends=("clipped",),
         pure=False,

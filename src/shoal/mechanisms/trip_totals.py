@@ -1,16 +1,16 @@
-"""The number of trips, which mechanisms on trips buy first, and tables of norm 1 for generators of trips.
+"""The number of trips, measured first by mechanisms on trips, and tables of norm 1 for generators of trips.
 
-TripTotals, of histograms: `trips` counts kept trips (a unit changes it by at most per_unit), unless the
-number is declared. `all_trips` counts the trips before bounding (at most cap of a unit), where a cap above
-per_unit is set: answers are scaled up by their ratio.
+TripTotals, for histograms: `trips` is the number of kept trips, unless declared; a unit changes it by at most
+per_unit. `all_trips` is the number of trips before bounding, at most cap per unit, and is measured where cap
+is above per_unit: answers are scaled up by all_trips / trips.
 
 >>> from shoal.mechanisms.audit_size import path_setting, trip_setting
 >>> totals, rest = TripTotals.within(Budget.of(1.0, None), trip_setting(per_unit=2, cap=4))
 >>> [(name, loss.pure_epsilon_nano) for name, loss in totals.spends()], rest.left
 ([('trips', 100000000), ('all_trips', 45000000)], 855000000)
 
-PathTotals, of generators: `trips` counts trips, at most `cap` of a unit, unless the number is declared: one
-unit changes it by at most cap.
+PathTotals, for generators: `trips` is the number of trips, at most `cap` per unit, unless declared; a unit
+changes it by at most cap.
 
 >>> totals, rest = PathTotals.within(Budget.of(1.0, None), path_setting())
 >>> [(name, loss.pure_epsilon_nano) for name, loss in totals.spends()], rest.left
@@ -41,7 +41,7 @@ PATH_TRIPS_SHARE = 0.02  # of a generator's budget
 
 @dataclass(frozen=True, kw_only=True)
 class TripTotals:
-    """Noisy numbers of kept and of all trips."""
+    """Measures the numbers of kept and of all trips."""
 
     declared: int | None
     trips: Adder | None  # None: declared
@@ -57,7 +57,7 @@ class TripTotals:
         return self.setting.cap or self.setting.per_unit
 
     def __call__(self, trips: UserTrips, noise: Noise) -> tuple[float, float | None]:
-        """Kept trips (at least 1) and all trips, after the bounds of the trips were checked."""
+        """Noisy numbers of kept trips (at least 1) and of all trips; refuses trips with looser bounds."""
         check_trips(trips, self.setting)
         kept = float(self.declared or 0)
         if self.trips is not None:
@@ -68,19 +68,19 @@ class TripTotals:
         every = self.all_trips.add(noise, "all_trips", np.array([trips.all_trips()], np.int64))
         # min(c, cap) is from min(c, per_unit) to that times cap / per_unit, for every unit's c trips
         most = kept * self.cap / self.per_unit
-        return kept, likely_between(float(every[0]), self.all_trips.deviation, kept, most)
+        return kept, posterior_mean_between(float(every[0]), self.all_trips.deviation, kept, most)
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
-        bought = []
+        spends = []
         if self.trips is not None:
-            bought.append(("trips", self.trips.cost(self.per_unit)))
+            spends.append(("trips", self.trips.cost(self.per_unit)))
         if self.all_trips is not None:
-            bought.append(("all_trips", self.all_trips.cost(self.cap)))
-        return tuple(bought)
+            spends.append(("all_trips", self.all_trips.cost(self.cap)))
+        return tuple(spends)
 
     @classmethod
     def within(cls, budget: Budget, setting: TripSetting) -> tuple[TripTotals, Budget]:
-        """A tenth of the budget for kept trips, a twentieth for all trips; and what is left."""
+        """Takes a tenth of the budget for kept trips and a twentieth of the remainder for all trips."""
         trips = every = None
         cap = setting.cap or setting.per_unit
         if setting.trips is None:
@@ -92,19 +92,21 @@ class TripTotals:
         return cls(declared=setting.trips, trips=trips, all_trips=every, setting=setting), budget
 
 
-FAR = 6.0  # deviations from the noisy number, beyond which nothing counts
+FAR = 6.0  # deviations from the noisy number, beyond which the likelihood is taken as 0
 PLACES, WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
-def likely_between(noisy: float, deviation: float, low: float, high: float) -> float:
+def posterior_mean_between(noisy: float, deviation: float, low: float, high: float) -> float:
     """The posterior mean of a number between two known bounds, given a noisy one.
 
     The prior density falls linearly from the lower bound to zero at the upper one; the noise is taken to be
     normal. A precise number stays as it is; where the noise hides it altogether, the result lies a third of
     the way up.
 
-    >>> likely_between(500.0, 0.1, 100.0, 900.0), round(likely_between(5000.0, 1e7, 100.0, 1000.0))
-    (500.0, 400)
+    >>> posterior_mean_between(500.0, 0.1, 100.0, 900.0)
+    500.0
+    >>> round(posterior_mean_between(5000.0, 1e7, 100.0, 1000.0))
+    400
     """
     first, last = max(low, noisy - FAR * deviation), min(high, noisy + FAR * deviation)
     if high <= low or first >= last:
@@ -113,12 +115,12 @@ def likely_between(noisy: float, deviation: float, low: float, high: float) -> f
         return min(max(noisy, low), high)
     at = first + (PLACES + 1) / 2 * (last - first)
     distance = ((at - noisy) / deviation) ** 2 / 2
-    chance = WEIGHTS * (high - at) * np.exp(distance.min() - distance)
-    return float(min(max((at * chance).sum() / chance.sum(), low), high))
+    density = WEIGHTS * (high - at) * np.exp(distance.min() - distance)
+    return float(min(max((at * density).sum() / density.sum(), low), high))
 
 
 def check_trips(trips: UserTrips, setting: TripSetting) -> None:
-    """Refuses trips that are not bounded as the noise assumes, or lie on another grid."""
+    """Refuses trips on another grid, or with looser bounds than the noise is calibrated to."""
     if trips.grid != setting.grid:
         raise GuaranteeError("bound-not-held", "the trips lie on another grid than the noise is for.")
     check_each_trip(trips.each_trip, setting.each_trip)
@@ -127,7 +129,7 @@ def check_trips(trips: UserTrips, setting: TripSetting) -> None:
 
 
 def check_each_trip(counted: bool, declared: bool) -> None:
-    """Refuses trips that were bounded for another unit of privacy than the noise."""
+    """Refuses trips that were bounded for another unit of privacy than that of the noise."""
     if counted != declared:
         units = {True: "a trip", False: "a user"}
         message = f"the unit of these trips is {units[counted]}; the noise is for {units[declared]}."
@@ -143,7 +145,7 @@ class PathTotals:
     cap: int
 
     def __call__(self, paths: UserPaths, noise: Noise) -> float:
-        """At least 1."""
+        """The declared or noisy number of trips, at least 1."""
         if self.trips is None:
             return float(self.declared or 1)
         exact = np.array([paths.all_trips()], np.int64)
@@ -156,7 +158,7 @@ class PathTotals:
     def within(
         cls, budget: Budget, setting: PathSetting, share: float = PATH_TRIPS_SHARE
     ) -> tuple[PathTotals, Budget]:
-        """A share for the number of trips, unless it is declared; and what is left."""
+        """Takes a share for the number of trips, unless it is declared; returns the remaining budget too."""
         trips = None
         if setting.trips is None:
             allowance, budget = budget.take("trips", share)
@@ -166,7 +168,7 @@ class PathTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class TableNoise:
-    """Noise for tables of norm 1: one purchase by name."""
+    """Noise for one table in which a unit has norm 1; `name` is that of its spend."""
 
     name: str
     adder: Adder  # in units of the lattice
@@ -178,7 +180,7 @@ class TableNoise:
 
     @property
     def deviation(self) -> float:
-        """Of the noise on each place, in units of one contribution."""
+        """Standard deviation of the noise of a value, in units of one contribution."""
         return self.adder.deviation / LATTICE
 
     def spend(self) -> tuple[str, Loss]:
@@ -190,7 +192,7 @@ class TableNoise:
 
 
 def tables_within(budget: Budget, shares: dict[str, float]) -> dict[str, TableNoise]:
-    """All that is left, shared in these proportions; the last takes what rounding leaves."""
+    """Splits the remaining budget in these proportions; the last table takes the rounding remainder."""
     parts = {name: Fraction(share).limit_denominator(10**6) for name, share in shares.items()}
     left = sum(parts.values())
     noises = {}
@@ -202,7 +204,7 @@ def tables_within(budget: Budget, shares: dict[str, float]) -> dict[str, TableNo
 
 
 def check_queries(paths: UserPaths, setting: PathSetting) -> None:
-    """Refuses trips that are not bounded as the noise assumes, or lie on another grid."""
+    """Refuses trips on another grid, or with looser bounds than the noise is calibrated to."""
     if paths.grid != setting.grid:
         raise GuaranteeError("bound-not-held", "the trips lie on another grid than the noise is for.")
     if paths.step_s != setting.step_s:

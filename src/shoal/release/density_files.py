@@ -20,7 +20,7 @@ COLUMNS = {
     "slot": "number of the slot in the window, from 0",
     "slot_start": "start of the slot on the local clock, with its offset from UTC (ISO 8601 text)",
     "slot_start_utc": "the same moment in UTC (a timestamp in Parquet)",
-    "people": "people seen in the zone during the slot, with noise, not negative; see README.md",
+    "people": "people observed in the zone during the slot, with noise, not negative; see README.md",
     "people_low": "lower end of the 95 % interval, not below zero",
     "people_high": "upper end of the 95 % interval",
 }

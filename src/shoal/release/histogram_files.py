@@ -56,12 +56,12 @@ _COLUMNS = {
         "trips": "trips through the cell or over the edge, with noise; see README.md",
     },
     POOL: {
-        "x0": "first column of a made-up trip's bounding box, in cells",
+        "x0": "first column of a synthetic trip's bounding box, in cells",
         "x1": "last column, included",
         "y0": "first row, in cells",
         "y1": "last row, included",
         "shape": "one of 12 paths through the box, from corner to opposite corner",
-        "weight": "trips that it stands for",
+        "weight": "number of trips that it stands for",
     },
     ZONES: {"zone": "id of the zone", "name": "its name", "geometry": "its polygon"},
 }

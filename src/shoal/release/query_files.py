@@ -18,7 +18,7 @@ FILES = {
         "visits": "visits in these zones and slots, with noise, not negative; see README.md",
         "visits_low": "lower end of the 95 % interval, not below zero",
         "visits_high": "upper end of the 95 % interval",
-        "how": "noise: counted, with noise of its own. weights: from a table that learned from such answers",
+        "how": "noise: measured with noise of its own. weights: answered by the trained table",
     },
     "queries.jsonl": {
         "name": "name of the query",

@@ -59,10 +59,10 @@ class TripColumns:
 
     def meanings(self) -> dict[str, str]:
         return {
-            self.user: "a made-up user, s and a number; every trip has one of its own",
-            self.trip: "the made-up trip, the same",
+            self.user: "id of a synthetic user, s and a number; every trip has one of its own",
+            self.trip: "id of the synthetic trip, equal to that of the user",
             self.point: "number of the point in its trip, from 0",
-            self.time: "when, UTC (a timestamp in Parquet, ISO 8601 text in CSV)",
+            self.time: "time in UTC (a timestamp in Parquet, ISO 8601 text in CSV)",
             self.x: "longitude in degrees" if self.x != "x" else "x in metres",
             self.y: "latitude in degrees" if self.y != "y" else "y in metres",
         }
@@ -351,9 +351,9 @@ class GeoJsonTrips(_Text):
     """GeoJSON: one line per trip, a point where it has one."""
 
     words: ClassVar[dict[str, str]] = {
-        "trip": "the made-up trip, s and a number",
+        "trip": "id of the synthetic trip, s and a number",
         "synthetic": "true",
-        "times": "when each point was, UTC",
+        "times": "time of each point in UTC",
         "geometry": "the trip's line, longitude first; a point where it has one point",
     }
     head = '{"type":"FeatureCollection","features":[\n'

@@ -13,8 +13,7 @@ LATTICE = 2**20  # units of a contribution of norm 1
 class ExactCommutes:
     """Sums over users, by name of the table; private.
 
-    `norm` 1: a user adds at most LATTICE to each table in all. 2: the root of the sum of squares of what a
-    user adds to a table is at most LATTICE.
+    `norm` 1 or 2: the contribution of a user to each table has an L1 or L2 norm of at most LATTICE.
     """
 
     tables: dict[str, np.ndarray] = field(repr=False)  # int64
@@ -23,7 +22,7 @@ class ExactCommutes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyCommutes:
-    """The tables after noise, in users; values may be negative. A table that was not bought is not here."""
+    """The measured tables after noise, in users; values may be negative."""
 
     tables: dict[str, np.ndarray] = field(repr=False)  # float64
     deviations: dict[str, float]  # of the noise of each value
@@ -31,10 +30,10 @@ class NoisyCommutes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SyntheticEvents:
-    """Events of people who do not exist, by person and time."""
+    """Events of synthetic people, sorted by person and time."""
 
     people: int
-    person: np.ndarray = field(repr=False)  # int64, never falling
+    person: np.ndarray = field(repr=False)  # int64, non-decreasing
     time_us: np.ndarray = field(repr=False)  # int64, UTC microseconds
     site: np.ndarray = field(repr=False)  # int32, index into the public list
 

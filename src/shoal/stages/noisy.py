@@ -30,7 +30,7 @@ class DensityEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyTotals:
-    """Visits per cover cell after noise, and what is known of their error (all of it from noisy numbers)."""
+    """Visits per cover cell after noise, with their error as estimated from noisy numbers."""
 
     visits: np.ndarray = field(repr=False)  # float64 [cells], may be negative
     deviation: float  # of the noise of each
@@ -59,33 +59,33 @@ class NoisyMeasurement:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyBest:
-    """What the method `best` has bought: visits, the city's slots, regions and zones in learned columns."""
+    """Measurements of the method `best`: visits, slots of the city, regions, zones in learned columns."""
 
     visits: NoisyMeasurement  # [1, 1]
     active: NoisyMeasurement  # [1, 1]: visits again, very active users clipped later
     profile: np.ndarray = field(repr=False)  # float64 [slots], positive, sums to 1
     profile_deviation: np.ndarray = field(repr=False)  # of the city's slots, in visits, float64 [slots]
-    weight: np.ndarray = field(repr=False)  # float64 [slots]: how much an hour counts in the columns below
+    weight: np.ndarray = field(repr=False)  # float64 [slots]: weight of a slot in the columns below
     region_of: np.ndarray = field(repr=False)  # int64 [zones]
-    dictionary: np.ndarray = field(repr=False)  # float64 [slots, waves], orthonormal
-    regions: NoisyMeasurement  # [regions, waves]
+    dictionary: np.ndarray = field(repr=False)  # float64 [slots, columns], orthonormal
+    regions: NoisyMeasurement  # [regions, columns of the dictionary]
     basis: np.ndarray = field(repr=False)  # float64 [slots, columns], orthonormal
     zones: np.ndarray = field(repr=False)  # float64 [zones, columns]
     zones_sigma: np.ndarray = field(repr=False)  # float64 [zones]: deviation of the noise in a zone's values
-    rest_basis: np.ndarray = field(repr=False)  # float64 [slots, all others], orthonormal; or some: probes
+    rest_basis: np.ndarray = field(repr=False)  # float64 [slots, other columns or probes], orthonormal
     rest_weight: float
     rest: np.ndarray = field(repr=False)  # float64 [zones, as many], times the weight, in the zones' noise
     outliers: bool
 
     @property
     def whole(self) -> bool:
-        """Whether all of the rest was measured, not only probes of it."""
+        """Whether all columns outside the basis were measured, not only probes."""
         return self.basis.shape[1] + self.rest_basis.shape[1] == len(self.basis)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyScaled:
-    """Noisy counts of bounded visits and what they are scaled up by: all visits over those that were kept."""
+    """Noisy counts of sampled visits, with the noisy totals of all and of sampled visits to scale them up."""
 
     counts: NoisyCounts
     visits: float  # all visits, may be negative
@@ -120,14 +120,14 @@ class NoisyHistogram:
     """A published model of trips on a grid, from noisy answers alone."""
 
     euler: Euler = field(repr=False)  # in trips, before scaling up
-    trips: float  # kept trips, declared or bought
-    all_trips: float | None = None  # all trips under the cap, where bought: answers are scaled up to it
-    violated_before: float | None = None  # share of constraints violated before repair, where one is made
+    trips: float  # kept trips, declared or measured
+    all_trips: float | None = None  # all trips under the cap, where measured: answers are scaled up to it
+    violated_before: float | None = None  # share of constraints violated before repair, if there is a repair
     pool: TripPool | None = field(default=None, repr=False)
 
     @property
     def scale(self) -> float:
-        """What a kept trip stands for."""
+        """Number of trips for which a kept trip stands."""
         if self.all_trips is None or self.trips <= 0:
             return 1.0
         return max(1.0, self.all_trips / max(self.trips, 1.0))
@@ -135,9 +135,9 @@ class NoisyHistogram:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TripPool:
-    """Weighted boxes that stand for trips: a summary of movement that any weighting keeps consistent.
+    """Weighted boxes that stand for trips; answers are consistent for any non-negative weights.
 
-    Each path goes from one corner of the box to the opposite one over a bulge point, in cells.
+    Each path goes from one corner of the box to the opposite one via a bulge point, in cells.
     """
 
     x0: np.ndarray = field(repr=False)  # float64, cells; inclusive

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -13,24 +12,7 @@ from shoal.space.trip_setting import PathSetting
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SyntheticPaths(CellPaths):
-    """Paths that nobody made, drawn from a model that was paid for once; any number of them is free."""
-
-
-class MovementModel(Protocol):
-    """All that was bought of the trips: noisy numbers, and how trips are drawn from them."""
-
-    @property
-    def trips(self) -> float:
-        """The number of trips, declared or bought."""
-        ...
-
-    def numbers(self) -> dict[str, np.ndarray]:
-        """Every noisy number by name: the model, complete."""
-        ...
-
-    def generate(self, count: int, seed: int) -> SyntheticPaths:
-        """`count` trips. The seed is not for privacy: whatever is drawn by it, the model was paid for."""
-        ...
+    """Paths drawn from a noisy model; they are post-processing, however many are drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +25,7 @@ class NoisyTable:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyEnds:
-    """What is bought before regions are made: moves, and the ends of trips by blocks."""
+    """Measurements before regions are formed: moves, and the ends of trips by blocks."""
 
     setting: PathSetting = field(repr=False)
     trips: float
@@ -56,7 +38,7 @@ class NoisyEnds:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyMovement(NoisyEnds):
-    """All that is bought of the trips; None: not asked for."""
+    """All measurements of trips; None for tables without a share of the budget."""
 
     region_of_cell: np.ndarray = field(repr=False)
     flows: NoisyTable | None

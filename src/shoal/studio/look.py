@@ -16,7 +16,7 @@ from shoal.privacy.ledger import Ledger
 from shoal.release.folder import Committed
 from shoal.release.manifest import MANIFEST
 from shoal.release.page.page import float32_base64
-from shoal.release.page.payload import zones_drawn
+from shoal.release.page.payload import drawn_zones
 from shoal.release.verify import sha256_file
 from shoal.studio.workspace import Workspace, read_json
 
@@ -109,7 +109,7 @@ def source_map(zones: Zones | None, sites: Sites | None) -> dict[str, Any]:
     box = None
     if zones is not None:
         shown = zones if zones.crs is None else zones.to_lonlat()
-        told["zones"], box = zones_drawn(shown), shown.bounds
+        told["zones"], box = drawn_zones(shown), shown.bounds
     if sites is not None and sites.count <= MOST_SITES:
         if box is None:
             box = (float(sites.x.min()), float(sites.y.min()), float(sites.x.max()), float(sites.y.max()))

@@ -46,7 +46,7 @@ class TripHistogram(Composed):
 
     takes = "trips"
     edges = False  # answers are of faces and edges; without, of shares of trips in cells
-    pool = False  # of made-up trips, published too
+    pool = False  # no pool of synthetic boxes is published
 
 
 @dataclass(frozen=True, kw_only=True)

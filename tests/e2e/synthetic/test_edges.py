@@ -26,7 +26,7 @@ def test_mixed_sampling_and_a_step_below_it_are_told_to_the_owner_alone(walks, c
     release, _, _ = walks.released(command)
     figures = json.loads((walks.folder / "owner" / "utility.json").read_text())
     assert figures["steps_longer_than_step_s_share"] == 1
-    assert "longer than the step of time" in (walks.folder / "owner" / "report.html").read_text()
+    assert "longer than the time step" in (walks.folder / "owner" / "report.html").read_text()
     assert "longer than" not in (release / "README.md").read_text()
 
 

@@ -5,7 +5,13 @@ import pytest
 from tests.loops import for_each
 
 from shoal.mechanisms.audit_size import path_setting, trip_setting
-from shoal.mechanisms.trip_totals import PathTotals, TableNoise, TripTotals, likely_between, tables_within
+from shoal.mechanisms.trip_totals import (
+    PathTotals,
+    TableNoise,
+    TripTotals,
+    posterior_mean_between,
+    tables_within,
+)
 from shoal.privacy.accounting import Allowance, Budget
 from shoal.stages.trips import LATTICE
 
@@ -110,18 +116,18 @@ def test_it_is_the_mean_of_what_can_be(noisy, deviation):
     low, high = 100.0, 900.0
     at = np.linspace(low, high, 400_001)
     chance = (high - at) * np.exp(-(((at - noisy) / deviation) ** 2) / 2)
-    assert likely_between(noisy, deviation, low, high) == pytest.approx(
+    assert posterior_mean_between(noisy, deviation, low, high) == pytest.approx(
         float((at * chance).sum() / chance.sum()), abs=0.5
     )
 
 
 def test_far_beyond_a_bound_it_is_the_bound():
-    assert likely_between(50.0, 2.0, 100.0, 900.0) == 100.0
-    assert likely_between(2000.0, 2.0, 100.0, 900.0) == 900.0
+    assert posterior_mean_between(50.0, 2.0, 100.0, 900.0) == 100.0
+    assert posterior_mean_between(2000.0, 2.0, 100.0, 900.0) == 900.0
 
 
 def test_extremes_stay_within_the_bounds():
     for noisy in (-(2.0**60), 2.0**60, 0.0):
         for deviation in (1e-9, 1.0, 1e30):
-            assert 5.0 <= likely_between(noisy, deviation, 5.0, 7.0) <= 7.0
-    assert likely_between(1.0, 1.0, 5.0, 5.0) == 5.0
+            assert 5.0 <= posterior_mean_between(noisy, deviation, 5.0, 7.0) <= 7.0
+    assert posterior_mean_between(1.0, 1.0, 5.0, 5.0) == 5.0

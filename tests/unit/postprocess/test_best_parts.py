@@ -14,14 +14,14 @@ from shoal.postprocess.density.best import (
     USUAL,
     USUAL_UNEVEN,
     RegionGap,
-    Scatter,
+    ResidualVariance,
     Total,
     correct_regions,
-    fit_scatter,
-    keep_what_stands_out,
-    kept_of_gaps,
+    fit_residual_variance,
     number_of_visits,
+    shrink_residuals,
     unevenness,
+    wiener_share,
 )
 from shoal.postprocess.density.smoothing import (
     Layout,
@@ -94,26 +94,26 @@ def residuals(phi, kappa, noise, zones=900, seed=3):
 
 
 @for_each(("phi", "kappa"), [(1.6, 0.1), (2.0, 0.2), (1.4, 0.3), (1.5, 0.6)])
-def test_scatter_is_found_where_residuals_tell_it(phi, kappa):
+def test_residual_variance_is_fitted_where_residuals_show_it(phi, kappa):
     seen, counts, squares = residuals(phi, kappa, noise=5.0)
-    found = fit_scatter(seen, 5.0, counts, squares)
-    variance, expected = (s.phi * 40 + s.kappa**2 * 1600 for s in (found, Scatter(phi, kappa)))
+    found = fit_residual_variance(seen, 5.0, counts, squares)
+    variance, expected = (s.phi * 40 + s.kappa**2 * 1600 for s in (found, ResidualVariance(phi, kappa)))
     assert variance == pytest.approx(expected, rel=0.2)
 
 
-def test_scatter_is_the_usual_where_noise_hides_it():
+def test_residual_variance_is_the_prior_where_noise_hides_it():
     seen, counts, squares = residuals(1.0, 0.0, noise=3000.0)
-    found = fit_scatter(seen, 3000.0, counts, squares)
+    found = fit_residual_variance(seen, 3000.0, counts, squares)
     assert found.phi == pytest.approx(USUAL[0], rel=0.05)
     assert found.kappa == pytest.approx(np.sqrt(USUAL[1]), rel=0.1)
     nothing = np.zeros((900, 0))
-    told_nothing = fit_scatter(nothing, 1.0, nothing, nothing)
+    told_nothing = fit_residual_variance(nothing, 1.0, nothing, nothing)
     assert (told_nothing.phi, told_nothing.kappa**2) == pytest.approx(USUAL)
 
 
 def test_large_residuals_are_kept_and_others_shrunk():
     noise, signal = np.full(3, 2.0), np.full(3, 4.0)
-    kept = keep_what_stands_out(np.array([1.0, -1.0, 40.0]), noise, signal)
+    kept = shrink_residuals(np.array([1.0, -1.0, 40.0]), noise, signal)
     np.testing.assert_allclose(kept, [0.5, -0.5, 36.0])
 
 
@@ -255,16 +255,16 @@ def test_regions_are_corrected_as_far_as_their_noise_allows():
     assert np.abs(correct_regions(clipped, noisy) / clipped - 1).max() <= 1.0  # never more than twofold
 
 
-def test_of_a_gap_more_is_kept_in_a_large_region_and_nothing_where_noise_explains_all():
+def test_gaps_of_large_regions_are_shrunk_less_and_gaps_explained_by_noise_vanish():
     generator = np.random.default_rng(3)
     level = np.repeat([1e4, 1e6], 2000)
     real = np.sqrt(level) * generator.normal(0, 3.0, 4000)
     gap = np.column_stack([real, np.zeros(4000)]) + generator.normal(0, 500.0, (4000, 2))
-    found = RegionGap(sums=level[:, None], seen=level[:, None] * [1.0, 0.0], gap=gap, noise=500.0**2)
-    kept = kept_of_gaps(found)
+    gaps = RegionGap(sums=level[:, None], implied=level[:, None] * [1.0, 0.0], gap=gap, noise=500.0**2)
+    share = wiener_share(gaps)
     expected = 9.0 * level / (9.0 * level + 500.0**2)
-    np.testing.assert_allclose(kept[:, 0], expected, atol=0.05)
-    assert kept[:, 1].max() < 0.15
+    np.testing.assert_allclose(share[:, 0], expected, atol=0.05)
+    assert share[:, 1].max() < 0.15
 
 
 @pytest.mark.parametrize("uneven", [0.0, 0.03, 0.1])

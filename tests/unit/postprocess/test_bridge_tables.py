@@ -17,13 +17,13 @@ from shoal.postprocess.synthetic.bridge_tables import (
     falling,
     flows,
     inflow,
-    likely_moves,
-    likely_places,
     move_features,
     on_grid,
     per_cell,
     places,
     regions,
+    shrunk_moves,
+    shrunk_places,
     visits_of,
 )
 from shoal.postprocess.synthetic.numbers import onto_own_total
@@ -121,7 +121,7 @@ def test_starts_and_ends_are_expected_where_there_are_moves():
     starts, ends = (levels(truth, grid, 20.0, chance) for _ in range(2))
     sides = block_sides(grid)
     for found, noisy in zip(
-        likely_places(grid, sides, starts, ends, moves, 1200.0), (starts, ends), strict=True
+        shrunk_places(grid, sides, starts, ends, moves, 1200.0), (starts, ends), strict=True
     ):
         plain = places(grid, sides, noisy, np.ones(400), 1200.0)
         assert found.sum() == pytest.approx(1200.0)
@@ -266,12 +266,12 @@ def test_likely_moves_are_nearer_to_the_truth_than_noisy_ones(deviation):
     chance = np.random.default_rng(4)
     noisy = NoisyTable(truth.ravel() + chance.normal(0, deviation, truth.size), deviation)
     beside = chance.normal(0, 1, (grid.count, 2))
-    found = likely_moves(grid, noisy, truth.sum(), beside)
+    found = shrunk_moves(grid, noisy, truth.sum(), beside)
     inside = on_grid(grid)
     assert found.sum() == pytest.approx(truth.sum())
     assert (found >= 0).all()
     assert not found[~inside].any()
-    plain = likely_moves(grid, noisy, truth.sum(), beside, Parts(shrink=False))
+    plain = shrunk_moves(grid, noisy, truth.sum(), beside, Parts(shrink=False))
     cut = onto_own_total(noisy.values.reshape(-1, 8)[inside], truth.sum())
     assert plain[inside] == pytest.approx(cut)
     assert ((found - truth) ** 2).sum() < 0.8 * ((plain - truth) ** 2).sum()
@@ -281,7 +281,7 @@ def test_likely_moves_are_nearer_to_the_truth_than_noisy_ones(deviation):
 def test_small_grids_and_nothing_but_noise(columns, rows):
     grid = grid_of(columns, rows)
     noisy = NoisyTable(np.random.default_rng(5).normal(0, 50, grid.count * 8), 50.0)
-    found = likely_moves(grid, noisy, 10.0, np.zeros((grid.count, 2)))
+    found = shrunk_moves(grid, noisy, 10.0, np.zeros((grid.count, 2)))
     assert np.isfinite(found).all()
     assert (found >= 0).all()
     assert found.sum() == pytest.approx(10.0 if grid.count > 1 else 0.0)

@@ -6,13 +6,13 @@ from scipy import stats
 from tests.loops import for_each
 
 from shoal.postprocess.synthetic.numbers import (
-    better,
-    likely,
+    isotonic,
     mix,
     pick,
     prediction,
-    rising,
-    scatter,
+    residual_variance,
+    select_by_mallows_cp,
+    shrunk,
     stream,
     uniform,
     uniforms,
@@ -61,7 +61,7 @@ def test_a_known_scatter_is_found(b, c):
     chance = np.random.default_rng(3)
     expected = chance.gamma(1.0, 20, 20_000)
     truth = expected + chance.normal(0, 1, expected.size) * np.sqrt(b * expected + c * expected**2)
-    found = scatter(noisy_of(chance, truth, 2.0), expected)
+    found = residual_variance(noisy_of(chance, truth, 2.0), expected)
     wide = expected > 5
     known = b * expected + c * expected**2
     assert np.quantile(found[wide] / known[wide], [0.01, 0.99]) == pytest.approx(1, abs=0.15)
@@ -71,8 +71,8 @@ def test_no_scatter_is_found_where_there_is_none():
     chance = np.random.default_rng(4)
     expected = chance.gamma(1.0, 20, 20_000)
     noisy = noisy_of(chance, expected, 3.0)
-    assert scatter(noisy, expected).mean() < 0.05 * 3.0**2 + 2e-4 * (expected**2).mean()
-    assert (scatter(noisy, expected) > 0).all()
+    assert residual_variance(noisy, expected).mean() < 0.05 * 3.0**2 + 2e-4 * (expected**2).mean()
+    assert (residual_variance(noisy, expected) > 0).all()
 
 
 @pytest.mark.parametrize("spread", [0.2, 1.0, 4.0])
@@ -82,7 +82,7 @@ def test_likely_is_nearer_than_the_noisy_and_than_the_expected(spread):
     expected = chance.gamma(2.0, 5, 20_000)
     truth = expected + chance.normal(0, 1, expected.size) * spread * np.sqrt(expected)
     noisy = noisy_of(chance, truth, 3.0)
-    found = squared(likely(noisy, expected), truth)
+    found = squared(shrunk(noisy, expected), truth)
     assert found < 0.98 * squared(noisy.values, truth)
     assert found < 0.98 * squared(expected, truth) + 0.02
     variance = spread**2 * expected  # the best there is, if scatter were known
@@ -94,10 +94,10 @@ def test_a_scatter_that_is_said_is_followed():
     chance = np.random.default_rng(6)
     expected = np.full(10, 5.0)
     noisy = NoisyTable(expected + chance.normal(0, 1, 10), 1.0)
-    assert likely(noisy, expected, 100.0) == pytest.approx(noisy.values, abs=1e-4)
-    assert likely(noisy, expected, 1e-4) == pytest.approx(expected, abs=1e-4)
+    assert shrunk(noisy, expected, 100.0) == pytest.approx(noisy.values, abs=1e-4)
+    assert shrunk(noisy, expected, 1e-4) == pytest.approx(expected, abs=1e-4)
     # a fifth of 5 is as large as the noise: half way
-    assert likely(noisy, expected, 0.2) == pytest.approx((noisy.values + expected) / 2)
+    assert shrunk(noisy, expected, 0.2) == pytest.approx((noisy.values + expected) / 2)
 
 
 def test_the_better_prediction_is_picked():
@@ -105,8 +105,8 @@ def test_the_better_prediction_is_picked():
     truth = chance.gamma(1.0, 20, 2000)
     noisy = noisy_of(chance, truth, 5.0)
     poor = np.ones(2000)
-    assert better(noisy, poor, truth, 12) is truth
-    simple = better(noisy, truth / 7, truth + chance.normal(0, 3, 2000), 12)  # scaled to fit
+    assert select_by_mallows_cp(noisy, poor, truth, 12) is truth
+    simple = select_by_mallows_cp(noisy, truth / 7, truth + chance.normal(0, 3, 2000), 12)  # scaled to fit
     assert simple == pytest.approx(truth, rel=0.05)
 
 
@@ -121,7 +121,7 @@ def test_what_fits_only_noise_is_not_picked():
         fit = shapes @ np.linalg.lstsq(shapes, noisy.values - truth, rcond=None)[0]
         assert squared(noisy.values, truth + fit) < squared(noisy.values, truth)
         rich = truth + fit
-        taken += better(noisy, truth, rich, 10) is rich
+        taken += select_by_mallows_cp(noisy, truth, rich, 10) is rich
     assert taken <= 10  # by chance, a few
 
 
@@ -131,7 +131,7 @@ def test_the_curve_rises_and_is_never_below_zero(places, seed):
     chance = np.random.default_rng(seed)
     told = chance.normal(1, 2, places)
     values = chance.normal(0, 5, places) + 2 * np.maximum(told, 0)
-    found = rising(told, values)
+    found = isotonic(told, values)
     assert (found >= 0).all()
     assert (np.diff(found[np.argsort(told, kind="stable")]) >= -1e-9).all()
 
@@ -139,7 +139,7 @@ def test_the_curve_rises_and_is_never_below_zero(places, seed):
 def test_the_curve_goes_through_means():
     told = np.repeat([1.0, 2.0, 5.0], 1000)
     values = np.repeat([0.5, 4.0, 9.0], 1000) + np.tile([-1.0, 1.0], 1500)
-    assert rising(told, values)[[0, 1500, 2999]] == pytest.approx([0.5, 4.0, 9.0], abs=0.3)
+    assert isotonic(told, values)[[0, 1500, 2999]] == pytest.approx([0.5, 4.0, 9.0], abs=0.3)
 
 
 ALARM = 1e-6

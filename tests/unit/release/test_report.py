@@ -122,10 +122,10 @@ def test_what_a_manifest_admits_is_shown(key, said):
 def test_nobody_at_all_is_said():
     zones = square_zones(["a", "b"])
     nobody = report_inputs(zones, exact=np.zeros((2, 48)))
-    assert "Nobody was seen in any zone" in density.density_report_html(nobody)
+    assert "There are no visits in the window" in density.density_report_html(nobody)
     exact = np.ones((2, 48))
     exact[0] = 0
-    assert "1 of 2 zones had nobody" in density.density_report_html(report_inputs(zones, exact=exact))
+    assert "1 of 2 zones have no visits" in density.density_report_html(report_inputs(zones, exact=exact))
 
 
 def test_a_long_window_is_drawn_in_part_and_says_so(monkeypatch):
@@ -141,12 +141,13 @@ def test_a_long_window_is_drawn_in_part_and_says_so(monkeypatch):
 def test_shapes_keep_their_proportions_and_shared_borders():
     drawn = drawn_zones(square_zones(["a", "b"]))
     # Two squares of degrees side by side at 48.8 north: cos(48.805 degrees) = 0.6586 as wide as high, twice.
-    assert drawn.width / drawn.height == pytest.approx(2 * 0.6586, rel=1e-3)
-    assert drawn.ring_lengths == [[4], [4]]
-    assert drawn.xy.max() == GRID_STEPS
-    left, right = {tuple(p) for p in drawn.xy[:4].tolist()}, {tuple(p) for p in drawn.xy[4:].tolist()}
+    assert drawn["width"] / drawn["height"] == pytest.approx(2 * 0.6586, rel=1e-3)
+    assert drawn["rings"] == [[4], [4]]
+    xy = np.frombuffer(base64.b64decode(drawn["xy"]), "<u2").reshape(-1, 2)
+    assert xy.max() == GRID_STEPS
+    left, right = {tuple(p) for p in xy[:4].tolist()}, {tuple(p) for p in xy[4:].tolist()}
     assert len(left & right) == 2
-    assert drawn.steps_per_km * 0.02 * 111.32 * 0.6586 == pytest.approx(GRID_STEPS, rel=1e-3)
+    assert drawn["stepsPerKm"] * 0.02 * 111.32 * 0.6586 == pytest.approx(GRID_STEPS, rel=1e-3)
 
 
 def test_planar_zones_parts_and_holes_are_drawn():
@@ -154,15 +155,21 @@ def test_planar_zones_parts_and_holes_are_drawn():
     two = shapely.MultiPolygon([shapely.box(3000, 0, 4000, 1000), shapely.box(3000, 2000, 4000, 3000)])
     zones = Zones(ids=("a", "b"), names=("a", "b"), geometry=np.array([ring, two], dtype=object), crs=None)
     drawn = drawn_zones(zones)
-    assert [len(rings) for rings in drawn.ring_lengths] == [2, 2]
-    assert drawn.steps_per_km == pytest.approx(GRID_STEPS / 4)
-    assert drawn.width / drawn.height == pytest.approx(4 / 3, rel=1e-4)
+    assert [len(rings) for rings in drawn["rings"]] == [2, 2]
+    assert drawn["stepsPerKm"] == pytest.approx(GRID_STEPS / 4)
+    assert drawn["width"] / drawn["height"] == pytest.approx(4 / 3, rel=1e-4)
 
 
 def test_overlapping_zones_are_still_drawn():
     shapes = [shapely.box(0, 0, 2, 2), shapely.box(1, 1, 3, 3)]
     zones = Zones(ids=("a", "b"), names=("a", "b"), geometry=np.array(shapes, dtype=object), crs=None)
-    assert drawn_zones(zones).ring_lengths == [[4], [4]]
+    assert drawn_zones(zones)["rings"] == [[4], [4]]
+
+
+def test_zones_without_a_shape_have_nothing_to_draw():
+    zones = Zones(ids=("a",), names=("a",), geometry=np.array([shapely.Polygon()], dtype=object), crs=None)
+    drawn = drawn_zones(zones)
+    assert (drawn["rings"], drawn["xy"], drawn["width"], drawn["height"]) == ([[]], "", 1, 1)
 
 
 def test_words_for_slots_and_ticks():

@@ -45,7 +45,7 @@ def page(real, synthetic, **more):
 
 def test_every_figure_has_its_sentence():
     html = page(paths(EAST), paths(EAST, NORTH))
-    table = html.split("<th>What it says</th>")[1].split("</table>")[0]
+    table = html.split("<th>Meaning</th>")[1].split("</table>")[0]
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table.split("</tr>")[1:-1]]
     assert len(rows) == len(fields(SyntheticUtility))
     assert all(best in ("0 is best", "1 is best") and sense.endswith(".") for _, _, best, sense in rows)

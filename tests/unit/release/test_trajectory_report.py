@@ -97,12 +97,12 @@ def facts(**changes) -> TrajectoryFacts:
 
 def test_the_claim_its_check_and_its_limits_are_said():
     page = without_scripts(trajectory_report_html(facts()))
-    assert "any stretch of 2 hours" in page
+    assert "any period of 2 hours" in page
     assert "at least 3 published records" in page
     assert "k = 3, tau = 2 hours, epoch = 60 minutes" in page
     assert "Verified." in page
     assert "17,274 pairs" in page
-    assert "No composition, no protection beyond the stated attacker." in page
+    assert "The claim does not compose, and protects against the stated adversary only." in page
     assert "Owner's eyes only" in page
     assert "epsilon" not in page.lower()
 
@@ -129,9 +129,9 @@ def test_figures_of_the_page_are_those_of_the_metrics():
         {"knows": "two windows", "fewer": 0.915, "one": 0.8, "quartiles": [1, 1, 2]}
     ]
     assert shown["runs"][0]["tau"] == [30, 60]
-    assert "Records that fit a known stretch: 4 in the median, quartiles 3 and 9." in page
-    assert "Measured on 5,000 random stretches (seed 9), not promised." in page
-    assert "every stretch of 2 of 6 people" in page
+    assert "Records that fit a known period: median 4, quartiles 3 and 9." in page
+    assert "Measured on 5,000 random periods (seed 9); not part of the guarantee." in page
+    assert "For 2 of 6 people, one and the same other record fits every period" in page
     assert all(part in without_scripts(page) for part in ("91.5 %", "Fewer than 3 fit", "1 / 1 / 2"))
     raw = np.frombuffer(base64.b64decode(shown["maps"]["raw"]), "<f4")
     assert raw == pytest.approx(made.maps.raw.ravel(), rel=1e-6)

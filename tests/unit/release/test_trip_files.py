@@ -121,7 +121,7 @@ def test_every_file_says_its_columns():
     assert list(told) == ["trips.parquet", "trips.csv", "trips.gpx"]
     assert list(told["trips.parquet"]) == ["user", "trip", "point", "time", "lon", "lat", "geometry"]
     assert "geometry" not in told["trips.csv"]
-    assert "made-up" in told["trips.csv"]["user"]
+    assert "synthetic" in told["trips.csv"]["user"]
 
 
 def test_other_files_are_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""What raw counts and protected ones tell an adversary with prior knowledge about each person.
+"""Inference attack: error of an adversary with a prior about each person, from raw or protected counts.
 
 open      events of observed and inferred time -> known visits          exact, the owner's eyes only
 raw       priors x inferences on the raw counts
@@ -61,17 +61,17 @@ COLUMNS = (
 )
 NO_COUNTS = "none"
 GAIN_OF_0 = (
-    "A gain of 0 means that the protected counts tell this adversary as much as raw counts do; it does not "
-    "mean that the release is unsafe: how crowds move is what counts are published for, and whether any one "
-    "person is in them is the question of `shoal attack membership`."
+    "A gain of 0 means that protected counts help this adversary as much as raw counts do. It does not mean "
+    "that the release is unsafe: counts are published to show the movement of crowds, which also improves "
+    "guesses about anybody. `shoal attack membership` measures what they reveal about a single person."
 )
 LEGEND = (
-    "Errors are means over people, from 0 (the adversary knows everything) to 1 (all wrong). profile error: "
-    "Jensen-Shannon divergence, in bits, between where a person was and where the adversary expects them; "
-    "when seen: in slots with a visit only. place error: 1 - F1 of the places named, of all with a positive "
-    "probability; not being seen counts as a place. gain: of the distance from the place error with raw "
-    f"counts to 1, the share that protection adds. {GAIN_OF_0} For each prior the table has the inference "
-    "that raw counts help most; the page has all, with other measures."
+    "Errors are means over people, from 0 (the adversary is always right) to 1 (always wrong). profile "
+    "error: Jensen-Shannon divergence, in bits, between a person's true and inferred distribution over "
+    "places; when seen: only in slots with a visit. place error: 1 - F1 of the set of inferred places; the "
+    "absence of a visit counts as a place. gain: (place error with protected counts - place error with raw "
+    f"counts) / (1 - place error with raw counts). {GAIN_OF_0} For each prior the table has the inference "
+    "that benefits most from raw counts; the page has all, with other measures."
 )
 
 
@@ -239,7 +239,7 @@ def _mean(values: np.ndarray) -> float | None:
 
 
 def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A line for each prior and set of counts, by the inference whose places raw counts help most."""
+    """A line for each prior and set of counts, by the inference that benefits most from raw counts."""
     strongest: dict[str | None, tuple[float, str]] = {}
     lines: dict[tuple, dict[str, Any]] = {}
     for row in rows:
@@ -296,7 +296,7 @@ def _summary(result: InferenceResult) -> list[str]:
         for measure, where in (("seen", "when seen"), ("all", "in naming places, not being seen included")):
             median = {o.inference: _median(o.errors()[measure]) for o in others}
             best = min(median, key=median.__getitem__)
-            parts = [f"{_median(alone.errors()[measure]):.2f} from that alone (1: all wrong)"]
+            parts = [f"{_median(alone.errors()[measure]):.2f} without counts (1: always wrong)"]
             for attacked in result.attacked:
                 outcome = attacked.outcome(prior, best)
                 if outcome is not None:
@@ -326,8 +326,8 @@ def _beside_raw(result: InferenceResult) -> dict[str, Any]:
         f"to {mean:.3f} with {each.protection.text()}" for each, mean in zip(first, means[1:], strict=True)
     )
     sentence = (
-        "About where a person is, an adversary who knows their habits is wrong by "
-        f"{means[0]:.3f} on average (0: knows everything, 1: all wrong); that error falls {lowered}."
+        f"An adversary who knows people's habits has a mean error of {means[0]:.3f} about where they are (0: "
+        f"always right, 1: always wrong); it falls {lowered}."
     )
     if len(first) == 1:
         return {"sentence": sentence}
@@ -335,16 +335,16 @@ def _beside_raw(result: InferenceResult) -> dict[str, Any]:
     if first[1].protection.method != RELEASE:
         return {"sentence": sentence}
     names = ("prior knowledge alone", "with raw counts", "with the release")
-    of = "error about a person (0: all known, 1: all wrong)"
+    of = "error about a person (0: always right, 1: always wrong)"
     chart = {"spread": spread(dict(zip(names, errors, strict=True)), of)}
     return {"sentence": sentence, "chart": chart}
 
 
 def _gain_text(alone: float, raw: float, protected: float) -> str:
-    """What the three mean errors say about the protection."""
+    """Share of the error removed by raw counts that protection restores, in words."""
     if alone - raw < 0.01:
-        return "Counts add next to nothing to what this adversary knows."
+        return "Raw counts hardly reduce the error of this adversary."
     regained = (protected - raw) / (alone - raw)
     if regained < 0.1:
-        return f"So protection gives back {max(regained, 0):.0%} of that error."
-    return f"So protection gives back {min(regained, 1):.0%} of the error that raw counts take away."
+        return f"Protection restores {max(regained, 0):.0%} of that error."
+    return f"Protection restores {min(regained, 1):.0%} of the error that raw counts remove."

@@ -61,16 +61,16 @@ COLUMNS = (
     Column("tpr_at_most", "found\nat most", ".1%"),
 )
 LEGEND = (
-    "AUC: share of cases in which the adversary tells a person who is in the counts from one who is not; 0.5 "
-    "is guessing. found: share of the people in the counts who are found when 0.1 % of the others are taken "
-    "for members; empty below 1,000 scores of people who are out: ask for more --worlds or --targets. at "
-    "most: what the guarantee allows any adversary; measured figures of few scores vary around it."
+    "AUC: area under the ROC curve; the probability that a member of the group scores higher than a "
+    "non-member; 0.5 is guessing. found: true positive rate at a false positive rate of 0.1 %; empty with "
+    "fewer than 1,000 scores of non-members: raise --worlds or --targets. at most: upper bound by the "
+    "guarantee, for any adversary; figures measured on few scores vary around it."
 )
 KNOWLEDGE = {"visits": "the visits of a person", "past": "a person's habits from the past"}
 
 
 def told_apart(auc: float, *, digits: int = 0, unit: str = "person") -> str:
-    """An AUC in words.
+    """An AUC as part of a sentence.
 
     >>> told_apart(0.972)
     'tells a person who is in the data from one who is not in 97% of cases'
@@ -120,7 +120,7 @@ def _text(row: Mapping[str, Any], counted: Mapping[str, Any]) -> str:
 
 
 def _sentence(rows: Sequence[Mapping[str, Any]], counted: Mapping[str, Any]) -> str:
-    """People with many visits are found most easily: raw counts, and the first method."""
+    """One sentence about people with many visits: AUC on raw counts, and on those of the first method."""
     raw, *protected = (row for row in rows if row["visits"] == "many")
     beside = "".join(f"; with {protection_of(row).text()} in {row['auc']:.0%}" for row in protected[:1])
     return (
@@ -226,7 +226,7 @@ def _classes(visits: KnownVisits, worlds: Worlds, plan: MembershipPlan) -> dict[
 
 
 def _split(source: AttackSource, knows: str) -> tuple[KnownVisits | None, KnownVisits, Clock]:
-    """Known for certain: the whole window is attacked. From the past: its second half, cut at a day."""
+    """`visits`: the whole window is attacked. `past`: its second half, split at a day boundary."""
     visits, clock = source.visits, source.clock
     if knows == "visits":
         return None, visits, clock

@@ -38,14 +38,14 @@ class ReleaseAttack:
 
 def defences_by_default(*names: str) -> Any:
     help_text = (
-        "Density methods to protect the counts with, such as best or gaussian. Those of a comparison "
-        "(scm-event, spotme, ...) give no guarantee to a person, and the result marks them."
+        "Density methods that protect the counts, such as best or gaussian. Comparators (scm-event, spotme, "
+        "...) have no guarantee per person and are marked in the result."
     )
     return setting(names, help_text, flag="defence", metavar=NAMES, last=True)
 
 
 def epsilons_by_default(*epsilons: float) -> Any:
-    help_text = "What the defences are set at."
+    help_text = "Values of epsilon of the defences."
     return setting(epsilons, help_text, flag="epsilon", above=0, metavar=NUMBERS, last=True)
 
 
@@ -76,33 +76,33 @@ class DefendedPlan(Plan):
 
 @dataclass(frozen=True, kw_only=True)
 class InferencePlan(DefendedPlan):
-    """Infer where each person is from what is known of them and from counts, raw and protected.
+    """Infer where each person is from a prior and from counts, raw and protected.
 
-    The adversary has observed everybody for a while (a prior), then sees counts of the time after. The report
-    tells how wrong the adversary is about each person without the counts, with the raw ones, and with
-    protected ones. It is computed from raw events: for the owner's eyes only. Nothing is spent.
+    The adversary has observed everybody during a first period (the prior) and knows counts of a second one.
+    The report states the adversary's error about each person without counts, with raw counts, and with
+    protected counts. It is computed from raw events, so it is for the owner alone. Nothing is spent.
     """
 
     split: str | None = setting(
         None,
-        "Local time at which observed time ends and inferred time begins.",
+        "Local time at which the observed period ends and the inferred one begins.",
         shown="a week before the end",
     )
     priors: tuple[str, ...] = setting(
         ("freq_roi", "roi_day_week", "last_week"),
-        "What the adversary knows: freq_roi, roi_day, roi_day_week, time_day, time_day_week, last_hour, "
+        "Prior knowledge: freq_roi, roi_day, roi_day_week, time_day, time_day_week, last_hour, "
         "last_day, last_week; or all.",
         flag="prior",
         metavar=NAMES,
     )
     inferences: tuple[str, ...] = setting(
         ("all",),
-        "What the adversary does: prior, aggregates, bayes, max_roi, max_user.",
+        "Inference from the prior and the counts: prior, aggregates, bayes, max_roi, max_user.",
         flag="inference",
         metavar=NAMES,
     )
     release: str | None = setting(
-        None, "Attack this release of the inferred time.", metavar="PATH", file=True
+        None, "Folder of a release of the inferred period, attacked too.", metavar="PATH", file=True
     )
     defences: tuple[str, ...] = defences_by_default()
     epsilons: tuple[float, ...] = epsilons_by_default(0.1, 1.0)
@@ -141,17 +141,17 @@ class InferencePlan(DefendedPlan):
 class RecoveryAttackPlan(DefendedPlan):
     """Recover everybody's trajectory from counts per zone and slot, raw and protected.
 
-    The adversary knows nothing about anybody: only the counts, where zones lie and how many people there
-    are. Between events people are taken to stay where they were last seen. Counts below zero become zero;
-    every slot is scaled to the number of people and rounded. The figures come from raw events: for the
-    owner's eyes only. Nothing is spent.
+    The adversary has no prior about any person and knows only the counts, the zones and the number of people.
+    Between events a person is assumed to stay in the last zone. Negative counts are set to zero; every slot
+    is scaled to the number of people and rounded. The figures come from raw events, so they are for the owner
+    alone. Nothing is spent.
     """
 
     release: str | None = setting(
-        None, "Attack this release, too: of the same zones and slots.", metavar="PATH", file=True
+        None, "Folder of a release of the same zones and slots, attacked too.", metavar="PATH", file=True
     )
     known_points: int = setting(
-        4, "Places and slots of a person that are known from elsewhere, to single out a trajectory."
+        4, "Known points (zone and slot) of a person, by which a recovered trajectory is singled out."
     )
 
     @classmethod
@@ -161,23 +161,25 @@ class RecoveryAttackPlan(DefendedPlan):
 
 @dataclass(frozen=True, kw_only=True)
 class ReconstructPlan(Plan):
-    """Find what answers to counting queries disclose.
+    """Reconstruct single counts from answers to counting queries.
 
-    LOG has one query a line, as JSON: zones, slots, and if there are any, whom it leaves out (except) and its
-    answer. Reported are cells that the queries fix whatever the answers are, queries whose difference counts
-    only a few, and from the answers the likely count of each cell. Only the log is read; nothing is spent.
-    With --plan the owner's events are read too, to say how many of the counts are right and how many people
-    were seen at the zones that a query leaves out.
+    LOG has one JSON object per query: zones, slots, optionally the zones of excluded people (except) and the
+    answer. The report lists cells that the queries determine for any answers, pairs of queries that differ by
+    a few people or cells only, and a most probable count of each cell, fitted to the answers. Only the log is
+    read; nothing is spent. With --plan the owner's events are read too, to compare these counts with the true
+    ones and to count the people excluded by each query.
     """
 
     log: str | None = None
     fewer_than: int = setting(5, "Report differences about fewer cells or people than this.", least=2)
     most: float | None = setting(None, "Largest count of a cell, if known; 1: bits.", shown="largest answer")
-    demo: bool = setting(False, "Random subsets of random bits instead of a log.")
-    bits: int = setting(500, "With --demo: private bits.", least=1, most=20_000, code="demo-size")
-    queries: int = setting(2000, "With --demo: subsets asked for.", least=1, most=20_000, code="demo-size")
-    epsilon: float | None = setting(None, "With --demo: for all answers together.", shown="exact answers")
-    seed: int = setting(1, "With --demo.", least=0)
+    demo: bool = setting(False, "Attack answers to random subsets of random bits instead of a log.")
+    bits: int = setting(500, "With --demo: number of private bits.", least=1, most=20_000, code="demo-size")
+    queries: int = setting(
+        2000, "With --demo: number of random subsets.", least=1, most=20_000, code="demo-size"
+    )
+    epsilon: float | None = setting(None, "With --demo: epsilon of all answers.", shown="exact answers")
+    seed: int = setting(1, "With --demo: seed.", least=0)
 
     @rule("demo")
     def _log_or_demo(self) -> None:
@@ -189,22 +191,22 @@ class ReconstructPlan(Plan):
 
 @dataclass(frozen=True, kw_only=True)
 class MembershipPlan(DefendedPlan):
-    """Tell from counts whether a person is in them, raw and protected.
+    """Decide from counts, raw and protected, whether a person is among the people counted.
 
-    Groups of people are drawn from the events and their counts published; the adversary knows other people
-    and the visits of a target, and says how likely the target is in. The figures come from raw events: for
-    the owner's eyes only. Nothing is spent.
+    Random groups of people are counted. The adversary knows the counts of a group, the visits of a target and
+    those of other people, and scores the probability that the target is in the group. The figures come from
+    raw events, so they are for the owner alone. Nothing is spent.
     """
 
     knows: str = setting(
         "visits",
-        "A target's visits for certain, or their habits in the first half of the window.",
+        "Prior knowledge: a target's visits, or the target's habits in the first half of the window.",
         choices=("visits", "past"),
         code="membership-knows",
     )
     group: int | None = setting(None, "People in the counts.", shown="a quarter of all, at most 2000")
-    worlds: int = setting(20, "Groups that are published.", **SIZE)
-    targets: int = setting(100, "People attacked, of few and of many visits.", **SIZE)
+    worlds: int = setting(20, "Groups that are counted.", **SIZE)
+    targets: int = setting(100, "People attacked, with few and with many visits each.", **SIZE)
     seed: int = setting(1, "Seed of groups and noise.", least=0, last=True)
 
     @classmethod
@@ -223,11 +225,11 @@ class MembershipPlan(DefendedPlan):
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticAttackPlan(Plan):
-    """Tell from synthetic trips whose trips they were made from, and whether they copy them.
+    """Decide from synthetic trips whether a person's trips were used to make them, and find copies.
 
-    Groups are drawn from the trips and a release is made of each, with seeded noise; the adversary knows the
-    trips of a target and other people. The figures come from raw trips: for the owner's eyes only. Nothing is
-    spent.
+    A release with seeded noise is made of each of several random groups of people. The adversary knows a
+    release, the trips of a target and those of other people. The figures come from raw trips, so they are for
+    the owner alone. Nothing is spent.
     """
 
     defences: tuple[str, ...] = setting(
@@ -237,12 +239,12 @@ class SyntheticAttackPlan(Plan):
         metavar=NAMES,
     )
     epsilons: tuple[float, ...] = setting(
-        (1.0,), "What the methods are set at.", flag="epsilon", above=0, metavar=NUMBERS
+        (1.0,), "Values of epsilon of the methods.", flag="epsilon", above=0, metavar=NUMBERS
     )
-    delta: float | None = setting(None, "Delta of mechanisms, 0 for none.", shown="the plan's")
+    delta: float | None = setting(None, "Delta of the methods; 0: pure.", shown="the plan's")
     group: int | None = setting(None, "Users, or trips, in a release.", shown="a quarter, at most 2500")
     worlds: int = setting(12, "Releases that are attacked.", **SIZE)
-    targets: int = setting(100, "Attacked in usual, and in unusual places.", **SIZE)
+    targets: int = setting(100, "Targets with usual trips, and as many in unusual places.", **SIZE)
     seed: int = setting(1, "Seed of groups and noise.", least=0)
 
     @rule("defences")
@@ -272,15 +274,15 @@ class SyntheticAttackPlan(Plan):
 
 @dataclass(frozen=True, kw_only=True)
 class UnicityPlan(Plan):
-    """Count the people whom a few of their own points tell apart from everybody else.
+    """Share of people whom a few known points distinguish from everybody else.
 
-    A point is a zone and a slot a person was in; known points are drawn at random. The events may be raw, or
-    released trajectories. Computed from what is read: for the owner's eyes only. Nothing is spent.
+    A point is a zone and a slot in which a person was; known points are drawn at random. The events may be
+    raw or released trajectories. The figures are for the owner alone. Nothing is spent.
     """
 
     points: tuple[int, ...] = setting(
         (1, 2, 3, 4),
-        "Points of a person that are known.",
+        "Numbers of known points.",
         least=1,
         most=MOST_POINTS,
         code="unicity-points",
@@ -288,14 +290,14 @@ class UnicityPlan(Plan):
     )
     sides_m: tuple[float, ...] = setting(
         (0.0,),
-        "Zones merged by squares of this side; 0: as they are.",
+        "Side of the squares by which zones are merged; 0: not merged.",
         flag="side-m",
         least=0,
         code="unicity-side",
         metavar="METRES,...",
     )
     slots_merged: tuple[int, ...] = setting(
-        (1,), "Slots taken as one.", least=1, code="unicity-slots", metavar=NUMBERS
+        (1,), "Number of slots merged into one.", least=1, code="unicity-slots", metavar=NUMBERS
     )
     seed: int = setting(1, "Seed of the known points.", least=0)
 
@@ -313,7 +315,7 @@ class UnicityPlan(Plan):
 
 @dataclass(frozen=True, kw_only=True)
 class TrackerPlan:
-    """Check that k records fit each person's stretch of tau, and measure what more knowledge gives."""
+    """Check that k records fit each person in each period of tau, and measure attacks with more knowledge."""
 
     release: Path
     owner: Path

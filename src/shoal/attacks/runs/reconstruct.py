@@ -1,4 +1,4 @@
-"""What a log of counting queries gives away; and a made-up data set under the same attack.
+"""Reconstruction from a log of counting queries, and the same attack on random bits.
 
 log      cells fixed by the queries alone, differences that count only a few, and a reconstruction of counts
 events   held against the owner's events: are the counts right, and who was seen at zones that are left out?
@@ -50,8 +50,8 @@ COLUMNS = (
     Column("fixed", "fixed"),
 )
 LEGEND = (
-    "fixed: no other count agrees with the queries, if their answers are exact; noisy or contradicting "
-    "answers give a wrong one."
+    "fixed: the only count consistent with the queries, if their answers are exact; with noisy or "
+    "contradictory answers it is wrong."
 )
 
 
@@ -97,7 +97,7 @@ def _tables(figures: Mapping[str, Any]) -> list[Table]:
             {**each, "fixed": "yes" if (each["zone"], each["slot"]) in fixed else ""}
             for each in figures["counts"]
         ]
-        title = f"Likely counts from {figures['answered']} answers (fit: {figures['fit']})"
+        title = f"Most probable counts, fitted to {figures['answered']} answers (fit: {figures['fit']})"
         tables.append(table_of(COLUMNS, rows, title=title, below=LEGEND, most=SHOWN))
     return tables
 

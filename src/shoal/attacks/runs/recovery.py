@@ -53,10 +53,11 @@ COLUMNS = (
     Column("seconds", "seconds", ".1f"),
 )
 LEGEND = (
-    f"slots right: slots with the right place. mostly right: people with at least {MOSTLY:.0%} of their "
-    "slots right. when away: right slots of those away from a person's main place. singled out: people whom "
-    "the known points single out correctly. staying home: the same figures if no person ever left the place "
-    "of the first night; only what lies above them was recovered from the counts."
+    f"slots right: share of slots with the right place. mostly right: share of people with at least "
+    f"{MOSTLY:.0%} of their slots right. right when away: share right among slots away from a person's main "
+    "place. singled out: share of people whose recovered trajectory is identified correctly by the known "
+    "points. staying home: the same figures for trajectories that never leave the place of the first night; "
+    "only the excess over them was recovered from the counts."
 )
 
 

@@ -1,4 +1,4 @@
-"""Whether k records of a trajectory release fit what a tracker saw, and what a tracker learns beyond it."""
+"""Verification that k records fit every observation of length tau, and attacks with more knowledge."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shoal.release.verify import sha256_file
 
 
 def run(settings: Mapping[str, Any], plan: TrackerPlan, progress: Progress) -> Findings:
-    """Verify the promise against the samples that the release was made of."""
+    """Verify the guarantee against the samples of the release."""
     key = find_key(plan.owner, sha256_file(plan.release / RECORDS))
     if key is None:
         raise PlanError(
@@ -39,10 +39,10 @@ def run(settings: Mapping[str, Any], plan: TrackerPlan, progress: Progress) -> F
         if each.get("windows")
     ]
     sentence = (
-        f"The promise {'held' if verdict.passed else 'is REFUTED'}: for every person and every stretch of "
+        f"The guarantee {'holds' if verdict.passed else 'is REFUTED'}: for every person and every period of "
         f"{verdict.tau_minutes} minutes at least {verdict.k} records must fit; {figures['violations']:,} of "
-        f"{figures['pairs_checked']:,} fail. The promise does not cover an adversary who knows more than one "
-        "stretch: see below."
+        f"{figures['pairs_checked']:,} pairs fail. The guarantee does not cover an adversary who knows more "
+        "than one period: see below."
     )
     return Findings(
         figures=figures,

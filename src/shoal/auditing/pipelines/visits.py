@@ -89,11 +89,11 @@ class VisitQueries(EngineVisits):
 def audit_view(setting: Setting) -> View:
     """A public view of zones and slots whose columns overlap, so that norms are not sums over visits."""
     slot = np.arange(setting.slots)
-    waves = np.cos(np.pi * (slot[:, None] + 0.5) * slot / setting.slots) + (slot[:, None] == slot)
+    cosines = np.cos(np.pi * (slot[:, None] + 0.5) * slot / setting.slots) + (slot[:, None] == slot)
     return View(
         space=scipy.sparse.csr_array(setting.weights.matrix),
         space_lattice=setting.weights.lattice,
-        time=on_lattice(waves),
+        time=on_lattice(cosines),
         clip=AUDIT_CLIP,
     )
 

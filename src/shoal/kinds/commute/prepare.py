@@ -20,12 +20,12 @@ from shoal.space.setting import CommuteSetting, commute_setting
 
 HOW_TO_READ = as_list(
     (
-        "**No person here exists.** All were drawn from a model of homes, work places, commutes and hours of "
-        "calls that noise was added to before anything was published.",
-        "Homes and work places are where records are: at night, and in work hours.",
-        "Counts by hour and by site, commutes and their lengths are what the model keeps; a single person "
-        "proves nothing.",
-        "Any number of questions may be asked of these files: the privacy was paid for once.",
+        "**No person here exists.** All people were drawn from a model of homes, work places, commutes and "
+        "hours of calls, whose measurements have noise.",
+        "Homes and work places are the sites of records at night and in work hours.",
+        "The model preserves counts by hour and by site, commutes and their lengths; a single person is no "
+        "evidence about anybody.",
+        "Any number of queries on these files costs no further budget.",
     )
 )
 
@@ -64,7 +64,7 @@ class PreparedCommute(PreparedTrips):
 
     def notes(self) -> list[str]:
         noise = self.mechanism.adders["users"].deviation / 2**20
-        return [f"the number of {self.plan.unit}s is bought: its noise is about {noise:,.1f}."]
+        return [f"the number of {self.plan.unit}s is measured with noise of about {noise:,.1f}."]
 
     def files(self) -> Mapping[str, Mapping[str, str]]:
         return FILES
@@ -91,7 +91,7 @@ class PreparedCommute(PreparedTrips):
             *self.first_rows(),
             ("sites", f"{self.sites.count:,}, in {self.setting.region_count} regions"),
             self.window_row(),
-            ("kept", f"all that a {plan.unit} did, scaled to one"),
+            ("kept", f"all records of a {plan.unit}, scaled to norm 1 per table"),
             ("written", "as many people" if plan.count is None else f"{plan.count:,} synthetic people"),
             self.source_row(),
         ]

@@ -12,7 +12,7 @@ from shoal.release.contents import repeated_values, window_of
 from shoal.release.manifest import Manifest
 
 COLUMNS = {
-    "user": "a made-up person, s and a number; no user of the source",
+    "user": "id of a synthetic person, s and a number",
     "time": "when the call was made, UTC (a timestamp in Parquet, ISO 8601 text in CSV)",
     "site": "id of the site, as in the public list",
     "lon": "longitude of the site (x where the list is planar)",

@@ -1,7 +1,7 @@
-"""The plan of a density release: all that shapes it, given by the owner, none of it read off the data.
+"""The plan of a density release: every setting that shapes it, given by the owner, none read from the data.
 
-Its methods by name: METHODS may be released; COMPARATORS have no guarantee for users, or less than their
-epsilon reads like, and can be compared only. The tables themselves: shoal/mechanisms/methods.py,
+Its methods by name: METHODS can be released. COMPARATORS have no guarantee for users, or a weaker one than
+their epsilon suggests, and can only be compared. The tables themselves: shoal/mechanisms/methods.py,
 shoal_baselines/methods.py.
 
 >>> METHODS["laplace"].pure, "threshold" in METHODS
@@ -28,25 +28,25 @@ from shoal.space.plan import SpacePlan
 METHODS = Methods("density", methods.DENSITY, "methods:METHODS")
 COMPARATORS = Methods("density", {}, "methods:COMPARATORS")
 DEFAULT_METHOD = "best"
-# What each named spend buys: for the dry run, the manifest and the owner's report, and as in docs/methods.md.
+# Meaning of each named spend, for the dry run, the manifest and the owner's report, as in docs/methods.md.
 PAYS_FOR = {
-    "users": "the number of users, where it was not declared; picks the method's constants",
-    "visits": "the number of all visits in the zones, which the counts are scaled to",
-    "active": "that number again with very active users cut less; used where it is clearly larger",
+    "users": "the number of users, unless declared; it selects the method's constants",
+    "visits": "the number of visits in the zones, to which all counts are scaled",
+    "active": "the same number under a larger clip of users; used if it is clearly larger",
     "city": "the profile of the whole city over the slots",
-    "regions": "groups of neighbouring zones: the profiles over time that occur in the city",
-    "zones": "the zones themselves, by the profiles of the regions",
-    "kept": "the number of visits that were kept, so how much the counts are scaled up",
+    "regions": "profiles of regions (groups of neighbouring zones), from which the main profiles are learned",
+    "zones": "coefficients of every zone for these profiles",
+    "kept": "the number of sampled visits; counts are scaled up by the ratio of the two numbers",
     "counts": "the count of every zone and slot",
     "totals": "the total of every cell, by which cells with few visits are joined into clusters",
-    "select": "how many Fourier components of each profile are kept",
-    "coefficients": "the Fourier components that were kept, which give the profiles",
+    "select": "the number of Fourier components kept for each profile",
+    "coefficients": "the Fourier components that are kept, which give the profiles",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodOptions(Plan):
-    """What the owner declares about a method, all of it public."""
+    """Public options of a method, declared by the owner."""
 
     ell: int = setting(
         30, "Visits kept per user, where the method keeps a sample; `best` does not.", (1, 1_000_000), last=1

@@ -139,14 +139,16 @@ class PreparedDensity(Prepared):
     def reading(self) -> str:
         sites, ell, unit = self.geography.sites, self._bound.get("ell"), self.plan.unit
         points = [
-            f"A count is of {unit}s seen in the zone during the slot. A {unit} seen at several places within "
-            f"a slot counts at each; a {unit} at one place counts once, however many events there are.",
-            f"Counted are the {unit}s in the owner's records, not all people.",
+            f"A count is the number of {unit}s observed in the zone during the slot. A {unit} observed at "
+            "several places in the same slot is counted at each of them, and only once per place.",
+            f"Only {unit}s in the owner's records are counted, not all people.",
         ]
         if unit != "user":
             points.append(f"The columns called `people` count {unit}s, not persons.")
         if sites is not None:
-            points.append(f"Visits were seen at {sites.count} sites and shared out by area.")
+            points.append(
+                f"Visits were observed at {sites.count} sites and spread over zones in proportion to area."
+            )
         if ell is not None:
             points += _sample(unit, min(ell, self.clock.slots), visits_cap(self.mechanism))
         return as_list((*points, *self.mechanism.reading()))
@@ -212,10 +214,10 @@ class PreparedDensity(Prepared):
     def _bound_in_words(self) -> str:
         unit, ell = self.plan.unit, self._bound.get("ell")
         if self.mechanism.takes == "visits":
-            return f"all visits, once per {unit}, place and slot; every {unit} scaled down to a bounded size"
-        kept = f"once per {unit} and slot" + ("" if ell is None else f", at most {ell} visits per {unit}")
+            return f"all visits, once per {unit}, place and slot; each {unit}'s contribution is clipped"
+        sample = f"once per {unit} and slot" + ("" if ell is None else f", at most {ell} visits per {unit}")
         cap = visits_cap(self.mechanism)
-        return kept + ("" if cap is None else f"; scaled up to all visits, at most {cap} per {unit}")
+        return sample + ("" if cap is None else f"; scaled up to all visits, at most {cap} per {unit}")
 
 
 def density_needs(zones: int, slots: int) -> Needs:
@@ -246,11 +248,13 @@ def visits_cap(mechanism: DensityMechanism) -> int | None:
 
 
 def _sample(unit: str, ell: int, cap: int | None) -> list[str]:
-    kept = f"Of each {unit} at most one visit per slot and {ell} in the window were kept, chosen at random"
+    sample = (
+        f"At most one visit per {unit} and slot, and {ell} per {unit} in the window, were sampled at random"
+    )
     if cap is None:
-        return [f"{kept}, so the counts are low by what that leaves out."]
+        return [f"{sample}. The counts do not include the other visits."]
     return [
-        f"{kept}, and the counts were scaled up to the number of all visits, which was released with noise "
-        f"of its own (a {unit} enters it with at most {cap}).",
-        f"Zones where {unit}s hurry from place to place stay somewhat low, others somewhat high.",
+        f"{sample}. The counts were scaled up to the number of all visits, which was measured with noise of "
+        f"its own (at most {cap} visits per {unit}).",
+        f"Zones in which {unit}s visit many places per slot are somewhat low, others somewhat high.",
     ]

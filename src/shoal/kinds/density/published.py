@@ -16,7 +16,7 @@ from shoal.release.contents import BATCH, Decimals, clock_of, count_of, publishe
 from shoal.release.density_files import FILES, read_density
 from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.page.page import float32_base64
-from shoal.release.page.payload import colour_end, day_ticks, slot_label, slot_word, zones_drawn
+from shoal.release.page.payload import colour_end, day_ticks, drawn_zones, slot_label, slot_word
 from shoal.space.clock import Clock
 from shoal.space.places import Zones
 from shoal.stages.noisy import DensityEstimate
@@ -80,7 +80,7 @@ def view(release: Path, report: Path | None, request: ViewRequest) -> dict[str, 
 
         exact = read_exact(report, zones.count, clock.slots)
     return {
-        "zones": zones_drawn(zones),
+        "zones": drawn_zones(zones),
         "slots": clock.slots,
         "slotLabels": [slot_label(start) for start in starts],
         "slotWord": slot_word(starts),

@@ -1,4 +1,4 @@
-"""The plan of a histogram of trips: all that shapes it, given by the owner, none of it read off the data."""
+"""The plan of a histogram of trips: settings given by the owner, none read from the data."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ METHODS = Methods("histogram", methods.HISTOGRAM, "methods:METHODS")
 DEFAULT_METHOD = "boxes"
 PAYS_FOR = {
     "trips": "the number of kept trips",
-    "all_trips": "the number of all trips, to scale up to",
-    "boxes": "histograms of trips' bounding boxes; where trips are many, rectangles too",
+    "all_trips": "the number of all trips, to which answers are scaled up",
+    "boxes": "histograms of the bounding boxes of trips; for many trips, chosen rectangles too",
     "cells": "shares of trips in cells",
-    "costs": "which cells are taken together",
+    "costs": "the grouping of cells",
     "buckets": "shares of trips in groups of cells",
     "densities": "shares of trips in regions",
-    "select": "which rectangles are measured",
+    "select": "the choice of rectangles to measure",
     "answers": "trips in the chosen rectangles",
 }
 

@@ -86,30 +86,30 @@ class PreparedHistogram(PreparedTrips):
             notes.append(PER_TRIP)
         elif plan.trips_cap is None:
             notes.append(
-                f"at most {plan.per_unit} trips of a {plan.unit} are counted, and answers may be low by the "
-                "rest; --trips-cap scales them up."
+                f"at most {plan.per_unit} trips per {plan.unit} are counted, and answers do not include the "
+                "others; --trips-cap scales them up."
             )
         if plan.trips is not None:
-            notes.append("answers are scaled to the declared number of trips: a wrong one makes them wrong.")
+            notes.append("answers are scaled to the declared number of trips and share its error.")
         notes += self._total_notes()
         if not self.mechanism.edges:
             notes.append(
-                f"{plan.method} is a baseline: a trip is shared over its cells, so answers are low where "
-                "trips leave the rectangle."
+                f"{plan.method} is a baseline: each trip is spread over its cells, so answers are too low "
+                "where trips leave the rectangle."
             )
         return notes
 
     def _total_notes(self) -> list[str]:
-        """How much noise the bought numbers have, which every answer is scaled by."""
+        """Notes on the noise of the measured numbers of trips, which is common to all answers."""
         totals = getattr(self.mechanism, "totals", None)
-        bought = {
+        measured = {
             "kept trips": getattr(totals, "trips", None),
             "all trips": getattr(totals, "all_trips", None),
         }
         return [
-            f"the number of {name} is bought with noise of about {adder.deviation:,.0f} trips, and all "
+            f"the number of {name} is measured with noise of about {adder.deviation:,.0f} trips, and all "
             "answers share its error."
-            for name, adder in bought.items()
+            for name, adder in measured.items()
             if adder is not None
         ]
 
@@ -151,45 +151,48 @@ class PreparedHistogram(PreparedTrips):
         west, south, east, north = grid.box
         width, height = grid.cell_size
         points = [
-            "An answer is the number of trips that were in an area at some time, each once: the sum of "
-            "the faces "
-            "of its cells minus the sum of the edges between two of them.",
-            "A trip that leaves the area and comes back may count again, one that goes round in circles may "
-            "count less; numbers may be fractions.",
+            "An answer is the number of distinct trips that pass through an area: the sum of the faces of "
+            "its cells minus the sum of the edges between two of them.",
+            "A trip that leaves the area and re-enters may count again, and a trip with a loop may count "
+            "less. Numbers may be fractions.",
             *self._bounded(),
             f"The map has {grid.columns} x {grid.rows} cells from west {west!r}, south {south!r}; a cell is "
             f"{width:.6g} wide and {height:.6g} high. A point x, y lies in column "
             f"floor((x - {west!r}) / ({east!r} - {west!r}) * {grid.columns}) and row "
             f"floor((y - {south!r}) / ({north!r} - {south!r}) * {grid.rows}).",
-            "Noise was added before anything was published. All answers come from the published numbers, so "
-            "asking is free and one person can ask any number of times.",
+            "Noise was added before publication. Answers are computed from the published numbers alone, so "
+            "any number of queries costs no further budget.",
         ]
         if not self.mechanism.edges:
             points.append(
-                "There are no edges: a trip was shared over its cells, and a face is a sum of shares."
+                "There are no edges: each trip was spread over its cells, and a face is a sum of shares."
             )
         return f"{as_list(points)}\n\n{_SNIPPETS}"
 
     def _bounded(self) -> list[str]:
         plan, setting = self.plan, self.setting
         if self.each_trip:
-            return ["Of every trip one piece was counted: the one with most points, where it was cut."]
-        kept = f"Of each {plan.unit} at most {setting.per_unit} trips were kept, chosen at random"
+            return ["Where a trip was cut into pieces, only the piece with most points was counted."]
+        sample = f"At most {setting.per_unit} trips per {plan.unit} were kept, chosen at random"
         if setting.cap is None or setting.cap <= setting.per_unit:
-            return [f"{kept}, so answers may be low by what that leaves out."]
+            return [f"{sample}. Answers do not include the other trips."]
         return [
-            f"{kept}, and all numbers were scaled up to the number of all trips, which was bought with noise "
-            f"of its own (a {plan.unit} enters it with at most {setting.cap})."
+            f"{sample}. All numbers were scaled up to the number of all trips, which was measured with noise "
+            f"of its own (at most {setting.cap} trips per {plan.unit})."
         ]
 
     def rows(self) -> list[tuple[str, str]]:
         plan, setting = self.plan, self.setting
-        kept = "one piece of every trip" if self.each_trip else f"at most {setting.per_unit} of a {plan.unit}"
-        scaled = "" if setting.cap is None else f", scaled up to at most {setting.cap} of a {plan.unit}"
+        sample = (
+            "one piece of every trip" if self.each_trip else f"at most {setting.per_unit} per {plan.unit}"
+        )
+        scaled = (
+            "" if setting.cap is None else f", scaled up to all trips, at most {setting.cap} per {plan.unit}"
+        )
         return [
             *self.map_rows(),
-            ("kept", kept + scaled),
-            ("number", "bought" if setting.trips is None else f"{setting.trips:,}, as declared"),
+            ("kept", sample + scaled),
+            ("number", "measured" if setting.trips is None else f"{setting.trips:,}, as declared"),
             ("given", f"{setting.given.count:,} rectangles"),
             self.source_row(),
         ]
@@ -204,7 +207,7 @@ class PreparedHistogram(PreparedTrips):
 
     def outcome(self, result: RunResult) -> Outcome:
         box = f"{near(result.release)} --box WEST,SOUTH,EAST,NORTH"
-        return Outcome(then=[f"Ask it:  shoal histogram query {box}   (free)"])
+        return Outcome(then=[f"Query it:  shoal histogram query {box}   (costs no budget)"])
 
     def asked(self) -> list[Any]:
         zones = self.zones and self.zones.digest()
@@ -213,7 +216,7 @@ class PreparedHistogram(PreparedTrips):
 
 
 def histogram_needs(cells: int, rectangles: int) -> Needs:
-    """Faces and edges of the map with the noisy tables above them; the rectangles that are served."""
+    """Memory and disk for faces and edges with their noisy tables, and for the given rectangles."""
     return Needs(
         memory=BASE + 340 * cells + 1_000 * rectangles, disk=SMALL_FILES + 10 * cells + 100 * rectangles
     )

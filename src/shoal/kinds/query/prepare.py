@@ -41,10 +41,10 @@ from shoal.space.setting import Questions, Setting
 SHOWN = 20  # queries in a table on the screen; all are in the file
 MANY = 300  # queries from which weights are ahead of independent noise (make bench-query)
 PAYS_FOR = {
-    "answers": "the queries that were counted, each with noise of its own",
-    "total": "the number of all kept visits in the zones, which the public guess is scaled to",
-    "test": "finding the queries that the table is wrong about, the sparse vector technique",
-    "error": "one width for the intervals of all queries that were not counted",
+    "answers": "the measured queries, each with noise of its own",
+    "total": "the number of sampled visits in the zones, to which the public prior is scaled",
+    "test": "the search for queries that the table answers badly (sparse vector technique)",
+    "error": "the common width of the intervals of all queries answered by the table",
 }
 QueryMechanism = QueryAnswers | QueryWeights
 
@@ -86,8 +86,8 @@ class PreparedQuery(Prepared):
             visits = mechanism.threshold / self.questions.lattice
             few = [f"{count} queries are few for weights; gaussian is likely better."] if count < 100 else []
             return [
-                f"a query is bought where the table seems off by {visits:,.0f} visits or more, "
-                f"{mechanism.updates} at most; the others come from the table.",
+                f"a query is measured if the table seems off by {visits:,.0f} visits or more, for at most "
+                f"{mechanism.updates} queries; the table answers the others.",
                 *few,
             ]
         if count >= MANY:
@@ -116,16 +116,15 @@ class PreparedQuery(Prepared):
     def reading(self) -> str:
         unit, ell = self.plan.unit, self.questions.ell
         text = (
-            f"- An answer counts visits of {unit}s in the zones and slots of its query. Of each {unit} "
-            f"at most "
-            f"one visit per slot and {ell} in the window were kept, chosen at random, so answers are low by "
-            "what that leaves out.\n- Intervals cover the noise, not what was left out.\n"
+            f"- An answer is a number of visits of {unit}s in the zones and slots of its query. At most one "
+            f"visit per {unit} and slot, and {ell} per {unit} in the window, were sampled at random. Answers "
+            "do not include the other visits.\n- Intervals cover the noise, not the visits left out.\n"
         )
         if isinstance(self.mechanism, QueryWeights):
             return text + (
-                f"- At most {self.mechanism.updates} queries were answered with noise of their own. The "
-                "others come from a table that started at a public guess and learned from those answers; "
-                "their interval is one width for all, bought for them, and holds for 95 of 100 of them."
+                f"- At most {self.mechanism.updates} queries were measured with noise of their own. The "
+                "others are answered by a table that was trained on these, starting from a public prior. "
+                "Their intervals have a common width, measured with noise, and hold for 95 of 100 of them."
             )
         return text + "- Every query has noise of its own; the interval holds in 95 of 100 cases."
 
@@ -171,7 +170,7 @@ class PreparedQuery(Prepared):
         header = ("query", "visits", "95 % interval", "how")
         return Outcome(
             table=Table(header=header, rows=rows, right=(1, 2, 3), most=SHOWN),
-            then=["This asked the events, not a published release: reading one of those is free."],
+            then=["These answers come from the events. Queries on a published release cost no budget."],
             figures={"folder": str(result.release), "answers": answers},
         )
 
@@ -223,9 +222,9 @@ def prepare_query(plan: QueryPlan, engine: Engine | None = None) -> PreparedQuer
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedAnswer:
-    """In visits. With weights only bought answers have a width that is known before."""
+    """Expected error in visits. With weights, only measured answers have a width known in advance."""
 
-    most: float  # what one user changes the answer by
+    most: float  # sensitivity of the answer
     mean_absolute: float | None
     half: float | None  # of the 95 % interval
 

@@ -1,4 +1,4 @@
-"""The plan of synthetic trips: all that shapes them, given by the owner, none of it read off the data."""
+"""The plan of synthetic trips: settings given by the owner, none read from the data."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ DEFAULT_METHOD = "bridges"
 PAYS_FOR = {
     "trips": "the number of trips",
     "tables": "moves, starts and ends, flows, lengths, stays, turns and times",
-    "hours": "the hours at which trips start",
-    "starts": "where trips start",
-    "steps": "where trips go from a cell, stay and end",
-    "stays": "how long trips stay",
+    "hours": "hours of the starts of trips",
+    "starts": "cells in which trips start",
+    "steps": "moves, stays and ends of trips by cell",
+    "stays": "durations of stays",
     **{f"grams_{cells}": f"sequences of {cells} cells" for cells in (2, 3, 4)},
     **{f"level_{level}": f"level {level} of the trees of trips" for level in range(1, 33)},
 }
 
 SITES_PAY_FOR = {
     "users": "the number of users",
-    "people": "how many commute, and how often users call",
-    "homes": "where users live",
-    "works": "where commuters work",
-    "distances": "how far commuters go",
-    "flows": "between which regions they go",
-    "hours": "the hours of calls",
-    "places": "whether calls are at home, at work or elsewhere",
-    "elsewhere": "where other calls are",
-    "reach": "how far from home or work they are",
+    "people": "users by class (commuter, other) and number of calls",
+    "homes": "sites of homes",
+    "works": "sites of work places",
+    "distances": "distances of commutes",
+    "flows": "commutes between regions",
+    "hours": "hours of calls",
+    "places": "shares of calls at home, at work and elsewhere",
+    "elsewhere": "sites of calls elsewhere",
+    "reach": "distances of calls elsewhere from home or work",
 }
 
 MOST_CELLS = 2**18

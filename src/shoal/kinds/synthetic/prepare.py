@@ -92,44 +92,42 @@ class PreparedSynthetic(PreparedTrips):
             notes.append(PER_TRIP)
         elif plan.delta is None:
             notes.append(
-                f"without a delta all that a {plan.unit} did is scaled to a sum of 1; with --delta 1e-6 it "
-                f"is the root of the sum of squares, which keeps far more of {plan.unit}s with many trips."
+                f"without a delta, the contribution of a {plan.unit} to a table is scaled to L1 norm 1; with "
+                f"--delta 1e-6, to L2 norm 1, which keeps far more of {plan.unit}s with many trips."
             )
         if plan.trips is not None and plan.count is None:
             notes.append("as many synthetic trips are written as were declared with --trips.")
         if plan.trips is None:
             notes += self._number_notes()
         if self.method.baseline:
-            notes.append(f"{plan.method} is there to compare with; bridges is the default.")
+            notes.append(f"{plan.method} is a baseline for comparison; bridges is the default.")
         return notes
 
     def _number_notes(self) -> list[str]:
-        """How much noise the bought number of trips has."""
-        bought = getattr(getattr(self.mechanism, "totals", None), "trips", None)
-        if bought is None:
+        """A note on the noise of the measured number of trips."""
+        measured = getattr(getattr(self.mechanism, "totals", None), "trips", None)
+        if measured is None:
             return []
-        less = (
-            "" if self.each_trip else f"a {self.plan.unit} enters it with at most {self.plan.cap} trips, and "
-        )
+        most = "" if self.each_trip else f", counting at most {self.plan.cap} per {self.plan.unit}"
         ways = [
-            *(["--count writes another number"] if self.plan.count is None else []),
+            *(["--count writes another number of trips"] if self.plan.count is None else []),
             *([] if self.each_trip else ["a lower --trips-cap has less noise"]),
-            "--trips declares one, where it is public",
+            "--trips declares a public number",
         ]
         return [
-            f"the number of trips is bought: {less}its noise is about {bought.deviation:,.0f} trips. "
-            f"{', '.join(ways)}."
+            f"the number of trips is measured with noise of about {measured.deviation:,.0f} trips{most}. "
+            f"{'; '.join(ways)}."
         ]
 
     @property
     def least_trips(self) -> int:
-        """Written where the bought number is lost in its noise."""
-        bought = getattr(getattr(self.mechanism, "totals", None), "trips", None)
-        return 1 if bought is None else max(1, min(round(bought.deviation), FEWEST_TRIPS))
+        """Least number of trips to write, where the measured number is below its noise."""
+        measured = getattr(getattr(self.mechanism, "totals", None), "trips", None)
+        return 1 if measured is None else max(1, min(round(measured.deviation), FEWEST_TRIPS))
 
     @property
     def columns(self) -> TripColumns:
-        """Of the published points, named like those of the source."""
+        """Columns of the published points, named like those of the source."""
         return TripColumns.like(self.source.columns, planar=self.grid.planar)
 
     def files(self) -> Mapping[str, Mapping[str, str]]:
@@ -161,20 +159,16 @@ class PreparedSynthetic(PreparedTrips):
         plan, grid, names = self.plan, self.grid, self.columns
         width, height = grid.cell_m
         points = [
-            "**No trip here was made by anyone.** All were drawn from a model of movement that noise "
-            "was added "
-            "to before anything was published. Every trip is a made-up user of its own.",
-            f"Movement is known by cells of {width:,.0f} x {height:,.0f} m and steps of {plan.step_s:g} "
-            f"s. Where "
-            "inside its cell a point lies is drawn: streets and addresses mean nothing.",
+            "**No trip here was made by a real person.** All trips were drawn from a model of movement whose "
+            "measurements have noise. Every trip has a synthetic user of its own.",
+            f"The model has cells of {width:,.0f} x {height:,.0f} m and steps of {plan.step_s:g} s. The "
+            "position of a point inside its cell is random, so streets and addresses have no meaning.",
             f"Trips start in the window, on the clock of {plan.window.time_zone}; `{names.time}` is in "
-            f"UTC. A "
-            "trip that starts near the end of the window may end after it.",
+            "UTC. A trip that starts near the end of the window may end after it.",
             *self._number(),
-            "Shares, flows and distributions over many trips are what the model keeps. Rare places and "
-            "rare ways "
-            "are mostly noise: a single trip proves nothing.",
-            "Any number of questions may be asked of these files: the privacy was paid for once.",
+            "The model preserves shares, flows and distributions over many trips. Rare places and rare "
+            "paths are mostly noise: a single trip is no evidence that anybody made it.",
+            "Any number of queries on these files costs no further budget.",
         ]
         return f"{as_list(points)}\n\n{_SNIPPET}"
 
@@ -182,29 +176,28 @@ class PreparedSynthetic(PreparedTrips):
         plan = self.plan
         if plan.count is not None:
             return [
-                f"The owner chose to write {plan.count:,} trips: their number says nothing about the "
-                f"real one."
+                f"The owner chose to write {plan.count:,} trips: this number is independent of the number of "
+                "real trips."
             ]
         if plan.trips is not None:
-            return ["There are as many trips as the owner declared there are."]
+            return ["Their number is the one that the owner declared."]
         if self.each_trip:
-            return ["There are about as many trips as real ones: the number was bought with noise."]
+            return ["Their number is that of the real trips, measured with noise."]
         return [
-            f"Their number follows the real one, which was bought with noise (a {plan.unit} enters it "
-            f"with at "
-            f"most {plan.cap} trips)."
+            f"Their number is that of the real trips, measured with noise (at most {plan.cap} trips per "
+            f"{plan.unit})."
         ]
 
     def rows(self) -> list[tuple[str, str]]:
         plan = self.plan
-        kept = f"all that a {plan.unit} did, scaled to one; at most {plan.per_unit:,} trips are read"
-        bought = "bought" if self.each_trip else f"bought, at most {plan.cap} of a {plan.unit}"
+        scaled = f"all trips of a {plan.unit}, scaled to norm 1 per table; at most {plan.per_unit:,} are read"
+        measured = "measured" if self.each_trip else f"measured, at most {plan.cap} per {plan.unit}"
         return [
             *self.map_rows(),
             ("step", f"{plan.step_s:g} s"),
-            ("kept", "one piece of every trip" if self.each_trip else kept),
-            ("number", bought if plan.trips is None else f"{plan.trips:,}, as declared"),
-            ("written", "as many as bought" if plan.count is None else f"{plan.count:,} synthetic trips"),
+            ("kept", "one piece of every trip" if self.each_trip else scaled),
+            ("number", measured if plan.trips is None else f"{plan.trips:,}, as declared"),
+            ("written", "the number above" if plan.count is None else f"{plan.count:,} synthetic trips"),
             ("formats", ", ".join(plan.formats)),
             self.source_row(),
         ]
@@ -232,20 +225,20 @@ class PreparedSynthetic(PreparedTrips):
 
 
 def synthetic_needs(cells: int, trips: int) -> Needs:
-    """Tables of the model over the cells of the map; the drawn trips, in memory and in the files."""
+    """Memory and disk for the model's tables over the cells of the map, and for the drawn trips."""
     return Needs(memory=BASE + 1_000 * cells + 2_500 * trips, disk=SMALL_FILES + 2_500 * trips)
 
 
 def _slow(result: RunResult) -> list[str]:
-    """Whether the step of time is shorter than the source can tell."""
+    """A note where the step is shorter than most intervals between points of the source."""
     figures = None if result.report is None else utility_file(result.report)
     known = json.loads(figures.read_text("utf-8")) if figures and figures.exists() else {}
     share = known.get("steps_longer_than_step_s_share")
     if share is None or share <= 0.5:
         return []
     return [
-        f"note     {share:.0%} of the steps between two points are longer than --step-s: short stays "
-        "cannot be seen, and a longer step would fit better   (owner's eyes only)"
+        f"note     {share:.0%} of the intervals between two points are longer than --step-s: short stays "
+        "cannot be observed, and a longer step would fit better   (owner's eyes only)"
     ]
 
 

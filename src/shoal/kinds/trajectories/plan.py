@@ -1,4 +1,4 @@
-"""The plan of a trajectory release: all that shapes it, given by the owner, none of it read off the data."""
+"""The plan of a trajectory release: settings given by the owner, none read from the data."""
 
 from __future__ import annotations
 

@@ -1,29 +1,29 @@
-"""People per zone and slot, best effort: all visits, measured coarse to fine, each user clipped each time.
+"""People per zone and slot from all visits, measured coarse to fine; each measurement clips every user.
 
 Guarantee    rho-zCDP for everything together, rho the sum of the named shares.
 Unit         one user.        Neighbours   add or remove one user.
 Requires     visits behind the query interface `UserVisits`: the number of users, and sums of users clipped
              in the norm of a view.
-Sensitivity  users 1; visits, active, city, regions and zones: see ClippedGaussian, each its own clip.
-             Removing a user changes each sum by that user's part alone, whose weight depends on that user's
-             visits and on earlier noisy answers only; so the steps compose adaptively.
+Sensitivity  users: 1. visits, active, city, regions and zones: see ClippedGaussian; each has its own clip.
+             Removing a user changes each sum by that user's contribution alone. Its scaling depends only on
+             that user's visits and on earlier noisy answers, so the steps compose adaptively.
 Public       zones, slots, the expected activity, all constants; the row of constants follows from declared
              users, or from the noisy number of users.
 Source       own: specs of the package, "Density, the method of our own".
 Deviations   none.
 
-1. users     N, unless declared: picks the row of constants
-2. visits    K, the visits in the zones; active: the same with very active users clipped later
-3. city      slots weighted by expected activity -> profile
-4. regions   profile x kinds of days x waves of a day -> singular vectors -> learned columns
-5. zones     learned columns, and (large populations) all the rest, else a few probes of it; zones weighted
-             by their public sizes, small ones up
+1. users     number of users, unless declared: selects the row of constants
+2. visits    number of visits in the zones; active: the same with a larger clip
+3. city      totals of slots, weighted by expected activity -> profile of the city
+4. regions   profile x kinds of days x Fourier components of a day -> singular vectors -> learned columns
+5. zones     coefficients of the learned columns; for large populations also of all columns orthogonal to
+             them, otherwise of a few probes; zones are weighted by their public sizes, small ones up
 Everything else is post-processing: `shoal.postprocess.density.best`.
 
-Public constants end this file, by how much can be measured. nu = users x mu, mu = sqrt(2 rho), decides about
-the city and its regions; nu x 1,000 / zones, what there is to a zone of a city of a thousand, decides about
-zones. The rows were chosen on one simulated city (preset paris) and are used as they are elsewhere;
-docs/results/density.md shows both.
+The public constants are at the end of this file, selected by the signal-to-noise ratio. nu = users x mu,
+mu = sqrt(2 rho), selects those of the city and its regions; nu x 1,000 / zones, the same ratio normalised to
+1,000 zones, selects those of zones. The rows were chosen on one simulated city (preset paris) and are used
+unchanged elsewhere; docs/results/density.md has results for both.
 
 >>> from shoal.mechanisms.audit_size import AuditSize
 >>> mechanism = DensityBest.within(Budget.of(1.0, 1e-6), AuditSize().setting, users=5_000)
@@ -56,23 +56,23 @@ from shoal.space.setting import Setting, activity, regions_of, zone_weights
 from shoal.stages.exact import UserVisits, View, on_lattice
 from shoal.stages.noisy import NoisyBest, NoisyMeasurement
 
-# share, clip, weights of places in groups, columns over slots
+# name of the share, clip, weights of places in groups, columns over slots
 Step = tuple[str, float, scipy.sparse.csr_array, np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DensityBest(Composed):
-    """Coarse to fine: visits, city, regions, zones; each in Gaussian noise."""
+    """Measures visits, city, regions and zones with Gaussian noise, each step from earlier noisy answers."""
 
     shares: tuple[tuple[str, int], ...]  # name and rho in 1e-9, in order
-    users: int | None  # declared; None: bought
+    users: int | None  # declared; None: measured
     setting: Setting = field(repr=False)
 
     name = "density-best"
     takes = "visits"
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
-        """The shares add up; every step's noise is scaled to stay within its own."""
+        """The shares, which add up to the price; the noise of a step is scaled to stay within its share."""
         return tuple((name, Loss(rho_nano)) for name, rho_nano in self.shares)
 
     def __call__(self, visits: UserVisits, noise: Noise) -> NoisyBest:
@@ -105,7 +105,7 @@ class DensityBest(Composed):
         )
 
     def _rows(self, visits: UserVisits, noise: Noise) -> tuple[Coarse, Fine]:
-        """The rows of constants, by the declared or the bought number of users."""
+        """The rows of constants for the declared or the measured number of users."""
         rho = self.loss().rho
         if self.users is not None:
             return constants_for(self.users, rho, self.setting.zones)
@@ -114,7 +114,7 @@ class DensityBest(Composed):
         return constants_for(float(noisy[0]), rho, self.setting.zones)
 
     def _city(self, visits: UserVisits, noise: Noise, row: Coarse):
-        """The number of visits under two clips, and the city's slots weighted by what is expected of them."""
+        """Noisy numbers of visits under two clips, noisy totals of slots weighted by expected activity."""
         everywhere = _grouped(self.setting, np.zeros(self.setting.zones, np.int64))
         ones = np.ones((self.setting.slots, 1))
         weight = hour_weights(activity(self.setting.clock))
@@ -127,7 +127,7 @@ class DensityBest(Composed):
         )
 
     def _regions(self, visits, noise, row: Coarse, region_of, profile, weight):
-        dictionary = region_dictionary(self.setting.clock, profile * weight, row.waves)
+        dictionary = region_dictionary(self.setting.clock, profile * weight, row.harmonics)
         time = weight[:, None] * dictionary
         step = ("regions", row.region_clip, _grouped(self.setting, region_of), time)
         return dictionary, self._measure(visits, noise, step)[0]
@@ -156,7 +156,7 @@ class DensityBest(Composed):
         }
 
     def _measure(self, visits: UserVisits, noise: Noise, *steps: Step) -> list[NoisyMeasurement]:
-        """Places summed to groups, slots to columns, every user clipped; each paid for by its share."""
+        """Sums over users clipped per step, [groups of places, columns over slots], with Gaussian noise."""
         views = [
             View(
                 space=space,
@@ -179,9 +179,9 @@ class DensityBest(Composed):
 
     @classmethod
     def within(cls, budget: Budget, setting: Setting, *, users: int | None = None) -> DensityBest:
-        """All of the budget, in the shares of best_constants, each of 1e-9 at least.
+        """Splits all of the budget by the shares of best_constants, at least 1e-9 each.
 
-        A declared number of users is not bought.
+        A declared number of users is not measured and has no share.
         """
         shares = []
         for name, share in SHARES.items():
@@ -192,36 +192,36 @@ class DensityBest(Composed):
         return cls(shares=tuple(shares), users=users, setting=setting)
 
     def describe(self) -> dict:
-        """For the manifest: what else is public about it."""
+        """Public parameters for the manifest."""
         return {
             "users_declared": self.users,
-            "assumed": "days of the week in four kinds; quiet before dawn until the profile was bought",
+            "assumed": "four kinds of days; low activity before dawn until the profile is measured",
             "shares_rho": {name: rho_nano / NANO for name, rho_nano in self.shares},
         }
 
     def reading(self) -> tuple[str, ...]:
-        """For the recipient: how the numbers are to be read."""
+        """How a recipient should read the numbers."""
         return (
-            "All visits were counted. Before each sum every user was scaled down to a bounded size, so very "
-            "active users count less in the fine detail; totals were then brought to a number of visits "
-            "bought separately.",
-            "What was measured with noise are the city's slots, regions over the kinds of days and hours of "
-            "a day, and zones in the few courses over time that regions showed; the rest is smoothing over "
-            "neighbouring zones.",
-            "So a zone follows courses that are found elsewhere in the city, and a sudden event in one zone "
-            "alone appears only where it was large against the noise.",
-            "Days of the week are taken in four kinds (Monday to Thursday, Friday, Saturday, Sunday), and "
-            "nights are taken to be quiet until the city's own course is known: nothing else is assumed "
-            "about the window.",
-            "Noise is shared by the slots of a zone: sums over slots do not average it out.",
-            "`people_low` and `people_high` are the ends of a 95 % interval for the number before noise, "
-            "made from the noise, from how unlike neighbouring zones are, and from how counts scatter; where "
-            "few people were counted, the numbers are nearly flat and the interval says so.",
+            "All visits were counted. For each sum the contribution of every user was scaled down to a fixed "
+            "norm, so very active users weigh less in the fine detail; all counts were then scaled to a "
+            "separately measured number of visits.",
+            "Measured with noise were totals of the city per slot, totals of regions by kind of day and hour "
+            "of the day, and coefficients of each zone for the main profiles of the regions. The counts were "
+            "computed from these and smoothed over neighbouring zones.",
+            "A zone therefore follows profiles that occur elsewhere in the city. An event in a single zone "
+            "appears only if it is large compared to the noise.",
+            "Two assumptions about the window are built in: days are of four kinds (Monday to Thursday, "
+            "Friday, Saturday, Sunday), and activity before dawn is low until the profile is measured.",
+            "The slots of a zone share noise, so summing over slots does not average it out.",
+            "`people_low` and `people_high` are the ends of a 95 % interval for the number before noise. Its "
+            "width accounts for the noise, for differences between neighbouring zones, and for the residual "
+            "variance of counts. Where few people were counted, the numbers are nearly flat and the interval "
+            "is wide.",
         )
 
 
 def _grouped(setting: Setting, group_of: np.ndarray) -> scipy.sparse.csr_array:
-    """int64 [groups, places]: area weights of zones added up to their groups."""
+    """int64 [groups, places]: area weights, summed over the zones of each group."""
     zones = setting.zones
     groups = int(group_of.max(initial=0)) + 1
     member = scipy.sparse.csr_array(
@@ -231,9 +231,9 @@ def _grouped(setting: Setting, group_of: np.ndarray) -> scipy.sparse.csr_array:
 
 
 def _weighted(setting: Setting) -> tuple[scipy.sparse.csr_array, np.ndarray, float]:
-    """int64 [zones, places]: area weights times the weight of their zone; what a visit of a zone counts.
+    """Weighted area weights, int64 [zones, places]; weights of zones, float64 [zones]; the factor in both.
 
-    And the unit: all of it is scaled down so that no place counts for more than one visit.
+    The factor scales all weights down so that no place counts for more than one visit.
     """
     weights = setting.weights
     weight = zone_weights(weights)
@@ -245,7 +245,7 @@ def _weighted(setting: Setting) -> tuple[scipy.sparse.csr_array, np.ndarray, flo
     return space, counts, unit
 
 
-SHARES = {  # of what is left when it is their turn
+SHARES = {  # of the budget that the earlier ones leave
     "users": Fraction(1, 200),
     "visits": Fraction(3, 50),
     "active": Fraction(3, 200),
@@ -261,38 +261,36 @@ PROBES, SLOTS_PER_PROBE, PROBE_WEIGHT = 6, 28, 0.7  # of the rest, where not all
 
 @dataclass(frozen=True, kw_only=True)
 class Coarse:
-    """For the number of visits, the city and its regions; clips in visits."""
+    """Constants for the number of visits, the city and its regions; clips in visits."""
 
     least_nu: float
     visits_clip: float  # visits of a user that enter the number of visits
     city_clip: float
     region_clip: float
     regions: int
-    waves: int  # periods of a day in the regions' dictionary
+    harmonics: int  # Fourier components of a day in the regions' dictionary: harmonics 1 to this
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fine:
-    """For zones: the clip, the columns measured, their weights."""
+    """Constants for zones: the clip, the columns measured, their weights."""
 
     least_nu: float
     zone_clip: float
     learned: int  # columns that are learned from regions, the profile included
-    rest: bool  # all that the columns leave out is measured, not only probes of it
-    rest_weight: (
-        float  # of the rest, or of its probes; 0: there are none, for noise would hide what they tell
-    )
+    rest: bool  # all columns orthogonal to the learned ones are measured, not only probes
+    rest_weight: float  # of these columns or probes; 0: none are measured, since noise would dominate them
     outliers: bool
 
 
 COARSE = (
-    Coarse(least_nu=300_000, visits_clip=250, city_clip=48, region_clip=10, regions=80, waves=11),
-    Coarse(least_nu=100_000, visits_clip=250, city_clip=30, region_clip=8, regions=80, waves=11),
-    Coarse(least_nu=30_000, visits_clip=250, city_clip=20, region_clip=6, regions=40, waves=7),
-    Coarse(least_nu=10_000, visits_clip=200, city_clip=10, region_clip=4, regions=20, waves=5),
-    Coarse(least_nu=5_000, visits_clip=200, city_clip=7, region_clip=3, regions=20, waves=5),
-    Coarse(least_nu=2_000, visits_clip=200, city_clip=7, region_clip=3, regions=20, waves=2),
-    Coarse(least_nu=0, visits_clip=100, city_clip=5, region_clip=3, regions=8, waves=1),
+    Coarse(least_nu=300_000, visits_clip=250, city_clip=48, region_clip=10, regions=80, harmonics=11),
+    Coarse(least_nu=100_000, visits_clip=250, city_clip=30, region_clip=8, regions=80, harmonics=11),
+    Coarse(least_nu=30_000, visits_clip=250, city_clip=20, region_clip=6, regions=40, harmonics=7),
+    Coarse(least_nu=10_000, visits_clip=200, city_clip=10, region_clip=4, regions=20, harmonics=5),
+    Coarse(least_nu=5_000, visits_clip=200, city_clip=7, region_clip=3, regions=20, harmonics=5),
+    Coarse(least_nu=2_000, visits_clip=200, city_clip=7, region_clip=3, regions=20, harmonics=2),
+    Coarse(least_nu=0, visits_clip=100, city_clip=5, region_clip=3, regions=8, harmonics=1),
 )
 FINE = (
     Fine(least_nu=300_000, zone_clip=2.4, learned=12, rest=True, rest_weight=0.6, outliers=True),
@@ -319,5 +317,5 @@ def constants_for(users: float, rho: float, zones: int) -> tuple[Coarse, Fine]:
 
 
 def probes_of(slots: int, row: Fine) -> int:
-    """How many probes of the rest are measured: they tell how far zones are from smooth."""
+    """Number of probes measured outside the learned columns; they estimate the residual variance of zones."""
     return min(PROBES, -(-slots // SLOTS_PER_PROBE)) if row.rest_weight > 0 else 0

@@ -6,7 +6,7 @@ Requires     each user adds a vector of norm at most `clip` before rounding (don
              bound of the norm, checked on its output).
 Sensitivity  L2: Delta <= clip STEP + sqrt(d) in steps of 1 / STEP visits, d the number of values: the sum is
              rounded once, by at most half a step per value with the user and without.
-Public       clip, d, sigma, and the view: public, or made of earlier noisy answers.
+Public       clip, d and sigma; the view is public or follows from earlier noisy answers.
 Source       own; clipping in the measured norm as in private mean estimation.
 Deviations   none.
 
@@ -52,7 +52,7 @@ class ClippedGaussian:
 
     @property
     def sigma(self) -> float:
-        """Of the noise of a value, in visits."""
+        """Standard deviation of the noise of a value, in visits."""
         return self.noise.scale / STEP
 
     def __call__(self, exact: ClippedSum, noise: Noise, name: str = "clipped") -> np.ndarray:

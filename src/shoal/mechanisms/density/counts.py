@@ -2,7 +2,6 @@
 
 DensityCounts: the counts alone.
 
-
 Guarantee    for the whole array, rho-zCDP with rho = Delta_2^2 / (2 sigma^2) (Gaussian), or epsilon-DP with
              epsilon = Delta_1 / b (Laplace).
 Unit         one user.        Neighbours   add or remove one user.
@@ -25,15 +24,15 @@ Deviations   discrete instead of continuous noise (Canonne, Kamath, Steinke 2020
 >>> mechanism.name, mechanism.loss().pure_epsilon_nano, mechanism.noise.scale / 2**20
 ('density-laplace', 1000000000, 30.0)
 
-ScaledCounts: counts by any plain mechanism, with the number of visits that they are scaled up to. The scaling
-itself is post-processing: `shoal.postprocess.density.numbers`.
+ScaledCounts: counts by any plain mechanism, with the noisy totals needed to scale them up. The scaling itself
+is post-processing: `shoal.postprocess.density.numbers`.
 
-Guarantee    what the counts cost, plus M / b or M^2 / (2 s^2) for the number of visits K, plus ell / b' or
-             ell^2 / (2 s'^2) for the number of visits B that the bound kept: rho or epsilon add up.
+Guarantee    sum of the loss of the counts, M / b or M^2 / (2 s^2) for the number of visits K, and ell / b' or
+             ell^2 / (2 s'^2) for the number of sampled visits B: pure epsilons or rhos add up.
 Unit         one user.        Neighbours   add or remove one user.
 Requires     counts as their mechanism requires them; each user with at most `cap` visits in K and at most ell
              in B (checked by the engine).
-Sensitivity  of K: cap, of B: min(ell, slots), each a single number. Of the counts: see their mechanism.
+Sensitivity  K: cap. B: min(ell, slots). Each is a single number. For the counts, see their mechanism.
 Public       cap, the scales, all that is public of the counts.
 Source       improved scaling of Acs and Castelluccia 2014, section 5.4.1, here on plain counts.
 Deviations   they divide by the exact number of users; here by the noisy number of kept visits.
@@ -178,16 +177,16 @@ class NoiseOfCount:
 VISITS_SHARE = Fraction(1, 20)  # of the budget
 KEPT_SHARE = Fraction(1, 50)  # of what is left then: ell is far below cap, so little will do
 NEGATIVE = (
-    "Negative counts were removed in a way that keeps each slot's total where that is above zero: the same "
-    "amount was taken off every zone of a slot and what fell below zero was set to zero. So where most zones "
-    "of a slot are nearly empty, `people` in the busy ones is low by up to about the size of the noise, and "
-    "the nearly empty ones are high on average: sum over zones rather than over the slots of a quiet zone."
+    "Negative counts were removed such that each positive slot total is preserved: the same amount was "
+    "subtracted from every zone of a slot, and values below zero were set to zero. Where most zones of a "
+    "slot are nearly empty, `people` in the busy zones is low by up to about the size of the noise, and high "
+    "on average in the others. Sum over zones rather than over the slots of a quiet zone."
 )
 INTERVAL = (
-    "`people_low` and `people_high` are the ends of the 95 % interval around the noisy count, before "
-    "negative counts were removed, scaled up with it and cut at zero. They also hold the noise of the "
-    "scaling and the chance of which visits were kept, but not that zones differ in what the bound leaves "
-    "out."
+    "`people_low` and `people_high` are the ends of the 95 % interval around the noisy count before "
+    "negative counts were removed, scaled up with it and cut at zero. The interval includes the noise of the "
+    "scaling factor and the sampling of visits, but not that the bound drops a larger share of visits in "
+    "some zones than in others."
 )
 
 
@@ -214,7 +213,7 @@ class PlainCounts(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ScaledCounts(Composed):
-    """Plain noisy counts, K-hat and B-hat: all that scaling them up takes."""
+    """Plain noisy counts with K-hat and B-hat, whose ratio scales them up."""
 
     counts: PlainCounts
     visits: Adder
@@ -238,12 +237,12 @@ class ScaledCounts(Composed):
 
     @property
     def kept_sensitivity(self) -> int:
-        """Once per slot, ell in all."""
+        """Sampled visits of a user: at most one per slot and ell in total."""
         return min(self.counts.ell, self.counts.slots)
 
     @property
     def noise_of_count(self) -> NoiseOfCount:
-        """In a count before it is scaled up."""
+        """Noise of a count before scaling up."""
         return self.counts.noise_of_count
 
     def describe(self) -> Mapping[str, object]:
@@ -284,7 +283,7 @@ class ScaledCounts(Composed):
         cap: int,
         inside: tuple[float, float] = (1.0, 1.0),
     ) -> ScaledCounts:
-        """All of the budget: shares for K and B, the rest for `counts`, built from what it may spend."""
+        """Splits all of the budget: shares for K and B, the remainder for `counts`."""
         visits, budget = budget.take("visits", VISITS_SHARE)
         kept, budget = budget.take("kept", KEPT_SHARE)
         rest, _ = budget.take("counts", 1)
@@ -301,7 +300,7 @@ class ScaledCounts(Composed):
     def of(
         cls, budget: Budget, setting: Setting, *, counts: str, ell: int, cap: int, **more: Any
     ) -> ScaledCounts:
-        """The same on the zones and slots of a setting; `counts` is the place of what builds the counts."""
+        """The same on the zones and slots of a setting; `counts` is the place of their constructor."""
         inside = np.asarray(setting.weights.matrix.sum(axis=0)) / setting.weights.lattice
         return cls.within(
             budget,

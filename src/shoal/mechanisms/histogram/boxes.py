@@ -1,30 +1,31 @@
-"""Distinct trips in any rectangle from a weighted pool of boxes; each trip counts once per histogram.
+"""Distinct trips in any rectangle, from a pool of synthetic boxes weighted to fit noisy histograms of trips.
 
-Guarantee    epsilon-DP for everything together, epsilon = that of the number of trips + "boxes".
+Guarantee    epsilon-DP for everything together, epsilon = that of the numbers of trips + "boxes".
 Unit         one unit of the setting (user, or trip where declared).  Neighbours  add or remove one unit.
 Requires     trips behind the query interface `UserTrips`: at most m = per_unit of one unit (checked by the
              engine).
-Sensitivity  A summary (bounding box and shape) is a function of one trip, so each trip is in one bin of each
-             histogram: L1 m. Bins of the second stage depend on noisy answers only. A distinct count moves by
-             at most m, so |count - estimate| does too: bounded range 2 m. Everything adds up (no two counts
-             are of different trips), and the shares add up to at most 1.
-Public       grid, rectangles to serve, m, the schedule; a declared number of trips.
+Sensitivity  Each trip has one summary (bounding box and shape) and lies in one bin of each histogram, so the
+             L1 sensitivity of a histogram is m. Bins of the second stage depend on noisy answers only. The
+             number of distinct trips in a rectangle changes by at most m, and so does |count - estimate|: the
+             choice among rectangles has bounded range 2 m. All steps use the same trips, so their losses add
+             up; the shares sum to at most 1.
+Public       grid, given rectangles, m, the schedule; a declared number of trips.
 Source       own: specs of the package, "Histogram, the method of our own".
 Deviations   none.
 
-1. trips       n, unless declared; s = n epsilon / m picks the row of the schedule
-2. histograms  coarse ones on even borders; a pool of boxes is weighted to agree with them
-3. histograms  finer ones on borders that follow the pool
-4. rectangles  where s is large: those the pool seems most wrong about, a few per round
-The published model is the pool: every path in it is monotone, so answers are consistent.
+1. trips       number n of trips, unless declared; s = n epsilon / m selects the row of the schedule
+2. histograms  coarse, with equal bins; the weights of a pool of boxes are fitted to them
+3. histograms  finer, with bins that follow the density of the pool
+4. rectangles  only where s is large: a few per round, chosen for a large error of the pool, are measured
+The published model is the pool. Every path in it is monotone, so answers are consistent.
 
 >>> from shoal.mechanisms.audit_size import trip_setting
 >>> mechanism = HistogramBoxes.within(Budget.of(1.0, None), trip_setting(per_unit=2))
 >>> [(name, loss.pure_epsilon_nano) for name, loss in mechanism.spends()]
 [('trips', 100000000), ('boxes', 900000000)]
 
-The schedule ends this file: what is bought, by how much signal there is. s is known after the number of trips
-was bought or declared. More signal buys finer histograms; much of it also buys answers to rectangles.
+The schedule is at the end of this file: which histograms are measured at which signal-to-noise ratio s. The
+larger s, the finer are the histograms; for very large s, rectangles are measured too.
 
 >>> [row_for(s).below for s in (5, 1000, 1e6)]
 [8, 3000, inf]
@@ -50,17 +51,17 @@ from shoal.stages.trips import UserTrips
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HistogramBoxes(Composed):
-    """Coarse to fine: number of trips, histograms of boxes, rectangles; all in Laplace noise."""
+    """Measures the number of trips, histograms of boxes and chosen rectangles with Laplace noise."""
 
     totals: TripTotals
     boxes_nano: int  # epsilon in 1e-9
     setting: TripSetting = field(repr=False)
-    boxes: int | None = None  # of the pool; None: as many as the schedule says
+    boxes: int | None = None  # size of the pool; None: by the schedule
 
     name = "histogram-boxes"
     takes = "trips"
-    edges = True  # answers are of faces and edges; without, of shares of trips in cells
-    pool = True  # of made-up trips, published too
+    edges = True  # the model has faces and edges; False: only shares of trips in cells
+    pool = True  # the pool of synthetic boxes is published too
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (*self.totals.spends(), ("boxes", Loss.pure(self.boxes_nano)))
@@ -83,25 +84,25 @@ class HistogramBoxes(Composed):
     def _counts(
         self, counts: tuple[Count, ...], model: BoxModel, trips: UserTrips, noise: Noise
     ) -> list[NoisyBins]:
-        """Trips per bin, each histogram paid for by its share."""
-        grid, bought = self.setting.grid, []
+        """Noisy histograms of trips, each with its share of the budget."""
+        grid, measured = self.setting.grid, []
         for count in counts:
             bins = count.bins(grid.columns, grid.rows, model.pool, model.weight)
             adder = Adder.within(LAPLACE, self._nano(count.share), self.setting.per_unit)
             noisy = adder.add(noise, "boxes", trips.binned(bins))
-            bought.append(NoisyBins(bins=bins, values=noisy.astype(np.float64), sigma=adder.deviation))
-        return bought
+            measured.append(NoisyBins(bins=bins, values=noisy.astype(np.float64), sigma=adder.deviation))
+        return measured
 
     def _trips(self, kept: float, model: BoxModel) -> float:
-        """The number of trips again: histograms tell it too, each by its total."""
-        assert self.totals.trips is not None  # it was bought
+        """Mean of the measured number of trips and the totals of the histograms, by inverse variance."""
+        assert self.totals.trips is not None  # it was measured
         known = [(kept, self.totals.trips.deviation**2)]
         known += [(float(part.values.sum()), part.values.size * part.sigma**2) for part in model.bins]
         weight = sum(1 / variance for _, variance in known)
         return max(1.0, sum(value / variance for value, variance in known) / weight)
 
     def _rectangles(self, row: Row, model: BoxModel, trips: UserTrips, noise: Noise) -> BoxModel:
-        """In each round a few rectangles, each chosen from its own part of the given ones, and measured."""
+        """The model after rounds that each choose and measure a few of the given rectangles."""
         given, m = self.setting.given, self.setting.per_unit
         wanted = min(ROUNDS * PER_ROUND, given.count)
         share = row.rectangles / wanted
@@ -111,13 +112,13 @@ class HistogramBoxes(Composed):
         exact = trips.distinct(given)
         for begin in range(0, wanted, PER_ROUND):
             estimate = whole_estimates(model.euler().answers(given))
-            bought = []
+            measured = []
             for number in range(begin, min(begin + PER_ROUND, wanted)):
                 part = np.arange(number, given.count, wanted)
                 at = part[noise.choose("boxes", np.abs(exact[part] - estimate[part]), scale)]
                 noisy = adder.add(noise, "boxes", exact[at : at + 1])
-                bought.append(NoisyRectangle(index=int(at), value=float(noisy[0]), sigma=adder.deviation))
-            model = model.with_rectangles(given, bought)
+                measured.append(NoisyRectangle(index=int(at), value=float(noisy[0]), sigma=adder.deviation))
+            model = model.with_rectangles(given, measured)
         return model.refined(LAST_JITTER)
 
     def _nano(self, share: float) -> int:
@@ -128,7 +129,7 @@ class HistogramBoxes(Composed):
 
     @classmethod
     def within(cls, budget: Budget, setting: TripSetting, *, boxes: int | None = None) -> HistogramBoxes:
-        """All of a pure budget: the number of trips, unless declared, and the rest."""
+        """Splits a pure budget: the numbers of trips, unless declared, and the remainder for histograms."""
         if not budget.pure:
             raise PlanError(
                 "histogram-pure",
@@ -139,7 +140,7 @@ class HistogramBoxes(Composed):
         return cls(totals=totals, boxes_nano=rest.left, setting=setting, boxes=boxes)
 
     def describe(self) -> dict:
-        """For the manifest: what else is public about it."""
+        """Public parameters for the manifest."""
         return {
             "trips_declared": self.setting.trips,
             "trips_per_unit": self.setting.per_unit,
@@ -147,9 +148,9 @@ class HistogramBoxes(Composed):
         }
 
 
-ENDS = 0.7  # of the warp: where paths end, as far as it is known by then; the rest is even
-SIZES = (20 / 512, 50 / 512, 100 / 512, 180 / 512)  # of columns + rows: borders between sizes of boxes
-ROUNDS, PER_ROUND = 8, 8  # of rectangles
+ENDS = 0.7  # share of warped cuts that follows the ends of paths in the pool; the rest is uniform
+SIZES = (20 / 512, 50 / 512, 100 / 512, 180 / 512)  # cuts between sizes of boxes, as shares of columns + rows
+ROUNDS, PER_ROUND = 8, 8  # rounds, and rectangles measured in each
 CHOICE = 0.3  # of a rectangle's share goes into choosing it
 FIRST_JITTER, SECOND_JITTER, LAST_JITTER = (16, 8), (8, 4, 2), (2,)  # in cells of a side of 256
 
@@ -165,7 +166,7 @@ class Count:
     shapes: int = 1
 
     def bins(self, columns: int, rows: int, pool: BoxPool, weight: np.ndarray) -> TripBins:
-        """Where it cuts; warped cuts follow the ends of the weighted pool, which comes from noisy counts."""
+        """Bins of the histogram; warped cuts follow the ends of the weighted pool, so noisy counts only."""
         if self.kind == "size":
             cuts = np.array(SIZES) * (columns + rows)
             return TripBins(kind="size", x_cuts=cuts, y_cuts=np.empty(0), shapes=self.shapes)
@@ -179,10 +180,10 @@ class Count:
 
 @dataclass(frozen=True)
 class Row:
-    """Shares add up to 1, with that of the rectangles."""
+    """Histograms of both stages and the share of the rectangles; all shares sum to 1."""
 
     below: float  # s
-    pull: float  # of the pool, in the fit
+    pull: float  # weight of the prior pool in the fit
     boxes: int
     first: tuple[Count, ...]
     second: tuple[Count, ...] = ()
@@ -241,18 +242,18 @@ ROWS = (
 
 
 def row_for(signal: float) -> Row:
-    """The row of the table for s."""
+    """The row of the schedule for s."""
     return next(row for row in ROWS if signal < row.below)
 
 
 def even_cuts(parts: int, side: int) -> np.ndarray:
-    """Inner borders of equal parts, in cells."""
+    """Inner cuts of equal parts, in cells."""
     parts = min(parts, side)
     return np.arange(1, parts) * side / parts
 
 
 def warped_cuts(parts: int, side: int, low: np.ndarray, high: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Inner borders at whole cells, closer where boxes end."""
+    """Inner cuts at whole cells, denser where more boxes end."""
     ends = np.bincount(low, weight, side) + np.bincount(high, weight, side)
     density = ENDS * ends / max(float(ends.sum()), 1e-12) + (1 - ENDS) / side
     reached = np.concatenate([[0.0], np.cumsum(density)])

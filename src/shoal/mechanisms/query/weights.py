@@ -1,21 +1,22 @@
-"""Answers to many counting questions by private multiplicative weights: only surprising questions cost.
+"""Answers to many counting queries by private multiplicative weights: only c of them use noisy counts.
 
 Guarantee    rho-zCDP for all answers together, rho = D^2 / (2 s^2) + c (eps^2 / 2) + c Delta^2 / (2 sigma^2)
-             + E^2 / (2 s'^2): the total, c tests of eps = 2 E / b each, c answers, one figure of the error.
+             + E^2 / (2 s'^2): the total, c tests of eps = 2 E / b each, c answers, one error quantile.
 Unit         one user.        Neighbours   add or remove one user.
 Requires     each user in at most `ell` slots, at most once per slot (checked by the engine).
 Sensitivity  of a question Delta_i <= min(ell, |T_i|) max_s W_s(S_i), E = max_i Delta_i; of the total
-             D = min(ell, slots) max_s W_s. A test sees |exact - said| - threshold of all questions that are
-             left: each moves by at most E. The error is an order statistic of |exact - answered|: each of
-             them moves by at most E, so it does as well.
+             D = min(ell, slots) max_s W_s. A test uses |exact - predicted| - threshold of all remaining
+             questions; each changes by at most E. The error is an order statistic of |exact - answered|, each
+             of which changes by at most E, so the order statistic does too.
 Public       questions and their order, zones, slots, W, ell, c, threshold, all scales, the prior.
 Source       Hardt and Rothblum 2010 (private multiplicative weights); Acs, Biczok and Castelluccia 2018,
              section 3.1.2; AboveThreshold of Dwork and Roth 2014, algorithm 1, started anew for every update.
-Deviations   the table has a bought total instead of a known number of people; a surprising question is
-             answered with fresh noise of its own budget, not by its noisy comparison; the update meets
-             the answer (postprocess.density.numbers); after c updates the rest is answered without the data;
-             questions that were not bought are answered by the last table, not by that of their turn: all of
-             it post-processing. The error figure is new. None changes the guarantee.
+Deviations   the table has a measured total instead of a known number of people; a question whose test exceeds
+             the threshold is answered with fresh noise of its own budget, not by its noisy comparison; the
+             update meets the answer exactly (postprocess.density.numbers); after c updates the remaining
+             questions are answered without the data; questions that were not measured are answered by the
+             final table, not by that of their turn, which is post-processing. The error quantile is new. None
+             of this changes the guarantee.
 
 >>> from shoal.space.setting import Question
 >>> from shoal.space.geography import AreaWeights
@@ -54,7 +55,7 @@ QUANTILE = 0.975  # of the errors: with 97.5 % for its own noise, intervals hold
 
 @dataclass(frozen=True, kw_only=True)
 class QueryWeights(Composed):
-    """A learned table answers; a sparse vector test finds the questions it is wrong about, c at most."""
+    """Answers from a learned table; a sparse vector test selects at most c questions to measure."""
 
     asked: Questions
     prior: np.ndarray = field(repr=False, compare=False)  # float64 [zones, slots], public
@@ -86,7 +87,7 @@ class QueryWeights(Composed):
 
     @property
     def largest(self) -> int:
-        """E: what one user can change any of the questions by, in lattice units."""
+        """E: largest sensitivity of the questions, in lattice units."""
         return max(self.asked.sensitivity)
 
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
@@ -97,29 +98,29 @@ class QueryWeights(Composed):
         turn = 0
         while turn < len(values) and len(learned.answers) < self.updates:
             margins = np.abs(values - on_lattice(learned.values(), lattice))[turn:] - self.threshold
-            found = turn + first_above(noise, "test", margins, self.test_scale)
-            if found == len(values):
+            above = turn + first_above(noise, "test", margins, self.test_scale)
+            if above == len(values):
                 break
-            adder = self.answers[found]
-            noisy = adder.add(noise, "answers", values[found : found + 1])
-            learned = learned.after(found, float(noisy[0]) / lattice, adder.deviation / lattice)
-            turn = found + 1
+            adder = self.answers[above]
+            noisy = adder.add(noise, "answers", values[above : above + 1])
+            learned = learned.after(above, float(noisy[0]) / lattice, adder.deviation / lattice)
+            turn = above + 1
         return self._answered(values, learned, noise)
 
     def _answered(self, values: np.ndarray, learned: LearnedTable, noise: Noise) -> NoisyAnswers:
-        """Bought answers as they are, the others from the table, with a bought interval."""
-        lattice, said = self.asked.lattice, learned.values()
-        unbought = [number for number in range(len(said)) if number not in learned.answers]
-        half = np.zeros(len(said))
-        if unbought:
-            errors = np.sort(np.abs(values - on_lattice(said, lattice))[unbought])
+        """Measured answers as they are, the others from the table, with a measured interval."""
+        lattice, answers = self.asked.lattice, learned.values()
+        predicted = [number for number in range(len(answers)) if number not in learned.answers]
+        half = np.zeros(len(answers))
+        if predicted:
+            errors = np.sort(np.abs(values - on_lattice(answers, lattice))[predicted])
             middle = errors[math.ceil(QUANTILE * len(errors)) - 1]
             noisy = self.error.add(noise, "error", np.array([middle], np.int64))
-            half[unbought] = max(float(noisy[0]) + self.error.half, 0.0) / lattice
+            half[predicted] = max(float(noisy[0]) + self.error.half, 0.0) / lattice
         for number, (answer, deviation) in learned.answers.items():
-            said[number], half[number] = answer, deviation * GAUSSIAN.half
-        how = tuple("noise" if number in learned.answers else "weights" for number in range(len(said)))
-        return NoisyAnswers(values=said, half=half, how=how)
+            answers[number], half[number] = answer, deviation * GAUSSIAN.half
+        how = tuple("noise" if number in learned.answers else "weights" for number in range(len(answers)))
+        return NoisyAnswers(values=answers, half=half, how=how)
 
     @classmethod
     def within(cls, budget: Budget, asked: Questions, prior: np.ndarray, *, updates: int) -> QueryWeights:
@@ -148,7 +149,7 @@ class QueryWeights(Composed):
             asked=asked,
             prior=prior,
             updates=updates,
-            # where the noise alone would pass for a surprise in half a question per update
+            # noise alone exceeds it for about half a question per update
             threshold=int(2 * scale * math.log(asked.count / updates)),
             test_scale=scale,
             total=Adder.within(GAUSSIAN, total.amount, asked.whole_sensitivity),
@@ -160,17 +161,17 @@ class QueryWeights(Composed):
     def of(
         cls, budget: Budget, setting: Setting, *, questions: list[Question], ell: int, updates: int
     ) -> QueryWeights:
-        """The same for questions on a setting."""
+        """The same for questions on a setting, with the public prior."""
         asked = Questions.of(questions, setting.weights, slots=setting.slots, ell=ell)
         return cls.within(budget, asked, public_prior(setting), updates=updates)
 
 
 def public_prior(setting: Setting) -> np.ndarray:
-    """Every place as busy as any other, spread over zones by area, times the public curve of a day."""
+    """float64 [zones, slots]: equal mass per place, spread over zones by area, times the public profile."""
     by_zone = np.asarray(setting.weights.matrix.sum(axis=1)).ravel() / setting.weights.lattice
     return np.outer(by_zone, activity(setting.clock))
 
 
 def on_lattice(visits: np.ndarray, lattice: int) -> np.ndarray:
-    """Visits in whole lattice units; far below what noise can take."""
+    """Visits in whole lattice units, capped far below the overflow of added noise."""
     return np.rint(np.minimum(visits * lattice, 2.0**59)).astype(np.int64)

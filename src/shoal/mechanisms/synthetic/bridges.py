@@ -1,23 +1,23 @@
-"""Synthetic trips from noisy tables of movement and exact bridges between noisy ends.
+"""Synthetic trips: noisy tables of movement, and paths drawn from a Markov model conditioned on both ends.
 
 Guarantee    epsilon-DP for everything together, epsilon = sum of the spends; or rho-zCDP, rho = their sum.
-             Any number of trips drawn from the model costs nothing more.
+             Trips drawn from the model are post-processing, however many there are.
 Unit         one user by default, or one trip where declared.  Neighbours  add or remove one unit.
-Requires     trips behind the query interface `UserPaths`: the entries of a unit, over all its trips,
-             scaled to norm 1 and rounded down on the lattice (checked by the engine).
-Sensitivity  every table: L1 at most 1 (Laplace) or L2 at most 1 (Gaussian) per unit, whatever it does, since
-             its whole contribution is scaled. The number of trips: `cap` per unit, 1 where that is a trip.
-Public       grid, step, window, cap, the shares below. Which regions flows are counted between, and whether
-             corners are bought, follow from noisy tables alone.
+Requires     trips behind the query interface `UserPaths`: the contribution of a unit to a table, over all its
+             trips, is scaled to norm 1 and rounded down on the lattice (checked by the engine).
+Sensitivity  each table: L1 at most 1 (Laplace) or L2 at most 1 (Gaussian), since the contribution of a unit
+             is scaled as a whole. Number of trips: `cap`, or 1 where the unit is a trip.
+Public       grid, step, window, cap, the shares below. The regions of flows, and whether corners are
+             measured, follow from noisy tables alone.
 Source       own: specs of the package, "Synthetic trajectories, the generator of our own".
 Deviations   none.
 
-1. trips              the number, unless declared
+1. trips              number of trips, unless declared
 2. moves, places      moves by cell and direction; starts and ends by blocks of 1, 3, 9, ... cells
-3. flows              between regions of like weight, as many as the noise allows
-4. lengths, stays     moves beyond the distance of the ends; steps stayed, and where
-5. turns, corners     direction in and out, anywhere; and by cell, where the noisy mass of moves allows
-6. times              days and hours of starts; parts of the week by region of the ends; ticks per move, pace
+3. flows              origin-destination counts between regions of equal mass, as many as the noise allows
+4. lengths, stays     moves beyond the distance between the ends; steps stayed, and their cells
+5. turns, corners     pairs of directions in and out, over all cells; per cell only where trips are many
+6. times              days and hours of starts; parts of the week by region of start and end; duration, pace
 
 >>> from shoal.mechanisms.audit_size import path_setting
 >>> mechanism = SyntheticBridges.within(Budget.of(1.0, None), path_setting(each_trip=True))
@@ -27,7 +27,6 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -36,7 +35,7 @@ import numpy as np
 
 from shoal.errors import PlanError
 from shoal.mechanisms.trip_totals import PathTotals, TableNoise, check_queries
-from shoal.postprocess.synthetic.bridge_model import BridgeModel, flow_mass, likely_tables
+from shoal.postprocess.synthetic.bridge_model import BridgeModel, flow_mass, shrunk_tables
 from shoal.postprocess.synthetic.bridge_tables import (
     ALL_PARTS,
     FEWEST_REGIONS,
@@ -68,7 +67,7 @@ from shoal.space.trip_setting import WEEK_PARTS, PathSetting
 from shoal.stages.synthetic import NoisyEnds, NoisyMovement, NoisyTable
 from shoal.stages.trips import UserPaths
 
-# Relative shares; what a part that is not asked for would have had goes to the others.
+# Relative shares; the share of a table that is not measured goes to the others.
 SHARES = {
     "moves": 0.365,
     "starts": 0.12,
@@ -88,14 +87,14 @@ SHARES = {
 }
 LEVEL_SHARES = (0.5, 0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1)  # of places, finest blocks first
 TRIPS_SHARE = 0.01
-CORNERS_FROM = 3_500  # mass of trips, in deviations of corners' noise
-SQUARES_MASS = 2.5  # about what a trip weighs in a table of norm 2
-REGION_NOISE = 3.0  # deviations of a flow that a region's mean flow should have
+CORNERS_FROM = 3_500  # corners are measured from this mass of trips on, in deviations of their noise
+SQUARES_MASS = 2.5  # approximate mass of a trip in a table of norm 2
+REGION_NOISE = 3.0  # least mean flow between regions, in deviations of a flow's noise
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SyntheticBridges(Composed):
-    """Noisy tables, each with its own share; then a model that any number of trips is drawn from."""
+    """Measures noisy tables, each with a share of the budget, and fits the model behind the trips."""
 
     totals: PathTotals
     tables: Allowance
@@ -110,20 +109,15 @@ class SyntheticBridges(Composed):
         return BridgeModel.fit(self.measure(paths, noise), self.parts)
 
     def measure(self, paths: UserPaths, noise: Noise) -> NoisyMovement:
-        """Every table once; whether corners are asked for, and regions, follow from noisy numbers."""
+        """Measures every table once; regions, and whether corners are measured, follow from noisy values."""
         check_queries(paths, self.setting)
         trips = self.totals(paths, noise)
-        noises = self.noises(trips)
-
-        def ask(name: str, table: PathTable) -> Any:
-            """None for a table that is not wanted."""
-            return noises[name](paths, table, noise) if name in noises else None
-
+        ask = _Asking(self.noises(trips), paths, noise)
         grid, setting, wanted = self.setting.grid, self.setting, self.parts
         moves = ask("moves", Moves(grid))
         sides = block_sides(grid) if wanted.levels else (1,)
         starts, ends = (self._places(ask, name, sides) for name in ("starts", "ends"))
-        bought = NoisyEnds(
+        measured = NoisyEnds(
             setting=setting,
             trips=trips,
             moves=moves,
@@ -132,10 +126,10 @@ class SyntheticBridges(Composed):
             ends=ends,
             norm=1 if self.tables.pure else 2,
         )
-        region, wide = self._regions(noises, bought)
+        region, wide = self._regions(ask, measured)
         block, count = blocks_of(grid, block_sides(grid)[-1])
         return NoisyMovement(
-            **vars(bought),
+            **vars(measured),
             region_of_cell=region,
             flows=ask("flows", Flows(region, int(region.max()) + 1)),
             lengths=ask("lengths", Lengths(grid)),
@@ -152,29 +146,27 @@ class SyntheticBridges(Composed):
             paces=ask("paces", Paces(block, count)),
         )
 
-    def _places(
-        self, ask: Callable[[str, PathTable], Any], name: str, sides: tuple[int, ...]
-    ) -> tuple[NoisyTable, ...]:
+    def _places(self, ask: _Asking, name: str, sides: tuple[int, ...]) -> tuple[NoisyTable, ...]:
         return tuple(
             ask(f"{name}_{level}", Places(*blocks_of(self.setting.grid, side), last=name == "ends"))
             for level, side in enumerate(sides)
         )
 
-    def _regions(self, noises: dict[str, TableNoise], bought: NoisyEnds) -> tuple[np.ndarray, np.ndarray]:
-        """Regions of flows and of tides, as many as stand out of the noise; one where not asked for."""
-        _, begin, end = likely_tables(bought, self.parts)
-        found, wanted = [], np.arange(FEWEST_REGIONS, MOST_REGIONS + 1)
+    def _regions(self, ask: _Asking, measured: NoisyEnds) -> tuple[np.ndarray, np.ndarray]:
+        """Regions of cells for flows and for tides, as many as the noise allows; one if not measured."""
+        _, begin, end = shrunk_tables(measured, self.parts)
+        region_of_cell, wanted = [], np.arange(FEWEST_REGIONS, MOST_REGIONS + 1)
         for name, places in (("flows", wanted**2), ("start_tides", WEEK_PARTS * wanted)):
             many = 1
-            if name in noises:
-                mean = flow_mass(bought, np.sqrt(places)) / places
-                clear = mean >= REGION_NOISE * noises[name].deviation
+            if name in ask.noises:
+                mean = flow_mass(measured, np.sqrt(places)) / places
+                clear = mean >= REGION_NOISE * ask.noises[name].deviation
                 many = int(wanted[clear].max(initial=FEWEST_REGIONS))
-            found.append(regions(self.setting.grid, begin + end, many))
-        return found[0], found[1]
+            region_of_cell.append(regions(self.setting.grid, begin + end, many))
+        return region_of_cell[0], region_of_cell[1]
 
     def noises(self, trips: float) -> dict[str, TableNoise]:
-        """Noise of every table that is asked for, given the noisy number of trips."""
+        """Noise of every table that is measured, given the noisy number of trips."""
         wanted = self.parts
         off = set() if wanted.flows else {"flows"}
         off |= set() if wanted.turns else {"turns", "corners"}
@@ -209,7 +201,7 @@ class SyntheticBridges(Composed):
         return TableNoise.within(Allowance(self.tables.name, amount, self.tables.pure))
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
-        """The number of trips, and all tables: their shares add up to at most 1."""
+        """Spends of the number of trips and of all tables together, whose shares sum to at most 1."""
         amount = self.tables.amount
         return (*self.totals.spends(), ("tables", Loss.pure(amount) if self.tables.pure else Loss(amount)))
 
@@ -223,18 +215,32 @@ class SyntheticBridges(Composed):
         corners_from: float = CORNERS_FROM,
         calibrate: bool = True,
     ) -> SyntheticBridges:
-        """All of a budget: the number of trips, unless declared, and the rest."""
+        """Splits a budget: the number of trips, unless declared, and the remainder for the tables."""
         totals, budget = PathTotals.within(budget, setting, TRIPS_SHARE)
         tables, _ = budget.take("tables", 1)
         parts = replace(parts, calibrate=parts.calibrate and calibrate)
-        made = cls(totals=totals, tables=tables, setting=setting, parts=parts, corners_from=corners_from)
-        made.noises(0.0)  # refuses a budget that is too small before anything is spent
-        return made
+        mechanism = cls(totals=totals, tables=tables, setting=setting, parts=parts, corners_from=corners_from)
+        mechanism.noises(0.0)  # refuses a budget that is too small before anything is spent
+        return mechanism
 
     def describe(self) -> dict[str, Any]:
-        """For the manifest: what else is public about it."""
+        """Public parameters for the manifest."""
         return {
             "trips_declared": self.setting.trips,
             "shares": dict(SHARES),
             "parts": vars(self.parts),
         }
+
+
+@dataclass(frozen=True, eq=False)
+class _Asking:
+    """Measures tables by name; None for those without a share."""
+
+    noises: dict[str, TableNoise]
+    paths: UserPaths
+    noise: Noise
+
+    def __call__(self, name: str, table: PathTable) -> Any:
+        if name not in self.noises:
+            return None
+        return self.noises[name](self.paths, table, self.noise)

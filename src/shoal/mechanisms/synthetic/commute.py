@@ -1,4 +1,4 @@
-"""Homes, work places, commutes and hours of calls with noise on every number; people are drawn from them.
+"""Synthetic events from noisy tables of homes, work places, commutes and hours of calls.
 
 Guarantee    epsilon-DP, the sum over tables of LATTICE / scale; or rho-zCDP, that of LATTICE^2 / (2 sigma^2).
              It holds for the model and for any number of people drawn from it.
@@ -6,7 +6,7 @@ Unit         one user.        Neighbours   add or remove one user.
 Requires     what each user adds to a table has norm at most LATTICE: the sum of absolute values for Laplace,
              the root of the sum of squares for Gaussian noise (checked by the engine).
 Sensitivity  LATTICE for every table, reached by a user with one event (users, people, homes, hours, places),
-             and by one with a home, a work place and a third site (the others); tables add up.
+             and by one with a home, a work place and a third site (the others); losses of tables add up.
 Public       sites with coordinates, clock, parts of the day, classes, regions of sites, all scales.
 Source       Mir, Isaacman, Caceres, Martonosi and Wright 2013 (DP-WHERE).
 Deviations   Every user weighs the same in each table, where DP-WHERE bounds the calls of a day: a user with
@@ -57,7 +57,7 @@ OPTIONAL = ("works", "distances", "flows", "reach")  # a model can be made witho
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SyntheticCommute(Composed):
-    """Noise once on every table; the model that people are drawn from."""
+    """Adds noise to every table once and returns the model that people are drawn from."""
 
     adders: Mapping[str, Adder]  # in units of the lattice
     setting: CommuteSetting = field(repr=False)
@@ -78,14 +78,14 @@ class SyntheticCommute(Composed):
 
     @property
     def norm(self) -> int:
-        """The norm of what a user adds to a table: 1 for Laplace noise, 2 for Gaussian."""
+        """Norm in which the contribution of a user is bounded: 1 for Laplace noise, 2 for Gaussian."""
         return self.adders["users"].family.norm
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return tuple((name, adder.cost(LATTICE)) for name, adder in self.adders.items())
 
     def describe(self) -> dict[str, Any]:
-        """For the manifest: what else is public about it."""
+        """Public parameters for the manifest."""
         return {
             "name": self.name,
             "sites": self.setting.sites,
@@ -98,7 +98,7 @@ class SyntheticCommute(Composed):
     def within(
         cls, budget: Budget, setting: CommuteSetting, *, without: tuple[str, ...] = ()
     ) -> SyntheticCommute:
-        """All of the budget by `SHARES`; tables of `without` are not bought, others share what they cost."""
+        """Splits all of the budget by `SHARES`; tables in `without` are not measured and have no share."""
         if not set(without) <= set(OPTIONAL):
             raise PlanError("commute-table", f"only these tables can be left out: {', '.join(OPTIONAL)}.")
         shares = {name: share for name, share in SHARES.items() if name not in without}

@@ -1,21 +1,21 @@
 """Post-processing of the method `best`: noisy measurements to people per zone and slot, with 95 % intervals.
 
-1. zones' coefficients are kriged: totals first, then the others as shares of the total
-2. the residuals of the basis are added, shrunk by how far they exceed the noise, where they were measured
-3. counts are kept above a small positive floor
+1. the coefficients of zones are kriged: totals first, then the others as shares of the total
+2. measured residuals of the basis are added after shrinkage by their signal-to-noise ratio
+3. counts are raised to a small positive floor
 4. twice: slots are scaled to the city's profile, regions corrected by their own measurement
-5. everything is scaled to the noisy number of visits
+5. all counts are scaled to the noisy number of visits
 
 The number of all visits follows from two noisy numbers, under a narrow and a wide clip of users. Regions are
-clipped less than the zones they consist of, so the gap between both shows what clipping removed: zones are
-moved towards their region's measurement, and the interval learns how unevenly clipping takes from zones.
+clipped less than the zones they consist of, so the gap between the two shows what clipping removed: zones are
+corrected towards the measurement of their region, and the interval is widened by the variance of the gaps.
 
 The residual variance of a count with model value m in a zone of mean M is phi q m + kappa^2 m^1.5 M^0.5, q
 being the squared area weights of a zone over its weights. phi and kappa^2 are fitted by least squares to
 squared noisy residuals minus the noise variance, and shrunk towards usual values where residuals are few.
 
-The interval adds the uncertainty of coefficients, of residuals, of the city's slots and total, and of what
-clipping took from some zones and not from others.
+The interval adds the uncertainty of coefficients, of residuals, of the city's slots and total, and of uneven
+losses by clipping.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from shoal.stages.noisy import DensityEstimate, NoisyBest
 
 ROUNDS = 2
 FLOOR = 0.05  # of what the zone's total and the city's profile would give
-LEARNED = 0.985  # of the width, where scatter was learned: parts that overlap are added as if they did not
+LEARNED = 0.985  # factor of the width where the residual variance is fitted: its parts overlap, but are added
 
 
 @dataclass(frozen=True)
 class Model:
-    """Smooth counts in people before the last corrections, with the variance of what is uncertain."""
+    """Smooth counts in people before the last corrections, with their variance."""
 
     counts: np.ndarray  # float64 [zones, slots]
     variance: np.ndarray
-    scatter: Scatter
+    residual: ResidualVariance
 
 
 def finish_best(noisy: NoisyBest, setting: Setting, *_public: object) -> DensityEstimate:
-    """People, unrounded, with intervals."""
+    """People per zone and slot, unrounded, with intervals."""
     total = total_of(noisy)
     model = smooth(noisy, setting, total.visits)
     uneven = unevenness(model.counts, noisy)
@@ -65,13 +65,13 @@ def finish_best(noisy: NoisyBest, setting: Setting, *_public: object) -> Density
 
 
 def total_of(noisy: NoisyBest) -> Total:
-    """The number of visits, from both of its measurements."""
+    """The number of visits and its deviation, from both measurements."""
     narrow, wide = (Total(float(m.values[0, 0]), m.sigma) for m in (noisy.visits, noisy.active))
     return number_of_visits(narrow, wide)
 
 
 def smooth(noisy: NoisyBest, setting: Setting, visits: float) -> Model:
-    """Counts from kriged coefficients, and from the rest where all of it was measured."""
+    """Counts from kriged coefficients, plus shrunk residuals where all of them were measured."""
     spread = setting.weights.site_share
     coefficients, remaining = _krige_columns(noisy, setting)
     counts = coefficients @ noisy.basis.T / noisy.weight
@@ -80,26 +80,27 @@ def smooth(noisy: NoisyBest, setting: Setting, visits: float) -> Model:
     to_people = visits / total if total > 0 else 1.0  # clipped visits to all visits
     model = np.maximum(counts, floor) * to_people
     variance = remaining @ (noisy.basis**2).T * (to_people / noisy.weight) ** 2
-    scatter = _fit_rest(noisy, model, spread, to_people)
-    signal = scatter.variance(model, spread)
+    residual_variance = _fit_rest(noisy, model, spread, to_people)
+    signal = residual_variance.variance(model, spread)
     if not noisy.whole or noisy.rest_weight == 0:
         outside = 1.0 - (noisy.basis**2).sum(axis=1)
-        return Model(model, variance + outside * signal, scatter)
+        return Model(model, variance + outside * signal, residual_variance)
     residual = to_people * (noisy.rest / noisy.rest_weight @ noisy.rest_basis.T / noisy.weight)
     outside = (noisy.rest_basis**2).sum(axis=1)
     noise = np.sqrt(outside) * noisy.zones_sigma[:, None] / noisy.rest_weight / noisy.weight * to_people
-    kept = keep_what_stands_out(residual, noise, signal)
+    shrunk = shrink_residuals(residual, noise, signal)
     left = signal * noise**2 / np.maximum(signal + noise**2, 1e-300)
-    return Model(np.maximum(counts * to_people + kept, floor * to_people), variance + left, scatter)
+    people = np.maximum(counts * to_people + shrunk, floor * to_people)
+    return Model(people, variance + left, residual_variance)
 
 
-def _fit_rest(noisy: NoisyBest, model: np.ndarray, spread: np.ndarray, to_people: float) -> Scatter:
-    """How counts scatter around the model, from what was measured outside the columns."""
-    unit = to_people / (noisy.rest_weight or 1.0)  # 0: no rest was measured, the usual scatter remains
+def _fit_rest(noisy: NoisyBest, model: np.ndarray, spread: np.ndarray, to_people: float) -> ResidualVariance:
+    """Residual variance of counts around the model, fitted to the measurements outside the columns."""
+    unit = to_people / (noisy.rest_weight or 1.0)  # 0: none were measured, the prior values remain
     square = noisy.rest_basis**2
     counts = (spread[:, None] * model * noisy.weight**2) @ square
     squares = (uneven_squares(model) * noisy.weight**2) @ square
-    return fit_scatter(noisy.rest * unit, noisy.zones_sigma[:, None] * unit, counts, squares)
+    return fit_residual_variance(noisy.rest * unit, noisy.zones_sigma[:, None] * unit, counts, squares)
 
 
 def _krige_columns(noisy: NoisyBest, setting: Setting) -> tuple[np.ndarray, np.ndarray]:
@@ -117,19 +118,19 @@ def _krige_columns(noisy: NoisyBest, setting: Setting) -> tuple[np.ndarray, np.n
 
 
 def _floor(totals: np.ndarray, noisy: NoisyBest) -> np.ndarray:
-    """A small part of what a zone would have if it followed the city."""
+    """float64 [zones, slots]: a small share of the zone's total times the city's profile."""
     along = noisy.basis[:, 0] / noisy.weight  # the profile, up to a factor
     return FLOOR * totals[:, None] * np.maximum(along, 0.0)
 
 
 def _to_profile(counts: np.ndarray, profile: np.ndarray) -> np.ndarray:
-    """Slots scaled so that the city follows its profile."""
+    """Counts scaled per slot so that their sums follow the city's profile."""
     sums = counts.sum(axis=0)
     return counts * np.divide(profile * counts.sum(), sums, out=np.ones_like(sums), where=sums > 0)
 
 
-CLEAR = 3.0  # deviations by which the wide number must be larger
-FAR = 8.0  # deviations from zero beyond which the cut does not matter, or only its tail does
+CLEAR = 3.0  # deviations by which the number under the wide clip must be larger to be used
+FAR = 8.0  # deviations above zero from which truncation is negligible; below, only the tail matters
 
 
 @dataclass(frozen=True)
@@ -141,11 +142,11 @@ class Total:
 
 
 def number_of_visits(narrow: Total, wide: Total) -> Total:
-    """Visits, above zero, and the deviation that is left.
+    """Positive number of visits and its remaining deviation.
 
-    The narrow clip has little noise and misses what very active users do; where the wide one is clearly
-    larger, they matter. Visits cannot be negative: the mean and deviation are those of a normal
-    distribution cut off at zero, so a number that drowns in its noise becomes small, not zero.
+    The narrow clip has little noise but misses visits of very active users; the number under the wide clip is
+    used where it is clearly larger. Visits cannot be negative: mean and deviation are those of a normal
+    distribution truncated at zero, so a number far below its noise becomes small, not zero.
 
     >>> number_of_visits(Total(1000.0, 10.0), Total(1020.0, 40.0))
     Total(visits=1000.0, deviation=10.0)
@@ -175,10 +176,10 @@ STAYS = 0.5  # of it stays between a region's zones, which the correction of who
 
 @dataclass(frozen=True)
 class RegionGap:
-    """Regions' own measurement less that of the counts, in the columns of the regions' dictionary."""
+    """Measurement of regions minus that implied by the counts, in the columns of the regions' dictionary."""
 
     sums: np.ndarray  # float64 [regions, slots]: the counts
-    seen: np.ndarray  # float64 [regions, columns]: the same as the measurement would see them
+    implied: np.ndarray  # float64 [regions, columns]: the measurement that the counts imply
     gap: np.ndarray  # float64 [regions, columns]
     noise: float  # variance of a gap
 
@@ -187,32 +188,32 @@ class RegionGap:
         """None where there is nothing to compare."""
         sums = np.zeros((int(noisy.region_of.max()) + 1, counts.shape[1]))
         np.add.at(sums, noisy.region_of, counts)
-        seen = (sums * noisy.weight) @ noisy.dictionary
+        implied = (sums * noisy.weight) @ noisy.dictionary
         total = float(noisy.regions.values[:, 0].sum())
-        if total <= 0 or seen[:, 0].sum() <= 0:
+        if total <= 0 or implied[:, 0].sum() <= 0:
             return None
-        scale = total / seen[:, 0].sum()
-        return cls(sums, seen, noisy.regions.values / scale - seen, (noisy.regions.sigma / scale) ** 2)
+        scale = total / implied[:, 0].sum()
+        return cls(sums, implied, noisy.regions.values / scale - implied, (noisy.regions.sigma / scale) ** 2)
 
 
 def correct_regions(counts: np.ndarray, noisy: NoisyBest) -> np.ndarray:
-    """Regions moved towards their own, less clipped measurement, as far as it stands out of its noise."""
-    found = RegionGap.of(counts, noisy)
-    if found is None:
+    """Counts corrected per region towards its own, less clipped measurement, after shrinkage of the gaps."""
+    gaps = RegionGap.of(counts, noisy)
+    if gaps is None:
         return counts
-    share = kept_of_gaps(found)
-    correction = (found.gap * share) @ noisy.dictionary.T / noisy.weight
-    factor = 1.0 + correction / np.maximum(found.sums, 1e-12)
+    share = wiener_share(gaps)
+    correction = (gaps.gap * share) @ noisy.dictionary.T / noisy.weight
+    factor = 1.0 + correction / np.maximum(gaps.sums, 1e-12)
     return counts * np.clip(factor, 1 / MOST_CORRECTED, MOST_CORRECTED)[noisy.region_of]
 
 
-def kept_of_gaps(found: RegionGap) -> np.ndarray:
-    """float64 [regions, columns]: Wiener's share of each gap, if gaps grow like the root of what is there.
+def wiener_share(gaps: RegionGap) -> np.ndarray:
+    """float64 [regions, columns]: Wiener's factor for each gap; its variance grows with the region's total.
 
-    How large gaps are in a column is what explains its squares beyond their noise, in a few rounds.
+    The variance per column is fitted to squared gaps minus the noise variance, in a few reweighted rounds.
     """
-    noise = found.noise / np.maximum(found.seen[:, :1], 1e-9 * found.seen[:, 0].max())
-    squares = found.gap**2 * (noise / found.noise) - noise
+    noise = gaps.noise / np.maximum(gaps.implied[:, :1], 1e-9 * gaps.implied[:, 0].max())
+    squares = gaps.gap**2 * (noise / gaps.noise) - noise
     size = np.maximum(squares.mean(axis=0), 0.0)
     for _ in range(GAP_ROUNDS):
         known = 1.0 / (size + noise) ** 2
@@ -221,36 +222,36 @@ def kept_of_gaps(found: RegionGap) -> np.ndarray:
 
 
 def unevenness(counts: np.ndarray, noisy: NoisyBest) -> float:
-    """Relative variance of what clipping took from one zone and not from another.
+    """Relative variance between zones of the share of visits that clipping removed.
 
-    From the totals of regions, squared gaps less their noise, and from what is usual: the noisier the
-    regions, the more of it.
+    Posterior mean of squared relative gaps of regions minus their noise variance, and the prior value
+    USUAL_UNEVEN: the noisier the regions, the closer to the prior.
     """
-    found = RegionGap.of(counts, noisy)
-    if found is None:
+    gaps = RegionGap.of(counts, noisy)
+    if gaps is None:
         return STAYS * USUAL_UNEVEN
-    level = np.maximum(found.seen[:, 0], 1e-9)
-    noise = found.noise / level**2
+    level = np.maximum(gaps.implied[:, 0], 1e-9)
+    noise = gaps.noise / level**2
     known = 1.0 / (2 * (noise + USUAL_UNEVEN) ** 2)
-    squares = (found.gap[:, 0] / level) ** 2 - noise
+    squares = (gaps.gap[:, 0] / level) ** 2 - noise
     usual = 1.0 / USUAL_UNEVEN**2
     between = (known @ squares + usual * USUAL_UNEVEN) / (known.sum() + usual)
     return STAYS * float(max(between, 0.0))
 
 
-STANDS_OUT = 4.5  # standard deviations: a residual this large is an event of its own
+STANDS_OUT = 4.5  # standard deviations: larger residuals are taken for single events
 KEEP = 0.9
 GROSS = 20.0  # squared deviations beyond which a residual does not enter the fit
-USUAL = (1.5, 0.19**2)  # phi and kappa^2, and how far off they are: chosen with the constants of `best`
+USUAL = (1.5, 0.19**2)  # prior means of phi and kappa^2, and their deviations: chosen with those of `best`
 USUAL_OFF = (0.4, 0.1**2)
-LEAST_PHI = 1.0  # no counts scatter less
+LEAST_PHI = 1.0  # Poisson variance
 CONTRADICTS = 5.0  # deviations
 VARIANCE_ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Scatter:
-    """How the truth scatters around a smooth model: variance phi q m + kappa^2 m^1.5 M^0.5."""
+class ResidualVariance:
+    """Residual variance of true counts around a smooth model: phi q m + kappa^2 m^1.5 M^0.5."""
 
     phi: float
     kappa: float
@@ -260,41 +261,41 @@ class Scatter:
 
 
 def uneven_squares(model: np.ndarray) -> np.ndarray:
-    """m^1.5 M^0.5, M a zone's mean: quiet hours are further from smooth than busy ones, relatively."""
+    """m^1.5 M^0.5, M the mean of a zone: relative residuals are larger in quiet hours."""
     return np.sqrt(model**3 * model.mean(axis=1, keepdims=True))
 
 
-def fit_scatter(
+def fit_residual_variance(
     residual: np.ndarray, noise: float | np.ndarray, counts: np.ndarray, squares: np.ndarray
-) -> Scatter:
+) -> ResidualVariance:
     """phi and kappa of residuals of variance noise^2 + phi counts + kappa^2 squares, all in people."""
     usual, off = np.array(USUAL), np.array(USUAL_OFF)
-    found = usual
+    estimate = usual
     for _ in range(VARIANCE_ROUNDS):
-        expected = np.maximum(noise**2 + found[0] * counts + found[1] * squares, 1e-300)
+        expected = np.maximum(noise**2 + estimate[0] * counts + estimate[1] * squares, 1e-300)
         known = (residual**2 < GROSS * expected) / (2 * expected**2)  # a square has twice its mean squared
         excess = residual**2 - noise**2
         parts = (counts, squares)
         fisher = np.array([[(known * x * y).sum() for x in parts] for y in parts])
-        told = np.array([(known * x * excess).sum() for x in parts])
-        prior = np.diag(1.0 / np.square([off[0], _off(fisher, told)]))
-        found = np.linalg.solve(fisher + prior, told + prior @ usual)
-        found = np.clip(found, (LEAST_PHI, 0.0), (20.0, 1.0))
-    return Scatter(float(found[0]), float(np.sqrt(found[1])))
+        score = np.array([(known * x * excess).sum() for x in parts])
+        prior = np.diag(1.0 / np.square([off[0], _prior_deviation(fisher, score)]))
+        estimate = np.linalg.solve(fisher + prior, score + prior @ usual)
+        estimate = np.clip(estimate, (LEAST_PHI, 0.0), (20.0, 1.0))
+    return ResidualVariance(float(estimate[0]), float(np.sqrt(estimate[1])))
 
 
-def _off(fisher: np.ndarray, told: np.ndarray) -> float:
-    """How far kappa^2 may be from what is usual: as far as residuals say that clearly contradict it."""
+def _prior_deviation(fisher: np.ndarray, score: np.ndarray) -> float:
+    """Prior deviation of kappa^2, enlarged to the observed distance where residuals contradict the prior."""
     if fisher[1, 1] <= 0:
         return USUAL_OFF[1]
-    alone = (told[1] - fisher[0, 1] * USUAL[0]) / fisher[1, 1]
+    alone = (score[1] - fisher[0, 1] * USUAL[0]) / fisher[1, 1]
     further = alone - USUAL[1]
     clear = further > CONTRADICTS * np.hypot(USUAL_OFF[1], 1.0 / np.sqrt(fisher[1, 1]))
     return float(further) if clear else USUAL_OFF[1]
 
 
-def keep_what_stands_out(residual: np.ndarray, noise: np.ndarray, signal: np.ndarray) -> np.ndarray:
-    """Wiener's share of each residual, given its noise and the variance expected; large ones nearly whole."""
+def shrink_residuals(residual: np.ndarray, noise: np.ndarray, signal: np.ndarray) -> np.ndarray:
+    """Residuals times Wiener's factor for their noise and expected variance; large ones nearly unshrunk."""
     total = signal + noise**2
     share = signal / np.maximum(total, 1e-300)
     large = np.abs(residual) > STANDS_OUT * np.sqrt(total)

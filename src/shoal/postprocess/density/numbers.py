@@ -1,43 +1,36 @@
 """Noisy counts to released people per zone and slot, with 95 % intervals.
 
-The interval is that of the noise alone, around the count of bounded visits: it does not cover what the
-bound on visits per user leaves out, which the manifest says. Both ends are cut at zero, since counts are
-not negative, and widened to hold the released value; neither can lower the coverage.
+Intervals. The interval is that of the noise alone, around the count of sampled visits: it does not cover
+visits that the bound per user leaves out, as the manifest states. Both ends are cut at zero, since counts are
+not negative, and widened to contain the released value; neither can lower the coverage.
 
-Non-negative counts that keep each slot's noisy total.
-
-Setting negative counts to zero would add people on average. Instead, in each slot the same amount is
-subtracted from all zones, and negatives are set to zero, such that the slot's total stays what it was
-(the Euclidean projection onto the simplex; "norm-sub" in Wang et al. 2020).
+Non-negative counts. Setting negative counts to zero would add people on average. Instead, in each slot the
+same amount is subtracted from all zones and negatives are set to zero, such that the slot's total is
+preserved (Euclidean projection onto the simplex; "norm-sub" in Wang et al. 2020).
 
 >>> keep_totals(np.array([[5.0], [-2.0], [3.0]])).ravel().tolist()
 [4.0, 0.0, 2.0]
 
-Released numbers rounded to the declared decimals, the ends of intervals outwards.
+Rounding. Numbers are rounded to the declared decimals, the ends of intervals outwards.
 
-Noisy counts of bounded visits to people: scaled up to all visits, with 95 % intervals.
+Scaling up. A sampled visit stands for r = K-hat / B-hat visits: r is at least 1, since the bound drops visits
+and adds none, and 1 where the number of sampled visits is not well above its noise. After negative counts
+were removed, people are scaled so that their total is K-hat, or the part of it inside the zones, since
+removing negative counts can add people where noise is large. All rules use noisy numbers and public scales
+only. The interval is that of the noise times r, widened by the noise of r and by the sampling variance. It
+does not cover that the bound drops a larger share of visits in some zones than in others.
 
-A kept visit stands for r = K-hat / B-hat visits: r is at least 1, since the bound drops visits and adds none,
-and 1 where the number of kept visits is not well above its own noise. The people that are left after
-negative counts were removed are then scaled so that their total is K-hat, or the part of it inside the zones:
-removing negative counts can add people where noise is large. Every rule looks at noisy numbers and public
-scales only.
-
-The interval is that of the noise times r, widened by the noise of r and by the chance of which visits were
-kept. It does not cover that zones differ in how many of their visits the bound left out.
-
-Released answers to queries are not negative and rounded, their intervals rounded outwards:
+Answers to queries are cut at zero and rounded, their intervals rounded outwards:
 
 >>> noisy = NoisyAnswers(values=np.array([12.34, -3.0]), half=np.array([5.0, 5.0]), how=("noise", "noise"))
->>> made = finish_answers(noisy, 1)
->>> made.visits.tolist(), made.low.tolist(), made.high.tolist()
+>>> answers = finish_answers(noisy, 1)
+>>> answers.visits.tolist(), answers.low.tolist(), answers.high.tolist()
 ([12.3, 0.0], [7.3, 0.0], [17.4, 5.0])
 
-The table of zones and slots that answers queries starts at a public guess. A noisy answer to a query
-multiplies the query's cells by one factor and all others by another, so that the table keeps its total and
-meets the answer up to one deviation of its noise: the multiplicative weights update with the step that meets
-the answer at once. What lies within the noise changes nothing. Every new answer is followed by a few rounds
-over all answers so far, since later ones disturb earlier ones.
+Multiplicative weights. The table of zones and slots starts at a public prior. A noisy answer to a query
+multiplies the query's cells by one factor and all others by another, such that the total is preserved and the
+table meets the answer up to one deviation of its noise; differences within that deviation change nothing.
+Every new answer is followed by rounds over all answers so far, since later updates disturb earlier ones.
 """
 
 from __future__ import annotations
@@ -57,7 +50,7 @@ def estimate_density(noisy: NoisyCounts, decimals: int = 1) -> DensityEstimate:
 
 
 def plain_density(noisy: NoisyCounts, *_public: object) -> DensityEstimate:
-    """The same before rounding: non-negative people that keep each slot's total, intervals cut at zero."""
+    """Non-negative people that preserve each slot's total, with intervals cut at zero; not rounded."""
     half = half_width(noisy)
     people = keep_totals(noisy.values)
     low = np.minimum(np.maximum(noisy.values - half, 0.0), people)
@@ -68,7 +61,8 @@ def plain_density(noisy: NoisyCounts, *_public: object) -> DensityEstimate:
 def half_width(noisy: NoisyCounts) -> np.ndarray | float:
     """Half a 95 % interval of the noise in a cell: b ln 20 for Laplace noise, else 1.96 standard deviations.
 
-    Waves (FPA) add up many draws in each cell: normal, or near it. A lattice step is far below either.
+    With Fourier components (FPA) the noise of a cell is a sum of many draws, so nearly normal. The lattice
+    step is negligible against either.
     """
     reach = math.log(20.0) if noisy.family == "discrete laplace" else Z95
     return reach * noisy.scale * noisy.gain
@@ -84,8 +78,8 @@ def keep_totals(noisy: np.ndarray) -> np.ndarray:
     ordered = -np.sort(-noisy, axis=0)
     # With the j largest kept, each loses (their sum - total) / j; keep as many as stay positive.
     shift = (np.cumsum(ordered, axis=0) - totals) / np.arange(1, zones + 1)[:, None]
-    kept = (ordered > shift).sum(axis=0)
-    lost = shift[np.maximum(kept, 1) - 1, np.arange(slots)]
+    positive = (ordered > shift).sum(axis=0)
+    lost = shift[np.maximum(positive, 1) - 1, np.arange(slots)]
     result = np.maximum(noisy - lost, 0.0)
     result[:, totals <= 0] = 0.0
     return result
@@ -106,11 +100,11 @@ def round_density(estimate: DensityEstimate, decimals: int = 1) -> DensityEstima
     return DensityEstimate(people=people, low=np.minimum(low, people), high=np.maximum(high, people))
 
 
-CLEAR = 4.0  # deviations above zero from which a noisy number is divided by, or scaled down to
+CLEAR = 4.0  # deviations above zero that a noisy number needs to serve as a divisor or a target
 
 
 def scaled_density(noisy: NoisyScaled, *_public: object) -> DensityEstimate:
-    """Non-negative people whose total is that of all visits, where noise allows to say so; not rounded."""
+    """Non-negative people, scaled to the total of all visits where the noise allows; not rounded."""
     ratio = per_kept_visit(noisy)
     people = keep_totals(noisy.counts.values)
     people = people * total_factor(noisy, float(people.sum()), ratio)
@@ -146,7 +140,7 @@ def total_factor(noisy: NoisyScaled, total: float, ratio: float) -> float:
 
 
 def total_deviation(counts: NoisyCounts) -> float:
-    """Of the noise in the sum of all counts: draws are independent, of counts or of orthonormal waves."""
+    """Deviation of the noise of the sum of all counts; draws are independent per count or coefficient."""
     laplace = math.sqrt(2.0) if counts.family == "discrete laplace" else 1.0
     return laplace * counts.scale * math.sqrt(counts.values.size)
 
@@ -156,16 +150,14 @@ def _half_width(noisy: NoisyScaled, ratio: float, people: np.ndarray) -> np.ndar
     doubt = 0.0
     if ratio > 1.0:
         doubt = np.hypot(noisy.visits_deviation / max(noisy.visits, 1.0), noisy.kept_deviation / noisy.kept)
-    chance = (ratio - 1.0) * np.maximum(
-        people, 0.0
-    )  # variance: each visit was kept with probability 1 / ratio
-    return np.sqrt(noise**2 + Z95**2 * (chance + (min(doubt, 1.0) * people) ** 2))
+    sampling = (ratio - 1.0) * np.maximum(people, 0.0)  # each visit was sampled with probability 1 / ratio
+    return np.sqrt(noise**2 + Z95**2 * (sampling + (min(doubt, 1.0) * people) ** 2))
 
 
 def finish_answers(noisy: NoisyAnswers, decimals: int) -> Answers:
-    """Cut at zero, since counts are not negative; an interval reaches up from zero as it does from an answer.
+    """Answers cut at zero, since counts are not negative, and rounded; the upper half of an interval is kept.
 
-    Neither takes away what can be true, so neither lowers the coverage.
+    Neither excludes a possible value, so the coverage does not decrease.
     """
     step = 10.0**decimals
     visits = np.round(np.maximum(noisy.values, 0.0), decimals)
@@ -177,14 +169,14 @@ def finish_answers(noisy: NoisyAnswers, decimals: int) -> Answers:
 
 
 ROUNDS = 3  # over all answers so far, after each new one
-LARGEST_STEP = 1.0  # of the logarithm of the odds, per update: arbitrary answers stay harmless
-SMALLEST = 2.0**-20  # of a total, in visits: noise may take a small one below zero
-EDGE = 1e-6  # share of the total that a question's cells never go below, nor the others
+LARGEST_STEP = 1.0  # largest change of the log-odds per update, so that arbitrary answers are harmless
+SMALLEST = 2.0**-20  # smallest total, in visits: noise may make a small one negative
+EDGE = 1e-6  # least share of the total for a question's cells, and for all others
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LearnedTable:
-    """Visits per zone and slot as the answers so far have it."""
+    """Table of visits per zone and slot, fitted to the answers so far."""
 
     asked: Questions
     table: np.ndarray = field(repr=False)  # float64 [zones, slots], positive, sums to `total`
@@ -193,12 +185,12 @@ class LearnedTable:
 
     @classmethod
     def start(cls, asked: Questions, prior: np.ndarray, total: float) -> LearnedTable:
-        """The public guess `prior`, not negative, times a bought total."""
+        """The public, non-negative `prior`, scaled to a measured total."""
         total = max(total, SMALLEST)
         return cls(asked=asked, table=prior / prior.sum() * total, total=total, answers={})
 
     def values(self) -> np.ndarray:
-        """What the table says to every question, in visits."""
+        """Answers every query from the table, in visits."""
         return self.asked.values(self.table)
 
     def after(self, question: int, answer: float, deviation: float) -> LearnedTable:
@@ -212,16 +204,16 @@ class LearnedTable:
         return replace(self, table=table, answers=answers)
 
     def _meet(self, table: np.ndarray, question: int, answer: float, deviation: float) -> None:
-        """Move the question's cells until they are within one deviation of the answer; in place."""
+        """Scales the query's cells until their sum is within one deviation of the answer; in place."""
         zones, slots = self.asked.each[question].zones, self.asked.each[question].slots
         cells = np.ix_(zones, slots)
         inside = table[cells]
-        said = float(inside.sum())
-        target = said + math.copysign(max(abs(answer - said) - deviation, 0.0), answer - said)
-        if target == said:
+        before = float(inside.sum())
+        target = before + math.copysign(max(abs(answer - before) - deviation, 0.0), answer - before)
+        if target == before:
             return
         low, high = EDGE * self.total, (1 - EDGE) * self.total
-        target, said = min(max(target, low), high), min(max(said, low), high)
-        step = math.log(target / said) - math.log((self.total - target) / (self.total - said))
+        target, before = min(max(target, low), high), min(max(before, low), high)
+        step = math.log(target / before) - math.log((self.total - target) / (self.total - before))
         table[cells] = inside * math.exp(min(max(step, -LARGEST_STEP), LARGEST_STEP))
         table *= self.total / table.sum()

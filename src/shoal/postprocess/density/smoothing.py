@@ -1,17 +1,18 @@
 """Smoothing of noisy measurements: profiles over slots, from public columns, and kriging over zones.
 
-city_profile      the city's profile from noisy hourly totals: block James-Stein in the frequency domain
-zone_columns      columns for zones, fitted to noisy regions: the shapes that a day takes in this city
+city_profile      the city's profile from noisy totals of slots: block James-Stein in the frequency domain
+zone_columns      columns for zones: the main profiles of the noisy regions
 orthonormal       orthonormal columns from public columns and noisy answers
-krige             noisy values at zones, smoothed as far as near zones are alike
+krige             noisy values at zones, smoothed over near zones
 
-Kriging: value = mean + smooth field + own part + noise. The field has covariance s (1 - nugget) exp(-distance
-/ reach), the own part variance s nugget; both are wanted, the noise is not. Two readings of mean, field and
-own part: every zone is alike and has an own part of its own; or mean and field go with a zone's size, and the
-own parts are those of sites, which zones share as their areas do. The reading and the three numbers have the
-largest marginal likelihood on a grid, on a spread of at most FIT_ZONES zones. Values beyond four robust
-deviations get an own part of their own size, so that a true outlier is not smoothed away. Each zone is
-predicted from its own value and those of its NEAR nearest zones. The work is linear in zones.
+Kriging: value = mean + smooth field + nugget effect + noise. The field has covariance
+s (1 - nugget) exp(-distance / reach), the nugget effect variance s nugget; both are signal. There are two
+variants: zones are exchangeable with independent nugget effects; or mean and field are proportional to a
+zone's size, and the nugget effects are those of sites, which zones share in proportion to area. The variant
+and its three parameters maximise the marginal likelihood on a grid, for at most FIT_ZONES zones. Values
+beyond four robust deviations get a nugget variance of their own square, so that a true outlier is not
+smoothed away. Each zone is predicted from its own value and those of its NEAR nearest zones. The work is
+linear in zones.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.spatial import KDTree
 
 from shoal.space.clock import Clock
-from shoal.space.setting import daily_waves, day_kinds
+from shoal.space.setting import daily_harmonics, day_kinds
 from shoal.stages.noisy import NoisyMeasurement
 
 DAILY_BLOCK, OTHER_BLOCK = 2, 6  # frequencies shrunk together
@@ -37,21 +38,21 @@ def city_profile(
 ) -> np.ndarray:
     """Positive shares of slots, summing to 1, from noisy totals times `weight` with noise `sigma` in each.
 
-    Frequencies of whole periods per day are shrunk in pairs, the others six at a time: a block that is not
-    larger than its noise is dropped. With no signal at all the expected activity is what remains.
+    Frequencies of whole periods per day are shrunk in pairs, the others in blocks of six: a block that is
+    not larger than its noise is set to 0. Without any signal, the result is the expected activity.
     """
     slots = len(noisy)
-    waves = np.fft.rfft(noisy - _expected_part(noisy, weight, expected), norm="ortho")
-    number = np.arange(len(waves))
+    spectrum = np.fft.rfft(noisy - _expected_part(noisy, weight, expected), norm="ortho")
+    number = np.arange(len(spectrum))
     days = slots / per_day if per_day > 0 else slots
     daily = (np.abs(number / days - np.round(number / days)) < 1e-6) & (number > 0)
-    shrunk = np.zeros_like(waves)
+    shrunk = np.zeros_like(spectrum)
     for chosen, size in ((number[daily], DAILY_BLOCK), (number[~daily], OTHER_BLOCK)):
         for start in range(0, len(chosen), size):
             block = chosen[start : start + size]
-            energy = float((2 * np.abs(waves[block]) ** 2).sum())
+            energy = float((2 * np.abs(spectrum[block]) ** 2).sum())
             keep = max(0.0, 1.0 - 2 * len(block) * sigma**2 / energy) if energy > 0 else 0.0
-            shrunk[block] = keep * waves[block]
+            shrunk[block] = keep * spectrum[block]
     smooth = np.fft.irfft(shrunk, slots, norm="ortho") + _expected_part(noisy, weight, expected)
     totals = smooth / weight
     level = float(totals.mean())
@@ -62,30 +63,30 @@ def city_profile(
 
 
 def _expected_part(noisy: np.ndarray, weight: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """The multiple of the expected activity nearest to the noisy totals: what shrinking goes towards."""
+    """Least-squares multiple of the expected activity, towards which totals are shrunk."""
     column = expected * weight
     return column * max(float(column @ noisy) / float(column @ column), 0.0)
 
 
 def hour_weights(profile: np.ndarray) -> np.ndarray:
-    """How much an hour counts: quiet ones more, since errors are judged relative to counts."""
+    """float64 [slots]: weights of slots, larger in quiet ones, since errors are relative to counts."""
     return np.maximum(profile / profile.mean(), 0.168) ** -0.75
 
 
-def region_dictionary(clock: Clock, profile: np.ndarray, waves: int) -> np.ndarray:
-    """The weighted profile times kinds of days times waves of a day, orthonormal, the profile first."""
+def region_dictionary(clock: Clock, profile: np.ndarray, harmonics: int) -> np.ndarray:
+    """Orthonormal columns: the profile, then profile x kind of day x Fourier component of a day."""
     kinds = day_kinds(clock)
-    shapes = daily_waves(clock, waves)
+    components = daily_harmonics(clock, harmonics)
     columns = [profile]
     for kind in np.unique(kinds):
-        columns += [profile * (kinds == kind) * wave for wave in shapes]
+        columns += [profile * (kinds == kind) * component for component in components]
     return orthonormal(columns)
 
 
 def zone_columns(
     dictionary: np.ndarray, regions: NoisyMeasurement, profile: np.ndarray, learned: int
 ) -> np.ndarray:
-    """float64 [slots, at most learned]: the city's profile, the strongest directions of regions' shapes."""
+    """float64 [slots, at most learned]: the city's profile and leading singular vectors of the regions."""
     level = np.maximum(regions.values[:, 0], regions.sigma)
     shapes = regions.values[:, 1:] / np.sqrt(level)[:, None]
     columns = [profile]
@@ -95,16 +96,16 @@ def zone_columns(
     return orthonormal(columns)
 
 
-DEPENDENT = 1e-4  # a column with less than this share outside the earlier ones adds nothing
+DEPENDENT = 1e-4  # columns with a smaller share outside the earlier ones are dropped
 
 
 def orthonormal(columns: Iterable[np.ndarray]) -> np.ndarray:
-    """float64 [slots, kept]: Gram and Schmidt in order, twice for accuracy; dependent columns are left out.
+    """float64 [slots, columns]: Gram-Schmidt in order, twice for accuracy; dependent columns are dropped.
 
     >>> orthonormal([np.array([3.0, 0.0]), np.array([1.0, 0.0]), np.array([1.0, 1.0])]).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    kept: list[np.ndarray] = []
+    basis: list[np.ndarray] = []
     for column in columns:
         rest = np.asarray(column, np.float64).copy()
         size = float(np.linalg.norm(rest))
@@ -112,12 +113,12 @@ def orthonormal(columns: Iterable[np.ndarray]) -> np.ndarray:
             continue
         rest /= size
         for _ in range(2):
-            for earlier in kept:
+            for earlier in basis:
                 rest -= earlier * (earlier @ rest)
         left = float(np.linalg.norm(rest))
         if left > DEPENDENT:
-            kept.append(rest / left)
-    return np.array(kept).T if kept else np.zeros((0, 0))
+            basis.append(rest / left)
+    return np.array(basis).T if basis else np.zeros((0, 0))
 
 
 def complement(basis: np.ndarray) -> np.ndarray:
@@ -128,9 +129,9 @@ def complement(basis: np.ndarray) -> np.ndarray:
 
 
 def probes(basis: np.ndarray, count: int) -> np.ndarray:
-    """float64 [slots, at most count]: orthonormal columns outside `basis`, of signs that follow no rhythm.
+    """float64 [slots, at most count]: pseudo-random sign columns, made orthogonal to `basis` and each other.
 
-    What no column of the basis explains shows in each of them by chance, as much as in any other.
+    Each has the same expected squared product with a series that the basis does not explain.
     """
     slots = len(basis)
     signs = np.where(_scrambled(slots * count) & 1, 1.0, -1.0).reshape(count, slots)
@@ -145,12 +146,12 @@ def _scrambled(count: int) -> np.ndarray:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-FIT_ZONES, FIT_TOGETHER = 200, 4  # near zones are taken together: how alike they are is what is asked
+FIT_ZONES, FIT_TOGETHER = 200, 4  # in groups of near zones, since the fit needs their covariances
 NEAR = 40
 AT_ONCE = 4_000  # zones that are predicted together
 REACHES = (1.0, 2.0, 4.0, 8.0)  # in typical distances: multiples of `scale`
 NUGGETS = (0.02, 0.2, 0.5, 0.9)
-SIZES = (0.1, 0.4, 1.0, 1.8)  # s, as shares of the variance the noise does not explain
+SIZES = (0.1, 0.4, 1.0, 1.8)  # s, as shares of the variance that the noise does not explain
 OUTLIER = 4.0
 (potrf,) = get_lapack_funcs(("potrf",), dtype=np.float64)
 
@@ -165,13 +166,13 @@ class Kriged:
 
 @dataclass(frozen=True)
 class Reading:
-    """What zones are taken to have in common before their values are seen."""
+    """One variant of the model: sizes of zones, and the correlation of their nugget effects."""
 
-    size: np.ndarray  # float64 [zones]: mean and field go with it
-    overlap: scipy.sparse.csr_array | None  # float64 [zones, zones], of the own parts; None: each its own
+    size: np.ndarray  # float64 [zones]: mean and field are proportional to it
+    overlap: scipy.sparse.csr_array | None  # float64 [zones, zones], of the nugget effects; None: independent
 
     def own(self, zones: np.ndarray) -> np.ndarray:
-        """Covariance of own parts, [..., n, n], among the zones of each row of [..., n]."""
+        """Correlation of nugget effects, [..., n, n], among the zones of each row of [..., n]."""
         if self.overlap is None:
             return np.broadcast_to(np.eye(zones.shape[-1]), (*zones.shape, zones.shape[-1]))
         one, other = np.broadcast_arrays(zones[..., :, None], zones[..., None, :])
@@ -180,7 +181,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where zones lie, which are near, and the two readings of what they have in common."""
+    """Positions of zones, their nearest zones, and the variants of the model."""
 
     xy: np.ndarray  # float64 [zones, 2]
     scale: float  # typical distance between neighbours
@@ -200,7 +201,7 @@ class Layout:
         xy = np.asarray(xy_m, np.float64)
         count = min(len(xy), NEAR + 1)
         away, near = KDTree(xy).query(xy, k=count)
-        away, near = (np.asarray(found).reshape(len(xy), count) for found in (away, near))
+        away, near = (np.asarray(each).reshape(len(xy), count) for each in (away, near))
         near = _itself_first(near)
         scale = float(np.median(away[:, 1 : min(6, count)])) if count > 1 else 1.0
         differ = sizes is not None and bool(np.ptp(sizes) > 1e-6 * sizes.max())
@@ -216,7 +217,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Fit:
-    """The likeliest numbers under one reading; size 0 where noise explains everything."""
+    """Parameters of largest likelihood under one variant; size 0 where noise explains everything."""
 
     reading: Reading
     mean: np.ndarray
@@ -225,10 +226,10 @@ class Fit:
     size: float = 0.0
     nugget: float = 0.5
     reach: float = 1.0
-    doubt: float = 0.0  # the mean size, each weighed by its likelihood: what may hide in the noise even so
+    doubt: float = 0.0  # mean size, weighted by likelihood: signal variance that the noise may hide
 
     def signal(self, xy: np.ndarray, zones: np.ndarray) -> np.ndarray:
-        """Covariance of what is wanted, [..., n, n], among the zones of each row of [..., n]."""
+        """Covariance of the signal, [..., n, n], among the zones of each row of [..., n]."""
         size = self.reading.size[zones]
         field = np.exp(-_distances(xy[zones]) / self.reach) * size[..., :, None] * size[..., None, :]
         signal = self.size * ((1 - self.nugget) * field + self.nugget * self.reading.own(zones))
@@ -245,18 +246,18 @@ def krige(
     outliers: bool = True,
     sized: bool = False,
 ) -> Kriged:
-    """Smoothed values of all zones, and what stays uncertain about them.
+    """Predicted values of all zones with their remaining variance.
 
-    `sized`: values add up like people do, so larger zones may have more.
+    `sized`: also tries the variant in which values are proportional to the sizes of zones.
     """
     noise = np.broadcast_to(np.asarray(noise_variance, np.float64), values.shape)
     readings = [layout.alike, *([layout.sized] if sized and layout.sized is not None else [])]
     fits = [_fit(layout, reading, values, noise, outliers) for reading in readings]
-    fit = min(fits, key=lambda found: found.minus_log)
+    fit = min(fits, key=lambda each: each.minus_log)
     rest = values - fit.mean
     if fit.size == 0.0:
-        kept = fit.own / (fit.own + noise + 1e-300)
-        return Kriged(fit.mean + kept * rest, fit.doubt * fit.reading.size**2 + kept * noise)
+        share = fit.own / (fit.own + noise + 1e-300)
+        return Kriged(fit.mean + share * rest, fit.doubt * fit.reading.size**2 + share * noise)
     mean, variance = np.empty_like(rest), np.empty_like(rest)
     for start in range(0, len(rest), AT_ONCE):
         near = layout.near[start : start + AT_ONCE]
@@ -291,13 +292,13 @@ def _fit(layout: Layout, reading: Reading, values: np.ndarray, noise: np.ndarray
                 tried.append((score, share * left))
                 if score < best[0]:
                     best = (score, share * left, nugget, reach)
-    scores, found = np.array(tried).T
-    likely = np.exp(best[0] - scores)
-    return Fit(reading, mean, own, *best, float(likely @ found / likely.sum()))
+    scores, tried_sizes = np.array(tried).T
+    likelihood = np.exp(best[0] - scores)
+    return Fit(reading, mean, own, *best, float(likelihood @ tried_sizes / likelihood.sum()))
 
 
 def _mean(values: np.ndarray, noise: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """The multiple of the sizes that fits best, noisy and large zones counting less."""
+    """float64 [zones]: best-fitting multiple of the sizes, with noisy and large zones weighted less."""
     plain = size * float(size @ values) / float(size @ size)
     weight = size / (noise + np.mean((values - plain) ** 2) * size**2 + 1e-300)
     return size * float(weight @ values) / float(weight @ size)
@@ -319,7 +320,7 @@ def _minus_log_likelihood(signal: np.ndarray, plain: np.ndarray, values: np.ndar
 
 
 def _outliers(rest: np.ndarray, noise: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """An own variance for values beyond four robust deviations, none for the others."""
+    """Extra variance of values beyond four robust deviations; 0 for the others."""
     beyond_noise = max(float(np.mean(rest**2) - np.mean(noise)), 0.0)
     usual = np.sqrt(noise + beyond_noise * size**2 + 1e-300)
     scaled = rest / usual
@@ -329,14 +330,14 @@ def _outliers(rest: np.ndarray, noise: np.ndarray, size: np.ndarray) -> np.ndarr
 
 
 def _fit_zones(near: np.ndarray) -> np.ndarray:
-    """Groups of near zones, spread over the order of zones."""
+    """Groups of near zones, evenly spread over the order of zones."""
     together = min(FIT_TOGETHER, near.shape[1])
     seeds = np.unique(np.linspace(0, len(near) - 1, min(len(near), FIT_ZONES // together)).astype(np.int64))
     return np.unique(near[seeds, :together])
 
 
 def _itself_first(near: np.ndarray) -> np.ndarray:
-    """Each row begins with its own number, also where several zones share a centre."""
+    """Moves each zone to the front of its row, also where several zones share a centre."""
     rows = np.arange(len(near))
     for row in rows[near[:, 0] != rows]:
         others = near[row][near[row] != row][: near.shape[1] - 1]

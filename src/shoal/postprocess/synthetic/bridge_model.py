@@ -25,14 +25,14 @@ from shoal.postprocess.synthetic.bridge_tables import (
     falling,
     flows,
     inflow,
-    likely_moves,
-    likely_places,
     on_grid,
     per_cell,
+    shrunk_moves,
+    shrunk_places,
     visits_of,
 )
 from shoal.postprocess.synthetic.bridge_walk import possible_moves, walk
-from shoal.postprocess.synthetic.numbers import conditional, likely, onto_total, pick, to_margins, uniforms
+from shoal.postprocess.synthetic.numbers import conditional, onto_total, pick, shrunk, to_margins, uniforms
 from shoal.postprocess.synthetic.path_points import place_stays, start_times, ticks_of
 from shoal.space.cell_paths import DETOURS, DIRECTIONS, STAY_BINS, chebyshev, class_of_moves, distance_cuts
 from shoal.stages.synthetic import NoisyEnds, NoisyMovement, NoisyTable, SyntheticPaths
@@ -51,18 +51,18 @@ PULLS = (0.45, 0.38, 0.33, 0.28, 0.24, 0.2)  # of rounds of calibration: an expo
 SLACK = 2.0  # moves by which drawn trips are off by chance
 
 
-def likely_tables(noisy: NoisyEnds, parts: Parts = ALL_PARTS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def shrunk_tables(noisy: NoisyEnds, parts: Parts = ALL_PARTS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Moves [cells, 8], starts [cells], ends [cells]."""
     grid = noisy.setting.grid
     beside = np.concatenate(
         [per_cell(grid, noisy.sides, each) for each in (noisy.starts, noisy.ends)], axis=1
     )
     mass = _mass(noisy)
-    moves = likely_moves(grid, noisy.moves, _move_mass(noisy, mass), beside, parts)
+    moves = shrunk_moves(grid, noisy.moves, _move_mass(noisy, mass), beside, parts)
     starts, ends = (
         tuple(scaled_to(table, mass, noisy) for table in tables) for tables in (noisy.starts, noisy.ends)
     )
-    return moves, *likely_places(grid, noisy.sides, starts, ends, moves, mass, parts)
+    return moves, *shrunk_places(grid, noisy.sides, starts, ends, moves, mass, parts)
 
 
 def scaled_to(table: NoisyTable, mass: float, noisy: NoisyEnds) -> NoisyTable:
@@ -128,7 +128,7 @@ class BridgeModel:
     @classmethod
     def fit(cls, noisy: NoisyMovement, parts: Parts = ALL_PARTS, *, seed: int = 1) -> BridgeModel:
         grid = noisy.setting.grid
-        moves, starts, ends = likely_tables(noisy, parts)
+        moves, starts, ends = shrunk_tables(noisy, parts)
         between = np.ones((1, 1))
         if noisy.flows is not None:
             table = scaled_to(noisy.flows, float(starts.sum()), noisy)
@@ -247,7 +247,7 @@ class BridgeModel:
         near = np.exp(-np.append(cuts, cuts[-1]) / FAR * hidden / (1 + hidden))
         guess = total * (have * near + 1e-9) / (have * near + 1e-9).sum()
         # Scaled, not shifted to the total: a shift would send trips to distances that hardly any ends have.
-        wanted = np.maximum(likely(told, guess, 0.5), 0.0)
+        wanted = np.maximum(shrunk(told, guess, 0.5), 0.0)
         weight = wanted / max(float(wanted.sum()), 1e-300) / np.maximum(have, 1 / DISTANCE_SAMPLE)
         return np.clip(weight, 1e-9, MOST_WEIGHT)
 
@@ -290,7 +290,7 @@ def move_chances(noisy: NoisyMovement, moves: np.ndarray) -> tuple[np.ndarray, n
         values = noisy.corners.values.reshape(-1, 8, 8) * inside[:, None, :]
         fitted = fitted * (max(float(values.sum()), 1.0) / max(float(fitted.sum()), 1e-300))
         table = replace(noisy.corners, values=values.ravel())
-        fitted = np.maximum(likely(table, fitted.ravel()), 0.0).reshape(fitted.shape)
+        fitted = np.maximum(shrunk(table, fitted.ravel()), 0.0).reshape(fitted.shape)
     return _safe(conditional(fitted, usual), inside[:, None, :]), _safe(first, inside)
 
 

@@ -14,13 +14,13 @@ import numpy as np
 from numba import njit
 
 from shoal.postprocess.synthetic.numbers import (
-    better,
     conditional,
-    likely,
     onto_own_total,
     onto_total,
     onto_totals,
     prediction,
+    select_by_mallows_cp,
+    shrunk,
     to_margins,
     uniforms,
 )
@@ -48,7 +48,7 @@ ALL_PARTS = Parts()
 
 
 NEIGHBOURS = np.array([0.3, 0.7, 1.0, 0.7, 0.3])  # weight of nearby classes in what a class is expected to be
-GUESS_SCATTER = 0.7  # of a distribution around a public guess, relative
+GUESS_DEVIATION = 0.7  # of a distribution around a public guess, relative
 TAIL_BINS = 8  # from whose fall the open end is guessed
 MOST_TAIL = 400
 
@@ -69,11 +69,11 @@ def by_class(noisy: NoisyTable, guess: np.ndarray, *, alike: bool = False) -> np
     near_noise = noisy.deviation * np.sqrt((NEIGHBOURS**2).sum())
     near_total = np.maximum(near.sum(axis=1), 1e-9)
     usual = near_total[:, None] * whole / whole.sum()
-    drawn_near = likely(NoisyTable(near.ravel(), near_noise), usual.ravel()).reshape(near.shape)
+    drawn_near = shrunk(NoisyTable(near.ravel(), near_noise), usual.ravel()).reshape(near.shape)
     near = np.maximum(drawn_near, 0.0) + 1e-9
     total = np.maximum(values.sum(axis=1), 1e-9)
     expected = total[:, None] * near / near.sum(axis=1, keepdims=True)
-    found = likely(noisy, expected.ravel())
+    found = shrunk(noisy, expected.ravel())
     found = onto_totals(found, np.repeat(np.arange(classes), bins), total).reshape(classes, bins)
     return conditional(found, near)
 
@@ -83,7 +83,7 @@ def _whole(values: np.ndarray, guess: np.ndarray, deviation: float) -> np.ndarra
     summed = NoisyTable(values.sum(axis=0), deviation * np.sqrt(values.shape[0]))
     total = max(float(summed.values.sum()), 1.0)
     guess = total * guess / guess.sum()
-    return onto_total(likely(summed, guess, GUESS_SCATTER), total) + 1e-6 * guess
+    return onto_total(shrunk(summed, guess, GUESS_DEVIATION), total) + 1e-6 * guess
 
 
 def falling(bins: int, fall: float) -> np.ndarray:
@@ -148,7 +148,7 @@ def _count(first, cells, way, norm, out):
             out[cells[i] * 8 + way[i]] += scale
 
 
-def likely_moves(
+def shrunk_moves(
     grid: CellGrid, noisy: NoisyTable, total: float, beside: np.ndarray, parts: Parts = ALL_PARTS
 ) -> np.ndarray:
     """float64 [cells, 8]: non-negative, none off the grid, of the total.
@@ -162,7 +162,7 @@ def likely_moves(
         cells = np.broadcast_to(beside[:, None, :], (*inside.shape, beside.shape[1]))
         features = np.concatenate([features, cells], axis=-1)
         own = replace(noisy, values=values[inside])
-        values[inside] = likely(own, prediction(own, features[inside]))
+        values[inside] = shrunk(own, prediction(own, features[inside]))
     moves = np.zeros(inside.shape)
     moves[inside] = onto_own_total(values[inside], total)
     return moves
@@ -254,7 +254,7 @@ LEARNT = 12  # numbers in a prediction of places: weights of features and levels
 DISTANCE_CLASSES = 12
 # Of flows around what margins and distance say, relative; a public guess. Wide, since what is off is off for
 # whole quarters of a city: drawn nearer, sums over many flows would stay off.
-FLOW_SCATTER = 2.0
+FLOW_DEVIATION = 2.0
 FEWEST_REGIONS, MOST_REGIONS = 4, 100
 
 
@@ -273,7 +273,7 @@ def blocks_of(grid: CellGrid, side: int) -> tuple[np.ndarray, int]:
     return (row // side) * across + column // side, across * -(-grid.rows // side)
 
 
-def likely_places(
+def shrunk_places(
     grid: CellGrid,
     sides: tuple[int, ...],
     starts: tuple[NoisyTable, ...],
@@ -292,7 +292,7 @@ def likely_places(
             ring = (boxes(square, 1) - square).ravel()
             wide = (boxes(square, 3) - boxes(square, 1)).ravel()
             features = np.stack([visits, ring, wide, *per_cell(grid, sides, other).T], axis=1)
-            expected = better(own[0], visits, prediction(own[0], features), LEARNT)
+            expected = select_by_mallows_cp(own[0], visits, prediction(own[0], features), LEARNT)
         found.append(places(grid, sides, own, expected + 1e-3 * expected.mean(), total, parts))
     return found[0], found[1]
 
@@ -334,7 +334,7 @@ def places(
 
 def drawn_to(noisy: NoisyTable, expected: np.ndarray, parts: Parts) -> np.ndarray:
     """Noisy values drawn to what is expected, as far as they are seen to scatter around it."""
-    return likely(noisy, expected) if parts.shrink else noisy.values
+    return shrunk(noisy, expected) if parts.shrink else noisy.values
 
 
 def regions(grid: CellGrid, mass: np.ndarray, wanted: int) -> np.ndarray:
@@ -394,7 +394,7 @@ def flows(
         trust = usual**2 / (usual**2 + noise**2 + 1e-12)
         ratio = 1.0 + trust * (np.maximum(seen, 0.0) / np.maximum(usual, 1e-12) - 1.0)
         expected = to_margins(expected * ratio[away] + 1e-12, begin + 1e-9, end + 1e-9, 5)
-    found = likely(noisy, expected.ravel(), FLOW_SCATTER) if parts.shrink else noisy.values
+    found = shrunk(noisy, expected.ravel(), FLOW_DEVIATION) if parts.shrink else noisy.values
     found = found.reshape(count, count)
     found = onto_own_total(found, total) + 1e-6 * expected
     return to_margins(found, begin + 1e-9, end + 1e-9)

@@ -145,19 +145,20 @@ CLEAR = 3.0
 ERRORS = 0.5
 SQUARED_NOISE = 5.0  # variance of the square of Laplace noise, in fourth powers of its deviation
 RIDGE = 1e-6
-TOGETHER = 60  # groups of places whose mean is a point of the curve
-NARROWEST = 1 / 200  # of all places, the group at the upper end
-CURVE_FROM = 400  # places, from which on scatter is a curve
+GROUPS = 60  # of places; the mean of a group is one knot of an isotonic fit
+NARROWEST = 1 / 200  # share of all places in the group at the upper end
+ISOTONIC_FROM = 400  # places, from which on the residual variance is fitted by isotonic regression
 
 
-def likely(noisy: NoisyTable, expected: np.ndarray, relative: float | None = None) -> np.ndarray:
-    """float64 [places]: noisy values drawn to what is expected of them.
+def shrunk(noisy: NoisyTable, expected: np.ndarray, relative: float | None = None) -> np.ndarray:
+    """float64 [places]: noisy values shrunk towards their prediction `expected`.
 
-    `relative` scatter around what is expected, where places are too few to learn it; None: learnt. Then
-    values that are clearly off (CLEAR deviations and more) are believed, whatever was expected.
+    `relative` is the standard deviation of true values, as a share of the prediction, where places are too
+    few to estimate it; values that are off by CLEAR deviations or more then stay nearly as they are. None:
+    the residual variance is estimated.
     """
     if relative is None:
-        spread = scatter(noisy, expected)
+        spread = residual_variance(noisy, expected)
         return expected + spread / (spread + noisy.deviation**2) * (noisy.values - expected)
     spread = (relative * expected) ** 2 + 1e-9
     off = noisy.values - expected
@@ -166,75 +167,80 @@ def likely(noisy: NoisyTable, expected: np.ndarray, relative: float | None = Non
 
 
 def prediction(noisy: NoisyTable, features: np.ndarray) -> np.ndarray:
-    """At least 0: what features [places, k], of other noise, say of each value.
+    """Non-negative prediction of each value from features [places, k] whose noise is independent of it.
 
-    A weighted sum of features, by least squares; then a rising curve through the means of noisy values along
-    it, so that what is predicted is right on average, also where there is nothing.
+    Weighted least squares on the features, then isotonic regression of the noisy values on the result, so
+    that predictions are unbiased at every level, also near 0.
     """
     values, weight = noisy.values, np.ones(noisy.values.size)
-    told = np.zeros(values.size)
+    fitted = np.zeros(values.size)
     scaled = features / (np.sqrt((features**2).mean(axis=0)) + 1e-12)
     for _ in range(ROUNDS):
         square = scaled.T @ (scaled * weight[:, None])
         square += RIDGE * np.trace(square) / len(square) * np.eye(len(square))
-        told = scaled @ np.linalg.solve(square, scaled.T @ (values * weight))
-        weight = 1.0 / (scatter(noisy, np.maximum(told, 0.0)) + noisy.deviation**2 + 1e-12)
-    return rising(told, values)
+        fitted = scaled @ np.linalg.solve(square, scaled.T @ (values * weight))
+        weight = 1.0 / (residual_variance(noisy, np.maximum(fitted, 0.0)) + noisy.deviation**2 + 1e-12)
+    return isotonic(fitted, values)
 
 
-def better(noisy: NoisyTable, simple: np.ndarray, rich: np.ndarray, learnt: int) -> np.ndarray:
-    """Of two predictions the one nearer to the noisy values, after a price for what the rich one learnt.
+def select_by_mallows_cp(
+    noisy: NoisyTable, simple: np.ndarray, rich: np.ndarray, parameters: int
+) -> np.ndarray:
+    """The prediction with the smaller Mallows' Cp; `rich` has `parameters` fitted parameters.
 
-    Mallows' Cp: each of `learnt` numbers fits the noise of two values, which says nothing of the true ones.
+    Cp adds 2 sigma^2 per fitted parameter to squared residuals. `simple` is scaled by least squares first.
     """
     simple = simple * (max(float(noisy.values @ simple), 0.0) / max(float(simple @ simple), 1e-300))
     gain = ((noisy.values - simple) ** 2 - (noisy.values - rich) ** 2).sum()
-    return rich if gain > 2 * learnt * noisy.deviation**2 else simple
+    return rich if gain > 2 * parameters * noisy.deviation**2 else simple
 
 
-def rising(told: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """At least 0: the mean of values as a rising function of what was told of them."""
-    at, means, size = _along(told, values)
+def isotonic(prediction: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Isotonic regression of `values` on `prediction`, at least 0, by means over groups of places."""
+    knots, means, size = _group_means(prediction, values)
     curve = np.maximum(isotonic_regression(means, weights=size).x, 0.0)
-    found = np.interp(told, at, curve)
-    # Beyond the last mean the curve goes on as a line through 0 and it.
-    return np.where(told > at[-1], curve[-1] * told / max(at[-1], 1e-12), found)
+    fitted = np.interp(prediction, knots, curve)
+    # Beyond the last knot the fit continues proportionally to the prediction.
+    return np.where(prediction > knots[-1], curve[-1] * prediction / max(knots[-1], 1e-12), fitted)
 
 
-def _along(told: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Means of both over groups of places in the order of `told`, and how many places each has."""
-    order = np.argsort(told, kind="stable")
-    groups = max(2, min(TOGETHER, told.size // 20))
+def _group_means(prediction: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means of both over groups of places in the order of `prediction`, and the sizes of the groups."""
+    order = np.argsort(prediction, kind="stable")
+    places = prediction.size
+    groups = max(2, min(GROUPS, places // 20))
     left = np.geomspace(1.0, NARROWEST, groups)  # narrow groups at the upper end, where values differ most
-    cuts = (told.size * (1 - left)).astype(np.int64)
-    cuts = np.unique(np.concatenate([[0], cuts[(cuts > 0) & (cuts < told.size)], [told.size]]))
+    cuts = (places * (1 - left)).astype(np.int64)
+    cuts = np.unique(np.concatenate([[0], cuts[(cuts > 0) & (cuts < places)], [places]]))
     size = np.diff(cuts)
-    at, means = (np.add.reduceat(each[order], cuts[:-1]) / size for each in (told, values))
-    return at, means, size
+    knots, means = (np.add.reduceat(each[order], cuts[:-1]) / size for each in (prediction, values))
+    return knots, means, size
 
 
-def scatter(noisy: NoisyTable, predicted: np.ndarray) -> np.ndarray:
-    """float64 [places]: variance of true values around their prediction; at least a little.
+def residual_variance(noisy: NoisyTable, predicted: np.ndarray) -> np.ndarray:
+    """float64 [places], positive: variance of true values around their prediction.
 
-    Half a standard error below the fit: where squared noise would explain it, nothing scatters.
+    Half a standard error is subtracted before fitting, so that the noise of the squares alone gives 0.
     """
     rest = (noisy.values - predicted) ** 2 - noisy.deviation**2
-    few = predicted.size < CURVE_FROM
-    return (_scatter_law(noisy, predicted, rest) if few else _scatter_curve(noisy, predicted, rest)) + 1e-9
+    few = predicted.size < ISOTONIC_FROM
+    return (
+        _power_law_variance(noisy, predicted, rest) if few else _isotonic_variance(noisy, predicted, rest)
+    ) + 1e-9
 
 
-def _scatter_curve(noisy: NoisyTable, predicted: np.ndarray, rest: np.ndarray) -> np.ndarray:
-    """A rising curve through means of `rest` along the prediction; beyond its end it grows as p^2."""
-    at, means, size = _along(predicted, rest)
+def _isotonic_variance(noisy: NoisyTable, predicted: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """Isotonic regression of `rest` on the prediction p; beyond the last knot it grows as p^2."""
+    at, means, size = _group_means(predicted, rest)
     means = means - ERRORS * np.sqrt(SQUARED_NOISE / size) * noisy.deviation**2
     weight = size / (noisy.deviation**2 + at**2) ** 2  # so that a few large values do not decide
     curve = np.maximum(isotonic_regression(means, weights=weight).x, 0.0)
-    found = np.interp(predicted, at, curve)
-    return np.where(predicted > at[-1], curve[-1] * (predicted / max(at[-1], 1e-12)) ** 2, found)
+    fitted = np.interp(predicted, at, curve)
+    return np.where(predicted > at[-1], curve[-1] * (predicted / max(at[-1], 1e-12)) ** 2, fitted)
 
 
-def _scatter_law(noisy: NoisyTable, predicted: np.ndarray, rest: np.ndarray) -> np.ndarray:
-    """b p or c p^2, whichever says more."""
+def _power_law_variance(noisy: NoisyTable, predicted: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """b p or c p^2, whichever explains more of the squared residuals."""
     weight = (
         1.0 / (noisy.deviation**2 + predicted**2 + 1e-12) ** 2
     )  # so that a few large values do not decide

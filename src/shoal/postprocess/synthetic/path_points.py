@@ -29,9 +29,9 @@ from numba import njit
 from shoal.postprocess.synthetic.bridge_tables import block_sides, blocks_of, by_class
 from shoal.postprocess.synthetic.numbers import (
     conditional,
-    likely,
     onto_total,
     pick,
+    shrunk,
     stream,
     to_margins,
     uniform,
@@ -158,7 +158,7 @@ MOST_AT_ONCE = 6  # cells passed within one step
 # Public: of the ticks per move where noise hides everything else; most moves take one.
 DURATION_GUESS = np.array([0.02, 0.05, 0.08, 0.1, 0.35, 0.15, 0.1, 0.07, 0.05, 0.03])
 LONGEST_PACE = 8.0  # ticks per move in the open class
-TIDE_SCATTER = 1.0  # of a region's share of a part of the week around that of all, relative; a public guess
+TIDE_DEVIATION = 1.0  # of a region's share of a part of the week around that of all, relative; a public guess
 LEAST_TIDE = 0.02  # of what is expected
 FITTING_ROUNDS = 10
 
@@ -237,7 +237,7 @@ def _pace_weights(paces: NoisyTable, noisy: NoisyMovement) -> tuple[np.ndarray, 
     whole = np.maximum(values.sum(axis=0), 0.0) + 1e-9
     total = np.maximum(values.sum(axis=1), 1e-9)
     usual = total[:, None] * whole / whole.sum()
-    share = np.maximum(likely(paces, usual.ravel()).reshape(count, PACES), 1e-9)
+    share = np.maximum(shrunk(paces, usual.ravel()).reshape(count, PACES), 1e-9)
     share /= share.sum(axis=1, keepdims=True)
     return (share[:, 0] + 0.02)[block], (share[:, 2:].sum(axis=1) + 0.02)[block]
 
@@ -361,7 +361,7 @@ def _likely_tides(table: NoisyTable, held: np.ndarray, share: np.ndarray) -> np.
     usual = np.outer(held, share) / (held.sum() * share.sum())
     total = float(table.values.sum()) - 2 * table.deviation * np.sqrt(table.values.size)
     expected = usual * max(total, 1.0)
-    found = likely(table, expected.ravel(), TIDE_SCATTER).reshape(expected.shape)
+    found = shrunk(table, expected.ravel(), TIDE_DEVIATION).reshape(expected.shape)
     return to_margins(np.maximum(found, LEAST_TIDE * expected), held, share * (held.sum() / share.sum()))
 
 
@@ -383,4 +383,4 @@ def _slot_weights(noisy: NoisyMovement) -> np.ndarray:
 def _likely_times(table: NoisyTable) -> np.ndarray:
     """Drawn to all alike, as far as noise asks for it."""
     total = max(float(table.values.sum()), 1.0)
-    return onto_total(likely(table, np.full(table.values.size, total / table.values.size), 1.0), total)
+    return onto_total(shrunk(table, np.full(table.values.size, total / table.values.size), 1.0), total)

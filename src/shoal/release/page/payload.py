@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ def density_payload(
     """All the page draws. Map and series cover the first `slots_drawn` slots, error figures all."""
     arrays = {"exact": inputs.exact, "released": inputs.released, "low": inputs.low, "high": inputs.high}
     return {
-        "zones": zones_drawn(inputs.zones),
+        "zones": drawn_zones(inputs.zones),
         "slots": slots_drawn,
         "slotLabels": [slot_label(start) for start in starts],
         "slotWord": slot_word(starts),
@@ -135,46 +135,33 @@ GRID_STEPS = 65_535
 SIMPLIFY_SHARE = 1 / 2_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class DrawnZones:
-    """Rings of all zones, one after the other; y grows downwards, as on a screen."""
+def drawn_zones(zones: Zones) -> dict[str, Any]:
+    """Ids, names and outlines, north up, kilometres equal in both directions at the middle of the city.
 
-    xy: np.ndarray = field(repr=False)  # uint16 [points, 2]
-    ring_lengths: list[list[int]] = field(repr=False)  # per zone, points of each ring; [] if nothing to draw
-    width: int  # of the drawing, in grid steps
-    height: int
-    steps_per_km: float
-
-
-def drawn_zones(zones: Zones) -> DrawnZones:
-    """The outlines of `zones`, north up, kilometres equal in both directions at the middle of the city."""
+    The points of all rings are one after the other in `xy`, with y downwards, as on a screen; `rings` has
+    for each zone the points of each of its rings, none where there is nothing to draw. Sizes are in steps.
+    """
     planar_km = _planar_km(zones)
     bounds = shapely.total_bounds(planar_km)
-    if not np.isfinite(bounds).all():
-        return DrawnZones(
-            xy=np.zeros((0, 2), "u2"),
-            ring_lengths=[[] for _ in planar_km],
-            width=1,
-            height=1,
-            steps_per_km=1.0,
-        )
-    extent_km = max(bounds[2] - bounds[0], bounds[3] - bounds[1], 1e-9)
-    steps_per_km = GRID_STEPS / extent_km
-    simple = _simplified(planar_km, extent_km * SIMPLIFY_SHARE)
-    points, lengths = [], []
-    for shape in simple:
-        rings = _rings(shape)
-        lengths.append([len(ring) for ring in rings])
-        points.extend(rings)
+    drawable = bool(np.isfinite(bounds).all())
+    west, south, east, north = bounds.tolist() if drawable else (0.0, 0.0, 0.0, 0.0)
+    steps_per_km, rings = 1.0, [[] for _ in planar_km]
+    if drawable:
+        extent_km = max(east - west, north - south, 1e-9)
+        steps_per_km = GRID_STEPS / extent_km
+        rings = [_rings(shape) for shape in _simplified(planar_km, extent_km * SIMPLIFY_SHARE)]
+    points = [ring for of_zone in rings for ring in of_zone]
     xy_km = np.concatenate(points) if points else np.zeros((0, 2))
-    steps = np.column_stack([xy_km[:, 0] - bounds[0], bounds[3] - xy_km[:, 1]]) * steps_per_km
-    return DrawnZones(
-        xy=np.clip(np.rint(steps), 0, GRID_STEPS).astype("u2"),
-        ring_lengths=lengths,
-        width=max(1, round((bounds[2] - bounds[0]) * steps_per_km)),
-        height=max(1, round((bounds[3] - bounds[1]) * steps_per_km)),
-        steps_per_km=steps_per_km,
-    )
+    steps = np.column_stack([xy_km[:, 0] - west, north - xy_km[:, 1]]) * steps_per_km
+    return {
+        "ids": [str(zone) for zone in zones.ids],
+        "names": [str(name) for name in zones.names],
+        "rings": [[len(ring) for ring in of_zone] for of_zone in rings],
+        "xy": uint16_base64(np.clip(np.rint(steps), 0, GRID_STEPS).astype("u2")),
+        "width": max(1, round((east - west) * steps_per_km)),
+        "height": max(1, round((north - south) * steps_per_km)),
+        "stepsPerKm": steps_per_km,
+    }
 
 
 def _planar_km(zones: Zones) -> np.ndarray:
@@ -206,20 +193,6 @@ def _rings(shape: shapely.Polygon | shapely.MultiPolygon | None) -> list[np.ndar
             for ring in (part.exterior, *part.interiors):
                 rings.append(shapely.get_coordinates(ring)[:-1])
     return rings
-
-
-def zones_drawn(zones: Zones) -> dict[str, Any]:
-    """Outlines of the zones with their ids and names, for a script that draws them."""
-    drawn = drawn_zones(zones)
-    return {
-        "ids": [str(zone) for zone in zones.ids],
-        "names": [str(name) for name in zones.names],
-        "rings": drawn.ring_lengths,
-        "xy": uint16_base64(drawn.xy),
-        "width": drawn.width,
-        "height": drawn.height,
-        "stepsPerKm": drawn.steps_per_km,
-    }
 
 
 MOST_DRAWN = 256  # cells along a side of a map; finer ones are drawn in blocks
