@@ -15,8 +15,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.table import machine_class, report
 from shoal.attacks.models.recovery_score import MOSTLY
 from shoal.attacks.runs.counts import Defender, Protection
@@ -52,7 +50,6 @@ def measured(name: str, preset: CityPreset) -> list[dict]:
         weights=AreaWeights.identity(len(xy)),
         zone_xy_m=xy,
         place_xy_m=xy,
-        zone_area_km2=np.full(len(xy), preset.area_km2 / len(xy)),
         clock=clock,
     )
     options = MethodOptions(users=preset.users, cap=clock.slots)

@@ -115,8 +115,7 @@ def _setting(zones: int, slots: int) -> Setting:
     site = np.arange(zones)
     xy_m = np.column_stack([site % 64 * 500.0, site // 64 * 300.0 + site % 7])
     clock = Clock(start=START, end=START + timedelta(hours=slots), time_zone="UTC")
-    areas = np.ones(zones)
-    return Setting(weights=weights, zone_xy_m=xy_m, place_xy_m=xy_m, zone_area_km2=areas, clock=clock)
+    return Setting(weights=weights, zone_xy_m=xy_m, place_xy_m=xy_m, clock=clock)
 
 
 @dataclass(frozen=True, eq=False)

@@ -136,7 +136,6 @@ def _setting(layout: Layout, slots: int) -> Setting:
         weights=AreaWeights(matrix=matrix, lattice=LATTICE, lost=lost),
         zone_xy_m=np.column_stack([np.arange(zones) * 500.0, np.arange(zones) % 2 * 300.0]),
         place_xy_m=np.column_stack([np.arange(places) * 400.0, np.arange(places) % 3 * 200.0]),
-        zone_area_km2=np.ones(zones),
         clock=Clock(start=START, end=START + timedelta(hours=slots), time_zone="UTC"),
     )
 

@@ -65,7 +65,6 @@ class Setting:
     weights: AreaWeights
     zone_xy_m: np.ndarray = field(repr=False)  # float64 [zones, 2], centroids on a plane in metres
     place_xy_m: np.ndarray = field(repr=False)  # float64 [places, 2]: sites, or the zones themselves
-    zone_area_km2: np.ndarray = field(repr=False)  # float64 [zones]
     clock: Clock
 
     @property
@@ -82,7 +81,7 @@ class Setting:
 
 
 def setting_of(geography: Geography, clock: Clock) -> Setting:
-    """Centroids and areas in an equal-area plane; planar metres stay as they are."""
+    """Centroids in an equal-area plane; planar metres stay as they are."""
     zones, sites = geography.zones, geography.sites
     plane = None
     polygons = zones.geometry
@@ -97,13 +96,7 @@ def setting_of(geography: Geography, clock: Clock) -> Setting:
         if plane is not None and sites.crs is not None:
             x, y = transform_xy(x, y, sites.crs, plane)
         places = np.column_stack([x, y])
-    return Setting(
-        weights=geography.weights,
-        zone_xy_m=centroids,
-        place_xy_m=places,
-        zone_area_km2=shapely.area(polygons) / 1e6,
-        clock=clock,
-    )
+    return Setting(weights=geography.weights, zone_xy_m=centroids, place_xy_m=places, clock=clock)
 
 
 LEAST_SIZE = 1e-3  # of the mean: a zone without any site has a size too

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -14,23 +13,6 @@ from shoal.space.trip_setting import PathSetting
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SyntheticPaths(CellPaths):
     """Paths drawn from a noisy model; they are post-processing, however many are drawn."""
-
-
-class MovementModel(Protocol):
-    """Noisy model of trips: its measurements, and how trips are drawn from them."""
-
-    @property
-    def trips(self) -> float:
-        """The number of trips, declared or measured."""
-        ...
-
-    def numbers(self) -> dict[str, np.ndarray]:
-        """Every noisy table of the model by name."""
-        ...
-
-    def generate(self, count: int, seed: int) -> SyntheticPaths:
-        """`count` synthetic trips. Privacy does not depend on the seed: drawing is post-processing."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,6 @@ def setting(shares, clock=DAYS):
         weights=AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(places)),
         zone_xy_m=np.column_stack([np.arange(zones) * 100.0, np.zeros(zones)]),
         place_xy_m=np.column_stack([np.arange(places) * 100.0 + 30, np.ones(places)]),
-        zone_area_km2=np.ones(zones),
         clock=clock,
     )
 

@@ -175,7 +175,6 @@ def cover_of(matrix):
         weights=AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(places)),
         zone_xy_m=np.arange(2 * zones).reshape(zones, 2) * 1.0,
         place_xy_m=np.arange(2 * places).reshape(places, 2) * 1.0,
-        zone_area_km2=np.ones(zones),
         clock=Clock(start="2026-03-02T00:00", end="2026-03-02T02:00", time_zone="UTC"),
     )
     return minimum_cover(setting)

@@ -22,7 +22,6 @@ def setting_of(weights, clock=DAY):
         weights=weights,
         zone_xy_m=rng.uniform(0, 1000, (zones, 2)),
         place_xy_m=rng.uniform(0, 1000, (places, 2)),
-        zone_area_km2=np.ones(zones),
         clock=clock,
     )
 

@@ -39,7 +39,6 @@ def setting_of(weights, seed=0):
         weights=weights,
         zone_xy_m=rng.uniform(0, 1000, (zones, 2)),
         place_xy_m=rng.uniform(0, 1000, (places, 2)),
-        zone_area_km2=np.ones(zones),
         clock=CLOCK,
     )
 

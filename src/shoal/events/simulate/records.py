@@ -24,8 +24,7 @@ from shoal.events.simulate.geography import City
 from shoal.events.simulate.people import SAMPLES, VISITS, Ground, make_people
 from shoal.events.simulate.presets import CityPreset
 from shoal.events.simulate.rhythm import Rhythm, count_running
-from shoal.events.simulate.traces import draw_trips, loggers
-from shoal.events.simulate.visits import Habit, draw_transit, draw_visits
+from shoal.events.simulate.visits import Habit, draw_transit, draw_trips, draw_visits, loggers
 
 PART_ROWS = 2_000_000
 BLOCK_ROWS = 500_000

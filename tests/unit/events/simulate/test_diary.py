@@ -9,7 +9,7 @@ from shoal.events.simulate import PRESETS
 from shoal.events.simulate.geography import make_city
 from shoal.events.simulate.people import HOME, NIGHT, WORK, make_ground, make_people, open_stream
 from shoal.events.simulate.rhythm import WEEK_MINUTES, empty_week, plan_week, stay_at
-from shoal.events.simulate.traces import BLOCK_M, ROUTE_POINTS, TURN, _lay_route, draw_trips, loggers
+from shoal.events.simulate.visits import BLOCK_M, ROUTE_POINTS, TURN, _lay_route, draw_trips, loggers
 
 
 @pytest.fixture(scope="module")
