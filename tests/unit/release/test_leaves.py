@@ -17,7 +17,7 @@ from tests.unit.release.leaves import DETERMINED, LEAVES, README_ALONE, leaf_of,
 
 from shoal.cli.publish import verify as verify_command
 from shoal.errors import GuaranteeError, OutputError, PlanError
-from shoal.release import contents
+from shoal.release import verify
 from shoal.release.manifest import FileEntry, Manifest
 from shoal.release.readme import README, reading_of, recipient_readme
 from shoal.release.verify import SIGNATURE, check_release, check_signature, sign
@@ -127,7 +127,7 @@ def test_epochs_shorter_than_a_step_are_rejected_without_a_warning(tmp_path, min
     path.write_text(changed(json.loads(path.read_text()), ("public", "epoch_minutes"), minutes))
     manifest = Manifest.from_json(path.read_text())
     assert any(
-        "epochs" in each or "out of range" in each for each in contents.content_problems(folder, manifest)
+        "epochs" in each or "out of range" in each for each in verify.content_problems(folder, manifest)
     )
 
 
@@ -140,7 +140,7 @@ def test_noisy_totals_are_numbers(kind, name, value):
     folder = ROOT / "tests/golden/v2" / kind
     manifest = Manifest.from_json((folder / "manifest.json").read_text())
     manifest = replace(manifest, input={**manifest.input, name: value})
-    assert f"its {name} is not a number." in contents.content_problems(folder, manifest)
+    assert f"its {name} is not a number." in verify.content_problems(folder, manifest)
 
 
 @pytest.mark.parametrize("verified", [False, 1, None])
@@ -362,10 +362,10 @@ def test_decimals_are_those_of_the_numbers():
 
     numbers = np.arange(1, 200) / 10
     for decimals, problems in ((0, 1), (1, 0), (2, 1)):
-        digits = contents.Decimals(decimals)
+        digits = verify.Decimals(decimals)
         digits.see(numbers)
         assert len(list(digits.problems("x"))) == problems
-    few = contents.Decimals(3)
+    few = verify.Decimals(3)
     few.see(np.array([0.5, 0.0]))
     few.see(np.full(10_000, 0.19))  # a flat map: one number, whose last decimal happens to be 0
     assert list(few.problems("x")) == []
@@ -374,5 +374,5 @@ def test_decimals_are_those_of_the_numbers():
 def test_windows_need_not_be_whole_days():
     """A trajectory release of six hours was refused as one whose values are out of range."""
     public = {"window": {"start": "2026-03-02", "end": "2026-03-02T06:00"}, "time_zone": "Europe/Paris"}
-    begin, end = contents.window_of(public)
+    begin, end = verify.window_of(public)
     assert (begin, end - begin) == (1772406000 * 10**6, 6 * 3600 * 10**6)

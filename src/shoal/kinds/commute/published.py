@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.release.contents import repeated_values, window_of
 from shoal.release.manifest import Manifest
+from shoal.release.verify import repeated_values, window_of
 
 COLUMNS = {
     "user": "id of a synthetic person, s and a number",

@@ -8,16 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from shoal.kinds.kind import ViewRequest
-from shoal.release.contents import (
-    Decimals,
-    boxes_inside,
-    columns_of,
-    count_of,
-    published_zones,
-    repeated_values,
-    window_of,
-    zone_problems,
-)
 from shoal.release.histogram_files import (
     HISTOGRAM,
     POOL,
@@ -29,6 +19,16 @@ from shoal.release.histogram_files import (
 from shoal.release.manifest import Manifest
 from shoal.release.page.page import float32_base64
 from shoal.release.page.payload import colour_end
+from shoal.release.verify import (
+    Decimals,
+    boxes_inside,
+    columns_of,
+    count_of,
+    published_zones,
+    repeated_values,
+    window_of,
+    zone_problems,
+)
 from shoal.space.cells import random_rectangles, rectangles_digest
 
 FILES = files_of(pool=True, zones=True)

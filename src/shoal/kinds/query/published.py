@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from shoal.release.contents import Decimals, clock_of, count_of
 from shoal.release.manifest import Manifest
 from shoal.release.query_files import FILES, read_answers
 from shoal.release.readme import as_cell
+from shoal.release.verify import Decimals, clock_of, count_of
 
 __all__ = ["FILES", "problems"]
 

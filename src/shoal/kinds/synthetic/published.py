@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.kinds.kind import ViewRequest
-from shoal.release.contents import count_of, repeated_values, window_of
 from shoal.release.manifest import Manifest
 from shoal.release.trip_files import FORMATS, TripColumns, files_of, read_synthetic
+from shoal.release.verify import count_of, repeated_values, window_of
 
 FILES = files_of(TripColumns(), FORMATS)
 

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from shoal.kinds.kind import ViewRequest
-from shoal.release.contents import boxes_inside, count_of, window_of
 from shoal.release.manifest import MANIFEST, NOTHING_PROMISED, Manifest
 from shoal.release.trajectory_files import FILES, RECORDS, read_records
+from shoal.release.verify import boxes_inside, count_of, window_of
 from shoal.space.lattice import Lattice
 
 __all__ = ["FILES", "problems", "view"]

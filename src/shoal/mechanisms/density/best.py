@@ -179,7 +179,7 @@ class DensityBest(Composed):
 
     @classmethod
     def within(cls, budget: Budget, setting: Setting, *, users: int | None = None) -> DensityBest:
-        """Splits all of the budget by the shares of best_constants, at least 1e-9 each.
+        """Splits all of the budget by `SHARES`, at least 1e-9 each.
 
         A declared number of users is not measured and has no share.
         """
