@@ -43,7 +43,7 @@ second real sample.
 """
 RANKS = """## Order of the provably private methods
 
-Mean rank among the five provably private methods at the same pure epsilon, per trip (1 is best), over eight measures.
+Mean rank of these five methods at equal pure epsilon, per trip (1 is best), over eight measures.
 
 {table}
 
