@@ -25,10 +25,10 @@ from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import Noise
 from shoal.stages.bounded import BoundedVisits
-from shoal.stages.noisy import DensityEstimate, NoisyTotals
+from shoal.stages.noisy import DensityEstimate
 from shoal_baselines.counting import CoverCounts, cover_counts
 from shoal_baselines.mechanisms.efpa import DensityEfpa
-from shoal_baselines.postprocess.scheme import finish_scheme
+from shoal_baselines.postprocess.scheme import NoisyTotals, finish_scheme
 from shoal_baselines.space.cover import Cover, minimum_cover
 
 
@@ -66,9 +66,13 @@ def scheme_bugs(true: Pipeline) -> list[Bug]:
         noise_bug("k from the exact argmax", partial(bare, only="select")),
         call_bug("clusters from the exact totals", _exact_clusters, **small_tau),
         Bug(name="overlaps of chosen cells subtracted as in the paper", plant=_other_cells(_subtracted)),
-        Bug(name="overlaps of chosen cells counted in both", plant=_other_cells(_in_both)),
+        Bug(
+            name="overlaps of chosen cells counted in both",
+            plant=_other_cells(lambda true: np.vstack(_whole_cells(true))),
+        ),
     ]
-    if spends["totals"] == _of_series(mechanism):
+    # Where totals are sums over time, one user moves them by ell.
+    if spends["totals"] == mechanism.totals.totals.cost(ell * mechanism.lattice):
         part = 1 / math.sqrt(ell)
         bugs.append(scaled_bug("totals charged with sqrt(ell)", part, "totals"))
     if "visits" in spends:
@@ -94,11 +98,6 @@ def pure_scheme_bugs(true: Pipeline) -> list[Bug]:
         method_bug("coefficients scaled by sqrt(k ell) in every cluster", shown=apart, reach=_root_reach),
         Bug(name="bounds of visits and of clusters mixed", plant=_mixed, shown=_MIXED_SHOWN),
     ]
-
-
-def _of_series(mechanism: Any) -> Any:
-    """What totals cost if they are sums over time, where one user moves them by ell."""
-    return mechanism.totals.totals.cost(mechanism.touched * mechanism.lattice)
 
 
 def _exact_users(true: Pipeline) -> Pipeline:
@@ -145,10 +144,6 @@ def _subtracted(true: Pipeline) -> np.ndarray:
     return np.vstack([of_zones, of_places - overlap @ of_zones // true.mechanism.cover.lattice])
 
 
-def _in_both(true: Pipeline) -> np.ndarray:
-    return np.vstack(_whole_cells(true))
-
-
 def _whole_cells(true: Pipeline) -> tuple[np.ndarray, np.ndarray]:
     """Chosen zones with all their fragments, chosen sites with all of theirs; int64 [.., places]."""
     cover = true.mechanism.cover
@@ -167,17 +162,14 @@ def _root_reach(self: Any, clusters: int) -> tuple[int, int]:
     return root, root
 
 
-def _mixed_scales(self: DensityEfpa, kept: np.ndarray) -> np.ndarray:
-    return np.minimum(*self._scales(kept, len(kept)))
-
-
 def _mixed(true: Pipeline) -> Pipeline:
     """In each cluster the smaller noise of the two bounds; shows in a longer window with a larger bound."""
     epsilon = true.mechanism.loss().pure_epsilon_nano / 10**9
     public = {"slots": _LONG.slots, "ell": _LONG.ell, "cap": _LONG.cap}
     mechanism = DensityEfpa.improved(Budget.pure_epsilon(epsilon), minimum_cover(_LONG.setting), **public)
     world = small_world(_LONG)
-    return replace(true, mechanism=recast(mechanism, {"scales": _mixed_scales}), world=world)
+    scales = {"scales": lambda self, kept: np.minimum(*self._scales(kept, len(kept)))}
+    return replace(true, mechanism=recast(mechanism, scales), world=world)
 
 
 class _FewThenAll(ArbitraryNoise):

@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -55,23 +56,32 @@ from shoal.stages.noisy import NoisyCounts
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScmEvent:
-    """Zone x slot counts plus discrete Laplace noise of scale 1 / epsilon visits."""
+class _Scm:
+    """Zone x slot counts plus discrete Laplace noise."""
 
-    epsilon: float  # of one visit
+    epsilon: float
+
+    takes = "all counts"
+    scale: ClassVar[Any]  # of the noise, in visits
+
+    def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
+        noisy = noise.laplace("counts", exact.units, self.scale * exact.lattice)
+        return NoisyCounts(values=noisy / exact.lattice, family="discrete laplace", scale=self.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScmEvent(_Scm):
+    """Noise of scale 1 / epsilon visits; epsilon is of one visit."""
+
     visits: int  # a user may have: once per place and slot, so places x slots
 
     name = "scm-event"
-    takes = "all counts"
+    scale = property(lambda self: 1 / self.epsilon)
 
     @classmethod
     def of(cls, budget: Budget, setting: Setting) -> ScmEvent:
         """At the epsilon of a budget."""
         return cls(epsilon=budget.left / NANO, visits=setting.places * setting.slots)
-
-    def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
-        noisy = noise.laplace("counts", exact.units, exact.lattice / self.epsilon)
-        return NoisyCounts(values=noisy / exact.lattice, family="discrete laplace", scale=1 / self.epsilon)
 
     def user_epsilon(self) -> float:
         """The losses of a user's visits add up."""
@@ -85,16 +95,15 @@ class ScmEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScmZone:
-    """Zone x slot counts plus discrete Laplace noise of scale slots / epsilon visits."""
+class ScmZone(_Scm):
+    """Noise of scale slots / epsilon visits; epsilon is of one user in one zone."""
 
-    epsilon: float  # of one user in one zone
     slots: int
     places: int  # where a user may be counted within one slot
     zone_visits: float  # most by which one user moves one zone's count of a slot: its places' weights summed
 
     name = "scm-zone"
-    takes = "all counts"
+    scale = property(lambda self: self.slots / self.epsilon)
 
     @classmethod
     def of(cls, budget: Budget, setting: Setting) -> ScmZone:
@@ -106,15 +115,9 @@ class ScmZone:
             zone_visits=setting.weights.row_l1 / setting.weights.lattice,
         )
 
-    def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyCounts:
-        scale = self.slots / self.epsilon
-        noisy = noise.laplace("counts", exact.units, scale * exact.lattice)
-        return NoisyCounts(values=noisy / exact.lattice, family="discrete laplace", scale=scale)
-
     def user_epsilon(self) -> float:
         """L1 of a user's whole record over the scale of the noise."""
-        scale = self.slots / self.epsilon
-        return self.slots * self.places / scale
+        return self.slots * self.places / self.scale
 
     def zone_epsilon(self) -> float:
         """The same for the series of one zone."""

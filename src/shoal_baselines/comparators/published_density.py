@@ -84,7 +84,9 @@ class PublishedEfpag:
         noisy = np.zeros_like(waves)
         for cluster, k in enumerate(kept):
             noisy[cluster, :k] = self.perturb(waves[cluster, :k], noise)
-        shapes = smooth_nights(_shapes(np.asarray(scipy.fft.idct(noisy, norm="ortho", axis=1))), self.clock)
+        shapes = smooth_nights(
+            _shapes(np.asarray(scipy.fft.idct(noisy, norm="ortho", axis=1))), self.setting.clock
+        )
         people = self.cells.back @ (totals[:, None] * shapes[cluster_of])
         return NoisyCounts(values=np.asarray(people), family="as published", scale=0.0)
 
@@ -128,10 +130,6 @@ class PublishedEfpag:
     def tau(self) -> float:
         """Least total of a cluster: sqrt(T) sigma / 0.01."""
         return math.sqrt(self.setting.slots) * self.sigma / 0.01
-
-    @property
-    def clock(self):
-        return self.setting.clock
 
     def user_epsilon(self) -> float:
         return math.inf

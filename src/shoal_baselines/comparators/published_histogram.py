@@ -24,7 +24,6 @@ What the claims miss, and what is true instead, for one trip (more for a user wi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -93,9 +92,6 @@ class PublishedPrish:
         truth = exact.euler.answers(given)
         errors = [np.abs(model.answers(given) - truth).mean() for model in models]
         return NoisyHistogram(euler=models[int(np.argmin(errors))].euler(), trips=float(exact.trips))
-
-    def trip_epsilon(self) -> float:
-        return math.inf
 
     def epsilon_if_fixed(self) -> float:
         """Epsilon of replacing a trip, if n were public and the number of rounds fixed before."""

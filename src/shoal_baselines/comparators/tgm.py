@@ -53,7 +53,6 @@ Source  Ghane's thesis, algorithm 8. As printed, line 12 does not extend the pre
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -168,9 +167,6 @@ class PublishedTgm:
         while (budget := self.budget(len(found) + 1)) > self.eta:
             found.append(budget)
         return np.array(found, float)
-
-    def trip_epsilon(self) -> float:
-        return math.inf
 
     def paid_epsilon(self) -> float:
         """What the choices of one generated trip cost a real one, if visited cells and prefixes were public.

@@ -44,7 +44,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.fft
@@ -53,8 +53,8 @@ from shoal.errors import GuaranteeError
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Adder, Composed, Noise, adder_within, ceil_sqrt
 from shoal.space.setting import Setting
-from shoal.stages.noisy import NoisyScheme, NoisyTotals
 from shoal_baselines.counting import CoverCounts
+from shoal_baselines.postprocess.scheme import NoisyScheme, NoisyTotals
 from shoal_baselines.space.cover import Cover, minimum_cover
 
 BOUND_LOSS = 0.06  # share of visits that a bound of about 30 leaves out on simulated cities: a guess, public
@@ -91,36 +91,6 @@ class TotalsOfSeries:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TotalsScaledUp:
-    """Visits per cell of the bounded series, scaled to all visits by K-hat over their noisy sum."""
-
-    totals: Adder
-    visits: Adder
-    ell: int  # visits of a user at most: of ell and slots the smaller
-    cap: int  # M: visits of a user that enter K
-    lattice: int
-
-    def spends(self) -> tuple[tuple[str, Loss], ...]:
-        whole = self.totals.cost(self.ell * self.lattice)
-        return (("totals", whole), ("visits", self.visits.cost(self.cap)))
-
-    def __call__(self, exact: CoverCounts, noise: Noise) -> NoisyTotals:
-        bins = np.append(exact.units.sum(axis=1), np.int64(exact.units_outside))
-        noisy = self.totals.add(noise, "totals", bins) / self.lattice
-        visits = float(self.visits.add(noise, "visits", np.array([exact.visits], np.int64))[0])
-        # The bound drops visits and adds none; who is at M places within one slot keeps one of M: public.
-        return _scaled(noisy, visits, self, largest=float(self.cap))
-
-    @classmethod
-    def within(cls, budget: Budget, *, ell: int, cap: int, lattice: int) -> tuple[TotalsScaledUp, Budget]:
-        """Their shares of the budget, and what is left."""
-        visits, budget = budget.take("visits", SCALED_VISITS)
-        totals, budget = budget.take("totals", SCALED_TOTALS)
-        adders = {"totals": adder_within(totals, ell * lattice), "visits": adder_within(visits, cap)}
-        return cls(ell=ell, cap=cap, lattice=lattice, **adders), budget
-
-
-@dataclass(frozen=True, kw_only=True)
 class TotalsByOneVisit:
     """Histogram of one visit per user, scaled to all visits by K-hat / N-hat."""
 
@@ -128,43 +98,54 @@ class TotalsByOneVisit:
     visits: Adder
     cap: int  # M: visits of a user that enter K
     lattice: int
+    ell: int = 1  # visits of a user that enter the bins
+
+    shares: ClassVar = (VISITS, TOTALS)
+
+    def bins(self, exact: CoverCounts) -> np.ndarray:
+        """Units of every cell, and of what lies outside all cells."""
+        return np.append(exact.one_visit, np.int64(exact.outside))
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
-        return (("totals", self.totals.cost(self.lattice)), ("visits", self.visits.cost(self.cap)))
+        whole = self.totals.cost(self.ell * self.lattice)
+        return (("totals", whole), ("visits", self.visits.cost(self.cap)))
 
     def __call__(self, exact: CoverCounts, noise: Noise) -> NoisyTotals:
-        bins = np.append(exact.one_visit, np.int64(exact.outside))
-        noisy = self.totals.add(noise, "totals", bins) / self.lattice
+        noisy = self.totals.add(noise, "totals", self.bins(exact)) / self.lattice
         visits = float(self.visits.add(noise, "visits", np.array([exact.visits], np.int64))[0])
-        # Everyone who is counted has at least one visit and enters with at most `cap`: public.
-        return _scaled(noisy, visits, self, largest=float(self.cap))
+        counted = max(float(noisy.sum()), 1.0)
+        # Everyone who is counted has at least one visit and enters with at most `cap`; the bound on a series
+        # drops visits and adds none, and who is at M places within one slot keeps one of M. Both are public.
+        ratio = min(max(visits / counted, 1.0), float(self.cap))
+        deviation = self.totals.deviation / self.lattice
+        doubt = np.hypot(self.visits.deviation / max(visits, 1.0), deviation * np.sqrt(len(noisy)) / counted)
+        return NoisyTotals(
+            visits=noisy[:-1] * ratio,
+            deviation=deviation * ratio,
+            per_count=ratio,
+            ratio_deviation=float(min(doubt, 1.0)),
+        )
 
     @classmethod
-    def within(cls, budget: Budget, *, cap: int, lattice: int) -> tuple[TotalsByOneVisit, Budget]:
+    def within(cls, budget: Budget, *, cap: int, lattice: int, ell: int = 1) -> tuple[Self, Budget]:
         """Their shares of the budget, and what is left."""
-        visits, budget = budget.take("visits", VISITS)
-        totals, budget = budget.take("totals", TOTALS)
-        adders = {"totals": adder_within(totals, lattice), "visits": adder_within(visits, cap)}
-        return cls(cap=cap, lattice=lattice, **adders), budget
+        for_visits, for_totals = cls.shares
+        visits, budget = budget.take("visits", for_visits)
+        totals, budget = budget.take("totals", for_totals)
+        adders = {"totals": adder_within(totals, ell * lattice), "visits": adder_within(visits, cap)}
+        return cls(ell=ell, cap=cap, lattice=lattice, **adders), budget
 
 
-def _scaled(
-    noisy: np.ndarray, visits: float, how: TotalsScaledUp | TotalsByOneVisit, largest: float
-) -> NoisyTotals:
-    """Noisy bins (the last one outside) times visits over their sum, a ratio between 1 and `largest`."""
-    counted = max(float(noisy.sum()), 1.0)
-    ratio = min(max(visits / counted, 1.0), largest)
-    deviation = how.totals.deviation / how.lattice
-    doubt = np.hypot(how.visits.deviation / max(visits, 1.0), deviation * np.sqrt(len(noisy)) / counted)
-    return NoisyTotals(
-        visits=noisy[:-1] * ratio,
-        deviation=deviation * ratio,
-        per_count=ratio,
-        ratio_deviation=float(min(doubt, 1.0)),
-    )
+class TotalsScaledUp(TotalsByOneVisit):
+    """Visits per cell of the bounded series, scaled to all visits by K-hat over their noisy sum."""
+
+    shares = (SCALED_VISITS, SCALED_TOTALS)
+
+    def bins(self, exact: CoverCounts) -> np.ndarray:
+        return np.append(exact.units.sum(axis=1), np.int64(exact.units_outside))
 
 
-Totals = TotalsOfSeries | TotalsScaledUp | TotalsByOneVisit
+Totals = TotalsOfSeries | TotalsByOneVisit
 
 
 RSSE_SHARE = 0.01  # tau: the expected error of a cluster with all coefficients kept, as a share of its total

@@ -5,17 +5,17 @@ Stays for trips that only move: how many steps by the number of moves, where by 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
 from shoal.postprocess.synthetic.numbers import onto_total, onto_totals, pick, stream, uniform, uniforms
 from shoal.space.cell_paths import MOVE_CLASSES, STAY_BINS, class_of_moves
-from shoal.space.trip_setting import PathSetting
 from shoal.stages.synthetic import NoisyTable, SyntheticPaths
 from shoal_baselines.postprocess.grams import (
     START_PURPOSE,
+    GramModel,
     Visits,
     draw_symbol,
     rows_to_one,
@@ -24,26 +24,16 @@ from shoal_baselines.postprocess.grams import (
     visits_of,
     walk_prefixes,
 )
-from shoal_baselines.space.gram_tables import Trie
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PrefixModel:
-    """Noisy counts of prefixes, level by level; a trip ends where the tree does."""
+class PrefixModel(GramModel):
+    """Noisy counts of prefixes, level by level; a trip ends where the tree does. Its states are cells."""
 
-    setting: PathSetting
-    trips: float
-    hours: NoisyTable
     stays: NoisyTable  # [classes of moves * steps stayed]
-    starts: NoisyTable  # [cells]
-    trie: Trie = field(repr=False)
-    levels: tuple[NoisyTable, ...] = field(repr=False)  # [prefixes of the level * symbols]
 
     def numbers(self) -> dict[str, np.ndarray]:
-        """Every noisy number, and the prefixes that were chosen by them."""
-        grams = {f"level_{i}": table.values for i, table in enumerate(self.levels, 1)}
-        tables = {name: getattr(self, name).values for name in ("hours", "stays", "starts")}
-        return {"trips": np.array([self.trips]), **tables, "contexts": self.trie.child, **grams}
+        return {**super().numbers(), "stays": self.stays.values}
 
     def generate(self, count: int, seed: int) -> SyntheticPaths:
         starts, counts = self.consistent()

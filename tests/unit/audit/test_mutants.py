@@ -143,7 +143,7 @@ def check_bugs_run(name, mutants):
 
 
 def test_bugs_of_trips_run_unless_they_are_to_raise():
-    for name in ("histogram-boxes", "synthetic-markov"):
+    for name in ("histogram-boxes", "synthetic-markov", "synthetic-bridges"):
         check_bugs_run(name, planted(name))
 
 

@@ -175,7 +175,6 @@ class Outcome:
     seen: np.ndarray = field(repr=False)  # float64 [users]: divergence in slots with a visit; nan: none
     localization: dict[str, np.ndarray] = field(repr=False)  # reading -> 1 - F1, float64 [users]
     divergence_by_slot: np.ndarray = field(repr=False)  # float64 [slots], mean over users
-    localization_by_slot: dict[str, np.ndarray] = field(repr=False)  # 1 - F1 of all users together
 
     def errors(self) -> dict[str, np.ndarray]:
         """Every measure of error by its name, float64 [users]."""
@@ -277,7 +276,6 @@ class _Sums:
         self.actual = np.zeros(users, np.int64)
         self.seen, self.seen_slots = np.zeros(users), np.zeros(users, np.int64)
         self.by_slot = np.zeros(slots)
-        self.f1_by_slot = np.zeros((slots, 2))
 
     def add(self, slot: int, result: SlotResult, actual: np.ndarray, observed: np.ndarray) -> None:
         self.divergence += result.divergence
@@ -288,14 +286,11 @@ class _Sums:
         self.seen += result.divergence * observed
         self.seen_slots += observed
         self.by_slot[slot] = result.divergence.mean()
-        whole = result.predicted.sum(axis=0) + actual.sum()
-        self.f1_by_slot[slot] = 2 * result.hits.sum(axis=0) / whole
 
     def outcome(self, prior: str, inference: str, readings: tuple[str, ...]) -> Outcome:
         f1 = 2 * self.hits / (self.predicted + self.actual[:, None])
         whole = inference in ("max_roi", "max_user")
         names = ("all",) if whole else readings
-        at = {name: READINGS.index(name) for name in names}
         return Outcome(
             prior=None if inference == "aggregates" else prior,
             inference=inference,
@@ -304,9 +299,8 @@ class _Sums:
             seen=np.divide(
                 self.seen, self.seen_slots, out=np.full(len(self.seen), np.nan), where=self.seen_slots > 0
             ),
-            localization={name: 1.0 - f1[:, i] for name, i in at.items()},
+            localization={name: 1.0 - f1[:, READINGS.index(name)] for name in names},
             divergence_by_slot=self.by_slot,
-            localization_by_slot={name: 1.0 - self.f1_by_slot[:, i] for name, i in at.items()},
         )
 
 

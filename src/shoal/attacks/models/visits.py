@@ -89,16 +89,6 @@ class Rows:
     roi: np.ndarray  # int32
     share: np.ndarray  # float64
 
-    @property
-    def users(self) -> int:
-        return len(self.first) - 1
-
-    def dense(self, rois: int) -> np.ndarray:
-        """float64 [users, rois], for small cases."""
-        table = np.zeros((self.users, rois))
-        table[np.repeat(np.arange(self.users), np.diff(self.first)), self.roi] = self.share
-        return table
-
 
 class TruthRows:
     """The ground truth slot by slot, with `null` where a user was not observed."""

@@ -91,7 +91,7 @@ class World:
     parquet: bool = False
     files: str = ""  # "glob" or "folder" of a file per user; else one file
     currency: str = "rho"
-    keyed: frozenset[str] = frozenset()  # what another run key must change: exact "queries", "files"
+    keyed: frozenset[str] = frozenset()  # what other run keys must change: exact "queries", "files"
 
     def larger(self) -> Rows:
         """The table with the added rows spread through it; in text, with malformed ones among them."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 import scipy.sparse
 
 from shoal.auditing.pipelines.pipeline import Events, Pipeline, Step, WholeTable, World, small_world
-from shoal.auditing.pipelines.trips import CommutePipeline, PathPipeline, TripPipeline
+from shoal.auditing.pipelines.trips import CommutePipeline, PathPipeline, TripPipeline, row_of
 from shoal.baselines import part
 from shoal.engine.clipped import EngineVisits
 from shoal.engine.engine import DuckEngine
@@ -151,22 +151,18 @@ def scaled_and_bare(noisy: NoisyScaled) -> DensityEstimate:
 def bare(noisy: NoisyBest) -> DensityEstimate:
     """All that was bought, in a row: post-processing sees nothing else, and would round differences away."""
     bought = [
-        np.ravel(value.values if isinstance(value, NoisyMeasurement) else value).astype(float)
+        value.values if isinstance(value, NoisyMeasurement) else value
         for value in vars(noisy).values()
         if value is not None
     ]
-    return _plain(np.concatenate(bought)[None, :])
-
-
-def _plain(noisy: np.ndarray, *_public: Any) -> DensityEstimate:
-    return DensityEstimate(people=noisy, low=noisy, high=noisy)
+    return row_of(bought)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClippedPipeline(VisitsPipeline):
     """One clipped sum of a public view, released as it is."""
 
-    estimate: Callable[..., DensityEstimate] = _plain
+    estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: row_of([noisy])
 
     def exact(self, counted: Counted) -> Any:
         setting = self.world.setting

@@ -107,14 +107,10 @@ def planted(name: str) -> list[Mutant]:
     return [
         *(Mutant(mechanism=name, bug=bug, delta=delta) for bug in (*bugs, greedy)),
         *(
-            Mutant(mechanism=name, bug=Bug(name=bug, plant=_as_it_is), sampler=sampler, delta=delta)
+            Mutant(mechanism=name, bug=Bug(name=bug, plant=lambda true: true), sampler=sampler, delta=delta)
             for bug, sampler in sampler_bugs()
         ),
     ]
-
-
-def _as_it_is(true: Pipeline) -> Pipeline:
-    return true
 
 
 def _greedy(name: str, delta: float | None) -> Callable[[Pipeline], Pipeline]:

@@ -97,7 +97,9 @@ def path_table_bugs(true: Pipeline) -> list[Bug]:
     if true.mechanism.loss().pure_epsilon_nano is not None:  # norm 1 is safe where norm 2 is meant
         tables["norm 2 under Laplace noise"] = lambda queries, table, norm: queries.table(table, 3 - norm)
     if true.world.ell > 1:
-        tables["a user scaled trip by trip"] = _trip_by_trip
+        tables["a user scaled trip by trip"] = lambda queries, table, norm: PathQueries(
+            replace(queries.paths, unit=np.arange(queries.paths.count))
+        ).table(table, norm)
     bugs = [interface_bug(name, far, table=table) for name, table in tables.items()]
     return [*bugs, *rule_bugs(true, _ruled, low="sums", high="sums")[:-1]]  # rounding is none of them
 
@@ -117,11 +119,6 @@ def _in_full(queries: PathQueries, table: PathTable, _norm: int) -> np.ndarray:
     """Every entry counts in full."""
     entries = table.entries(queries.paths)
     return np.bincount(entries.index, entries.weight, table.size).astype(np.int64) * LATTICE
-
-
-def _trip_by_trip(queries: PathQueries, table: PathTable, norm: int) -> np.ndarray:
-    """Every trip of a user is scaled by itself."""
-    return PathQueries(replace(queries.paths, unit=np.arange(queries.paths.count))).table(table, norm)
 
 
 def _to_largest(queries: PathQueries, table: PathTable, _norm: int) -> np.ndarray:
@@ -242,7 +239,7 @@ def bridge_bugs(true: Pipeline) -> list[Bug]:
             "shares add up to more than 1",
             _noise=lambda self, part: SyntheticBridges._noise(self, part * 6 / 5),
         ),
-        method_bug("regions from exact starts and ends", _regions=_exact_regions),
+        Bug(name="regions from exact starts and ends", plant=_exact_regions),
         scaled_bug("tables charged as if of different trips", 0.2, "tables"),
     ]
     crowds = [size for size in CROWDS if "corners" in true.mechanism.noises(float(size))]
@@ -252,13 +249,19 @@ def bridge_bugs(true: Pipeline) -> list[Bug]:
     return bugs
 
 
-def _exact_regions(self: Any, ask: Any, bought: Any) -> tuple[np.ndarray, np.ndarray]:
+def _exact_regions(true: Pipeline) -> Pipeline:
     """Regions of like weight in the trips themselves."""
-    grid = self.setting.grid
-    block, count = blocks_of(grid, 1)
-    begin, end = (ask.paths.table(Places(block, count, last=last), 1) for last in (False, True))
-    exact = regions(grid, (begin + end) / LATTICE, min(MOST_REGIONS, grid.count // 2))
-    return exact, SyntheticBridges._regions(self, ask, bought)[1]
+    kind: Any = type(true.mechanism)
+
+    def measure(self: Any, paths: Any, noise: Noise) -> Any:
+        grid = self.setting.grid
+        block, count = blocks_of(grid, 1)
+        begin, end = (paths.table(Places(block, count, last=last), 1) for last in (False, True))
+        exact = regions(grid, (begin + end) / LATTICE, min(MOST_REGIONS, grid.count // 2))
+        methods = {"_regions": lambda inner, *noisy: (exact, kind._regions(inner, *noisy)[1])}
+        return recast(self, {**methods, "measure": kind.measure}).measure(paths, noise)
+
+    return replace(true, mechanism=recast(true.mechanism, {"measure": measure}))
 
 
 def _exact_rule(true: Pipeline) -> Pipeline:
@@ -291,7 +294,12 @@ def commute_bugs(true: Pipeline) -> list[Bug]:
         ),
     ]
     if true.mechanism.norm == 1:
-        bugs.append(step_bug("norm 2 under Laplace noise", spread=_other_norm))
+        bugs.append(
+            step_bug(
+                "norm 2 under Laplace noise",
+                spread=lambda counted, norm: replace(counted.tables(3 - norm), norm=norm),
+            )
+        )
     return bugs
 
 
@@ -321,10 +329,6 @@ def _not_the_busiest(engine: Any, events: list[pa.RecordBatch], kernel: CommuteK
     busiest = int(np.bincount(site[site >= 0], minlength=1).argmax())
     others = [batch.filter(pa.array(batch["site"].to_numpy() != busiest)) for batch in events]
     return sum_commutes(engine, others, kernel)
-
-
-def _other_norm(counted: CountedCommutes, norm: int) -> ExactCommutes:
-    return replace(counted.tables(3 - norm), norm=norm)
 
 
 FAMILIES: Families = {

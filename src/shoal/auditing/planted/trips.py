@@ -71,14 +71,14 @@ def trip_call_bugs(true: Pipeline) -> list[Bug]:
     """The bugs of every mechanism, and half the noise from a number of trips on."""
     thin = noise_bug(
         "half the noise above 50 trips",
-        partial(Between, only=("trips", "all_trips"), add=_thin_when_big),
+        partial(
+            Between,
+            only=("trips", "all_trips"),
+            add=lambda draw, exact, scale: draw(exact, scale / 2 if exact.max() > BIG else scale),
+        ),
         shown=crowd_of(BIG // true.world.ell, true),
     )
     return [*(bug for bug in call_bugs(true) if bug.name != THIN_CROWDS), thin]
-
-
-def _thin_when_big(draw: Draw, exact: np.ndarray, scale: float) -> np.ndarray:
-    return draw(exact, scale / 2 if exact.max() > BIG else scale)
 
 
 def trip_spend_bugs(true: Pipeline) -> list[Bug]:
@@ -140,16 +140,14 @@ def _ruled(name: str, rule: Rule) -> Bug:
 
 def trip_total_bugs(true: Pipeline) -> list[Bug]:
     return [
-        call_bug("number of trips read off the data for free", _free_trips),
+        call_bug(
+            "number of trips read off the data for free",
+            lambda true, exact, noise: replace(true(exact, noise), trips=float(max(exact.count(), 1))),
+        ),
         call_bug("estimates mixed with the exact Euler histogram", _exact_faces),
         step_bug("cells of the longest trip written", write=_write_pieces),
         call_bug("normalised to the exact number of trips", _with_exact_trips),
     ]
-
-
-def _free_trips(true: Any, exact: TripQueries, noise: Noise) -> NoisyHistogram:
-    """The exact number of trips in the release, for nothing."""
-    return replace(true(exact, noise), trips=float(max(exact.count(), 1)))
 
 
 def _with_exact_trips(true: Any, exact: TripQueries, noise: Noise) -> NoisyHistogram:
