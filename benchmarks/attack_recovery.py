@@ -15,12 +15,18 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+from numba import njit
+
 from benchmarks.table import machine_class, report
 from shoal.attacks.models.recovery_score import MOSTLY
 from shoal.attacks.runs.counts import Defender, Protection
 from shoal.attacks.runs.recovery import recover, visits_of_positions
 from shoal.events.simulate import CityPreset, preset_named
-from shoal.events.simulate.memory import simulate_positions
+from shoal.events.simulate.city import prepare_simulation
+from shoal.events.simulate.people import make_people
+from shoal.events.simulate.rhythm import WEEK_MINUTES, empty_week, plan_week
+from shoal.events.simulate.visits import _place
 from shoal.kinds.density.plan import MethodOptions
 from shoal.space.clock import Clock
 from shoal.space.geography import AreaWeights
@@ -32,6 +38,7 @@ EPSILON, DELTA = 1.0, 2e-6
 DEFENCES = ("best", "gaussian")
 WIDE_KM2 = 6300.0
 USERS, PLACES = 10_000, 1000
+SLOT_MINUTES = 30
 
 
 def cities(quick: bool) -> dict[str, CityPreset]:
@@ -43,9 +50,9 @@ def cities(quick: bool) -> dict[str, CityPreset]:
 
 def measured(name: str, preset: CityPreset) -> list[dict]:
     """Rows of one city: raw counts, then every defence."""
-    true, xy = simulate_positions(preset, seed=SEED)
+    true, xy = simulated_positions(preset)
     visits = visits_of_positions(true, len(xy))
-    clock = Clock.week(preset.start, preset.time_zone, slot_minutes=30)
+    clock = Clock.week(preset.start, preset.time_zone, slot_minutes=SLOT_MINUTES)
     setting = Setting(
         weights=AreaWeights.identity(len(xy)),
         zone_xy_m=xy,
@@ -62,6 +69,30 @@ def measured(name: str, preset: CityPreset) -> list[dict]:
         rows.append({"city": name, "users": users, "places": len(xy), "slots": clock.slots, **row})
         print(f"{name}, {protection.name}: {row['points_recovered']:.3f} of points", flush=True)
     return rows
+
+
+def simulated_positions(preset: CityPreset) -> tuple[np.ndarray, np.ndarray]:
+    """Whole diaries of a week, as no operator sees them: where everybody is in every slot.
+
+    Returns int32 [users, slots], the site nearest to each user in the middle of each slot of the first week,
+    and float64 [sites, 2], where the sites lie, in metres.
+    """
+    simulation = prepare_simulation(replace(preset, weeks=1), Path(), SEED)
+    people = make_people(simulation.ground, SEED, 0, preset.users)
+    positions = np.empty((preset.users, WEEK_MINUTES // SLOT_MINUTES), np.int32)
+    _fill_positions(positions, simulation.ground, people, SEED)
+    return positions, simulation.city.xy
+
+
+@njit(cache=True, nogil=True)
+def _fill_positions(positions, ground, people, seed):
+    state = np.empty(1, np.uint64)
+    stays = empty_week()
+    for i in range(positions.shape[0]):
+        plan_week(stays, state, ground, people, i, seed, 0)
+        for slot in range(positions.shape[1]):
+            middle = int((slot + 0.5) * SLOT_MINUTES * 60)
+            positions[i, slot] = _place(stays, ground, middle)[0]
 
 
 def main() -> None:

@@ -156,7 +156,7 @@ def _write_docs(rows: list[dict], powers: dict[int, float]) -> None:
 
 {time.strftime("%Y-%m-%d")}, {machine_class()}; `make bench-kmerge`: the best merge of k trajectories, called
 from Python, sorting included; seconds of processor time on one core, best of several runs. Interleaved:
-samples of all at random steps of the same stretch. Blocks: one trajectory after the other, the worst case.
+samples of all at random steps of the same period. Blocks: one trajectory after the other, the worst case.
 The baseline is algorithm 1 as printed, in plain Python; its cost was the same every time.
 
 Time grows as samples to the power p; linear is 1. From 1,000 samples each on:

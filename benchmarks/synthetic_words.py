@@ -41,9 +41,9 @@ second real sample.
 {table}
 
 """
-RANKS = """## Order of the sound methods
+RANKS = """## Order of the provably private methods
 
-Mean rank among the five sound methods at the same pure epsilon, per trip (1 is best), over eight measures.
+Mean rank of these five methods at equal pure epsilon, per trip (1 is best), over eight measures.
 
 {table}
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.options import JSON, source_options, trip_options
+from shoal.cli.options import JSON, click_options, source_options, trip_options, with_options
 from shoal.cli.printing import draw_table
 from shoal.events.schema import SourcePlan
+from shoal.space.plan import SitesPlan
 
 if TYPE_CHECKING:
     from shoal.events.readers import RowReport
@@ -39,9 +40,7 @@ _NOT_RECORDED = (
 @click.option(
     "--sites", "sites_file", type=click.Path(), help="Public list of sites: events must name one of them."
 )
-@click.option("--site-id", help="Column with the sites' ids; `row` numbers them.")
-@click.option("--site-lon", help="Column with the sites' longitudes (or x, with --sites-crs).")
-@click.option("--site-lat", help="Column with the sites' latitudes (or y, with --sites-crs).")
+@with_options(click_options(SitesPlan, only=("site_id", "site_lon", "site_lat")))
 @click.option("--sites-crs", help="Coordinate system of the sites where the file does not say.")
 @click.option("--population", help="Population in whose ledger the look at its exact numbers is recorded.")
 @JSON

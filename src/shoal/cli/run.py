@@ -152,7 +152,7 @@ def release(
     cls=LazyGroup,
     steps={
         "compare": (
-            "density_compare",
+            "density",
             "compare",
             "Run several methods at several epsilons and show their error against the true counts.",
         ),
@@ -162,7 +162,7 @@ def release(
             "Count people per zone and slot in SOURCE, add noise, and write a release.",
         ),
         "year": (
-            "density_year",
+            "density",
             "year",
             "Share a budget over many releases about the same people, such as the weeks of a year.",
         ),
@@ -202,11 +202,11 @@ Examples:
     steps={
         "run": ("run", "trajectories_run", "Generalise records until k of them fit every observation."),
         "verify": (
-            "trajectories_verify",
+            "trajectories",
             "verify",
             "Prove or refute the claim of a release, window by window.",
         ),
-        "compare": ("trajectories_compare", "compare", "Other ways to hide records, with the same attacks."),
+        "compare": ("trajectories", "compare", "Other ways to hide records, with the same attacks."),
     },
 )
 def trajectories() -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import click
 
-from shoal.cli.options import JSON, out_option
+from shoal.cli.options import JSON, click_options, out_option, with_options
 from shoal.cli.printing import Bars
+from shoal.space.plan import ZonesPlan
 
 PRESET_NAMES = ("town", "paris", "rough", "abi", "tfl")
 
@@ -47,9 +48,7 @@ Presets:
     help="The same seed gives the same city.",
 )
 @click.option("--zones", "zones_file", type=click.Path(path_type=Path), help="Own zones, not the preset's.")
-@click.option("--zone-id", help="Column with the zones' ids; `row` numbers them.")
-@click.option("--zone-name", help="Column with the zones' names.")
-@click.option("--zones-crs", help="Coordinate system of the zones where the file does not say.")
+@with_options(click_options(ZonesPlan, only=("zone_id", "zone_name", "zones_crs")))
 @click.option("--sites", "sites_file", type=click.Path(path_type=Path), help="Own sites, not the preset's.")
 @click.option("--site-id", help="Column with the sites' ids; `row` numbers them.")
 @click.option("--site-lon", help="Column with the sites' longitudes.")

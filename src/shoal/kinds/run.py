@@ -87,7 +87,7 @@ class Build:
     """What a kind of release does between plan and report; raw events in, files of the release out.
 
     `confirm` is asked before anything is spent where nothing at all would be counted; by default the run goes
-    on, since nobody and somebody must look alike to a recipient.
+    on, since a recipient must not be able to distinguish nobody from somebody.
     """
 
     remedy = DRAW_AGAIN  # where the owner's report could not be drawn

@@ -29,27 +29,6 @@ class DensityEstimate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyTotals:
-    """Visits per cover cell after noise, with their error as estimated from noisy numbers."""
-
-    visits: np.ndarray = field(repr=False)  # float64 [cells], may be negative
-    deviation: float  # of the noise of each
-    per_count: float  # visits that one counted visit stands for; 1 where all were counted
-    ratio_deviation: float  # relative error common to all cells
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoisyScheme:
-    """Noisy totals of cover cells and noisy series of their clusters (Acs and Castelluccia 2014)."""
-
-    totals: NoisyTotals
-    cluster_of: np.ndarray = field(repr=False)  # int64 [cells]
-    series: np.ndarray = field(repr=False)  # float64 [clusters, slots], in bounded visits, may be negative
-    kept: np.ndarray = field(repr=False)  # int64 [clusters]: coefficients kept
-    deviation: np.ndarray = field(repr=False)  # float64 [clusters]: of the noise on each coefficient
-
-
-@dataclass(frozen=True, kw_only=True)
 class NoisyMeasurement:
     """Noisy values of groups x columns and the deviation of their noise, in visits."""
 

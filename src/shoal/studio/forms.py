@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
 
+from shoal.attacks.runs.adversaries import ADVERSARIES
 from shoal.errors import Fault, respelled
 from shoal.events.schema import ROLES
 from shoal.kinds import KINDS
 from shoal.kinds.setting_forms import form_fields
+from shoal.kinds.simulated import CITIES
 
-Kind = Literal["density", "trajectories", "histogram", "synthetic"]
+if TYPE_CHECKING:
+    Kind = City = AdversaryName = str
+else:
+    Kind = Literal[tuple(name for name, kind in KINDS.items() if kind.is_drawn)]
+    City = Literal[tuple(CITIES)]
+    AdversaryName = Literal[tuple(name for name, each in ADVERSARIES.items() if each.kinds)]
 Line = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 MaybeLine = Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -33,7 +40,7 @@ class Form(BaseModel):
 
 
 class CityForm(Form):
-    city: Literal["town", "trips", "walks"] = "town"
+    city: City = "town"
 
 
 class SourceForm(Form):
@@ -73,7 +80,7 @@ class ChosenForm(Form):
 
 # A value as the page sends it: the plan says what is wrong with it, whatever its type
 Value = bool | int | Number | MaybeLine | Annotated[list[Number | MaybeLine], Field(max_length=50)] | None
-PLANS = {kind: KINDS[kind].plan for kind in get_args(Kind)}
+PLANS = {name: kind.plan for name, kind in KINDS.items() if kind.is_drawn}
 FIELDS = {kind: form_fields(plan) for kind, plan in PLANS.items()}
 if TYPE_CHECKING:
 
@@ -123,7 +130,7 @@ class PublishForm(Form):
 
 class AttackForm(Form):
     release: ReleaseId
-    adversary: Literal["inference", "membership", "recovery", "unicity", "synthetic", "tracker"]
+    adversary: AdversaryName
     prior: Literal["freq_roi", "roi_day", "roi_day_week", "last_day", "last_week"] = "freq_roi"
     known_from: MaybeLine | None = None
 

@@ -85,7 +85,7 @@ def settings_of(
         if each.name == each.path and form.get(name) not in (None, "")
     }
     settings = {**defaults, **given}
-    if kind == "density" and card.users is not None:
+    if "users" in FIELDS[kind] and card.users is not None:
         settings.setdefault("users", card.users)
     if "epsilon" in given and "delta" not in given and kind != "density":
         settings.pop("delta", None)  # the form's price is whole: no delta means pure
@@ -100,7 +100,7 @@ def settings_of(
         "run_id": form.get("run_id") or "",
     }
     gap = form.get("gap_minutes")
-    if kind in ("histogram", "synthetic") and gap:
+    if "gap_minutes" in FIELDS[kind] and gap:
         settings["trip_rule"] = {"gap_minutes": gap}
     if (
         kind == "synthetic" and "sites" in settings["space"]
@@ -136,9 +136,10 @@ def _window(form: Mapping[str, Any], card: SourceCard) -> dict[str, Any]:
     window = {name: form.get(name) or card.window.get(name) for name in ("start", "end", "time_zone")}
     window = {name: value for name, value in window.items() if value}
     slot = form.get("slot_minutes") or WindowPlan.slot_minutes
+    has_slots = "slot_minutes" in FIELDS[form["kind"]]
     if "start" in window and "end" in window:
-        _check_length(window["start"], window["end"], slot if form["kind"] == "density" else None)
-    return window | ({"slot_minutes": slot} if form["kind"] == "density" else {})
+        _check_length(window["start"], window["end"], slot if has_slots else None)
+    return window | ({"slot_minutes": slot} if has_slots else {})
 
 
 def _check_length(start: str, end: str, slot_minutes: int | None) -> None:
@@ -167,7 +168,7 @@ def _space(form: Mapping[str, Any], card: SourceCard, shelf: SourceShelf) -> dic
         box = tuple(box or box_of(card, shelf))
         _check_cells(box, shelf.opened(card).planar, **size)
         return {**sites, **size, "box": box}
-    if kind == "trajectories":
+    if "origin" in FIELDS[kind]:
         origin = form.get("origin") or given.get("origin") or box_of(card, shelf)[:2]
         return {**sites, "origin": list(origin), **_either("cell_m", form, given)}
     if kind == "synthetic" and "sites" in known:

@@ -25,10 +25,10 @@ from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.accounting import Budget
 from shoal.privacy.noise import Noise
 from shoal.stages.bounded import BoundedVisits
-from shoal.stages.noisy import DensityEstimate, NoisyTotals
+from shoal.stages.noisy import DensityEstimate
 from shoal_baselines.counting import CoverCounts, cover_counts
 from shoal_baselines.mechanisms.efpa import DensityEfpa
-from shoal_baselines.postprocess.scheme import finish_scheme
+from shoal_baselines.postprocess.scheme import NoisyTotals, finish_scheme
 from shoal_baselines.space.cover import Cover, minimum_cover
 
 

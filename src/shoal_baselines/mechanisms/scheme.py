@@ -53,8 +53,8 @@ from shoal.errors import GuaranteeError
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Adder, Composed, Noise, adder_within, ceil_sqrt
 from shoal.space.setting import Setting
-from shoal.stages.noisy import NoisyScheme, NoisyTotals
 from shoal_baselines.counting import CoverCounts
+from shoal_baselines.postprocess.scheme import NoisyScheme, NoisyTotals
 from shoal_baselines.space.cover import Cover, minimum_cover
 
 BOUND_LOSS = 0.06  # share of visits that a bound of about 30 leaves out on simulated cities: a guess, public

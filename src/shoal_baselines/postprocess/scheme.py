@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,13 +49,34 @@ import scipy.sparse
 from shoal.postprocess.density.numbers import Z95, keep_totals
 from shoal.space.clock import Clock
 from shoal.space.setting import Setting
-from shoal.stages.noisy import DensityEstimate, NoisyScheme, NoisyTotals
+from shoal.stages.noisy import DensityEstimate
 from shoal_baselines.space.cover import Cover, minimum_cover
 
 # How far hourly shares of places differ from the city's, relative: 0.29 to 0.36 on the simulated cities.
 SHAPE_SPREAD = 0.33
 SPREAD_WEIGHT = 40.0  # clusters that say as much about the spread as the constant does
 CLUSTERS_TO_HALVE = 17.0  # at so many clusters the squared misfit is half that of one
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyTotals:
+    """Visits per cover cell after noise, with their error as estimated from noisy numbers."""
+
+    visits: np.ndarray = field(repr=False)  # float64 [cells], may be negative
+    deviation: float  # of the noise of each
+    per_count: float  # visits that one counted visit stands for; 1 where all were counted
+    ratio_deviation: float  # relative error common to all cells
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyScheme:
+    """Noisy totals of cover cells and noisy series of their clusters (Acs and Castelluccia 2014)."""
+
+    totals: NoisyTotals
+    cluster_of: np.ndarray = field(repr=False)  # int64 [cells]
+    series: np.ndarray = field(repr=False)  # float64 [clusters, slots], in bounded visits, may be negative
+    kept: np.ndarray = field(repr=False)  # int64 [clusters]: coefficients kept
+    deviation: np.ndarray = field(repr=False)  # float64 [clusters]: of the noise on each coefficient
 
 
 def finish_scheme(noisy: NoisyScheme, setting: Setting, *, nights: bool = True) -> DensityEstimate:

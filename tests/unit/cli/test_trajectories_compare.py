@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from shoal.cli.trajectories_compare import compare
+from shoal.cli.trajectories import compare
 from shoal.errors import PlanError
 
 DAY = ("--start", "2026-03-02", "--end", "2026-03-03", "--time-zone", "UTC", "--origin", "-4.4,5.1")

@@ -8,8 +8,14 @@ from tests.loops import for_each
 from shoal.space.clock import Clock
 from shoal.space.geography import LATTICE, AreaWeights
 from shoal.space.setting import Setting
-from shoal.stages.noisy import NoisyScheme, NoisyTotals
-from shoal_baselines.postprocess.scheme import cluster_shapes, finish_scheme, misfit_squared, shape_variance
+from shoal_baselines.postprocess.scheme import (
+    NoisyScheme,
+    NoisyTotals,
+    cluster_shapes,
+    finish_scheme,
+    misfit_squared,
+    shape_variance,
+)
 from shoal_baselines.space.cover import minimum_cover
 
 DAY = Clock(start="2026-03-02T00:00", end="2026-03-03T00:00", time_zone="UTC")

@@ -340,7 +340,7 @@ def query_bugs(true: Pipeline) -> list[Bug]:
         call_bug(
             "prior from the data", lambda true, exact, noise: true(exact, noise, prior=1.0 + exact.units)
         ),
-        call_bug("unsurprising questions answered exactly", _exact_where_learned),
+        call_bug("questions below the threshold answered exactly", _exact_where_learned),
         noise_bug("every question tested at a threshold of its own", partial(Between, above=_one_by_one)),
     ]
 

@@ -1,1 +1,1 @@
-"""Records generalised until k people look alike."""
+"""k-anonymous trajectories: records generalised until k of them fit every observation."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from shoal.space.clock import Clock
     from shoal.space.lattice import Lattice
 
-FEWEST_IN_BLOCK = 5000  # smaller blocks find too few who look alike
+FEWEST_IN_BLOCK = 5000  # smaller blocks have too few similar people
 DAY_MINUTES = 1440
 LONGEST_MINUTES = 10**7
 # settings of the plan for a simulated city; None: the default, or what the card of the city says
@@ -62,7 +62,7 @@ class TrajectoryPlan(ReleasePlan):
         key=True,
         remedy="Pass --population NAME; `shoal ledger create NAME` makes one.",
     )
-    k: int = setting(2, "Records that look alike.", (2, 1000), key=True, label="k")
+    k: int = setting(2, "Number of records that fit an observation.", (2, 1000), key=True, label="k")
     tau_minutes: int = setting(
         30, "How long the adversary tracked a target.", (1, LONGEST_MINUTES), label="Tau", unit="minutes"
     )

@@ -220,11 +220,11 @@ def trajectories_readme(manifest: Manifest) -> str:
     public, found = manifest.public, manifest.read_from_data
     lattice, unit = public["lattice"], as_plain(manifest.guarantee["unit"])
     points = [
-        "No noise was added and no point made up. A row is a box: the person of this record was, at least "
+        "There is no noise and no synthetic point. A row is a box: the person of this record was, at least "
         f"once, somewhere in these cells ({lattice['metres']:g} m each) during these steps "
         f"({lattice['minutes']} min each).",
-        "Boxes of a record do not overlap in time. Between boxes nothing is known: samples are suppressed "
-        f"where too few people look alike, in whole stretches of {public['epoch_minutes']} minutes.",
+        "Boxes of a record do not overlap in time. Between boxes samples may have been suppressed: where too "
+        f"few people are similar, whole periods of {public['epoch_minutes']} minutes are.",
         f"There are {found['records']} records, one for each {unit} in the data; those of which nothing "
         "could be kept have no row. This number and the shares below were read from the data.",
         public["snapping"],

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from shoal.cli.trajectories_verify import verify
+from shoal.cli.trajectories import verify
 from shoal.errors import OutputError, PlanError, ShoalError, SourceError
 from shoal.kinds.trajectories.verify import verify_trajectories
 
