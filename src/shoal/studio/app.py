@@ -1,4 +1,4 @@
-"""The server's application: rooms of the page as routers, errors as one shape, the page itself as files."""
+"""The server's application: the views of the page as routers, errors as one shape, the page itself as files."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _page_files() -> dict[str, bytes]:
         from shoal.release.page.page import module, plotly_js
 
         root = resources.files("shoal.studio").joinpath("page")
-        for folder in ("", "rooms/"):
+        for folder in ("", "views/"):
             for each in root.joinpath(folder).iterdir() if folder else root.iterdir():
                 if each.is_file():
                     _FILES[f"{folder}{each.name}"] = each.read_bytes()
