@@ -120,7 +120,7 @@ class Prepared(Protocol):
         """Lines of the dry run: a name, and what was understood."""
         ...
 
-    def asked(self) -> list[Any]:
+    def key_parts(self) -> list[Any]:
         """What names the run: the kind, the settings of the plan, and the other public things."""
         ...
 
@@ -152,14 +152,14 @@ class Prepared(Protocol):
 
     def key(self) -> str:
         """Names the run by public values: the same plan, population and run id are the same release."""
-        kind, *public = self.asked()
+        kind, *public = self.key_parts()
         return run_name(kind, self.plan.source, *public)
 
     def earlier_key(self) -> str:
         """The key of this run in ledgers written before, where files entered by their content."""
-        kind, asked, *rest = self.asked()
-        understood, asked = self.source.understood(), as_typed(self.plan, asked)
-        return earlier_name(kind, asked, understood, *rest, contents_of(self.source))
+        kind, settings, *rest = self.key_parts()
+        understood, settings = self.source.understood(), as_typed(self.plan, settings)
+        return earlier_name(kind, settings, understood, *rest, contents_of(self.source))
 
     def source_digest(self) -> str:
         """Private, for the owner's ledger: whether the files are those of an earlier run."""
@@ -241,7 +241,7 @@ def priced(
 
 
 def spends_of(mechanism: Spending, pays_for: Mapping[str, str]) -> list[dict]:
-    """Each named step with what it buys and what it costs, in order."""
+    """Each named spend with what it pays for and what it costs, in order."""
     listed = []
     for name, loss in mechanism.spends():
         spend = {
@@ -342,7 +342,7 @@ def _refusal(check: Callable[[], Any]) -> ShoalError | None:
 
 def run_name(kind: str, source: SourcePlan, *public: Any) -> str:
     """SHA-256 of what was asked."""
-    return _sha256([f"shoal run {VERSION}", kind, source_asked(source), *public])
+    return _sha256([f"shoal run {VERSION}", kind, source_parts(source), *public])
 
 
 def earlier_name(*understood: Any) -> str:
@@ -363,23 +363,23 @@ def key_of(plan: Any, unread: str = "") -> dict[str, Any]:
     }
 
 
-def as_typed(plan: Any, asked: dict[str, Any]) -> dict[str, Any]:
+def as_typed(plan: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """Declared sizes with all their digits, as the first version took them."""
-    return asked | {name: value for name, value in getattr(plan, "typed", {}).items() if name in asked}
+    return settings | {name: value for name, value in getattr(plan, "typed", {}).items() if name in settings}
 
 
-def source_asked(source: SourcePlan) -> dict[str, Any]:
+def source_parts(source: SourcePlan) -> dict[str, Any]:
     """The source as the plan writes it: its name, or its paths, and every setting that is not a default.
 
-    >>> source_asked(SourcePlan(paths=("./calls/*.parquet",), on_bad_row="stop", time_unit="s"))
+    >>> source_parts(SourcePlan(paths=("./calls/*.parquet",), on_bad_row="stop", time_unit="s"))
     {'name': 'calls/*.parquet', 'time_unit': 's'}
     """
-    asked: dict[str, Any] = {"name": source.source_name or written(source.paths)}
+    entered: dict[str, Any] = {"name": source.source_name or written(source.paths)}
     for each in settings_of(SourcePlan).values():
         value = getattr(source, each.name)
         if each.name not in ("paths", "source_name") and value not in (None, {}, each.usual):
-            asked[each.name] = value
-    return asked
+            entered[each.name] = value
+    return entered
 
 
 def _sha256(named: list[Any]) -> str:

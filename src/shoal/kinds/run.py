@@ -374,8 +374,8 @@ def keep_report(
 ) -> Path:
     """The owner's page, to `path`, and utility.json beside it, readable by the owner alone.
 
-    The ledger lists the report before anybody sees it. A report of another release makes room. `beside`
-    writes further files.
+    The ledger lists the report before anybody sees it. A report of another release is renamed first.
+    `beside` writes further files.
     """
     what = f"owner's report with {shows}, on {release_name(committed)}: {prepared.what()}"
     ledger.disclose(prepared.plan.population, what, str(path))
@@ -411,7 +411,7 @@ def exact_file(report: Path) -> Path:
 
 
 def _keep_earlier(path: Path, committed: Committed) -> None:
-    """A report of another release makes room, under a name that tells whose it is."""
+    """Rename a report of another release, under the hash of that release."""
     release = _release_of(path)
     if path.is_file() and release and release != committed.manifest_sha256:
         for file in (path, utility_file(path), exact_file(path)):

@@ -30,7 +30,7 @@ export async function ask(method, path, body) {
   try {
     answer = await fetch(`/api${path}`, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
-    throw new Problem(0, { code: "gone", message: "The server does not answer.", remedy: "It was closed, perhaps. Start `shoal studio` again and open the new address." });
+    throw new Problem(0, { code: "gone", message: "The server does not answer.", remedy: "It may have been closed. Start `shoal studio` again and open the new address." });
   }
   if (answer.status === 204) return null;
   const told = await answer.json().catch(() => ({}));

@@ -1,4 +1,4 @@
-// The page: six views, one at a time. What a view shows comes from the server; nothing is computed here but pictures.
+// The page has six views and shows one at a time. Views show what the server sends; only drawings are computed here.
 
 import { get, takeToken } from "./api.js";
 import { complain, el, quiet, text } from "./dom.js";
@@ -7,7 +7,7 @@ const VIEWS = {
   data: "Data", plan: "Plan", run: "Run", look: "Look", attack: "Attack", ledger: "Ledger",
 };
 
-let leave = null;  // what the open view wants done when it is left
+let leave = null;  // called when the open view is left
 let turn = 0;
 
 // Where we are: #view or #view/what, so that reload, back and a second tab keep their place.

@@ -1,4 +1,4 @@
-// Look: what a release holds, drawn; for its owner beside what is true.
+// Look: the contents of a release as a picture; for its owner beside the exact values.
 
 import { get, openTicket, post, save } from "../api.js";
 import { go } from "../app.js";
@@ -8,7 +8,7 @@ export async function open(root, { what }) {
   const releases = await get("/releases");
   root.replaceChildren(text("h1", "Look"));
   if (!releases.length) {
-    root.append(el("div", { class: "panel soft" }, text("p", "There is no release in this folder yet. Plan one and publish it.", "empty"), el("p", { class: "empty" }, button("To the plan room", () => go("plan"), { class: "main" }))));
+    root.append(el("div", { class: "panel soft" }, text("p", "There is no release in this folder yet. Plan one and publish it.", "empty"), el("p", { class: "empty" }, button("To the plan view", () => go("plan"), { class: "main" }))));
     return null;
   }
   const chosen = releases.find((each) => each.id === what) || releases[0];
@@ -17,19 +17,19 @@ export async function open(root, { what }) {
   const picture = el("div");
   root.append(
     el("div", { class: "row" }, el("div", { class: "grow" }, pick), actions(chosen, told)),
-    el("p", { class: "sentence" }, `${told.manifest.unit} ${told.manifest.promise}`, told.manifest.guarantee.epsilon ? "" : el("strong", {}, " This is not differential privacy: it does not add up with other releases, and protects against this one adversary.")),
+    el("p", { class: "sentence" }, `${told.manifest.unit} ${told.manifest.promise}`, told.manifest.guarantee.epsilon ? "" : el("strong", {}, " This is not differential privacy: it does not compose with other releases, and it protects against this adversary only.")),
     picture);
-  if (!chosen.drawn) { picture.append(el("div", { class: "panel soft" }, text("p", "There is no picture of this kind of release; its folder has the files.", "empty"))); return null; }
+  if (!chosen.drawn) { picture.append(el("div", { class: "panel soft" }, text("p", "Releases of this kind have no picture. The folder contains the files.", "empty"))); return null; }
   const { draw } = await import(`../kinds/${chosen.kind}.js`);
   return draw(picture, chosen, told);
 }
 
 function actions(chosen, told) {
   const at = `/releases/${chosen.id}`;
-  const publish = async () => { const { folder } = await post(`${at}/publish`, { name: chosen.name }); say(`A checked copy lies in ${folder}: hand that out.`); };
+  const publish = async () => { const { folder } = await post(`${at}/publish`, { name: chosen.name }); say(`A checked copy lies in ${folder}. Give this copy to recipients.`); };
   const verify = async () => {
     const found = await post(`${at}/verify`);
-    say(found.ok ? "Checked as its recipient would: every hash and the guarantee hold." : `It is not what its manifest says: ${found.problems.join("; ")}`, found.ok ? "good" : "bad");
+    say(found.ok ? "The check of a recipient passed: every hash and the guarantee hold." : `The release does not match its manifest: ${found.problems.join("; ")}`, found.ok ? "good" : "bad");
   };
   return el("div", { class: "row" },
     button("Download", () => save(`${at}/open`, { what: "folder" })),
