@@ -98,42 +98,8 @@ ATTACKS = {
 }
 COST_LEGEND = (
     "kept: whether the promise holds, recomputed from the boxes. suppressed: samples in no box of their own "
-    "record. km, minutes: quartiles of Dx + Dy and Dt of the other boxes. density off: share of people in the "
-    "wrong square of the map, hour by hour."
-)
-ATTACK_LEGEND.format(k=result["k"], tau=result["tau_minutes"])
-    for columns, legend in zip((COST, ATTACKS), legends, strict=True):
-        shown = [
-            Column("method", "method"),
-            *(Column(name, name, form, "-") for name, form in columns.items()),
-        ]
-        print_table(table_of(shown, rows, below=legend))
-    for row in result["rows"]:
-        truthful = "" if row["truthful"] else " Not truthful."
-        click.echo(f"{row['method']}  {row['words']}. Promise: {row['promise']}.{truthful}")
-        if "refused" in row:
-            click.echo(f"  refused {row['refused']}")
-
-
-# heading -> format of the number; text stands right, too
-COST = {
-    "kept": ">",
-    "suppressed": ".1%",
-    "km": ">",
-    "minutes": ">",
-    "density off": ".1%",
-    "seconds": ".1f",
-}
-ATTACKS = {
-    **dict.fromkeys(("1", "2", "3", "4", "4 at 1 km"), ".1%"),
-    "below k": ".2%",
-    "learned": ".1%",
-    "at random": ".1%",
-}
-COST_LEGEND = (
-    "kept: whether the promise holds, recomputed from the boxes. suppressed: samples in no box of their own "
-    "record. km, minutes: quartiles of Dx + Dy and Dt of the others' boxes. density off: share of people in the wrong "
-    "square of the map, hour by hour."
+    "record. km, minutes: quartiles of Dx + Dy and Dt of the other boxes. density off: share of people in "
+    "the wrong square of the map, hour by hour."
 )
 ATTACK_LEGEND = (
     "1 to 4: people linked to their record by that many of their samples, known exactly; 4 at 1 km: known to "

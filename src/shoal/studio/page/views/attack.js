@@ -17,16 +17,16 @@ export async function open(root, { what }) {
     return null;
   }
   const chosen = releases.find((each) => each.id === what) || releases[0];
-  const told = await get(`/releases/${chosen.id}`);
+  const details = await get(`/releases/${chosen.id}`);
   const fitting = adversaries.filter((each) => each.kinds.includes(chosen.kind));
   const results = el("div"), progress = el("div");
   const pick = select(releases.map((each) => [each.id, `${each.name} (${each.kind}, ${when(each.at)})`]), chosen.id, { onchange: (event) => go("attack", event.target.value) });
   const panel = el("section", { class: "panel" }, field("Release", pick));
   root.append(el("div", { class: "side" }, panel, el("div", {}, progress, results)));
-  for (const found of told.attacks) results.append(outcome(chosen, found));
-  if (!told.attacks.length) results.append(el("div", { class: "panel soft" }, text("p", fitting.length ? "This release has not been attacked yet. Choose an adversary." : "No adversary is implemented for this kind of release. The audit checks its promise.", "empty")));
-  if (fitting.length) panel.append(form(chosen, fitting, progress, stop, (told.attacks[0] || {}).adversary));
-  drawAll(results, told.attacks);
+  for (const result of details.attacks) results.append(outcome(chosen, result));
+  if (!details.attacks.length) results.append(el("div", { class: "panel soft" }, text("p", fitting.length ? "This release has not been attacked yet. Choose an adversary." : "No adversary is implemented for this kind of release. The audit checks its promise.", "empty")));
+  if (fitting.length) panel.append(form(chosen, fitting, progress, stop, (details.attacks[0] || {}).adversary));
+  drawAll(results, details.attacks);
   return () => stop.abort();
 }
 
@@ -48,25 +48,25 @@ function form(chosen, fitting, progress, stop, last) {
   return el("div", {}, text("h2", "Adversary"), list, more, el("p"), button("Run the attack", start, { class: "main" }), text("p", "An attack costs no budget. The ledger records that raw data was used.", "note"));
 }
 
-function outcome(chosen, found) {
+function outcome(chosen, result) {
   return el("section", { class: "panel" },
-    el("h2", {}, `${found.goal} `, ownerOnly()),
-    text("p", found.sentence, "sentence"),
-    el("p", { class: "note" }, `The adversary knows ${found.knows}.`),
-    el("div", { class: "chart tall", "data-attack": found.adversary }),
-    found.spread ? table(["", "mean", "first quartile", "median", "third quartile"], found.spread.series.map((each) => [each.name, short(each.mean), ...each.quartiles.map(short)]), [1, 2, 3, 4]) : null,
-    found.summary.length ? el("details", {}, el("summary", {}, "Details"), el("ul", {}, found.summary.map((line) => text("li", line)))) : null,
-    found.page ? button("Open the attack's own page", () => openTicket(`/releases/${chosen.id}/open`, { what: "attack", adversary: found.adversary })) : null);
+    el("h2", {}, `${result.goal} `, ownerOnly()),
+    text("p", result.sentence, "sentence"),
+    el("p", { class: "note" }, `The adversary knows ${result.knows}.`),
+    el("div", { class: "chart tall", "data-attack": result.adversary }),
+    result.spread ? table(["", "mean", "first quartile", "median", "third quartile"], result.spread.series.map((each) => [each.name, short(each.mean), ...each.quartiles.map(short)]), [1, 2, 3, 4]) : null,
+    result.summary.length ? el("details", {}, el("summary", {}, "Details"), el("ul", {}, result.summary.map((line) => text("li", line)))) : null,
+    result.page ? button("Open the attack's own page", () => openTicket(`/releases/${chosen.id}/open`, { what: "attack", adversary: result.adversary })) : null);
 }
 
 const short = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
 
 function drawAll(results, attacks) {
-  for (const found of attacks) {
-    const node = results.querySelector(`[data-attack="${found.adversary}"]`);
-    if (found.spread) drawSpread(node, found.spread);
-    else if (found.curves) drawCurves(node, found.curves);
-    else if (found.bars && found.bars.length) drawBars(node, found.bars, found.bars_of);
+  for (const result of attacks) {
+    const node = results.querySelector(`[data-attack="${result.adversary}"]`);
+    if (result.spread) drawSpread(node, result.spread);
+    else if (result.curves) drawCurves(node, result.curves);
+    else if (result.bars && result.bars.length) drawBars(node, result.bars, result.bars_of);
     else node.remove();
   }
 }

@@ -81,34 +81,34 @@ async function showSource(detail, state, id, stop) {
 const forget = (id) => button("Forget this source", async () => { if (!window.confirm("Forget this source? Its files are not deleted.")) return; await remove(`/sources/${id}`); go("data"); window.dispatchEvent(new HashChangeEvent("hashchange")); }, { class: "text" });
 
 async function drawMap(box, canvas, id) {
-  const told = await get(`/sources/${id}/map`).catch(() => null);
-  if (!told || !told.box) { box.replaceChildren(text("p", "This source has no zones and no sites. The area is set in the plan.", "empty")); return; }
-  const dots = told.sites ? float32s(told.sites.xy) : new Float32Array();
+  const places = await get(`/sources/${id}/map`).catch(() => null);
+  if (!places || !places.box) { box.replaceChildren(text("p", "This source has no zones and no sites. The area is set in the plan.", "empty")); return; }
+  const dots = places.sites ? float32s(places.sites.xy) : new Float32Array();
   const drawDots = (context, place) => {
     context.fillStyle = "#c04f00";
     for (let i = 0; i < dots.length; i += 2) { const [x, y] = place(dots[i], dots[i + 1]); context.fillRect(x - 1.5, y - 1.5, 3, 3); }
   };
-  if (told.zones) {
-    const map = new ZoneMap(canvas, told.zones), [west, south, east, north] = told.box;
+  if (places.zones) {
+    const map = new ZoneMap(canvas, places.zones), [west, south, east, north] = places.box;
     map.over = (context) => drawDots(context, (x, y) => [
       map.left + ((x - west) / (east - west)) * map.zones.width * map.scale, map.top + ((north - y) / (north - south)) * map.zones.height * map.scale]);
     map.draw();
   } else {
-    const plane = new Plane(canvas, told.box, Math.abs(told.box[0]) > 360);
+    const plane = new Plane(canvas, places.box, Math.abs(places.box[0]) > 360);
     plane.paint = (context) => drawDots(context, (x, y) => plane.at(x, y));
     plane.draw();
   }
-  const zones = told.zones ? `${whole(told.zones.ids.length)} zones` : "", sites = told.sites ? `${whole(told.sites.count)} sites (orange)` : "";
+  const zones = places.zones ? `${whole(places.zones.ids.length)} zones` : "", sites = places.sites ? `${whole(places.sites.count)} sites (orange)` : "";
   box.after(text("p", [zones, sites].filter(Boolean).join(", "), "note"));
 }
 
 function showCheck(node, run) {
   if (!run || run.status !== "done") return;
-  const found = run.result;
-  node.replaceChildren(el("div", { class: found.bad_rows ? "notice bad" : "notice good" },
-    ownerOnly(), ` ${whole(found.rows)} rows, ${whole(found.bad_rows)} of them bad. ${found.remedy}`),
-    tiles([["Rows", whole(found.rows)], ["Bad rows", whole(found.bad_rows)], ["Users", whole(found.users)], ["First (UTC)", (found.first || "–").slice(0, 16)], ["Last (UTC)", (found.last || "–").slice(0, 16)]]));
-  if (found.reasons.length) node.append(table(["reason", "rows", "what it means"], found.reasons.map((each) => [each.reason, whole(each.rows), each.meaning + each.where]), [1]));
+  const check = run.result;
+  node.replaceChildren(el("div", { class: check.bad_rows ? "notice bad" : "notice good" },
+    ownerOnly(), ` ${whole(check.rows)} rows, ${whole(check.bad_rows)} of them bad. ${check.remedy}`),
+    tiles([["Rows", whole(check.rows)], ["Bad rows", whole(check.bad_rows)], ["Users", whole(check.users)], ["First (UTC)", (check.first || "–").slice(0, 16)], ["Last (UTC)", (check.last || "–").slice(0, 16)]]));
+  if (check.reasons.length) node.append(table(["reason", "rows", "what it means"], check.reasons.map((each) => [each.reason, whole(each.rows), each.meaning + each.where]), [1]));
 }
 
 function register(populations) {
@@ -124,24 +124,24 @@ function register(populations) {
   let target = "paths";
   const pick = choices([["paths", "Records"], ["zones", "Zones"], ["sites", "Sites"]], target, (value) => { target = value; }, "What a click on a file fills in");
   const list = async (under) => {
-    const found = await get(`/files?under=${encodeURIComponent(under)}`);
-    const lines = found.map((each) => el("li", {}, each.folder
+    const entries = await get(`/files?under=${encodeURIComponent(under)}`);
+    const lines = entries.map((each) => el("li", {}, each.folder
       ? button(`${each.name}/`, () => list(each.path), { class: "text" })
       : button(each.name, () => { form[target].value = each.path; }, { class: "text" })));
-    if (under && target === "paths" && found.some((each) => !each.folder)) lines.unshift(el("li", {}, button(`Use this folder: ${under} (${found.filter((each) => !each.folder).length} files)`, () => { form.paths.value = under; }, { class: "text" })));
+    if (under && target === "paths" && entries.some((each) => !each.folder)) lines.unshift(el("li", {}, button(`Use this folder: ${under} (${entries.filter((each) => !each.folder).length} files)`, () => { form.paths.value = under; }, { class: "text" })));
     if (under) lines.unshift(el("li", {}, button("up", () => list(under.includes("/") ? under.slice(0, under.lastIndexOf("/")) : ""), { class: "text" })));
     files.replaceChildren(el("ul", { class: "list" }, lines.length ? lines : text("li", "The folder is empty. Put your files there.", "note")));
   };
   const send = async () => {
-    const said = (control) => (control.value || "").trim() || null;
-    const asked = Object.fromEntries(Object.entries(form).map(([name, control]) => [name, said(control)]));
-    const users = asked.users === null ? null : Number(asked.users.replace(/[ ,]/g, ""));
+    const valueOf = (control) => (control.value || "").trim() || null;
+    const fields = Object.fromEntries(Object.entries(form).map(([name, control]) => [name, valueOf(control)]));
+    const users = fields.users === null ? null : Number(fields.users.replace(/[ ,]/g, ""));
     if (users !== null && !Number.isInteger(users)) throw Object.assign(new Error("The number of people must be a whole number."), { remedy: "Enter an order of magnitude, for example 200000." });
-    const named = Object.fromEntries(Object.entries(columns).map(([role, control]) => [role, said(control)]).filter(([, name]) => name));
-    if (!asked.name || !asked.paths) throw Object.assign(new Error("A source needs a name and files."), { remedy: "Fill in the first two fields." });
-    const made = await post("/sources", { ...asked, paths: asked.paths.split(",").map((path) => path.trim()), users, columns: named, on_bad_row: bad.value });
+    const named = Object.fromEntries(Object.entries(columns).map(([role, control]) => [role, valueOf(control)]).filter(([, name]) => name));
+    if (!fields.name || !fields.paths) throw Object.assign(new Error("A source needs a name and files."), { remedy: "Fill in the first two fields." });
+    const source = await post("/sources", { ...fields, paths: fields.paths.split(",").map((path) => path.trim()), users, columns: named, on_bad_row: bad.value });
     say("The source is registered. No row has been read yet.");
-    go("data", made.id);
+    go("data", source.id);
   };
   const panel = el("details", { class: "panel" }, el("summary", {}, "Register your own files"),
     text("p", "Files must lie in the page's folder. Only their headers are read now.", "note"),

@@ -18,21 +18,21 @@ export async function open(root, { what }) {
 }
 
 function chain(ledger) {
-  const head = input("", { placeholder: "a head that you noted before (optional)" }), found = el("div", { "aria-live": "polite" });
+  const head = input("", { placeholder: "a head that you noted before (optional)" }), verdict = el("div", { "aria-live": "polite" });
   const verify = async () => {
-    const told = await post("/ledger/verify", { head: head.value.trim() || null });
-    found.replaceChildren(el("div", { class: told.ok ? "notice good" : "notice bad" }, told.ok ? `The ledger has ${told.rows} rows; chain and totals hold.` : `The ledger does not verify: ${told.findings.map((each) => `row ${each.row}: ${each.message}`).join(" ")}`));
+    const check = await post("/ledger/verify", { head: head.value.trim() || null });
+    verdict.replaceChildren(el("div", { class: check.ok ? "notice good" : "notice bad" }, check.ok ? `The ledger has ${check.rows} rows; chain and totals hold.` : `The ledger does not verify: ${check.findings.map((each) => `row ${each.row}: ${each.message}`).join(" ")}`));
   };
-  return el("section", { class: "panel" }, text("h2", "The chain"), el("p", { class: "note" }, "Head ", el("code", {}, ledger.head)), text("p", "Keep a copy of the head elsewhere; it proves later that no row was removed at the end.", "note"), el("p", { class: "note" }, "File ", el("code", {}, ledger.where)), head, el("p"), button("Verify the chain", verify), found);
+  return el("section", { class: "panel" }, text("h2", "The chain"), el("p", { class: "note" }, "Head ", el("code", {}, ledger.head)), text("p", "Keep a copy of the head elsewhere; it proves later that no row was removed at the end.", "note"), el("p", { class: "note" }, "File ", el("code", {}, ledger.where)), head, el("p"), button("Verify the chain", verify), verdict);
 }
 
 function create() {
   const name = input("", { placeholder: "city-2026" }), epsilon = input("4", { inputmode: "decimal" }), delta = input("1e-6"), note = input("");
   const send = async () => {
-    const said = name.value.trim();
-    if (!said) throw Object.assign(new Error("A population needs a name."), { remedy: "Enter a name such as city-2026." });
-    await post("/populations", { population: said, ...budget(epsilon, delta), note: note.value.trim() });
-    say(`The population ${said} has a budget now.`);
+    const named = name.value.trim();
+    if (!named) throw Object.assign(new Error("A population needs a name."), { remedy: "Enter a name such as city-2026." });
+    await post("/populations", { population: named, ...budget(epsilon, delta), note: note.value.trim() });
+    say(`The population ${named} has a budget now.`);
     window.dispatchEvent(new HashChangeEvent("hashchange"));
   };
   return el("details", { class: "panel" }, el("summary", {}, "Create a population"), text("p", "A population is the people in the data. Its budget bounds the privacy loss of each of them over all releases.", "note"), field("Name", name), field("Lifetime epsilon", epsilon), field("Delta", delta, "Leave empty or 0 for pure releases only, counted in epsilon."), field("Note", note), el("p"), button("Create", send, { class: "main" }));

@@ -37,7 +37,7 @@ export async function runInPlace(node, run, signal) {
   const panel = el("div");
   node.replaceChildren(panel);
   showRun(panel, run, true);
-  const last = await follow(run.id, (told) => showRun(panel, told, true), signal);
+  const last = await follow(run.id, (now) => showRun(panel, now, true), signal);
   if (last && last.status === "done") node.replaceChildren();
   return last;
 }
