@@ -75,7 +75,7 @@ def register(form: SourceForm, studio: Here) -> dict[str, Any]:
 
 @router.get("/sources/{source}")
 def source(source: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
-    """Columns, what was guessed, which kinds of release it can become."""
+    """Columns of a source, those that were guessed, and possible kinds of release."""
     return described(studio, studio.shelf.find(source))
 
 
@@ -101,21 +101,21 @@ def forget(source: Annotated[Id, Path()], studio: Here) -> Response:
 
 @router.get("/sources/{source}/map")
 def public_map(source: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
-    """Its public zones and sites."""
+    """Public zones and sites of a source."""
     card = studio.shelf.find(source)
     return plain(source_map(studio.shelf.zones(card), studio.shelf.sites(card)))
 
 
 @router.post("/sources/{source}/check", status_code=202)
 def check(source: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
-    """Start a run that reads every row and says what is wrong: the owner's own look."""
+    """Start a run that reads every row and reports bad ones to the owner."""
     card = studio.shelf.find(source)
     return studio.runs.start({"do": "check", "source": card.id}, f"Check rows: {card.name}")
 
 
 @router.post("/plan")
 def plan(form: PlanForm, studio: Here) -> dict[str, Any]:
-    """What a release would promise, spend and leave, and the error to expect; no row is read."""
+    """Dry run: promise, price, budget left and expected error; no row is read."""
     summary = studio.planner.dry_run(form.model_dump(), studio.ledger())
     card = studio.shelf.find(form.source)
     notes = [for_page(each) for each in summary["notes"]]
@@ -126,7 +126,7 @@ def plan(form: PlanForm, studio: Here) -> dict[str, Any]:
 
 
 def outside(form: PlanForm, card: SourceCard) -> list[str]:
-    """Where the window is not the one that the source was declared for: counts there would be noise alone."""
+    """Warning if the window leaves the one that the source was declared for, where counts are noise alone."""
     fields = form.model_dump()
     declared, start, end = card.window, fields.get("start") or "", fields.get("end") or ""
     if card.simulated or not declared.get("start") or not declared.get("end"):
@@ -139,5 +139,5 @@ def outside(form: PlanForm, card: SourceCard) -> list[str]:
 
 @router.get("/sources/{source}/box")
 def box(source: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
-    """Around its public zones or sites."""
+    """Box around the public zones or sites of a source."""
     return {"box": box_of(studio.shelf.find(source), studio.shelf)}

@@ -76,7 +76,7 @@ def raise_limit(
 
 @router.post("/evidence")
 def evidence(form: EvidenceForm, studio: Here) -> dict[str, str]:
-    """The evidence pack of a release as one page; an address that opens it for two minutes."""
+    """Write the evidence pack of a release and return an address that opens it for two minutes."""
     book = studio.ledger()
     stored = studio.release(form.release)
     owner = studio.work.owner(stored.name)
@@ -103,7 +103,7 @@ def _limit(form: BudgetForm) -> tuple[str, int]:
 
 
 def _population(owner: Population, here: dict[tuple[str, str], str]) -> dict[str, Any]:
-    """In full: every spend, and all that was noted."""
+    """A population with every spend and every note."""
     delta = float(owner.delta) if owner.delta else None
     epsilon = None
     if owner.currency == "rho" and delta:

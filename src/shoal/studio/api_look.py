@@ -33,7 +33,7 @@ def listed(studio: Here) -> list[dict[str, Any]]:
 
 @router.get("/releases/{release}")
 def one(release: One, studio: Here) -> dict[str, Any]:
-    """Its manifest, and what the owner has beside it."""
+    """Manifest of a release, and the owner's report, attacks and audit."""
     stored = studio.release(release)
     owner = studio.work.owner(stored.name)
     report = owners_report(studio.work, stored)
@@ -70,7 +70,7 @@ def _line(stored: StoredRelease) -> dict[str, Any]:
 
 @router.post("/releases/{release}/view")
 def view(release: One, form: ViewForm, studio: Here) -> dict[str, Any]:
-    """What the kind of the release draws; `raw` adds what only the owner may see."""
+    """Arrays for the picture of a release; `raw` adds exact values for the owner."""
     stored = studio.release(release)
     draw = KINDS[stored.kind].view if stored.kind in KINDS else None
     if draw is None:
@@ -90,7 +90,7 @@ def verify(release: One, studio: Here) -> dict[str, Any]:
 
 @router.post("/releases/{release}/publish")
 def publish(release: One, form: PublishForm, studio: Here) -> dict[str, Any]:
-    """A checked copy in public/, and nothing else in it."""
+    """Write a checked copy of the release to public/."""
     stored = studio.release(release)
     place = studio.work.public(form.name)
     place.parent.mkdir(exist_ok=True)

@@ -27,13 +27,13 @@ LONGEST_S = 3600.0  # a stream ends then; the page asks again
 
 @router.get("/runs")
 def runs(studio: Here) -> list[dict[str, Any]]:
-    """All that were ever started here, newest first."""
+    """All runs of this folder, newest first."""
     return [_for_page(each) for each in studio.runs.all()]
 
 
 @router.post("/runs", status_code=202)
 def release(form: ReleaseForm, studio: Here) -> dict[str, Any]:
-    """Make a release: reserves budget and spends it. Refused here where it would be refused at once."""
+    """Start the run of a release, which spends budget; refused if the dry run has an obstacle."""
     fields = form.plan.model_dump()
     summary = studio.planner.dry_run(fields, studio.ledger())
     if summary["obstacles"] and not form.again:
@@ -50,13 +50,13 @@ def run(run: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
 
 @router.post("/runs/{run}/cancel")
 def cancel(run: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
-    """Stop it. What was reserved stays spent."""
+    """Stop a run. Reserved budget stays spent."""
     return _for_page(studio.runs.cancel(run))
 
 
 @router.get("/runs/{run}/events", response_class=StreamingResponse)
 async def follow(run: Annotated[Id, Path()], request: Request, studio: Here) -> StreamingResponse:
-    """How far it is, as server-sent events, until it ends."""
+    """Progress of a run as server-sent events, until it ends."""
     await asyncio.to_thread(studio.runs.snapshot, run)  # refuses an unknown name before the stream starts
     return StreamingResponse(_events(run, request, studio), media_type="text/event-stream")
 

@@ -38,7 +38,7 @@ def open_ticket(ticket: str, studio: Here) -> Response:
 
 
 class _Pipe:
-    """What a zip file writes is taken from here, piece by piece: nothing is held as a whole."""
+    """Buffer that hands on the bytes of a zip file piece by piece; it never holds the whole file."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []

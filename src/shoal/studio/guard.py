@@ -120,7 +120,7 @@ class Guard:
 
 
 def _headers(scope: Message) -> dict[str, str]:
-    """By name; one that is given twice is refused, for readers may differ on which one counts."""
+    """Headers by name; a repeated header is refused, since readers may differ on which one counts."""
     headers: dict[str, str] = {}
     if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS:
         raise Refused(431, "headers-too-large", "the headers are too long.")
@@ -133,7 +133,7 @@ def _headers(scope: Message) -> dict[str, str]:
 
 
 async def _body(headers: dict[str, str], receive: Receive) -> bytes:
-    """All of it, bounded in size and time."""
+    """Body of a request, bounded in size and time."""
     length = headers.get("content-length", "0")
     if not length.isdecimal() or len(length) > 12 or int(length) > MOST_BODY:
         raise Refused(413, "body-too-large", f"a request may hold {MOST_BODY // 1024} KiB.")

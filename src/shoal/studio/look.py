@@ -43,7 +43,7 @@ class StoredRelease:
 
     @property
     def kind(self) -> str:
-        """By the file that only this kind has."""
+        """Kind of the release, found by the file that only this kind has."""
         return next((k.name for k in KINDS.values() if (self.path / k.main_file).is_file()), "other")
 
     def is_there(self) -> bool:
@@ -66,7 +66,7 @@ class StoredRelease:
 
 def releases(work: Workspace, ledger: Ledger) -> list[StoredRelease]:
     """Releases of every population whose folder the page may read, newest first."""
-    stored = []
+    listed = []
     for population in ledger.state().populations.values():
         rows = {each.key: (each.what, each.at) for each in population.spends if each.released}
         rows |= {n["key"]: (n["what"], n["at"]) for n in population.notes if n["kind"] == "listing"}
@@ -77,8 +77,8 @@ def releases(work: Workspace, ledger: Ledger) -> list[StoredRelease]:
                 id=stored.manifest_sha256, key=key, population=population.name, path=path, what=what, at=at
             )
             if work.holds(path) and each.is_there():
-                stored.append(each)
-    return sorted(stored, key=lambda each: each.at, reverse=True)
+                listed.append(each)
+    return sorted(listed, key=lambda each: each.at, reverse=True)
 
 
 def release_named(work: Workspace, ledger: Ledger, name: str) -> StoredRelease:

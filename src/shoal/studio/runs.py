@@ -46,7 +46,7 @@ class Runs:
     _closed: bool = False
 
     def start(self, job: dict[str, Any], title: str) -> dict[str, Any]:
-        """Queue a job; its snapshot."""
+        """Queue a job and return its snapshot."""
         with self._lock:
             if len(self._live) >= MOST_WAITING:
                 raise PlanError("too-many-runs", f"{MOST_WAITING} runs wait already.", "Wait, or cancel one.")
@@ -59,7 +59,7 @@ class Runs:
         return self.snapshot(run)
 
     def cancel(self, run: str) -> dict[str, Any]:
-        """Ask it to stop; after a while it is stopped for good. What was reserved stays spent."""
+        """Request the run to stop, and kill it after a while. Reserved budget stays spent."""
         self._folder(run)
         with self._lock:
             live = self._live.get(run)
@@ -77,7 +77,7 @@ class Runs:
         return self.snapshot(run)
 
     def close(self) -> None:
-        """The server ends, and its runs with it."""
+        """Stop all runs when the server stops."""
         with self._lock:
             self._closed = True
             processes = [live.process for live in self._live.values() if live.process is not None]
@@ -92,7 +92,7 @@ class Runs:
                 process.kill()
 
     def all(self) -> list[dict[str, Any]]:
-        """Newest first."""
+        """All runs, newest first."""
         folders = [path for path in self.work.runs.iterdir() if (path / "run.json").is_file()]
         folders.sort(key=lambda path: path.stat().st_ctime, reverse=True)
         known = [(path, read_json(path / "run.json")) for path in folders[: 2 * MOST_SHOWN]]
@@ -101,7 +101,7 @@ class Runs:
         return [self.snapshot(path.name) for path, _ in known[:MOST_SHOWN]]
 
     def snapshot(self, run: str) -> dict[str, Any]:
-        """What is known of it now."""
+        """Current state of a run, for the page."""
         folder = self._folder(run)
         request, result = read_json(folder / "run.json"), read_json(folder / "result.json")
         stages, facts = _progress(folder)
@@ -152,7 +152,7 @@ class Runs:
         return folder
 
     def _next(self) -> None:
-        """Start the run that waited longest, if none is running."""
+        """Start the run that has waited longest, if none is running."""
         with self._lock:
             if self._closed or any(live.process is not None for live in self._live.values()):
                 return
@@ -205,7 +205,7 @@ def _kill(process: subprocess.Popen) -> None:
 
 
 def _progress(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Stages in order, each as far as it got; facts that were noted."""
+    """Stages in order with their progress, and the facts that the run noted."""
     stages: list[dict[str, Any]] = []
     facts: dict[str, Any] = {}
     try:

@@ -25,7 +25,7 @@ PATHS = ("zones", "sites")
 
 @dataclass(frozen=True, kw_only=True)
 class SourceCard:
-    """What is known of a source without reading a row; paths are relative to the page's folder."""
+    """Description of a source that needs no row; paths are relative to the page's folder."""
 
     id: str
     name: str
@@ -58,7 +58,7 @@ class SourceShelf:
         return card
 
     def register(self, card: SourceCard) -> SourceCard:
-        """Opens the files before the card is kept; says what does not fit."""
+        """Open the files and store the card; raises an error if they do not fit."""
         if len(self.all()) >= MOST_SOURCES:
             raise PlanError("sources-full", f"at most {MOST_SOURCES} sources are kept.", "Remove one first.")
         opened = self.opened(card)
@@ -101,7 +101,7 @@ class SourceShelf:
         (self.work.sources / f"{self.find(name).id}.json").unlink(missing_ok=True)
 
     def source_settings(self, card: SourceCard) -> dict[str, Any]:
-        """As a plan takes them, with paths checked and made whole."""
+        """Source settings of a plan, with paths checked and resolved."""
         given = {name: value for name, value in card.source.items() if value not in (None, {}, [], ())}
         files = [file for path in card.source["paths"] for file in self.work.files(path)]
         return {**given, "paths": tuple(dict.fromkeys(files))}
@@ -181,7 +181,7 @@ def _card(plain: Any) -> SourceCard | None:
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a plan without its folders and files: those are the page's own to say."""
+    """Settings of a plan without its folders and files, which the page sets."""
     drop = ("source", "out", "owner", "population")
     remaining = {name: value for name, value in settings.items() if name not in drop}
     space = {name: value for name, value in settings.get("space", {}).items() if name not in PATHS}

@@ -251,7 +251,7 @@ def _measured(measured: Mapping[str, Any], tau: int, unit: str) -> list[str]:
         return []
     return [
         f"Measured, not promised: share of {unit}s for whom a single record fits what is known of "
-        f"them. Known by {'; by '.join(shares)}."
+        f"them by {'; by '.join(shares)}."
     ]
 
 
