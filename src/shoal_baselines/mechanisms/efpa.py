@@ -118,12 +118,5 @@ class DensityEfpa(Scheme):
         totals, budget = TotalsByOneVisit.within(budget, cap=cap, lattice=cover.lattice)
         select, budget = budget.take("select", SELECT)
         rest, _ = budget.take("coefficients", 1)
-        return cls(
-            totals=totals,
-            select_nano=select.epsilon_nano,
-            coefficients_nano=rest.epsilon_nano,
-            cover=cover,
-            slots=slots,
-            ell=ell,
-            cap=cap,
-        )
+        nano = {"select_nano": select.epsilon_nano, "coefficients_nano": rest.epsilon_nano}
+        return cls(totals=totals, cover=cover, slots=slots, ell=ell, cap=cap, **nano)

@@ -108,14 +108,9 @@ class HistogramDawa(TripHistogram):
         if groups:
             share, budget = budget.take("costs", COST_SHARE)
             costs = NoisyCosts.within(share, units, groups)
-        buckets, _ = budget.take("buckets", 1)
-        return cls(
-            totals=totals,
-            costs=costs,
-            buckets=adder_within(buckets, units),
-            finest=finest,
-            setting=setting,
-        )
+        rest, _ = budget.take("buckets", 1)
+        buckets = adder_within(rest, units)
+        return cls(totals=totals, costs=costs, buckets=buckets, finest=finest, setting=setting)
 
 
 def deviation_costs(cells: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:

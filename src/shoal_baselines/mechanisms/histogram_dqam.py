@@ -147,16 +147,10 @@ class HistogramDqam(TripHistogram):
         if levels:
             share, budget = budget.take("costs", COST_SHARE)
             costs = NoisyCosts.within(share, units, [_groups(shape, level) for level in levels])
-        densities, budget = budget.take("densities", DENSITY_SHARE)
+        share, budget = budget.take("densities", DENSITY_SHARE)
+        noise = {"costs": costs, "densities": adder_within(share, units)}
         made = Rounds.within(budget, setting.per_unit, rounds=rounds, given=setting.given.count)
-        return cls(
-            totals=totals,
-            costs=costs,
-            densities=adder_within(densities, units),
-            rounds=made,
-            first=first,
-            setting=setting,
-        )
+        return cls(totals=totals, rounds=made, first=first, setting=setting, **noise)
 
 
 def _groups(shape: tuple[int, int], level: int) -> Groups:
