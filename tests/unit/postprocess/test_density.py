@@ -154,7 +154,7 @@ def test_visits_outside_the_zones_do_not_come_in():
     "hopeless",
     [
         {"sampled": 30.0, "sampled_deviation": 10.0},
-        {"kept": -5.0},
+        {"sampled": -5.0},
         {"sampled": 0.0, "sampled_deviation": 0.0},
     ],
 )
