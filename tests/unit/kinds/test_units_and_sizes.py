@@ -89,7 +89,7 @@ def test_every_usual_name_of_trip_ids_is_refused_not_the_first_alone(trips):
     ("unit", "code"),
     [
         *((unit, "plan-unit") for unit in ("person", "User", "users", "subscriber", "US\u0415R", "Trips")),
-        *((unit, "unit-name") for unit in ("user ", "", "a\nb", "a\u200b")),
+        *((unit, "unit-name") for unit in ("user ", "", "a\nb", "a\u200b", "<b>cab</b>")),
         ("card", "unit-trip"),
     ],
 )
