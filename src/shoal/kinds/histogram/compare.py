@@ -131,7 +131,7 @@ class ExactAnswers:
 
     grid: CellGrid
     trips: int
-    kept_trips: int
+    bounded_trips: int
     given: Rectangles = field(repr=False)
     unseen: Rectangles = field(repr=False)
     of_given: np.ndarray = field(repr=False)
@@ -156,7 +156,7 @@ def exact_answers(bounded: OwnersQueries, every: OwnersQueries, given: Rectangle
     return ExactAnswers(
         grid=grid,
         trips=every.count(),
-        kept_trips=bounded.count(),
+        bounded_trips=bounded.count(),
         given=some,
         unseen=unseen,
         of_given=every.distinct(some),
@@ -177,7 +177,7 @@ def utility_of(exact: ExactAnswers, released: Euler, violated_before: float | No
     }
     return HistogramUtility(
         trips=exact.trips,
-        kept=exact.kept_trips,
+        bounded_trips=exact.bounded_trips,
         mean_exact=float(of_unseen.mean()),
         given=mean_absolute_error(released.answers(exact.given), exact.of_given),
         unseen=mean_absolute_error(answers["released"], of_unseen),
