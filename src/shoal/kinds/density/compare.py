@@ -152,7 +152,7 @@ def _runs(
 
 
 def _noise(seed: int | None, *run: object) -> Noise:
-    """A stream of its own for each run, so that a figure does not depend on what else was compared."""
+    """Random stream of one run, so that a figure does not depend on the other methods compared."""
     if seed is None:
         return OsNoise()
     digest = hashlib.sha256(repr((seed, *run)).encode()).digest()
@@ -204,7 +204,7 @@ def guarantee_words(method: Method, mechanism: Any, plan: ComparePlan) -> str:
 
 
 def _plain(value: float) -> float | None:
-    """JSON has no word for a figure that does not exist."""
+    """The value, or None where it is not finite, which JSON cannot express."""
     return float(value) if isfinite(value) else None
 
 
@@ -218,7 +218,7 @@ NOT_PRIVATE = (
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """Counts to compare on, and what to say of them."""
+    """Counts on which methods are compared, and the assumptions behind them."""
 
     counting: Counting
     zones: Zones

@@ -1,4 +1,4 @@
-"""What each of many releases about the same people may spend, so that all of them stay within one promise.
+"""Equal shares of one budget for many releases about the same people.
 
 In zCDP the cost of n releases adds up: each may spend rho / n, where rho is the largest that (epsilon, delta)
 allows for all of them. Adding up epsilons instead leaves each release epsilon / n, which is far less.
@@ -33,7 +33,7 @@ from shoal.release.staging import unwritable
 
 @dataclass(frozen=True)
 class Way:
-    """One way to share a budget: what a release gets, what all of them add up to, how the noise compares."""
+    """One way to share a budget: share of a release, total of all releases, and relative noise."""
 
     name: str
     rho_each_nano: int
@@ -87,16 +87,16 @@ class YearPlan:
 
     @cached_property
     def epsilon_each(self) -> float:
-        """How one release reads at the year's delta."""
+        """Epsilon of one release at the year's delta."""
         return epsilon_for(self.share_nano, self.delta)
 
     @cached_property
     def epsilon_year(self) -> float:
-        """What the year promises."""
+        """Epsilon of all releases together at the year's delta."""
         return self.epsilon if self.epsilon is not None else epsilon_for(self.whole_nano, self.delta)
 
     def ways(self) -> tuple[Way, ...]:
-        """Equal shares of rho, and what others do, for comparison."""
+        """Equal shares of rho, and other ways to share for comparison."""
         n, epsilon, delta = self.releases, self.epsilon_year, self.delta
         naive = _bought(epsilon / n, delta / n)
         return (
@@ -135,7 +135,7 @@ class YearPlan:
         }
 
     def in_ledger(self, population: Population) -> dict[str, Any]:
-        """What the population has left, and how many such releases that is."""
+        """Rest of the population's budget, and the number of such releases that it allows."""
         rho = population.currency == "rho"
         return {
             "population": population.name,

@@ -80,7 +80,7 @@ def published_methods() -> tuple[type, ...]:
 
 
 def _methods(prepared: PreparedHistogram, bounded: OwnersQueries) -> Iterator[tuple[str, str, bool, Draw]]:
-    """What may be released, at the plan's epsilon."""
+    """Provably private methods at the plan's epsilon."""
     for method in METHODS.values():
         delta = None if method.pure else prepared.plan.delta
         mechanism = method.build(Budget.of(prepared.plan.epsilon, delta), prepared.setting)
@@ -90,7 +90,7 @@ def _methods(prepared: PreparedHistogram, bounded: OwnersQueries) -> Iterator[tu
 def _published(
     kinds: tuple[type, ...], prepared: PreparedHistogram, bounded: OwnersQueries
 ) -> Iterator[tuple[str, str, bool, Draw]]:
-    """As published: they read exact numbers and promise less than they claim."""
+    """Methods as published, which read exact numbers and promise less than they claim."""
     shared = bounded.shared_faces(STEP) / STEP
     euler = euler_of(bounded.euler_counts(False), False)
     for kind in kinds:
@@ -127,7 +127,7 @@ UNSEEN_SEED_STEP = 1_000_003  # away from the seed of the given ones
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExactAnswers:
-    """The truth: distinct trips in given and unseen rectangles, and the exact Euler histogram."""
+    """Exact distinct trips in given and unseen rectangles, and the exact Euler histogram."""
 
     grid: CellGrid
     trips: int

@@ -220,7 +220,7 @@ OF_A_DENSITY = (
 
 @dataclass(frozen=True, kw_only=True)
 class QueryOptions:
-    """What a mechanism answers."""
+    """Queries and public options from which a mechanism is built."""
 
     questions: list[Question]
     ell: int  # visits kept per user

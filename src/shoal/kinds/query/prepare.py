@@ -132,7 +132,7 @@ class PreparedQuery(Prepared):
         return []
 
     def foreseen(self, ledger: Ledger) -> dict[str, Any]:
-        """How far one user moves each answer, and how large its noise is."""
+        """Sensitivity and noise of each answer."""
         errors = expected_answers(self.mechanism)
         return {
             "mechanism": self.mechanism.name,

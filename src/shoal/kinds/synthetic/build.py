@@ -97,7 +97,7 @@ class SyntheticBuild(TripBuild):
         )
 
     def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
-        """The owner's page: real trips, encoded again where they are not at hand, against the published."""
+        """The owner's page: real trips, encoded again if not in memory, against the published ones."""
         path = owner / "report.html"
         if committed.reused and ((drawn := report_of(committed, path)) or committed.source_changed):
             return drawn

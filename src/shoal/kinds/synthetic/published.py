@@ -19,7 +19,7 @@ FILES = files_of(TripColumns(), FORMATS)
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Where grid, step, window or numbers of trips are not those of trips.parquet."""
+    """Mismatches of grid, step, window or numbers of trips between manifest and trips.parquet."""
     public, noted = manifest.public, manifest.input
     published = read_synthetic(folder)
     about = published.about

@@ -21,7 +21,7 @@ __all__ = ["FILES", "problems", "view"]
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Where lattice, records, k or the promise are not those of the boxes."""
+    """Mismatches of lattice, records, k or promise between manifest and boxes."""
     public, guarantee = manifest.public, manifest.guarantee
     stated = public["lattice"]
     lattice = Lattice(

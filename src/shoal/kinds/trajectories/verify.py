@@ -42,7 +42,7 @@ from shoal.space.places import Sites, named_sites
 
 @dataclass(frozen=True, kw_only=True)
 class TrajectoryVerdict:
-    """What was found, with the ids and the clock of the owner."""
+    """Verdict of the tracker, with the ids and the clock of the owner."""
 
     claim: Claim
     k: int
