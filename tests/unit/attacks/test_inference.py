@@ -141,7 +141,7 @@ def test_every_inference_is_that_of_the_algorithms(name, seed, protected):
             divergence, distance, located, seen = errors(table, posterior, reading)
             np.testing.assert_allclose(outcome.divergence, divergence, atol=1e-7)
             np.testing.assert_allclose(outcome.distance, distance, atol=2e-4)
-            np.testing.assert_allclose(outcome.seen, seen, atol=1e-7)
+            np.testing.assert_allclose(outcome.at_visits, seen, atol=1e-7)
             np.testing.assert_allclose(found, located, atol=1e-12)
         assert outcome.divergence_by_slot.mean() == pytest.approx(outcome.divergence.mean())
 

@@ -127,7 +127,7 @@ def test_who_goes_where_nobody_goes_is_rare():
     pytest.fail("no world had the rare trip in its pool")
 
 
-def test_scatter_needs_two_releases(trips):
+def test_variances_need_two_releases(trips):
     worlds = draw_worlds(trips.units, group=GROUP, worlds=2, seed=1)
-    with pytest.raises(PlanError, match="scatter"):
+    with pytest.raises(PlanError, match="variances cannot be learnt"):
         learn(trips, worlds, np.arange(4), lambda group, run: group.paths, runs=1)

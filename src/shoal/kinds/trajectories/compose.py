@@ -209,7 +209,7 @@ def compose(
     for each in earlier:
         share = None
         if each.claim is not None and each.key is not None and each.claim.planar == lattice.planar:
-            key = read_key_file(each.key, said=each.claim.records)
+            key = read_key_file(each.key, declared=each.claim.records)
             share, linked = _link(own, each, key, read, ids)
             if each.overlaps and share is not None:
                 overlapping.append(_tables(each, key, linked, opened, read, progress))
