@@ -55,9 +55,8 @@ ALLOWED: dict[str, int] = {  # a package that is not listed has none
     "privacy": 2,
     "release": 12,
     "space": 6,
-    "stages": 4,
+    "stages": 2,
     "studio": 121,
-    "shoal_baselines": 146,
 }
 
 

@@ -14,7 +14,7 @@ class NoisyCounts:
     """Zone x slot counts after noise, in visits; `scale` and `family` describe the noise (public)."""
 
     values: np.ndarray = field(repr=False)  # float64 [zones, slots]
-    family: str  # "discrete laplace" | "discrete gaussian" | "gaussian waves" | "laplace waves" | ...
+    family: str  # "discrete laplace" | "discrete gaussian" | "gaussian Fourier components" | ...
     scale: float  # b of "discrete laplace", else a standard deviation, in visits
     gain: np.ndarray | float = field(default=1.0, repr=False)  # noise of a cell, in scales
 

@@ -100,7 +100,7 @@ def errors(table, posterior, reading):
         f1 = np.where(hits > 0, 2 * precision * recall / (precision + recall), 0.0)
     seen = np.where(truth[:, PLACES], np.nan, divergence)
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # who is never seen has no mean
+        warnings.simplefilter("ignore", RuntimeWarning)  # a user who is never seen has no mean
         when_seen = np.nanmean(seen, axis=1)
     return divergence.mean(axis=1), np.sqrt(np.maximum(divergence, 0)).mean(axis=1), 1 - f1, when_seen
 

@@ -89,7 +89,7 @@ def test_independent_trips_are_as_near_to_both_halves(walks):
         low, high = halves.expected
         outside += not low <= halves.nearer_source <= high
         assert 0.2 < halves.nearer_source < 0.8
-    assert outside <= 4  # one in twenty is expected; five or more have a chance below 0.003
+    assert outside <= 4  # one in twenty is expected; five or more have probability below 0.003
 
 
 def test_the_standard_error_is_that_of_people_changing_sides(walks):
