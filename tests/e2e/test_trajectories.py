@@ -99,7 +99,7 @@ def test_the_release_says_what_it_is_and_has_no_epsilon(walks, command):
     assert "Membership is not hidden" in readme
     figures = json.loads((walks.folder / "owner" / "utility.json").read_text())
     assert round(figures["unicity"][3]["released"], 3) == single["four_points"]
-    assert "noise" not in readme.replace("No noise was added", "")
+    assert "noise" not in readme.replace("There is no noise and no synthetic point", "")
     assert open_ledger().state().population("town").spent_nano == 0
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from shoal.errors import GuaranteeError, LedgerError, PlanError, ShoalError
-from shoal.events.schema import EventSource, ForeignSource, SourcePlan, usual_column, written
+from shoal.events.schema import USUAL_NAMES, EventSource, ForeignSource, SourcePlan, plain_name, written
 from shoal.mechanisms.method import Method
 from shoal.privacy.accounting import NANO, Budget, Loss, compose, cost_nano
 from shoal.privacy.guarantee import TRIP, Guarantee, Unit
@@ -404,8 +404,7 @@ def named_columns(source: EventSource) -> dict[str, dict[str, str]]:
 def unit_of(unit: str, plan: SourcePlan, source: EventSource) -> Unit:
     """The unit of privacy of an opened source; refuses ids of trips that would be called users."""
     column = source.columns["user"]
-    trip = plan.columns.get("trip") or usual_column("trip", source.names, {})
-    if unit != TRIP and column == trip:
+    if unit != TRIP and (column == plan.columns.get("trip") or plain_name(column) in USUAL_NAMES["trip"]):
         raise PlanError(
             "unit-trip",
             f'the column "{column}" identifies trips, so it cannot stand for a {unit}: the release would '

@@ -14,6 +14,7 @@ False
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
@@ -197,10 +198,10 @@ class Unit:
     column: str = "user"
 
     def __post_init__(self) -> None:
-        if self.name != self.name.strip() or not self.name or not self.name.isprintable():
+        if not re.fullmatch(r"\w([\w .-]*\w)?", self.name) or not self.name.isprintable():
             raise PlanError(
                 "unit-name",
-                f"the unit of privacy needs a name on one line, without space around it; got {self.name!r}.",
+                f"a unit of privacy is named by letters, digits, spaces, dots and dashes; got {self.name!r}.",
                 "Pass --unit user.",
             )
         if skeleton(self.name) in _PERSONS:

@@ -167,6 +167,9 @@ def _check(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
 
     shelf = SourceShelf(work)
     card = shelf.find(job["source"])
+    ledger = open_ledger()
+    if card.population is not None and ledger.state().find(card.population) is not None:
+        ledger.look(card.population, "inspection: exact numbers of rows and users")  # before it is seen
     source, sites = shelf.opened(card), shelf.sites(card)
     named = None if sites is None or not source.shape.has_sites else sites.ids
     report = checked_rows(source, told, sites=named, stop=False)

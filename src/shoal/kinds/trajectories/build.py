@@ -117,6 +117,12 @@ class TrajectoriesBuild(Build):
         key = write_key(self.owner / NEW_KEY, self.read.names, self.ids, records_sha256=digest)
         try:
             self._verify(folder, key)
+            composition = compose(
+                *(self.earlier, opened, self.read, self.boxes, self.ids),
+                k=plan.k,
+                tau=min(self.prepared.anonymiser.tau_steps, self.read.samples.steps),
+                progress=tell,
+            )
             moved_key(self.owner / KEY)
             key.rename(self.owner / KEY)
         finally:
@@ -126,12 +132,7 @@ class TrajectoriesBuild(Build):
             self.boxes.records,
             verified=self.passed,
             single=self._measure(),
-            composition=compose(
-                *(self.earlier, opened, self.read, self.boxes, self.ids),
-                k=plan.k,
-                tau=min(self.prepared.anonymiser.tau_steps, self.read.samples.steps),
-                progress=tell,
-            ),
+            composition=composition,
         )
         self.figures["read_from_data"] = dict(manifest.read_from_data)
         (folder / "README.md").write_text(trajectories_readme(manifest), "utf-8")
