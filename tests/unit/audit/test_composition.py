@@ -70,7 +70,11 @@ def test_queries_that_are_free_beyond_a_number_are_noticed(free, monkeypatch):
         QueryAnswers,
         "spends",
         lambda self: spends(
-            replace(self, adders=self.adders[:free], asked=replace(self.asked, each=self.asked.each[:free]))
+            replace(
+                self,
+                adders=self.adders[:free],
+                questions=replace(self.questions, each=self.questions.each[:free]),
+            )
             if len(self.adders) > free
             else self
         ),

@@ -140,7 +140,7 @@ class VisitsPipeline(CountsPipeline):
 def scaled_and_bare(noisy: NoisyScaled) -> DensityEstimate:
     """People as released, with intervals; and the two numbers themselves, which rounding would hide."""
     people = round_density(scaled_density(noisy), 1)
-    numbers = np.array([noisy.visits, noisy.kept])
+    numbers = np.array([noisy.visits, noisy.sampled])
     return DensityEstimate(
         people=np.concatenate([people.people.ravel(), numbers])[None, :],
         low=np.concatenate([people.low.ravel(), numbers])[None, :],

@@ -121,7 +121,7 @@ class HistogramBuild(TripBuild):
             outside_share=share(kept.watched, "outside", "points"),
         )
         figures = {
-            **asdict(utility),
+            **utility.figures(),
             "points_outside_share": inputs.outside_share,
             "compared": [asdict(each) for each in compared],
         }

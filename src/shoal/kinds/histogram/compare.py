@@ -175,7 +175,7 @@ def utility_of(exact: ExactAnswers, released: Euler, violated_before: float | No
     }
     return HistogramUtility(
         trips=exact.trips,
-        kept=exact.kept,
+        bounded_trips=exact.kept,
         mean_exact=float(of_unseen.mean()),
         given=mean_absolute_error(released.answers(exact.given), exact.of_given),
         unseen=mean_absolute_error(answers["released"], of_unseen),

@@ -214,7 +214,7 @@ def prepare_query(plan: QueryPlan, engine: Engine | None = None) -> PreparedQuer
         plan=plan,
         source=opened.source,
         opened=opened,
-        questions=mechanism.asked,
+        questions=mechanism.questions,
         mechanism=mechanism,
         guarantee=promised(plan.place, loss, unit),
     )
@@ -231,13 +231,15 @@ class ExpectedAnswer:
 
 def expected_answers(mechanism: QueryMechanism) -> list[ExpectedAnswer]:
     """One for each question, in order."""
-    asked = mechanism.asked
-    most = np.array(asked.sensitivity) / asked.lattice
+    questions = mechanism.questions
+    most = np.array(questions.sensitivity) / questions.lattice
     if isinstance(mechanism, QueryWeights):
         return [ExpectedAnswer(most=float(each), mean_absolute=None, half=None) for each in most]
     return [
         ExpectedAnswer(
-            most=float(each), mean_absolute=adder.mean / asked.lattice, half=adder.half / asked.lattice
+            most=float(each),
+            mean_absolute=adder.mean / questions.lattice,
+            half=adder.half / questions.lattice,
         )
         for each, adder in zip(most, mechanism.adders, strict=True)
     ]

@@ -340,7 +340,7 @@ def guarantee_sentence(manifest: dict[str, Any]) -> str:
 
 
 def spends_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What each named share of the budget paid for: header, rows, and the columns of amounts."""
+    """Named spends as a table: header, rows, and the columns of amounts."""
     spends = [spend for spend in manifest.get("spends") or [] if isinstance(spend, dict)]
     columns = list(dict.fromkeys(key for spend in spends for key in spend))
     return {
