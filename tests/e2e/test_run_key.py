@@ -15,7 +15,7 @@ from tests.golden.record import world as golden_world
 from shoal.auditing.end_to_end.driver import prepared_of
 from shoal.auditing.end_to_end.rules import METHODS, WORLDS
 from shoal.events.schema import SourcePlan
-from shoal.kinds.describe import run_name, source_asked
+from shoal.kinds.describe import run_name, source_parts
 from shoal.privacy.ledger import open_ledger
 
 
@@ -74,7 +74,7 @@ def _run(command, *arguments):
 
 def test_a_scale_that_is_stated_is_another_run_than_one_that_is_guessed():
     """Without a scale, columns such as lon_e6 have one guessed for them."""
-    guessed, stated = (source_asked(SourcePlan(paths=("a.csv",), coordinate_scale=s)) for s in (None, 1.0))
+    guessed, stated = (source_parts(SourcePlan(paths=("a.csv",), coordinate_scale=s)) for s in (None, 1.0))
     assert guessed != stated
 
 

@@ -222,7 +222,7 @@ def _boxes(
 
 
 CHANCE = (
-    "With one repetition the difference between two close methods may be chance. "
+    "With one repetition the difference between two close methods may be random. "
     "`--repetitions 10` runs each ten times and shows the mean, and on the page how far the runs lie apart."
 )
 

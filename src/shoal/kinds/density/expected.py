@@ -52,7 +52,7 @@ class ExpectedMethod:
 
 
 def expected_error(noise: NoiseOfCount, zones: int) -> ExpectedError:
-    """Of the noise as it will be drawn: Gaussian E|z| = sigma sqrt(2 / pi), Laplace E|z| = b."""
+    """Mean absolute noise: Gaussian E|z| = sigma sqrt(2 / pi), Laplace E|z| = b."""
     sigma = noise.deviation
     if noise.family == "gaussian":
         mean, half = sigma * math.sqrt(2 / math.pi), Z95 * sigma

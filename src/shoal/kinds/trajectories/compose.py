@@ -93,7 +93,7 @@ class Composition:
         return (
             f"Nothing is promised, only measured: with the earlier releases about the same {unit}s, "
             f"{min(shares):.1%}{' or more' * (len(set(shares)) > 1)} of the records were linked to the right "
-            f"ones without any other knowledge, and then fewer than {k} fit in {fewer:.1%} of stretches of "
+            f"ones without any other knowledge, and then fewer than {k} fit in {fewer:.1%} of periods of "
             f"{tau} minutes."
         )
 

@@ -16,7 +16,7 @@ import numpy as np
 import shapely
 
 from shoal.metrics.density import DensityUtility, HourProfile
-from shoal.release.page.page import float32_base64, uint16_base64
+from shoal.release.page.page import float32_base64, time_of, uint16_base64
 
 if TYPE_CHECKING:
     from shoal.kinds.density.report import DensityReportInputs
@@ -207,7 +207,9 @@ def grid_subtitle(grid: CellGrid | None, manifest: Mapping[str, Any], *more: str
         parts.insert(0, f"{grid.columns} x {grid.rows} cells of {width:,.0f} x {height:,.0f} m")
     parts += [f"method {public['method']}"] if "method" in public else []
     window = public.get("window") or {}
-    return parts + ([f"{window['start']} to {window['end']}"] if {"start", "end"} <= set(window) else [])
+    return parts + (
+        [f"{time_of(window['start'])} to {time_of(window['end'])}"] if {"start", "end"} <= set(window) else []
+    )
 
 
 def cell_maps(grid: CellGrid, sides: Mapping[str, np.ndarray]) -> dict[str, Any]:
