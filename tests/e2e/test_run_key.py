@@ -21,7 +21,7 @@ from shoal.privacy.ledger import open_ledger
 
 @pytest.fixture
 def world(tmp_path, monkeypatch):
-    """The made-up city of the golden releases, with a new ledger."""
+    """The simulated city of the golden releases, with a new ledger."""
     golden_world(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))

@@ -58,11 +58,11 @@ class HistogramLaplace(TripHistogram):
     name = "histogram-laplace"
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
-        kept, every = self.totals(trips, noise)
+        noisy_trips, every = self.totals(trips, noise)
         noisy = self.cells.add(noise, "cells", trips.shared_faces(LATTICE)) / LATTICE
         variance = (self.cells.deviation / LATTICE) ** 2
-        faces = map_or_flat(noisy, kept, variance, self.setting.given)
-        return NoisyHistogram(euler=Euler(faces=faces), trips=kept, all_trips=every)
+        faces = map_or_flat(noisy, noisy_trips, variance, self.setting.given)
+        return NoisyHistogram(euler=Euler(faces=faces), trips=noisy_trips, all_trips=every)
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (*self.totals.spends(), ("cells", self.cells.cost(self.setting.per_unit * LATTICE)))

@@ -34,7 +34,7 @@ class Levels(Composed):
     takes = "paths"
     shares: ClassVar[dict[str, float]]  # of what the number of trips leaves: hours, starts, every level
     passes: ClassVar[float]
-    steps: ClassVar[type] = CellSteps  # how a trip is told
+    steps: ClassVar[type] = CellSteps  # how a trip is encoded
     grams: ClassVar[type] = Grams
     model: ClassVar[type] = GramModel
 

@@ -54,7 +54,7 @@ def test_a_window_that_pays_for_one_visit_is_noticed(slots, monkeypatch):
     true = fourier_basis.FourierBasis.l2_squared
 
     def one_visit(self, visits):
-        return true(self, visits) // (min(visits, slots) if self.waves.shape[1] == slots else 1)
+        return true(self, visits) // (min(visits, slots) if self.matrix.shape[1] == slots else 1)
 
     monkeypatch.setattr(fourier_basis.FourierBasis, "l2_squared", one_visit)
     (problem,) = of("density-fpa", (2,)).problems[:1]
@@ -117,7 +117,7 @@ def test_a_reach_of_the_largest_single_weight_is_noticed(monkeypatch):
         assert any("loss above the claim" in problem for problem in of(name, (8,)).problems)
 
 
-def test_a_share_that_buys_nothing_is_noticed(monkeypatch):
+def test_a_share_with_which_nothing_is_measured_is_noticed(monkeypatch):
     share = HistogramBoxes._nano
     monkeypatch.setattr(HistogramBoxes, "_nano", lambda self, part: share(self, part) // 2)
     assert "of the claimed loss is asked for" in of("histogram-boxes", (8,)).problems[0]

@@ -178,7 +178,7 @@ def test_another_key_keeps_others():
     assert rows_of(cut_users(batch, KEY, 50)) != rows_of(cut_users(batch, bytes(16), 50))
 
 
-def test_points_are_told_apart_by_all_columns():
+def test_points_are_distinguished_by_all_columns():
     """x, y, trip and flag enter the hash; minus zero is zero."""
     rng = np.random.default_rng(3)
     rows = 400

@@ -199,7 +199,7 @@ def test_where_counts_are_noise_they_are_scaled_down_to_the_visits_but_not_up():
     assert up.people == pytest.approx(1.5 * plain.people)
 
 
-@pytest.mark.parametrize("family", ["discrete gaussian", "discrete laplace", "gaussian waves"])
+@pytest.mark.parametrize("family", ["discrete gaussian", "discrete laplace", "gaussian Fourier components"])
 def test_noise_of_the_total_against_draws(family):
     rng = np.random.default_rng(2)
     scale, shape, runs = 3.0, (4, 6), 20_000
@@ -207,12 +207,12 @@ def test_noise_of_the_total_against_draws(family):
         draws = rng.laplace(0, scale, (runs, *shape))
     elif family == "discrete gaussian":
         draws = rng.normal(0, scale, (runs, *shape))
-    else:  # the first three of six orthonormal waves, with noise on each
+    else:  # the first three of six orthonormal components, with noise on each
         import scipy.fft
 
-        waves = np.zeros((runs, *shape))
-        waves[:, :, :3] = rng.normal(0, scale, (runs, 4, 3))
-        draws = scipy.fft.idct(waves, norm="ortho", axis=2)
+        coefficients = np.zeros((runs, *shape))
+        coefficients[:, :, :3] = rng.normal(0, scale, (runs, 4, 3))
+        draws = scipy.fft.idct(coefficients, norm="ortho", axis=2)
     counts = NoisyCounts(values=np.zeros(shape), family=family, scale=scale)
     assert total_deviation(counts) == pytest.approx(draws.sum(axis=(1, 2)).std(), rel=0.03)
 

@@ -1,4 +1,4 @@
-"""The rules of the end-to-end replay, and what they found.
+"""The rules of the end-to-end replay and their findings.
 
 bytes     with the answers of one run, any other table gives the same calls, files, spends and errors
 loss      for a neighbour, the exact loss of the transcript is within every claim of ledger and manifest
@@ -99,7 +99,7 @@ def check(
 ) -> list[Finding]:
     """Everything that the replay holds against a kind of release, or one method of it."""
     results = examine(kind, method, pairs=pairs, seed=seed, first=first)
-    return [found for result in results for found in result.findings]
+    return [finding for result in results for finding in result.findings]
 
 
 def examine(
@@ -169,7 +169,7 @@ def _pair(result: Result, world: World, number: int, seed: int, folder: Path) ->
     key = np.random.default_rng([seed, number]).bytes(16)
     sides = (world.table, world.larger())[:: 1 if number % 2 else -1]
 
-    def found(rule: str, problems: list[str]) -> None:
+    def report(rule: str, problems: list[str]) -> None:
         where = f"{world.name}, {label} answers"
         result.findings += [
             Finding(result.kind, result.method, where, seed, rule, problem) for problem in problems
@@ -178,31 +178,31 @@ def _pair(result: Result, world: World, number: int, seed: int, folder: Path) ->
     first = run(result.kind, world, sides[0], RecordingNoise(source(seed + number), key), folder)
     result.pairs += 1
     if not first.files:
-        found("released", [f"nothing was released: {first.error}"])
+        report("released", [f"nothing was released: {first.error}"])
     elif not first.calls:
-        found("released", ["it was released without asking for noise"])
+        report("released", ["it was released without asking for noise"])
     if number == 0:
         again = run_again(result.kind, world, sides[1], ReplayNoise([], key), folder)
-        found(
+        report(
             "again",
             [f"on a second run {problem}" for problem in differences(replace(first, calls=[]), again)],
         )
     second = run(result.kind, world, sides[1], ReplayNoise(first.calls, key), folder)
-    found("bytes", differences(first, second))
+    report("bytes", differences(first, second))
     problems, share = loss_problems(first, second)
-    found("loss", problems)
+    report("loss", problems)
     result.share = max(result.share, share)
     if first.manifest and first.manifest.audit_case:
         case = first.manifest.audit_case
         result.cases[case] = max(result.cases.get(case, 0.0), share)
     far = run(result.kind, world, world.far, ReplayNoise(first.calls, key), folder)
-    found("bytes", differences(first, far))
+    report("bytes", differences(first, far))
     if number == 0:  # a crowd with users above the bounds
         other_keys = (np.random.default_rng([seed, number, turn + 1]).bytes(16) for turn in range(OTHER_KEYS))
         others = (
             run(result.kind, world, sides[0], ReplayNoise(first.calls, other), folder) for other in other_keys
         )
-        found("key", _same_under_other_keys(world, first, others))
+        report("key", _same_under_other_keys(world, first, others))
 
 
 def _same_under_other_keys(world: World, first: Outcome, others: Iterable[Outcome]) -> list[str]:
@@ -235,7 +235,7 @@ WIDE = 1e5  # from this scale on, three equal draws among hundreds have a probab
 
 
 class WatchedNoise(RecordingNoise):
-    """OsNoise as it is, with every draw and run key kept; made before the run is driven."""
+    """OsNoise as it is, with every draw and run key recorded; built before the run is driven."""
 
     def __init__(self) -> None:
         real = OsNoise(processes=1)

@@ -115,15 +115,15 @@ class Pipeline:
         estimate = self.estimate(noisy, counted.bounded, self.world.setting)
         return self.write(estimate, counted.bounded)
 
-    def told(self, released: bytes) -> np.ndarray:
-        """What an adversary looks at: the first cells, where `worst_events` puts the user.
+    def watched(self, released: bytes) -> np.ndarray:
+        """The cells that an adversary looks at: the first ones, where `worst_events` puts the user.
 
         The upper ends of the intervals: unlike the people they are not tied to the slot's total.
         """
-        return read_table(released, "high")[self.seen]
+        return read_table(released, "high")[self.watched_cells]
 
     @property
-    def seen(self) -> slice:
+    def watched_cells(self) -> slice:
         """Which of the released numbers: cells of the user's visits."""
         return slice(self.world.ell)
 

@@ -218,7 +218,7 @@ def compose(
             path = find_key(each.key.parent, each.records_sha256)  # keys are renamed when newer ones come
             if path is None:
                 raise _key_missing(each)
-            key = read_key_file(path, said=each.claim.records)
+            key = read_key_file(path, declared=each.claim.records)
             share, linked = _link(own, each, key, read, ids)
             if each.overlaps and share is not None:
                 overlapping.append(_tables(each, key, linked, opened, read, progress))
