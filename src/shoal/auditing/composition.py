@@ -177,7 +177,7 @@ class OneUnit:
         )
 
     def stage(self, mechanism: Any) -> Any:
-        """What the mechanism takes."""
+        """The stage that the mechanism takes."""
         setting = self.size.setting
         if mechanism.takes == "counts":
             return exact_counts(self.visits(), setting.weights)

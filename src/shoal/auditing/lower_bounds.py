@@ -236,7 +236,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the runs show: epsilon at delta, and mu where it was requested."""
+    """Lower bounds from the runs: epsilon at delta, and mu where it was requested."""
 
     epsilon: float
     mu: float | None
@@ -282,7 +282,7 @@ def bounds(
 
 
 def _gain(favoured: np.ndarray, other: np.ndarray, runs: int, gain: Gain, alpha: float) -> np.ndarray:
-    """What the hits prove, where the first side is the one the event speaks for."""
+    """Lower bound that the hits prove, where the event is more frequent on the first side."""
     low, _ = clopper_pearson(favoured, runs, alpha / 2)
     _, high = clopper_pearson(other, runs, alpha / 2)
     return gain(low, high)

@@ -1,4 +1,4 @@
-"""What drawn noise must not show: values that come again, cells that go together, a coarser lattice.
+"""Tests of drawn noise for repeated values, correlated cells and a coarser lattice.
 
 For each spend of a mechanism the primitive is called twice, at the mechanism's scale, on an empty table of a
 few zones and many slots, so that it returns its noise alone. True noise fails each of the about fifty tests

@@ -137,7 +137,7 @@ class ReplayNoise(Answers):
 
 @dataclass
 class Outcome:
-    """What an outsider would see of a run, and (for the audit) the calls behind it."""
+    """Outcome of a run as an outsider sees it, and (for the audit) the calls behind it."""
 
     released: bytes | None = None
     error: tuple[str, str] | None = None
@@ -215,7 +215,7 @@ def _changes(one: np.ndarray, other: np.ndarray) -> list[int]:
 
 
 def over_claim(rho: Fraction, pure: Fraction | None, claim: Loss) -> list[str]:
-    """What exceeds the claim: the pure epsilon where one is claimed, rho always."""
+    """Problems where the loss exceeds the claim: the pure epsilon where one is claimed, rho always."""
     problems = []
     if claim.pure_epsilon_nano is not None and (
         pure is None or pure > Fraction(claim.pure_epsilon_nano, NANO)
@@ -228,7 +228,7 @@ def over_claim(rho: Fraction, pure: Fraction | None, claim: Loss) -> list[str]:
 
 
 def over_parts(first: list[Call], second: list[Call], parts: Parts) -> list[str]:
-    """What exceeds the claim of its name, or has none."""
+    """Problems where the loss of a name exceeds its claim, or has none."""
     problems = []
     for name in dict.fromkeys(call.name for call in first):
         if name not in parts:
@@ -297,7 +297,7 @@ class Finding:
 
 
 def sources() -> list[tuple[str, Callable[[], Noise]]]:
-    """Where transcripts come from: the true distribution, and arbitrary answers."""
+    """Sources of transcripts: the true distribution, and arbitrary answers."""
     return [
         ("drawn", lambda: SeededNoise(7)),
         *((f"arbitrary {k}", lambda k=k: ArbitraryNoise(k)) for k in range(4)),

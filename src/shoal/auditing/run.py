@@ -57,7 +57,7 @@ class Silent:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditPlan:
-    """What to claim and how long to look."""
+    """Claims to test, and the effort of each check."""
 
     epsilon: float = 1.0
     delta: float = 1e-6
@@ -185,7 +185,7 @@ def audit_mechanism(
 
 
 def audit_shared() -> list[str]:
-    """What is wrong with the parts that all mechanisms share: noise of child processes, and the ledger."""
+    """Problems of the parts that all mechanisms share: noise of child processes, and the ledger."""
     agreed = agrees(lambda: Ledger(MemoryStore()))
     return scale_faults() + ([] if agreed else ["the ledger does not agree with its model"])
 
@@ -223,7 +223,7 @@ def _replay(
 
 
 def _noise(name: str, plan: AuditPlan, queries: list[Query], tell: Progress) -> list[str]:
-    """What the noise shows that it must not."""
+    """Faults of the noise."""
     tell.stage(f"{name}: noise")
     drawn = draw_noise(queries, OsNoise(), slots=plan.noise_slots)
     return [fault for each in drawn for fault in noise_faults(each)]

@@ -1,4 +1,4 @@
-"""What the audit needs to know about the baselines: pipelines, planted bugs, what one unit reaches.
+"""Registration of the baselines with the audit: pipelines, planted bugs, and the loss one unit reaches.
 
 >>> sorted(STAGES)
 ['cover']

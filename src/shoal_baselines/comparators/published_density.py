@@ -249,7 +249,7 @@ def units_of(values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublishedCells:
-    """How counts of places become counts of cells, and those of zones; all public."""
+    """Public weights from counts of places to counts of cells, and from those to zones."""
 
     to_cells: scipy.sparse.csr_array = field(repr=False)  # float64 [cells, places], may be negative
     back: scipy.sparse.csr_array = field(repr=False)  # float64 [zones, cells]

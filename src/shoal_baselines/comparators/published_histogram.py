@@ -47,7 +47,7 @@ LARGEST_EXPONENT = 30.0  # keeps what the noise makes of weights finite
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublishedInput:
-    """What they read, all of it exact: the Euler histogram, faces shared over cells, the number of trips."""
+    """Exact input of the published methods: the Euler histogram, faces shared over cells, number of trips."""
 
     euler: ExactEuler = field(repr=False)
     shared: np.ndarray = field(repr=False)  # float64 [rows, columns], each trip 1 in all

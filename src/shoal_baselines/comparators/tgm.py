@@ -210,7 +210,7 @@ _SIDES = np.array([[0, 0], [0, 1], [1, 1], [1, 2], [2, 2], [2, 3], [3, 3], [3, 0
 
 
 class Rules(NamedTuple):
-    """What does not depend on trips."""
+    """Parameters that do not depend on trips."""
 
     columns: int
     rows: int

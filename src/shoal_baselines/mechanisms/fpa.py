@@ -201,7 +201,7 @@ class FourierBasis:
         return UNIT * np.sqrt((self._back**2).sum(axis=1))
 
     def power(self, family: Family, visits: int) -> int:
-        """What the transform makes of one user's visits in the power that the family's cost is of."""
+        """Bound on one user's transformed visits: L1 norm or squared L2 norm, as the family needs."""
         return self.l1(visits) if family.norm == 1 else self.l2_squared(visits)
 
     def l2_squared(self, visits: int) -> int:

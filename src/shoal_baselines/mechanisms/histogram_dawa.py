@@ -98,7 +98,7 @@ class HistogramDawa(TripHistogram):
 
     @classmethod
     def within(cls, budget: Budget, setting: TripSetting, *, finest: int = FINEST) -> HistogramDawa:
-        """What the numbers of trips leave: a quarter for the costs, the rest for the buckets."""
+        """The budget that the numbers of trips leave: a quarter for the costs, the rest for the buckets."""
         totals, budget = TripTotals.within(budget, setting)
         cells, units = setting.grid.count, setting.per_unit * LATTICE
         finest = min(finest, 1 << max(cells // 8, 1).bit_length() - 1)  # small grids are divided too

@@ -131,7 +131,7 @@ class HistogramDqam(TripHistogram):
         first: int = FIRST,
         last: int = LAST,
     ) -> HistogramDqam:
-        """What the numbers of trips leave: a quarter for costs, one for densities, half for the rounds."""
+        """The budget that the numbers of trips leave: quarters for costs and densities, half for rounds."""
         if not 0 <= first <= last:
             raise PlanError(
                 "quadtree-levels", f"levels must have 0 <= first <= last; got {first} and {last}."

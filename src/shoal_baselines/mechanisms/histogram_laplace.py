@@ -39,7 +39,7 @@ LATTICE = 2**20  # units of one trip
 
 @dataclass(frozen=True, kw_only=True)
 class TripHistogram(Composed):
-    """What published histograms share: the numbers of trips, what is public, what answers are of."""
+    """Common parts of histogram mechanisms: numbers of trips and public parameters."""
 
     totals: TripTotals
     setting: TripSetting = field(repr=False)
@@ -72,7 +72,7 @@ class HistogramLaplace(TripHistogram):
 
     @classmethod
     def within(cls, budget: Budget, setting: TripSetting) -> HistogramLaplace:
-        """What the numbers of trips leave goes to the cells."""
+        """The budget that the numbers of trips leave goes to the cells."""
         totals, budget = TripTotals.within(budget, setting)
         cells, _ = budget.take("cells", 1)
         return cls(totals=totals, cells=adder_within(cells, setting.per_unit * LATTICE), setting=setting)

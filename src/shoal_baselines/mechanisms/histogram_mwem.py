@@ -69,7 +69,7 @@ class HistogramMwem(TripHistogram):
 
     @classmethod
     def within(cls, budget: Budget, setting: TripSetting, *, rounds: int = ROUNDS) -> HistogramMwem:
-        """What the numbers of trips leave: half to choose, half to measure."""
+        """The budget that the numbers of trips leave: half to choose, half to measure."""
         totals, budget = TripTotals.within(budget, setting)
         sensitivity = setting.per_unit * LATTICE
         rounds_of_budget = Rounds.within(budget, sensitivity, rounds=rounds, given=setting.given.count)

@@ -72,7 +72,7 @@ class HistogramPrish(TripHistogram):
 
     @classmethod
     def within(cls, budget: Budget, setting: TripSetting, *, rounds: int = ROUNDS) -> HistogramPrish:
-        """What the numbers of trips leave: half to choose, half to measure."""
+        """The budget that the numbers of trips leave: half to choose, half to measure."""
         totals, budget = TripTotals.within(budget, setting)
         rounds_of_budget = Rounds.within(budget, setting.per_unit, rounds=rounds, given=setting.given.count)
         return cls(totals=totals, rounds=rounds_of_budget, setting=setting)

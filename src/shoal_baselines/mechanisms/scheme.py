@@ -1,4 +1,4 @@
-"""What both families of noise share in the scheme of Acs and Castelluccia, and the arguments for its scales.
+"""The scheme of Acs and Castelluccia for both families of noise, with the arguments for its scales.
 
 `Scheme` has the checks of the counts, the steps, and what recipients read.
 
@@ -308,7 +308,7 @@ def shift_summed(ell: int, clusters: int, slots: int, lattice: int) -> int:
 
 
 def transform_rounding(ell: int, slots: int, lattice: int) -> int:
-    """What the rounding of the transform adds to the shift, in steps: sqrt(T) |dx|_1 / 2^24, rounded up."""
+    """Bound on the shift from rounding the transform, in steps: sqrt(T) |dx|_1 / 2^24, rounded up."""
     return ((ceil_sqrt(slots) * ell * lattice) >> SHIFT) + 1
 
 

@@ -126,7 +126,7 @@ def attack_window(
     seed: int = 1,
     targets: int | None = None,
 ) -> WindowKnown:
-    """What a window of tau steps around a random sample gives away about the rest of a person's samples.
+    """Attacks each person with a window of tau steps around a random sample of theirs.
 
     Small boxes last at most `small_steps`, with Dx + Dy at most `small_cells`.
     """

@@ -166,7 +166,7 @@ Tell = Callable[[str, int, int], None]  # what, slots done, slots in all
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
-    """What one adversary reached: errors between 0 (knows all) and 1, per user; means per slot beside."""
+    """Result of one adversary: errors between 0 (knows all) and 1, per user; and means per slot."""
 
     prior: str | None  # None: counts alone
     inference: str

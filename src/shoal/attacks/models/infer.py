@@ -1,4 +1,4 @@
-"""What the adversary makes of a prior and of counts, and how wrong that is, slot by slot.
+"""Inference of the adversary from a prior and from counts, and its error, slot by slot.
 
 prior        the prior alone
 aggregates   the counts alone, as shares of places (profiling only)

@@ -180,7 +180,7 @@ def _apart(box_1, p, box_2, q):
 
 @njit(cache=True, nogil=True)
 def _score(box_1, p, end_1, box_2, q, end_2, area):
-    """How well two records agree that may be the same person's; -inf where they share no time."""
+    """Agreement of two records that may be the same person's; -inf where they share no time."""
     score, lacking, met = 0.0, 0.0, False
     touched_p, touched_q = False, False
     while p < end_1 and q < end_2:

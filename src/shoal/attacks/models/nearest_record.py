@@ -1,4 +1,4 @@
-"""How near synthetic trips come to real ones: one that replays a trip it has seen is too near to it.
+"""Distances of synthetic trips to real ones, to detect generators that copy trips.
 
 Distance    of two trips: their cells, walked in order, pair up at the least sum of distances between cell
             centres (dynamic time warping), divided by the number of cells of the longer. 0: the same cells

@@ -186,7 +186,7 @@ PRIME = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reconstruction:
-    """What the adversary takes the cells for, before and after rounding."""
+    """Estimates of the cells by the adversary, before and after rounding."""
 
     rounded: np.ndarray = field(repr=False)  # int64 [cells]
     fitted: np.ndarray = field(repr=False)  # float64 [cells], in 0 .. most

@@ -1,4 +1,4 @@
-"""Was this person among those that synthetic trips were made from? Adversaries who know a person's trips.
+"""Membership inference on synthetic trips by adversaries who know all trips of a person.
 
 The adversary knows all trips of the target, the grid and the method, and a sample of other people, none of
 them in the release. The method is run on groups of the sample, to learn what releases without the target
@@ -63,7 +63,7 @@ class ReferenceCounts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Adversary:
-    """What was learnt before the release is looked at."""
+    """Knowledge learnt before the release is looked at."""
 
     reference: dict[str, ReferenceCounts] = field(repr=False)
     target_trips: KnownTrips = field(repr=False)  # trips of the targets

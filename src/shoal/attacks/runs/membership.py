@@ -1,4 +1,4 @@
-"""Whether an adversary can tell from counts that a person is in them: raw counts, and those of methods.
+"""Membership inference on counts: raw counts, and those of methods.
 
 open     events -> known visits                                        exact, the owner's eyes only
 draw     a pool of people, random halves of it as worlds, the rest is the adversary's sample

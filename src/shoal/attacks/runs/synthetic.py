@@ -1,4 +1,4 @@
-"""Whether synthetic trips give away whose trips they were made from: raw, published and protected ones.
+"""Membership inference on synthetic trips: raw, published and protected ones.
 
 open      points -> paths, as a release reads them                    exact, the owner's eyes only
 draw      a pool of units, random halves of it as worlds; the rest is the adversary's sample

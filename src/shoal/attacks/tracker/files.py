@@ -146,7 +146,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a manifest says: the lattice, and k people in every window of tau."""
+    """The claim of a manifest: the lattice, and k people in every window of tau."""
 
     start: datetime
     steps: int

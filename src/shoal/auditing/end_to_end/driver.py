@@ -128,7 +128,7 @@ def fixed_clock() -> AbstractContextManager[Any]:
 
 
 def differences(first: Outcome, second: Outcome) -> list[str]:
-    """What tells two runs with the same answers apart; for any two tables, since steps of one unit add up."""
+    """Differences of two runs with the same answers; for any two tables, since steps of one unit add up."""
     if second.differs and first.error:
         return [f"outcomes differ: {first.error} and a run that went on to ask for noise"]
     if second.differs:

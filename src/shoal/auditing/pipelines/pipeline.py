@@ -1,4 +1,4 @@
-"""What a pipeline at audit size is: a tiny table of events to released bytes, in steps that can be replaced.
+"""A pipeline at audit size: from a tiny table of events to released bytes, in steps that can be replaced.
 
 They use the package's own steps (engine, kernels, area weights, cover, mechanism, post-processing) on a
 public world of a few sites, zones and slots (shoal/mechanisms/audit_size.py). Each step is a field, so that
@@ -103,7 +103,7 @@ class Pipeline:
 
     @property
     def public(self) -> Any:
-        """What is public about that stage."""
+        """Public parameters of that stage."""
         return self.mechanism.setting
 
     def measure(self, counted: Any, noise: Noise) -> Any:

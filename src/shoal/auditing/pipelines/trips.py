@@ -153,7 +153,7 @@ class CountedPaths(Counted):
 
     @property
     def drawn(self) -> int:
-        """How many trips a bug generates that tells their number."""
+        """Number of trips that a bug generates which reveals it."""
         return max(self.paths.all_trips, 1)
 
     @cached_property
@@ -257,7 +257,7 @@ class CountedCommutes(Counted):
 
     @property
     def drawn(self) -> int:
-        """How many people a bug generates that tells their number."""
+        """Number of people that a bug generates which reveals it."""
         return self.users
 
     @cached_property

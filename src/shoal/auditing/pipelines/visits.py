@@ -41,7 +41,7 @@ def count_visits(world: World, kernel: Step, bound: Step, events: Events, run_ke
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """What there is before the noise: bounded visits, and the rows for those who clip them otherwise."""
+    """Data before the noise: bounded visits, and the rows for bugs that clip them otherwise."""
 
     bounded: BoundedVisits
     events: list[pa.RecordBatch]

@@ -123,7 +123,7 @@ def _greedy(name: str, delta: float | None) -> Callable[[Pipeline], Pipeline]:
 
 
 def catch(mutant: Mutant) -> str | None:
-    """How the mutant is caught: the first check that notices, with what it saw; None if it survives."""
+    """The first check that notices the mutant, with its problem; None if the mutant survives."""
     return next((f"{check}: {saw}" for check, saw in catches(mutant)), None)
 
 
@@ -187,7 +187,7 @@ def distinguished(mutant: Mutant) -> str | None:
 
 
 def shown_problems(pipeline: Pipeline, shown: Shown) -> tuple[str, ...]:
-    """What replay holds against a pipeline on the pair and transcript that show a bug."""
+    """Problems in the replay of a pipeline on the pair and transcript that show a bug."""
     claim = pipeline.mechanism.loss()
     verdict = replay_pair(pipeline, shown.pair, claim, shown.source(), KEYS[0], swap=shown.swap)
     return () if verdict.raised else verdict.problems

@@ -195,7 +195,7 @@ QUICK_PAIRS = 6
 
 
 def problems(check: str) -> list[str]:
-    """What a check finds in the package that this process imports."""
+    """Problems that a check reports in the package that this process imports."""
     kind, *rest = check.split()
     if kind == "end-to-end":
         from shoal.auditing.end_to_end import check as replay_runs
