@@ -17,9 +17,9 @@ from scipy.optimize import least_squares
 
 from benchmarks.table import report
 from shoal.events.simulate import preset_named
-from shoal.kinds.density.compare import ComparePlan, compare, simulated_world
+from shoal.kinds.density.compare import compare, simulated_world
 from shoal.kinds.density.expected import Fit, expected_error, plain_deviation, relative_error
-from shoal.kinds.density.plan import METHODS, MethodOptions
+from shoal.kinds.density.plan import METHODS, ComparePlan, MethodOptions
 from shoal.privacy.accounting import Budget
 
 TARGET = Path(__file__).parents[1] / "src" / "shoal" / "kinds" / "density" / "expected_fit.py"

@@ -76,7 +76,7 @@ def test_one_repetition_is_said_to_be_little(ledger, tmp_path, command):
     for repetitions, said in (("1", True), ("2", False)):  # and the error is in percent, as on the page
         code, out, _ = command("density", "compare", *flags, "--repetitions", repetitions)
         assert code == 0
-        assert ("may be chance. `--repetitions 10`" in out) == said
+        assert ("may be random. `--repetitions 10`" in out) == said
         row = next(line.split() for line in out.splitlines() if line.split()[:2] == ["1", "gaussian"])
         (mean,) = json.loads((tmp_path / "comparison" / "compare.json").read_text())["means"]
         assert row[2] == f"{100 * mean['mre']:,.1f}%"
@@ -137,7 +137,6 @@ def test_private_figures_go_nowhere_else(city, tmp_path, ledger, command):
     [
         (["--method", "magic"], "plan-method"),
         (["--epsilon", "0"], "epsilon-range"),
-        (["--epsilon", ""], "compare-epsilon"),
         (["--repetitions", "0"], "compare-repetitions"),
         (["--delta", "2"], "delta-range"),
     ],
@@ -146,6 +145,12 @@ def test_bad_comparisons_are_refused_before_any_work(ledger, command, flags, sai
     code, _, err = command("density", "compare", *flags)
     assert code == 2
     assert err.startswith(said)
+
+
+def test_an_empty_list_is_no_list(command):
+    code, _, err = command("density", "compare", "--epsilon", "")
+    assert code == 2
+    assert "give one or several" in err
 
 
 def test_comparators_cannot_be_released(city, ledger, command):

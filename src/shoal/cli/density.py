@@ -5,20 +5,20 @@ simulated city by default; `shoal density year`, what each of many releases abou
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.options import JSON, THREADS, names, numbers, with_options
+from shoal.cli.options import JSON, THREADS, click_options, settings_from_flags, with_options
 from shoal.cli.printing import Bars, draw_table, print_table
 from shoal.cli.run import plan_options, run_settings
-from shoal.kinds.density.plan import DensityPlan
+from shoal.kinds.density.plan import ComparePlan, DensityPlan
+from shoal.kinds.density.year import YearPlan
 from shoal.kinds.describe import Table, near
-from shoal.privacy.accounting import check_delta
 
 if TYPE_CHECKING:
-    from shoal.kinds.density.year import YearPlan
     from shoal.privacy.ledger import Population
 
 COMPARE_EXAMPLE = """\b
@@ -33,32 +33,12 @@ CITIES = ("town", "paris", "rough")
 
 @click.command(epilog=COMPARE_EXAMPLE)
 @click.option("--plan", type=click.Path(), help="A TOML plan of a density; flags win over it.")
-@click.option(
-    "--method",
-    "methods",
-    multiple=True,
-    callback=names,
-    metavar="NAME,...",
-    help="Methods, repeatable.  [default: best, efpag, gaussian, laplace, if installed]",
-)
-@click.option(
-    "--epsilon",
-    "epsilons",
-    default="0.1,0.3,1",
-    callback=numbers,
-    metavar="NUMBER,...",
-    show_default=True,
-    help="Values of epsilon.",
-)
-@click.option("--delta", type=float, help="Delta of methods that have one.  [default: 1e-6]")
-@click.option("--repetitions", type=int, default=3, show_default=True, help="Runs per method and epsilon.")
+@with_options(click_options(ComparePlan, without=("seed",)))
 @click.option(
     "--city", type=click.Choice(CITIES), help="Simulated city.  [default: town, or paris on your zones]"
 )
 @with_options(plan_options(DensityPlan, ("ell", "cap", "nights", "users", "space", "window")))
-@click.option(
-    "--seed", type=click.IntRange(min=0), help="Seed of the simulated city and the noise.  [default: 1]"
-)
+@with_options(click_options(ComparePlan, only=("seed",)))
 @click.option(
     "--on-private-data", is_flag=True, help="Compare on your own events: not private; the ledger records it."
 )
@@ -77,22 +57,17 @@ def compare(plan: str | None, **flags: Any) -> None:
     The figures are then for the owner alone, and a choice based on them is not covered by the guarantee.
     """
     from shoal.engine.engine import DuckEngine
-    from shoal.kinds.density.compare import ComparePlan
     from shoal.kinds.density.compare import compare as compare_methods
     from shoal.kinds.density.compare_report import comparison_json, write_comparison
-    from shoal.kinds.plan import DEFAULT_DELTA
 
-    own = {name: flags.pop(name) for name in ("methods", "epsilons", "repetitions", "city", "seed", "out")}
+    own = {name: flags.pop(name) for name in ("city", "out")}
     as_json, threads, private = (flags.pop(name) for name in ("as_json", "threads", "on_private_data"))
+    chosen = settings_from_flags(ComparePlan, flags)
     settings = run_settings(DensityPlan, plan, flags)
-    comparison = ComparePlan(
-        methods=own["methods"],
-        epsilons=own["epsilons"],
-        delta=check_delta(settings.get("delta") or DEFAULT_DELTA),
-        repetitions=own["repetitions"],
-        seed=own["seed"] if private else _seed(own),
-        options=_options(settings),
-    )
+    own["seed"] = chosen.get("seed", None if private else 1)
+    delta = {"delta": settings["delta"]} if settings.get("delta") else {}
+    comparison = ComparePlan.from_settings({**delta, **chosen, "seed": own["seed"]})
+    comparison = replace(comparison, options=_options(settings))
     with Bars(quiet=as_json) as bars:
         make = _private if private else _simulated
         world, folder = make(settings, own, DuckEngine(threads=threads), bars)
@@ -100,10 +75,6 @@ def compare(plan: str | None, **flags: Any) -> None:
         bars.stage("draw the page")
         page, figures = write_comparison(folder, world, comparison, outcomes)
     print_comparison(comparison_json(world, comparison, outcomes), page, figures, as_json)
-
-
-def _seed(own: dict[str, Any]) -> int:
-    return 1 if own["seed"] is None else own["seed"]
 
 
 def _options(settings: dict[str, Any]):
@@ -123,7 +94,7 @@ def _simulated(settings: dict[str, Any], own: dict[str, Any], engine, bars):
         settings,
         city=own["city"],
         users=settings.get("users"),
-        seed=_seed(own),
+        seed=own["seed"],
         engine=engine,
         progress=bars,
     )
@@ -250,15 +221,11 @@ NOISE = (
 @click.command(epilog=YEAR_EXAMPLE)
 @click.option("--plan", type=click.Path(), help="The plan of one release: its population, map and source.")
 @click.option("--population", help="Population; without --epsilon and --rho, all that its budget has left.")
-@click.option("--releases", type=int, default=52, show_default=True, help="Number of releases.")
+@with_options(click_options(YearPlan, only=("releases",)))
 @click.option(
     "--weeks-each", type=click.IntRange(min=1), default=1, show_default=True, help="Weeks per release."
 )
-@click.option("--epsilon", type=float, help="Epsilon of all releases together.")
-@click.option(
-    "--delta", type=float, help="Delta of all releases together.  [default: the population's, else 1e-6]"
-)
-@click.option("--rho", type=float, help="Rho of all releases together, instead of --epsilon.")
+@with_options(click_options(YearPlan, without=("releases",)))
 @click.option("--start", type=click.DateTime(["%Y-%m-%d"]), help="First day of the first window.")
 @click.option(
     "--write", type=click.Path(path_type=Path), help="Folder for one plan per release; needs --plan, --start."
@@ -277,7 +244,7 @@ def year(plan: str | None, write: Path | None, as_json: bool, start, **flags: An
     base = read_plan(plan) if plan else {}
     name = flags["population"] or base.get("population")
     population = open_ledger().state().find(name) if name else None
-    shares = _year(flags, name, population)
+    shares = _year(settings_from_flags(YearPlan, flags), population)
     weeks = windows(start.date(), shares.releases, flags["weeks_each"]) if start else []
     paths = write_week_plans(write, _settings(base, shares, weeks)) if write else []
     if as_json:
@@ -288,28 +255,24 @@ def year(plan: str | None, write: Path | None, as_json: bool, start, **flags: An
     _print_commands(shares, plan, weeks, paths)
 
 
-def _year(flags: dict[str, Any], name: str | None, population: Population | None) -> YearPlan:
+def _year(chosen: dict[str, Any], population: Population | None) -> YearPlan:
     from shoal.errors import PlanError
-    from shoal.kinds.density.year import YearPlan
     from shoal.privacy.accounting import NANO
 
-    epsilon, rho = flags["epsilon"], flags["rho"]
     if population is not None and population.currency != "rho":
         raise PlanError(
             "year-currency",
             f'"{population.name}" is counted in pure epsilon, where each of n releases gets epsilon / n.',
             "Pass that as --epsilon to `shoal density run --method laplace`.",
         )
-    if epsilon is None and rho is None and population is not None:
+    if population is not None and not {"epsilon", "rho"} & chosen.keys():
         if population.left_nano == 0:
             raise PlanError(
                 "year-budget", f'"{population.name}" has nothing left.', "See `shoal ledger raise`."
             )
-        rho = population.left_nano / NANO
-    delta = flags["delta"]
-    if delta is None:
-        delta = float(population.delta) if population is not None and population.delta else 1e-6
-    return YearPlan(releases=flags["releases"], epsilon=epsilon, rho=rho, delta=delta)
+        chosen["rho"] = population.left_nano / NANO
+    delta = {"delta": float(population.delta)} if population is not None and population.delta else {}
+    return YearPlan.from_settings({**delta, **chosen})
 
 
 def _settings(base: dict[str, Any], shares: YearPlan, weeks: list[tuple[str, str]]) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Flags of the command: those of a plan, made from its settings, and those that several commands share.
 
-The shared ones: names and numbers, threads and engine, the source of events, how trips are found in it.
+The shared ones: boxes, threads and engine, the source of events, how trips are found in it.
 """
 
 from __future__ import annotations
@@ -126,6 +126,8 @@ def list_of(of: type, *, zero: bool = True) -> Callable[..., Any]:
         texts = (value,) if isinstance(value, str) else value or ()
         split = [[text] if not zero and DECIMAL_COMMA.fullmatch(text) else text.split(",") for text in texts]
         parts = tuple(part.strip() for several in split for part in several if part.strip())
+        if texts and not parts:
+            raise click.BadParameter("give one or several, separated by commas.")
         return tuple(part if of is str else number_or_text(part, of) for part in parts) or None
 
     return read
@@ -163,19 +165,6 @@ def out_option(place: str, words: str) -> Option:
     """Where the command writes."""
     shown = {"default": Path(place), "show_default": True, "help": words}
     return click.option("--out", type=click.Path(path_type=Path), **shown)
-
-
-def names(context: click.Context, parameter: click.Parameter, value: Any) -> tuple[str, ...]:
-    """Names, repeated or separated by commas, where no plan checks them."""
-    return list_of(str)(context, parameter, value) or ()
-
-
-def numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    """Numbers separated by commas, where no plan checks them."""
-    listed = list_of(float)(context, parameter, value)
-    if listed and any(isinstance(each, str) for each in listed):
-        raise click.BadParameter("give numbers separated by commas, such as 0.1,0.3,1.")
-    return listed or ()
 
 
 def box(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:

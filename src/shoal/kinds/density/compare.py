@@ -23,13 +23,13 @@ from shoal.errors import GeometryError, PlanError
 from shoal.events.simulate import preset_named
 from shoal.events.simulate.memory import can_simulate, simulate_in_memory, whole_weeks
 from shoal.kinds.density.build import Counting, DensityBuild, stage_for
-from shoal.kinds.density.plan import METHODS, Method, MethodOptions, any_method
+from shoal.kinds.density.plan import ComparePlan, Method, any_method
 from shoal.kinds.density.prepare import PreparedDensity
-from shoal.kinds.plan import DEFAULT_DELTA, WindowPlan
+from shoal.kinds.plan import WindowPlan
 from shoal.kinds.run import Progress, Silent
 from shoal.metrics.density import MAX_ZONES, BoxFigures, density_utility, emd_m
 from shoal.postprocess.density.numbers import round_density
-from shoal.privacy.accounting import Budget, check_delta, check_epsilon
+from shoal.privacy.accounting import Budget
 from shoal.privacy.guarantee import bound_sentence
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
@@ -40,38 +40,6 @@ from shoal.space.places import Zones
 from shoal.space.plan import SpacePlan
 from shoal.space.setting import Setting, setting_of
 from shoal.stages.noisy import DensityEstimate
-
-SHOWN_FIRST = ("best", "efpag", "gaussian", "laplace")
-EMD_SLOTS = 12  # slots whose map distance is computed in each run: exact, and slow on many zones
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComparePlan:
-    """What is compared; `options` as they would be released with."""
-
-    methods: tuple[str, ...] = ()
-    epsilons: tuple[float, ...] = (0.1, 0.3, 1.0)
-    delta: float = DEFAULT_DELTA
-    repetitions: int = 3
-    seed: int | None = None  # None: noise of the operating system
-    options: MethodOptions = field(default_factory=MethodOptions)
-    emd_slots: int = EMD_SLOTS
-
-    def __post_init__(self) -> None:
-        named = tuple(dict.fromkeys(self.methods)) or tuple(m for m in SHOWN_FIRST if m in METHODS)
-        object.__setattr__(self, "methods", named)
-        for name in self.methods:
-            any_method(name)
-        if not self.epsilons:
-            raise PlanError("compare-epsilon", "a comparison needs at least one epsilon.", "Pass 0.1,0.3,1.")
-        object.__setattr__(self, "epsilons", tuple(sorted({check_epsilon(e) for e in self.epsilons})))
-        check_delta(self.delta)
-        if not 1 <= self.repetitions <= 1000:
-            raise PlanError(
-                "compare-repetitions",
-                f"repetitions must be from 1 to 1000; got {self.repetitions}.",
-                "Pass --repetitions 3, say.",
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from math import isqrt
 
 from shoal.baselines import lacks, missing
@@ -20,7 +20,7 @@ from shoal.errors import PlanError
 from shoal.kinds.plan import DEFAULT_DELTA, ReleasePlan, WindowPlan, delta_setting, epsilon_setting
 from shoal.mechanisms import methods
 from shoal.mechanisms.method import Method, Methods
-from shoal.privacy.accounting import NANO, Budget, check_delta, nano
+from shoal.privacy.accounting import LARGEST_EPSILON, NANO, Budget, check_delta, nano
 from shoal.privacy.guarantee import declared_size
 from shoal.setting import Plan, remedy_of, rule, setting, settings_of
 from shoal.space.plan import SpacePlan
@@ -71,6 +71,61 @@ class MethodOptions(Plan):
         if self.users is not None:
             object.__setattr__(self, "typed", {"users": self.users})
             object.__setattr__(self, "users", declared_size(self.users))
+
+
+SHOWN_FIRST = ("best", "efpag", "gaussian", "laplace")
+EMD_SLOTS = 12  # slots whose map distance is computed in each run: exact, and slow on many zones
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparePlan(Plan):
+    """What is compared; `options` as they would be released with."""
+
+    methods: tuple[str, ...] = setting(
+        (),
+        "Methods, repeatable.",
+        flag="method",
+        shown=f"{', '.join(SHOWN_FIRST)}, if installed",
+        metavar="NAME,...",
+        example=("best", "gaussian"),
+    )
+    epsilons: tuple[float, ...] = setting(
+        (0.1, 0.3, 1.0),
+        "Values of epsilon.",
+        flag="epsilon",
+        above=0,
+        most=LARGEST_EPSILON,
+        code="epsilon-range",
+        metavar="NUMBER,...",
+        example=(0.1, 1.0),
+    )
+    delta: float = setting(
+        DEFAULT_DELTA,
+        "Delta of methods that have one.",
+        above=0,
+        below=1,
+        code="delta-range",
+        example=DEFAULT_DELTA,
+    )
+    repetitions: int = setting(
+        3, "Runs per method and epsilon.", (1, 1000), code="compare-repetitions", example=3
+    )
+    seed: int | None = setting(None, "Seed of the simulated city and the noise.", least=0, shown="1")
+    options: MethodOptions = field(default_factory=MethodOptions)
+    emd_slots: int = EMD_SLOTS
+
+    @rule("methods")
+    def _known_methods(self) -> None:
+        named = tuple(dict.fromkeys(self.methods)) or tuple(name for name in SHOWN_FIRST if name in METHODS)
+        for name in named:
+            any_method(name)
+        object.__setattr__(self, "methods", named)
+
+    @rule("epsilons")
+    def _some_epsilon(self) -> None:
+        if not self.epsilons:
+            raise PlanError("compare-epsilon", "a comparison needs at least one epsilon.", "Pass 0.1,0.3,1.")
+        object.__setattr__(self, "epsilons", tuple(sorted(set(self.epsilons))))
 
 
 def method_named(name: str) -> Method:

@@ -25,10 +25,12 @@ from typing import Any
 
 from shoal.errors import PlanError
 from shoal.kinds.density.plan import DEFAULT_METHOD, DensityPlan, method_named
+from shoal.kinds.plan import DEFAULT_DELTA
 from shoal.kinds.setting_forms import toml_value
-from shoal.privacy.accounting import NANO, check_delta, check_epsilon, epsilon_for, nano, rho_for
+from shoal.privacy.accounting import LARGEST_EPSILON, NANO, SMALLEST_DELTA, epsilon_for, nano, rho_for
 from shoal.privacy.ledger import Population
 from shoal.release.staging import unwritable
+from shoal.setting import Plan, rule, setting, text_of
 
 
 @dataclass(frozen=True)
@@ -44,30 +46,37 @@ class Way:
 
 
 @dataclass(frozen=True, kw_only=True)
-class YearPlan:
+class YearPlan(Plan):
     """`releases` about the same people within (epsilon, delta), or within `rho` where that is given."""
 
-    releases: int = 52
-    epsilon: float | None = None
-    delta: float = 1e-6
-    rho: float | None = None
+    releases: int = setting(52, "Number of releases.", (1, 100_000), code="year-releases", example=52)
+    epsilon: float | None = setting(
+        None,
+        "Epsilon of all releases together.",
+        above=0,
+        most=LARGEST_EPSILON,
+        code="epsilon-range",
+        example=4.0,
+    )
+    delta: float = setting(
+        DEFAULT_DELTA,
+        "Delta of all releases together.",
+        least=SMALLEST_DELTA,
+        below=1,
+        code="delta-range",
+        shown=f"the population's, else {text_of(DEFAULT_DELTA)}",
+        example=DEFAULT_DELTA,
+    )
+    rho: float | None = setting(None, "Rho of all releases together, instead of --epsilon.", above=0)
 
-    def __post_init__(self) -> None:
-        if isinstance(self.releases, bool) or not 1 <= self.releases <= 100_000:
-            raise PlanError(
-                "year-releases",
-                f"there must be from 1 to 100,000 releases; got {self.releases}.",
-                "Pass --releases 52.",
-            )
+    @rule("releases", "epsilon", "delta", "rho")
+    def _some_for_each(self) -> None:
         if (self.epsilon is None) == (self.rho is None):
             raise PlanError(
                 "year-budget",
                 "a year needs its budget, as epsilon and delta or as rho, one of the two.",
                 "Pass --epsilon 4 --delta 1e-6, say, or name a population with a budget.",
             )
-        check_delta(self.delta)
-        if self.epsilon is not None:
-            check_epsilon(self.epsilon)
         if self.whole_nano < self.releases:
             raise PlanError(
                 "year-budget",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.baselines import needed
+from shoal.baselines import COMPARATORS, needed
 from shoal.errors import PlanError
 from shoal.setting import Plan, rule, setting
 from shoal.space.lattice import Lattice, steps_of
@@ -69,7 +69,7 @@ class TrajectoryComparison(Plan):
     epoch_minutes: int = setting(30, "Epoch of the release.", least=1, code="compare-range")
     methods: tuple[str, ...] = setting(
         (),
-        "raw, grid, grid-k, h3, h3-k, km1, km2, nwa, full-length, published, kte.",
+        f"{', '.join((*COMPARATORS['trajectories'], *METHODS))}.",
         shown="all",
         metavar="NAME,...",
     )

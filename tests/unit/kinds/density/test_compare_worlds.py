@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from shoal.errors import PlanError
-from shoal.kinds.density.compare import MOST_USERS, ComparePlan, compare, simulated_world
-from shoal.kinds.density.plan import METHODS
+from shoal.kinds.density.compare import MOST_USERS, compare, simulated_world
+from shoal.kinds.density.plan import METHODS, ComparePlan
 from shoal.space.clock import Clock
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from shoal.kinds.density.compare import ComparePlan, compare, simulated_world
+from shoal.kinds.density.compare import compare, simulated_world
 from shoal.kinds.density.expected import FITS, expected_methods, mean_count
-from shoal.kinds.density.plan import METHODS, DensityPlan, MethodOptions
+from shoal.kinds.density.plan import METHODS, ComparePlan, DensityPlan, MethodOptions
 from shoal.privacy.accounting import rho_for
 
 USERS = 6000
