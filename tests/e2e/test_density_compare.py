@@ -80,7 +80,7 @@ def test_one_repetition_is_said_to_be_little(ledger, tmp_path, command):
         row = next(line.split() for line in out.splitlines() if line.split()[:2] == ["1", "gaussian"])
         (mean,) = json.loads((tmp_path / "comparison" / "compare.json").read_text())["means"]
         assert row[2] == f"{100 * mean['mre']:,.1f}%"
-        assert ("may be chance" in (tmp_path / "comparison" / "compare.html").read_text()) == said
+        assert ("may be random" in (tmp_path / "comparison" / "compare.html").read_text()) == said
 
 
 def test_the_same_seed_gives_the_same_figures_whatever_else_is_compared(ledger, command):
