@@ -46,8 +46,8 @@ MANY_QUESTIONS, MOST_SLOTS = 200, 512
 # Beyond these, both sides of every size at which a bound or a schedule is another one; the last if not quick.
 LONG_WINDOWS = (2000, 2001, 8760)  # slots, up to a year of hours; `SLOTS_PAIRED` of fpa is 2000
 LONG_LISTS = (1001, 10_001, 100_000)  # queries, up to the most that a plan may hold
-# Visits or trips kept of a unit, those in its total, and a number of units: the bounds of plans, and larger ones.
-# At 5,000 units boxes are measured by a row of their schedule that powers of ten pass over.
+# Visits or trips kept of a unit, those in its total, and a number of units: the bounds of plans, and larger
+# ones. At 5,000 units boxes are measured by a row of their schedule that powers of ten pass over.
 BOUNDS = ((10, 20, 5_000), (10, 40, 3), (11, 40, 10**6), (30, 250, 10**3), (100, 250, 10**5))
 MANY_SLOTS, MANY_ROWS = 50, 450  # of the widest map, and of one as high as wide: more than 200,000 values
 SIZES = (*range(1, 65), 80, 81, 82, 127, 163, 256, 486, 487, 1000, 1459, 2048, WIDEST)

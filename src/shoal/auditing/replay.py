@@ -286,9 +286,9 @@ SCALED_UP = {"kept", "all_trips"}  # spends of mechanisms whose releases are sca
 
 
 class LargeCity(KeepsEverything):
-    """Answers far above their noise, as of a large city, in which 7 visits were made for every 5 that were kept.
+    """Answers far above their noise, as of a large city; 7 visits were made for every 5 that were kept.
 
-    Where a release is scaled up, this is the ordinary case; other transcripts hardly ever lead there.
+    Where a release is scaled up, this is the ordinary case. Other transcripts hardly ever contain it.
     """
 
     def values(self, name: str, exact: np.ndarray) -> np.ndarray:
@@ -356,8 +356,8 @@ def findings(
 ) -> Iterator[Finding]:
     """Everything replay holds against a pipeline: first one transcript of every pair, then the others.
 
-    `quick`: two others of each pair, in turn, and none of crowds and ties. Last, where the release is scaled up by
-    two noisy numbers, that of a large city.
+    `quick`: two others of each pair, in turn, and none of crowds and ties. Last, where the release is scaled
+    up by two noisy numbers, that of a large city.
     """
     pairs = list(pairs)
     turns = [(label, make, swap) for label, make in sources() for swap in (False, True)]

@@ -38,7 +38,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "noise": ("repeats", "scale"),
 }
 WATCHED = (("density", "gaussian"), ("query", "laplace"))
-# Kinds of which some methods scale their release up by two noisy numbers.
+# Kinds with methods that scale their release up by two noisy numbers.
 SCALED_UP = ("density", "histogram")
 # A single query of some thirty people has the same answer under two keys with a probability of a few percent.
 OTHER_KEYS = 8

@@ -2,8 +2,8 @@
 
 Every world is a function of a kind, a number and a seed. The number walks the cases that bugs hide in:
 crowds of 0, 1 and 29 to 31 users, users above every bound, sites on the border of zones, weights of
-2^21 : 1, changes of the clocks, odd and long ids, sizes that are declared or not, rows that are on disk in part
-or malformed for the most part, a file for each user, and events of others that equal those of the added user.
+2^21 : 1, changes of the clocks, odd and long ids, sizes that are declared or not, rows of which some are on
+disk or most are malformed, a file for each user, and events of others that equal those of the added user.
 """
 
 from __future__ import annotations
@@ -175,10 +175,11 @@ def stored(number: int) -> dict[str, Any]:
 
 # Users
 
+ODD = ("é", "日本", "x", "a,b", 'q"q', " s ")
 IDS = (
     lambda i: i,
     lambda i: f"u{i:03d}",
-    lambda i: ("é", "日本", "x", "a,b", 'q"q', " s ")[i // 2 % 6] + f"{i // 2:060d}.{i}",  # long; alike by twos
+    lambda i: ODD[i // 2 % 6] + f"{i // 2:060d}.{i}",  # two users each are alike in 60 letters and more
     lambda i: -(2**62) + i if i % 2 else 2**62 - i,
 )
 
