@@ -34,7 +34,7 @@ def _density(method: str, family: str, mechanism: str = "") -> AuditCase:
 
 
 def _either(kind: str, method: str) -> tuple[AuditCase, ...]:
-    """Of a method that takes a delta or goes without."""
+    """Both cases of a method with a pure and a zCDP variant."""
     name = f"{kind}-{method}"
     return (
         AuditCase(f"{name}-{LAPLACE}", kind, method, LAPLACE, name),
@@ -92,11 +92,11 @@ def part(place: str, otherwise: Any = None) -> Any:
 
 
 def needed(place: str, what: str) -> Any:
-    """The same, where nothing else will do."""
-    found = part(place)
-    if found is None:
+    """The same; raises an error if the package is not installed."""
+    value = part(place)
+    if value is None:
         raise missing(what)
-    return found
+    return value
 
 
 def missing(what: str) -> PlanError:

@@ -41,22 +41,22 @@ THRESHOLD_K = 10  # people: a usual rule of thumb
 # One zone: the engine counts a user once per slot, so with more the claim is never reached.
 IN_ONE_ZONE = AuditSize(layout=ONE_ZONE, slots=6, ell=6)
 AT_ONE_PLACE = AuditSize(layout=ONE_PLACE, slots=1, ell=1, cap=1)
-FEW_WAVES = {"k": 4}  # of six slots: so that some are left out
-WAVES = f"{HERE}.fpa:DensityFpa.of"
+FEW_COMPONENTS = {"k": 4}  # of six slots: so that some are left out
+FOURIER = f"{HERE}.fpa:DensityFpa.of"
 EVERY_ZONE = f"{HERE}.scm_full:DensityScmFull.of"
-SLOW = f"{PEOPLE}, from their slowest waves"
+SLOW = f"{PEOPLE}, from their Fourier components of lowest frequency"
 FPA = Entry(
     name="density-fpa",
-    make=counts_of(WAVES),
+    make=counts_of(FOURIER),
     releases=SLOW,
-    guarantee="rho-zCDP, rho = ell max_s |W_s|_2^2 |waves|^2 / (2 sigma^2)",
+    guarantee="rho-zCDP, rho = ell max_s |W_s|_2^2 |C|^2 / (2 sigma^2)",
     spends=("coefficients",),
     pure=False,
-    small=FEW_WAVES,
+    small=FEW_COMPONENTS,
 )
 PARTS = (
     FPA,
-    laplace(FPA, "epsilon-DP, epsilon = max_s |W_s|_1 (sum of the ell largest columns of the waves) / b"),
+    laplace(FPA, "epsilon-DP, epsilon = max_s |W_s|_1 (sum of the ell largest |c_t|_1) / b"),
     Entry(
         name="density-scm-full",
         make=counts_of(EVERY_ZONE),
@@ -71,11 +71,11 @@ PARTS = (
 SCALED_FPA = replace(
     SCALED,
     name="density-scaled-fpa",
-    make=scaled(WAVES),
+    make=scaled(FOURIER),
     releases=f"{SLOW}, and what scales them up to all visits",
     guarantee="rho-zCDP, rho = M^2 / (2 s^2) + ell^2 / (2 s'^2) + rho of the coefficients",
     spends=("visits", "kept", "coefficients"),
-    small=FEW_WAVES,
+    small=FEW_COMPONENTS,
 )
 SCALED_FPA_LAPLACE = laplace(
     SCALED_FPA, "epsilon-DP, epsilon = M / b + ell / b' + epsilon of the coefficients"
@@ -98,7 +98,7 @@ def _scheme(place: str, **given: str) -> Build:
 EFPAG = Entry(
     name="density-efpag",
     make=_scheme("efpag:DensityEfpag", variant="improved"),
-    releases=f"{PEOPLE}, by clusters of cells and their waves; totals by one visit per user",
+    releases=f"{PEOPLE}, by clusters of cells and their Fourier components; totals by one visit per user",
     guarantee="rho-zCDP, rho = 1 / (2 s^2) + M^2 / (2 s'^2) + eps0^2 / 8 + ell / (2 sigma^2)",
     spends=("totals", "visits", "select", "coefficients"),
     pure=False,
@@ -110,7 +110,7 @@ BASIC = replace(
     EFPAG,
     name="density-efpag-basic",
     make=_scheme("efpag:DensityEfpag", variant="basic"),
-    releases=f"{PEOPLE}, by clusters of cells and their waves; totals of the bounded series",
+    releases=f"{PEOPLE}, by clusters of cells and their Fourier components; totals of the bounded series",
     guarantee="rho-zCDP, rho = ell^2 / (2 s^2) + eps0^2 / 8 + ell / (2 sigma^2)",
     spends=("totals", "select", "coefficients"),
 )
@@ -135,7 +135,9 @@ _clustered = partial(one_case, "density", finish=SCHEME)
 _scaled_up = partial(one_case, "density", finish=SCALED_UP)
 BOUNDS = ("ell", "cap")
 DENSITY = by_name(
-    _clustered("efpag", "clusters of cells, few waves each, Gaussian noise", EFPAG, *BOUNDS, "nights"),
+    _clustered(
+        "efpag", "clusters of cells, few Fourier components each, Gaussian noise", EFPAG, *BOUNDS, "nights"
+    ),
     _clustered("efpag-basic", "efpag before its improvements", BASIC, "ell", nights=False),
     _clustered(
         "efpag-repaired",
@@ -145,9 +147,14 @@ DENSITY = by_name(
         ell=REPAIRED_ELL,
     ),
     _clustered("efpa", "efpag with Laplace noise, pure", EFPA, *BOUNDS, "nights"),
-    _scaled_up("fpa", "the slowest waves of each zone, Gaussian noise", SCALED_FPA, *BOUNDS),
     _scaled_up(
-        "fpa-laplace", "the slowest waves of each zone, Laplace noise, pure", SCALED_FPA_LAPLACE, *BOUNDS
+        "fpa", "the Fourier components of lowest frequency of each zone, Gaussian noise", SCALED_FPA, *BOUNDS
+    ),
+    _scaled_up(
+        "fpa-laplace",
+        "the Fourier components of lowest frequency of each zone, Laplace noise, pure",
+        SCALED_FPA_LAPLACE,
+        *BOUNDS,
     ),
     _scaled_up("scm-cap", "laplace under its name in SCM (cap level)", SCALED_LAPLACE, *BOUNDS),
     _scaled_up("scm-full", "noise for a visit in every zone and slot, pure", SCALED_FULL, "cap"),

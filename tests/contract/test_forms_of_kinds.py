@@ -52,7 +52,7 @@ class Page:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """A server's application on the made-up city, files read in this process, with its two sources."""
+    """A server's application on the simulated city, files read in this process, with its two sources."""
     folder = tmp_path_factory.mktemp("forms")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SHOAL_LEDGER", str(folder / "ledger.sqlite"))

@@ -1,6 +1,6 @@
 """What a run of any kind does, in one suite: help, dry run, refusals, reuse, seed, publication.
 
-Every kind releases the made-up city of tests/golden. What only one kind does is tested in tests/e2e.
+Every kind releases the simulated city of tests/golden. What only one kind does is tested in tests/e2e.
 """
 
 import json
@@ -47,7 +47,7 @@ of_every_private_kind = pytest.mark.parametrize("kind", SPENDING)
 
 @pytest.fixture
 def city(tmp_path, monkeypatch):
-    """The made-up city in a folder of its own, with a new ledger."""
+    """The simulated city in a folder of its own, with a new ledger."""
     world(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))

@@ -99,7 +99,7 @@ class Walks:
         pq.write_table(pa.table(columns), self.source)
 
     def arguments(self, *more):
-        """Of a run, with flags of more over its own."""
+        """Arguments of a run; flags in `more` replace its own."""
         named = [
             str(part) for flag, value in self.flags.items() if value is not None for part in (flag, value)
         ]
@@ -113,7 +113,7 @@ class Walks:
 
 @pytest.fixture(autouse=True)
 def own_ledger(tmp_path, monkeypatch):
-    """No test looks at the ledger of whoever runs it."""
+    """No test looks at the ledger of the person who runs it."""
     monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
 
 

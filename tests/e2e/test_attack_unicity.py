@@ -12,7 +12,7 @@ def run(town, command, *more):
     return command("attack", "unicity", town.source, *given, "--out", town.folder / "own", *more)
 
 
-def test_people_are_told_apart_by_their_points(town, command):
+def test_people_are_distinguished_by_their_points(town, command):
     # 1 and 2 share zone A in the first hour; 2 is also in B then; 3 is alone in D
     hours = [0, 1, 0, 0, 2]
     town.events(

@@ -234,7 +234,7 @@ def test_the_expected_error_is_the_error(city, tmp_path, ledger):
     estimate = read_density(result.release, 120, 168)
     inner = (estimate.low > 0) & (estimate.people > estimate.low + 1)
     widths = (estimate.high - estimate.low)[inner]
-    # scaled up, so never narrower; by chance the bought totals may leave no cell clear of zero
+    # scaled up, so never narrower; the measured totals may happen to leave no cell clear of zero
     assert (widths / 2 > 0.99 * told.half_interval).all()
     negative = (estimate.low == 0).mean()
     assert negative > 0.5  # 400 people over 120 zones: mostly noise, and the intervals say so

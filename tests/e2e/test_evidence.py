@@ -29,7 +29,7 @@ def test_the_pack_has_manifest_plan_accounting_and_no_raw_figure(released, comma
     assert "No audit was attached" in page
     assert "&lt;b&gt;ours&lt;/b&gt; &amp; open" in page
     assert "Owner's eyes only" not in page
-    assert "only as it was released" in page
+    assert "raw data only in released form" in page
     assert not re.search(r"<script|https?://|onerror", page)
     utility = json.loads((tmp_path / "owner" / "utility.json").read_text())
     assert not any(

@@ -24,7 +24,7 @@ def utility() -> HistogramUtility:
     sizes = error_by_size(rectangles, GRID, exact + 3, exact)
     return HistogramUtility(
         trips=1000,
-        kept=900,
+        bounded_trips=900,
         mean_exact=500.0,
         given=3.0,
         unseen=4.0,

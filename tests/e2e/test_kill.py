@@ -1,6 +1,6 @@
 """kill -9 at every step of a release, 500 times: no release without its spend, no spend lost.
 
-The child counts the lines it executes in the ledger and in the release room and kills itself at line N;
+The child counts the lines it executes in the ledger and in the release package and kills itself at line N;
 N walks evenly over the whole run; `make test` has every tenth of these lines, others on another day. Nothing
 in the code under test knows about it. A kill cannot lose what the system holds in memory, so the folders lie
 on a memory file system where there is one: on a disk most of the time is fsync.
@@ -31,7 +31,7 @@ from shoal.release.verify import check_release
 KILLS = 500
 DAILY = 10  # in every run each tenth kill, from another one each day
 LIMIT = 1000
-WATCHED = tuple(os.path.join("shoal", *room) + os.sep for room in (("privacy", "ledger"), ("release",)))
+WATCHED = tuple(os.path.join("shoal", *package) + os.sep for package in (("privacy", "ledger"), ("release",)))
 
 
 def build(folder: Path) -> Manifest:
@@ -83,7 +83,7 @@ def child(folder: Path, kill_at: int | None) -> tuple[int, bytes]:
             return on_line
 
         def on_call(frame, event, _):
-            return on_line if any(room in frame.f_code.co_filename for room in WATCHED) else None
+            return on_line if any(package in frame.f_code.co_filename for package in WATCHED) else None
 
         status = 1
         try:

@@ -15,13 +15,13 @@ from tests.golden.record import world as golden_world
 from shoal.auditing.end_to_end.driver import prepared_of
 from shoal.auditing.end_to_end.rules import METHODS, WORLDS
 from shoal.events.schema import SourcePlan
-from shoal.kinds.describe import run_name, source_asked
+from shoal.kinds.describe import run_name, source_parts
 from shoal.privacy.ledger import open_ledger
 
 
 @pytest.fixture
 def world(tmp_path, monkeypatch):
-    """The made-up city of the golden releases, with a new ledger."""
+    """The simulated city of the golden releases, with a new ledger."""
     golden_world(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
@@ -74,7 +74,7 @@ def _run(command, *arguments):
 
 def test_a_scale_that_is_stated_is_another_run_than_one_that_is_guessed():
     """Without a scale, columns such as lon_e6 have one guessed for them."""
-    guessed, stated = (source_asked(SourcePlan(paths=("a.csv",), coordinate_scale=s)) for s in (None, 1.0))
+    guessed, stated = (source_parts(SourcePlan(paths=("a.csv",), coordinate_scale=s)) for s in (None, 1.0))
     assert guessed != stated
 
 

@@ -62,7 +62,7 @@ def test_the_dry_run_and_the_list_of_sites(arguments, command, tmp_path):
     code, out, _ = command(*arguments, "--dry-run")
     assert code == 0
     assert "6, in" in out
-    assert "for where users live" in out
+    assert "sites of homes" in out
     assert not (tmp_path / "release").exists()
     code, _, err = command(*(each for each in arguments if each not in ("--sites", tmp_path / "sites.csv")))
     assert (code, err.split(":")[0]) == (2, "plan-sites")

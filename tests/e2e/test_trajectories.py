@@ -92,14 +92,14 @@ def test_the_release_says_what_it_is_and_has_no_epsilon(walks, command):
     readme = (walks.folder / "release" / "README.md").read_text()
     assert "not differentially private" in readme
     assert "No composition, no protection beyond the stated tracker." in readme
-    assert "holds another release about the same people" in readme
-    assert f"by two separate stretches of 30 minutes, {single['two_stretches_of_tau']:.1%}" in readme
+    assert "recipient of another release about the same people" in readme
+    assert f"by two separate periods of 30 minutes, {single['two_stretches_of_tau']:.1%}" in readme
     assert f"by four points at random times, {single['four_points']:.1%}" in readme
     assert "Attribute disclosure is not prevented" in readme
     assert "Membership is not hidden" in readme
     figures = json.loads((walks.folder / "owner" / "utility.json").read_text())
     assert round(figures["unicity"][3]["released"], 3) == single["four_points"]
-    assert "noise" not in readme.replace("No noise was added", "")
+    assert "noise" not in readme.replace("There is no noise and no synthetic point", "")
     assert open_ledger().state().population("town").spent_nano == 0
 
 

@@ -52,7 +52,7 @@ def _helps(command: Any, path: str, parent: click.Context | None) -> Iterator[tu
 
 
 def world(folder: Path) -> None:
-    """The made-up city of the releases of version 1, and a new ledger; the caller works in this folder."""
+    """The simulated city of the releases of version 1, and a new ledger; the caller works in this folder."""
     from shoal.privacy.ledger import open_ledger
 
     for name in ("sites.csv", "zones.geojson", "events.parquet", "trips.parquet", "queries.jsonl", "plans"):
@@ -61,7 +61,7 @@ def world(folder: Path) -> None:
 
 
 def arguments(name: str) -> list[str]:
-    """The command that makes a release of the made-up city, run in its folder."""
+    """The command that makes a release of the simulated city, run in its folder."""
     kind, _, method = name.partition("-")
     if kind == "query":
         asked = ["--mechanism", method, "--epsilon", "0.5", "--file", "queries.jsonl"]

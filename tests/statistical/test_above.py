@@ -1,4 +1,4 @@
-"""The sparse vector primitive against exact chances: what it draws, what it costs, and what broken ones do.
+"""The sparse vector primitive against exact probabilities: its draws, its cost, and broken variants.
 
 The oracle sums over the whole lattice: threshold and values have discrete Laplace noise.
 """
@@ -22,7 +22,7 @@ def law(scale, reach=1500):
     return weight / weight.sum()
 
 
-def chances(margins, scale, values=2.0):
+def probabilities(margins, scale, values=2.0):
     """P(index), and of none as the last; `values`: scale of the values' noise over the threshold's."""
     threshold = law(scale)
     reach = threshold.size // 2
@@ -42,23 +42,23 @@ def p_value(seen, expected):
 
 
 @pytest.mark.parametrize("noise", [OsNoise(), SeededNoise(3)], ids=["operating system", "seeded"])
-def test_indices_follow_their_exact_chances(noise):
+def test_indices_follow_their_exact_probabilities(noise):
     seen = np.array([first_above(noise, "test", MARGINS, SCALE) for _ in range(RUNS)])
-    assert p_value(seen, chances(MARGINS, SCALE)) > ALARM
-    assert p_value(seen, chances(MARGINS, SCALE * 1.4)) < ALARM
-    assert p_value(seen, chances(MARGINS, SCALE * 0.7)) < ALARM
-    assert p_value(seen, chances(MARGINS, SCALE, values=1.0)) < ALARM  # the factor of two forgotten
+    assert p_value(seen, probabilities(MARGINS, SCALE)) > ALARM
+    assert p_value(seen, probabilities(MARGINS, SCALE * 1.4)) < ALARM
+    assert p_value(seen, probabilities(MARGINS, SCALE * 0.7)) < ALARM
+    assert p_value(seen, probabilities(MARGINS, SCALE, values=1.0)) < ALARM  # the factor of two forgotten
 
 
 @pytest.mark.parametrize("change", [1, 3])
 def test_no_index_is_likelier_by_more_than_the_claim(change):
     """Every value moved by up to `change` either way, as one user could."""
-    chance = np.random.default_rng(change)
+    rng = np.random.default_rng(change)
     claim, worst = 2 * change / SCALE, 0.0
     for _ in range(200):
-        margins = chance.integers(-60, 60, 6)
-        moved = margins + chance.integers(-change, change + 1, 6)
-        ratio = np.log(chances(moved, SCALE) / chances(margins, SCALE))
+        margins = rng.integers(-60, 60, 6)
+        moved = margins + rng.integers(-change, change + 1, 6)
+        ratio = np.log(probabilities(moved, SCALE) / probabilities(margins, SCALE))
         assert np.abs(ratio).max() <= claim * (1 + 1e-9)
         worst = max(worst, float(np.abs(ratio).max()))
     assert worst > 0.5 * claim
@@ -68,7 +68,7 @@ def test_the_claim_is_nearly_reached_by_the_worst_change():
     """Many values that fall and one that rises."""
     margins = np.array([0] * 40 + [-200])
     moved = margins + np.array([-1] * 40 + [1])
-    ratio = np.log(chances(moved, SCALE) / chances(margins, SCALE))
+    ratio = np.log(probabilities(moved, SCALE) / probabilities(margins, SCALE))
     assert ratio[40] == pytest.approx(2 / SCALE, rel=1e-3)
 
 
@@ -76,7 +76,7 @@ def test_the_claim_is_nearly_reached_by_the_worst_change():
 def test_too_little_noise_on_the_values_would_break_the_claim(values):
     margins = np.array([0] * 40 + [-200])
     moved = margins + np.array([-1] * 40 + [1])
-    ratio = np.log(chances(moved, SCALE, values) / chances(margins, SCALE, values))
+    ratio = np.log(probabilities(moved, SCALE, values) / probabilities(margins, SCALE, values))
     assert np.abs(ratio).max() > 1.05 * 2 / SCALE
 
 

@@ -60,7 +60,7 @@ def test_events_at_one_place_count_by_event():
 def test_kept_visits_are_a_uniform_subset(seed):
     rows = [(slot * HOUR, 0) for slot in range(5)]
     chosen = visits(rows, ell=2, slots=5, sites=1, seed=seed)
-    kept = chosen.kept.reshape(USERS, 5)
+    kept = chosen.sampled.reshape(USERS, 5)
     assert (kept.sum(axis=1) == 2).all()
     pairs = [int((kept[:, a] & kept[:, b]).sum()) for a, b in combinations(range(5), 2)]
     assert p_value(pairs) > ALPHA
@@ -69,7 +69,7 @@ def test_kept_visits_are_a_uniform_subset(seed):
 def test_the_single_visit_is_uniform_and_independent_of_the_kept_ones():
     rows = [(slot * HOUR, 0) for slot in range(4)]
     chosen = visits(rows, ell=1, slots=4, sites=1, seed=4)
-    kept = chosen.kept.reshape(USERS, 4).argmax(axis=1)
+    kept = chosen.sampled.reshape(USERS, 4).argmax(axis=1)
     one = chosen.one.reshape(USERS, 4).argmax(axis=1)
     table = np.zeros((4, 4), int)
     np.add.at(table, (kept, one), 1)
@@ -79,7 +79,7 @@ def test_the_single_visit_is_uniform_and_independent_of_the_kept_ones():
 def test_the_choice_in_a_slot_is_independent_of_the_choice_of_slots():
     rows = [(slot * HOUR + i, i) for slot in range(3) for i in range(3)]
     chosen = visits(rows, ell=1, slots=3, sites=3, seed=5)
-    kept = chosen.kept.reshape(USERS, 3).argmax(axis=1)
+    kept = chosen.sampled.reshape(USERS, 3).argmax(axis=1)
     site = chosen.site.reshape(USERS, 3)
     table = np.zeros((3, 27), int)
     np.add.at(table, (kept, site @ [9, 3, 1]), 1)

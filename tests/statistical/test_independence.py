@@ -1,7 +1,7 @@
 """Noise of different cells is independent: no correlation of the values or of their sizes.
 
-Each correlation of n pairs is about normal with deviation 1 / sqrt(n); 5.3 of them is passed by chance
-about once in ten million.
+Each correlation of n pairs is about normal with deviation 1 / sqrt(n); 5.3 of them are exceeded with
+probability of about one in ten million.
 """
 
 import numpy as np

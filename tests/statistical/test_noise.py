@@ -1,6 +1,6 @@
 """The noise is what it claims to be: accepted at its scale, rejected at a scale 20 % off.
 
-Chi-square tests over bins of the exact distribution; each accepts the truth but for a chance of 1e-6.
+Chi-square tests over bins of the exact distribution; each rejects the truth with probability 1e-6.
 """
 
 import mpmath
@@ -104,7 +104,7 @@ def test_noise_from_several_processes_is_the_same_and_never_repeats(kind, proces
         assert p_value(kind, LARGE, share) > ALARM
         assert p_value(kind, LARGE * 1.2, share) < ALARM
         assert p_value(kind, LARGE * 0.8, share) < ALARM
-    # Two values in a row, at this scale, come up again by chance about once in a thousand tests; three never.
+    # Two values in a row, at this scale, recur in about one of a thousand tests; three never.
     runs = np.stack([noise[:-2], noise[1:-1], noise[2:]], axis=1)
     assert np.unique(runs, axis=0).shape[0] == count - 2
 

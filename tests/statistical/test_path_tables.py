@@ -46,17 +46,17 @@ def queries(size):
 @for_each("name", ["moves", "starts_0"])
 def test_tables_have_the_deviation_that_is_said(name, epsilon, delta, source):
     mechanism = SyntheticBridges.within(Budget.of(epsilon, delta), path_setting(each_trip=True))
-    bought = mechanism.noises(1000.0)[name]
-    noisy = bought(queries(DRAWS), None, SOURCES[source]())
+    noise_of = mechanism.noises(1000.0)[name]
+    noisy = noise_of(queries(DRAWS), None, SOURCES[source]())
     check(noisy.deviation, delta is None, noisy.values - MASS)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, None), (2.0, 1e-6)])
-def test_the_deviation_is_what_the_share_of_the_budget_buys(epsilon, delta):
+def test_the_deviation_follows_from_the_share_of_the_budget(epsilon, delta):
     """By hand: Laplace noise of a share s has deviation sqrt(2) / (s epsilon), Gaussian 1 / sqrt(2 s rho)."""
     budget = Budget.of(epsilon, delta)
     mechanism = SyntheticBridges.within(budget, path_setting(each_trip=True, trips=1000))
-    total = sum(share for name, share in SHARES.items() if name != "corners")  # not bought of 1000 trips
+    total = sum(share for name, share in SHARES.items() if name != "corners")  # not measured for 1000 trips
     for name in ("moves", "flows", "days"):
         part = SHARES[name] / total * budget.left / 1e9
         known = np.sqrt(2) / part if delta is None else 1 / np.sqrt(2 * part)

@@ -20,7 +20,7 @@ from shoal.privacy.ledger import open_ledger
 
 @pytest.fixture(autouse=True)
 def own_ledger(tmp_path, monkeypatch):
-    """No test looks at the ledger of whoever runs it."""
+    """No test looks at the ledger of the person who runs it."""
     monkeypatch.setenv("SHOAL_LEDGER", str(tmp_path / "ledger.sqlite"))
 
 

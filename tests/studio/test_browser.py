@@ -1,4 +1,4 @@
-"""The page in a real browser, as a person uses it; pictures of every room are kept in tests/out/studio/."""
+"""The page in a real browser, as a person uses it; pictures of every view are kept in tests/out/studio/."""
 
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -46,9 +46,9 @@ def shot(page, name):
     page.screenshot(path=OUT / f"{name}.png", full_page=True)
 
 
-def room(page, name):
-    page.click(f"nav a[data-room={name}]")
-    page.wait_for_selector(f"nav a[data-room={name}][aria-current=page]")
+def view(page, name):
+    page.click(f"nav a[data-view={name}]")
+    page.wait_for_selector(f"nav a[data-view={name}][aria-current=page]")
     page.wait_for_selector("main h1")
 
 
@@ -120,7 +120,7 @@ def test_from_the_first_click_to_a_published_release_its_report_an_attack_and_th
     page.wait_for_selector("[data-attack=inference] svg")
     assert "it falls to" in page.inner_text("main")
     shot(page, "5-attack")
-    room(page, "ledger")
+    view(page, "ledger")
     page.wait_for_selector("[data-history] svg")
     button(page, "Verify the chain")
     page.wait_for_selector("text=chain and totals hold")
@@ -151,12 +151,12 @@ def test_without_its_token_the_page_is_locked(live, context):
     page.wait_for_selector("text=This page is locked")
 
 
-def test_empty_rooms_say_what_to_do_and_no_room_is_wider_than_the_screen(live, context):
+def test_empty_views_say_what_to_do_and_no_view_is_wider_than_the_screen(live, context):
     page = context.new_page()
     seen = Seen(page, live.port)
     page.goto(live.address)
     for name in ROOMS:
-        room(page, name)
+        view(page, name)
         page.wait_for_function("() => !document.querySelector('.loading')")
         assert len(page.inner_text("main")) > 60
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
@@ -182,7 +182,7 @@ def test_wrong_input_is_answered_in_words(town, context):
     page.fill("label:has-text('People, about') input", "many")
     button(page, "Register", "details")
     said(page, "whole number")
-    room(page, "plan")
+    view(page, "plan")
     page.wait_for_selector("text=What this release promises")
     page.fill("label:has-text('Window from') input", "2026-03-30")
     page.press("label:has-text('Window from') input", "Tab")
@@ -200,7 +200,7 @@ def test_wrong_input_is_answered_in_words(town, context):
     page.fill("label:has-text('Name of the release') input", "../x")
     page.press("label:has-text('Name of the release') input", "Tab")
     said(page, "name")
-    room(page, "ledger")
+    view(page, "ledger")
     page.click("summary:has-text('Create a population')")
     button(page, "Create", "details")
     said(page, "needs a name")
@@ -218,7 +218,7 @@ def test_wrong_input_is_answered_in_words(town, context):
 def test_a_run_survives_reload_a_second_tab_and_the_page_being_closed(town, context):
     page = context.new_page()
     page.goto(town.address)
-    room(page, "plan")
+    view(page, "plan")
     page.wait_for_selector("text=What this release promises")
     button(page, "Publish")
     page.wait_for_selector("button:has-text('Cancel')")
@@ -226,7 +226,7 @@ def test_a_run_survives_reload_a_second_tab_and_the_page_being_closed(town, cont
     page.wait_for_selector("main h1:has-text('Run')")
     second = context.new_page()
     second.goto(town.address)
-    room(second, "run")
+    view(second, "run")
     second.wait_for_selector("text=density: town-density-1")
     page.close()
     second.close()
@@ -234,7 +234,7 @@ def test_a_run_survives_reload_a_second_tab_and_the_page_being_closed(town, cont
     assert run["status"] == "done"
     third = context.new_page()
     third.goto(town.address)
-    room(third, "run")
+    view(third, "run")
     third.wait_for_selector("button:has-text('Look at it')")
 
 
@@ -246,7 +246,7 @@ def test_an_interrupted_run_is_said_after_a_restart(town, context):
     (folder / "run.json").write_text(asked + '"asked_at": "2026-11-17T00:00:00.000000+00:00"}')
     page = context.new_page()
     page.goto(town.address)
-    room(page, "run")
+    view(page, "run")
     page.wait_for_selector("text=The server was stopped while this ran")
     page.wait_for_selector("text=Nothing was reserved and nothing was spent.")
     shot(page, "8-interrupted")
@@ -259,16 +259,16 @@ def test_names_are_text_and_never_run(live, context):
     page.goto(live.address)
     page.click("summary:has-text('Register your own files')")
     page.wait_for_selector(".files li")
-    room(page, "ledger")
+    view(page, "ledger")
     page.wait_for_selector("h2:has-text('onerror')")
-    room(page, "plan")
+    view(page, "plan")
     assert page.title() != "broken"
     assert page.locator("main img").count() == 0
 
 
 @pytest.mark.exhaustive
-def test_rooms_fit_the_screen_once_they_are_full(town, context):
-    """A laptop and a projector: no room scrolls sideways, the slider is in sight below the maps."""
+def test_views_fit_the_screen_once_they_are_full(town, context):
+    """A laptop and a projector: no view scrolls sideways, the slider is in sight below the maps."""
     told = town.post("/runs", {"plan": town_plan(town.source)})
     assert town.ended(told.json()["id"])["status"] == "done"
     page = context.new_page()
@@ -276,13 +276,13 @@ def test_rooms_fit_the_screen_once_they_are_full(town, context):
     for width, height in ((1280, 800), (1920, 1080)):
         page.set_viewport_size({"width": width, "height": height})
         for name in ROOMS:
-            room(page, name)
+            view(page, name)
             page.wait_for_function("() => !document.querySelector('.loading')")
             page.wait_for_timeout(300)
             root = "document.documentElement"
             assert page.evaluate(f"{root}.scrollWidth - {root}.clientWidth") <= 0, name
             shot(page, f"9-{name}-{width}")
-        room(page, "look")
+        view(page, "look")
         page.wait_for_selector("input[aria-label='Time slot']")
         box = page.locator("input[aria-label='Time slot']").bounding_box()
         assert box["y"] + box["height"] < height

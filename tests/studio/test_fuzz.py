@@ -106,7 +106,7 @@ def test_no_request_breaks_the_server(method, path, examples, schema, known):
 
 
 def test_the_description_names_every_operation(known):
-    """A room without its operations would be tested by nobody."""
+    """A view without its operations would be tested by nobody."""
     paths = known[0].openapi()["paths"]
     assert len(operations()) >= 25
     assert {"/api/plan", "/api/runs", "/api/attacks", "/api/ledger", "/api/evidence", "/api/sources"} <= set(

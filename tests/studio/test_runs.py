@@ -1,5 +1,6 @@
 """Releases through the server: the whole way, refused plans, cancel, and kill -9 in the middle."""
 
+import html
 import os
 import shutil
 import signal
@@ -65,6 +66,10 @@ def test_a_density_from_source_to_evidence(town, tmp_path):
     assert town.post(f"/releases/{release}/view", {"raw": False}).json()["raw"] is None
     assert town.post(f"/releases/{release}/verify").json()["ok"]
 
+    assert not open_ledger().is_tuned("town")
+    assert town.ended(town.post(f"/sources/{town.source}/check").json()["id"])["status"] == "done"
+    assert open_ledger().is_tuned("town")  # the exact numbers of the source's population were seen
+
     attack = town.ended(town.post("/attacks", {"release": release, "adversary": "inference"}).json()["id"])
     assert attack["status"] == "done", attack
     names = [each["name"] for each in attack["result"]["spread"]["series"]]
@@ -78,9 +83,9 @@ def test_a_density_from_source_to_evidence(town, tmp_path):
         for each in (False, True)
     )
     assert "Owner's eyes only" in annex.text
-    assert attack["result"]["sentence"][:40] in annex.text
+    assert attack["result"]["sentence"][:40] in html.unescape(annex.text)
     for word in ("Owner's eyes only", attack["result"]["sentence"][:40], "annex</h2>"):
-        assert word not in plain.text
+        assert word not in html.unescape(plain.text)
     assert release in plain.text
     assert "sandbox" in plain.headers["content-security-policy"]
 

@@ -6,7 +6,7 @@ which scales, follows from public sizes and noisy answers alone, so the sum of s
 events and no engine. It must not exceed loss(), nor the calls of a name what spends() claims, for maps
 from 1 to 4,096 cells wide, many zones, slots and queries, bounds as small as those of an audit and as large
 as those of releases, arrays of more than 200,000 values, and any schedule that noisy answers pick. It must
-reach LEAST of loss() as well, so that a share of the budget that buys nothing is noticed.
+reach LEAST of loss() as well, so that a budget share with which nothing is measured is noticed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class WideSize(AuditSize):
     width: int
     long: int = 4
     declared: int | None = None
-    asked: int | None = None  # queries; None: as many as the map is wide
+    queries: int | None = None  # queries; None: as many as the map is wide
 
     @property
     def zones(self) -> int:
@@ -107,7 +107,7 @@ class WideSize(AuditSize):
                 zones=(0, 1 % self.zones, *range(i % self.zones)),
                 slots=tuple(range(min(self.ell + i % 3, self.slots))),
             )
-            for i in range(self.asked or min(self.width, MANY_QUESTIONS))
+            for i in range(self.queries or min(self.width, MANY_QUESTIONS))
         ]
 
 
@@ -182,7 +182,7 @@ class OneUnit:
         )
 
     def stage(self, mechanism: Any) -> Any:
-        """What the mechanism takes."""
+        """The stage that the mechanism takes."""
         setting = self.size.setting
         if mechanism.takes == "counts":
             return exact_counts(self.visits(), setting.weights)
@@ -212,7 +212,7 @@ class Grows(KeepsEverything):
 
 @dataclass(frozen=True, kw_only=True)
 class Composed:
-    """What one mechanism asked about one unit, over all sizes."""
+    """Queries of one mechanism about one unit, over all sizes."""
 
     sizes: int
     least: float  # share of loss() that was asked for, over all sizes
@@ -230,13 +230,15 @@ def composed(name: str, epsilon: float, delta: float | None, widths: tuple[int, 
         mechanism: Any = entry_of(name).build(epsilon, delta, size)
         if hasattr(mechanism, "parts"):  # shrinkage after the noise takes long and asks for nothing
             mechanism = replace(mechanism, parts=replace(mechanism.parts, shrink=False))
-        verdict, share = _asked(mechanism, size, factor)
+        verdict, share = _replayed(mechanism, size, factor)
         shares.append(share)
-        found = [*verdict.problems, *(f"{kind} was raised" for kind in verdict.raised)]
-        if not found and share < least:
-            found = [f"only {share:.2f} of the claimed loss is asked for"]
-        asked = f", {size.asked} queries" if size.asked else ""
-        problems += [f"{size.width} x {size.long} cells, {size.slots} slots{asked}: {each}" for each in found]
+        faults = [*verdict.problems, *(f"{kind} was raised" for kind in verdict.raised)]
+        if not faults and share < least:
+            faults = [f"only {share:.2f} of the claimed loss is asked for"]
+        of_queries = f", {size.queries} queries" if size.queries else ""
+        problems += [
+            f"{size.width} x {size.long} cells, {size.slots} slots{of_queries}: {each}" for each in faults
+        ]
     return Composed(sizes=len(shares), least=min(shares), most=max(shares), problems=tuple(problems))
 
 
@@ -248,9 +250,9 @@ def _sizes(name: str, widths: tuple[int, ...]) -> Iterator[tuple[WideSize, int]]
         quick = slice(None, None if len(widths) > len(QUICK) else -1)
         for slots in LONG_WINDOWS[quick]:  # a quarter of the slots: the lowest frequencies are reached
             yield WideSize(width=2, slots=slots, ell=slots // 4, cap=slots), 10**5
-        for asked in LONG_LISTS[quick] if name.startswith("query") else ():
-            yield WideSize(width=5, slots=8, ell=3, cap=8, asked=asked), 10**5
-        yield WideSize(width=WIDEST, slots=MANY_SLOTS, ell=3, cap=8, asked=2), 10**5
+        for queries in LONG_LISTS[quick] if name.startswith("query") else ():
+            yield WideSize(width=5, slots=8, ell=3, cap=8, queries=queries), 10**5
+        yield WideSize(width=WIDEST, slots=MANY_SLOTS, ell=3, cap=8, queries=2), 10**5
     else:
         many = WideSize(width=MANY_ROWS, long=MANY_ROWS, each_trip=of.each_trip, slots=6, ell=1, cap=1)
         yield many, 10**5
@@ -264,7 +266,7 @@ def _sizes(name: str, widths: tuple[int, ...]) -> Iterator[tuple[WideSize, int]]
         yield replace(size, long=long, declared=None if width % 4 else 10 ** (width % 11)), 10 ** (width % 8)
 
 
-def _asked(mechanism: Any, size: WideSize, factor: int) -> tuple[Verdict, float]:
+def _replayed(mechanism: Any, size: WideSize, factor: int) -> tuple[Verdict, float]:
     """The replay of one unit against nobody, and which share of the claim it costs."""
 
     def run(units: int):

@@ -42,7 +42,7 @@ Sides = tuple[np.ndarray, np.ndarray]  # statistics [runs, numbers] with the use
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """What a mechanism asked of one primitive on the two sides; only the cells that differ."""
+    """A call of one noise primitive on the two sides; only the cells that differ."""
 
     kind: str
     name: str
@@ -54,8 +54,8 @@ class Query:
     def of(cls, one: Call, other: Call) -> Query:
         before, after = one.exact.ravel(), other.exact.ravel()
         size = np.abs((after - before).astype(np.float64))
-        told = np.arange(before.size) if one.kind in PICKS else size > NEGLIGIBLE * size.max(initial=1.0)
-        return cls(one.kind, one.name, one.scale, before[told], after[told])
+        moved = np.arange(before.size) if one.kind in PICKS else size > NEGLIGIBLE * size.max(initial=1.0)
+        return cls(one.kind, one.name, one.scale, before[moved], after[moved])
 
     @property
     def has_mu(self) -> bool:
@@ -126,12 +126,12 @@ def run_spends(
 ) -> Runs:
     """Many runs of all queries of a mechanism; choices fewer times, since they are drawn one by one."""
     drawn = [query for query in queries if query.kind not in PICKS]
-    seen = _statistics(drawn, noise, runs, advance)
+    sides = _statistics(drawn, noise, runs, advance)
 
     def together(chosen: Callable[[Query], bool]) -> Sides:
         with_user, without = (
             _together([part for query, part in zip(drawn, side, strict=True) if chosen(query)])
-            for side in seen
+            for side in sides
         )
         return with_user, without
 
@@ -147,7 +147,7 @@ def run_spends(
 def sample(queries: list[Query], noise: Noise, runs: int) -> Sides:
     """Statistics [runs, 4] of some queries together: with the user, and without.
 
-    Of several queries ratios and totals add up; the least and the largest cell are over all of them.
+    The ratios and totals of several queries add up; the least and largest cell are over all queries.
     """
     with_user, without = map(_together, _statistics(queries, noise, runs))
     return with_user, without
@@ -166,8 +166,8 @@ def _statistics(
     return [[np.concatenate(parts) for parts in zip(*side, strict=True)] for side in sides]
 
 
-def _together(seen: list[np.ndarray]) -> np.ndarray:
-    cells = np.stack(seen)
+def _together(parts: list[np.ndarray]) -> np.ndarray:
+    cells = np.stack(parts)
     least, largest = cells[:, :, 2].min(axis=0), cells[:, :, 3].max(axis=0)
     return np.column_stack([*cells[:, :, :2].sum(axis=0).T, least, largest])
 
@@ -236,7 +236,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the runs show: epsilon at delta, and mu where it was asked for."""
+    """Lower bounds from the runs: epsilon at delta, and mu where it was requested."""
 
     epsilon: float
     mu: float | None
@@ -263,7 +263,7 @@ def bounds(
     hits = events.hits(one[:half]), events.hits(other[:half])
 
     def best(gain: Gain, strictness: int) -> float:
-        # The choice is made at a stricter alpha: chance favours rare events, and those test badly later.
+        # The choice is made at a stricter alpha: it favours rare events, which test badly later.
         gains = [_gain(p, q, half, gain, alpha**strictness) for p, q in (hits, hits[::-1])]
         direction, place = np.unravel_index(np.argmax(gains), (2, hits[0].size))
         event = events.only(int(place))
@@ -282,7 +282,7 @@ def bounds(
 
 
 def _gain(favoured: np.ndarray, other: np.ndarray, runs: int, gain: Gain, alpha: float) -> np.ndarray:
-    """What the hits prove, where the first side is the one the event speaks for."""
+    """Lower bound that the hits prove, where the event is more frequent on the first side."""
     low, _ = clopper_pearson(favoured, runs, alpha / 2)
     _, high = clopper_pearson(other, runs, alpha / 2)
     return gain(low, high)

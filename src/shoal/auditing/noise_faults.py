@@ -1,9 +1,9 @@
-"""What drawn noise must not show: values that come again, cells that go together, a coarser lattice.
+"""Tests of drawn noise for repeated values, correlated cells and a coarser lattice.
 
-For each spend of a mechanism the primitive is asked twice, at the mechanism's scale, for an empty table of a
-few zones and many slots, so that what it returns is its noise. Each look is passed by true noise but for a
-chance of about 2e-9 (six deviations), some fifty looks in all. Noise used again anywhere is seen, and so is
-a correlation above 0.05 (0.11 in a quick audit).
+For each spend of a mechanism the primitive is called twice, at the mechanism's scale, on an empty table of a
+few zones and many slots, so that it returns its noise alone. True noise fails each of the about fifty tests
+with probability about 2e-9 (six deviations). Noise that is used again is always detected, and so is a
+correlation above 0.05 (0.11 in a quick audit).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Drawn:
 
 
 def draw_noise(queries: list[Query], noise: Noise, *, slots: int = SLOTS) -> list[Drawn]:
-    """What the noise returns where nobody is, for each spend at its scale: two calls, one after the other."""
-    asked = {query.name: query for query in queries if query.kind in FAMILIES}
+    """The noise of an empty table for each spend at its scale: two calls, one after the other."""
+    of_spend = {query.name: query for query in queries if query.kind in FAMILIES}
     empty = np.zeros((ZONES, slots), np.int64)
     return [
         Drawn(
@@ -53,7 +53,7 @@ def draw_noise(queries: list[Query], noise: Noise, *, slots: int = SLOTS) -> lis
                 for _ in range(SINGLES)
             ),
         )
-        for name, query in asked.items()
+        for name, query in of_spend.items()
     ]
 
 
@@ -116,9 +116,9 @@ def residues(drawn: Drawn) -> Iterator[str]:
             yield f"bit {bit} of the noise is set in {share:.1%} of the draws"
     for modulus in MODULI:
         if modulus * 32 <= drawn.scale:
-            seen = np.bincount(flat % modulus, minlength=modulus)
+            counts = np.bincount(flat % modulus, minlength=modulus)
             expected = flat.size / modulus
-            if chi2.sf(((seen - expected) ** 2).sum() / expected, modulus - 1) < 2e-9:
+            if chi2.sf(((counts - expected) ** 2).sum() / expected, modulus - 1) < 2e-9:
                 yield f"remainders of the noise by {modulus} are not uniform"
 
 
@@ -130,9 +130,9 @@ def correlations(drawn: Drawn) -> Iterator[str]:
         for place, one, other in _places(ranks):
             if np.ptp(one) == 0 or np.ptp(other) == 0:  # noise far below a lattice step, or on one side only
                 continue
-            found = np.corrcoef(one.ravel(), other.ravel())[0, 1]
-            if abs(found) * np.sqrt(one.size) > DEVIATIONS:
-                yield f"{what} of the noise go together in {place}: correlation {found:.3f}"
+            correlation = np.corrcoef(one.ravel(), other.ravel())[0, 1]
+            if abs(correlation) * np.sqrt(one.size) > DEVIATIONS:
+                yield f"{what} of the noise go together in {place}: correlation {correlation:.3f}"
 
 
 def _places(cells: np.ndarray) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

@@ -187,16 +187,16 @@ def tie_pairs(slots: int, sites: int = 4) -> list[Pair]:
 
 def random_pairs(seed: int, count: int, slots: int, sites: int = 4) -> list[Pair]:
     """More pairs from a seed: any users, times in and around the window, all sites and none."""
-    chance = random.Random(seed)  # makes test input; nothing private depends on it
+    rng = random.Random(seed)  # makes test input; nothing private depends on it
 
     def row(user: int) -> Event:
-        return user, at(chance.randint(-1, slots), chance.randint(0, 3)), chance.randint(-1, sites - 1)
+        return user, at(rng.randint(-1, slots), rng.randint(0, 3)), rng.randint(-1, sites - 1)
 
     return [
         Pair(
             f"random {i}",
-            tuple(row(chance.randint(0, 6)) for _ in range(chance.randint(0, 30))),
-            tuple(row(NEW) for _ in range(chance.randint(1, 15))),
+            tuple(row(rng.randint(0, 6)) for _ in range(rng.randint(0, 30))),
+            tuple(row(NEW) for _ in range(rng.randint(1, 15))),
         )
         for i in range(count)
     ]

@@ -38,7 +38,7 @@ Run = Callable[[Noise], bytes]  # a whole pipeline on one data set, to released 
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One use of a primitive: what was asked, at which scale, what came back."""
+    """One call of a noise primitive: exact values, scale and answer."""
 
     kind: str
     name: str
@@ -53,7 +53,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a replay found: the exact loss of the transcript, and what gave the data away, if anything."""
+    """Result of a replay: the exact loss of the transcript, and the problems, if any."""
 
     rho: Fraction
     pure_epsilon: Fraction | None
@@ -137,7 +137,7 @@ class ReplayNoise(Answers):
 
 @dataclass
 class Outcome:
-    """What an outsider would see of a run, and (for the audit) the calls behind it."""
+    """Outcome of a run as an outsider sees it, and (for the audit) the calls behind it."""
 
     released: bytes | None = None
     error: tuple[str, str] | None = None
@@ -165,22 +165,22 @@ def replay(
 
     `parts` are claims by the names of the calls, which must then all be named there.
     """
-    seen = observe(first, RecordingNoise(source, run_key))
-    again = observe(second, ReplayNoise(seen.calls, run_key))
+    recorded = observe(first, RecordingNoise(source, run_key))
+    again = observe(second, ReplayNoise(recorded.calls, run_key))
     problems = []
     if again.differs:
         problems.append(f"calls differ: {again.differs}")
-    elif len(again.calls) < len(seen.calls):
+    elif len(again.calls) < len(recorded.calls):
         problems.append("calls differ: fewer calls than on the neighbour")
-    if not again.differs and again.error != seen.error:
-        problems.append(f"exceptions differ: {seen.error} and {again.error}")
-    if not again.differs and again.released != seen.released:
+    if not again.differs and again.error != recorded.error:
+        problems.append(f"exceptions differ: {recorded.error} and {again.error}")
+    if not again.differs and again.released != recorded.released:
         problems.append("released bytes differ")
-    rho, pure = transcript_loss(seen.calls, again.calls)
-    raised = tuple(side.error[0] for side in (seen, again) if side.error)
+    rho, pure = transcript_loss(recorded.calls, again.calls)
+    raised = tuple(side.error[0] for side in (recorded, again) if side.error)
     problems += over_claim(rho, pure, claim)
     if parts is not None:
-        problems += over_parts(seen.calls, again.calls, parts)
+        problems += over_parts(recorded.calls, again.calls, parts)
     return Verdict(rho, pure, tuple(problems), raised)
 
 
@@ -215,7 +215,7 @@ def _changes(one: np.ndarray, other: np.ndarray) -> list[int]:
 
 
 def over_claim(rho: Fraction, pure: Fraction | None, claim: Loss) -> list[str]:
-    """What exceeds the claim: the pure epsilon where one is claimed, rho always."""
+    """Problems where the loss exceeds the claim: the pure epsilon where one is claimed, rho always."""
     problems = []
     if claim.pure_epsilon_nano is not None and (
         pure is None or pure > Fraction(claim.pure_epsilon_nano, NANO)
@@ -228,7 +228,7 @@ def over_claim(rho: Fraction, pure: Fraction | None, claim: Loss) -> list[str]:
 
 
 def over_parts(first: list[Call], second: list[Call], parts: Parts) -> list[str]:
-    """What exceeds the claim of its name, or has none."""
+    """Problems where the loss of a name exceeds its claim, or has none."""
     problems = []
     for name in dict.fromkeys(call.name for call in first):
         if name not in parts:
@@ -236,7 +236,7 @@ def over_parts(first: list[Call], second: list[Call], parts: Parts) -> list[str]
             continue
         calls = [(one, other) for one, other in zip(first, second, strict=False) if one.name == name]
         rho, pure = transcript_loss([one for one, _ in calls], [other for _, other in calls])
-        problems += [f"{found} ({name})" for found in over_claim(rho, pure, parts[name])]
+        problems += [f"{excess} ({name})" for excess in over_claim(rho, pure, parts[name])]
     return problems
 
 
@@ -304,7 +304,7 @@ NOTHING_RELEASED = "nothing was released"
 
 @dataclass(frozen=True)
 class Finding:
-    """A pair whose neighbours could be told apart, cost more than the claim, or were not released."""
+    """A pair whose neighbours could be distinguished, cost more than the claim, or were not released."""
 
     pair: str
     transcript: str
@@ -313,7 +313,7 @@ class Finding:
 
 
 def sources() -> list[tuple[str, Callable[[], Noise]]]:
-    """Where transcripts come from: the true distribution, and arbitrary answers."""
+    """Sources of transcripts: the true distribution, and arbitrary answers."""
     return [
         ("drawn", lambda: SeededNoise(7)),
         *((f"arbitrary {k}", lambda k=k: ArbitraryNoise(k)) for k in range(4)),

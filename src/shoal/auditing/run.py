@@ -34,7 +34,7 @@ from shoal.auditing.pairs import NEW, Pair, at, event_table
 from shoal.auditing.pipelines.pipeline import Pipeline
 from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.planted.ledger import MemoryStore, agrees
-from shoal.auditing.planted.mutants import catch, more_than_asked, planted
+from shoal.auditing.planted.mutants import catch, more_than_budget, planted
 from shoal.auditing.replay import KEYS, audit_pairs, counted_once, findings, replay_pair
 from shoal.errors import PlanError
 from shoal.mechanisms.registry import Entry, entry_of
@@ -57,7 +57,7 @@ class Silent:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditPlan:
-    """What to claim and how long to look."""
+    """Claims to test, and the effort of each check."""
 
     epsilon: float = 1.0
     delta: float = 1e-6
@@ -107,7 +107,7 @@ class SpendResult:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditResult:
-    """What was claimed, what was found."""
+    """Claims of a mechanism and the results of its checks."""
 
     mechanism: str
     claimed_epsilon: float
@@ -142,29 +142,29 @@ def audit_mechanism(
     tight = pipeline_of(name, plan.epsilon, delta, size=entry.tight)
     claim = pipeline.mechanism.loss()
 
-    pairs, held, leaks = _replay(name, plan, pipeline, tight, tell)
+    pairs, passed, leaks = _replay(name, plan, pipeline, tight, tell)
     queries = queries_of(tight, entry)
     faults = _noise(name, plan, queries, tell)
     tell.stage(f"{name}: composition")
     sizes = composed(name, plan.epsilon, delta, plan.widths)
-    spends, found, mu_claim = _lower_bounds(name, plan, delta, tight, queries, tell)
+    spends, lower, mu_claim = _lower_bounds(name, plan, delta, tight, queries, tell)
     whole = _whole(name, plan, delta, pipeline, tell)
     caught_by = _plant_bugs(name, tell) if bugs else {}
     return AuditResult(
         mechanism=name,
         claimed_epsilon=claim.epsilon(plan.delta),
         delta=delta or 0.0,
-        lower_bound=found.epsilon,
+        lower_bound=lower.epsilon,
         claimed_mu=mu_claim,
-        mu_lower_bound=found.mu,
-        runs=found.runs,
+        mu_lower_bound=lower.mu,
+        runs=lower.runs,
         spends=spends,
         whole_lower_bound=whole.epsilon,
         whole_runs=whole.runs,
         mutants_planted=len(caught_by),
         mutants_caught=sum(how is not None for how in caught_by.values()),
         replay_pairs=pairs,
-        replay_held=held,
+        replay_held=passed,
         replay_passed=not leaks,
         noise_passed=not faults,
         composed_sizes=sizes.sizes,
@@ -175,9 +175,9 @@ def audit_mechanism(
             *leaks,
             *faults,
             *(f"composition: {problem}" for problem in sizes.problems),
-            *_above(found.epsilon, claim.epsilon(plan.delta), "epsilon"),
+            *_above(lower.epsilon, claim.epsilon(plan.delta), "epsilon"),
             *_above(whole.epsilon, claim.epsilon(plan.delta), "epsilon of the whole pipeline"),
-            *_above(found.mu, mu_claim, "mu"),
+            *_above(lower.mu, mu_claim, "mu"),
             *(problem for spend in spends for problem in _spend_problems(spend)),
             *(f"planted bug not caught: {bug}" for bug, how in caught_by.items() if how is None),
         ),
@@ -185,14 +185,14 @@ def audit_mechanism(
 
 
 def audit_shared() -> list[str]:
-    """What is wrong with the parts that all mechanisms share: noise of child processes, and the ledger."""
+    """Problems of the parts that all mechanisms share: noise of child processes, and the ledger."""
     agreed = agrees(lambda: Ledger(MemoryStore()))
     return scale_faults() + ([] if agreed else ["the ledger does not agree with its model"])
 
 
 def _asked(claim: Loss, pipeline: Pipeline, epsilon: float, delta: float | None) -> list[str]:
-    """A claim above what was asked for, or one that is not the sum of its parts."""
-    problem = more_than_asked(claim, epsilon, delta)
+    """A claim above the budget, or one that is not the sum of its parts."""
+    problem = more_than_budget(claim, epsilon, delta)
     problems = [problem] if problem else []
     if compose(loss for _, loss in pipeline.spends()) != compose([claim]):
         problems.append("the named spends do not add up to the claim")
@@ -202,7 +202,7 @@ def _asked(claim: Loss, pipeline: Pipeline, epsilon: float, delta: float | None)
 def _replay(
     name: str, plan: AuditPlan, pipeline: Pipeline, tight: Pipeline, tell: Progress
 ) -> tuple[int, int, list[str]]:
-    """How many pairs were replayed, how many held, and what gave the data away."""
+    """Number of replayed pairs, number of pairs that passed, and the problems of the others."""
     tell.stage(f"{name}: replay")
     counted_once.cache_clear()  # what runs now is audited, not what ran before
     pairs = audit_pairs(pipeline, plan.extra_pairs)
@@ -223,7 +223,7 @@ def _replay(
 
 
 def _noise(name: str, plan: AuditPlan, queries: list[Query], tell: Progress) -> list[str]:
-    """What the noise shows that it must not."""
+    """Faults of the noise."""
     tell.stage(f"{name}: noise")
     drawn = draw_noise(queries, OsNoise(), slots=plan.noise_slots)
     return [fault for each in drawn for fault in noise_faults(each)]
@@ -241,25 +241,25 @@ def _lower_bounds(
     spends = tuple(
         _spend(spend, claims[spend], drawn, spend in gaussian, plan.delta, delta) for spend in claims
     )
-    found = bounds(*drawn.whole, delta or 0.0)
+    lower = bounds(*drawn.whole, delta or 0.0)
     if drawn.gaussian is None:
-        return spends, found, None
+        return spends, lower, None
     mu = bounds(*drawn.gaussian, delta or 0.0, mu=True).mu
     claimed_mu = mu_of(compose(claims[spend] for spend in gaussian))
-    return spends, Bounds(epsilon=found.epsilon, mu=mu, runs=found.runs), claimed_mu
+    return spends, Bounds(epsilon=lower.epsilon, mu=mu, runs=lower.runs), claimed_mu
 
 
 def _spend(
     name: str, claim: Loss, drawn: Runs, gaussian: bool, at_delta: float, delta: float | None
 ) -> SpendResult:
-    found = bounds(*drawn.spends[name], delta or 0.0, mu=gaussian)
+    lower = bounds(*drawn.spends[name], delta or 0.0, mu=gaussian)
     return SpendResult(
         name=name,
         claimed_epsilon=claim.epsilon(at_delta),
-        lower_bound=found.epsilon,
+        lower_bound=lower.epsilon,
         claimed_mu=mu_of(claim) if gaussian else None,
-        mu_lower_bound=found.mu,
-        runs=found.runs,
+        mu_lower_bound=lower.mu,
+        runs=lower.runs,
     )
 
 
@@ -272,7 +272,7 @@ def runs_for(entry: Entry, claim: Loss, queries: list[Query]) -> int:
     """Runs per side: DRAWS over all spends, or (thorough) enough to reach 0.9 of the claim.
 
     For mu both limits of Clopper-Pearson are about 6.2 / sqrt(n) off near the middle of the curve, and
-    chance takes some 7.4 / sqrt(n) more of their sum at four standard deviations. Half of the
+    random error takes some 7.4 / sqrt(n) more of their sum at four standard deviations. Half of the
     runs only choose the event.
     """
     if not entry.thorough:
@@ -285,8 +285,8 @@ def runs_for(entry: Entry, claim: Loss, queries: list[Query]) -> int:
 
 def _whole(name: str, plan: AuditPlan, delta: float | None, pipeline: Pipeline, tell: Progress) -> Bounds:
     tell.stage(f"{name}: whole runs", 2 * plan.whole_runs)
-    seen = sample_whole(pipeline, OsNoise(), plan.whole_runs, tell.advance)
-    return bounds(*seen, delta or 0.0)
+    sides = sample_whole(pipeline, OsNoise(), plan.whole_runs, tell.advance)
+    return bounds(*sides, delta or 0.0)
 
 
 def _plant_bugs(name: str, tell: Progress) -> dict[str, str | None]:
@@ -331,18 +331,18 @@ def sample_whole(
     sides = []
     for rows in (pair.after(), pair.before()):
         events = event_table(rows, batch_rows=1000)
-        seen = np.empty((runs, 3))
+        statistics = np.empty((runs, 3))
         for run in range(runs):
-            cells = pipeline.told(pipeline(events, noise))
-            seen[run] = cells.sum(), cells.min(), cells.max()
+            cells = pipeline.watched(pipeline(events, noise))
+            statistics[run] = cells.sum(), cells.min(), cells.max()
             if advance:
                 advance(1)
-        sides.append(seen)
+        sides.append(statistics)
     return sides[0], sides[1]
 
 
 Item = TypeVar("Item", bound=Hashable)
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 def audit_many(
@@ -364,24 +364,24 @@ def processes(jobs: int | None, work: int) -> int:
 
 
 def in_processes(
-    one: Callable[[Item], Found], items: Sequence[Item], tell: Progress, jobs: int | None
-) -> list[Found]:
+    one: Callable[[Item], Result], items: Sequence[Item], tell: Progress, jobs: int | None
+) -> list[Result]:
     """The result of `one` for each item, in order, each in a process of its own."""
     # Spawned, not forked: a fork copies the locks of compiled code and of DuckDB's threads.
     at_once = processes(jobs, len(items))
     with ProcessPoolExecutor(at_once, mp_context=get_context("spawn"), initializer=_leave_stops) as pool:
         pending = {pool.submit(one, item): item for item in items}
-        found: dict[Item, Found] = {}
+        results: dict[Item, Result] = {}
         try:
             for done in as_completed(pending):
-                found[pending[done]] = done.result()
+                results[pending[done]] = done.result()
                 tell.advance(1)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for child in active_children():
                 child.terminate()
             raise
-    return [found[item] for item in items]
+    return [results[item] for item in items]
 
 
 def _leave_stops() -> None:

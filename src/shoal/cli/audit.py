@@ -149,10 +149,10 @@ def _planted(given: str, at_once: bool, as_json: bool) -> None:
             results.append(plant(group))
             bars.advance(1)
     if as_json:
-        click.echo(json.dumps([{**asdict(result), "held": result.held} for result in results], indent=2))
+        click.echo(json.dumps([{**asdict(result), "held": result.detected} for result in results], indent=2))
     else:
         click.echo(planted_table(results))
-    missed = [f"{', '.join(result.bugs)}: {result.why}" for result in results if not result.held]
+    missed = [f"{', '.join(result.bugs)}: {result.why}" for result in results if not result.detected]
     _fail("planted-bug-missed", "a planted bug was not caught", missed)
 
 

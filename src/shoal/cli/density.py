@@ -85,7 +85,7 @@ def compare(plan: str | None, **flags: Any) -> None:
     own = {name: flags.pop(name) for name in ("methods", "epsilons", "repetitions", "city", "seed", "out")}
     as_json, threads, private = (flags.pop(name) for name in ("as_json", "threads", "on_private_data"))
     settings = run_settings(DensityPlan, plan, flags)
-    asked = ComparePlan(
+    comparison = ComparePlan(
         methods=own["methods"],
         epsilons=own["epsilons"],
         delta=check_delta(settings.get("delta") or DEFAULT_DELTA),
@@ -96,10 +96,10 @@ def compare(plan: str | None, **flags: Any) -> None:
     with Bars(quiet=as_json) as bars:
         make = _private if private else _simulated
         world, folder = make(settings, own, DuckEngine(threads=threads), bars)
-        found = compare_methods(world.counting, asked, bars)
+        outcomes = compare_methods(world.counting, comparison, bars)
         bars.stage("draw the page")
-        page, figures = write_comparison(folder, world, asked, found)
-    print_comparison(comparison_json(world, asked, found), page, figures, as_json)
+        page, figures = write_comparison(folder, world, comparison, outcomes)
+    print_comparison(comparison_json(world, comparison, outcomes), page, figures, as_json)
 
 
 def _seed(own: dict[str, Any]) -> int:
@@ -150,23 +150,25 @@ def _private(settings: dict[str, Any], own: dict[str, Any], engine, bars):
     return private_world(prepared, open_ledger(), where, engine=engine, progress=bars), folder
 
 
-def print_comparison(told: dict[str, Any], page: Path, figures: Path, as_json: bool) -> None:
+def print_comparison(summary: dict[str, Any], page: Path, figures: Path, as_json: bool) -> None:
     """One table, one line of words per method, where the page is."""
     if as_json:
-        click.echo(json.dumps({**told, "page": str(page), "figures": str(figures)}, indent=2))
+        click.echo(json.dumps({**summary, "page": str(page), "figures": str(figures)}, indent=2))
         return
     from shoal.kinds.density.compare_report import CHANCE
 
-    for warning in told["warnings"]:
+    for warning in summary["warnings"]:
         click.echo(f"{click.style('Not private:', fg='red')} {warning}\n")
-    click.secho(told["what"], bold=True)
-    for words in told["assumptions"]:
+    click.secho(summary["what"], bold=True)
+    for words in summary["assumptions"]:
         click.secho(words, dim=True)
-    print_table(_table(told))
-    if min(row["repetitions"] for row in told["means"]) == 1:
+    print_table(_table(summary))
+    if min(row["repetitions"] for row in summary["means"]) == 1:
         click.echo(f"{CHANCE}\n")
-    print_table(_methods(told))
-    eyes = "owner's eyes only" if told["on_private_data"] else "simulated: nothing private was read or spent"
+    print_table(_methods(summary))
+    eyes = (
+        "owner's eyes only" if summary["on_private_data"] else "simulated: nothing private was read or spent"
+    )
     click.echo(f"page     {near(page)}   ({eyes})\nfigures  {near(figures)}")
 
 
@@ -186,13 +188,13 @@ FORMS = {
 }
 
 
-def _table(told: dict[str, Any]) -> Table:
+def _table(summary: dict[str, Any]) -> Table:
     """Releases by epsilon, then what is there for comparison only, without an epsilon."""
     sections: dict[Any, list[dict[str, Any]]] = {}
-    order = [method["name"] for method in told["methods"]]
-    for row in sorted(told["means"], key=lambda row: (row["set_at"], order.index(row["method"]))):
+    order = [method["name"] for method in summary["methods"]]
+    for row in sorted(summary["means"], key=lambda row: (row["set_at"], order.index(row["method"]))):
         sections.setdefault(row["epsilon"], []).append(row)
-    sections[None] = _once(sections.pop(None, []), told)
+    sections[None] = _once(sections.pop(None, []), summary)
     header = ("epsilon", "method", *HEADINGS)
     rows: list[tuple[str, ...]] = []
     marks: dict[int, str] = {}
@@ -206,20 +208,20 @@ def _table(told: dict[str, Any]) -> Table:
     return Table(header=header, rows=rows, right=(0, *range(2, len(header))), marks=marks, below=FIGURES)
 
 
-def _once(rows: list[dict[str, Any]], told: dict[str, Any]) -> list[dict[str, Any]]:
+def _once(rows: list[dict[str, Any]], summary: dict[str, Any]) -> list[dict[str, Any]]:
     """Comparators by name; one row where the noise does not follow from an epsilon."""
-    free = {method["name"] for method in told["methods"] if not method["set_by_epsilon"]}
-    kept: dict[str, dict[str, Any]] = {}
+    free = {method["name"] for method in summary["methods"] if not method["set_by_epsilon"]}
+    by_label: dict[str, dict[str, Any]] = {}
     for row in rows:
         name = row["method"]
         label = name if name in free else f"{name} ({row['set_at']:g})"
-        kept.setdefault(label, {**row, "method": label})
-    return sorted(kept.values(), key=lambda row: row["method"])
+        by_label.setdefault(label, {**row, "method": label})
+    return sorted(by_label.values(), key=lambda row: row["method"])
 
 
-def _methods(told: dict[str, Any]) -> Table:
+def _methods(summary: dict[str, Any]) -> Table:
     rows = []
-    for method in told["methods"]:
+    for method in summary["methods"]:
         words = f"{method['words']}."
         if method["kind"] != "release":
             if method["set_by_epsilon"]:
@@ -275,15 +277,15 @@ def year(plan: str | None, write: Path | None, as_json: bool, start, **flags: An
     base = read_plan(plan) if plan else {}
     name = flags["population"] or base.get("population")
     population = open_ledger().state().find(name) if name else None
-    made = _year(flags, name, population)
-    weeks = windows(start.date(), made.releases, flags["weeks_each"]) if start else []
-    paths = write_week_plans(write, _settings(base, made, weeks)) if write else []
+    shares = _year(flags, name, population)
+    weeks = windows(start.date(), shares.releases, flags["weeks_each"]) if start else []
+    paths = write_week_plans(write, _settings(base, shares, weeks)) if write else []
     if as_json:
-        told = {**made.as_json(population), "windows": weeks, "plans": [str(path) for path in paths]}
-        click.echo(json.dumps(told, indent=2))
+        summary = {**shares.as_json(population), "windows": weeks, "plans": [str(path) for path in paths]}
+        click.echo(json.dumps(summary, indent=2))
         return
-    _print(made, name, population, flags["weeks_each"])
-    _print_commands(made, plan, weeks, paths)
+    _print(shares, name, population, flags["weeks_each"])
+    _print_commands(shares, plan, weeks, paths)
 
 
 def _year(flags: dict[str, Any], name: str | None, population: Population | None) -> YearPlan:
@@ -310,7 +312,7 @@ def _year(flags: dict[str, Any], name: str | None, population: Population | None
     return YearPlan(releases=flags["releases"], epsilon=epsilon, rho=rho, delta=delta)
 
 
-def _settings(base: dict[str, Any], made: YearPlan, weeks: list[tuple[str, str]]) -> list[dict[str, Any]]:
+def _settings(base: dict[str, Any], shares: YearPlan, weeks: list[tuple[str, str]]) -> list[dict[str, Any]]:
     from shoal.errors import PlanError
     from shoal.kinds.density.year import week_settings
 
@@ -321,19 +323,21 @@ def _settings(base: dict[str, Any], made: YearPlan, weeks: list[tuple[str, str]]
             "Pass --plan FILE and --start DAY with --write.",
         )
     return [
-        week_settings(base, rho_nano=made.share_nano, delta=made.delta, window=window) for window in weeks
+        week_settings(base, rho_nano=shares.share_nano, delta=shares.delta, window=window) for window in weeks
     ]
 
 
-def _print(made: YearPlan, name: str | None, population: Population | None, weeks_each: int) -> None:
+def _print(shares: YearPlan, name: str | None, population: Population | None, weeks_each: int) -> None:
     from shoal.privacy.accounting import show_nano
 
     each = "a week" if weeks_each == 1 else f"{weeks_each} weeks"
-    whole = f"rho = {show_nano(made.whole_nano)}, epsilon = {made.epsilon_year:g} at delta = {made.delta:g}"
-    click.secho(f"{made.releases} releases of {each} within {whole}", bold=True)
-    share = show_nano(made.share_nano)
-    click.echo(f"each may spend  --rho {share}   (epsilon = {made.epsilon_each:.4g} at the same delta)\n")
-    ways = made.ways()
+    whole = (
+        f"rho = {show_nano(shares.whole_nano)}, epsilon = {shares.epsilon_year:g} at delta = {shares.delta:g}"
+    )
+    click.secho(f"{shares.releases} releases of {each} within {whole}", bold=True)
+    share = show_nano(shares.share_nano)
+    click.echo(f"each may spend  --rho {share}   (epsilon = {shares.epsilon_each:.4g} at the same delta)\n")
+    ways = shares.ways()
     rows = [
         (
             way.name,
@@ -348,36 +352,37 @@ def _print(made: YearPlan, name: str | None, population: Population | None, week
     header = ("way", "rho each", "epsilon each", "noise", "all together")
     draw_table(header, rows, right=(1, 2, 3, 4), marks=marks, below=NOISE)
     if population is not None:
-        _print_ledger(made, population)
+        _print_ledger(shares, population)
     elif name:
         click.echo(f'The ledger has no population "{name}" yet: shoal ledger create {name} ...')
 
 
-def _print_ledger(made: YearPlan, population: Population) -> None:
+def _print_ledger(shares: YearPlan, population: Population) -> None:
     from shoal.privacy.accounting import show_nano
 
-    told = made.in_ledger(population)
+    remaining = shares.in_ledger(population)
     left, limit = show_nano(population.left_nano), show_nano(population.limit_nano)
     click.secho(
         f'"{population.name}" has rho = {left} left of {limit}: enough for '
-        f"{told['releases_left']:,} such releases" + ("." if told["fits"] else ", which is not all of them."),
-        fg=None if told["fits"] else "red",
+        f"{remaining['releases_left']:,} such releases"
+        + ("." if remaining["fits"] else ", which is not all of them."),
+        fg=None if remaining["fits"] else "red",
     )
 
 
 def _print_commands(
-    made: YearPlan, plan: str | None, weeks: list[tuple[str, str]], paths: list[Path]
+    shares: YearPlan, plan: str | None, weeks: list[tuple[str, str]], paths: list[Path]
 ) -> None:
     from shoal.privacy.accounting import show_nano
 
     if paths:
         click.echo(f"{len(paths)} plans: {paths[0]} to {paths[-1]}\n  shoal density run --plan {paths[0]}")
         return
-    rho, named = show_nano(made.share_nano), f"--plan {plan or 'PLAN'}"
+    rho, named = show_nano(shares.share_nano), f"--plan {plan or 'PLAN'}"
     shown = weeks[:2] or [("DAY", "DAY")]
     for start, end in shown:
         click.echo(
-            f"  shoal density run {named} --rho {rho} --delta {made.delta:g} --start {start} --end {end} "
+            f"  shoal density run {named} --rho {rho} --delta {shares.delta:g} --start {start} --end {end} "
             f"--out release-{start}"
         )
     if len(weeks) > len(shown):

@@ -46,7 +46,7 @@ def _boxes(context: click.Context, parameter: click.Parameter, values: tuple[str
 @click.option("--zone", multiple=True, help="Name or id of a zone; repeatable.  [default: all of --zones]")
 @click.option("--csv", "csv_file", type=click.Path(), help="Boxes: CSV with west, south, east, north, name.")
 @JSON
-def query(release: Path, csv_file: str | None, as_json: bool, **asked: Any) -> None:
+def query(release: Path, csv_file: str | None, as_json: bool, **options: Any) -> None:
     """Distinct trips in an area, computed from the published file alone: costs no budget.
 
     An area consists of the cells whose centre lies in it. RELEASE is a release folder or its
@@ -55,7 +55,7 @@ def query(release: Path, csv_file: str | None, as_json: bool, **asked: Any) -> N
     from shoal.release.histogram_files import read_histogram
 
     histogram = read_histogram(release)
-    answers = _answers(histogram, csv_file, asked)
+    answers = _answers(histogram, csv_file, options)
     if as_json:
         click.echo(json.dumps(_plain(histogram, answers), indent=2, allow_nan=False))
     elif csv_file is not None:
@@ -64,35 +64,37 @@ def query(release: Path, csv_file: str | None, as_json: bool, **asked: Any) -> N
         _print(histogram, answers)
 
 
-def _answers(histogram: PublishedHistogram, csv_file: str | None, asked: dict[str, Any]) -> list[AreaAnswer]:
+def _answers(
+    histogram: PublishedHistogram, csv_file: str | None, options: dict[str, Any]
+) -> list[AreaAnswer]:
     from shoal.space.cells import read_boxes, read_shape
 
-    _check_asked(csv_file, asked)
-    if boxes := asked["boxes"]:
+    _check_options(csv_file, options)
+    if boxes := options["boxes"]:
         names = ["box"] if len(boxes) == 1 else [f"box {i}" for i in range(1, len(boxes) + 1)]
         return histogram.boxes(boxes, names)
-    if asked["polygon"] is not None:
-        return [histogram.polygon(read_shape(asked["polygon"], histogram.grid))]
+    if options["polygon"] is not None:
+        return [histogram.polygon(read_shape(options["polygon"], histogram.grid))]
     if csv_file is not None:
         names, boxes = read_boxes(csv_file, histogram.grid.planar)
         return histogram.boxes(boxes.tolist(), names)
-    return histogram.zones(_zones(histogram, asked), asked["zone"] or None)
+    return histogram.zones(_zones(histogram, options), options["zone"] or None)
 
 
-def _check_asked(csv_file: str | None, asked: dict[str, Any]) -> None:
+def _check_options(csv_file: str | None, options: dict[str, Any]) -> None:
     """One kind of area, and no option that would be left unread."""
     from shoal.errors import PlanError
 
-    by_zone = asked["zones"] is not None or asked["zone"]
-    ways = [bool(asked["boxes"]), asked["polygon"] is not None, bool(by_zone), csv_file is not None]
+    by_zone = options["zones"] is not None or options["zone"]
+    ways = [bool(options["boxes"]), options["polygon"] is not None, bool(by_zone), csv_file is not None]
     if sum(ways) != 1:
         raise PlanError(
             "query-area",
             f"a query asks about one kind of area; got {sum(ways)}.",
             "Pass one of --box, --polygon, --zone or --zones, --csv.",
         )
-    unread = [f"--{name.replace('_', '-')}" for name in OF_ZONES if asked[name] is not None]
-    if unread and asked["zones"] is None:
+    unread = [f"--{name.replace('_', '-')}" for name in OF_ZONES if options[name] is not None]
+    if unread and options["zones"] is None:
         raise PlanError(
             "query-options",
             f"{', '.join(unread)} would not be used: such options are for a file of --zones.",
@@ -100,18 +102,18 @@ def _check_asked(csv_file: str | None, asked: dict[str, Any]) -> None:
         )
 
 
-def _zones(histogram: PublishedHistogram, asked: dict[str, Any]):
+def _zones(histogram: PublishedHistogram, options: dict[str, Any]):
     from shoal.space.places import read_zones
 
-    if asked["zones"] is None:
+    if options["zones"] is None:
         return None
     return read_zones(
-        asked["zones"],
-        id_column=asked["zone_id"],
-        name_column=asked["zone_name"],
-        crs=asked["zones_crs"] or ("planar" if histogram.grid.planar else None),
-        layer=asked["zones_layer"],
-        repair=bool(asked["repair_zones"]),
+        options["zones"],
+        id_column=options["zone_id"],
+        name_column=options["zone_name"],
+        crs=options["zones_crs"] or ("planar" if histogram.grid.planar else None),
+        layer=options["zones_layer"],
+        repair=bool(options["repair_zones"]),
         on_overlap="allow",
         holes="allow",
     )
@@ -127,8 +129,8 @@ def _plain(histogram: PublishedHistogram, answers: list[AreaAnswer]) -> dict[str
         }
         for answer in answers
     ]
-    told = {"unit": manifest.get("unit"), "guarantee": manifest.get("guarantee")}
-    return {"answers": rows, "grid": histogram.grid.describe(), **told, "spent": 0}
+    about = {"unit": manifest.get("unit"), "guarantee": manifest.get("guarantee")}
+    return {"answers": rows, "grid": histogram.grid.describe(), **about, "spent": 0}
 
 
 def _print_csv(answers: list[AreaAnswer]) -> None:
@@ -138,8 +140,8 @@ def _print_csv(answers: list[AreaAnswer]) -> None:
     for answer in answers:
         trips = "" if math.isnan(answer.trips) else f"{answer.trips:.3f}"
         shares = [f"{answer.missed:.6f}", f"{answer.added:.6f}"]
-        asked, corners = answer.box or (), answer.snapped or [""] * 4
-        writer.writerow([answer.name, trips, answer.cells, *asked, *shares, *corners, " ".join(answer.notes)])
+        box, corners = answer.box or (), answer.snapped or [""] * 4
+        writer.writerow([answer.name, trips, answer.cells, *box, *shares, *corners, " ".join(answer.notes)])
 
 
 def _print(histogram: PublishedHistogram, answers: list[AreaAnswer]) -> None:

@@ -147,8 +147,8 @@ def described(
         "bad_rows": report.bad,
         "bad_rows_by_reason": dict(report.by_reason),
         "examples": {
-            reason: [{"file": file, report.unit: number} for file, number in found]
-            for reason, found in report.examples.items()
+            reason: [{"file": file, report.unit: number} for file, number in places]
+            for reason, places in report.examples.items()
         },
         "unread_time": report.unread_time,
         "users": summary.exact_users,

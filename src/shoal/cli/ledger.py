@@ -40,14 +40,14 @@ _AMOUNTS = with_options(
 @click.argument("name")
 @_AMOUNTS
 @JSON
-def create(name: str, note: str, as_json: bool, **asked: Any) -> None:
+def create(name: str, note: str, as_json: bool, **budget: Any) -> None:
     """Open population NAME: the people in the data, with one budget for all releases about them.
 
     Give --epsilon with --delta, or --rho, or --pure-epsilon.
     """
-    currency, limit_nano = _limit(**asked)
+    currency, limit_nano = _limit(**budget)
     book = open_ledger()
-    book.create(name, currency=currency, limit_nano=limit_nano, delta=asked["delta"], note=note)
+    book.create(name, currency=currency, limit_nano=limit_nano, delta=budget["delta"], note=note)
     _print_one(book.state().population(name), as_json)
 
 
@@ -55,26 +55,26 @@ def create(name: str, note: str, as_json: bool, **asked: Any) -> None:
 @click.argument("name")
 @_AMOUNTS
 @JSON
-def raise_(name: str, note: str, as_json: bool, **asked: Any) -> None:
+def raise_(name: str, note: str, as_json: bool, **budget: Any) -> None:
     """Set a larger lifetime budget for population NAME."""
-    _set_limit("raise_limit", name, note, as_json, asked)
+    _set_limit("raise_limit", name, note, as_json, budget)
 
 
 @ledger.command(epilog="Example:  shoal ledger lower paris-2026 --epsilon 3 --delta 1e-6")
 @click.argument("name")
 @_AMOUNTS
 @JSON
-def lower(name: str, note: str, as_json: bool, **asked: Any) -> None:
+def lower(name: str, note: str, as_json: bool, **budget: Any) -> None:
     """Set a smaller lifetime budget for population NAME, never below what is spent."""
-    _set_limit("lower_limit", name, note, as_json, asked)
+    _set_limit("lower_limit", name, note, as_json, budget)
 
 
-def _set_limit(method: str, name: str, note: str, as_json: bool, asked: dict[str, Any]) -> None:
+def _set_limit(method: str, name: str, note: str, as_json: bool, budget: dict[str, Any]) -> None:
     book = open_ledger()
     population = book.state().population(name)
-    if asked["epsilon"] is not None and asked["delta"] is None and population.delta:
-        asked["delta"] = float(population.delta)
-    currency, limit_nano = _limit(**asked)
+    if budget["epsilon"] is not None and budget["delta"] is None and population.delta:
+        budget["delta"] = float(population.delta)
+    currency, limit_nano = _limit(**budget)
     if currency != population.currency:
         raise PlanError(
             "budget-currency",
@@ -117,14 +117,14 @@ def _manifest_hash(population: Population, release: str) -> str:
     manifest = Path(release) / MANIFEST
     given = sha256_file(manifest) if manifest.is_file() else release
     known = {each.manifest_sha256 for each in population.released.values()}
-    found = [each for each in known if len(given) >= 8 and each.startswith(given)]
-    if len(found) != 1:
+    matches = [each for each in known if len(given) >= 8 and each.startswith(given)]
+    if len(matches) != 1:
         raise LedgerError(
             "unknown-release",
             f'{release} is not one release of the population "{population.name}".',
             "Name its folder, or the manifest hash that `shoal ledger show NAME --json` lists.",
         )
-    return found[0]
+    return matches[0]
 
 
 @ledger.command(epilog='Example:  shoal ledger tuned paris-2026 "ell 8, after a look at the counts"')

@@ -111,8 +111,8 @@ def print_result(prepared: Prepared, result: RunResult, ledger: Ledger, as_json:
     population = ledger.state().population(prepared.plan.population)
     outcome = prepared.outcome(result)
     if as_json:
-        told = {**_result_json(prepared, result, population), **outcome.figures}
-        click.echo(json.dumps(told, indent=2, allow_nan=False))
+        summary = {**_result_json(prepared, result, population), **outcome.figures}
+        click.echo(json.dumps(summary, indent=2, allow_nan=False))
         return
     for line in outcome.lines:
         click.echo(line)
@@ -146,7 +146,7 @@ def print_result(prepared: Prepared, result: RunResult, ledger: Ledger, as_json:
 
 def _result_json(prepared: Prepared, result: RunResult, population: Population) -> dict[str, Any]:
     """The same for programs."""
-    told = {
+    summary = {
         "release": str(result.release),
         "report": None if result.report is None else str(result.report),
         "reused": result.reused,
@@ -156,8 +156,8 @@ def _result_json(prepared: Prepared, result: RunResult, population: Population) 
         "unit": prepared.unit_sentence,
     }
     if prepared.guarantee is None:
-        return told
-    return told | {
+        return summary
+    return summary | {
         "guarantee": prepared.guarantee.to_manifest(),
         "budget_left_nano": population.left_nano,
         "budget_currency": population.currency,
@@ -221,12 +221,12 @@ def _left(population: Population) -> str:
 
 
 def print_page(
-    path: Path, told: dict[str, Any], trips: str, manifest: Mapping[str, Any], as_json: bool
+    path: Path, figures: dict[str, Any], trips: str, manifest: Mapping[str, Any], as_json: bool
 ) -> None:
     """Where the page of a published release is; drawing it is free."""
     if as_json:
-        figures = {"page": str(path), **told, "guarantee": manifest.get("guarantee"), "spent": 0}
-        click.echo(json.dumps(figures, indent=2))
+        summary = {"page": str(path), **figures, "guarantee": manifest.get("guarantee"), "spent": 0}
+        click.echo(json.dumps(summary, indent=2))
         return
     click.echo(f"page     {path}\ntrips    {trips}")
     if manifest:

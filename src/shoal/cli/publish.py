@@ -28,12 +28,12 @@ def publish(release: Path, dest: Path, sign_with: Path | None, as_json: bool) ->
     files of the manifest are copied, readable by everybody.
     """
     from shoal.privacy.ledger import open_ledger
-    from shoal.release import publish as room
+    from shoal.release import publish as publishing
     from shoal.release.verify import SIGNATURE
 
     ledger = open_ledger()
-    checked = room.publish(ledger, release, dest, sign_with=sign_with)
-    manifest, signed = room.sound_manifest(checked), sign_with is not None
+    checked = publishing.publish(ledger, release, dest, sign_with=sign_with)
+    manifest, signed = publishing.sound_manifest(checked), sign_with is not None
     files = len(manifest.files) + 1 + signed
     if as_json:
         answer = {"published": str(dest), "files": files, "manifest_sha256": checked.manifest_sha256}
@@ -83,11 +83,11 @@ def evidence(release: Path, out: Path, audit: Path | None, attacks: tuple[Path, 
     from shoal.privacy.ledger import open_ledger
     from shoal.release.evidence import gather_evidence, write_evidence
 
-    found = gather_evidence(release, open_ledger(), audit=audit, attacks=attacks or None)
-    path = write_evidence(out, found)
+    gathered = gather_evidence(release, open_ledger(), audit=audit, attacks=attacks or None)
+    path = write_evidence(out, gathered)
     whose = "   (owner's eyes only: it has the annex)" if attacks else ""
     click.echo(f"evidence {path}{whose}")
-    if found.ledger_findings:
+    if gathered.ledger_findings:
         click.echo("The ledger does not verify; the page says where.", err=True)
 
 

@@ -22,8 +22,8 @@ def report_command(
     """`draw` reads the release and writes the page; its figures, what it holds, its manifest."""
 
     def report(release: Path, out: Path, as_json: bool) -> None:
-        told, trips, manifest = draw(release, out)
-        print_page(out, told, trips, manifest, as_json)
+        figures, trips, manifest = draw(release, out)
+        print_page(out, figures, trips, manifest, as_json)
 
     options = (
         click.argument("release", type=click.Path(path_type=Path)),

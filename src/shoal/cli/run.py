@@ -55,11 +55,11 @@ def run_command(
         engine = opened_spark(*(flags.pop(name) for name in ("engine", "spark_conf", "partitions")))
         for_report = {name: flags.pop(name) for name in report}
         if plan_from is not None:
-            asked = plan_from(plan or "", flags)
+            wanted = plan_from(plan or "", flags)
         else:
             check_named(flags)
-            asked = _plan_of(kind, run_settings(KINDS[kind].plan, plan, flags), plan)
-        release(asked, kind, engine, threads, dry_run=dry_run, as_json=as_json, **for_report)
+            wanted = _plan_of(kind, run_settings(KINDS[kind].plan, plan, flags), plan)
+        release(wanted, kind, engine, threads, dry_run=dry_run, as_json=as_json, **for_report)
 
     if plan_from is None:
         options = (PLAN, *plan_options(KINDS[kind].plan), *options)
@@ -343,13 +343,13 @@ def _asks(file: str | None, flags: dict[str, Any]):
     from shoal.errors import PlanError
     from shoal.kinds.query.plan import Ask, parse_slots, read_asks
 
-    said = {name: flags.pop(name) for name in ("zones_in", "bbox", "start", "end", "slots")}
+    flagged = {name: flags.pop(name) for name in ("zones_in", "bbox", "start", "end", "slots")}
     if file is None:
-        zones = said.pop("zones_in")
+        zones = flagged.pop("zones_in")
         named = None if zones is None else tuple(part.strip() for part in zones.split(",") if part.strip())
-        slots = None if said["slots"] is None else parse_slots(said["slots"])
-        return (Ask(name="query", zones=named, **{**said, "slots": slots}),)
-    if any(value is not None for value in said.values()):
+        slots = None if flagged["slots"] is None else parse_slots(flagged["slots"])
+        return (Ask(name="query", zones=named, **{**flagged, "slots": slots}),)
+    if any(value is not None for value in flagged.values()):
         raise PlanError("query-set", "queries come from the file or from flags; got both.", "Leave one out.")
     return read_asks(file)
 
@@ -377,11 +377,11 @@ query = run_command(
     THREADS,
     about="""Count visits in a set of zones and slots of private events, with noise. It spends.
 
-Of each user at most one visit per slot and --ell in the window are kept. The budget is reserved before
+At most one visit per user and slot, and --ell per user in the window, are kept. The budget is reserved before
 anything is counted; the same query again returns the stored answer and spends nothing.
 
-A release that is published can be asked anything for free, from its files. This command goes back to the
-events instead: use it for what no release says.
+Queries on a published release cost nothing: read its files. This command reads the events instead; use it
+for what no release contains.
 """,
     example="""\b
 Examples:

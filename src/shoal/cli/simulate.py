@@ -138,39 +138,39 @@ def demo(out: Path, users: int, seed: int, as_json: bool) -> None:
     from shoal.kinds.simulated import run_demo
 
     with Bars(quiet=as_json) as bars:
-        made = run_demo(out, users=users, seed=seed, progress=bars)
-    guarantee = made.prepared.guarantee
+        outcome = run_demo(out, users=users, seed=seed, progress=bars)
+    guarantee = outcome.prepared.guarantee
     if as_json:
         shown = {
-            "release": str(made.result.release),
-            "report": str(made.report),
-            "reused": made.result.reused,
+            "release": str(outcome.result.release),
+            "report": str(outcome.report),
+            "reused": outcome.result.reused,
             "guarantee": guarantee.to_manifest(),
-            "utility": made.utility,
+            "utility": outcome.utility,
         }
         click.echo(json.dumps(shown, indent=2))
         return
-    if made.result.reused:
+    if outcome.result.reused:
         click.echo(
             "The demo was here already: nothing was computed or spent again. Delete the folder to start over."
         )
     shoal = "shoal" if shutil.which("shoal") else near(Path(sys.argv[0]))
-    release, ledger = near(made.result.release), near(made.ledger)
-    plan, again = near(made.city / "density.toml"), near(made.result.release.parent / "release-2")
+    release, ledger = near(outcome.result.release), near(outcome.ledger)
+    plan, again = near(outcome.city / "density.toml"), near(outcome.result.release.parent / "release-2")
     click.echo(
         f"""
 release  {release}
          what a recipient gets; check it as one: {shoal} verify {release}
-report   {near(made.report)}
+report   {near(outcome.report)}
          for the owner alone, with raw figures: open it in a browser
-ledger   SHOAL_LEDGER={ledger} {shoal} ledger show {made.prepared.plan.population}
+ledger   SHOAL_LEDGER={ledger} {shoal} ledger show {outcome.prepared.plan.population}
 again    SHOAL_LEDGER={ledger} {shoal} density run --plan {plan} --epsilon 2 --out {again}
 
 {guarantee.unit.sentence}
 {guarantee.sentence}
 
 Against the raw counts (owner's eyes only): mean relative error \
-{_figure(made.utility["mean_relative_error"])}, correlation {_figure(made.utility["pearson"])}."""
+{_figure(outcome.utility["mean_relative_error"])}, correlation {_figure(outcome.utility["pearson"])}."""
     )
 
 

@@ -94,18 +94,18 @@ ATTACKS = {
     **dict.fromkeys(("1", "2", "3", "4", "4 at 1 km"), ".1%"),
     "below k": ".2%",
     "learned": ".1%",
-    "by chance": ".1%",
+    "at random": ".1%",
 }
 COST_LEGEND = (
-    "kept: the promise, counted anew on the boxes. suppressed: samples in no box of their own record. km, "
-    "minutes: quartiles of Dx + Dy and Dt of the others' boxes. density off: share of people in the wrong "
-    "square of the map, hour by hour."
+    "kept: whether the promise holds, recomputed from the boxes. suppressed: samples in no box of their own "
+    "record. km, minutes: quartiles of Dx + Dy and Dt of the other boxes. density off: share of people in "
+    "the wrong square of the map, hour by hour."
 )
 ATTACK_LEGEND = (
-    "1 to 4: people linked to their record by so many of their samples, exactly known; 4 at 1 km: known to "
-    "1 km and 1 hour. below k: windows of {tau} min, of all, that fewer than {k} records fit. learned: of a "
-    "person's other samples, those held by the record that fits such a window best; by chance: by a record "
-    "picked blindly."
+    "1 to 4: people linked to their record by that many of their samples, known exactly; 4 at 1 km: known to "
+    "1 km and 1 hour. below k: share of windows of {tau} min that fewer than {k} records fit. learned: share "
+    "of a person's other samples in the record that fits such a window best; at random: in a record drawn "
+    "at random."
 )
 
 
@@ -124,7 +124,7 @@ def _figures(row: dict[str, Any]) -> dict[str, Any]:
         "4 at 1 km": points["coarse"][-1]["linked"],
         "below k": row["below_k"],
         "learned": row["window"]["learned"],
-        "by chance": row["window"]["by_chance"],
+        "at random": row["window"]["by_chance"],
     }
 
 
@@ -162,7 +162,7 @@ Examples:
 @JSON
 @click.pass_context
 def verify(
-    context: click.Context, source_options: SourcePlan, release: Path, as_json: bool, **asked: Any
+    context: click.Context, source_options: SourcePlan, release: Path, as_json: bool, **options: Any
 ) -> None:
     """Check RELEASE against the samples in SOURCE: k records fit every person in every window of tau.
 
@@ -178,13 +178,13 @@ def verify(
         verdict = verify_trajectories(
             paths,
             release,
-            asked["key"],
-            k=asked["k"],
-            tau_minutes=asked["tau_minutes"],
+            options["key"],
+            k=options["k"],
+            tau_minutes=options["tau_minutes"],
             source=settings,
-            sites={name: asked[name] for name in SITES if asked[name] is not None},
-            windows=asked["windows"],
-            seed=asked["seed"],
+            sites={name: options[name] for name in SITES if options[name] is not None},
+            windows=options["windows"],
+            seed=options["seed"],
             progress=bars,
         )
     if as_json:

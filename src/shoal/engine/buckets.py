@@ -10,11 +10,11 @@ many. All rows of a user fall into one bucket, which is then sorted by exact com
 Memory is bounded by `spill_bytes` plus one bucket per thread. The spill folder is private and lies in the
 system's temporary folder (shoal/scratch.py).
 
-Cap. At most MOST_EVENTS events of a user enter at all, so that one user fits where the others do. Users with
+Cap. At most MOST_EVENTS events of a user enter at all, so that every user fits into memory. Users with
 more keep the events with the smallest F(user, event): F is SipHash keyed by the run key, an event is all its
 columns. The smallest of many are the smallest of the smallest, so parts of a user can be cut where they lie
-and cut again when they come together. Events that are equal in all columns cannot be told apart; different
-ones with the same hash are settled by their columns. So every engine and any split keep the same events. The
+and cut again when they come together. Events that are equal in all columns are indistinguishable; different
+ones with the same hash are ordered by their columns. So every engine and any split keep the same events. The
 choice is a function of one user's events; it is public that it is made, and no bound of a mechanism rests on
 it.
 """
@@ -339,7 +339,7 @@ def cut_users(batch: pa.RecordBatch, run_key: bytes, most: int = MOST_EVENTS) ->
 class StreamCut:
     """Cuts batches that come one after the other, of users that may go on elsewhere.
 
-    What is let through holds the `most` smallest of every user. Once the users of a class have more rows
+    The batches passed on contain the `most` smallest of every user. Once the users of a class have more rows
     than that, the busiest of them are watched: their smallest hashes are remembered, and nothing above the
     last of these passes.
     """

@@ -2,8 +2,8 @@
 
 home      the site with most of a user's events at night; ties by most events in all, then the first site
 work      the same in work hours of weekdays
-anchor    the home; where none is seen, the work place; else the site with most events
-class     by what is seen: home = work, home and another work place, home only, no home
+anchor    the home; where none is sites, the work place; else the site with most events
+class     by what is sites: home = work, home and another work place, home only, no home
 For every table of `CommuteSetting.shapes` the user's entries are counted, scaled to norm LATTICE (the sum, or
 the root of the sum of squares) and rounded down. The bound is checked on what is added, user by user and
 table by table, by code that knows nothing of how the entries were made. Nothing is random.
@@ -102,7 +102,7 @@ def _sum_users(first, order, time_us, site, hours, ground, offset, squares, tota
     longest = 0
     for u in range(first.size - 1):
         longest = max(longest, first[u + 1] - first[u])
-    seen = np.empty(longest, np.int64)  # sites of the user's events in the window
+    sites = np.empty(longest, np.int64)  # sites of the user's events in the window
     slot = np.empty(longest, np.int64)
     cells = np.empty((4, longest), np.int64)  # entries of hours, places, elsewhere, reach
     counts = np.zeros((3, ground[0].shape[0]), np.int64)  # of one user: at night, in work hours, in all
@@ -112,15 +112,15 @@ def _sum_users(first, order, time_us, site, hours, ground, offset, squares, tota
         for i in range(first[u], first[u + 1]):
             t, s = time_us[order[i]], site[order[i]]
             if s >= 0 and edges[0] <= t < edges[slots]:
-                seen[calls], slot[calls] = s, slot_of_time(t, edges, even)
+                sites[calls], slot[calls] = s, slot_of_time(t, edges, even)
                 calls += 1
         if calls == 0:
             continue
-        home, work, anchor = _anchors(seen[:calls], part_of[slot[:calls]], counts)
+        home, work, anchor = _anchors(sites[:calls], part_of[slot[:calls]], counts)
         kind = _class(home, work)
         _one_each(calls, work, anchor, kind, ground, offset, total)
         kinds, parts = kind_of[slot[:calls]], part_of[slot[:calls]]
-        sizes = _many(seen[:calls], kinds, parts, anchor, work, kind, ground, offset, cells)
+        sizes = _many(sites[:calls], kinds, parts, anchor, work, kind, ground, offset, cells)
         for row in range(4):
             if not _add(cells[row, : sizes[row]], mass, squares, total):
                 return False
@@ -128,25 +128,25 @@ def _sum_users(first, order, time_us, site, hours, ground, offset, squares, tota
 
 
 @njit(cache=True, nogil=True)
-def _anchors(seen, part, counts):
-    """Home, work place (-1: not seen) and anchor of one user; `counts` is zero before and after."""
-    for i in range(seen.size):
-        counts[2, seen[i]] += 1
+def _anchors(sites, part, counts):
+    """Home, work place (-1: none) and anchor of one user; `counts` is zero before and after."""
+    for i in range(sites.size):
+        counts[2, sites[i]] += 1
         if part[i] == NIGHT:
-            counts[0, seen[i]] += 1
+            counts[0, sites[i]] += 1
         elif part[i] == WORK_HOURS:
-            counts[1, seen[i]] += 1
+            counts[1, sites[i]] += 1
     best = np.full(3, -1, np.int64)
-    for i in range(seen.size):
-        s = seen[i]
+    for i in range(sites.size):
+        s = sites[i]
         for row in range(3):
             b = best[row]
             if counts[row, s] == 0:
                 continue
             if b < 0 or (counts[row, s], counts[2, s], -s) > (counts[row, b], counts[2, b], -b):
                 best[row] = s
-    for i in range(seen.size):
-        counts[:, seen[i]] = 0
+    for i in range(sites.size):
+        counts[:, sites[i]] = 0
     home, work = best[0], best[1]
     return home, work, home if home >= 0 else (work if work >= 0 else best[2])
 
@@ -183,15 +183,15 @@ def _far(ground, one, other):
 
 
 @njit(cache=True, nogil=True)
-def _many(seen, kinds, parts, anchor, work, kind, ground, offset, cells):
-    """Entries of every event of a user; how many there are for hours, places, elsewhere, reach."""
+def _many(sites, kinds, parts, anchor, work, kind, ground, offset, cells):
+    """Entries of every event of a user; returns their numbers for hours, places, elsewhere, reach."""
     xy, distances = ground[0], ground[1].size + 1
     commutes = kind == COMMUTER
-    activity = np.searchsorted(ACTIVITY, seen.size)
+    activity = np.searchsorted(ACTIVITY, sites.size)
     group, busy = kind * ACTIVITIES + activity, activity == ACTIVITIES - 1
     away = 0
-    for i in range(seen.size):
-        s = seen[i]
+    for i in range(sites.size):
+        s = sites[i]
         place = AT_HOME if s == anchor else (AT_WORK if commutes and s == work else ELSEWHERE)
         cells[0, i] = offset[HOURS] + (2 * kind + busy) * HOUR_KINDS + kinds[i]
         cells[1, i] = offset[WHERE] + (group * PARTS + parts[i]) * PLACES + place
@@ -202,7 +202,7 @@ def _many(seen, kinds, parts, anchor, work, kind, ground, offset, cells):
             cells[2, away] = offset[AWAY] + s
             cells[3, away] = offset[REACH] + (row * PARTS + parts[i]) * distances + _far(ground, near, s)
             away += 1
-    return seen.size, seen.size, away, away
+    return sites.size, sites.size, away, away
 
 
 @njit(cache=True, nogil=True)

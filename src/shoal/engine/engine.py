@@ -1,4 +1,4 @@
-"""What kernels and engines are to each other, and the default engine.
+"""Interfaces of kernels and engines, and the default engine.
 
 An engine does one thing: bring all events of a user together and run a kernel over user-complete
 batches, summing what it returns. A kernel turns a batch into named integer arrays of fixed shape.
@@ -79,7 +79,7 @@ class Encoder(Protocol):
 
 
 class Watch(Protocol):
-    """Counts of points for the owner's eyes."""
+    """Counts of points, for the owner alone."""
 
     def zero(self) -> Sums: ...
 

@@ -182,13 +182,13 @@ def _check(entries: Entries, table: PathTable, paths: ExactPaths) -> None:
 def _add(borders, index, weight, weighted, low, high, squares, out):
     """Adds units low to high; False if one of them breaks the bound."""
     mass = np.zeros(out.size, np.int64)  # of one unit; cleared after each
-    seen = np.empty(out.size, np.int64)
+    distinct = np.empty(out.size, np.int64)
     for unit in range(low, high):
         places, total = 0, np.int64(0)
         for at in range(borders[unit], borders[unit + 1]):
             place = index[at]
             if mass[place] == 0:
-                seen[places] = place
+                distinct[places] = place
                 places += 1
             mass[place] += weight[at] if weighted else 1
             total += weight[at] if weighted else 1
@@ -196,11 +196,11 @@ def _add(borders, index, weight, weighted, low, high, squares, out):
         if squares:
             norm = 0.0
             for i in range(places):
-                norm += np.float64(mass[seen[i]]) * mass[seen[i]]
+                norm += np.float64(mass[distinct[i]]) * mass[distinct[i]]
             norm = np.sqrt(norm)
         added, added_squares = np.int64(0), np.int64(0)
         for i in range(places):
-            place = seen[i]
+            place = distinct[i]
             share = np.int64(mass[place] * (LATTICE / norm) * LOWERED)
             added += share
             added_squares += share * share

@@ -137,7 +137,7 @@ class Pieces:
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """Whose the pieces are."""
+    """The unit of each piece."""
 
     unit: np.ndarray  # int64 per piece
     units: int
@@ -158,7 +158,7 @@ class Owners:
         )
 
     def check_complete(self) -> None:
-        """Every unit in one stretch of one batch: else the bound would hold for stretches, not for units."""
+        """Refuses units whose rows are not together in one batch: the bound would hold for parts of them."""
         if np.unique(self.whose).size != self.whose.size:
             raise GuaranteeError(
                 "bound-not-held", "the points of a user, or of a trip, do not come together."

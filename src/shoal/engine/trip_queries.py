@@ -76,21 +76,21 @@ def shared_faces(trips: GridTrips, lattice: int) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def _crossed(first, cells, begin, end, columns, counts):
-    """Faces and the edges that were crossed; the last trip seen at each, so that a trip counts once."""
+    """Faces and crossed edges; the last trip at each is stored, so that a trip counts once."""
     rows = counts.shape[1]
-    seen = np.full((3, rows * columns), -1, np.int64)
+    last_trip = np.full((3, rows * columns), -1, np.int64)
     flat = counts.reshape(4, rows * columns)
     for trip in range(begin, end):
         for at in range(first[trip], first[trip + 1]):
             cell = cells[at]
-            if seen[0, cell] != trip:
-                seen[0, cell] = trip
+            if last_trip[0, cell] != trip:
+                last_trip[0, cell] = trip
                 flat[0, cell] += 1
             if at > first[trip]:
                 low = min(cell, cells[at - 1])
                 kind = 1 if abs(cell - cells[at - 1]) == 1 and columns > 1 else 2
-                if seen[kind, low] != trip:
-                    seen[kind, low] = trip
+                if last_trip[kind, low] != trip:
+                    last_trip[kind, low] = trip
                     flat[kind, low] += 1
 
 
@@ -98,44 +98,44 @@ def _crossed(first, cells, begin, end, columns, counts):
 def _covered(first, cells, begin, end, columns, counts):
     """Faces, pairs of adjacent cells and full 2 x 2 blocks of the set of cells that a trip was in."""
     rows = counts.shape[1]
-    seen = np.full(rows * columns, -1, np.int64)
+    last_trip = np.full(rows * columns, -1, np.int64)
     done = np.full(rows * columns, -1, np.int64)
     flat = counts.reshape(4, rows * columns)
     for trip in range(begin, end):
         for at in range(first[trip], first[trip + 1]):
-            seen[cells[at]] = trip
+            last_trip[cells[at]] = trip
         for at in range(first[trip], first[trip + 1]):
             cell = cells[at]
             if done[cell] == trip:
                 continue
             done[cell] = trip
             flat[0, cell] += 1
-            east = cell % columns + 1 < columns and seen[cell + 1] == trip
-            north = cell // columns + 1 < rows and seen[cell + columns] == trip
+            east = cell % columns + 1 < columns and last_trip[cell + 1] == trip
+            north = cell // columns + 1 < rows and last_trip[cell + columns] == trip
             flat[1, cell] += east
             flat[2, cell] += north
-            flat[3, cell] += east and north and seen[cell + columns + 1] == trip
+            flat[3, cell] += east and north and last_trip[cell + columns + 1] == trip
 
 
 @njit(cache=True, nogil=True)
 def _share(first, cells, begin, end, lattice, units):
-    seen = np.full(units.size, -1, np.int64)
+    last_trip = np.full(units.size, -1, np.int64)
     for trip in range(begin, end):
         size = 0
         for at in range(first[trip], first[trip + 1]):
-            if seen[cells[at]] != trip:
-                seen[cells[at]] = trip
+            if last_trip[cells[at]] != trip:
+                last_trip[cells[at]] = trip
                 size += 1
         each = lattice // size
         for at in range(first[trip], first[trip + 1]):
-            if seen[cells[at]] == trip:
-                seen[cells[at]] = -1
+            if last_trip[cells[at]] == trip:
+                last_trip[cells[at]] = -1
                 units[cells[at]] += each
 
 
 @dataclass(frozen=True, eq=False)
 class DistinctOnce:
-    """Distinct counts of a set of rectangles are kept, since rounds ask again."""
+    """Caches the distinct counts of a set of rectangles, since every round needs them again."""
 
     _kept: dict[int, tuple[Rectangles, np.ndarray]] = field(default_factory=dict, init=False, repr=False)
 
@@ -181,7 +181,7 @@ class TripQueries(DistinctOnce):
         return np.bincount(index, minlength=bins.count).astype(np.int64)
 
     def euler_counts(self, blocks: bool) -> np.ndarray:
-        """The exact Euler histogram as one array: for the owner's eyes, no mechanism asks for it."""
+        """The exact Euler histogram as one array: for the owner alone, not for mechanisms."""
         return euler_counts(self.trips, blocks)
 
     @cached_property

@@ -35,12 +35,12 @@ EVENT_PURPOSE, VISIT_PURPOSE, ONE_PURPOSE = 1, 2, 3
 
 
 class Visits(NamedTuple):
-    """One row per user and slot visited; `kept` are at most ell per user, `one` is exactly one per user."""
+    """One row per user and slot visited; `sampled`: at most ell per user; `one`: exactly one per user."""
 
     user: np.ndarray  # number within the batch
     slot: np.ndarray
     site: np.ndarray
-    kept: np.ndarray
+    sampled: np.ndarray
     one: np.ndarray
 
 
@@ -50,7 +50,7 @@ class VisitKernel:
 
     edges_us: np.ndarray  # int64 [slots + 1]
     sites: int
-    ell: int  # visits kept per user
+    ell: int  # visits sampled per user
     cap: int  # visits per user that enter the number of visits K
     run_key: bytes = field(repr=False)
 
@@ -70,7 +70,7 @@ class VisitKernel:
             return sums
         users = by_user(batch.column("user"), self.run_key)
         visits = self.choose(batch, users)
-        if not bound_holds(visits.user, visits.slot, visits.kept, visits.one, self.ell):
+        if not bound_holds(visits.user, visits.slot, visits.sampled, visits.one, self.ell):
             raise GuaranteeError("bound-not-held", "a user kept more visits than the plan allows.")
         sums["users"] += _count(visits, sums["counts"], sums["one_visit"])
         everywhere = find_visits(batch, users, self.edges_us, self.sites)
@@ -97,7 +97,7 @@ def _choose_visits(digest, first, order, time_us, site, edges, ell, keys):
     user_of = np.empty(order.size, np.int32)
     slot_of = np.empty(order.size, np.int32)
     site_of = np.empty(order.size, np.int32)
-    kept = np.zeros(order.size, np.bool_)
+    sampled = np.zeros(order.size, np.bool_)
     one = np.zeros(order.size, np.bool_)
     seen_by = np.full(slots, -1, np.int64)  # user that last touched the slot
     best_hash = np.empty(slots, np.uint64)
@@ -118,7 +118,7 @@ def _choose_visits(digest, first, order, time_us, site, edges, ell, keys):
                 seen_by[slot] = u
                 touched[visited] = slot
                 visited += 1
-            else:  # equal hashes are settled by the event itself, never by the order of rows
+            else:  # ties of hashes are broken by the event itself, never by the order of rows
                 best = best_hash[slot]
                 if rank > best:
                     continue
@@ -128,13 +128,13 @@ def _choose_visits(digest, first, order, time_us, site, edges, ell, keys):
         if visited == 0:
             continue
         sort_small(touched, visited)
-        _keep_smallest(digest[u], touched[:visited], keys[1], ell, kept[n : n + visited])
+        _keep_smallest(digest[u], touched[:visited], keys[1], ell, sampled[n : n + visited])
         single = hash3(keys[2, 0], keys[2, 1], digest[u], uint64(0), uint64(0)) % uint64(visited)
         one[n + int64(single)] = True
         for v in range(visited):
             user_of[n], slot_of[n], site_of[n] = u, touched[v], best_site[touched[v]]
             n += 1
-    return user_of[:n], slot_of[:n], site_of[:n], kept[:n], one[:n]
+    return user_of[:n], slot_of[:n], site_of[:n], sampled[:n], one[:n]
 
 
 @njit(cache=True, nogil=True)
@@ -158,8 +158,8 @@ def _keep_smallest(digest, slots, key, how_many, chosen):
 
 
 @njit(cache=True, nogil=True)
-def bound_holds(user, slot, kept, one, ell):
-    """Each user: rows together, at most `ell` kept visits, slots all different, one single visit."""
+def bound_holds(user, slot, sampled, one, ell):
+    """Whether users have consecutive rows, distinct slots, at most `ell` sampled and one single visit."""
     slots = 0
     users = 0
     for i in range(user.size):
@@ -179,7 +179,7 @@ def bound_holds(user, slot, kept, one, ell):
         if closed[user[i]] or used_by[slot[i]] == user[i]:
             return False
         used_by[slot[i]] = user[i]
-        of_user += kept[i]
+        of_user += sampled[i]
         singles += one[i]
         if of_user > ell:
             return False
@@ -188,11 +188,11 @@ def bound_holds(user, slot, kept, one, ell):
 
 @njit(cache=True, nogil=True)
 def _count(chosen, counts, one_visit):
-    user, slot, site, kept, one = chosen
+    user, slot, site, sampled, one = chosen
     users = 0
     for i in range(user.size):
         users += i == 0 or user[i] != user[i - 1]
-        if kept[i]:
+        if sampled[i]:
             counts[site[i], slot[i]] += 1
         if one[i]:
             one_visit[site[i]] += 1
@@ -317,10 +317,10 @@ def _zone_counts(counts: np.ndarray, ell: int, weights: AreaWeights) -> ExactCou
 
 
 def scalable_counts(bounded: BoundedVisits, weights: AreaWeights) -> ScalableCounts:
-    """Zone counts with the number of visits that were kept and the number of all visits under the cap."""
+    """Zone counts with the number of sampled visits and the number of all visits under the cap."""
     return ScalableCounts(
         counts=exact_counts(bounded, weights),
-        kept=int(bounded.counts.sum()),
+        sampled=int(bounded.counts.sum()),
         visits=bounded.visits_capped,
         cap=bounded.cap,
     )

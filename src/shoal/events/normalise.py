@@ -88,14 +88,17 @@ def rows_sql(source: EventSource, rows: bool, flag: bool) -> str:
         named += ["unparsable", *(["file", "row"] if rows else [])]
         return f"SELECT {', '.join(named)} FROM {relation}"
     picked = [
-        f"{quoted(name)} AS r_{role}" for role, name in source.columns.items() if role != "flag" or flag
+        # by table: without one, DuckDB reads a missing column "user" as the name of its own user
+        f"rows.{quoted(name)} AS r_{role}"
+        for role, name in source.columns.items()
+        if role != "flag" or flag
     ]
     if rows:
         picked += ["filename AS file", "file_row_number + 1 AS row"]
     options = ", filename = true, file_row_number = true" if rows else ""
     paths = ", ".join(literal(one_file(path)) for path in source.paths)
     files = f"read_parquet([{paths}], hive_partitioning = false{options})"
-    return f"SELECT {', '.join(picked)} FROM {files}"
+    return f"SELECT {', '.join(picked)} FROM {files} AS rows"
 
 
 def relation_of(source: EventSource) -> str | None:

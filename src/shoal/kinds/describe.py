@@ -1,4 +1,4 @@
-"""What a release of any kind says of itself, rendered from the prepared objects: key, dry run, manifest.
+"""Key, dry run and manifest of a release of any kind, rendered from the prepared objects.
 
 The key of a run consists of public values alone. It decides whether a run returns a stored release or spends
 budget, and anyone who sees two publications can tell which of the two happened. So it holds the parsed plan,
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from shoal.errors import GuaranteeError, LedgerError, PlanError, ShoalError
-from shoal.events.schema import EventSource, ForeignSource, SourcePlan, usual_column, written
+from shoal.events.schema import USUAL_NAMES, EventSource, ForeignSource, SourcePlan, plain_name, written
 from shoal.mechanisms.method import Method
 from shoal.privacy.accounting import NANO, Budget, Loss, compose, cost_nano
 from shoal.privacy.guarantee import TRIP, Guarantee, Unit
@@ -70,7 +70,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a kind says of a run beside where things lie and what was spent."""
+    """Output of a run that is particular to its kind."""
 
     lines: Sequence[str] = ()
     table: Table | None = None
@@ -98,7 +98,7 @@ class Prepared(Protocol):
         return None
 
     def notes(self) -> list[str]:
-        """What the owner should know of the settings before the run; none of it stops it."""
+        """Notes on the settings for the owner before the run; none of them stops it."""
         return []
 
     def public(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class Prepared(Protocol):
         ...
 
     def reading(self) -> str:
-        """For the recipient, in Markdown: what a row is, how large the noise is, what may be read off it.
+        """Notes for the recipient, in Markdown: meaning of a row, size of the noise, valid uses.
 
         Empty where the README depends on what was measured.
         """
@@ -120,16 +120,16 @@ class Prepared(Protocol):
         """Lines of the dry run: a name, and what was understood."""
         ...
 
-    def asked(self) -> list[Any]:
-        """What names the run: the kind, the settings of the plan, and the other public things."""
+    def key_parts(self) -> list[Any]:
+        """Values that identify the run: the kind, the settings of the plan, and other public values."""
         ...
 
     def foreseen(self, ledger: Ledger) -> dict[str, Any]:
-        """What the dry run of this kind says beside what that of every kind says."""
+        """Fields of the dry run that only this kind has."""
         return {}
 
     def expected(self, summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Lines of the dry run on the error to expect."""
+        """Lines of the dry run on the expected error."""
         return []
 
     def table(self, summary: Mapping[str, Any]) -> Table | None:
@@ -137,7 +137,7 @@ class Prepared(Protocol):
         return None
 
     def outcome(self, result: RunResult) -> Outcome:
-        """What this kind says of a run."""
+        """Output of a run of this kind."""
         return Outcome()
 
     @property
@@ -147,19 +147,19 @@ class Prepared(Protocol):
 
     @property
     def unit_sentence(self) -> str:
-        """Whom the promise is about; the first line of the manifest."""
+        """Definition of the unit that the promise covers; the first line of the manifest."""
         return self.guarantee.unit.sentence
 
     def key(self) -> str:
-        """Names the run by public values: the same plan, population and run id are the same release."""
-        kind, *public = self.asked()
+        """Digest of the public values that identify the run: plan, population and run id among them."""
+        kind, *public = self.key_parts()
         return run_name(kind, self.plan.source, *public)
 
     def earlier_key(self) -> str:
         """The key of this run in ledgers written before, where files entered by their content."""
-        kind, asked, *rest = self.asked()
-        understood, asked = self.source.understood(), as_typed(self.plan, asked)
-        return earlier_name(kind, asked, understood, *rest, contents_of(self.source))
+        kind, settings, *rest = self.key_parts()
+        understood, settings = self.source.understood(), as_typed(self.plan, settings)
+        return earlier_name(kind, settings, understood, *rest, contents_of(self.source))
 
     def source_digest(self) -> str:
         """Private, for the owner's ledger: whether the files are those of an earlier run."""
@@ -167,7 +167,7 @@ class Prepared(Protocol):
 
 
 def manifest_of(prepared: Prepared, *, reproducible: bool = False, **noisy: float | None) -> Manifest:
-    """What a private release says of itself, before its files are hashed.
+    """Manifest of a private release before its files are hashed.
 
     `noisy`: what is known of the input once noise was added.
     """
@@ -200,7 +200,7 @@ def reading_of(source: EventSource) -> dict[str, Any]:
 
 
 def as_list(points: Iterable[str]) -> str:
-    """In Markdown."""
+    """Points as a Markdown list."""
     return "\n".join(f"- {point}" for point in points)
 
 
@@ -210,7 +210,7 @@ def check_spends(mechanism: Any, budget: Budget) -> None:
     listed = compose(spend for _, spend in mechanism.spends())
     within, _ = Budget(budget.left, budget.pure).take("whole", 1)
     if not within.covers(loss):
-        raise GuaranteeError("over-budget", "the noise is too small for the privacy that was asked for.")
+        raise GuaranteeError("over-budget", "the noise is too small for the requested privacy.")
     if listed != loss:
         raise GuaranteeError("spends", "the spends of the mechanism do not add up to its loss.")
 
@@ -241,7 +241,7 @@ def priced(
 
 
 def spends_of(mechanism: Spending, pays_for: Mapping[str, str]) -> list[dict]:
-    """Each named step with what it buys and what it costs, in order."""
+    """Each named spend with what it pays for and what it costs, in order."""
     listed = []
     for name, loss in mechanism.spends():
         spend = {
@@ -257,7 +257,7 @@ def spends_of(mechanism: Spending, pays_for: Mapping[str, str]) -> list[dict]:
 
 
 def dry_run(prepared: Prepared, ledger: Ledger) -> dict[str, Any]:
-    """What a run would do, spend and leave, from public parameters and the ledger alone.
+    """Dry run: price, budget left and obstacles, from public parameters and the ledger alone.
 
     The command prints it, the page draws it; both say the same. `exit_code` is that of the run.
     """
@@ -291,7 +291,7 @@ def dry_run(prepared: Prepared, ledger: Ledger) -> dict[str, Any]:
 
 
 def price_of(loss: Loss, population: Population | None) -> dict[str, Any] | None:
-    """What the population's budget would be charged, and what is left of it; None where there is none."""
+    """Charge to the population's budget, and the rest of it; None without a budget."""
     if population is None:
         return None
     try:
@@ -307,7 +307,7 @@ def price_of(loss: Loss, population: Population | None) -> dict[str, Any] | None
 
 
 def obstacles(prepared: Prepared, ledger: Ledger, population: Population | None) -> list[ShoalError]:
-    """What would stop a run before it spends, in the order in which the run would meet it."""
+    """Errors that would stop a run before it spends, in the order of the run."""
     plan, out, needs = prepared.plan, Path(prepared.out), prepared.needs()
     checks: list[Callable[[], Any]] = []
     if population is None:
@@ -341,8 +341,8 @@ def _refusal(check: Callable[[], Any]) -> ShoalError | None:
 
 
 def run_name(kind: str, source: SourcePlan, *public: Any) -> str:
-    """SHA-256 of what was asked."""
-    return _sha256([f"shoal run {VERSION}", kind, source_asked(source), *public])
+    """SHA-256 of the values that identify a run."""
+    return _sha256([f"shoal run {VERSION}", kind, source_parts(source), *public])
 
 
 def earlier_name(*understood: Any) -> str:
@@ -363,23 +363,23 @@ def key_of(plan: Any, unread: str = "") -> dict[str, Any]:
     }
 
 
-def as_typed(plan: Any, asked: dict[str, Any]) -> dict[str, Any]:
+def as_typed(plan: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """Declared sizes with all their digits, as the first version took them."""
-    return asked | {name: value for name, value in getattr(plan, "typed", {}).items() if name in asked}
+    return settings | {name: value for name, value in getattr(plan, "typed", {}).items() if name in settings}
 
 
-def source_asked(source: SourcePlan) -> dict[str, Any]:
+def source_parts(source: SourcePlan) -> dict[str, Any]:
     """The source as the plan writes it: its name, or its paths, and every setting that is not a default.
 
-    >>> source_asked(SourcePlan(paths=("./calls/*.parquet",), on_bad_row="stop", time_unit="s"))
+    >>> source_parts(SourcePlan(paths=("./calls/*.parquet",), on_bad_row="stop", time_unit="s"))
     {'name': 'calls/*.parquet', 'time_unit': 's'}
     """
-    asked: dict[str, Any] = {"name": source.source_name or written(source.paths)}
+    entered: dict[str, Any] = {"name": source.source_name or written(source.paths)}
     for each in settings_of(SourcePlan).values():
         value = getattr(source, each.name)
         if each.name not in ("paths", "source_name") and value not in (None, {}, each.usual):
-            asked[each.name] = value
-    return asked
+            entered[each.name] = value
+    return entered
 
 
 def _sha256(named: list[Any]) -> str:
@@ -404,8 +404,7 @@ def named_columns(source: EventSource) -> dict[str, dict[str, str]]:
 def unit_of(unit: str, plan: SourcePlan, source: EventSource) -> Unit:
     """The unit of privacy of an opened source; refuses ids of trips that would be called users."""
     column = source.columns["user"]
-    trip = plan.columns.get("trip") or usual_column("trip", source.names, {})
-    if unit != TRIP and column == trip:
+    if unit != TRIP and (column == plan.columns.get("trip") or plain_name(column) in USUAL_NAMES["trip"]):
         raise PlanError(
             "unit-trip",
             f'the column "{column}" identifies trips, so it cannot stand for a {unit}: the release would '

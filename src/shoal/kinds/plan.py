@@ -29,7 +29,7 @@ LAST_SEED = 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class StretchPlan(Plan):
-    """The stretch of time that is released, on the local clock; the end is not part of it."""
+    """The period that is released, on the local clock; its end is exclusive."""
 
     start: str = setting(
         "First day (or local time) of the window.", example="2026-03-02", label="Window from"
@@ -215,7 +215,7 @@ def merge(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, An
             if name == "source" and value.get(
                 "paths"
             ):  # the name in the plan is that of the plan's own paths
-                base = {key: kept for key, kept in base.items() if key != "source_name"}
+                base = {key: value for key, value in base.items() if key != "source_name"}
             part = merge(base, value)
             if part:
                 merged[name] = part
@@ -269,7 +269,7 @@ class TripPlan(ReleasePlan):
         key=True,
     )
     window: StretchPlan = setting(
-        "The stretch of time that is released.",
+        "The period that is released.",
         remedy="Pass --start, --end and --time-zone; the window is public and never read off the trips.",
     )
 

@@ -54,7 +54,7 @@ DRAW_AGAIN = "Mend that and run the same command again: it draws the report and 
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """Where the release lies and the owner's report; rows and figures are for the owner's eyes."""
+    """Result of a run: folder of the release, the owner's report, and figures for the owner's eyes only."""
 
     release: Path
     report: Path | None  # None: not drawn, because the files changed since the release, or there is none
@@ -84,7 +84,7 @@ class Silent:
 
 
 class Build:
-    """What a kind of release does between plan and report; raw events in, files of the release out.
+    """Steps of one kind of release between plan and report: from raw events to the files of the release.
 
     `confirm` is asked before anything is spent where nothing at all would be counted; by default the run goes
     on, since a recipient must not be able to distinguish nobody from somebody.
@@ -107,7 +107,7 @@ class Build:
 
     @property
     def engine(self) -> Any:
-        """The engine that was given, else that of this machine."""
+        """The given engine, or the default engine of this machine."""
         if self._engine is None:
             from shoal.engine.engine import DuckEngine
 
@@ -115,11 +115,11 @@ class Build:
         return self._engine
 
     def notes(self, ledger: Ledger) -> list[str]:
-        """What the owner should know before the run; none of it stops it."""
+        """Notes for the owner before the run; none of them stops it."""
         return self.prepared.notes()
 
     def listed(self, ledger: Ledger) -> dict[str, Any]:
-        """What the ledger records of a release without a loss; refuses one that others rule out."""
+        """The ledger's record of a release without a loss; raises an error if earlier releases forbid it."""
         return {}
 
     def check(self) -> None:
@@ -127,11 +127,11 @@ class Build:
         raise NotImplementedError
 
     def manifest(self) -> Manifest | None:
-        """As far as it is known before anything is counted."""
+        """The manifest with the fields that are known before anything is counted."""
         return manifest_of(self.prepared)
 
     def public(self, folder: Path, manifest: Manifest) -> None:
-        """Write the files that hold nothing of the events; the manifest is as `manifest` gives it."""
+        """Write the files that do not depend on the events; `manifest` gives the manifest."""
         text = recipient_readme(manifest, self.prepared.files(), self.prepared.reading())
         (folder / "README.md").write_text(text, "utf-8")
 
@@ -149,11 +149,11 @@ class Build:
 
     @property
     def times_rehearsed(self) -> float:
-        """How much more is written in the end than is tried without data."""
+        """Ratio of the bytes of the release to those of the trial without data."""
         return 1.0
 
     def prepare(self, folder: Path) -> None:
-        """Before the reserve: all that is public, and the noisy files tried without data."""
+        """Run before the reserve: write the public files, and try the noisy ones without data."""
         manifest = self.manifest()
         if manifest is None and self.prepared.mechanism is not None:
             raise GuaranteeError("no-manifest", "a private release knows its manifest before it counts.")
@@ -172,7 +172,7 @@ def run(
     confirm: Callable[[str], bool] | None = None,
     **options: Any,
 ) -> RunResult:
-    """Release what was prepared, of any kind: check, reserve, build, commit, report.
+    """Make a release of any kind from its prepared plan: check, reserve, build, commit, report.
 
     `confirm` is asked before anything is spent where nothing at all would be counted; by default the run goes
     on. `options` are for the owner's report of that kind, such as `compare=True` of a histogram.
@@ -231,7 +231,7 @@ def _release(making: Build, ledger: Ledger, owner: Path | None) -> Committed:
 
 
 def _experiment(making: Build, ledger: Ledger) -> Committed:
-    """A seeded run: to the owner's folder, without a spend, marked in manifest and ledger."""
+    """Seeded run, which writes to the owner's folder without a spend and is marked in manifest and ledger."""
     plan, what = making.prepared.plan, making.prepared.what()
     noise = SeededNoise(plan.seed or 0)
     making.check()
@@ -288,7 +288,7 @@ def checked_rows(
     with_flag: bool = False,
     stop: bool = True,
 ) -> RowReport:
-    """Every row read once; stops on bad ones, unless the source drops them or not `stop`."""
+    """Read every row once; raise an error on bad rows if `stop`, unless the source drops them."""
     from shoal.events.readers import check_rows
 
     tell.stage("check rows", 1.0)
@@ -320,7 +320,7 @@ def stage_by_stage(tell: Progress, names: Mapping[str, str], rows: int | None) -
 
 
 def open_owner_folder(path: Path) -> Path:
-    """The owner's folder, made and tried before anything is spent.
+    """Create the owner's folder and test that it can be written, before anything is spent.
 
     Never inside a release, and never one that another account owns or can write.
     """
@@ -343,7 +343,7 @@ def open_owner_folder(path: Path) -> Path:
 
 @contextmanager
 def drawing_report(committed: Path, remedy: str = DRAW_AGAIN) -> Iterator[None]:
-    """An error while the owner's report is drawn says that the release is in place."""
+    """Context in which errors of the owner's report state that the release is in place."""
     try:
         yield
     except Exception as error:
@@ -374,8 +374,8 @@ def keep_report(
 ) -> Path:
     """The owner's page, to `path`, and utility.json beside it, readable by the owner alone.
 
-    The ledger lists the report before anybody sees it. A report of another release makes room. `beside`
-    writes further files.
+    The ledger lists the report before anybody sees it. A report of another release is renamed first.
+    `beside` writes further files.
     """
     what = f"owner's report with {shows}, on {release_name(committed)}: {prepared.what()}"
     ledger.disclose(prepared.plan.population, what, str(path))
@@ -411,7 +411,7 @@ def exact_file(report: Path) -> Path:
 
 
 def _keep_earlier(path: Path, committed: Committed) -> None:
-    """A report of another release makes room, under a name that tells whose it is."""
+    """Rename a report of another release, under the hash of that release."""
     release = _release_of(path)
     if path.is_file() and release and release != committed.manifest_sha256:
         for file in (path, utility_file(path), exact_file(path)):

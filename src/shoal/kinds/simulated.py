@@ -52,8 +52,8 @@ def make_simulated(
 ) -> dict[str, dict[str, Any]]:
     """Records, public files and a population; settings of a plan for each kind of release, by kind.
 
-    Asked again, the city that is there is used again. Of two weeks the second is released: the first is what
-    an adversary may know of people beforehand.
+    A second call uses the city that is there. Where the city has two weeks, the second is released; the first
+    is what an adversary may know of people beforehand.
     """
     from shoal.events.simulate import preset_named
 
@@ -107,33 +107,33 @@ def write_city_plan(
 ) -> Path:
     """The plan of a kind in the city's folder: records, public files and window as they were simulated."""
     card = json.loads((city / "city.json").read_text("utf-8"))
-    window, made = card["window"], KINDS[kind]
+    window, row = card["window"], KINDS[kind]
     of_city = {
         "population": population or card["preset"],
         "users": declared_size(card["users"]),
-        "source.paths": [card["sources"][made.records]["glob"]],
+        "source.paths": [card["sources"][row.records]["glob"]],
         "window.start": window["start"][:19],
         "window.end": window["end"][:19],
         "window.time_zone": card["time_zone"],
         "out": out,
         "owner": owner,
     }
-    if "space.box" in made.city_plan:
+    if "space.box" in row.city_plan:
         of_city["space.box"] = _round_box(city)
-    if "space.origin" in made.city_plan:
+    if "space.origin" in row.city_plan:
         of_city["space.origin"] = _origin(city)
-    chosen = {name: value for name, value in made.city_plan.items() if value is not None}
+    chosen = {name: value for name, value in row.city_plan.items() if value is not None}
     path = city / f"{kind}.toml"
     command = "synthesize" if kind == "synthetic" else kind
-    title = f"# {made.title} of this simulated city: shoal {command} run --plan {kind}.toml"
-    path.write_text(plan_text(made.plan, title, made.city_plan, {**of_city, **chosen}), "utf-8")
+    title = f"# {row.title} of this simulated city: shoal {command} run --plan {kind}.toml"
+    path.write_text(plan_text(row.plan, title, row.city_plan, {**of_city, **chosen}), "utf-8")
     return path
 
 
 def write_missing_plans(city: Path, what: Iterable[str]) -> None:
     """A plan for every kind that can be made of the city's records, where the folder has none."""
-    for kind, made in KINDS.items():
-        if made.records in what and not (city / f"{kind}.toml").exists():
+    for kind, row in KINDS.items():
+        if row.records in what and not (city / f"{kind}.toml").exists():
             write_city_plan(city, kind)
 
 

@@ -64,7 +64,7 @@ class PreparedTrips(Prepared):
         """The public map, as it enters the key."""
         return self.grid.describe()
 
-    def asked_of(self, kind: str, unread: str = "") -> list[Any]:
+    def key_parts_of(self, kind: str, unread: str = "") -> list[Any]:
         """Public values that identify a run, for every kind about trips."""
         return [kind, key_of(self.plan, unread), rule_of(self.plan.trip_rule), self.window_us, self.places()]
 

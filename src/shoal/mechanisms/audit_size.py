@@ -89,11 +89,11 @@ class AuditSize:
         return self.commutes if stage == "commutes" else self.setting
 
     def trips(self, declared: int | None = None) -> TripSetting:
-        """The setting of trips: `ell` are kept of a user, `cap` counted."""
+        """The setting of trips: at most `ell` per user are sampled, at most `cap` are counted."""
         return trip_setting(per_unit=self.ell, cap=self.cap, trips=declared, cells=self.cells)
 
     def paths(self, declared: int | None = None) -> PathSetting:
-        """The setting of generators of trips: `ell` are kept of a user, `cap` counted."""
+        """The setting of generators of trips: at most `ell` per user are sampled, at most `cap` counted."""
         return path_setting(
             each_trip=self.each_trip, cap=self.cap, trips=declared, cells=self.cells, slots=self.slots
         )

@@ -35,7 +35,7 @@ class Mechanism(Protocol):
 
 
 def at(place: str) -> Any:
-    """What stands at a place.
+    """The object at a place, given as "module:attribute".
 
     >>> at("shoal.mechanisms.density.best:DensityBest.name")
     'density-best'
@@ -59,8 +59,8 @@ class Build:
         return at(self.place.rpartition(".")[0])
 
     def __call__(self, budget: Budget, setting: Any, options: Any = None, **more: Any) -> Any:
-        asked = {name: getattr(options, name) for name in self.asks if name not in more}
-        return at(self.place)(budget, setting, **{**asked, **self.given, **more})
+        from_options = {name: getattr(options, name) for name in self.asks if name not in more}
+        return at(self.place)(budget, setting, **{**from_options, **self.given, **more})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +131,7 @@ class Method:
 
     @property
     def pure(self) -> bool:
-        """Takes no delta."""
+        """Whether it takes no delta."""
         return GAUSSIAN not in self.families
 
     @property
@@ -151,7 +151,7 @@ class Method:
 
     @property
     def baseline(self) -> bool:
-        """There to compare with."""
+        """Whether it is a baseline."""
         return self.make.place.startswith(PACKAGE)
 
     def build(self, budget: Budget, setting: Any, options: Any = None) -> Any:

@@ -1,8 +1,8 @@
 """The number of trips, measured first by mechanisms on trips, and tables of norm 1 for generators of trips.
 
-TripTotals, for histograms: `trips` is the number of kept trips, unless declared; a unit changes it by at most
-per_unit. `all_trips` is the number of trips before bounding, at most cap per unit, and is measured where cap
-is above per_unit: answers are scaled up by all_trips / trips.
+TripTotals, for histograms: `trips` is the number of bounded trips, unless declared; a unit changes it by at
+most per_unit. `all_trips` is the number of trips before bounding, at most cap per unit, and is measured where
+cap is above per_unit: answers are scaled up by all_trips / trips.
 
 >>> from shoal.mechanisms.audit_size import path_setting, trip_setting
 >>> totals, rest = TripTotals.within(Budget.of(1.0, None), trip_setting(per_unit=2, cap=4))
@@ -41,7 +41,7 @@ PATH_TRIPS_SHARE = 0.02  # of a generator's budget
 
 @dataclass(frozen=True, kw_only=True)
 class TripTotals:
-    """Measures the numbers of kept and of all trips."""
+    """Measures the numbers of bounded and of all trips."""
 
     declared: int | None
     trips: Adder | None  # None: declared
@@ -57,18 +57,18 @@ class TripTotals:
         return self.setting.cap or self.setting.per_unit
 
     def __call__(self, trips: UserTrips, noise: Noise) -> tuple[float, float | None]:
-        """Noisy numbers of kept trips (at least 1) and of all trips; refuses trips with looser bounds."""
+        """Noisy numbers of bounded trips (at least 1) and of all trips; refuses trips with looser bounds."""
         check_trips(trips, self.setting)
-        kept = float(self.declared or 0)
+        bounded = float(self.declared or 0)
         if self.trips is not None:
-            kept = float(self.trips.add(noise, "trips", np.array([trips.count()], np.int64))[0])
-        kept = max(kept, 1.0)
+            bounded = float(self.trips.add(noise, "trips", np.array([trips.count()], np.int64))[0])
+        bounded = max(bounded, 1.0)
         if self.all_trips is None:
-            return kept, None
+            return bounded, None
         every = self.all_trips.add(noise, "all_trips", np.array([trips.all_trips()], np.int64))
         # min(c, cap) is from min(c, per_unit) to that times cap / per_unit, for every unit's c trips
-        most = kept * self.cap / self.per_unit
-        return kept, posterior_mean_between(float(every[0]), self.all_trips.deviation, kept, most)
+        most = bounded * self.cap / self.per_unit
+        return bounded, posterior_mean_between(float(every[0]), self.all_trips.deviation, bounded, most)
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         spends = []
@@ -80,7 +80,7 @@ class TripTotals:
 
     @classmethod
     def within(cls, budget: Budget, setting: TripSetting) -> tuple[TripTotals, Budget]:
-        """Takes a tenth of the budget for kept trips and a twentieth of the remainder for all trips."""
+        """Takes a tenth of the budget for bounded trips and a twentieth of the remainder for all trips."""
         trips = every = None
         cap = setting.cap or setting.per_unit
         if setting.trips is None:
@@ -100,8 +100,8 @@ def posterior_mean_between(noisy: float, deviation: float, low: float, high: flo
     """The posterior mean of a number between two known bounds, given a noisy one.
 
     The prior density falls linearly from the lower bound to zero at the upper one; the noise is taken to be
-    normal. A precise number stays as it is; where the noise hides it altogether, the result lies a third of
-    the way up.
+    normal. Without noise, the result is the noisy number; with very large noise, it lies a third of the way
+    from the lower bound to the upper one.
 
     >>> posterior_mean_between(500.0, 0.1, 100.0, 900.0)
     500.0

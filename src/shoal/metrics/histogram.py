@@ -13,9 +13,9 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -78,18 +78,23 @@ class HistogramUtility:
     """Errors of a released histogram against all trips, and of the same answers without any noise."""
 
     trips: int  # all of the source on the map
-    kept: int  # after bounding
+    bounded_trips: int
     mean_exact: float  # trips in an unseen rectangle
     given: float  # mean absolute error on rectangles that the method could choose from
     unseen: float  # and on others
-    bounded: float  # of exact counts of the kept trips, scaled up: what bounding alone costs
-    euler: float  # of the exact Euler histogram of all trips: what loops and coming back cost
+    bounded: float  # of exact counts of the bounded trips, scaled up: the error of bounding alone
+    euler: float  # of the exact Euler histogram of all trips: the error from loops and returns
     euler_blocks: float  # the same with full 2 x 2 blocks counted back in
     kld: float
     violated_before: float | None  # None: the method has no repair
     violated_after: float
     rectangles: tuple[int, int]  # given, unseen
     by_size: dict[str, list[SizeFigures]]  # released, euler, euler_blocks
+
+    def figures(self) -> dict[str, Any]:
+        """For JSON, where the number of bounded trips has the key `kept`."""
+        figures = asdict(self)
+        return {"kept" if name == "bounded_trips" else name: value for name, value in figures.items()}
 
 
 def error_by_size(

@@ -90,7 +90,7 @@ class CoarseGrid:
             slot_steps=slot_steps,
         )
 
-    def stretches(self) -> Iterator[CoarseGrid]:
+    def parts(self) -> Iterator[CoarseGrid]:
         """The same cells for some slots at a time, so few that their densities fit in memory."""
         stride = max(1, AT_ONCE // max(self.columns * self.rows, 1))
         for first in range(0, self.slots, stride):
@@ -100,11 +100,11 @@ class CoarseGrid:
 def density_error(
     samples: LatticeSamples, boxes: Boxes, *, cell_cells: int = CELL_CELLS, slot_steps: int = SLOT_STEPS
 ) -> DensityError:
-    """Density read off the boxes against the raw one, over the whole window, a stretch of slots at a time."""
+    """Density computed from the boxes against the raw one, over the whole window, some slots at a time."""
     grid = CoarseGrid.around(samples, cell_cells=cell_cells, slot_steps=slot_steps)
     _check_area(grid)
     apart = moved = raw_total = released_total = 0.0
-    for part in grid.stretches():
+    for part in grid.parts():
         raw, released = (each.reshape(part.slots, -1) for each in _both(samples, boxes, part))
         x, r = raw.sum(axis=1), released.sum(axis=1)
         apart += float(np.abs(released - raw).sum())
@@ -155,7 +155,7 @@ def hourly_maps(
     _check_area(grid)
     hour = np.asarray(hour_of_step)[:: grid.slot_steps]
     sums = np.zeros((2, HOURS, grid.columns, grid.rows))
-    for part in grid.stretches():
+    for part in grid.parts():
         of_part = hour[part.first_slot : part.first_slot + part.slots]
         for each, density in enumerate(_both(samples, boxes, part)):
             np.add.at(sums[each], of_part, density)
@@ -212,7 +212,7 @@ def _share(low, high, cell, size):
 
 @njit(cache=True, nogil=True)
 def _spread_boxes(start, t0, t1, x0, x1, y0, y1, first, size, absent, touched, out):
-    """`absent` holds, for one record at a time, the chance of not being there; it is left as it was: ones."""
+    """`absent`: probability that one record is not in a cell; reset to ones after every record."""
     slots, columns, rows = out.shape
     for record in range(len(start) - 1):
         count = 0

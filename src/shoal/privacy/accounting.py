@@ -48,7 +48,7 @@ _LOG_ALPHA_MIN, _LOG_ALPHA_MAX = math.log(1e-9), math.log(1e9)  # of alpha - 1
 
 @dataclass(frozen=True)
 class Loss:
-    """What a computation costs: rho always, and the exact pure epsilon where every part is pure."""
+    """Privacy loss of a computation: rho always, and the exact pure epsilon if every part is pure."""
 
     rho_nano: int
     pure_epsilon_nano: int | None = None
@@ -77,7 +77,7 @@ class Loss:
 
 
 def compose(losses: Iterable[Loss]) -> Loss:
-    """The loss of doing all of them on the same people."""
+    """The total loss of several computations on the same people."""
     total = Loss(0, 0)
     for loss in losses:
         total = total + loss
@@ -90,7 +90,7 @@ def ceil_nano(amount: Fraction) -> int:
 
 
 def nano(amount: str | float | int | Decimal) -> int:
-    """A configured amount as integers of 1e-9, rounded down (so that no more is spent than was said)."""
+    """A configured amount as integers of 1e-9, rounded down (so that no more is spent than configured)."""
     try:
         value = Decimal(str(amount))
     except InvalidOperation:
@@ -216,7 +216,7 @@ class Allowance:
 
 @dataclass(frozen=True)
 class Budget:
-    """What is left of a release's budget; taking a share gives an allowance and the smaller budget."""
+    """Remaining budget of a release; taking a share gives an allowance and the smaller budget."""
 
     left: int  # in 1e-9
     pure: bool
@@ -256,7 +256,7 @@ LIMIT_FLAG = {"rho": "--rho", "epsilon": "--pure-epsilon"}  # that sets a limit 
 
 
 def cost_nano(loss: Loss, currency: str) -> int:
-    """What a release costs in the currency of its population.
+    """Price of a release in the currency of its population.
 
     A pure release costs epsilon^2 / 2 in rho for its whole epsilon, whatever its parts add up to.
     """

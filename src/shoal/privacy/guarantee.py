@@ -14,6 +14,7 @@ False
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
@@ -80,7 +81,7 @@ def promise(epsilon: float, delta: float, unit: str, version: int = PROMISE_VERS
 
 
 def bound_sentence(factor: str, delta: float, unit: str) -> str:
-    """(epsilon, delta)-differential privacy in one sentence; `factor` is e^epsilon as it is to be shown.
+    """(epsilon, delta)-differential privacy in one sentence; `factor` is the text for e^epsilon.
 
     >>> print(bound_sentence("e (epsilon = 1)", 1e-6, "user").partition("changes ")[2])
     its probability by at most a factor of e (epsilon = 1), plus delta = 0.000001.
@@ -148,7 +149,7 @@ def population_name(name: str) -> str:
 
 
 def hidden_difference(name: str) -> str | None:
-    """Why a reader could not tell this name from another, or None: blank letters, or letters of two scripts.
+    """Why this name could be mistaken for another, or None: blank letters, or letters of two scripts.
 
     >>> hidden_difference("Paris 2026"), hidden_difference("Москва-2026")
     (None, None)
@@ -164,7 +165,7 @@ def hidden_difference(name: str) -> str | None:
 
 
 def skeleton(name: str) -> str:
-    """What is left of a name once case, marks, spaces, punctuation and look-alike letters are ignored."""
+    """A name without case, marks, spaces, punctuation and differences between look-alike letters."""
     plain = unicodedata.normalize("NFKD", name).translate(_CAPITALS).casefold().translate(_ALIKE)
     letters = [_small_capital(each) for each in plain if unicodedata.category(each)[0] in "LNS"]
     return "".join(letters).replace("i", "l").replace("rn", "m").replace("vv", "w")
@@ -182,7 +183,7 @@ _PERSONS = {skeleton(name) for name in ("person", "persons", "people", "subscrib
 
 @dataclass(frozen=True)
 class Unit:
-    """One user by default; the owner may declare another where a person cannot be told.
+    """One user by default; the owner may declare another where ids do not identify persons.
 
     Contributions are bounded per value of the column that plays the role `user`. So another unit needs that
     column named: it must hold one value per unit.
@@ -197,10 +198,10 @@ class Unit:
     column: str = "user"
 
     def __post_init__(self) -> None:
-        if self.name != self.name.strip() or not self.name or not self.name.isprintable():
+        if not re.fullmatch(r"\w([\w .-]*\w)?", self.name) or not self.name.isprintable():
             raise PlanError(
                 "unit-name",
-                f"the unit of privacy needs a name on one line, without space around it; got {self.name!r}.",
+                f"a unit of privacy is named by letters, digits, spaces, dots and dashes; got {self.name!r}.",
                 "Pass --unit user.",
             )
         if skeleton(self.name) in _PERSONS:

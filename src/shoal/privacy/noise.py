@@ -71,7 +71,7 @@ PARALLEL_FROM = 40_000  # draws; below this a second process costs more than it 
 
 @runtime_checkable
 class Noise(Protocol):
-    """Where a mechanism gets its noisy answers from."""
+    """Source of the noisy answers of a mechanism."""
 
     publishable: bool
 

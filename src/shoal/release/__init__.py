@@ -1,1 +1,1 @@
-"""What leaves the house: a folder with a manifest, committed to the ledger before it can be seen."""
+"""Releases: folders with a manifest, committed to the ledger before they become visible."""

@@ -52,7 +52,7 @@ def density_table(estimate: DensityEstimate, zones: Zones, clock: Clock) -> pa.T
 
 
 def write_public(folder: Path, zones: Zones) -> None:
-    """The files of the release that hold nothing but the public map."""
+    """The files of the release that contain only the public map."""
     write_zones(zones, folder / "zones.geojson")
     write_zones(zones, folder / "zones.parquet")
 

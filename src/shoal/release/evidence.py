@@ -29,7 +29,7 @@ OWNER_ONLY = (
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What the pack shows."""
+    """Contents of the evidence pack."""
 
     name: str  # of the folder
     manifest: Manifest
@@ -109,7 +109,7 @@ def evidence_html(evidence: Evidence) -> str:
 
 
 def _as_epsilon(population: Population) -> str:
-    """What a rho means at the delta the owner reads it at."""
+    """A rho as epsilon, at the delta that the owner chose for display."""
     if population.currency != "rho" or not population.delta:
         return ""
     delta = float(population.delta)

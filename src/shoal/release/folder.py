@@ -167,7 +167,7 @@ class _Run:
         finally:
             if _is_recorded(self.ledger, self.request, staging):
                 self.run.forget()
-            elif self.run.kept() is None:
+            elif self.run.record() is None:
                 staging.discard()
             staging.close()
         return _finish(stored, self.request)
@@ -236,7 +236,7 @@ class _Run:
 
 
 def stored_release(ledger: Ledger, request: ReleaseRequest) -> AlreadyReleased | None:
-    """What was released before under the key of this run, or under the key that the first version gave it.
+    """The release stored under the key of this run, or under the key that the first version gave it.
 
     Keys of the first version hash the contents of the source. They find releases of that version only:
     for those, and no others, whether a run is free depends on the data.
@@ -284,7 +284,7 @@ def _saying_what_is_spent(
     try:
         yield
     except ShoalError as error:
-        remedy = error.remedy if run.kept() is None else _FINISH_LATER
+        remedy = error.remedy if run.record() is None else _FINISH_LATER
         raise type(error)(error.code, f"{error.message} {_spent(reservation)}", remedy) from error
     except OSError as error:
         reason = unwritable(request.out, error)
@@ -308,7 +308,7 @@ def _unfinished(
     ledger: Ledger, request: ReleaseRequest, run: RunFile
 ) -> tuple[Reservation, AlreadyReleased] | None:
     """The complete release of this key that an earlier run paid for and could not commit."""
-    record = run.kept()
+    record = run.record()
     if record is None or record["population"] != request.population:
         return None
     digest, path = record.pop("manifest_sha256"), record.pop("path")

@@ -11,7 +11,7 @@ Read back, a published histogram answers how many distinct trips meet rectangles
 
 A box counts in the cells whose centre lies in it, a polygon likewise. An answer is the sum of the faces of
 these cells minus the sum of the edges between two of them. Where a shape has holes or several parts, a trip
-counts once for every stretch that hangs together.
+counts once per connected piece inside the shape.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def files_of(*, pool: bool, zones: bool) -> dict[str, dict[str, str]]:
 
 
 def write_public(folder: Path, zones: Zones | None) -> None:
-    """The file of the release that holds nothing but public zones."""
+    """The file of the release that contains only public zones."""
     if zones is not None:
         write_zones(zones, folder / ZONES)
 

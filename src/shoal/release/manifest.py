@@ -61,7 +61,7 @@ class FileEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """All a recipient is told. Fields are written in this order."""
+    """All information for the recipient. Fields are written in this order."""
 
     unit: str  # "One user: all events of one person in the window."
     promise: str  # one sentence

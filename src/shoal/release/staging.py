@@ -43,7 +43,7 @@ class Staging:
 
     @property
     def reservation(self) -> str:
-        """What the ledger calls the run that fills it."""
+        """Id in the ledger of the run that fills it."""
         return self.path.name.rpartition("-")[2]
 
     def seal(self, manifest: Manifest) -> str:

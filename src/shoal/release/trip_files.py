@@ -49,7 +49,7 @@ class TripColumns:
 
     @classmethod
     def like(cls, columns: Mapping[str, str], *, planar: bool) -> TripColumns:
-        """As in a source; where two share a column, or a name is ours or a formula, by roles."""
+        """Names as in a source; names of roles if roles share one, or a name is reserved or a formula."""
         x, y = ("x", "y") if planar else ("lon", "lat")
         usual = {"user": "user", "trip": "trip", "time": "time", "x": x, "y": y}
         named = {name: columns.get(role, role) for name, role in usual.items()}
@@ -81,7 +81,7 @@ def files_of(columns: TripColumns, formats: Iterable[str]) -> dict[str, dict[str
 
 @dataclass(frozen=True, kw_only=True)
 class TripsAbout:
-    """What a file says of itself."""
+    """Metadata of a file."""
 
     grid: CellGrid
     step_s: float

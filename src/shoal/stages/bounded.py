@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedVisits:
-    """What an engine hands over: integer sums over users of bounded vectors, private and exact.
+    """Output of an engine: integer sums over users of bounded vectors; private and exact.
 
     Only an engine makes one, after it has checked the bound on the kernel's own output.
     """
@@ -24,7 +24,7 @@ class BoundedVisits:
 
 @dataclass(frozen=True)
 class ExactDensity:
-    """Visits per site and slot with no cap per user: for the owner's eyes, never a release."""
+    """Visits per site and slot with no cap per user: for the owner alone, never released."""
 
     counts: np.ndarray = field(repr=False)  # int64 [sites, slots], once per user, site and slot
     users: int = field(repr=False, default=0)

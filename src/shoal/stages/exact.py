@@ -31,10 +31,10 @@ class ExactCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class ScalableCounts:
-    """Bounded counts and the two numbers that say how many visits the bound left out; private and exact."""
+    """Bounded counts and the numbers of sampled and of all visits; private and exact."""
 
     counts: ExactCounts
-    kept: int = field(repr=False)  # bounded visits, also those outside the zones: at most ell per user
+    sampled: int = field(repr=False)  # bounded visits, also those outside the zones: at most ell per user
     visits: int = field(repr=False)  # sum over users of min(all visits, cap); once per place and slot
     cap: int  # M (checked by the engine)
 
@@ -46,7 +46,7 @@ STEP = 2**20  # a clipped sum is rounded to whole numbers of 1 / STEP
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """What is measured of users' visits x (places x slots): M x = space x time, in whole numbers.
+    """A linear measurement M x of users' visits x (places x slots): M = space x time, in integers.
 
     `clip` bounds the Euclidean norm of what one user adds, where a visit alone in its group and at a
     column of norm 1 has norm 1. A view is public, or comes from noisy answers: never from visits.

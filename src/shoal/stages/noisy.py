@@ -14,7 +14,7 @@ class NoisyCounts:
     """Zone x slot counts after noise, in visits; `scale` and `family` describe the noise (public)."""
 
     values: np.ndarray = field(repr=False)  # float64 [zones, slots]
-    family: str  # "discrete laplace" | "discrete gaussian" | "gaussian waves" | "laplace waves" | ...
+    family: str  # "discrete laplace" | "discrete gaussian" | others, of sums of many draws
     scale: float  # b of "discrete laplace", else a standard deviation, in visits
     gain: np.ndarray | float = field(default=1.0, repr=False)  # noise of a cell, in scales
 
@@ -69,9 +69,9 @@ class NoisyScaled:
     counts: NoisyCounts
     visits: float  # all visits, may be negative
     visits_deviation: float
-    kept: float  # bounded visits, inside the zones and outside; may be negative
-    kept_deviation: float
-    most: float  # visits that one kept visit can stand for (public)
+    sampled: float  # bounded visits, inside the zones and outside; may be negative
+    sampled_deviation: float
+    most: float  # visits that one sampled visit can stand for (public)
     inside: tuple[float, float]  # least and largest share of a visit that lies in the zones (public)
 
 
@@ -99,14 +99,14 @@ class NoisyHistogram:
     """A published model of trips on a grid, from noisy answers alone."""
 
     euler: Euler = field(repr=False)  # in trips, before scaling up
-    trips: float  # kept trips, declared or measured
+    trips: float  # bounded trips, declared or measured
     all_trips: float | None = None  # all trips under the cap, where measured: answers are scaled up to it
     violated_before: float | None = None  # share of constraints violated before repair, if there is a repair
     pool: TripPool | None = field(default=None, repr=False)
 
     @property
     def scale(self) -> float:
-        """Number of trips for which a kept trip stands."""
+        """Number of trips for which a bounded trip stands."""
         if self.all_trips is None or self.trips <= 0:
             return 1.0
         return max(1.0, self.all_trips / max(self.trips, 1.0))

@@ -66,11 +66,11 @@ class UserTrips(Protocol):
         ...
 
     def count(self) -> int:
-        """Kept trips: one unit changes it by at most per_unit."""
+        """Number of bounded trips: one unit changes it by at most per_unit."""
         ...
 
     def all_trips(self) -> int:
-        """Trips before bounding: one unit changes it by at most cap."""
+        """Number of trips before bounding: one unit changes it by at most cap."""
         ...
 
     def distinct(self, rectangles: Rectangles) -> np.ndarray:

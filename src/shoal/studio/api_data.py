@@ -25,7 +25,7 @@ Here = Annotated[Studio, Depends(studio_of)]
 
 @router.get("/state")
 def state(studio: Here) -> dict[str, Any]:
-    """Everything the page shows around its rooms."""
+    """What all views of the page need: folder, kinds, cities, sources and settings."""
     return {
         "version": __version__,
         "folder": str(studio.work.root),
@@ -57,15 +57,15 @@ def simulate(form: CityForm, studio: Here) -> dict[str, Any]:
 @router.post("/sources", status_code=201)
 def register(form: SourceForm, studio: Here) -> dict[str, Any]:
     """Register files as a source; headers are read, no row."""
-    said = form.model_dump()
+    fields = form.model_dump()
     reading = ("time_zone", "time_unit", "time_format", "delimiter", "on_bad_row", "columns")
     space = ("zones", "zone_id", "zone_name", "sites", "site_id", "site_lon", "site_lat")
-    window = {name: said[name] for name in ("start", "end", "time_zone") if said[name]}
+    window = {name: fields[name] for name in ("start", "end", "time_zone") if fields[name]}
     card = SourceCard(
         id="",
         name=form.name,
-        source={"paths": form.paths, **{name: said[name] or None for name in reading}},
-        space={name: said[name] or None for name in space},
+        source={"paths": form.paths, **{name: fields[name] or None for name in reading}},
+        space={name: fields[name] or None for name in space},
         window=window,
         population=form.population or None,
         users=form.users,
@@ -75,7 +75,7 @@ def register(form: SourceForm, studio: Here) -> dict[str, Any]:
 
 @router.get("/sources/{source}")
 def source(source: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
-    """Columns, what was guessed, which kinds of release it can become."""
+    """Columns of a source, those that were guessed, and possible kinds of release."""
     return described(studio, studio.shelf.find(source))
 
 
@@ -101,43 +101,43 @@ def forget(source: Annotated[Id, Path()], studio: Here) -> Response:
 
 @router.get("/sources/{source}/map")
 def public_map(source: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
-    """Its public zones and sites."""
+    """Public zones and sites of a source."""
     card = studio.shelf.find(source)
     return plain(source_map(studio.shelf.zones(card), studio.shelf.sites(card)))
 
 
 @router.post("/sources/{source}/check", status_code=202)
 def check(source: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
-    """Start a run that reads every row and says what is wrong: the owner's own look."""
+    """Start a run that reads every row and reports bad ones to the owner."""
     card = studio.shelf.find(source)
     return studio.runs.start({"do": "check", "source": card.id}, f"Check rows: {card.name}")
 
 
 @router.post("/plan")
 def plan(form: PlanForm, studio: Here) -> dict[str, Any]:
-    """What a release would promise, spend and leave, and the error to expect; no row is read."""
-    told = studio.planner.dry_run(form.model_dump(), studio.ledger())
+    """Dry run: promise, price, budget left and expected error; no row is read."""
+    summary = studio.planner.dry_run(form.model_dump(), studio.ledger())
     card = studio.shelf.find(form.source)
-    notes = [for_page(each) for each in told["notes"]]
-    obstacles = [for_page(each) for each in told["obstacles"]]
+    notes = [for_page(each) for each in summary["notes"]]
+    obstacles = [for_page(each) for each in summary["obstacles"]]
     return plain(
-        {**told, "plan": None, "notes": notes, "obstacles": obstacles, "warnings": outside(form, card)}
+        {**summary, "plan": None, "notes": notes, "obstacles": obstacles, "warnings": outside(form, card)}
     )
 
 
 def outside(form: PlanForm, card: SourceCard) -> list[str]:
-    """Where the window is not the one that the source was declared for: counts there would be noise alone."""
-    asked = form.model_dump()
-    declared, start, end = card.window, asked.get("start") or "", asked.get("end") or ""
+    """Warning if the window leaves the one that the source was declared for, where counts are noise alone."""
+    fields = form.model_dump()
+    declared, start, end = card.window, fields.get("start") or "", fields.get("end") or ""
     if card.simulated or not declared.get("start") or not declared.get("end"):
         return []
     if (start or declared["start"]) >= declared["start"] and (end or declared["end"]) <= declared["end"]:
         return []
-    said = f"{declared['start']} to {declared['end']}"
-    return [f"The source is declared for {said}; this window lies outside it, at least in part."]
+    window = f"{declared['start']} to {declared['end']}"
+    return [f"The source is declared for {window}; this window lies outside it, at least in part."]
 
 
 @router.get("/sources/{source}/box")
 def box(source: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
-    """Around its public zones or sites."""
+    """Box around the public zones or sites of a source."""
     return {"box": box_of(studio.shelf.find(source), studio.shelf)}

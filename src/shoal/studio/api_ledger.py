@@ -35,8 +35,8 @@ def verify(form: VerifyForm, studio: Here) -> dict[str, Any]:
     book = studio.ledger()
     findings = book.verify(expected_head=form.head)
     rows = 0 if findings else len(book.store.rows())
-    told = [{"row": each.seq, "message": each.message} for each in findings]
-    return {"ok": not findings, "rows": rows, "findings": told, "head": None if findings else book.head()}
+    problems = [{"row": each.seq, "message": each.message} for each in findings]
+    return {"ok": not findings, "rows": rows, "findings": problems, "head": None if findings else book.head()}
 
 
 @router.post("/populations", status_code=201)
@@ -76,22 +76,22 @@ def raise_limit(
 
 @router.post("/evidence")
 def evidence(form: EvidenceForm, studio: Here) -> dict[str, str]:
-    """The evidence pack of a release as one page; an address that opens it for two minutes."""
+    """Write the evidence pack of a release and return an address that opens it for two minutes."""
     book = studio.ledger()
-    found = studio.release(form.release)
-    owner = studio.work.owner(found.name)
-    audit = audit_file(owner, found.id)
+    stored = studio.release(form.release)
+    owner = studio.work.owner(stored.name)
+    audit = audit_file(owner, stored.id)
     gathered = gather_evidence(
-        found.path,
+        stored.path,
         book,
         audit=audit if audit.is_file() else None,
-        attacks=attacks_of(studio.work, found) if form.annex else None,
+        attacks=attacks_of(studio.work, stored) if form.annex else None,
     )
     name = "evidence-with-annex.html" if form.annex else "evidence.html"
     path = write_evidence(owner / name, gathered)
     return {
         "address": f"/open/{studio.tickets.issue(path)}",
-        "save": f"/open/{studio.tickets.issue(path, f'{found.name}-{name}')}",
+        "save": f"/open/{studio.tickets.issue(path, f'{stored.name}-{name}')}",
         "file": studio.work.relative(path),
     }
 
@@ -103,7 +103,7 @@ def _limit(form: BudgetForm) -> tuple[str, int]:
 
 
 def _population(owner: Population, here: dict[tuple[str, str], str]) -> dict[str, Any]:
-    """In full: every spend, and all that was noted."""
+    """A population with every spend and every note."""
     delta = float(owner.delta) if owner.delta else None
     epsilon = None
     if owner.currency == "rho" and delta:

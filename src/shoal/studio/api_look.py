@@ -1,4 +1,4 @@
-"""The look room: what a release holds, beside what its owner kept; copies for the public."""
+"""The look view: contents of a release, figures from the owner's folder, and copies for the public."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shoal.release.publish import publish as publish_copy
 from shoal.release.verify import check_release
 from shoal.studio.context import Studio, studio_of
 from shoal.studio.forms import OpenForm, PublishForm, ReleaseId, ViewForm
-from shoal.studio.look import Found, attacks_of, owners_report, releases
+from shoal.studio.look import StoredRelease, attacks_of, owners_report, releases
 from shoal.studio.worker import audit_file
 from shoal.studio.workspace import read_json
 
@@ -33,18 +33,18 @@ def listed(studio: Here) -> list[dict[str, Any]]:
 
 @router.get("/releases/{release}")
 def one(release: One, studio: Here) -> dict[str, Any]:
-    """Its manifest, and what the owner has beside it."""
-    found = studio.release(release)
-    owner = studio.work.owner(found.name)
-    report = owners_report(studio.work, found)
+    """Manifest of a release, and the owner's report, attacks and audit."""
+    stored = studio.release(release)
+    owner = studio.work.owner(stored.name)
+    report = owners_report(studio.work, stored)
     return {
-        **_line(found),
-        "manifest": found.manifest(),
+        **_line(stored),
+        "manifest": stored.manifest(),
         "report": report is not None,
         "utility": _utility(report),
-        "attacks": [read_json(path) for path in attacks_of(studio.work, found)],
-        "audit": read_json(audit_file(owner, found.id)),
-        "public": replace(found, path=studio.work.public(found.name)).is_there(),
+        "attacks": [read_json(path) for path in attacks_of(studio.work, stored)],
+        "audit": read_json(audit_file(owner, stored.id)),
+        "public": replace(stored, path=studio.work.public(stored.name)).is_there(),
     }
 
 
@@ -55,58 +55,58 @@ def _utility(report: Any) -> Any:
     return read_json(utility_file(report))
 
 
-def _line(found: Found) -> dict[str, Any]:
+def _line(stored: StoredRelease) -> dict[str, Any]:
     return {
-        "id": found.id,
-        "name": found.name,
-        "kind": found.kind,
-        "population": found.population,
-        "what": found.what,
-        "at": found.at,
-        "drawn": found.kind in KINDS and KINDS[found.kind].is_drawn,
-        "attacked": any(found.kind in each.kinds for each in ADVERSARIES.values()),
+        "id": stored.id,
+        "name": stored.name,
+        "kind": stored.kind,
+        "population": stored.population,
+        "what": stored.what,
+        "at": stored.at,
+        "drawn": stored.kind in KINDS and KINDS[stored.kind].is_drawn,
+        "attacked": any(stored.kind in each.kinds for each in ADVERSARIES.values()),
     }
 
 
 @router.post("/releases/{release}/view")
 def view(release: One, form: ViewForm, studio: Here) -> dict[str, Any]:
-    """What the kind of the release draws; `raw` adds what only the owner may see."""
-    found = studio.release(release)
-    draw = KINDS[found.kind].view if found.kind in KINDS else None
+    """Arrays for the picture of a release; `raw` adds exact values for the owner."""
+    stored = studio.release(release)
+    draw = KINDS[stored.kind].view if stored.kind in KINDS else None
     if draw is None:
-        raise PlanError("no-picture", f"there is no picture of a {found.kind} release.", "Open its folder.")
-    report = owners_report(studio.work, found) if form.raw else None
+        raise PlanError("no-picture", f"there is no picture of a {stored.kind} release.", "Open its folder.")
+    report = owners_report(studio.work, stored) if form.raw else None
     request = ViewRequest(first=form.first, count=form.count, boxes=form.boxes)
-    return plain(draw(found.path, report, request))
+    return plain(draw(stored.path, report, request))
 
 
 @router.post("/releases/{release}/verify")
 def verify(release: One, studio: Here) -> dict[str, Any]:
     """Check the folder as its recipient would."""
-    found = studio.release(release)
-    checked = check_release(found.path)
+    stored = studio.release(release)
+    checked = check_release(stored.path)
     return {"ok": not checked.problems, "problems": list(checked.problems), "sha256": checked.manifest_sha256}
 
 
 @router.post("/releases/{release}/publish")
 def publish(release: One, form: PublishForm, studio: Here) -> dict[str, Any]:
-    """A checked copy in public/, and nothing else in it."""
-    found = studio.release(release)
+    """Write a checked copy of the release to public/."""
+    stored = studio.release(release)
     place = studio.work.public(form.name)
     place.parent.mkdir(exist_ok=True)
-    publish_copy(studio.ledger(), found.path, place)
+    publish_copy(studio.ledger(), stored.path, place)
     return {"folder": studio.work.relative(place)}
 
 
 @router.post("/releases/{release}/open")
 def open_file(release: One, form: OpenForm, studio: Here) -> dict[str, str]:
     """An address that opens the owner's report, an attack's page, or saves the folder, for two minutes."""
-    found = studio.release(release)
+    stored = studio.release(release)
     if form.what == "folder":
-        return {"address": f"/open/{studio.tickets.issue(found.path, f'{found.name}.zip')}"}
-    path = owners_report(studio.work, found)
+        return {"address": f"/open/{studio.tickets.issue(stored.path, f'{stored.name}.zip')}"}
+    path = owners_report(studio.work, stored)
     if form.what == "attack":
-        path = studio.work.owner(found.name) / "attacks" / (form.adversary or "-") / f"{form.adversary}.html"
+        path = studio.work.owner(stored.name) / "attacks" / (form.adversary or "-") / f"{form.adversary}.html"
     if path is None or not path.is_file() or not studio.work.holds(path):
         raise PlanError("no-page", "there is no such page of this release.", "Make the release on this page.")
     return {"address": f"/open/{studio.tickets.issue(path)}"}

@@ -1,4 +1,4 @@
-"""The run room: start, follow, cancel; attacks and audits are runs too."""
+"""The run view: runs are started, followed and cancelled; attacks and audits are runs too."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ LONGEST_S = 3600.0  # a stream ends then; the page asks again
 
 @router.get("/runs")
 def runs(studio: Here) -> list[dict[str, Any]]:
-    """All that were ever started here, newest first."""
+    """All runs of this folder, newest first."""
     return [_for_page(each) for each in studio.runs.all()]
 
 
 @router.post("/runs", status_code=202)
 def release(form: ReleaseForm, studio: Here) -> dict[str, Any]:
-    """Make a release: reserves budget and spends it. Refused here where it would be refused at once."""
-    asked = form.plan.model_dump()
-    told = studio.planner.dry_run(asked, studio.ledger())
-    if told["obstacles"] and not form.again:
-        obstacle = for_page(told["obstacles"][0])
+    """Start the run of a release, which spends budget; refused if the dry run has an obstacle."""
+    fields = form.plan.model_dump()
+    summary = studio.planner.dry_run(fields, studio.ledger())
+    if summary["obstacles"] and not form.again:
+        obstacle = for_page(summary["obstacles"][0])
         raise PlanError("would-stop", f"the run would stop: {obstacle}", "Change the plan.")
-    job = {"do": "release", "form": asked, "even_if_nobody": form.even_if_nobody}
+    job = {"do": "release", "form": fields, "even_if_nobody": form.even_if_nobody}
     return _for_page(studio.runs.start(job, f"{form.plan.kind}: {form.plan.name}"))
 
 
@@ -50,24 +50,24 @@ def run(run: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
 
 @router.post("/runs/{run}/cancel")
 def cancel(run: Annotated[Id, Path()], studio: Here) -> dict[str, Any]:
-    """Stop it. What was reserved stays spent."""
+    """Stop a run. Reserved budget stays spent."""
     return _for_page(studio.runs.cancel(run))
 
 
 @router.get("/runs/{run}/events", response_class=StreamingResponse)
 async def follow(run: Annotated[Id, Path()], request: Request, studio: Here) -> StreamingResponse:
-    """How far it is, as server-sent events, until it ends."""
-    await asyncio.to_thread(studio.runs.snapshot, run)  # an unknown name is said now
+    """Progress of a run as server-sent events, until it ends."""
+    await asyncio.to_thread(studio.runs.snapshot, run)  # refuses an unknown name before the stream starts
     return StreamingResponse(_events(run, request, studio), media_type="text/event-stream")
 
 
 async def _events(run: str, request: Request, studio: Studio) -> AsyncIterator[str]:
-    told, quiet, passed = "", 0.0, 0.0
+    sent, quiet, passed = "", 0.0, 0.0
     while passed < LONGEST_S and not await request.is_disconnected():
-        ended = studio.runs.ended(run)  # asked first: what is told next is then the last word
+        ended = studio.runs.ended(run)  # read first: the snapshot below is then the last one
         now = json.dumps(_for_page(await asyncio.to_thread(studio.runs.snapshot, run)))
-        if now != told:
-            told, quiet = now, 0.0
+        if now != sent:
+            sent, quiet = now, 0.0
             yield f"event: run\ndata: {now}\n\n"
         elif quiet >= BEAT_S:
             quiet = 0.0
@@ -80,42 +80,42 @@ async def _events(run: str, request: Request, studio: Studio) -> AsyncIterator[s
 
 @router.get("/adversaries")
 def adversaries() -> list[dict[str, Any]]:
-    """Who may be set on a release, and what they know."""
+    """Adversaries that may attack a release, and what each knows."""
     fields = ("name", "goal", "knows", "kinds", "slow")
     return [{name: getattr(each, name) for name in fields} for each in ADVERSARIES.values()]
 
 
 @router.post("/attacks", status_code=202)
 def attack(form: AttackForm, studio: Here) -> dict[str, Any]:
-    """Run an adversary on raw data and on the release; found things go to the owner's folder."""
-    found = studio.release(form.release)
+    """Run an adversary on raw data and on the release; its results go to the owner's folder."""
+    stored = studio.release(form.release)
     adversary = adversary_named(form.adversary)
-    if found.kind not in adversary.kinds:
+    if stored.kind not in adversary.kinds:
         raise PlanError(
             "adversary-kind",
-            f"{adversary.name} attacks {', '.join(adversary.kinds)}; this is a {found.kind} release.",
+            f"{adversary.name} attacks {', '.join(adversary.kinds)}; this is a {stored.kind} release.",
             "Choose another adversary.",
         )
-    read_plan_of(studio.work.owner(found.name), found.key)  # not known: said now
+    read_plan_of(studio.work.owner(stored.name), stored.key)  # refuses an unknown key before the run starts
     job = {
         "do": "attack",
-        "release": str(found.path),
-        "key": found.key,
-        "manifest_sha256": found.id,
-        "name": found.name,
+        "release": str(stored.path),
+        "key": stored.key,
+        "manifest_sha256": stored.id,
+        "name": stored.name,
         "adversary": form.adversary,
         "prior": form.prior,
         "known_from": form.known_from or None,
     }
-    return _for_page(studio.runs.start(job, f"Attack {found.name}: {form.adversary}"))
+    return _for_page(studio.runs.start(job, f"Attack {stored.name}: {form.adversary}"))
 
 
 @router.post("/audits", status_code=202)
 def audit(form: AuditForm, studio: Here) -> dict[str, Any]:
     """A quick audit of the release's mechanism, for the evidence pack."""
-    found = studio.release(form.release)
-    manifest = found.manifest()
-    case = case_of(Manifest.from_json((found.path / MANIFEST).read_text("utf-8")))
+    stored = studio.release(form.release)
+    manifest = stored.manifest()
+    case = case_of(Manifest.from_json((stored.path / MANIFEST).read_text("utf-8")))
     if case is None:
         raise PlanError("no-epsilon", "this release has no epsilon to audit.", "Attack it with the tracker.")
     guarantee = manifest["guarantee"]
@@ -124,8 +124,8 @@ def audit(form: AuditForm, studio: Here) -> dict[str, Any]:
         "mechanism": case.mechanism,
         "epsilon": guarantee["epsilon"],
         "delta": guarantee["delta"],
-        "name": found.name,
-        "manifest_sha256": found.id,
+        "name": stored.name,
+        "manifest_sha256": stored.id,
     }
     return _for_page(studio.runs.start(job, f"Audit {case.case}"))
 

@@ -24,21 +24,21 @@ CHUNK = 1 << 20
 
 @router.get("/open/{ticket}")
 def open_ticket(ticket: str, studio: Here) -> Response:
-    found = studio.tickets.find(ticket)
-    if found is None or not found.path.exists() or not studio.work.holds(found.path):
+    opened = studio.tickets.find(ticket)
+    if opened is None or not opened.path.exists() or not studio.work.holds(opened.path):
         return HTMLResponse(GONE, status_code=404)
-    if found.path.is_dir():
-        name = re.sub(r"[^A-Za-z0-9._-]", "_", found.save_as or "release.zip")
+    if opened.path.is_dir():
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", opened.save_as or "release.zip")
         headers = {"content-disposition": f'attachment; filename="{name}"'}
-        return StreamingResponse(_zipped(str(found.path)), media_type="application/zip", headers=headers)
-    if found.save_as is not None:
-        return FileResponse(found.path, filename=found.save_as)
+        return StreamingResponse(_zipped(str(opened.path)), media_type="application/zip", headers=headers)
+    if opened.save_as is not None:
+        return FileResponse(opened.path, filename=opened.save_as)
     headers = {"content-security-policy": REPORT_POLICY}
-    return FileResponse(found.path, media_type="text/html", headers=headers)
+    return FileResponse(opened.path, media_type="text/html", headers=headers)
 
 
 class _Pipe:
-    """What a zip file writes is taken from here, piece by piece: nothing is held as a whole."""
+    """Buffer that hands on the bytes of a zip file piece by piece; it never holds the whole file."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []

@@ -1,4 +1,4 @@
-"""The server's application: rooms of the page as routers, errors as one shape, the page itself as files."""
+"""The server's application: a router per view of the page, errors in one shape, and the page's files."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def _serve_page(app: FastAPI) -> None:
     @app.get("/page/{path:path}", include_in_schema=False)
     def asset(path: str) -> Response:
         """Scripts and styles of the page: the same for everybody, kept by the browser for a while."""
-        found = _page_files().get(path)
-        if found is None:
+        content = _page_files().get(path)
+        if content is None:
             raise HTTPException(404)
         suffix = "." + path.rpartition(".")[2]
         kind = TYPES.get(suffix) or mimetypes.guess_type(path)[0] or "application/octet-stream"
         keep = {"cache-control": "private, max-age=86400" if path == "plotly.js" else "no-cache"}
-        return Response(found, media_type=kind, headers=keep)
+        return Response(content, media_type=kind, headers=keep)
 
 
 def _asset(name: str) -> str:
@@ -102,7 +102,7 @@ def _page_files() -> dict[str, bytes]:
         from shoal.release.page.page import module, plotly_js
 
         root = resources.files("shoal.studio").joinpath("page")
-        for folder in ("", "rooms/"):
+        for folder in ("", "views/"):
             for each in root.joinpath(folder).iterdir() if folder else root.iterdir():
                 if each.is_file():
                     _FILES[f"{folder}{each.name}"] = each.read_bytes()
@@ -130,8 +130,8 @@ def _say_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def misfilled(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        said = [f"{_field(each['loc'])} {_fault(dict(each))}" for each in error.errors()[:3]]
-        return problem(422, "form", f"{'; '.join(said)}.", "Correct it and try again.")
+        faults = [f"{_field(each['loc'])} {_fault(dict(each))}" for each in error.errors()[:3]]
+        return problem(422, "form", f"{'; '.join(faults)}.", "Correct it and try again.")
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: Exception) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""What every room of the server shares."""
+"""State of the server that all routers share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastapi import Request
 
 from shoal.privacy.ledger import Ledger, open_ledger
 from shoal.studio.guard import Tickets
-from shoal.studio.look import Found, release_named
+from shoal.studio.look import StoredRelease, release_named
 from shoal.studio.plans import Planner
 from shoal.studio.reading import Reader
 from shoal.studio.runs import Runs
@@ -28,7 +28,7 @@ class Studio:
     planner: Planner
     reader: Reader
     tickets: Tickets = field(default_factory=Tickets)
-    _found: dict[str, Found] = field(default_factory=dict)
+    _stored: dict[str, StoredRelease] = field(default_factory=dict)
 
     @classmethod
     def at(cls, work: Workspace, token: str, port: int, runs: Runs | None = None) -> Studio:
@@ -40,13 +40,13 @@ class Studio:
         """Opened for each request, as the command does: another process may have written to it."""
         return open_ledger()
 
-    def release(self, name: str) -> Found:
+    def release(self, name: str) -> StoredRelease:
         """A release by the hash of its manifest. It is in the ledger for good, so it is looked up once."""
-        found = self._found.get(name)
-        if found is None or not found.is_there():
-            found = release_named(self.work, self.ledger(), name)
-            self._found[name] = found
-        return found
+        stored = self._stored.get(name)
+        if stored is None or not stored.is_there():
+            stored = release_named(self.work, self.ledger(), name)
+            self._stored[name] = stored
+        return stored
 
 
 def studio_of(request: Request) -> Studio:

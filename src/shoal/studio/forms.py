@@ -1,4 +1,4 @@
-"""What requests to the page's server hold; everything else is refused before it is looked at."""
+"""Fields of requests to the page's server; a request with any other field is refused."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class SourceForm(Form):
 
 
 class ChosenForm(Form):
-    """What a form of a release holds beside the settings of its plan."""
+    """Fields of a release's form beside the settings of its plan."""
 
     kind: Kind
     source: Id
@@ -170,7 +170,7 @@ class FieldProblem(BaseModel):
 
 
 class Problem(BaseModel):
-    """What an error says: a code, what is wrong, what to do; and where it can be told, with which fields."""
+    """An error: code, message, remedy, and the fields concerned if they are known."""
 
     code: str
     message: str

@@ -1,4 +1,4 @@
-"""Who may ask, and how much: checked for every request before anything else looks at it.
+"""Checks of every request, before any other code reads it: its origin, its token and its size.
 
 Host       127.0.0.1 or localhost with our port: a name that somebody else bound to this machine is refused
 Origin     ours, where a browser sends one; a page of another site cannot ask in its visitor's name
@@ -120,20 +120,20 @@ class Guard:
 
 
 def _headers(scope: Message) -> dict[str, str]:
-    """By name; one that is given twice is refused, for readers may differ on which one counts."""
-    found: dict[str, str] = {}
+    """Headers by name; a repeated header is refused, since readers may differ on which one counts."""
+    headers: dict[str, str] = {}
     if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS:
         raise Refused(431, "headers-too-large", "the headers are too long.")
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
-        if key in found and key in ONCE:
+        if key in headers and key in ONCE:
             raise Refused(400, "header-twice", "a header was given twice.")
-        found[key] = value.decode("latin-1")
-    return found
+        headers[key] = value.decode("latin-1")
+    return headers
 
 
 async def _body(headers: dict[str, str], receive: Receive) -> bytes:
-    """All of it, bounded in size and time."""
+    """Body of a request, bounded in size and time."""
     length = headers.get("content-length", "0")
     if not length.isdecimal() or len(length) > 12 or int(length) > MOST_BODY:
         raise Refused(413, "body-too-large", f"a request may hold {MOST_BODY // 1024} KiB.")
@@ -158,13 +158,13 @@ async def _body(headers: dict[str, str], receive: Receive) -> bytes:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """The body that was read already, then whatever comes: the end of the connection."""
-    told = False
+    replayed = False
 
     async def again() -> Message:
-        nonlocal told
-        if told:
+        nonlocal replayed
+        if replayed:
             return await receive()
-        told = True
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
@@ -186,10 +186,10 @@ class _Answer:
         await self.send(message)
 
     async def refuse(self, refused: Refused) -> None:
-        told = json.dumps({"code": refused.code, "message": refused.message, "remedy": ""}).encode()
+        body = json.dumps({"code": refused.code, "message": refused.message, "remedy": ""}).encode()
         headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
         await self({"type": "http.response.start", "status": refused.status, "headers": headers})
-        await self({"type": "http.response.body", "body": told})
+        await self({"type": "http.response.body", "body": body})
 
 
 TICKET_SECONDS = 120
@@ -237,5 +237,5 @@ class Tickets:
 
     def find(self, name: str) -> Ticket | None:
         with self._lock:
-            found = self._open.get(name)
-        return found if found is not None and found.until > time.monotonic() else None
+            ticket = self._open.get(name)
+        return ticket if ticket is not None and ticket.until > time.monotonic() else None

@@ -1,4 +1,4 @@
-"""What the look room draws of a release: the published files, and beside them what its owner kept."""
+"""What the look view draws of a release: the published files, and figures from the owner's folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_SITES = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class StoredRelease:
     """A release of the ledger that lies in the page's folder."""
 
     id: str  # hash of its manifest
@@ -43,7 +43,7 @@ class Found:
 
     @property
     def kind(self) -> str:
-        """By the file that only this kind has."""
+        """Kind of the release, found by the file that only this kind has."""
         return next((k.name for k in KINDS.values() if (self.path / k.main_file).is_file()), "other")
 
     def is_there(self) -> bool:
@@ -64,55 +64,55 @@ class Found:
             ) from None
 
 
-def releases(work: Workspace, ledger: Ledger) -> list[Found]:
-    """Of every population, newest first, those whose folder the page may read."""
-    found = []
+def releases(work: Workspace, ledger: Ledger) -> list[StoredRelease]:
+    """Releases of every population whose folder the page may read, newest first."""
+    listed = []
     for population in ledger.state().populations.values():
         rows = {each.key: (each.what, each.at) for each in population.spends if each.released}
         rows |= {n["key"]: (n["what"], n["at"]) for n in population.notes if n["kind"] == "listing"}
         for key, stored in population.released.items():
             path = Path(stored.path)
             what, at = rows.get(key, ("", ""))
-            each = Found(
+            each = StoredRelease(
                 id=stored.manifest_sha256, key=key, population=population.name, path=path, what=what, at=at
             )
             if work.holds(path) and each.is_there():
-                found.append(each)
-    return sorted(found, key=lambda each: each.at, reverse=True)
+                listed.append(each)
+    return sorted(listed, key=lambda each: each.at, reverse=True)
 
 
-def release_named(work: Workspace, ledger: Ledger, name: str) -> Found:
+def release_named(work: Workspace, ledger: Ledger, name: str) -> StoredRelease:
     for each in releases(work, ledger):
         if each.id == name:
             return each
     raise SourceError("no-such-release", "there is no such release here.", "Choose one that is listed.")
 
 
-def owners_report(work: Workspace, found: Found) -> Path | None:
+def owners_report(work: Workspace, stored: StoredRelease) -> Path | None:
     """The report that was drawn for this very release."""
-    owner = work.owner(found.name)
-    made = Committed(path=found.path, manifest_sha256=found.id, reused=True)
-    report = report_of(made, owner / "report.html")
+    owner = work.owner(stored.name)
+    committed = Committed(path=stored.path, manifest_sha256=stored.id, reused=True)
+    report = report_of(committed, owner / "report.html")
     return report if report is not None and work.holds(report) else None
 
 
-def attacks_of(work: Workspace, found: Found) -> list[Path]:
+def attacks_of(work: Workspace, stored: StoredRelease) -> list[Path]:
     """What adversaries found on this very release, the latest first."""
-    listed = list((work.owner(found.name) / "attacks").glob("*/told.json"))
+    listed = list((work.owner(stored.name) / "attacks").glob("*/told.json"))
     listed.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    return [path for path in listed if (read_json(path) or {}).get("manifest_sha256") == found.id]
+    return [path for path in listed if (read_json(path) or {}).get("manifest_sha256") == stored.id]
 
 
 def source_map(zones: Zones | None, sites: Sites | None) -> dict[str, Any]:
     """The public map of a source: zones as outlines, sites as shares of the zones' box."""
-    told: dict[str, Any] = {"zones": None, "sites": None, "box": None}
+    drawn: dict[str, Any] = {"zones": None, "sites": None, "box": None}
     box = None
     if zones is not None:
         shown = zones if zones.crs is None else zones.to_lonlat()
-        told["zones"], box = drawn_zones(shown), shown.bounds
+        drawn["zones"], box = drawn_zones(shown), shown.bounds
     if sites is not None and sites.count <= MOST_SITES:
         if box is None:
             box = (float(sites.x.min()), float(sites.y.min()), float(sites.x.max()), float(sites.y.max()))
-        told["sites"] = {"count": sites.count, "xy": float32_base64(np.column_stack([sites.x, sites.y]))}
-    told["box"] = box
-    return told
+        drawn["sites"] = {"count": sites.count, "xy": float32_base64(np.column_stack([sites.x, sites.y]))}
+    drawn["box"] = box
+    return drawn

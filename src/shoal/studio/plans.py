@@ -35,8 +35,8 @@ MOST_ZONES = 20_000
 MOST_CELLS = 2**18
 METRES_PER_DEGREE = 111_320.0
 H3_LARGEST_M2 = 4.357e12  # of resolution 0; every step divides it by seven
-MOST_VALUES = 20_000_000  # zones times slots: what a page can be asked to plan
-KEPT_OPEN = 4
+MOST_VALUES = 20_000_000  # zones times slots: the most that a page may plan
+MAPS_OPEN = 4
 
 
 def page_methods() -> dict[str, list[dict[str, Any]]]:
@@ -143,7 +143,7 @@ def _window(form: Mapping[str, Any], card: SourceCard) -> dict[str, Any]:
 
 
 def _check_length(start: str, end: str, slot_minutes: int | None) -> None:
-    """A window that a page can be asked to plan; whether it makes sense is for the plan to say."""
+    """Check the size of a window; the plan checks everything else about it."""
     try:
         minutes = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() / 60
     except (ValueError, TypeError):
@@ -209,7 +209,7 @@ def _check_cells(box: tuple, planar: bool, cell_m: float | None = None, h3: int 
 
 
 def box_of(card: SourceCard, shelf: SourceShelf) -> tuple[float, float, float, float]:
-    """Around the public zones or sites, a hundredth of a degree wider; never read off the rows."""
+    """Box around the public zones or sites, a hundredth of a degree wider; never read off the rows."""
     zones, sites = shelf.zones(card), shelf.sites(card)
     if zones is not None and zones.crs is not None:
         west, south, east, north = zones.to_lonlat().bounds
@@ -221,7 +221,7 @@ def box_of(card: SourceCard, shelf: SourceShelf) -> tuple[float, float, float, f
     else:
         raise PlanError(
             "box-missing",
-            "the area must be said, for it is never read off the data: this source has no zones, no sites.",
+            "the plan must state the area, which is never read off the data; the source has no public map.",
             "Give the box: west, south, east, north.",
         )
     return west - 0.01, south - 0.01, east + 0.01, north + 0.01
@@ -241,7 +241,7 @@ class Planner:
         return settings_of(form, self.shelf.find(form["source"]), self.shelf, self.work)
 
     def prepared(self, form: Mapping[str, Any], settings: dict[str, Any]) -> Any:
-        """Everything public opened; no row is read."""
+        """Open the public files of a plan; no row is read."""
         kind = form["kind"]
         plan = KINDS[kind].plan.from_settings(settings)
         if kind == "density":
@@ -249,7 +249,7 @@ class Planner:
         return KINDS[kind].prepare(plan)
 
     def dry_run(self, form: Mapping[str, Any], ledger: Ledger) -> dict[str, Any]:
-        """What it would do, spend and leave."""
+        """Price, budget left and obstacles of a plan."""
         if self._apart is not None:
             return self._apart("dry_run", dict(form))
         settings = self.settings(form)
@@ -274,6 +274,6 @@ class Planner:
             )
         with self._lock:
             self._open[key] = opened
-            while len(self._open) > KEPT_OPEN:
+            while len(self._open) > MAPS_OPEN:
                 self._open.popitem(last=False)
         return opened

@@ -33,12 +33,12 @@ class Reader:
         self._turn = threading.Lock()
         self._closed = False
 
-    def __call__(self, what: str, asked: Any) -> Any:
+    def __call__(self, what: str, argument: Any) -> Any:
         """The answer to a request of `_answers`; errors are raised here as there."""
         with self._turn:
             pipe = self._pipe or self.start()
             try:
-                pipe.send((what, asked))
+                pipe.send((what, argument))
                 if not pipe.poll(self.seconds):
                     raise TimeoutError
                 error, value = pipe.recv()
@@ -108,12 +108,12 @@ def main() -> None:
     answers = _answers(root)
     while True:
         try:
-            what, asked = pipe.recv()
+            what, argument = pipe.recv()
         except EOFError:
             return
         signal.alarm(round(SECONDS) + 5)  # ends a read whose server was killed
         try:
-            pipe.send((None, answers[what](asked)))
+            pipe.send((None, answers[what](argument)))
         except ShoalError as error:
             pipe.send((error, None))
         except MemoryError:

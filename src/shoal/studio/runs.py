@@ -1,6 +1,6 @@
 """Runs: one process at a time, the others wait. Each has a folder that outlives the page and the server.
 
-run.json         what was asked, when
+run.json         the job and the time of the request
 progress.jsonl   stages and how far they are; facts that must be known if it dies
 result.json      how it ended; missing: it runs, waits, or died with the server
 """
@@ -46,7 +46,7 @@ class Runs:
     _closed: bool = False
 
     def start(self, job: dict[str, Any], title: str) -> dict[str, Any]:
-        """Queue a job; its snapshot."""
+        """Queue a job and return its snapshot."""
         with self._lock:
             if len(self._live) >= MOST_WAITING:
                 raise PlanError("too-many-runs", f"{MOST_WAITING} runs wait already.", "Wait, or cancel one.")
@@ -59,7 +59,7 @@ class Runs:
         return self.snapshot(run)
 
     def cancel(self, run: str) -> dict[str, Any]:
-        """Ask it to stop; after a while it is stopped for good. What was reserved stays spent."""
+        """Request the run to stop, and kill it after a while. Reserved budget stays spent."""
         self._folder(run)
         with self._lock:
             live = self._live.get(run)
@@ -77,7 +77,7 @@ class Runs:
         return self.snapshot(run)
 
     def close(self) -> None:
-        """The server ends, and its runs with it."""
+        """Stop all runs when the server stops."""
         with self._lock:
             self._closed = True
             processes = [live.process for live in self._live.values() if live.process is not None]
@@ -92,31 +92,33 @@ class Runs:
                 process.kill()
 
     def all(self) -> list[dict[str, Any]]:
-        """Newest first."""
+        """All runs, newest first."""
         folders = [path for path in self.work.runs.iterdir() if (path / "run.json").is_file()]
         folders.sort(key=lambda path: path.stat().st_ctime, reverse=True)
         known = [(path, read_json(path / "run.json")) for path in folders[: 2 * MOST_SHOWN]]
-        known = [(path, asked) for path, asked in known if isinstance(asked, dict)]
+        known = [(path, request) for path, request in known if isinstance(request, dict)]
         known.sort(key=lambda each: each[1]["asked_at"], reverse=True)
         return [self.snapshot(path.name) for path, _ in known[:MOST_SHOWN]]
 
     def snapshot(self, run: str) -> dict[str, Any]:
-        """What is known of it now."""
+        """Current state of a run, for the page."""
         folder = self._folder(run)
-        asked, result = read_json(folder / "run.json"), read_json(folder / "result.json")
+        request, result = read_json(folder / "run.json"), read_json(folder / "result.json")
         stages, facts = _progress(folder)
         live = self._live.get(run)
         status = result["status"] if result else "waiting" if live and live.process is None else "running"
         if result is None and live is None:
             status = "interrupted"
-        told = {
+        snapshot = {
             "id": run,
-            "title": asked["title"],
-            "job": asked["job"]["do"],
+            "title": request["title"],
+            "job": request["job"]["do"],
             "about": {
-                k: v for k, v in asked["job"].items() if k in ("city", "source", "adversary", "name", "form")
+                k: v
+                for k, v in request["job"].items()
+                if k in ("city", "source", "adversary", "name", "form")
             },
-            "asked_at": asked["asked_at"],
+            "asked_at": request["asked_at"],
             "status": status,
             "stages": stages,
             "cancelling": bool(live and live.cancelled and result is None),
@@ -126,22 +128,22 @@ class Runs:
             "aftermath": None,
         }
         if status in ("interrupted", "stopped", "failed"):
-            told["aftermath"] = self._aftermath(asked, facts)
-        return told
+            snapshot["aftermath"] = self._aftermath(request, facts)
+        return snapshot
 
     def ended(self, run: str) -> bool:
         return run not in self._live or (self._folder(run) / "result.json").is_file()
 
-    def _aftermath(self, asked: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
-        """Of a release: whether it spent, whether it published. Others spend nothing."""
-        if asked["job"]["do"] != "release" or "reservation" not in facts:
+    def _aftermath(self, request: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+        """Whether the run of a release spent and published; other jobs spend nothing."""
+        if request["job"]["do"] != "release" or "reservation" not in facts:
             return {"words": "Nothing was reserved and nothing was spent.", "spent": "", "released": False}
         out = Path(facts["out"])
         try:
-            found = aftermath(open_ledger(), facts["population"], facts["reservation"], out)
+            outcome = aftermath(open_ledger(), facts["population"], facts["reservation"], out)
         except LedgerError as error:
             return {"words": error.message, "spent": "", "released": False}
-        return vars(found)
+        return vars(outcome)
 
     def _folder(self, run: str) -> Path:
         folder = self.work.runs / run
@@ -150,7 +152,7 @@ class Runs:
         return folder
 
     def _next(self) -> None:
-        """Start the run that waited longest, if none is running."""
+        """Start the run that has waited longest, if none is running."""
         with self._lock:
             if self._closed or any(live.process is not None for live in self._live.values()):
                 return
@@ -203,7 +205,7 @@ def _kill(process: subprocess.Popen) -> None:
 
 
 def _progress(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Stages in order, each as far as it got; facts that were noted."""
+    """Stages in order with their progress, and the facts that the run noted."""
     stages: list[dict[str, Any]] = []
     facts: dict[str, Any] = {}
     try:
@@ -213,13 +215,13 @@ def _progress(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         return stages, facts
     for line in lines:
         try:
-            told = json.loads(line)
+            entry = json.loads(line)
         except ValueError:
             continue  # the last line of a process that died
-        if "note" in told:
-            facts |= told["note"]
-        elif "at" in told:
-            stages.append(told)
+        if "note" in entry:
+            facts |= entry["note"]
+        elif "at" in entry:
+            stages.append(entry)
         elif stages:
-            stages[-1] |= {"done": told["done"]}
+            stages[-1] |= {"done": entry["done"]}
     return stages, facts

@@ -32,7 +32,7 @@ class BoundedProtocol(H11Protocol):
     """A connection that does not send a whole head in time is closed: the first one, and every later one.
 
     Connections that wait for their client (idle, in the middle of a request, not reading the answer) do not
-    keep others out: where there are many, the oldest of them makes room for a new one.
+    keep others out: where there are many, the oldest of them is closed for a new one.
     """
 
     connections: set[BoundedProtocol]  # pyright: ignore[reportIncompatibleVariableOverride]

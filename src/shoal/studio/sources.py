@@ -25,7 +25,7 @@ PATHS = ("zones", "sites")
 
 @dataclass(frozen=True, kw_only=True)
 class SourceCard:
-    """What is known of a source without reading a row; paths are relative to the page's folder."""
+    """Description of a source that needs no row; paths are relative to the page's folder."""
 
     id: str
     name: str
@@ -48,8 +48,8 @@ class SourceShelf:
 
     def all(self) -> list[SourceCard]:
         paths = sorted(self.work.sources.glob("*.json"), key=lambda path: path.stat().st_mtime)
-        found = [_card(read_json(path)) for path in paths]
-        return [card for card in found if card is not None]
+        cards = [_card(read_json(path)) for path in paths]
+        return [card for card in cards if card is not None]
 
     def find(self, name: str) -> SourceCard:
         card = _card(read_json(self.work.sources / f"{name}.json")) if name.isalnum() else None
@@ -58,7 +58,7 @@ class SourceShelf:
         return card
 
     def register(self, card: SourceCard) -> SourceCard:
-        """Opens the files before the card is kept; says what does not fit."""
+        """Open the files and store the card; raises an error if they do not fit."""
         if len(self.all()) >= MOST_SOURCES:
             raise PlanError("sources-full", f"at most {MOST_SOURCES} sources are kept.", "Remove one first.")
         opened = self.opened(card)
@@ -70,10 +70,10 @@ class SourceShelf:
             )
         _check_window(card.window)
         kinds = kinds_for(str(opened.shape))
-        kept = SourceCard(**{**asdict(card), "id": new_name(), "kinds": kinds})
-        _ = self.zones(kept), self.sites(kept)
-        write_json(self.work.sources / f"{kept.id}.json", asdict(kept))
-        return kept
+        registered = SourceCard(**{**asdict(card), "id": new_name(), "kinds": kinds})
+        _ = self.zones(registered), self.sites(registered)
+        write_json(self.work.sources / f"{registered.id}.json", asdict(registered))
+        return registered
 
     def keep_simulated(self, city: SimulatedCity, folder: Path, settings: dict[str, dict]) -> SourceCard:
         """The card of a simulated city, under one id however often it is made."""
@@ -101,14 +101,14 @@ class SourceShelf:
         (self.work.sources / f"{self.find(name).id}.json").unlink(missing_ok=True)
 
     def source_settings(self, card: SourceCard) -> dict[str, Any]:
-        """As a plan takes them, with paths checked and made whole."""
-        said = {name: value for name, value in card.source.items() if value not in (None, {}, [], ())}
+        """Source settings of a plan, with paths checked and resolved."""
+        given = {name: value for name, value in card.source.items() if value not in (None, {}, [], ())}
         files = [file for path in card.source["paths"] for file in self.work.files(path)]
-        return {**said, "paths": tuple(dict.fromkeys(files))}
+        return {**given, "paths": tuple(dict.fromkeys(files))}
 
     def space_settings(self, card: SourceCard) -> dict[str, Any]:
-        said = {name: value for name, value in card.space.items() if value not in (None, "")}
-        return said | {name: str(self.work.inside(said[name])) for name in PATHS if name in said}
+        given = {name: value for name, value in card.space.items() if value not in (None, "")}
+        return given | {name: str(self.work.inside(given[name])) for name in PATHS if name in given}
 
     def opened(self, card: SourceCard) -> EventSource:
         """Headers only; no row is read."""
@@ -141,8 +141,8 @@ class SourceShelf:
             return None
         from shoal.space.places import named_sites
 
-        said = {name: space.get(name) for name in ("site_id", "site_lon", "site_lat", "sites_crs")}
-        return named_sites(space["sites"], **said)
+        given = {name: space.get(name) for name in ("site_id", "site_lon", "site_lat", "sites_crs")}
+        return named_sites(space["sites"], **given)
 
 
 def kinds_for(shape: str) -> list[str]:
@@ -181,8 +181,8 @@ def _card(plain: Any) -> SourceCard | None:
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a plan without its folders and files: those are the page's own to say."""
+    """Settings of a plan without its folders and files, which the page sets."""
     drop = ("source", "out", "owner", "population")
-    kept = {name: value for name, value in settings.items() if name not in drop}
+    remaining = {name: value for name, value in settings.items() if name not in drop}
     space = {name: value for name, value in settings.get("space", {}).items() if name not in PATHS}
-    return {**kept, "space": space}
+    return {**remaining, "space": space}

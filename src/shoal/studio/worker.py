@@ -31,11 +31,11 @@ from shoal.studio.sources import SourceShelf, simulated_city
 from shoal.studio.workspace import Workspace, read_json, write_json
 
 EVERY_S = 0.15  # between two lines of progress
-PATIENCE_S = 10.0  # from being asked to stop to being stopped
+PATIENCE_S = 10.0  # between the request to stop and the kill
 
 
-class Told:
-    """Progress as lines of JSON; stops where a stop was asked for."""
+class RunProgress:
+    """Progress as lines of JSON; stops where a stop was requested."""
 
     def __init__(self, file: TextIO) -> None:
         self.file = file
@@ -78,30 +78,30 @@ def main() -> None:
     work = Workspace(root)
     folder = work.runs / run
     with open(folder / "progress.jsonl", "a", encoding="utf-8") as file:
-        told = Told(file)
-        _listen(told)
-        outcome = _outcome(work, read_json(folder / "run.json"), told)
+        progress = RunProgress(file)
+        _listen(progress)
+        outcome = _outcome(work, read_json(folder / "run.json"), progress)
         write_json(folder / "result.json", {**outcome, "at": now()})
     os._exit(0)  # threads of libraries must not keep a finished run alive
 
 
-def _outcome(work: Any, asked: dict[str, Any], told: Told) -> dict[str, Any]:
+def _outcome(work: Any, request: dict[str, Any], progress: RunProgress) -> dict[str, Any]:
     from shoal.errors import ResourceError, ShoalError
 
     try:
-        return {"status": "done", "result": do(asked["job"], work, told)}
+        return {"status": "done", "result": do(request["job"], work, progress)}
     except KeyboardInterrupt:
-        return {"status": _stop_of(told)}
+        return {"status": _stop_of(progress)}
     except ShoalError as error:
-        if told.stopped.is_set():  # a flow wrapped the interrupt
-            return {"status": _stop_of(told)}
+        if progress.stopped.is_set():  # a flow wrapped the interrupt
+            return {"status": _stop_of(progress)}
         return {"status": "failed", "error": told_error(error)}
     except MemoryError:
         error = ResourceError("out-of-memory", "this machine has not enough memory for it.")
         return {"status": "failed", "error": told_error(error)}
     except Exception as error:
-        if told.stopped.is_set():  # what a library made of it
-            return {"status": _stop_of(told)}
+        if progress.stopped.is_set():  # the exception into which a library turned the interrupt
+            return {"status": _stop_of(progress)}
         if os.environ.get("SHOAL_DEBUG"):
             raise
         return {
@@ -114,19 +114,19 @@ def _outcome(work: Any, asked: dict[str, Any], told: Told) -> dict[str, Any]:
         }
 
 
-def _stop_of(told: Told) -> str:
-    return "interrupted" if told.orphaned.is_set() else "stopped"
+def _stop_of(progress: RunProgress) -> str:
+    return "interrupted" if progress.orphaned.is_set() else "stopped"
 
 
 def told_error(error: Any) -> dict[str, str]:
     return {"code": error.code, "message": error.message, "remedy": error.remedy}
 
 
-def _listen(told: Told) -> None:
+def _listen(progress: RunProgress) -> None:
     """Stop on SIGINT, SIGTERM, and when the server is gone; for good if that takes too long."""
 
     def stop(*_: object) -> None:
-        told.stopped.set()
+        progress.stopped.set()
         threading.Timer(PATIENCE_S, os._exit, (137,)).start()
         raise KeyboardInterrupt
 
@@ -135,7 +135,7 @@ def _listen(told: Told) -> None:
 
     def watch() -> None:
         sys.stdin.buffer.read()  # returns when the server's end is closed
-        told.orphaned.set()
+        progress.orphaned.set()
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -145,32 +145,35 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-def do(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
+def do(job: dict[str, Any], work: Workspace, progress: RunProgress) -> dict[str, Any]:
     """Do a job; plain values for the page."""
-    return _JOBS[job["do"]](job, work, told)
+    return _JOBS[job["do"]](job, work, progress)
 
 
-def _simulate(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
+def _simulate(job: dict[str, Any], work: Workspace, progress: RunProgress) -> dict[str, Any]:
     from shoal.kinds.simulated import make_simulated
 
     city = simulated_city(job["city"])
     folder = work.city(city.name)
-    settings = make_simulated(city, folder, open_ledger(), told)
+    settings = make_simulated(city, folder, open_ledger(), progress)
     card = SourceShelf(work).keep_simulated(city, folder, settings)
     return {"source": card.id}
 
 
-def _check(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
+def _check(job: dict[str, Any], work: Workspace, progress: RunProgress) -> dict[str, Any]:
     """The owner's own look at the rows: nothing is spent."""
     from shoal.events.source import summarise
     from shoal.kinds.run import checked_rows
 
     shelf = SourceShelf(work)
     card = shelf.find(job["source"])
+    ledger = open_ledger()
+    if card.population is not None and ledger.state().find(card.population) is not None:
+        ledger.look(card.population, "inspection: exact numbers of rows and users")  # before it is seen
     source, sites = shelf.opened(card), shelf.sites(card)
     named = None if sites is None or not source.shape.has_sites else sites.ids
-    report = checked_rows(source, told, sites=named, stop=False)
-    told.stage("count users and times")
+    report = checked_rows(source, progress, sites=named, stop=False)
+    progress.stage("count users and times")
     summary = summarise(source, sites=named)
     reasons = [
         {"reason": reason, "rows": count, "meaning": report.meaning(reason), "where": report.where(reason)}
@@ -188,20 +191,20 @@ def _check(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
     }
 
 
-def _release(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
+def _release(job: dict[str, Any], work: Workspace, progress: RunProgress) -> dict[str, Any]:
     from shoal.kinds.run import run
     from shoal.studio.plans import Planner
 
-    form, ledger = job["form"], NotingLedger(open_ledger().store, told)
+    form, ledger = job["form"], NotingLedger(open_ledger().store, progress)
     planner = Planner(work, SourceShelf(work))
     settings = planner.settings(form)
     prepared = planner.prepared(form, settings)
-    told.stage("read the files' hashes")
+    progress.stage("read the files' hashes")
     key = prepared.key()
-    told.note(population=form["population"], key=key, out=settings["out"])
+    progress.note(population=form["population"], key=key, out=settings["out"])
     keep_plan(Path(settings["owner"]), key, form, settings)
     anyway = bool(job.get("even_if_nobody"))
-    result = run(prepared, ledger, progress=told, confirm=lambda _: anyway)
+    result = run(prepared, ledger, progress=progress, confirm=lambda _: anyway)
     return {
         "release": work.relative(result.release),
         "reused": result.reused,
@@ -214,19 +217,19 @@ def _release(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]
 
 
 def _recorded(ledger: Ledger, release: Path) -> str | None:
-    found = [each for _, each in ledger.releases() if each.path == str(release)]
-    return found[-1].manifest_sha256 if found else None
+    releases = [each for _, each in ledger.releases() if each.path == str(release)]
+    return releases[-1].manifest_sha256 if releases else None
 
 
-def _attack(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
+def _attack(job: dict[str, Any], work: Workspace, progress: RunProgress) -> dict[str, Any]:
     from shoal.attacks.runs.adversaries import attack_release
     from shoal.attacks.runs.plans import ReleaseAttack
 
     release = Path(job["release"])
     owner = work.owner(release.name)
     out = owner / "attacks" / job["adversary"]
-    told.stage("read the files' hashes")
-    asked = ReleaseAttack(
+    progress.stage("read the files' hashes")
+    request = ReleaseAttack(
         settings=_same_data(read_plan_of(owner, job["key"])["form"], job["key"], work),
         release=release,
         owner=owner,
@@ -234,10 +237,10 @@ def _attack(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
         known_from=job.get("known_from"),
         prior=job.get("prior") or "freq_roi",
     )
-    found = attack_release(job["adversary"], asked, told)
-    told_file = {**found, "release": release.name, "manifest_sha256": job["manifest_sha256"]}
-    write_json(out / "told.json", told_file)
-    return found
+    outcome = attack_release(job["adversary"], request, progress)
+    summary = {**outcome, "release": release.name, "manifest_sha256": job["manifest_sha256"]}
+    write_json(out / "told.json", summary)
+    return outcome
 
 
 def _same_data(form: dict[str, Any], key: str, work: Workspace) -> dict[str, Any]:
@@ -261,40 +264,40 @@ def _same_data(form: dict[str, Any], key: str, work: Workspace) -> dict[str, Any
 
 
 class NotingLedger(Ledger):
-    """Notes the id of a reserve before it is made: whatever happens next, its run can be told by it."""
+    """Notes the id of a reserve before it is written, so that its run can be identified afterwards."""
 
-    def __init__(self, store: Any, told: Told) -> None:
+    def __init__(self, store: Any, progress: RunProgress) -> None:
         super().__init__(store)
-        self.told = told
+        self.progress = progress
 
     def reserve(self, *given: Any, reservation: str | None = None, **named: Any) -> Any:
         reservation = reservation or new_reservation()
-        self.told.note(reservation=reservation)
+        self.progress.note(reservation=reservation)
         return super().reserve(*given, reservation=reservation, **named)
 
     def list_release(self, *given: Any, reservation: str, **named: Any) -> Any:
-        self.told.note(reservation=reservation)
+        self.progress.note(reservation=reservation)
         return super().list_release(*given, reservation=reservation, **named)
 
 
-def _audit(job: dict[str, Any], work: Workspace, told: Told) -> dict[str, Any]:
+def _audit(job: dict[str, Any], work: Workspace, progress: RunProgress) -> dict[str, Any]:
     """A quick audit of the mechanism of a release, at its price; kept for the evidence pack."""
     from shoal.auditing.run import AuditPlan, audit_mechanism
 
     epsilon, delta = job["epsilon"], job["delta"]
     plan = AuditPlan.quick(epsilon, delta or 1e-6)
-    result = asdict(audit_mechanism(job["mechanism"], plan, told))
+    result = asdict(audit_mechanism(job["mechanism"], plan, progress))
     write_json(audit_file(work.owner(job["name"]), job["manifest_sha256"]), [result])
     return {name: value for name, value in result.items() if name != "caught_by"}
 
 
 def audit_file(owner: Path, manifest_sha256: str) -> Path:
-    """Of one release: an audit is at its price."""
+    """File of the audit of one release, which is at the price of that release."""
     return owner / f"audit-{manifest_sha256[:16]}.json"
 
 
 def keep_plan(owner: Path, key: str, form: dict[str, Any], settings: dict[str, Any]) -> None:
-    """What was asked, beside the owner's report, under the key of the run in the ledger."""
+    """Keeps form and settings of a run beside the owner's report, under the key of the run in the ledger."""
     owner.mkdir(parents=True, mode=0o700, exist_ok=True)
     plain = json.loads(json.dumps(settings, default=list))
     write_json(_plan_file(owner, key), {"form": form, "settings": plain})
@@ -334,7 +337,7 @@ class Aftermath:
 
 
 def aftermath(ledger: Ledger, population: str, reservation: str, out: Path) -> Aftermath:
-    """Of the run that reserved, or listed, under this id, read off the ledger and the folders.
+    """Outcome of the run that reserved, or listed, under this id, read off the ledger and the folders.
 
     The run noted the id before it reserved. A reserve is spent from the moment it is written. A run that died
     before it spent nothing; one that died after it and before its commit spent and published nothing; one

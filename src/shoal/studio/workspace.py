@@ -132,12 +132,12 @@ class Workspace:
         """
         path = self._spelled(name)
         if _is_there(path) or not GLOB.search(name):
-            found = [Path(each) for each in expand(str(self.inside(name)))]
+            paths = [Path(each) for each in expand(str(self.inside(name)))]
         else:
-            found = self._fitting(name)
-        if not all(self.holds(each) and not self._own(each) for each in found):
+            paths = self._fitting(name)
+        if not all(self.holds(each) and not self._own(each) for each in paths):
             raise _outside()
-        return [str(each.resolve()) for each in found]
+        return [str(each.resolve()) for each in paths]
 
     def _fitting(self, name: str) -> list[Path]:
         parent, _, last = name.rpartition("/")
@@ -146,11 +146,11 @@ class Workspace:
                 "pattern", "a pattern may stand in the last part of a path only.", "Write events/*.parquet."
             )
         folder = self.inside(parent or ".")
-        found = sorted(each for each in folder.iterdir() if fnmatch.fnmatchcase(each.name, last))
-        found = [each for each in found if is_part(each, folder)]
-        if not found:
+        paths = sorted(each for each in folder.iterdir() if fnmatch.fnmatchcase(each.name, last))
+        paths = [each for each in paths if is_part(each, folder)]
+        if not paths:
             raise SourceError("no-such-file", "no file fits the pattern.", "Choose one that is listed.")
-        return found
+        return paths
 
     def write_door(self, address: str) -> Path:
         """A page that leads to the address, readable by the owner alone; old ones lead nowhere any more."""
@@ -171,7 +171,7 @@ class Workspace:
         folder = self.inside(under or ".")
         if not folder.is_dir():
             raise SourceError("no-such-file", "this is not a folder.", "Choose one that is listed.")
-        found = []
+        entries = []
         for path in sorted(folder.iterdir(), key=lambda each: (not each.is_dir(), each.name)):
             if path.name.startswith(".") or path == self.state or not self.holds(path):
                 continue
@@ -179,10 +179,10 @@ class Workspace:
                 size = None if path.is_dir() else path.stat().st_size
             except OSError:
                 continue
-            found.append(
+            entries.append(
                 {"path": self.relative(path), "name": path.name, "folder": size is None, "bytes": size}
             )
-        return found[:MOST_LISTED]
+        return entries[:MOST_LISTED]
 
     def _spelled(self, name: str) -> Path:
         if "\0" in name or len(name) > 1000 or Path(name).is_absolute():

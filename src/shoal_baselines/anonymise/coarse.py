@@ -92,18 +92,18 @@ class HexagonHours(_Slots):
 
 
 def shared(hulls: Hulls, space: tuple[np.ndarray, ...], k: int | None) -> np.ndarray | None:
-    """Which boxes at least k records hold; None where nobody asks."""
+    """Which boxes at least k records hold; None without k."""
     if k is None:
         return None
     rows = np.stack([hulls.slot, *space], axis=1)
-    _, which, held = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
-    return held[which.ravel()] >= k
+    _, which, records = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+    return records[which.ravel()] >= k
 
 
 def hexagon_boxes(
     lattice: Lattice, x: np.ndarray, y: np.ndarray, resolution: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of each cell, x0, x1, y0, y1 (inclusive) around the hexagon that its centre lies in.
+    """x0, x1, y0, y1 (inclusive) around the hexagon that the centre of each cell lies in.
 
     The rectangle always holds the cell itself.
     """

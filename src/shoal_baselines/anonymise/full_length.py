@@ -1,12 +1,12 @@
 """k-anonymity by full-length merge: groups of k people or more whose records are one and the same.
 
-Promise     every record is equal to k - 1 others, whatever and however long the adversary knows. Equal
-            records still tell what they say: a secret that a whole group shares is not hidden.
+Promise     every record is equal to k - 1 others, whatever and however long the adversary knows. What
+            all members of a group have in common is not hidden.
 Truthful    yes: every box holds a sample of each member.
 Source      Gramaglia and Fiore 2015 (GLOVE), with the merge of Gramaglia et al. 2017.
 Deviations  GLOVE tries all pairs; here candidates are the nearest in cheap features (places by part of the
-            day, number of samples), and only those are merged exactly. Groups above a cost are not made: who
-            finds no group within it is suppressed as a whole.
+            day, number of samples), and only those are merged exactly. Groups above a cost are not formed; a
+            user without a group within the cost is suppressed as a whole.
 Cost        users * candidates exact merges, plus as many again for each further doubling of k.
 """
 
@@ -78,8 +78,8 @@ def _rows(samples: LatticeSamples, user: int) -> np.ndarray:
 
 
 def nearest_users(samples: LatticeSamples, lattice: Lattice, count: int) -> dict[int, list[int]]:
-    """Of each user with samples, the nearest others by places in parts of the day and by activity."""
-    users, held = np.unique(samples.user, return_counts=True)
+    """For each user with samples, the nearest others by places in parts of the day and by activity."""
+    users, count_of = np.unique(samples.user, return_counts=True)
     if len(users) < 2:
         return {int(user): [] for user in users}
     row = np.searchsorted(users, samples.user)
@@ -87,18 +87,18 @@ def nearest_users(samples: LatticeSamples, lattice: Lattice, count: int) -> dict
     part = samples.t // part_steps % DAY_PARTS
     features = np.empty((len(users), 2 * DAY_PARTS + 1))
     for at, value in enumerate((samples.x, samples.y)):
-        overall = np.bincount(row, weights=value) / held
+        overall = np.bincount(row, weights=value) / count_of
         for which in range(DAY_PARTS):
             inside = part == which
             total = np.bincount(row[inside], weights=value[inside], minlength=len(users))
             here = np.bincount(row[inside], minlength=len(users))
             features[:, 2 * which + at] = np.where(here > 0, total / np.maximum(here, 1), overall)
     features[:, : 2 * DAY_PARTS] /= np.sqrt(DAY_PARTS)
-    features[:, -1] = np.log2(held) * ACTIVITY_CELLS
-    _, found = KDTree(features).query(features, k=min(count + 1, len(users)))
+    features[:, -1] = np.log2(count_of) * ACTIVITY_CELLS
+    _, neighbours = KDTree(features).query(features, k=min(count + 1, len(users)))
     return {
         int(user): [int(users[other]) for other in row if users[other] != user]
-        for user, row in zip(users, np.asarray(found).tolist(), strict=True)
+        for user, row in zip(users, np.asarray(neighbours).tolist(), strict=True)
     }
 
 
@@ -142,10 +142,10 @@ class _Groups:
             _, first, second = heapq.heappop(self.queue)
             if self.members[first] and self.members[second]:
                 self._merge(first, second)
-        for unit in [at for at, held in enumerate(self.members) if 0 < len(held) < self.k]:
+        for unit in [at for at, group in enumerate(self.members) if 0 < len(group) < self.k]:
             for user in self.members[unit]:
                 self._join(user)
-        return [sorted(held) for held in self.members if len(held) >= self.k]
+        return [sorted(group) for group in self.members if len(group) >= self.k]
 
     def _offer(self, first: int, second: int) -> None:
         cost = self.cost(self.members[first] + self.members[second])
@@ -153,17 +153,17 @@ class _Groups:
             heapq.heappush(self.queue, (cost, first, second))
 
     def _merge(self, first: int, second: int) -> None:
-        held = self.members[first] + self.members[second]
+        group = self.members[first] + self.members[second]
         if len(self.members[first]) >= self.k or len(self.members[second]) >= self.k:
             return
         unit = len(self.members)
-        self.members.append(held)
+        self.members.append(group)
         self.members[first], self.members[second] = [], []
-        for user in held:
+        for user in group:
             self.unit_of[user] = unit
-        if len(held) >= self.k:
+        if len(group) >= self.k:
             return
-        others = {self.unit_of[other] for user in held for other in self.near[user]} - {unit}
+        others = {self.unit_of[other] for user in group for other in self.near[user]} - {unit}
         for other in sorted(others):
             if 0 < len(self.members[other]) < self.k:
                 self._offer(unit, other)
@@ -172,11 +172,11 @@ class _Groups:
         """One who is left over joins the group it makes dearer by the least, within the limit."""
         best, least = None, np.inf
         for unit in sorted({self.unit_of[other] for other in self.near[user]}):
-            held = self.members[unit]
-            if len(held) < self.k:
+            group = self.members[unit]
+            if len(group) < self.k:
                 continue
-            cost = self.cost([*held, user])
-            more = cost - self.cost(held)
+            cost = self.cost([*group, user])
+            more = cost - self.cost(group)
             if cost <= self.limit and more < least:
                 best, least = unit, more
         if best is not None:
@@ -208,9 +208,9 @@ def check_equal_records(boxes: Boxes, k: int) -> int:
     """Records with a box that fewer than k records, itself included, are equal to, box by box."""
     start = boxes.start
     rows = np.stack([boxes.t0, boxes.t1, boxes.x0, boxes.x1, boxes.y0, boxes.y1], axis=1)
-    held: dict[bytes, int] = {}
+    records: dict[bytes, int] = {}
     for record in range(boxes.records):
         if start[record] < start[record + 1]:
             whole = rows[start[record] : start[record + 1]].tobytes()
-            held[whole] = held.get(whole, 0) + 1
-    return sum(count for count in held.values() if count < k)
+            records[whole] = records.get(whole, 0) + 1
+    return sum(count for count in records.values() if count < k)

@@ -1,4 +1,4 @@
-"""What the neighbours share: the protocol of a method, and each user's samples gathered by slots of time."""
+"""Common parts of the baselines: the protocol of a method, and each user's samples by slots of time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Neighbour(Protocol):
 
     @property
     def promise(self) -> str:
-        """What it promises, in a few words."""
+        """The promise, in a few words."""
         ...
 
     @property

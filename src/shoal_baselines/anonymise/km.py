@@ -1,14 +1,14 @@
-"""k^m-anonymity for m = 1, 2: any m released boxes of a record are held, all of them, by k records or more.
+"""k^m-anonymity for m = 1, 2: any m released boxes of a record are all in at least k records.
 
-Promise     every set of up to m boxes is held by no record or by at least k. So an adversary who knows m
-            points of a person finds k candidates, and nothing is said about m + 1 points.
+Promise     every set of up to m boxes is in no record or in at least k. So an adversary who knows m points
+            of a person finds k candidates; m + 1 points are not covered.
 Truthful    yes.
 Source      Terrovitis, Mamoulis and Kalnis 2008 (k^m-anonymity of sets of items, a hierarchy of items).
 Deviations  an item is a place in a slot of time: the rectangle of squares of one size (100 m, 500 m, 1 km,
             2 km, ..) around the user's samples of the slot. The paper generalises bottom-up, for all records
             at once; here all begin with the largest squares and items are split top-down, one by one, while
             every pair stays shared; records that cannot follow keep the larger squares. Slots are the same
-            for everybody (1 h, 4 h or a day): all three are tried, the least loss is kept.
+            for everybody (1 h, 4 h or a day): all three are tried, and the one of least loss is taken.
 Cost        for m = 2 every pair of boxes of every record is counted, again and again: pairs are counted
             before the start, above `most_pairs` the method refuses. 3,000 users, a week: 7 M pairs of hours.
 
@@ -84,8 +84,8 @@ class ItemSets:
             if best is None or loss < least:
                 best, least = (hulls, space, level >= 0), loss
         assert best is not None
-        hulls, space, kept = best
-        return boxes_of_slots(hulls, samples, *space, keep=kept)
+        hulls, space, present = best
+        return boxes_of_slots(hulls, samples, *space, keep=present)
 
     def broken(self, boxes: Boxes, lattice: Lattice) -> int:
         return check_km(boxes.record, items_of(boxes), self.k, self.m)
@@ -105,7 +105,7 @@ class ItemSets:
             )
 
     def _levels(self, hulls: Hulls, sides: np.ndarray, users: int) -> np.ndarray:
-        """Of every user's slot the size of its square, as an index into `sides`; -1 where suppressed."""
+        """The size of the square of every user's slot, as an index into `sides`; -1 where suppressed."""
         entries = Entries.of(hulls, _rectangles(hulls, sides[-1]), len(sides) - 1, users=users)
         suppress_rare(entries, self.k, self.m)
         for at in range(len(sides) - 2, -1, -1):
@@ -138,14 +138,14 @@ def pairs_of(user: np.ndarray, users: int) -> int:
     >>> pairs_of(np.array([0, 0, 0, 1]), 2)
     3
     """
-    held = np.bincount(user, minlength=users).astype(np.int64)
-    return int((held * (held - 1) // 2).sum())
+    per_record = np.bincount(user, minlength=users).astype(np.int64)
+    return int((per_record * (per_record - 1) // 2).sum())
 
 
-def _loss(hulls: Hulls, kept: np.ndarray, space: tuple[np.ndarray, ...], suppressed: float) -> float:
+def _loss(hulls: Hulls, present: np.ndarray, space: tuple[np.ndarray, ...], suppressed: float) -> float:
     """Sum over samples of Dt * (Dx + Dy), or of `suppressed`."""
     x0, x1, y0, y1 = space
-    each = np.where(kept, hulls.slot_steps * (x1 - x0 + y1 - y0 + 2.0), suppressed)
+    each = np.where(present, hulls.slot_steps * (x1 - x0 + y1 - y0 + 2.0), suppressed)
     return float((each * hulls.samples).sum())
 
 
@@ -167,15 +167,15 @@ def check_km(record: np.ndarray, item: np.ndarray, k: int, m: int) -> int:
     >>> check_km(np.array([0, 0, 1, 2]), np.array([5, 6, 5, 6]), 2, 2)
     1
     """
-    held = np.unique(np.stack([record, item], axis=1).astype(np.int64), axis=0)
-    if not len(held):
+    entries = np.unique(np.stack([record, item], axis=1).astype(np.int64), axis=0)
+    if not len(entries):
         return 0
-    bad = int((np.unique(held[:, 1], return_counts=True)[1] < k).sum())
+    bad = int((np.unique(entries[:, 1], return_counts=True)[1] < k).sum())
     if m == 1:
         return bad
     codes = []
-    many = held[:, 1].max() + 1
-    for rows in np.split(held[:, 1], np.flatnonzero(np.diff(held[:, 0])) + 1):
+    many = entries[:, 1].max() + 1
+    for rows in np.split(entries[:, 1], np.flatnonzero(np.diff(entries[:, 0])) + 1):
         first, second = np.triu_indices(len(rows), 1)
         codes.append(rows[first] * many + rows[second])
     pairs = np.sort(np.concatenate(codes))
@@ -229,10 +229,10 @@ def suppress_rare(entries: Entries, k: int, m: int) -> None:
 
 
 def _rare(start: np.ndarray, item: np.ndarray, items: int, k: int, m: int) -> np.ndarray:
-    """Of each entry, the number of rare sets it is in."""
+    """Number of rare sets that each entry is in."""
     rare = np.zeros(len(item), np.int64)
-    held = np.bincount(item[item >= 0], minlength=items)
-    rare[(item >= 0) & (held[item] < k)] = 1 << 40
+    records = np.bincount(item[item >= 0], minlength=items)
+    rare[(item >= 0) & (records[item] < k)] = 1 << 40
     if m == 2:
         order = np.argsort(item, kind="stable")
         order = order[item[order] >= 0]
@@ -303,16 +303,16 @@ def _split(at, child, entries, tally, items, setting):
                 go = _core(at[run:stop].copy(), start, user, item, tally, k, m)
                 if len(go):
                     stay = _without(left, go)
-                    kept = _core(stay.copy(), start, user, item, tally, k, m)
-                    if len(stay) - len(kept) <= most_lost * len(go):
+                    core = _core(stay.copy(), start, user, item, tally, k, m)
+                    if len(stay) - len(core) <= most_lost * len(go):
                         for entry in stay:
                             item[entry], levels[entry] = -1, -1
-                        for entry in kept:
+                        for entry in core:
                             item[entry], levels[entry] = own, level + 1
                         for entry in go:
                             item[entry], levels[entry] = items, level
                         items += 1
-                        left = kept
+                        left = core
             run = stop
         begin = end
     return items
@@ -340,7 +340,7 @@ def _core(members, start, user, item, tally, k, m):
             for other in range(start[user[members[at]]], start[user[members[at]] + 1]):
                 if item[other] >= 0:
                     tally[item[other]] += 1
-        kept = 0
+        count_left = 0
         fine = np.ones(count, np.bool_)
         for at in range(count):
             for other in range(start[user[members[at]]], start[user[members[at]] + 1]):
@@ -353,9 +353,9 @@ def _core(members, start, user, item, tally, k, m):
                     tally[item[other]] = 0
         for at in range(count):
             if fine[at]:
-                members[kept] = members[at]
-                kept += 1
-        if kept == count:
+                members[count_left] = members[at]
+                count_left += 1
+        if count_left == count:
             break
-        count = kept
+        count = count_left
     return members[:count] if count >= k else members[:0]

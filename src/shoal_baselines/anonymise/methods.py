@@ -1,4 +1,4 @@
-"""Every neighbour by name, made for a k where it has one.
+"""Every baseline by name, built for a k where it has one.
 
 Raw pseudonyms: the samples as they are, under record ids.
 
@@ -49,7 +49,7 @@ class RawPseudonyms:
         return None
 
 
-# How each is made for a k, and what it does.
+# Constructor of each for a k, and its description.
 BASELINES: dict[str, tuple[Callable[[int], Neighbour], str]] = {
     "raw": (lambda k: RawPseudonyms(), "pseudonyms, nothing else"),
     "grid": (lambda k: GridHours(), "squares of 3 km and hours"),
@@ -66,17 +66,17 @@ BASELINES: dict[str, tuple[Callable[[int], Neighbour], str]] = {
 def _row(name: str) -> Callable[[Setting], Method]:
     make, words = BASELINES[name]
 
-    def made(at: Setting) -> Method:
-        method = make(at.k)
+    def method(at: Setting) -> Method:
+        baseline = make(at.k)
         return Method(
-            promise=method.promise,
-            truthful=method.truthful,
+            promise=baseline.promise,
+            truthful=baseline.truthful,
             words=words,
-            make=method,
-            broken=method.broken,
+            make=baseline,
+            broken=baseline.broken,
         )
 
-    return made
+    return method
 
 
 def _published(at: Setting) -> Method:

@@ -7,7 +7,7 @@ Truthful    NO. Positions between samples are interpolated, and points are moved
 Source      Abul, Bonchi and Nanni 2008.
 Deviations  the paper needs trajectories with a position at every time: here one per slot (the mean of the
             slot's samples, a straight line in between, standing still before the first and after the last).
-            Pivots are taken farthest from the previous one, from the centre on, without chance. A box is the
+            Pivots are taken farthest from the previous one, from the centre on, not at random. A box is the
             square of side delta around the moved point: the paper's uncertainty about a position.
 Cost        distances of all pairs of users: quadratic, refused above `most_users`.
 """
@@ -99,7 +99,7 @@ class NeverWalkAlone:
 def hourly_places(samples: LatticeSamples, slot: int, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
     """Users with a sample in the slots first .. last - 1, and their places [users, 2 * slots]: x, then y.
 
-    Slots without a sample are filled in: made up.
+    Places in slots without a sample are interpolated.
     """
     at = samples.t // slot
     inside = (at >= first) & (at < last)
@@ -107,13 +107,13 @@ def hourly_places(samples: LatticeSamples, slot: int, first: int, last: int) -> 
     users, row = np.unique(user, return_inverse=True)
     count = last - first
     key = row * count + at
-    held = np.bincount(key, minlength=len(users) * count)
+    samples_in = np.bincount(key, minlength=len(users) * count)
     out = np.empty((len(users), 2 * count))
     every = np.arange(count)
     for column, value in enumerate((samples.x[inside], samples.y[inside])):
         total = np.bincount(key, weights=value, minlength=len(users) * count)
-        mean = (total / np.maximum(held, 1)).reshape(-1, count)
-        known = held.reshape(-1, count) > 0
+        mean = (total / np.maximum(samples_in, 1)).reshape(-1, count)
+        known = samples_in.reshape(-1, count) > 0
         for who in range(len(users)):
             slots = np.flatnonzero(known[who])
             out[who, column * count : (column + 1) * count] = np.interp(every, slots, mean[who, slots])
@@ -192,11 +192,11 @@ def check_nwa(boxes: Boxes, k: int, delta: int, *, period: int | None = None) ->
     which = boxes.t0 // period if period else np.zeros_like(boxes.t0)
     for part in np.unique(which):
         rows = np.flatnonzero(which == part)
-        held: dict[int, list[int]] = {}
+        rows_of: dict[int, list[int]] = {}
         for row in rows.tolist():
-            held.setdefault(int(boxes.record[row]), []).append(row)
+            rows_of.setdefault(int(boxes.record[row]), []).append(row)
         by_times: dict[bytes, list[list[int]]] = {}
-        for own in held.values():
+        for own in rows_of.values():
             times = np.stack([boxes.t0[own], boxes.t1[own]])
             by_times.setdefault(times.tobytes(), []).append(own)
         for alike in by_times.values():

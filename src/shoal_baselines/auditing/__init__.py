@@ -1,4 +1,4 @@
-"""What the audit needs to know about the baselines: pipelines, planted bugs, what one unit reaches.
+"""Registration of the baselines with the audit: pipelines, planted bugs, and the loss one unit reaches.
 
 >>> sorted(STAGES)
 ['cover']
@@ -23,7 +23,7 @@ FAMILIES = {
 }
 # Share of loss() that one unit at one place asks for, see shoal/auditing/composition.py: a choice pays for a
 # range of twice the sensitivity, deviation costs and rectangles for other units than this one, Fourier
-# components for the worst slots; where no gram is made longer, its share buys nothing.
+# components for the worst slots; where no gram is extended, nothing is measured with its share.
 REACHED = {
     "density-fpa-laplace": 0.5,
     "density-scaled-fpa-laplace": 0.5,

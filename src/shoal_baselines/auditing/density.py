@@ -168,12 +168,12 @@ def _mixed(true: Pipeline) -> Pipeline:
     public = {"slots": _LONG.slots, "ell": _LONG.ell, "cap": _LONG.cap}
     mechanism = DensityEfpa.improved(Budget.pure_epsilon(epsilon), minimum_cover(_LONG.setting), **public)
     world = small_world(_LONG)
-    scales = {"scales": lambda self, kept: np.minimum(*self._scales(kept, len(kept)))}
+    scales = {"scales": lambda self, k: np.minimum(*self._scales(k, len(k)))}
     return replace(true, mechanism=recast(mechanism, scales), world=world)
 
 
 class _FewThenAll(ArbitraryNoise):
-    """Every cell a cluster; four coefficients kept of the first, all of the others."""
+    """Every cell a cluster; four coefficients of the first, all of the others."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -126,10 +126,10 @@ def _one_round_more(true: Any, exact: TripQueries, noise: Noise) -> NoisyHistogr
 def _best_rounds(true: Any, exact: TripQueries, noise: Noise) -> NoisyHistogram:
     """The model after as many rounds as come closest to the exact answers, as in published figures."""
     rounds = _KeepsModels(**vars(true.mechanism.rounds))
-    made = true(exact, noise, rounds=rounds)
+    noisy = true(exact, noise, rounds=rounds)
     given = true.mechanism.setting.given
     errors = [np.abs(model.answers(given) - exact.distinct(given)).sum() for model in rounds.models]
-    return replace(made, euler=rounds.models[int(np.argmin(errors))])
+    return replace(noisy, euler=rounds.models[int(np.argmin(errors))])
 
 
 class _KeepsModels(Rounds):
@@ -188,7 +188,7 @@ def _split_crowd(true: Pipeline) -> Shown:
 
 
 def level_bugs(true: Pipeline) -> list[Bug]:
-    """Tables of what comes next, bought level by level."""
+    """Tables of what comes next, measured level by level."""
     levels = [name for name, _ in true.spends() if name.startswith(("level_", "grams_"))]
     if not levels:
         return []

@@ -1,7 +1,7 @@
 """Truthful records hidden among k by the published algorithm kte-hide, which leaves some people unhidden.
 
-As published    whoever knows a user's samples over any stretch of tau finds k records that fit them, and
-                learns no more than one further epoch (its epsilon, a duration).
+As published    an adversary who knows a user's samples over any period of tau finds k records that fit them,
+                and learns no more than one further epoch (its epsilon, a duration).
 True for users  most windows are hidden, not all. A set of users that cannot be hidden in a window is removed
                 over all epochs of that window, also where it hides others in earlier windows: what those
                 rely on is gone when records are merged at the end. It is counted, not repaired.
@@ -12,8 +12,8 @@ What the paper leaves open, and what is done here:
                 users and not with their square. `neighbours=None` takes all pairs.
   clusters      their number is not given: one per 75 users active in the epoch (`cluster_users`). The
                 similarity of two users is exp(-c^2 / (s s')), c the cost, s a user's cost of the 7th nearest.
-  inactive      users without samples in an epoch are a cluster of their own; who has none in a whole window
-                needs no hiding. A removed user counts as inactive in later windows (the kinder reading).
+  inactive      users without samples in an epoch are a cluster of their own; users with none in a whole
+                window need no hiding. A removed user is inactive in later windows (the kinder reading).
   cycles        through the cheapest next user, with a bounded search back out of dead ends.
   end           a last epoch may be short; data shorter than a window are one window.
 
@@ -46,7 +46,7 @@ Progress = Callable[[int, int], None]  # epochs done, of all
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HidingSets:
-    """Who hides whom: parent[i, m] are the k - 1 users that hide i in window m; -1 if there are none.
+    """The hiding sets: parent[i, m] are the k - 1 users that hide user i in window m; -1 if there are none.
 
     `retained` [users, epochs]: whether a user has samples in an epoch that were not removed.
     """
@@ -123,9 +123,9 @@ class KteHide:
 
     def true_guarantee(self) -> str:
         return (
-            f"Claims that every stretch of {self.tau_steps} steps of a user fits {self.k} records. It does "
+            f"Claims that every period of {self.tau_steps} steps of a user fits {self.k} records. It does "
             "not hold for all: users who cannot be hidden in a window are removed after others were hidden "
-            "behind them, so some stretches fit fewer. No probability bounds how many; they are counted."
+            "behind them, so some periods fit fewer. No probability bounds how many; they are counted."
         )
 
 
@@ -263,8 +263,8 @@ def choose_hiding_sets(t, x, y, begin, retained, users, start, window, newest, p
     cycles = parent.shape[2]
     for s in range(len(start) - 1):
         members = users[start[s] : start[s + 1]]
-        found = len(members) > cycles
-        if found:
+        hidden = len(members) > cycles
+        if hidden:
             free = _allowed(members, parent, window)
             cost = _window_costs(t, x, y, begin, retained, members, window, newest)
             order = np.empty((len(members), len(members)), np.int64)
@@ -273,12 +273,12 @@ def choose_hiding_sets(t, x, y, begin, retained, users, start, window, newest, p
             for cycle in range(cycles):
                 before = _greedy_cycle(order, free)
                 if before[0] < 0:
-                    found = False
+                    hidden = False
                     break
                 for b in range(len(members)):
                     parent[members[b], window, cycle] = members[before[b]]
                     free[before[b], b] = False
-        if not found:
+        if not hidden:
             removed[start[s] : start[s + 1]] = True
             for user in members:
                 parent[user, window, :] = -1
@@ -327,7 +327,7 @@ def _window_costs(t, x, y, begin, retained, members, window, newest):
 
 @njit(cache=True, nogil=True)
 def _greedy_cycle(order, free):
-    """int64: for each member the one before it in a directed cycle through all; -1 if none was found.
+    """int64: for each member the one before it in a directed cycle through all; -1 if there is none.
 
     From the last member of the path to the cheapest free one that is not on it, back by one at a dead end.
     """
@@ -367,7 +367,7 @@ def _greedy_cycle(order, free):
 def merge_records(t, x, y, begin, retained, parent, behind, out):
     """Algorithm 2, lines 17 to 20: boxes record, t0, t1, x0, x1, y0, y1 into `out`; returns their number.
 
-    In each epoch a user is merged with whoever of its hiding sets still has samples there.
+    In each epoch a user is merged with those users of its hiding sets that still have samples there.
     """
     users, epochs = retained.shape
     windows, cycles = parent.shape[1], parent.shape[2]
@@ -414,7 +414,7 @@ def _merge_members(t, x, y, begin, epochs, epoch, members, out):
 
 @njit(cache=True, nogil=True)
 def _scratch(rows):
-    """Room for the merge of a pair: t, x, y, owner and boxes."""
+    """Work arrays for the merge of a pair: t, x, y, owner and boxes."""
     return np.empty((4, rows), np.int64), np.empty((rows, 6), np.int64)
 
 

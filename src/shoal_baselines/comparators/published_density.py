@@ -8,8 +8,8 @@ Half of epsilon is for totals, half for the clusters' series; the latter is halv
 the coefficients (so their text and the variance it gives; line 4 of algorithm 4 prints half that deviation).
 
 What the claims miss, and what is true instead (c the largest L1 norm of a visit over the cells, 1 if sound):
-  N            divides the totals as it is. Totals are multiples of K-hat / N: whoever knows all others can
-               tell N from N + 1, so nothing bounds a user's epsilon, however small the noise would make it.
+  N            divides the totals as it is. Totals are multiples of K-hat / N: an adversary who knows all
+               others can distinguish N from N + 1, so nothing bounds a user's epsilon, whatever the noise.
                With N public, neighbours replace one user: the one-visit histogram moves by 2 in L1, the
                clusters by twice as much in L1 and about twice in squared L2; K moves by as much as before.
   choice of k  charged once, run once per cluster. Only sum d_E^2 <= ell c^2 is known of the clusters' moves
@@ -79,11 +79,11 @@ class PublishedEfpag:
         cluster_of = cluster_cells(totals, self.cells.xy_m, self.cells.neighbours, self.tau)
         series = np.zeros((int(cluster_of.max(initial=-1)) + 1, self.setting.slots))
         np.add.at(series, cluster_of, self.cells.to_cells @ bounded.counts)
-        waves = np.asarray(scipy.fft.dct(series, norm="ortho", axis=1))
-        kept = self.choose(waves, noise)
-        noisy = np.zeros_like(waves)
-        for cluster, k in enumerate(kept):
-            noisy[cluster, :k] = self.perturb(waves[cluster, :k], noise)
+        coefficients = np.asarray(scipy.fft.dct(series, norm="ortho", axis=1))
+        chosen_k = self.choose(coefficients, noise)
+        noisy = np.zeros_like(coefficients)
+        for cluster, k in enumerate(chosen_k):
+            noisy[cluster, :k] = self.perturb(coefficients[cluster, :k], noise)
         shapes = smooth_nights(
             _shapes(np.asarray(scipy.fft.idct(noisy, norm="ortho", axis=1))), self.setting.clock
         )
@@ -101,17 +101,17 @@ class PublishedEfpag:
         noisy_visits = laplace_of(visits, 2 * MOST_VISITS / (self.epsilon / 2), "visits", noise)
         return self.cells.to_cells @ histogram * (noisy_visits[0] / max(bounded.users, 1))
 
-    def choose(self, waves: np.ndarray, noise: Noise) -> np.ndarray:
+    def choose(self, coefficients: np.ndarray, noise: Noise) -> np.ndarray:
         """Algorithm 4, lines 2 and 3: P(k) ~ exp(-e u_k / (4 Delta)), for each cluster."""
-        energy = np.cumsum((waves**2)[:, ::-1], axis=1)[:, ::-1]
-        dropped = np.sqrt(np.column_stack([energy[:, 1:], np.zeros(len(waves))]))
+        energy = np.cumsum((coefficients**2)[:, ::-1], axis=1)[:, ::-1]
+        dropped = np.sqrt(np.column_stack([energy[:, 1:], np.zeros(len(coefficients))]))
         scores = -np.rint((dropped + self.noise_error()) * STEP).astype(np.int64)
         scale = 4 * self.shift / (self.epsilon / 2) * STEP
         return np.array([1 + noise.choose("select", row, scale) for row in scores], np.int64)
 
-    def perturb(self, waves: np.ndarray, noise: Noise) -> np.ndarray:
+    def perturb(self, coefficients: np.ndarray, noise: Noise) -> np.ndarray:
         """Algorithm 4, line 4."""
-        return noise.gaussian("coefficients", units_of(waves), self.sigma * STEP) / STEP
+        return noise.gaussian("coefficients", units_of(coefficients), self.sigma * STEP) / STEP
 
     def noise_error(self) -> np.ndarray:
         return self.sigma * np.sqrt(np.arange(1, self.setting.slots + 1))
@@ -159,15 +159,15 @@ class PublishedEfpa(PublishedEfpag):
 
     name = "published-efpa"
 
-    def perturb(self, waves: np.ndarray, noise: Noise) -> np.ndarray:
-        return laplace_of(waves, self._scale(len(waves)), "coefficients", noise)
+    def perturb(self, coefficients: np.ndarray, noise: Noise) -> np.ndarray:
+        return laplace_of(coefficients, self._scale(len(coefficients)), "coefficients", noise)
 
     def noise_error(self) -> np.ndarray:
         return 2 * np.arange(1, self.setting.slots + 1) * self.shift / (self.epsilon / 2)
 
     @property
     def sigma(self) -> float:
-        """Deviation with all coefficients kept, which tau is set by."""
+        """Deviation with all coefficients, which tau is set by."""
         return math.sqrt(2) * self._scale(self.setting.slots)
 
     def _scale(self, k: int) -> float:
@@ -249,7 +249,7 @@ def units_of(values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublishedCells:
-    """How counts of places become counts of cells, and those of zones; all public."""
+    """Public weights from counts of places to counts of cells, and from those to zones."""
 
     to_cells: scipy.sparse.csr_array = field(repr=False)  # float64 [cells, places], may be negative
     back: scipy.sparse.csr_array = field(repr=False)  # float64 [zones, cells]

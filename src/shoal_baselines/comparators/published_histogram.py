@@ -9,8 +9,9 @@ edge counts a trip once (counted at each passing, a trip would move an answer wi
 are of trips shared over their cells, as costs are.
 
 What the claims miss, and what is true instead, for one trip (more for a user with several):
-  n            all values sum to the exact number of trips: whoever knows all others can tell n from n + 1,
-               so nothing bounds a trip's epsilon. With n public, neighbours replace one trip by another.
+  n            all values sum to the exact number of trips: an adversary who knows all others can
+               distinguish n from n + 1, so nothing bounds a trip's epsilon. With n public, neighbours replace
+               one trip by another.
   rounds       the number with the least true error of six is reported: not private, whatever it costs.
   Euler        an answer is charged as if a trip moved it by 1. It moves it by pieces - loops: up to one per
                border cell of the rectangle, or down by (w - 1) (h - 1) - 1 in a w x h one; a trip replaced
@@ -46,7 +47,7 @@ LARGEST_EXPONENT = 30.0  # keeps what the noise makes of weights finite
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublishedInput:
-    """What they read, all of it exact: the Euler histogram, faces shared over cells, the number of trips."""
+    """Exact input of the published methods: the Euler histogram, faces shared over cells, number of trips."""
 
     euler: ExactEuler = field(repr=False)
     shared: np.ndarray = field(repr=False)  # float64 [rows, columns], each trip 1 in all

@@ -23,7 +23,7 @@ Where the thesis is silent or says two things:
   prefix     not in the model, after a choice by noise: what all trips did at the cell, the shortest end of
              the prefix. Longer ends have smaller counts and gave worse trips. In a cell nobody visited all
              options are equal. A prefix that is left is not found again.
-  fixed      `portion` of what is left of epsilon_1 for each step, the first cell too. It is not said; 0.1
+  fixed      `portion` of what is left of epsilon_1 for each step, the first cell too. No value is given; 0.1
              lasts about as long as the series.
   np         no budget, so no eta and nothing to restore: options are drawn in proportion to their utility.
   times      are not in the model: all trips start at 0. One step is one tick.
@@ -37,7 +37,7 @@ What the claim misses, and what is true instead, for one trip (more for a user w
                withdrawn has been made, and is not paid for.
   counts       a trip that stays for k steps moves a count by k, and one that makes a prefix known replaces
                the counts of a whole cell by its own: nothing bounds a choice.
-  replay       long prefixes have one trip: the more budget, the more of it is told again, step by step.
+  replay       long prefixes have one trip: the more budget, the more of it is copied, step by step.
 
 Compiled walk of TGM: one synthetic trip after the other, algorithm 9 without its first line.
 
@@ -154,7 +154,7 @@ class PublishedTgm:
         return self.restoring and self.line_13 == "text"
 
     def budget(self, step: int) -> float:
-        """Of the first cell (step 0) or of a later step: `Rtn`."""
+        """Budget of the first cell (step 0) or of a later step: `Rtn`."""
         if not self.adaptive:
             return self.portion * (1 - self.portion) ** step * self.epsilon_1
         if step == 0:
@@ -162,11 +162,11 @@ class PublishedTgm:
         return 2 / ((step + 1) * (step + 2)) * 2 * self.epsilon_1 / 3
 
     def budgets(self) -> np.ndarray:
-        """float64: of steps 1, 2, ..., while above eta; as many steps as can be paid for."""
-        found = []
-        while (budget := self.budget(len(found) + 1)) > self.eta:
-            found.append(budget)
-        return np.array(found, float)
+        """float64: budgets of steps 1, 2, ..., while above eta; as many steps as can be paid for."""
+        budgets = []
+        while (budget := self.budget(len(budgets) + 1)) > self.eta:
+            budgets.append(budget)
+        return np.array(budgets, float)
 
     def paid_epsilon(self) -> float:
         """What the choices of one generated trip cost a real one, if visited cells and prefixes were public.
@@ -210,7 +210,7 @@ _SIDES = np.array([[0, 0], [0, 1], [1, 1], [1, 2], [2, 2], [2, 3], [3, 3], [3, 0
 
 
 class Rules(NamedTuple):
-    """What does not depend on trips."""
+    """Parameters that do not depend on trips."""
 
     columns: int
     rows: int
@@ -247,7 +247,7 @@ def fill(whole: Ways, parts: Ways, rules: Rules, seed, starts, first, cells, tic
 
 @njit(cache=True, nogil=True)
 def _walk(whole, parts, rules, seed, trip, start, cells, tick, stay):
-    """Lines 8 to 20 for one trip, written down where there is room; the number of its visits."""
+    """Lines 8 to 20 for one trip, written down where arrays are given; returns the number of its visits."""
     state, theta = stream(seed, WALK, trip), stream(seed, THRESHOLD, trip)
     cell, node, ahead = np.int64(start), whole.root[start], -1
     taken, utility = np.full(rules.powers.size - 1, -1, np.int64), np.empty(OPTIONS)
@@ -284,9 +284,9 @@ def _walk(whole, parts, rules, seed, trip, start, cells, tick, stay):
 
 
 @njit(cache=True, nogil=True)
-def laplace(chance, scale):
-    """Laplace noise from a number between 0 and 1."""
-    side = chance - 0.5 + 2.0**-54
+def laplace(uniform, scale):
+    """Laplace noise from a uniform number between 0 and 1."""
+    side = uniform - 0.5 + 2.0**-54
     return -scale * np.sign(side) * np.log(1.0 - 2.0 * abs(side))
 
 
@@ -342,7 +342,7 @@ def _weigh(utility, taken, now, powers):
 
 
 @njit(cache=True, nogil=True)
-def choose(utility, cell, rules, budget, chance):
+def choose(utility, cell, rules, budget, uniform):
     """The exponential mechanism, P ~ exp(budget u / 2), over options inside the grid; without noise P ~ u."""
     weight = np.zeros(OPTIONS)
     most = utility.max()
@@ -350,7 +350,7 @@ def choose(utility, cell, rules, budget, chance):
         if option >= STAY or inside(cell, option, rules):
             u = utility[option]
             weight[option] = np.exp(budget * (u - most) / 2) if rules.private else u
-    left = chance * weight.sum()
+    left = uniform * weight.sum()
     last = END
     for option in range(OPTIONS):
         if weight[option] > 0:

@@ -71,33 +71,31 @@ class DensityEfpa(Scheme):
         shift = shift_summed(self.touched, clusters, self.slots, self.lattice)
         return LAPLACE.scale(self.select_nano, LAPLACE.choice(shift))
 
-    def add_noise(
-        self, exact_waves: np.ndarray, kept: np.ndarray, noise: Noise
-    ) -> tuple[np.ndarray, np.ndarray]:
-        scales = self.scales(kept)
-        noisy_waves = np.zeros(exact_waves.shape)
-        for cluster, (count, scale) in enumerate(zip(kept, scales, strict=True)):
-            row = exact_waves[cluster, :count]
-            noisy_waves[cluster, :count] = noise.laplace("coefficients", row, float(scale))
-        return noisy_waves, LAPLACE.deviation * scales
+    def add_noise(self, exact: np.ndarray, k: np.ndarray, noise: Noise) -> tuple[np.ndarray, np.ndarray]:
+        scales = self.scales(k)
+        noisy = np.zeros(exact.shape)
+        for cluster, (count, scale) in enumerate(zip(k, scales, strict=True)):
+            row = exact[cluster, :count]
+            noisy[cluster, :count] = noise.laplace("coefficients", row, float(scale))
+        return noisy, LAPLACE.deviation * scales
 
-    def scales(self, kept: np.ndarray) -> np.ndarray:
+    def scales(self, k: np.ndarray) -> np.ndarray:
         """float64 [clusters]: Laplace scales in steps, by the one bound that gives less noise over all."""
-        by_visits, by_clusters = self._scales(kept, len(kept))
-        return by_visits if (kept * by_visits**2).sum() <= (kept * by_clusters**2).sum() else by_clusters
+        by_visits, by_clusters = self._scales(k, len(k))
+        return by_visits if (k * by_visits**2).sum() <= (k * by_clusters**2).sum() else by_clusters
 
     def _scales(self, k: np.ndarray, clusters: int) -> tuple[np.ndarray, np.ndarray]:
         """Scales for k retained coefficients under the bound by visits and under the bound by clusters."""
         root = np.sqrt(k) * (1 + 1e-12)  # the rounding of floats is on the safe side
         peak = np.minimum(root, k * math.sqrt(2.0 / self.slots) * (1 + 1e-12))
         if self.slots == 1:
-            peak = root  # the one wave of one slot has height 1, not sqrt(2)
+            peak = root  # the one component of one slot has height 1, not sqrt(2)
         epsilon = self.coefficients_nano / NANO
         by_visits, by_clusters = self.reach(clusters)
         return peak * (by_visits / epsilon), root * (by_clusters / epsilon)
 
     def reach(self, clusters: int) -> tuple[int, int]:
-        """Bounds on sum |d_E|_1 and sum |d_E|_2 in steps, with room for rounding.
+        """Bounds on sum |d_E|_1 and sum |d_E|_2 in steps, with an allowance for rounding.
 
         Rounding moves the k coefficients of a touched cluster by at most k (|d_E|_1 / 2^24 + 1) in L1, and
         k is at most sqrt(T) times sqrt(k), and sqrt(T) times min(sqrt(k), k sqrt(2/T)).
@@ -108,7 +106,7 @@ class DensityEfpa(Scheme):
         return STEPS * whole + rounding, STEPS * spread + rounding
 
     def tau(self, clusters: int) -> float:
-        """Least noisy total of a cluster with all coefficients kept, in visits."""
+        """Least noisy total of a cluster with all coefficients, in visits."""
         largest = min(float(b[0]) for b in self._scales(np.array([self.slots]), clusters))
         return tau_of(LAPLACE.deviation * largest / (STEPS * self.lattice), self.slots)
 

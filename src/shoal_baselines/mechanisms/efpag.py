@@ -43,7 +43,7 @@ from shoal_baselines.mechanisms.scheme import (
     TotalsScaledUp,
     shift_squared,
     tau_of,
-    wave_rounding,
+    transform_rounding,
 )
 from shoal_baselines.postprocess.scheme import cluster_cells
 from shoal_baselines.space.cover import Cover
@@ -81,13 +81,11 @@ class DensityEfpag(Scheme):
     def select_scale(self, clusters: int) -> float:
         return self.select
 
-    def add_noise(
-        self, exact_waves: np.ndarray, kept: np.ndarray, noise: Noise
-    ) -> tuple[np.ndarray, np.ndarray]:
-        chosen = np.arange(self.slots) < kept[:, None]
-        noisy_waves = np.zeros(exact_waves.shape)
-        noisy_waves[chosen] = self.coefficients.add(noise, "coefficients", exact_waves[chosen])
-        return noisy_waves, np.full(len(kept), self.coefficients.deviation)
+    def add_noise(self, exact: np.ndarray, k: np.ndarray, noise: Noise) -> tuple[np.ndarray, np.ndarray]:
+        chosen = np.arange(self.slots) < k[:, None]
+        noisy = np.zeros(exact.shape)
+        noisy[chosen] = self.coefficients.add(noise, "coefficients", exact[chosen])
+        return noisy, np.full(len(k), self.coefficients.deviation)
 
     def describe(self) -> dict[str, object]:
         return {**super().describe(), "least_cluster_visits": self.tau}
@@ -143,5 +141,5 @@ class DensityEfpag(Scheme):
 
 def coefficient_shift(ell: int, clusters: int, slots: int, lattice: int) -> int:
     """Joint L2 of what a user moves all coefficients of all clusters by, in steps, rounded up."""
-    series = STEPS * ceil_sqrt(ell * lattice**2) + wave_rounding(ell, slots, lattice)
+    series = STEPS * ceil_sqrt(ell * lattice**2) + transform_rounding(ell, slots, lattice)
     return series + ceil_sqrt(clusters * slots)

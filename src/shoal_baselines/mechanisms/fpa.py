@@ -1,4 +1,4 @@
-"""Counts per zone and slot from their k slowest Fourier components, with discrete noise on the coefficients.
+"""Counts per zone and slot from their k lowest Fourier components, with discrete noise on the coefficients.
 
 Guarantee    for the whole array, rho-zCDP with rho = Delta_2^2 / (2 sigma^2) (Gaussian), or epsilon-DP with
              epsilon = Delta_1 / b (Laplace).
@@ -27,7 +27,7 @@ Deviations   one guarantee for all zones jointly: their scale sqrt(k T) / epsilo
 >>> mechanism.loss().pure_epsilon_nano, round(mechanism.noise.scale / 2**34, 1)
 (1000000000, 89.5)
 
-The slowest k components of a window as an integer matrix, with exact bounds on what it does to one user.
+The lowest k components of a window as an integer matrix, with exact bounds on what it does to one user.
 
 The rows are the first k components of the orthonormal DCT-II, times 2^BITS and rounded to integers. Counts
 are integers, so coefficients are integers too: no rounding and no floating point touches the counts, and
@@ -52,9 +52,9 @@ from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyCounts
 
-# The 20 complex DFT coefficients that Pyrgelis et al. keep of a week are waves up to 19 cycles a week, as are
-# the first 39 of the DCT-II, whose wave j has j / 2 cycles.
-WAVES = 40
+# The 20 complex DFT coefficients that Pyrgelis et al. keep of a week have up to 19 cycles a week, as have
+# the first 39 of the DCT-II, whose component j has j / 2 cycles.
+COMPONENTS = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class DensityFpa(Composed):
     lattice: int
 
     takes = "counts"
-    leaves_out = "what the waves leave out"
+    leaves_out = "what the Fourier components leave out"
 
     @property
     def name(self) -> str:
@@ -101,8 +101,8 @@ class DensityFpa(Composed):
     def reading(self) -> tuple[str, ...]:
         """For the recipient: how the numbers are to be read."""
         return (
-            f"Each zone's series was reduced to its {self.basis.k} slowest waves before noise was added, so "
-            "changes faster than those are not in it, whatever the budget.",
+            f"Each zone's series was reduced to its {self.basis.k} Fourier components of lowest frequency "
+            "before noise was added, so changes faster than those are not in it, whatever the budget.",
             f"The noise of one count has a standard deviation of {self.noise_of_count.deviation:.1f} people "
             "before counts were scaled up (`noise_scale_people` in the manifest). Neighbouring slots of a "
             "zone share it, so sums over slots do not average it out.",
@@ -114,14 +114,22 @@ class DensityFpa(Composed):
         noisy = self.noise.add(noise, "coefficients", self.basis.coefficients(exact.units))
         return NoisyCounts(
             values=self.basis.series(noisy / self.lattice),
-            family=f"{self.noise.family.name} waves",
+            family=f"{self.noise.family.name} Fourier components",
             scale=self.deviation_people,
             gain=self.basis.noise_gain,
         )
 
     @classmethod
     def within(
-        cls, family: Family, amount: int, *, ell: int, slots: int, column: int, lattice: int, k: int = WAVES
+        cls,
+        family: Family,
+        amount: int,
+        *,
+        ell: int,
+        slots: int,
+        column: int,
+        lattice: int,
+        k: int = COMPONENTS,
     ) -> DensityFpa:
         """The least noise whose loss stays within `amount`, in 1e-9 of rho or epsilon."""
         power = column * FourierBasis.first(k, slots).power(family, ell)
@@ -129,7 +137,7 @@ class DensityFpa(Composed):
         return cls(noise=noise, k=k, ell=ell, slots=slots, column=column, lattice=lattice)
 
     @classmethod
-    def of(cls, budget: Budget, setting: Setting, *, ell: int, k: int = WAVES) -> DensityFpa:
+    def of(cls, budget: Budget, setting: Setting, *, ell: int, k: int = COMPONENTS) -> DensityFpa:
         """All of the budget, on the zones and slots of a setting."""
         family, weights = family_of(budget), setting.weights
         public = {"ell": ell, "slots": setting.slots, "lattice": weights.lattice, "k": k}
@@ -146,52 +154,54 @@ LARGEST = 2**61  # of a coefficient, so that noise fits beside it in 64 bits
 class FourierBasis:
     """int64 [k, slots], about UNIT times the first k rows of the orthonormal DCT-II."""
 
-    waves: np.ndarray = field(repr=False)
+    matrix: np.ndarray = field(repr=False)
 
     @classmethod
     def first(cls, k: int, slots: int) -> FourierBasis:
-        """The k slowest waves of `slots` slots; all of them where k is larger.
+        """The k components of lowest frequency of `slots` slots; all of them where k is larger.
 
-        >>> FourierBasis.first(2, 4).waves.tolist()
+        >>> FourierBasis.first(2, 4).matrix.tolist()
         [[8192, 8192, 8192, 8192], [10703, 4433, -4433, -10703]]
         """
         if k < 1:
-            raise PlanError("plan-waves", f"at least one wave must be kept; got {k}.", "Keep 40, say.")
-        kept = np.arange(min(k, slots))[:, None]
-        waves = np.sqrt(2.0 / slots) * np.cos(np.pi * (np.arange(slots) + 0.5) * kept / slots)
-        waves[0] = np.sqrt(1.0 / slots)
-        return cls(waves=np.rint(waves * UNIT).astype(np.int64))
+            raise PlanError(
+                "plan-waves", f"at least one Fourier component is needed; got {k}.", "Keep 40, say."
+            )
+        frequency = np.arange(min(k, slots))[:, None]
+        matrix = np.sqrt(2.0 / slots) * np.cos(np.pi * (np.arange(slots) + 0.5) * frequency / slots)
+        matrix[0] = np.sqrt(1.0 / slots)
+        return cls(matrix=np.rint(matrix * UNIT).astype(np.int64))
 
     @property
     def k(self) -> int:
-        return self.waves.shape[0]
+        return self.matrix.shape[0]
 
     def coefficients(self, units: np.ndarray) -> np.ndarray:
-        """int64 [zones, k]: exact products with the waves."""
+        """int64 [zones, k]: exact products with the components."""
         largest = int(np.abs(units).sum(axis=1, dtype=object).max(initial=0))
-        if largest * int(np.abs(self.waves).max()) > LARGEST:
+        if largest * int(np.abs(self.matrix).max()) > LARGEST:
             raise GuaranteeError("noise-lattice", "the counts do not fit the lattice; use a coarser one.")
-        return units @ self.waves.T
+        return units @ self.matrix.T
 
     def series(self, coefficients: np.ndarray) -> np.ndarray:
-        """float64 [zones, slots]: back from coefficients; the waves that were left out are zero."""
+        """float64 [zones, slots]: back from coefficients; the components that were left out are zero."""
         return coefficients @ self._back.T
 
     @cached_property
     def _back(self) -> np.ndarray:
-        """float64 [slots, k]: the least-squares inverse, since rounded waves are not quite orthonormal."""
-        return np.linalg.pinv(self.waves.astype(float))
+        """float64 [slots, k]: least-squares inverse, since rounded components are not quite orthonormal."""
+        return np.linalg.pinv(self.matrix.astype(float))
 
     @cached_property
     def noise_gain(self) -> np.ndarray:
         """float64 [slots]: standard deviation at a slot for independent noise of UNIT on the coefficients.
 
-        Noise of different slots goes together, as the waves do; this is the noise of each slot alone.
+        Components extend over slots, so their noise is correlated; this is the noise of each slot alone.
         """
         return UNIT * np.sqrt((self._back**2).sum(axis=1))
 
     def power(self, family: Family, visits: int) -> int:
-        """What the transform makes of one user's visits in the power that the family's cost is of."""
+        """Bound on one user's transformed visits: L1 norm or squared L2 norm, as the family needs."""
         return self.l1(visits) if family.norm == 1 else self.l2_squared(visits)
 
     def l2_squared(self, visits: int) -> int:
@@ -202,11 +212,11 @@ class FourierBasis:
         |S| |w|^2 lambda_max(G_S), and Gershgorin bounds lambda_max by the largest sum of |S| absolute entries
         in a row of G. The same eigenvalue is at most that of CC', bounded by its rows. Both are exact here.
         """
-        slots = self.waves.shape[1]
+        slots = self.matrix.shape[1]
         visits = min(visits, slots)
-        bound = int(np.abs(self.waves @ self.waves.T).sum(axis=1).max())
+        bound = int(np.abs(self.matrix @ self.matrix.T).sum(axis=1).max())
         if slots <= SLOTS_PAIRED:
-            within = np.abs(self.waves.T @ self.waves)
+            within = np.abs(self.matrix.T @ self.matrix)
             bound = min(bound, int((-np.sort(-within, axis=1)[:, :visits]).sum(axis=1).max()))
         return visits * bound
 
@@ -216,5 +226,5 @@ class FourierBasis:
         A visit at slot t moves the coefficients by |w|_1 |c_t|_1 in L1, and slots are all different; a user
         in another zone at each of them reaches the sum.
         """
-        columns = np.abs(self.waves).sum(axis=0)
+        columns = np.abs(self.matrix).sum(axis=0)
         return int(np.sort(columns)[::-1][:visits].sum())

@@ -12,7 +12,7 @@ Public       grid, its Hilbert order, finest length, m, all scales.
 Source       Li, Hay, Miklau and Wang 2014 (DAWA), stage 1 with dyadic intervals; run on faces as in Ghane's
              thesis, sections 3.6 and 4.4, with a quarter of the budget for stage 1.
 Deviations   stage 2 adds plain noise to buckets instead of a workload's strategy; buckets of `finest` cells
-             are not looked into, which saves their levels; the number of trips is bought. A rectangle's
+             are not looked into, which saves their levels; the number of trips is measured. A rectangle's
              answer is the weight inside it, less than the number of distinct trips where they go beyond it.
 
 >>> from shoal.mechanisms.audit_size import trip_setting
@@ -66,7 +66,7 @@ class HistogramDawa(TripHistogram):
     name = "histogram-dawa"
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
-        kept, every = self.totals(trips, noise)
+        noisy_trips, every = self.totals(trips, noise)
         grid = self.setting.grid
         order = hilbert_order(grid.rows, grid.columns)
         exact = trips.shared_faces(LATTICE).ravel()[order]
@@ -78,7 +78,7 @@ class HistogramDawa(TripHistogram):
         faces = np.empty(grid.count)
         faces[order] = (noisy / size)[bucket]
         return NoisyHistogram(
-            euler=Euler(faces=faces.reshape(grid.rows, grid.columns)), trips=kept, all_trips=every
+            euler=Euler(faces=faces.reshape(grid.rows, grid.columns)), trips=noisy_trips, all_trips=every
         )
 
     def _buckets(self, exact: np.ndarray, noise: Noise) -> np.ndarray:
@@ -98,7 +98,7 @@ class HistogramDawa(TripHistogram):
 
     @classmethod
     def within(cls, budget: Budget, setting: TripSetting, *, finest: int = FINEST) -> HistogramDawa:
-        """What the numbers of trips leave: a quarter for the costs, the rest for the buckets."""
+        """The budget that the numbers of trips leave: a quarter for the costs, the rest for the buckets."""
         totals, budget = TripTotals.within(budget, setting)
         cells, units = setting.grid.count, setting.per_unit * LATTICE
         finest = min(finest, 1 << max(cells // 8, 1).bit_length() - 1)  # small grids are divided too

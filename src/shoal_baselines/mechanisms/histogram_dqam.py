@@ -14,7 +14,7 @@ Public       grid, given rectangles, m, cells of a typical trip, first and last 
 Source       Ghane's thesis, chapter 4, algorithms 5 and 6.
 Deviations   privacy: every level is paid, where the thesis pays for the leaves alone, which show each split
              above them; distinct counts are measured, where it takes 1 for the sensitivity of Euler
-             answers; the number of trips is bought. Accuracy: the tree starts at a public level and ends at
+             answers; the number of trips is measured. Accuracy: the tree starts at a public level and ends at
              one, so that fewer are paid; the threshold is in units of the noise, where 4 / eps1^2 is a
              variance; densities have noise of m / s trips, not of 1 / eps2 on a share, and weigh updates as
              in shoal_baselines.postprocess.regions; 5 rounds with replay; start, cut answers and gaps as in
@@ -68,15 +68,15 @@ class HistogramDqam(TripHistogram):
     edges = True
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
-        kept, every = self.totals(trips, noise)
+        noisy_trips, every = self.totals(trips, noise)
         region, mass = self._partition(trips.shared_faces(LATTICE).ravel(), noise)
         given, deviation = self.setting.given, self.rounds.answers.deviation
-        start = uniform_model(self.shape, kept, self.setting.expected_cells)
-        learner = DqamLearner(start.copy(), region, mass, given, kept, deviation)
+        start = uniform_model(self.shape, noisy_trips, self.setting.expected_cells)
+        learner = DqamLearner(start.copy(), region, mass, given, noisy_trips, deviation)
         self.rounds(trips.distinct(given), learner, noise)
         return NoisyHistogram(
             euler=learner.model.euler(),
-            trips=kept,
+            trips=noisy_trips,
             all_trips=every,
             violated_before=learner.without_repair(start),
         )
@@ -131,7 +131,7 @@ class HistogramDqam(TripHistogram):
         first: int = FIRST,
         last: int = LAST,
     ) -> HistogramDqam:
-        """What the numbers of trips leave: a quarter for costs, one for densities, half for the rounds."""
+        """The budget that the numbers of trips leave: quarters for costs and densities, half for rounds."""
         if not 0 <= first <= last:
             raise PlanError(
                 "quadtree-levels", f"levels must have 0 <= first <= last; got {first} and {last}."
@@ -149,8 +149,8 @@ class HistogramDqam(TripHistogram):
             costs = NoisyCosts.within(share, units, [_groups(shape, level) for level in levels])
         share, budget = budget.take("densities", DENSITY_SHARE)
         noise = {"costs": costs, "densities": adder_within(share, units)}
-        made = Rounds.within(budget, setting.per_unit, rounds=rounds, given=setting.given.count)
-        return cls(totals=totals, rounds=made, first=first, setting=setting, **noise)
+        rounds_of_budget = Rounds.within(budget, setting.per_unit, rounds=rounds, given=setting.given.count)
+        return cls(totals=totals, rounds=rounds_of_budget, first=first, setting=setting, **noise)
 
 
 def _groups(shape: tuple[int, int], level: int) -> Groups:

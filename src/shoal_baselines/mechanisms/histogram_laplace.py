@@ -39,7 +39,7 @@ LATTICE = 2**20  # units of one trip
 
 @dataclass(frozen=True, kw_only=True)
 class TripHistogram(Composed):
-    """What published histograms share: the numbers of trips, what is public, what answers are of."""
+    """Common parts of histogram mechanisms: numbers of trips and public parameters."""
 
     totals: TripTotals
     setting: TripSetting = field(repr=False)
@@ -58,11 +58,11 @@ class HistogramLaplace(TripHistogram):
     name = "histogram-laplace"
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
-        kept, every = self.totals(trips, noise)
+        noisy_trips, every = self.totals(trips, noise)
         noisy = self.cells.add(noise, "cells", trips.shared_faces(LATTICE)) / LATTICE
         variance = (self.cells.deviation / LATTICE) ** 2
-        faces = map_or_flat(noisy, kept, variance, self.setting.given)
-        return NoisyHistogram(euler=Euler(faces=faces), trips=kept, all_trips=every)
+        faces = map_or_flat(noisy, noisy_trips, variance, self.setting.given)
+        return NoisyHistogram(euler=Euler(faces=faces), trips=noisy_trips, all_trips=every)
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (*self.totals.spends(), ("cells", self.cells.cost(self.setting.per_unit * LATTICE)))
@@ -72,7 +72,7 @@ class HistogramLaplace(TripHistogram):
 
     @classmethod
     def within(cls, budget: Budget, setting: TripSetting) -> HistogramLaplace:
-        """What the numbers of trips leave goes to the cells."""
+        """The budget that the numbers of trips leave goes to the cells."""
         totals, budget = TripTotals.within(budget, setting)
         cells, _ = budget.take("cells", 1)
         return cls(totals=totals, cells=adder_within(cells, setting.per_unit * LATTICE), setting=setting)

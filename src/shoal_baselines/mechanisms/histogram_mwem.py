@@ -9,7 +9,7 @@ Sensitivity  the shares of a trip inside a rectangle sum to at most 1: an answer
              |answer - estimate| by -m to m: a bounded range of 2 m / b.
 Public       grid, given rectangles, m, rounds T, all scales.
 Source       Hardt, Ligett and McSherry 2012; run on faces as in Ghane's thesis, sections 3.6 and 4.4.
-Deviations   the number of trips is bought; all answers are replayed after each new one, cut to 0 .. n, and
+Deviations   the number of trips is measured; all answers are replayed after each new one, cut to 0 .. n, and
              no gap within half the deviation of its noise is followed; no rectangle is asked twice. The
              thesis runs it along a Hilbert curve; rectangles are sums of cells in any order, so nothing
              changes and none is used. Post-processing, all of it.
@@ -50,14 +50,16 @@ class HistogramMwem(TripHistogram):
     name = "histogram-mwem"
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
-        kept, every = self.totals(trips, noise)
+        noisy_trips, every = self.totals(trips, noise)
         grid, given = self.setting.grid, self.setting.given
         exact = Euler(faces=trips.shared_faces(LATTICE)).answers(given)
         shape = grid.rows, grid.columns
-        start = uniform_model(shape, kept, cells=1.0)  # without edges
-        learner = PrishLearner(start, given, kept, self.rounds.answers.deviation / LATTICE, repair=False)
+        start = uniform_model(shape, noisy_trips, cells=1.0)  # without edges
+        learner = PrishLearner(
+            start, given, noisy_trips, self.rounds.answers.deviation / LATTICE, repair=False
+        )
         self.rounds(exact, _OnLattice(learner), noise)
-        return NoisyHistogram(euler=Euler(faces=learner.model.faces), trips=kept, all_trips=every)
+        return NoisyHistogram(euler=Euler(faces=learner.model.faces), trips=noisy_trips, all_trips=every)
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (*self.totals.spends(), *self.rounds.spends())
@@ -67,11 +69,11 @@ class HistogramMwem(TripHistogram):
 
     @classmethod
     def within(cls, budget: Budget, setting: TripSetting, *, rounds: int = ROUNDS) -> HistogramMwem:
-        """What the numbers of trips leave: half to choose, half to measure."""
+        """The budget that the numbers of trips leave: half to choose, half to measure."""
         totals, budget = TripTotals.within(budget, setting)
         sensitivity = setting.per_unit * LATTICE
-        made = Rounds.within(budget, sensitivity, rounds=rounds, given=setting.given.count)
-        return cls(totals=totals, rounds=made, setting=setting)
+        rounds_of_budget = Rounds.within(budget, sensitivity, rounds=rounds, given=setting.given.count)
+        return cls(totals=totals, rounds=rounds_of_budget, setting=setting)
 
 
 @dataclass(frozen=True)

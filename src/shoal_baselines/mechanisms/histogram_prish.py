@@ -9,7 +9,7 @@ Sensitivity  a distinct count moves by 0 to m, so |count - estimate| by -m to m:
 Public       grid, given rectangles, m, cells of a typical trip, rounds I, all scales.
 Source       Ghane's thesis, chapter 3, algorithms 1 to 4.
 Deviations   privacy: distinct counts are measured, where the thesis measures Euler answers with sensitivity
-             1, which they do not have; the number of trips is bought. Accuracy: 5 rounds, where the best
+             1, which they do not have; the number of trips is measured. Accuracy: 5 rounds, where the best
              of 10 to 20 was reported; the start has a public mean length and the whole grid n trips, where
              equal faces and edges have a negative total; "normalise to n" is the whole grid's Euler answer;
              answers are cut to 0 .. n, and no gap within half the deviation of its noise is followed; no
@@ -49,20 +49,20 @@ class HistogramPrish(TripHistogram):
     edges = True
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
-        kept, every = self.totals(trips, noise)
-        start = self.start(kept)
-        learner = PrishLearner(start.copy(), self.setting.given, kept, self.rounds.answers.deviation)
+        noisy_trips, every = self.totals(trips, noise)
+        start = self.start(noisy_trips)
+        learner = PrishLearner(start.copy(), self.setting.given, noisy_trips, self.rounds.answers.deviation)
         self.rounds(trips.distinct(self.setting.given), learner, noise)
         return NoisyHistogram(
             euler=learner.model.euler(),
-            trips=kept,
+            trips=noisy_trips,
             all_trips=every,
             violated_before=learner.without_repair(start),
         )
 
-    def start(self, kept: float) -> TripModel:
+    def start(self, noisy_trips: float) -> TripModel:
         grid = self.setting.grid
-        return uniform_model((grid.rows, grid.columns), kept, self.setting.expected_cells)
+        return uniform_model((grid.rows, grid.columns), noisy_trips, self.setting.expected_cells)
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (*self.totals.spends(), *self.rounds.spends())
@@ -72,7 +72,7 @@ class HistogramPrish(TripHistogram):
 
     @classmethod
     def within(cls, budget: Budget, setting: TripSetting, *, rounds: int = ROUNDS) -> HistogramPrish:
-        """What the numbers of trips leave: half to choose, half to measure."""
+        """The budget that the numbers of trips leave: half to choose, half to measure."""
         totals, budget = TripTotals.within(budget, setting)
-        made = Rounds.within(budget, setting.per_unit, rounds=rounds, given=setting.given.count)
-        return cls(totals=totals, rounds=made, setting=setting)
+        rounds_of_budget = Rounds.within(budget, setting.per_unit, rounds=rounds, given=setting.given.count)
+        return cls(totals=totals, rounds=rounds_of_budget, setting=setting)

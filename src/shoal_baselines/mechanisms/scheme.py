@@ -1,8 +1,8 @@
-"""What both families of noise share in the scheme of Acs and Castelluccia, and the arguments for its scales.
+"""The scheme of Acs and Castelluccia for both families of noise, with the arguments for its scales.
 
 `Scheme` has the checks of the counts, the steps, and what recipients read.
 
-How many coefficients of each cluster to keep, by the exponential mechanism:
+Number of coefficients that are kept of each cluster, by the exponential mechanism:
 
     u_k = |(F_k+1 .. F_T)|_2 + expected noise of k coefficients,        P(k) ~ exp(-eps0 u_k / (2 S))
 
@@ -17,7 +17,7 @@ Only sum d_E^2 <= ell is known:
 Acs and Castelluccia charge one run with S = sqrt(ell), which does not hold for pure epsilon across clusters.
 
 Orthonormal DCT-II of integer series in integer arithmetic, with exact bounds on what one user changes: the
-waves are rounded to integers: B = 2^28 C + E, C the orthonormal DCT-II, every |E| <= 1 (rounding gives
+components are rounded to integers: B = 2^28 C + E, C the orthonormal DCT-II, every |E| <= 1 (rounding gives
 1/2, the cosine's own error is far below the rest). A coefficient is floor(B x / 2^24): a whole number of
 steps of 1/16 lattice unit. All of it is 64-bit integer arithmetic that cannot overflow, so there is no
 floating point between the counts and the noise. For series that change by dx, per cluster,
@@ -148,7 +148,7 @@ class TotalsScaledUp(TotalsByOneVisit):
 Totals = TotalsOfSeries | TotalsByOneVisit
 
 
-RSSE_SHARE = 0.01  # tau: the expected error of a cluster with all coefficients kept, as a share of its total
+RSSE_SHARE = 0.01  # tau: the expected error of a cluster with all coefficients, as a share of its total
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,16 +167,16 @@ class Scheme(Composed):
         self.check(exact)
         totals = self.totals(exact, noise)
         cluster_of = self.clusters_of(totals.visits)
-        exact_waves = coefficients(sum_by_cluster(exact.units, cluster_of))
-        clusters = len(exact_waves)
-        kept = choose_k(exact_waves, self.noise_error(clusters), self.select_scale(clusters), noise)
-        noisy_waves, deviation = self.add_noise(exact_waves, kept, noise)
+        exact_coefficients = coefficients(sum_by_cluster(exact.units, cluster_of))
+        clusters = len(exact_coefficients)
+        k = choose_k(exact_coefficients, self.noise_error(clusters), self.select_scale(clusters), noise)
+        noisy, deviation = self.add_noise(exact_coefficients, k, noise)
         steps = STEPS * self.lattice
         return NoisyScheme(
             totals=totals,
             cluster_of=cluster_of,
-            series=series_of(noisy_waves / steps),
-            kept=kept,
+            series=series_of(noisy / steps),
+            k=k,
             deviation=deviation / steps,
         )
 
@@ -193,9 +193,7 @@ class Scheme(Composed):
         """The scale of the choice of k, in steps: P(k) ~ exp(-u_k / scale)."""
 
     @abstractmethod
-    def add_noise(
-        self, exact_waves: np.ndarray, kept: np.ndarray, noise: Noise
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def add_noise(self, exact: np.ndarray, k: np.ndarray, noise: Noise) -> tuple[np.ndarray, np.ndarray]:
         """Noisy coefficients [clusters, slots], 0 where not kept; the deviation of each cluster's noise."""
 
     @property
@@ -237,11 +235,11 @@ class Scheme(Composed):
         """For the recipient: how the numbers are to be read."""
         return (
             f"The city was cut into {self.cells} cells; cells with few visits were joined with their "
-            "neighbours into clusters by noisy totals. A cluster has one course over the slots, from its "
-            "slowest waves with noise; each of its cells follows that course, scaled to the cell's own noisy "
-            "total.",
+            "neighbours into clusters by noisy totals. A cluster has one profile over the slots, from its "
+            "Fourier components of lowest frequency with noise; each of its cells follows that profile, "
+            "scaled to the cell's own noisy total.",
             "So zones of one cluster rise and fall together, and what happens in one of them alone, or "
-            "faster than the waves that were kept, is not in the numbers, whatever the budget.",
+            "faster than the Fourier components that were kept, is not in the numbers, whatever the budget.",
             "Noise is shared by the slots of a zone: sums over slots do not average it out.",
             "`people_low` and `people_high` are the ends of a 95 % interval for the number before noise, "
             "made from the noise and from what the model is known to leave out on simulated cities; where "
@@ -260,15 +258,15 @@ def tau_of(deviation: float, slots: int) -> float:
     return math.sqrt(slots) * deviation / RSSE_SHARE
 
 
-def choose_k(exact_waves: np.ndarray, noise_error: np.ndarray, scale: float, noise: Noise) -> np.ndarray:
+def choose_k(exact: np.ndarray, noise_error: np.ndarray, scale: float, noise: Noise) -> np.ndarray:
     """int64 [clusters]: coefficients kept, 1 to T; scores in steps, P(k) ~ exp(-u_k / scale)."""
     public = np.rint(noise_error).astype(np.int64)
-    allowed = candidates(exact_waves.shape[1])
-    kept = np.empty(len(exact_waves), np.int64)
-    for cluster, row in enumerate(exact_waves):
+    allowed = candidates(exact.shape[1])
+    chosen_k = np.empty(len(exact), np.int64)
+    for cluster, row in enumerate(exact):
         scores = -(tails(row) + public)[allowed - 1]
-        kept[cluster] = allowed[noise.choose("select", scores, scale)]
-    return kept
+        chosen_k[cluster] = allowed[noise.choose("select", scores, scale)]
+    return chosen_k
 
 
 def candidates(slots: int) -> np.ndarray:
@@ -298,7 +296,7 @@ def shift_squared(ell: int, clusters: int, slots: int, lattice: int) -> int:
     """S in zCDP, in steps: joint L2 of what a user moves the clusters' utilities by, rounded up."""
     return (
         STEPS * ceil_sqrt(ell * lattice**2)
-        + wave_rounding(ell, slots, lattice)
+        + transform_rounding(ell, slots, lattice)
         + (ceil_sqrt(slots) + 1) * ceil_sqrt(clusters)
     )
 
@@ -306,11 +304,11 @@ def shift_squared(ell: int, clusters: int, slots: int, lattice: int) -> int:
 def shift_summed(ell: int, clusters: int, slots: int, lattice: int) -> int:
     """S in pure mode, in steps: sum over clusters of what a user moves the utilities by, rounded up."""
     joint = min(ell * lattice, ceil_sqrt(clusters * ell * lattice**2))
-    return STEPS * joint + wave_rounding(ell, slots, lattice) + (ceil_sqrt(slots) + 1) * clusters
+    return STEPS * joint + transform_rounding(ell, slots, lattice) + (ceil_sqrt(slots) + 1) * clusters
 
 
-def wave_rounding(ell: int, slots: int, lattice: int) -> int:
-    """What the rounding of the waves adds to the shift, in steps: sqrt(T) |dx|_1 / 2^24, rounded up."""
+def transform_rounding(ell: int, slots: int, lattice: int) -> int:
+    """Bound on the shift from rounding the transform, in steps: sqrt(T) |dx|_1 / 2^24, rounded up."""
     return ((ceil_sqrt(slots) * ell * lattice) >> SHIFT) + 1
 
 
@@ -322,9 +320,9 @@ def sum_by_cluster(units: np.ndarray, cluster_of: np.ndarray) -> np.ndarray:
     return sums
 
 
-WAVE_BITS = 28
+TRANSFORM_BITS = 28
 SHIFT = 24
-STEPS = 2 ** (WAVE_BITS - SHIFT)  # of a coefficient, per lattice unit
+STEPS = 2 ** (TRANSFORM_BITS - SHIFT)  # of a coefficient, per lattice unit
 LARGEST_SUM = 2**53  # of a series, in lattice units: 8e9 visits
 LARGEST_SLOTS = 2**16
 _CHUNK = 512
@@ -334,25 +332,25 @@ def coefficients(units: np.ndarray) -> np.ndarray:
     """int64 [rows, slots]: DCT-II of each row, in steps, rounded down."""
     rows, slots = units.shape
     if units.dtype != np.int64 or slots > LARGEST_SLOTS:
-        raise GuaranteeError("noise-lattice", "waves are taken of 64-bit integers and at most 65,536 slots.")
+        raise GuaranteeError("noise-lattice", "the transform takes 64-bit integers and at most 65,536 slots.")
     if rows and float(np.abs(units.astype(np.float64)).sum(axis=1).max()) >= LARGEST_SUM:
         raise GuaranteeError("noise-lattice", "the counts do not fit the lattice; use a coarser one.")
-    # |high| sums to at most 2^29 and low is below 2^24: products with waves stay below 2^62.
+    # |high| sums to at most 2^29 and low is below 2^24: products with components stay below 2^62.
     high, low = units >> SHIFT, units & (2**SHIFT - 1)
     result = np.empty((rows, slots), np.int64)
     for start in range(0, slots, _CHUNK):
-        block = waves(start, min(start + _CHUNK, slots), slots).T
+        block = components(start, min(start + _CHUNK, slots), slots).T
         result[:, start : start + _CHUNK] = high @ block + ((low @ block) >> SHIFT)
     return result
 
 
-def waves(start: int, stop: int, slots: int) -> np.ndarray:
+def components(start: int, stop: int, slots: int) -> np.ndarray:
     """int64 [stop - start, slots]: rows of the orthonormal DCT-II times 2^28, rounded."""
-    kept = np.arange(start, stop)[:, None]
-    angle = (2 * np.arange(slots)[None, :] + 1) * kept % (4 * slots)  # whole periods removed exactly
+    frequency = np.arange(start, stop)[:, None]
+    angle = (2 * np.arange(slots)[None, :] + 1) * frequency % (4 * slots)  # whole periods removed exactly
     cosine = np.sqrt(2.0 / slots) * np.cos(angle * (np.pi / (2 * slots)))
-    cosine[kept[:, 0] == 0] = np.sqrt(1.0 / slots)
-    return np.rint(cosine * 2.0**WAVE_BITS).astype(np.int64)
+    cosine[frequency[:, 0] == 0] = np.sqrt(1.0 / slots)
+    return np.rint(cosine * 2.0**TRANSFORM_BITS).astype(np.int64)
 
 
 def series_of(noisy_visits: np.ndarray) -> np.ndarray:

@@ -7,11 +7,11 @@ Requires     trips behind the query interface `UserPaths`, which scales every un
 Sensitivity  trips: the cap. Each level: 1 in L1 (pure) or L2 (zCDP), over the trees of all grids together.
              Which contexts go on follows from noisy counts alone, so levels compose adaptively.
 Public       grid, its multiples, step, window, cap, shares, the threshold, the height of the trees, the
-             longest stay of a visit that is told (60 steps), the weights of directions.
+             longest recorded stay of a visit (60 steps), the weights of directions.
 Source       He, Cormode, Machanavajjhala, Procopiuc and Srivastava 2015, "DPT: differentially private
              trajectory synthesis using hierarchical reference systems".
-Deviations   the grids are public (1, 2, 4 and 8 cells), where the paper buys a choice among many; a step on a
-             grid, up or down are symbols of one alphabet, so that one table holds all trees and a trip is
+Deviations   the grids are public (1, 2, 4 and 8 cells), where the paper pays for a choice of grids; a step on
+             a grid, up or down are symbols of one alphabet, so that one table holds all trees and a trip is
              shared among them, where the paper has a share for each; a step stayed is a symbol.
              Trees have two levels, and what follows a context is shrunk towards what follows its end. Fine
              cells of a coarse one are drawn by noisy visits (free), where the paper draws them evenly.

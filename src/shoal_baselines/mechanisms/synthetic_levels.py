@@ -1,4 +1,4 @@
-"""What generators from tables of what comes next share: starts, and a trie that grows level by level.
+"""Common parts of generators from tables of next steps: starts, and a trie that grows level by level.
 
 Every table is asked once, with a share of the budget of its own. A context goes on to the next level where
 its noisy count is `passes` deviations of that level's noise, so levels compose adaptively.
@@ -34,7 +34,7 @@ class Levels(Composed):
     takes = "paths"
     shares: ClassVar[dict[str, float]]  # of what the number of trips leaves: hours, starts, every level
     passes: ClassVar[float]
-    steps: ClassVar[type] = CellSteps  # how a trip is told
+    steps: ClassVar[type] = CellSteps  # how a trip is encoded
     grams: ClassVar[type] = Grams
     model: ClassVar[type] = GramModel
 

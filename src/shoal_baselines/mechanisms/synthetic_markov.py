@@ -5,7 +5,7 @@ Guarantee    epsilon-DP (or rho-zCDP) for the model, so for any number of trips 
 Unit         one user, or one trip where the setting says so.   Neighbours   add or remove one unit.
 Requires     trips behind the query interface `UserPaths`, which scales every unit to norm 1 in every table.
 Sensitivity  trips: the cap. Each table: 1 in L1 (pure) or L2 (zCDP).
-Public       grid, step, window, cap, shares, the longest stay of a visit that is told (60 steps).
+Public       grid, step, window, cap, shares, the longest recorded stay of a visit (60 steps).
 Source       the plain chain that published generators build on (He et al. 2015, Gursoy et al. 2018), here on
              one grid.
 Deviations   a stay is a move of a cell to itself, once for every step; an end is a move to nowhere. Noise is

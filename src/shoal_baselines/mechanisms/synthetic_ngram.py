@@ -6,15 +6,15 @@ Unit         one user, or one trip where the setting says so.   Neighbours   add
 Requires     trips behind the query interface `UserPaths`, which scales every unit to norm 1 in every table.
 Sensitivity  trips: the cap. Each table: 1 in L1 (pure) or L2 (zCDP). Which grams are made longer follows from
              noisy counts alone, so lengths compose adaptively.
-Public       grid, step, window, cap, shares, the threshold, the longest gram, the longest stay of a visit
-             that is told (60 steps).
+Public       grid, step, window, cap, shares, the threshold, the longest gram, the longest recorded stay of
+             a visit (60 steps).
 Source       Chen, Acs and Castelluccia 2012, "Differentially private sequential data publication via
              variable-length n-grams".
 Deviations   a unit's grams of one length are scaled to norm 1, where the paper cuts trips at a longest length
              and pays for it; every length has a share of its own, where the paper divides by the height it
              expects of each branch. Cells go on to touching cells, themselves (a step stayed) or the end: ten
-             symbols, all of which get noise below a gram that is kept. Grams of one cell are not bought: all
-             are kept. What follows a gram is shrunk towards what follows its end (free), where the paper
+             symbols, all of which get noise below a gram that is kept. Grams of one cell are not measured:
+             all are kept. What follows a gram is shrunk towards what follows its end (free), where the paper
              takes the shorter gram if the longer one is not there.
 
 >>> from shoal.mechanisms.audit_size import path_setting

@@ -10,8 +10,8 @@ Public       grid, step, window, cap, height, shares, the threshold.
 Source       Chen, Fung, Desai and Sossou 2012, "Differentially private transit data publication: a case study
              on the Montreal transportation system".
 Deviations   trips go on by moves to touching cells and the end, where the paper has stations, and groups of
-             them on levels in between. All get noise below a prefix that is kept. Stays are bought by
-             themselves (steps stayed in all, by number of moves) and put evenly over the visits of a trip.
+             them on levels in between. All get noise below a prefix that is kept. Stays are measured
+             separately (steps stayed in all, by number of moves) and put evenly over the visits of a trip.
              Counts are made consistent from the top down (the nearest that are non-negative and sum to their
              prefix), where the paper orders them along each branch. Trips end where the tree does, as there.
 

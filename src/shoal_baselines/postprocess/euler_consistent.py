@@ -9,7 +9,7 @@ on the values:
 1.  Negatives become 0. After that edges need only go down and faces only up, so only edges above one of
     their faces matter. New values can be taken from the old ones.
 2.  Fix a threshold, and ask only which values lie above it. In conflict are the edges above with their
-    faces below. Of every such pair one gives way: the edge comes down or the face goes up, at the same
+    faces below. One of every such pair gives way: the edge comes down or the face goes up, at the same
     cost. This is a least vertex cover.
 3.  Its solution: draw the faces as points and the edges as lines between them (an edge in conflict with
     one face only is a line with a loose end). A connected part of m lines and k points is covered by
@@ -129,7 +129,7 @@ def _thresholds(
 def _least_cover(conflict: np.ndarray, ends: np.ndarray, faces: int) -> tuple[np.ndarray, np.ndarray]:
     """Edges to lower and faces to raise such that every conflict is met; fewest in all, fewest faces.
 
-    Of the lines and points of step 3, a point with one line is dropped together with the line: lowering
+    Among the lines and points of step 3, a point with one line is dropped with the line: lowering
     that edge is never worse. What is left has no such point, and raising all of a part of m lines and k
     points is then strictly better than anything else if m > k. Otherwise m = k, and its edges come down.
     """
@@ -137,10 +137,12 @@ def _least_cover(conflict: np.ndarray, ends: np.ndarray, faces: int) -> tuple[np
     # A loose end is drawn as a line from the face to itself.
     first = np.where(conflict[0, lines], ends[0, lines], ends[1, lines])
     second = np.where(conflict[1, lines], ends[1, lines], ends[0, lines])
-    kept = _without_trees(first, second, faces)
-    graph = coo_array((np.ones(kept.sum(), np.int8), (first[kept], second[kept])), shape=(faces, faces))
+    remaining = _without_trees(first, second, faces)
+    graph = coo_array(
+        (np.ones(remaining.sum(), np.int8), (first[remaining], second[remaining])), shape=(faces, faces)
+    )
     parts, part = connected_components(graph, directed=False)
-    more_lines = np.bincount(part[first[kept]], minlength=parts) > np.bincount(part, minlength=parts)
+    more_lines = np.bincount(part[first[remaining]], minlength=parts) > np.bincount(part, minlength=parts)
     raised = more_lines[part]
     # A line between a raised point and a dropped one must still come down, for the dropped one.
     return lines[~(raised[first] & raised[second])], raised
@@ -157,16 +159,16 @@ def _without_trees(first, second, faces):
         if second[line] != first[line]:
             degree[second[line]] += 1
             code[second[line]] ^= line
-    kept = np.ones(len(first), np.bool_)
+    remaining = np.ones(len(first), np.bool_)
     for start in range(faces):
         point = start
         while degree[point] == 1:
             line = code[point]
-            kept[line] = False
+            remaining[line] = False
             other = first[line] + second[line] - point
             degree[point] = 0
             if other != point:
                 degree[other] -= 1
                 code[other] ^= line
                 point = other
-    return kept
+    return remaining

@@ -1,6 +1,6 @@
-"""Movement as chances of the next symbol after a context, from noisy tables of grams or prefixes.
+"""Movement as probabilities of the next symbol after a context, from noisy tables of grams or prefixes.
 
-Walks by the chances of contexts: symbol after symbol, until the end is drawn.
+Walks by the probabilities of contexts: symbol after symbol, until the end is drawn.
 
 A walk by grams uses the longest context that the trie has for the latest symbols; a walk by prefixes the one
 context that began with the trip, and ends where the trie does.
@@ -38,36 +38,35 @@ class GramModel:
     def numbers(self) -> dict[str, np.ndarray]:
         """Every noisy number, and the contexts that were chosen by them."""
         grams = {f"level_{i}": table.values for i, table in enumerate(self.levels, 1)}
-        kept = {"hours": self.hours.values, "starts": self.starts.values, "contexts": self.trie.child}
-        return {"trips": np.array([self.trips]), **kept, **grams}
+        tables = {"hours": self.hours.values, "starts": self.starts.values, "contexts": self.trie.child}
+        return {"trips": np.array([self.trips]), **tables, **grams}
 
     def generate(self, count: int, seed: int) -> SyntheticPaths:
         start = pick(start_weights(self.starts), uniforms(seed, START_PURPOSE, count))
-        ends = np.cumsum(self.chances(), axis=1)
+        ends = np.cumsum(self.probabilities(), axis=1)
         walks = walk_grams(start, ends, self.trie.child, self.trie.steps.follow(), self.trie.levels, seed)
         return timed_paths(visits_of(walks), self.setting, self.hours, seed)
 
-    def chances(self) -> np.ndarray:
+    def probabilities(self) -> np.ndarray:
         """float64 [contexts, symbols]: each row sums to 1, or is 0 where noise left nothing."""
-        counts = likely_counts(self.levels[0], self.trie.steps)
-        chance, edges = rows_to_one(counts), [*self.trie.level_first, self.trie.nodes]
+        counts = shrunk_counts(self.levels[0], self.trie.steps)
+        probability, edges = rows_to_one(counts), [*self.trie.level_first, self.trie.nodes]
         suffix = suffixes(self.trie.child, self.trie.state)
         for level in range(1, self.trie.levels):
             node, symbol = np.nonzero(self.trie.child[edges[level - 1] : edges[level]] >= 0)
-            expected = counts[node, symbol][:, None] * chance[suffix[edges[level] : edges[level + 1]]]
+            expected = counts[node, symbol][:, None] * probability[suffix[edges[level] : edges[level + 1]]]
             table = self.levels[level]
             noisy = table.values.reshape(expected.shape)
             # a unit has norm 1 on each level, however little of it is there
             expected *= max(float(noisy.sum()), 0.0) / max(float(expected.sum()), 1e-12)
-            trust = expected**2 / (
-                expected**2 + table.deviation**2
-            )  # values scatter as far as they are large
+            # shrinkage: the prior standard deviation of a value is its expectation
+            trust = expected**2 / (expected**2 + table.deviation**2)
             counts = np.maximum(expected + trust * (noisy - expected), 0.0)
-            chance = np.concatenate([chance, rows_to_one(counts)])
-        return chance
+            probability = np.concatenate([probability, rows_to_one(counts)])
+        return probability
 
 
-def likely_counts(table: NoisyTable, steps: Steps) -> np.ndarray:
+def shrunk_counts(table: NoisyTable, steps: Steps) -> np.ndarray:
     """float64 [states, symbols]: non-negative, nothing impossible, of the total that noise left.
 
     To every state a deviation of the noise is added of what is usual anywhere, and to that what its own noise
@@ -123,7 +122,7 @@ class Walks:
 
 
 def walk_grams(start, ends, child, follow, levels: int, seed: int) -> Walks:
-    """`ends` are running sums of each context's chances; a context without any is left to a shorter one."""
+    """`ends` are running sums of probabilities per context; a shorter context replaces one without any."""
     return _walks(_grams, start, (ends, child, follow, levels), seed)
 
 
@@ -132,7 +131,7 @@ def walk_prefixes(start, ends, child, follow, seed: int) -> Walks:
 
 
 def _walks(kernel, start, model, seed) -> Walks:
-    """Every walk is made twice: for its length, then to be kept."""
+    """Every walk is made twice: for its length, then to be stored."""
     start = start.astype(np.int32)
     size = np.zeros(start.size + 1, np.int64)
     none = np.empty(0, np.int32), np.empty(0, np.int8)
@@ -144,9 +143,9 @@ def _walks(kernel, start, model, seed) -> Walks:
 
 
 @njit(cache=True, nogil=True)
-def draw_symbol(ends, chance):
-    """The place in running sums that a chance falls to."""
-    goal = chance * ends[-1]
+def draw_symbol(ends, uniform_number):
+    """The symbol of a uniform number between 0 and 1, by running sums."""
+    goal = uniform_number * ends[-1]
     for symbol in range(ends.size):
         if goal < ends[symbol]:
             return symbol
@@ -157,17 +156,17 @@ def draw_symbol(ends, chance):
 def _grams(start, ends, child, follow, levels, seed, first, out_state, out_symbol, fill):
     context = np.empty(levels, np.int64)
     for trip in range(start.size):
-        chances = stream(seed, WALK_PURPOSE, trip)
+        random_stream = stream(seed, WALK_PURPOSE, trip)
         context[:] = -1
         context[0] = start[trip]
-        said = 0
-        while said < MOST_SYMBOLS:
+        length = 0
+        while length < MOST_SYMBOLS:
             level = levels - 1
             while level >= 0 and (context[level] < 0 or ends[context[level], -1] <= 0.0):
                 level -= 1
             if level < 0:
                 break
-            symbol = draw_symbol(ends[context[level]], uniform(chances, said))
+            symbol = draw_symbol(ends[context[level]], uniform(random_stream, length))
             if symbol == END:
                 break
             here = follow[context[0], symbol]
@@ -175,28 +174,28 @@ def _grams(start, ends, child, follow, levels, seed, first, out_state, out_symbo
                 context[k] = child[context[k - 1], symbol] if context[k - 1] >= 0 else -1
             context[0] = here
             if fill:
-                out_state[first[trip] + said], out_symbol[first[trip] + said] = here, symbol
-            said += 1
+                out_state[first[trip] + length], out_symbol[first[trip] + length] = here, symbol
+            length += 1
         if not fill:
-            first[trip + 1] = said
+            first[trip + 1] = length
 
 
 @njit(cache=True, nogil=True)
 def _prefixes(start, ends, child, follow, seed, first, out_state, out_symbol, fill):
     for trip in range(start.size):
-        chances = stream(seed, WALK_PURPOSE, trip)
+        random_stream = stream(seed, WALK_PURPOSE, trip)
         node, here = np.int64(start[trip]), np.int64(start[trip])
-        said = 0
+        length = 0
         while node >= 0 and ends[node, -1] > 0.0:
-            symbol = draw_symbol(ends[node], uniform(chances, said))
+            symbol = draw_symbol(ends[node], uniform(random_stream, length))
             if symbol == END:
                 break
             here, node = follow[here, symbol], child[node, symbol]
             if fill:
-                out_state[first[trip] + said], out_symbol[first[trip] + said] = here, symbol
-            said += 1
+                out_state[first[trip] + length], out_symbol[first[trip] + length] = here, symbol
+            length += 1
         if not fill:
-            first[trip + 1] = said
+            first[trip + 1] = length
 
 
 def visits_of(walks: Walks) -> Visits:
@@ -242,7 +241,7 @@ SLOT_PURPOSE, INSTANT_PURPOSE = 101, 102
 def slot_weights(setting: PathSetting, noisy_hours: np.ndarray | None = None) -> np.ndarray:
     """float64 [slots]: trips that start in each slot, where hours of a kind are alike on all days.
 
-    By length alone where no hours were bought, or the noise left nothing of them.
+    By length alone where no hours were measured, or the noise left nothing of them.
     """
     minutes, kind = setting.clock.minutes, setting.kind_of_slot
     if noisy_hours is None:

@@ -1,6 +1,6 @@
 """Movement as a tree of prefixes: how many trips begin with a cell and go on by these moves; stays apart.
 
-Stays for trips that only move: how many steps by the number of moves, where by chance.
+Stays for trips that only move: their number by the number of moves, their places at random.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class PrefixModel(GramModel):
 def _below(mass: np.ndarray, table: NoisyTable, may: np.ndarray, same_scale: bool) -> np.ndarray:
     """float64 [prefixes, symbols]: what follows prefixes of known counts, nothing impossible."""
     noisy = table.values.reshape(may.shape)
-    found, wanted = float(noisy[may].sum()), float(mass.sum())
-    scale = 1.0 if same_scale or min(found, wanted) <= 0 else wanted / found
+    total, wanted = float(noisy[may].sum()), float(mass.sum())
+    scale = 1.0 if same_scale or min(total, wanted) <= 0 else wanted / total
     counts = np.zeros(may.shape)
     if mass.size:
         counts[may] = onto_totals(noisy[may] * scale, np.nonzero(may)[0], mass)
@@ -100,14 +100,14 @@ def with_stays(visits: Visits, stays: NoisyTable, seed: int) -> Visits:
 
 
 @njit(cache=True, nogil=True)
-def _totals(ends, kind, chance, out):
+def _totals(ends, kind, numbers, out):
     for trip in range(kind.size):
-        out[trip] = draw_symbol(ends[kind[trip]], chance[trip])
+        out[trip] = draw_symbol(ends[kind[trip]], numbers[trip])
 
 
 @njit(cache=True, nogil=True)
 def _place(first, total, seed, stay):
     for trip in range(total.size):
-        chances, visits = stream(seed, PLACE_PURPOSE, trip), first[trip + 1] - first[trip]
+        random_stream, visits = stream(seed, PLACE_PURPOSE, trip), first[trip + 1] - first[trip]
         for step in range(total[trip]):
-            stay[first[trip] + np.int64(uniform(chances, step) * visits)] += 1
+            stay[first[trip] + np.int64(uniform(random_stream, step) * visits)] += 1

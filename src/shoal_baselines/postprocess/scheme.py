@@ -1,7 +1,7 @@
 """Noisy totals of cells and noisy series of clusters to people per zone and slot, with 95 % intervals.
 
 shape     of a cluster: its series, cut at zero, nights smoothed (by switch), divided by its sum
-cell      its noisy total (totals made non-negative with their sum kept) times the shape of its cluster
+cell      its noisy total (totals made non-negative with the same sum) times the shape of its cluster
 zone      cells taken back by area
 
 Nights are smoothed before the division, so totals stay what they are; the paper smooths after scaling, which
@@ -11,7 +11,7 @@ The interval is for the raw density, not for the noise alone. Its variance adds,
   noise of the shape      Gaussian or Laplace noise of the kept coefficients, taken back to slots
   noise of the total      of the cell, the sampling of one visit per user, and the ratio common to all cells
   people                  Poisson: the mean times the squared area weights of sites over the weights
-  misfit                  cells differ from their cluster and the cut-off waves are lost: a share of the mean,
+  misfit                  cells differ from their cluster, and components are omitted: a share of the mean,
                           see `misfit_squared`.
 
 Night hours replaced by fitted exponentials: a exp(b x), falling to 4 h and rising to 6 h, day by day.
@@ -75,7 +75,7 @@ class NoisyScheme:
     totals: NoisyTotals
     cluster_of: np.ndarray = field(repr=False)  # int64 [cells]
     series: np.ndarray = field(repr=False)  # float64 [clusters, slots], in bounded visits, may be negative
-    kept: np.ndarray = field(repr=False)  # int64 [clusters]: coefficients kept
+    k: np.ndarray = field(repr=False)  # int64 [clusters]: number of coefficients kept
     deviation: np.ndarray = field(repr=False)  # float64 [clusters]: of the noise on each coefficient
 
 
@@ -127,8 +127,8 @@ def _variance(
 def misfit_squared(noisy: NoisyScheme, shapes: np.ndarray) -> float:
     """Squared relative difference of a zone from its cluster's shape.
 
-    It cannot be seen in the release: cells were summed. What can be seen is how clusters differ from each
-    other, beyond the noise; it is drawn towards a constant of the simulated cities where clusters are few.
+    The release does not show it, since cells were summed. It shows how far clusters differ from each other,
+    beyond the noise; that is shrunk towards a constant of the simulated cities where clusters are few.
     That the misfit falls with the number of clusters as it does was fitted on the simulator too.
     """
     clusters = len(shapes)
@@ -137,8 +137,10 @@ def misfit_squared(noisy: NoisyScheme, shapes: np.ndarray) -> float:
     weights = np.maximum(noisy.series, 0.0).sum(axis=1)
     weights = weights / weights.sum() if weights.sum() > 0 else np.full(clusters, 1.0 / clusters)
     mean = weights @ shapes
-    seen = (weights @ ((shapes - mean) ** 2 - shape_variance(noisy))).sum() / (mean**2).sum()
-    spread = (clusters * max(float(seen), 0.0) + SPREAD_WEIGHT * SHAPE_SPREAD**2) / (clusters + SPREAD_WEIGHT)
+    between = (weights @ ((shapes - mean) ** 2 - shape_variance(noisy))).sum() / (mean**2).sum()
+    spread = (clusters * max(float(between), 0.0) + SPREAD_WEIGHT * SHAPE_SPREAD**2) / (
+        clusters + SPREAD_WEIGHT
+    )
     merged = 1.0 - clusters / len(noisy.cluster_of)  # a cell that is its own cluster has no misfit
     return merged * spread / (1.0 + clusters / CLUSTERS_TO_HALVE)
 
@@ -147,12 +149,12 @@ def shape_variance(noisy: NoisyScheme) -> np.ndarray:
     """float64 [clusters, slots]: noise of the kept coefficients at each slot, over the squared sum."""
     slots = noisy.series.shape[1]
     sums = np.maximum(noisy.series, 0.0).sum(axis=1)
-    gains = np.cumsum(_waves(slots) ** 2, axis=0)  # [k - 1, slot]
+    gains = np.cumsum(_components(slots) ** 2, axis=0)  # [k - 1, slot]
     relative = np.divide(noisy.deviation, sums, out=np.zeros(len(sums)), where=sums > 0)
-    return relative[:, None] ** 2 * gains[noisy.kept - 1]
+    return relative[:, None] ** 2 * gains[noisy.k - 1]
 
 
-def _waves(slots: int) -> np.ndarray:
+def _components(slots: int) -> np.ndarray:
     return np.asarray(scipy.fft.dct(np.eye(slots), type=2, norm="ortho", axis=0))
 
 
@@ -179,12 +181,12 @@ def smooth_nights(series: np.ndarray, clock: Clock) -> np.ndarray:
     """float64 [rows, slots]: the same series with fitted nights; non-negative in, non-negative out."""
     result = series.copy()
     hours = clock.hours_local
-    for falling, rising in nights_of(clock):
-        first = fit_exponential(hours[falling], series[:, falling])
-        second = fit_exponential(hours[rising], series[:, rising])
-        result[:, falling[:-1]] = first[:, :-1]
-        result[:, rising[0]] = (first[:, -1] + second[:, 0]) / 2.0
-        result[:, rising[1:-1]] = second[:, 1:-1]
+    for night, morning in nights_of(clock):
+        first = fit_exponential(hours[night], series[:, night])
+        second = fit_exponential(hours[morning], series[:, morning])
+        result[:, night[:-1]] = first[:, :-1]
+        result[:, morning[0]] = (first[:, -1] + second[:, 0]) / 2.0
+        result[:, morning[1:-1]] = second[:, 1:-1]
     return result
 
 
@@ -250,12 +252,12 @@ def cluster_cells(
         other = _nearest(cluster, near[cluster], sums)
         if other is None:
             continue  # the last cluster of its part of the map
-        kept, gone = (cluster, other) if len(near[cluster]) >= len(near[other]) else (other, cluster)
-        _merge(kept, gone, near)
-        owner[gone] = kept
-        totals[kept] = totals[cluster] + totals[other]
-        sums[kept] = tuple(a + b for a, b in zip(sums[kept], sums[gone], strict=True))  # type: ignore[assignment]
-        heapq.heappush(waiting, (totals[kept], kept))
+        target, gone = (cluster, other) if len(near[cluster]) >= len(near[other]) else (other, cluster)
+        _merge(target, gone, near)
+        owner[gone] = target
+        totals[target] = totals[cluster] + totals[other]
+        sums[target] = tuple(a + b for a, b in zip(sums[target], sums[gone], strict=True))  # type: ignore[assignment]
+        heapq.heappush(waiting, (totals[target], target))
     return _numbered(owner)
 
 
@@ -271,12 +273,12 @@ def _nearest(cluster: int, near: Iterable[int], sums: list[tuple[float, float, i
     return None if best is None else best[1]
 
 
-def _merge(kept: int, gone: int, near: list[set[int]]) -> None:
+def _merge(target: int, gone: int, near: list[set[int]]) -> None:
     for other in near[gone]:
         near[other].discard(gone)
-        if other != kept:
-            near[other].add(kept)
-            near[kept].add(other)
+        if other != target:
+            near[other].add(target)
+            near[target].add(other)
     near[gone] = set()
 
 

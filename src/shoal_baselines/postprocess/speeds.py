@@ -1,4 +1,4 @@
-"""Movement on grids of several sizes, by speed: chances of the next step after a context of grams.
+"""Movement on grids of several sizes, by speed: probabilities of the next step after a context of grams.
 
 Walks over grids of several sizes, and the visits to fine cells that they make.
 
@@ -24,7 +24,7 @@ from shoal_baselines.postprocess.grams import (
     GramModel,
     Visits,
     draw_symbol,
-    likely_counts,
+    shrunk_counts,
     start_weights,
     timed_paths,
 )
@@ -39,7 +39,7 @@ class SpeedModel(GramModel):
         steps = self.trie.steps
         assert isinstance(steps, SpeedSteps)
         start = pick(start_weights(self.starts), uniforms(seed, START_PURPOSE, count))
-        ends = np.cumsum(self.chances(), axis=1)
+        ends = np.cumsum(self.probabilities(), axis=1)
         child, follow, shape = self.trie.child, steps.follow(), np.array(steps.grids, np.int64)
         visits = walk_speeds(start, ends, child, follow, self.trie.levels, shape, self.visited(), seed)
         return timed_paths(visits, self.setting, self.hours, seed)
@@ -47,7 +47,7 @@ class SpeedModel(GramModel):
     def visited(self) -> np.ndarray:
         """float64 [cells]: how often slow steps begin in a cell, without what is added to leave a state."""
         table = self.levels[0]
-        total = likely_counts(table, self.trie.steps).sum(axis=1)[: self.setting.grid.count]
+        total = shrunk_counts(table, self.trie.steps).sum(axis=1)[: self.setting.grid.count]
         return np.maximum(total - table.deviation, 0.0)
 
 
@@ -57,7 +57,7 @@ MOST_CELLS = 4 ** (GRIDS - 1)  # fine ones of a coarse cell
 
 
 def walk_speeds(start, ends, child, follow, levels: int, shape, visited, seed: int) -> Visits:
-    """Every walk is made twice: for the number of its visits, then to be kept."""
+    """Every walk is made twice: for the number of its visits, then to be stored."""
     model = start.astype(np.int64), ends, child, follow, levels, shape, visited, np.uint64(seed)
     size = np.zeros(start.size + 1, np.int64)
     none = np.empty(0, np.int32)
@@ -71,18 +71,18 @@ def walk_speeds(start, ends, child, follow, levels: int, shape, visited, seed: i
 @njit(cache=True, nogil=True)
 def _walk(start, ends, child, follow, levels, shape, visited, seed, first, cells, tick, stay, fill):
     context, latest = np.empty(levels, np.int64), np.empty(WINDOW, np.int64)
-    room = np.empty(ends.shape[1]), np.empty(MOST_CELLS, np.int64), np.empty(MOST_CELLS)
+    work = np.empty(ends.shape[1]), np.empty(MOST_CELLS, np.int64), np.empty(MOST_CELLS)
     for trip in range(start.size):
-        chances, draws = stream(seed, WALK_PURPOSE, trip), 1
+        random_stream, draws = stream(seed, WALK_PURPOSE, trip), 1
         context[:], latest[:] = -1, -1
         context[0] = start[trip]
         k = _grid(start[trip], shape)
-        here = _fine(np.int64(-1), start[trip], k, shape, visited, uniform(chances, 0), room)
+        here = _fine(np.int64(-1), start[trip], k, shape, visited, uniform(random_stream, 0), work)
         out, now = first[trip] if fill else np.int64(0), 0
         if fill:
             cells[out] = here
         for _ in range(MOST_SYMBOLS):
-            symbol = _ahead(ends[_longest(context, ends)], latest, uniform(chances, draws), room[0])
+            symbol = _ahead(ends[_longest(context, ends)], latest, uniform(random_stream, draws), work[0])
             goal = follow[context[0], symbol]
             draws += 1
             if symbol == STOP:
@@ -95,7 +95,7 @@ def _walk(start, ends, child, follow, levels, shape, visited, seed, first, cells
                 k += 1 if symbol == UP else -1
                 goal = state_of(here, k, shape)
             else:
-                there = _fine(here, goal, k, shape, visited, uniform(chances, draws), room)
+                there = _fine(here, goal, k, shape, visited, uniform(random_stream, draws), work)
                 out = _line(here, there, shape[0, 0], now, out, cells, tick, fill)
                 here, now, draws = there, now + 1, draws + 1
             _remember(symbol, goal, context, latest, child)
@@ -132,7 +132,7 @@ def _grid(state, shape):
 
 
 @njit(cache=True, nogil=True)
-def _ahead(ends, latest, chance, weighed):
+def _ahead(ends, latest, uniform_number, weighed):
     """A symbol, where directions that go on as before weigh more."""
     total = 0.0
     for symbol in range(ends.size):
@@ -146,32 +146,32 @@ def _ahead(ends, latest, chance, weighed):
                     weight /= AHEAD
         total += weight
         weighed[symbol] = total
-    return draw_symbol(weighed, chance)
+    return draw_symbol(weighed, uniform_number)
 
 
 @njit(cache=True, nogil=True)
-def _fine(here, state, k, shape, visited, chance, room):
+def _fine(here, state, k, shape, visited, uniform_number, work):
     """A fine cell of a state: of those as far from `here` as the grid's speed says, by visits; if none is,
     any by visits; if none is visited, any but `here` if there is another."""
-    _, found, weight = room
+    _, fine_cells, weight = work
     columns, rows = shape[0, 0], shape[0, 1]
     cell = state - shape[k, 2]
     x, y = (cell % shape[k, 0]) << k, (cell // shape[k, 0]) << k
     count = 0
     for row in range(y, min(y + (1 << k), rows)):
         for column in range(x, min(x + (1 << k), columns)):
-            found[count] = row * columns + column
+            fine_cells[count] = row * columns + column
             count += 1
     for rule in range(3):
         total = 0.0
         for i in range(count):
-            fits = rule > 0 or here < 0 or grid_of(here, found[i], columns) == k
-            if fits and (found[i] != here or count == 1):
-                total += 1.0 if rule == 2 else visited[found[i]]
+            fits = rule > 0 or here < 0 or grid_of(here, fine_cells[i], columns) == k
+            if fits and (fine_cells[i] != here or count == 1):
+                total += 1.0 if rule == 2 else visited[fine_cells[i]]
             weight[i] = total
         if total > 0.0:
             break
-    return found[draw_symbol(weight[:count], chance)]
+    return fine_cells[draw_symbol(weight[:count], uniform_number)]
 
 
 @njit(cache=True, nogil=True)

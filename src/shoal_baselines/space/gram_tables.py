@@ -34,12 +34,12 @@ class Sequences:
     """Symbols of trip i are first[i] to first[i + 1], the last one the end."""
 
     first: np.ndarray = field(repr=False)  # int64 [trips + 1]
-    state: np.ndarray = field(repr=False)  # int64: in which each symbol is said
+    state: np.ndarray = field(repr=False)  # int64: in which each symbol occurs
     symbol: np.ndarray = field(repr=False)  # int64
 
 
 class Steps(Protocol):
-    """States and symbols, both public, and how a path is told by them."""
+    """States and symbols, both public, and how a path is encoded by them."""
 
     @property
     def states(self) -> int: ...
@@ -77,9 +77,9 @@ class CellSteps:
         size = np.minimum(paths.stay, MOST_STAY).astype(np.int64) + 1  # symbols of each visit
         ends = np.cumsum(size)
         symbol = np.full(int(ends[-1]) if ends.size else 0, STAY, np.int64)
-        said = np.full(paths.cells.size, END, np.int64)
-        said[paths.move_at] = paths.directions
-        symbol[ends - 1] = said
+        last = np.full(paths.cells.size, END, np.int64)
+        last[paths.move_at] = paths.directions
+        symbol[ends - 1] = last
         state = np.repeat(paths.cells.astype(np.int64), size)
         return Sequences(np.concatenate([[0], ends])[paths.first], state, symbol)
 
@@ -161,8 +161,8 @@ class Starts:
         return self.steps.states
 
     def entries(self, paths: CellPaths) -> Entries:
-        told = self.steps.sequences(paths)
-        return Entries(np.arange(paths.count + 1, dtype=np.int64), told.state[told.first[:-1]])
+        sequences = self.steps.sequences(paths)
+        return Entries(np.arange(paths.count + 1, dtype=np.int64), sequences.state[sequences.first[:-1]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,31 +176,31 @@ class Grams:
         return self.trie.size
 
     def entries(self, paths: CellPaths) -> Entries:
-        told = self.trie.steps.sequences(paths)
-        return _after(told, self.begin(told), self.trie)
+        sequences = self.trie.steps.sequences(paths)
+        return _after(sequences, self.begin(sequences), self.trie)
 
-    def begin(self, told: Sequences) -> np.ndarray:
+    def begin(self, sequences: Sequences) -> np.ndarray:
         """Where contexts may begin."""
-        return np.arange(told.symbol.size)
+        return np.arange(sequences.symbol.size)
 
 
 class Prefixes(Grams):
     """As `Grams`, at the beginning of a trip only: one entry at most."""
 
-    def begin(self, told: Sequences) -> np.ndarray:
-        return told.first[:-1]
+    def begin(self, sequences: Sequences) -> np.ndarray:
+        return sequences.first[:-1]
 
 
-def _after(told: Sequences, begin: np.ndarray, trie: Trie) -> Entries:
+def _after(sequences: Sequences, begin: np.ndarray, trie: Trie) -> Entries:
     """What follows the deepest contexts that begin at these places. No context holds an end, so a symbol
     that follows one is of the same trip."""
-    node = told.state[begin]
+    node = sequences.state[begin]
     for level in range(1, trie.levels):
-        node = trie.child[node, told.symbol[begin + level - 1]]
+        node = trie.child[node, sequences.symbol[begin + level - 1]]
         begin, node = begin[node >= 0], node[node >= 0]
-    symbol = told.symbol[begin + trie.levels - 1]
+    symbol = sequences.symbol[begin + trie.levels - 1]
     place = (node.astype(np.int64) - trie.level_first[-1]) * trie.child.shape[1] + symbol
-    return Entries(np.searchsorted(begin, told.first).astype(np.int64), place)
+    return Entries(np.searchsorted(begin, sequences.first).astype(np.int64), place)
 
 
 def neighbours(grid: CellGrid) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""Trips on several grids, each twice as coarse as the one before: a step is told on the grid of its speed.
+"""Trips on several grids, each twice as coarse as the one before: a step is encoded on the grid of its speed.
 
-A step leads from the place at one tick to the place at the next. It is told on the finest grid on which it
+A step leads from the place at one tick to the place at the next. It is encoded on the finest grid on which it
 goes to a touching cell at most: fast parts of a trip on coarse grids, slow parts on fine ones. States are the
 cells of all grids, the finest first. Symbols: 8 directions, a step within a coarse cell, a step stayed, up to
 the coarser grid, down to the finer one, the end.
@@ -39,12 +39,12 @@ class SpeedSteps:
     @property
     def grids(self) -> tuple[tuple[int, int, int], ...]:
         """Columns, rows and the first state of each."""
-        found, first = [], 0
+        grids, first = [], 0
         for k in range(GRIDS):
             columns, rows = -(-self.grid.columns // 2**k), -(-self.grid.rows // 2**k)
-            found.append((columns, rows, first))
+            grids.append((columns, rows, first))
             first += columns * rows
-        return tuple(found)
+        return tuple(grids)
 
     @property
     def states(self) -> int:
@@ -52,7 +52,7 @@ class SpeedSteps:
         return first + columns * rows
 
     def sequences(self, paths: CellPaths) -> Sequences:
-        """Told twice: for the number of symbols, then to be kept."""
+        """Encoded twice: for the number of symbols, then to be stored."""
         shape = np.array(self.grids, np.int64)
         given = paths.first, paths.cells, paths.tick, paths.stay, shape
         size = np.zeros(paths.count + 1, np.int64)
@@ -65,19 +65,19 @@ class SpeedSteps:
 
     def follow(self) -> np.ndarray:
         """Down leads to one of four cells, so none of them is known."""
-        found = np.full((self.states, SPEED_SYMBOLS), -1, np.int32)
+        states = np.full((self.states, SPEED_SYMBOLS), -1, np.int32)
         for k, (columns, rows, first) in enumerate(self.grids):
             cell = np.arange(columns * rows)
             here = slice(first, first + columns * rows)
             near = neighbours(CellGrid(box=(0, 0, 1, 1), columns=columns, rows=rows, planar=True))
-            found[here, :8] = np.where(near >= 0, near + first, -1)
-            found[here, STAYED] = cell + first
+            states[here, :8] = np.where(near >= 0, near + first, -1)
+            states[here, STAYED] = cell + first
             if k > 0:
-                found[here, WITHIN] = cell + first
+                states[here, WITHIN] = cell + first
             if k + 1 < GRIDS:
                 above = self.grids[k + 1]
-                found[here, UP] = above[2] + cell // columns // 2 * above[0] + cell % columns // 2
-        return found
+                states[here, UP] = above[2] + cell // columns // 2 * above[0] + cell % columns // 2
+        return states
 
     def may(self) -> np.ndarray:
         may = self.follow() >= 0

@@ -36,7 +36,7 @@ def test_one_user_counts_with_a_bounded_number_of_trips(paths, command):
         10,
         1,
     ]
-    assert "at most 10 trips of a user" in out
+    assert "at most 10 trips per user" in out
     paths.flags["--out"] = paths.folder / "second"
     code, _, err = command(*paths.arguments("--trips-per-user", 3, "--trips-cap", 20))
     assert code == 0, err

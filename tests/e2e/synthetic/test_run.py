@@ -169,7 +169,7 @@ def test_every_method_makes_a_release(walks, command, method):
     assert not check_release(release).problems
     assert walks.manifest_of(release)["public"]["method"] == method
     assert all(spend["pays_for"] for spend in walks.manifest_of(release)["spends"])
-    assert "there to compare with" in out
+    assert "bridges is the default" in out
     assert encoded(read_synthetic(release)).count == read_synthetic(release).about.trips
 
 

@@ -13,7 +13,7 @@ from shoal.stages.trajectories import LatticeSamples
 
 
 def population(seed, users, steps, rate, places=5, crowd=3):
-    """People who wander between a few places, with quiet stretches and busy ones."""
+    """People who wander between a few places, with quiet periods and busy ones."""
     rng = np.random.default_rng(seed)
     spots = rng.integers(0, 60, (places, 2))
     rows = []

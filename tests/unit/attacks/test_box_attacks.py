@@ -22,7 +22,7 @@ def as_raw(samples):
     return [(u, t, t, x, x, y, y) for u, t, x, y in samples]
 
 
-def test_raw_records_are_told_apart_by_what_they_do_not_share():
+def test_raw_records_are_distinguished_by_what_they_do_not_share():
     """Users 0 and 1 share one of two points, user 2 has one of its own: one point may, two points must."""
     samples = [(0, 5, 1, 1), (0, 9, 2, 2), (1, 5, 1, 1), (1, 9, 3, 3), (2, 7, 1, 1)]
     told = known(samples, as_raw(samples), 3)
@@ -117,7 +117,7 @@ def test_a_window_prefers_records_that_hold_more():
     assert outcomes(known(samples, [*own, (1, 5, 5, 1, 1, 1, 1)], 2)) == {(1, 1)}
 
 
-def test_equal_records_are_picked_by_chance():
+def test_equal_records_are_picked_at_random():
     samples = [(u, t, 1, 1) for u in range(3) for t in (0, 40, 80)]
     told = known(samples, as_raw(samples), 3)
     rights = [attack_window(told, 5, small_steps=9, small_cells=9, seed=s).right for s in range(200)]

@@ -100,7 +100,7 @@ def errors(table, posterior, reading):
         f1 = np.where(hits > 0, 2 * precision * recall / (precision + recall), 0.0)
     seen = np.where(truth[:, PLACES], np.nan, divergence)
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # who is never seen has no mean
+        warnings.simplefilter("ignore", RuntimeWarning)  # a user who is never seen has no mean
         when_seen = np.nanmean(seen, axis=1)
     return divergence.mean(axis=1), np.sqrt(np.maximum(divergence, 0)).mean(axis=1), 1 - f1, when_seen
 
@@ -141,7 +141,7 @@ def test_every_inference_is_that_of_the_algorithms(name, seed, protected):
             divergence, distance, located, seen = errors(table, posterior, reading)
             np.testing.assert_allclose(outcome.divergence, divergence, atol=1e-7)
             np.testing.assert_allclose(outcome.distance, distance, atol=2e-4)
-            np.testing.assert_allclose(outcome.seen, seen, atol=1e-7)
+            np.testing.assert_allclose(outcome.at_visits, seen, atol=1e-7)
             np.testing.assert_allclose(found, located, atol=1e-12)
         assert outcome.divergence_by_slot.mean() == pytest.approx(outcome.divergence.mean())
 

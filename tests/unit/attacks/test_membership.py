@@ -52,10 +52,12 @@ def test_auc_of_a_gaussian_shift_is_the_closed_form():
 def test_poisson_score_is_the_log_likelihood_ratio():
     mean = np.array([3.0, 0.5, 8.0])
     model = CountModel(mean=mean, variance=mean)
-    counts, chance = np.array([4, 1, 6]), np.array([1.0, 0.3, 0.0])
+    counts, probability = np.array([4, 1, 6]), np.array([1.0, 0.3, 0.0])
     without = poisson.pmf(counts, mean)
-    having = chance * poisson.pmf(counts - 1, mean) + (1 - chance) * without
-    assert score_counts(csr_matrix(chance), model, counts)[0] == pytest.approx(np.log(having / without).sum())
+    having = probability * poisson.pmf(counts - 1, mean) + (1 - probability) * without
+    assert score_counts(csr_matrix(probability), model, counts)[0] == pytest.approx(
+        np.log(having / without).sum()
+    )
     assert score_counts(csr_matrix([[1.0, 0, 0]]), model, np.array([0, 1, 6]))[0] < -50  # proves absence
 
 
@@ -103,7 +105,7 @@ def test_worlds_are_halves_and_the_sample_is_apart():
         draw_worlds(100, group=40, worlds=7, seed=1)
 
 
-def test_small_groups_are_told_apart_and_noise_protects():
+def test_small_groups_are_distinguished_and_noise_protects():
     visits = crowd(900, seed=6)
     worlds = draw_worlds(900, group=20, worlds=60, seed=2)
     known = known_visits(visits, worlds.pool)

@@ -1,4 +1,4 @@
-"""Distances of trips against plain loops; copies that were planted are found, independent trips are not."""
+"""Distances of trips against plain loops; planted copies are detected, independent trips are not."""
 
 import math
 from itertools import pairwise
@@ -43,20 +43,20 @@ def cells_of(paths):
 
 def test_the_nearest_and_the_second_are_those_of_plain_loops(walks):
     queries, records = walks(25, 1), walks(60, 2)
-    found = nearest(queries, records)
+    matches = nearest(queries, records)
     for q, trip in enumerate(cells_of(queries)):
         true = sorted(plain_distance(trip, other) for other in cells_of(records))
-        assert found.distance_m[q] == pytest.approx(true[0])
-        assert found.second_m[q] == pytest.approx(true[1])
+        assert matches.distance_m[q] == pytest.approx(true[0])
+        assert matches.second_m[q] == pytest.approx(true[1])
 
 
 def test_own_trips_are_left_out_by_unit(walks):
     records, unit = walks(30, 3), np.arange(30) // 3
-    found = nearest(records, records, units=(unit, unit))
+    matches = nearest(records, records, units=(unit, unit))
     lists = cells_of(records)
     for q, trip in enumerate(lists):
         true = min(plain_distance(trip, other) for r, other in enumerate(lists) if unit[r] != unit[q])
-        assert found.distance_m[q] == pytest.approx(true)
+        assert matches.distance_m[q] == pytest.approx(true)
     alone = nearest(records, records, units=(np.zeros(30, int), np.zeros(30, int)))
     assert np.isinf(alone.distance_m).all()
 
@@ -69,27 +69,27 @@ def test_a_distance_of_0_is_a_copy_and_nothing_else():
 
 
 def test_planted_copies_are_found(walks):
-    seen, held, fresh = walks(200, 4), walks(200, 5), walks(100, 6)
-    release = joined(taken(seen, np.arange(100)), fresh)  # every second one is replayed
-    found = split_records(release, known(seen), known(held))
-    assert found.seen.copies == pytest.approx(0.5, abs=0.02)
-    assert found.held.copies <= 0.02
-    assert found.nearer_seen > found.by_chance[1] + 0.1
-    whole = split_records(seen, known(seen), known(held))
-    assert whole.seen.copies == 1
-    assert whole.nearer_seen > 0.97
-    assert whole.seen.ratio == 0
+    source, held_out, fresh = walks(200, 4), walks(200, 5), walks(100, 6)
+    release = joined(taken(source, np.arange(100)), fresh)  # every second one is replayed
+    halves = split_records(release, known(source), known(held_out))
+    assert halves.source.copies == pytest.approx(0.5, abs=0.02)
+    assert halves.held_out.copies <= 0.02
+    assert halves.nearer_source > halves.expected[1] + 0.1
+    whole = split_records(source, known(source), known(held_out))
+    assert whole.source.copies == 1
+    assert whole.nearer_source > 0.97
+    assert whole.source.ratio == 0
 
 
 def test_independent_trips_are_as_near_to_both_halves(walks):
     outside = 0
     for seed in range(20):
-        seen, held, release = (walks(150, 100 * seed + part) for part in (1, 2, 3))
-        found = split_records(release, known(seen), known(held))
-        low, high = found.by_chance
-        outside += not low <= found.nearer_seen <= high
-        assert 0.2 < found.nearer_seen < 0.8
-    assert outside <= 4  # one in twenty is expected; five or more have a chance below 0.003
+        source, held_out, release = (walks(150, 100 * seed + part) for part in (1, 2, 3))
+        halves = split_records(release, known(source), known(held_out))
+        low, high = halves.expected
+        outside += not low <= halves.nearer_source <= high
+        assert 0.2 < halves.nearer_source < 0.8
+    assert outside <= 4  # one in twenty is expected; five or more have probability below 0.003
 
 
 def test_the_standard_error_is_that_of_people_changing_sides(walks):
@@ -102,9 +102,9 @@ def test_the_standard_error_is_that_of_people_changing_sides(walks):
         side = generator.random(30) < 0.5
         halves = [np.flatnonzero(side[unit] == each) for each in (True, False)]
         one, two = (known(taken(every, half), unit[half]) for half in halves)
-        found = split_records(release, one, two)
-        shares.append(found.nearer_seen)
-        errors.append(found.standard_error)
+        halves = split_records(release, one, two)
+        shares.append(halves.nearer_source)
+        errors.append(halves.standard_error)
     assert np.mean(shares) == pytest.approx(0.5, abs=0.02)
     assert np.std(shares) == pytest.approx(np.mean(errors), rel=0.15)
 
@@ -122,9 +122,9 @@ def test_nothing_to_compare_is_said_and_not_a_number(walks):
     none = CellPaths.of(GRID, 60, [])
     short = CellPaths.of(GRID, 60, [[(0, 0, 0)], [(1, 0, 0), (2, 1, 0)]])  # below 5 cells
     for release in (none, short):
-        found = split_records(release, known(walks(10, 1)), known(walks(10, 2)))
-        assert math.isnan(found.nearer_seen)
-        assert math.isnan(found.seen.copies)
+        halves = split_records(release, known(walks(10, 1)), known(walks(10, 2)))
+        assert math.isnan(halves.nearer_source)
+        assert math.isnan(halves.source.copies)
     assert math.isnan(own_records(walks(5, 1), known(none)).real.copies)
 
 

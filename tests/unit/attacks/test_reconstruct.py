@@ -25,7 +25,7 @@ def test_2000_bits_from_8000_subsets():
     assert run["used"] == "squares"
 
 
-def test_private_answers_leave_little_more_than_chance():
+def test_private_answers_leave_little_more_than_guessing():
     run = reconstruct_random(bits=500, queries=2000, epsilon=1.0, seed=1)
     assert 0.4 < run["share_recovered"] < 0.62
     assert run["share_by_guessing"] == 0.5

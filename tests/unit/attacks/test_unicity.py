@@ -25,7 +25,7 @@ def points_of(visits):
 
 
 def exact_share(visits, p):
-    """Chance that p points of a person, all subsets equally likely, are nobody else's; mean over people."""
+    """Probability that p points of a person, drawn uniformly, are nobody else's; mean over people."""
     people = points_of(visits)
     shares = [
         np.mean(

@@ -94,7 +94,7 @@ def around(samples):
 
 
 def merged(parts):
-    """Boxes over several people's samples of a stretch: cut wherever everyone has a sample on both sides."""
+    """Boxes over several people's samples of a period: cut wherever everyone has a sample on both sides."""
     every = sorted(s for part in parts for s in part)
     cuts, boxes, start = sorted({s[0] for s in every})[1:], [], every[0][0]
     for cut in [*cuts, every[-1][0] + 1]:
@@ -109,7 +109,7 @@ def merged(parts):
 
 def grouped(rng, *, groups, k, steps, epoch, cells=4, rate=0.4, together=True):
     """k-anonymity: members of a group share all boxes, one k-merge per epoch; epochs are suppressed for a
-    whole group where one member has no sample, or by chance. Passes for every tau."""
+    whole group where one member has no sample, or at random. Passes for every tau."""
     samples = random_samples(rng, groups * k, steps, cells, rate)
     boxes = [[] for _ in samples]
     for g in range(groups):

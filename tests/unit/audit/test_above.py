@@ -1,4 +1,4 @@
-"""The sparse vector test in the audit: its exact loss, its chances, its lower bound, a broken one."""
+"""The sparse vector test in the audit: its exact loss, its probabilities, its lower bound, a broken one."""
 
 from fractions import Fraction
 
@@ -36,7 +36,7 @@ def test_arbitrary_answers_reach_every_index_and_none():
     assert {first_above(noise, "test", BEFORE, SCALE) for _ in range(20)} == set(range(7))
 
 
-def test_chances_are_those_of_many_runs():
+def test_probabilities_are_those_of_many_runs():
     noise = SeededNoise(2)
     runs = 20_000
     seen = np.bincount([first_above(noise, "test", BEFORE // 3, SCALE) for _ in range(runs)], minlength=7)

@@ -79,7 +79,7 @@ def test_crowds_and_ties_hold_on_true_pipelines(noise):
 
 
 def full_disk(*_):
-    raise SourceError("disk-full", "there is no room left.")
+    raise SourceError("disk-full", "the disk is full.")
 
 
 @for_each("step", ["bound", "spread", "estimate", "write"])

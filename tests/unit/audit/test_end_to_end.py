@@ -50,7 +50,7 @@ def test_worlds_reach_the_claim():
     assert result.pairs == 3
 
 
-def test_one_key_under_which_a_query_has_the_same_answer_by_chance_is_no_finding():
+def test_one_key_under_which_a_query_happens_to_have_the_same_answer_is_no_finding():
     """A single query counts as many visits under one key in thirty as under the first."""
     world = replace(event_world("query", "gaussian", 0, seed=2), keyed=frozenset({"queries"}))
     first, same, other = (

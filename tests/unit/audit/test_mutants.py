@@ -14,18 +14,18 @@ from shoal.auditing.pairs import NEW, Pair, at, edge_pairs, event_table
 from shoal.auditing.pipelines.visits import pipeline_of
 from shoal.auditing.planted.bug import Bug, step_bug
 from shoal.auditing.planted.mutants import (
-    above_asked,
+    above_budget,
     above_claim,
     catch,
     claim_of,
+    distinguished,
     families_of,
     faulty_noise,
-    more_than_asked,
+    more_than_budget,
     off_lattice,
     on_lattice,
     planted,
     shown_problems,
-    told_apart,
 )
 from shoal.auditing.planted.trips import BACK_AND_FORTH
 from shoal.auditing.replay import KEYS, KeepsEverything, audit_pairs, findings, replay_pair
@@ -162,7 +162,7 @@ def test_a_mutant_that_crashes_is_not_caught():
         return spread(replace(bounded, counts=bounded.counts * (1 // bounded.users)), weights)
 
     crashing = with_bug(true, step_bug("divides", spread=divides))
-    assert told_apart(crashing) is None
+    assert distinguished(crashing) is None
     assert catch(crashing) is None
     assert "calls differ" in catch(with_bug(true, replace(crashing.bug, raises=True)))
 
@@ -184,19 +184,19 @@ def test_a_mutant_that_always_crashes_is_not_caught(mechanism, step):
 def test_a_claim_above_what_was_asked_is_caught_by_that_alone(mechanism):
     """Replay and runs hold it against its own claim, and find nothing."""
     mutant = named(mechanism, "a fifth of the noise")
-    assert "where" in above_asked(mutant)
-    assert told_apart(mutant) is None
+    assert "where" in above_budget(mutant)
+    assert distinguished(mutant) is None
     assert above_claim(mutant) is None
     assert catch(mutant).startswith("asked: ")
-    assert above_asked(named(mechanism, "half the noise")) is None
+    assert above_budget(named(mechanism, "half the noise")) is None
 
 
 def test_claims_are_held_against_what_was_asked():
-    assert more_than_asked(Loss.pure(10**9), 1.0, None) is None
-    assert more_than_asked(Loss.pure(10**9 + 2), 1.0, None) is not None
-    assert more_than_asked(Loss(10**6), 1.0, None) is not None  # not pure
-    assert more_than_asked(Loss(10**6), 1.0, 1e-6) is None
-    assert more_than_asked(Loss(10**9), 1.0, 1e-6) is not None
+    assert more_than_budget(Loss.pure(10**9), 1.0, None) is None
+    assert more_than_budget(Loss.pure(10**9 + 2), 1.0, None) is not None
+    assert more_than_budget(Loss(10**6), 1.0, None) is not None  # not pure
+    assert more_than_budget(Loss(10**6), 1.0, 1e-6) is None
+    assert more_than_budget(Loss(10**9), 1.0, 1e-6) is not None
 
 
 @for_each("bug", ["all zones of a slot", "every second zone", "at every call", "2^14", "even numbers"])
@@ -278,7 +278,7 @@ def test_on_lattice_is_exact():
     ],
 )
 def test_too_large_a_loss_is_seen_as_such(mechanism, bug):
-    assert "loss above the claim" in told_apart(named(mechanism, bug))
+    assert "loss above the claim" in distinguished(named(mechanism, bug))
 
 
 @for_each("mechanism", ["histogram-prish", "histogram-dqam"])
@@ -315,11 +315,11 @@ def test_refusals_say_nothing_about_anybody():
 
 def test_fresh_noise_for_every_trip_costs_as_often():
     """Once for the model, twenty times for twenty trips."""
-    assert "epsilon = 21 of 1" in told_apart(named("synthetic-bridges-trip", "fresh epsilon"))
+    assert "epsilon = 21 of 1" in distinguished(named("synthetic-bridges-trip", "fresh epsilon"))
 
 
 def test_an_exact_rule_shows_where_a_trip_comes_over_it():
-    assert "calls differ" in told_apart(named("synthetic-bridges-2nd", "exact n"))
+    assert "calls differ" in distinguished(named("synthetic-bridges-2nd", "exact n"))
 
 
 @for_each(
@@ -336,5 +336,5 @@ def test_replay_does_not_accuse_the_true_mechanism_where_bugs_show(mechanism):
     for each in shown.values():
         honest = Bug(name="none", plant=lambda true: true, shown=each)
         mutant = replace(named(mechanism, "noise scale x 0.8"), bug=honest)
-        assert above_asked(mutant) is None
+        assert above_budget(mutant) is None
         assert shown_problems(mutant.pipeline, each) == ()

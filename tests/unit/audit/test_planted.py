@@ -99,9 +99,9 @@ def test_a_patch_that_does_not_run_is_not_caught(tmp_path):
     (tmp_path / "own.toml").write_text(
         FIVE_LINES.replace("+= 0", "+= no_such_name") + 'caught_by = ["ledger"]\n'
     )
-    found = plant(read_bugs(tmp_path / "own.toml"))
-    assert not found.held
-    assert "NameError" in found.broken
+    caught = plant(read_bugs(tmp_path / "own.toml"))
+    assert not caught.detected
+    assert "NameError" in caught.broken
 
 
 @pytest.mark.parametrize(
@@ -144,18 +144,18 @@ def test_all_checks_are_quick_ones_first():
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("bug", [*BUGS, *FURTHER], ids=lambda bug: bug.name)
 def test_every_planted_bug_is_caught(bug):
-    found = plant([bug])
-    assert found.held, found
+    caught = plant([bug])
+    assert caught.detected, caught
 
 
 @pytest.mark.exhaustive
 def test_six_bugs_at_once_are_caught():
-    found = plant([bug for bug in BUGS if bug.name in SIX])
-    assert found.held, found
+    caught = plant([bug for bug in BUGS if bug.name in SIX])
+    assert caught.detected, caught
 
 
 def test_a_test_that_is_not_there_catches_nothing(tmp_path):
     (tmp_path / "own.toml").write_text(FIVE_LINES + 'caught_by = ["test tests/no_such_file.py"]\n')
-    found = plant(read_bugs(tmp_path / "own.toml"))
-    assert not found.held
-    assert "cannot be run here" in found.broken or "source tree" in found.broken
+    caught = plant(read_bugs(tmp_path / "own.toml"))
+    assert not caught.detected
+    assert "cannot be run here" in caught.broken or "source tree" in caught.broken

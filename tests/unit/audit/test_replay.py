@@ -67,7 +67,7 @@ def pairs(draw):
 @pytest.mark.parametrize("name", VISITS)
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(pair=pairs(), key=st.binary(min_size=16, max_size=16), swap=st.booleans(), which=st.integers(0, 4))
-def test_neighbours_cannot_be_told_apart(name, uneven, pair, key, swap, which):
+def test_neighbours_are_indistinguishable(name, uneven, pair, key, swap, which):
     pipeline = TRUE[name, uneven]
     verdict = replay_pair(pipeline, pair, pipeline.mechanism.loss(), sources()[which][1](), key, swap=swap)
     assert verdict.problems == verdict.raised == ()
@@ -84,7 +84,7 @@ def test_edge_cases_hold(name, few):
 
 @pytest.mark.parametrize("name", ["density-gaussian", "density-laplace"])
 def test_the_worst_pair_costs_the_whole_claim(name):
-    """Of the others: tests/contract/test_registry.py."""
+    """The others are tested in tests/contract/test_registry.py."""
     pipeline = TRUE[name, False]
     claim = pipeline.mechanism.loss()
     worst = replay_pair(pipeline, audit_pairs(pipeline)[0], claim, SeededNoise(1), KEY)

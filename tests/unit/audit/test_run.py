@@ -247,7 +247,7 @@ def test_a_pipeline_that_always_raises_is_a_problem(hurry, monkeypatch):
         return replace(pipeline_of(name, epsilon, delta, **more), spread=full_disk)
 
     def full_disk(bounded, weights):
-        raise PlanError("disk-full", "there is no room left.")
+        raise PlanError("disk-full", "the disk is full.")
 
     monkeypatch.setattr(module, "pipeline_of", refuses)
     nothing = module.Bounds(0, 0, 9)

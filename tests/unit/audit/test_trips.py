@@ -1,4 +1,4 @@
-"""Trips and paths of audit tables are what they should be, and neighbours cannot be told apart by them."""
+"""Trips and paths of audit tables are what they should be, and neighbours are indistinguishable by them."""
 
 from dataclasses import replace
 
@@ -168,7 +168,7 @@ def pairs(draw, slots, sites, offsets):
 @pytest.mark.parametrize("name", sorted(TRUE))
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(data=st.data(), key=st.binary(min_size=16, max_size=16), swap=st.booleans(), which=st.integers(0, 4))
-def test_neighbours_cannot_be_told_apart(name, data, key, swap, which):
+def test_neighbours_are_indistinguishable(name, data, key, swap, which):
     true = TRUE[name]
     trips = name in HISTOGRAMS
     size = (4, len(CELLS), 5) if trips else (true.world.slots, len(PLACES), 9)

@@ -190,7 +190,7 @@ def test_the_step_is_at_least_a_second():
 
 
 def test_a_trip_that_comes_twice_is_refused_where_it_is_the_unit():
-    """In two batches, or with another trip in between: each stretch would be a unit of its own."""
+    """In two batches, or with another trip in between: each part would be a unit of its own."""
     rows = [("a", 0, 0, 0.5, 0.5), ("a", 1, 9 * STEP_US, 1.5, 0.5), ("a", 0, 20 * STEP_US, 2.5, 0.5)]
     each = bound(each_trip=True, per_unit=1)
     for batches in ([batch(rows)], [batch(rows[:1]), batch(rows[2:])]):

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.errors import PlanError, SourceError
-from shoal.events.readers import scan
+from shoal.events.readers import check_rows, scan
 from shoal.events.source import open_source
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -330,3 +330,14 @@ def test_a_list_of_sites_must_be_a_list_of_sites(tmp_path):
     for sites, code in (([], "no-sites"), (["a", "a"], "duplicate-site")):
         with pytest.raises(PlanError, match=code):
             list(scan(source, sites=sites))
+
+
+@pytest.mark.parametrize("ids", [[7, 8], ["ann", "bob"]])
+def test_a_column_of_users_that_went_away_is_no_word_of_the_database(tmp_path, ids):
+    """In SQL a bare "user" also means the database's own user, so all rows would be one person's."""
+    columns = {"user": ids, "time": [NOON, LATER], "site": ["gare", "port"]}
+    source = open_source(write(tmp_path / "a.parquet", columns))
+    write(tmp_path / "a.parquet", {"person": columns.pop("user"), **columns})
+    for read in (check_rows, lambda gone: list(scan(gone))):
+        with pytest.raises(SourceError, match='column named "user"'):
+            read(source)

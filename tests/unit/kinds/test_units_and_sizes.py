@@ -76,12 +76,20 @@ def test_trip_ids_are_not_taken_for_persons(kind, columns, trips):
     assert prepare(kind, trips, {"user": "person"}) is not None
 
 
+def test_every_usual_name_of_trip_ids_is_refused_not_the_first_alone(trips):
+    table = pq.read_table(trips / "trips.parquet")
+    both = table.append_column("trip", table["person"])
+    pq.write_table(both, trips / "trips.parquet")
+    with pytest.raises(PlanError, match="unit-trip"):
+        prepare("density", trips, {"user": "journey_id"})
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("unit", "code"),
     [
         *((unit, "plan-unit") for unit in ("person", "User", "users", "subscriber", "US\u0415R", "Trips")),
-        *((unit, "unit-name") for unit in ("user ", "", "a\nb", "a\u200b")),
+        *((unit, "unit-name") for unit in ("user ", "", "a\nb", "a\u200b", "<b>cab</b>")),
         ("card", "unit-trip"),
     ],
 )

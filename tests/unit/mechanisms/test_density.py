@@ -215,9 +215,9 @@ def test_the_number_of_visits_and_of_kept_ones_reach_their_claims(name):
         stage(rows, mechanism.ell, mechanism.cap)
         for rows in (OTHERS, OTHERS + ONE_USER["every place and slot"])
     )
-    moved = {"visits": with_user.visits - without.visits, "kept": with_user.kept - without.kept}
+    moved = {"visits": with_user.visits - without.visits, "kept": with_user.sampled - without.sampled}
     assert moved == {"visits": 4, "kept": 3}
-    for step, adder in (("visits", mechanism.visits), ("kept", mechanism.kept)):
+    for step, adder in (("visits", mechanism.visits), ("kept", mechanism.sampled)):
         ratio = Fraction(moved[step]) / Fraction(adder.scale)
         claim = dict(mechanism.spends())[step]
         loss = claim.pure_epsilon_nano if name == "laplace" else claim.rho_nano
@@ -236,8 +236,8 @@ def test_spends_come_in_order_and_add_up(name):
 
 
 def test_more_slots_than_ell_do_not_make_the_kept_visits_dearer():
-    assert built("gaussian", ell=3)[0].kept_sensitivity == 3
-    assert built("gaussian", ell=300)[0].kept_sensitivity == SLOTS
+    assert built("gaussian", ell=3)[0].sampled_sensitivity == 3
+    assert built("gaussian", ell=300)[0].sampled_sensitivity == SLOTS
 
 
 def test_it_refuses_other_stages_and_looser_bounds():
@@ -250,7 +250,7 @@ def test_it_refuses_other_stages_and_looser_bounds():
 
 
 def test_exact_numbers_are_not_shown_in_a_repr():
-    shown = repr(ScalableCounts(counts=stage(OTHERS, 3, 4).counts, kept=1234567, visits=7654321, cap=4))
+    shown = repr(ScalableCounts(counts=stage(OTHERS, 3, 4).counts, sampled=1234567, visits=7654321, cap=4))
     assert "1234567" not in shown
     assert "7654321" not in shown
 
@@ -268,7 +268,7 @@ def test_little_noise_gives_all_visits_back(name):
             column_l1=WEIGHTS.column_l1,
             column_l2_squared=WEIGHTS.column_l2_squared,
         ),
-        kept=int(counts.sum()),
+        sampled=int(counts.sum()),
         visits=2 * int(counts.sum()),
         cap=4,
     )

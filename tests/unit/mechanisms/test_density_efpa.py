@@ -95,7 +95,7 @@ def run_of(mechanism, exact):
         noisy = mechanism(exact, noise)
         return b"".join(
             np.ascontiguousarray(part).tobytes()
-            for part in (noisy.totals.visits, noisy.cluster_of, noisy.series, noisy.kept, noisy.deviation)
+            for part in (noisy.totals.visits, noisy.cluster_of, noisy.series, noisy.k, noisy.deviation)
         )
 
     return run
@@ -251,7 +251,7 @@ def test_odd_sizes_and_nobody_give_a_valid_answer(kind, case, noise):
         cap=CAP,
     )
     noisy = mechanism(nobody, noise)
-    clusters = len(noisy.kept)
+    clusters = len(noisy.k)
     assert noisy.totals.visits.shape == noisy.cluster_of.shape == (cells,)
     assert noisy.series.shape == (clusters, slots)
     assert np.isfinite(noisy.series).all()
@@ -281,7 +281,7 @@ def test_without_much_noise_the_series_come_back(kind):
     base = busy(4)
     exact = counts([], (base[0] * 10_000, base[1] * 1000))
     noisy = mechanism(exact, SeededNoise(1))
-    assert len(noisy.kept) == CELLS
+    assert len(noisy.k) == CELLS
     np.testing.assert_allclose(noisy.series, exact.units / LATTICE, rtol=0.05, atol=2000)
 
 
@@ -309,9 +309,9 @@ def test_candidates_start_at_one_and_end_at_all(slots):
 
 
 def test_the_choice_prefers_the_least_error():
-    """A series of two waves under small noise keeps those two; under large noise it keeps one."""
-    waves = np.zeros((1, 20), np.int64)
-    waves[0, :2] = 10**9
+    """A series of two Fourier components keeps both under small noise and one under large noise."""
+    coefficients = np.zeros((1, 20), np.int64)
+    coefficients[0, :2] = 10**9
     for deviation, kept in ((10**6, 2), (10**10, 1)):
         error = np.sqrt(np.arange(1, 21)) * deviation
-        assert choose_k(waves, error, 1000.0, SeededNoise(1)).tolist() == [kept]
+        assert choose_k(coefficients, error, 1000.0, SeededNoise(1)).tolist() == [kept]

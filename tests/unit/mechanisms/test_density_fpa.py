@@ -51,12 +51,12 @@ class Silent:
 
 
 @for_each(("k", "slots"), [(1, 1), (3, 3), (5, 12), (40, 168)])
-def test_the_waves_are_those_of_the_orthonormal_dct(k, slots):
+def test_the_components_are_those_of_the_orthonormal_dct(k, slots):
     wanted = dct(np.eye(slots), norm="ortho", axis=0)[:k]
-    assert np.abs(FourierBasis.first(k, slots).waves - UNIT * wanted).max() <= 0.5 + 1e-9
+    assert np.abs(FourierBasis.first(k, slots).matrix - UNIT * wanted).max() <= 0.5 + 1e-9
 
 
-def test_without_noise_the_slow_waves_come_back():
+def test_without_noise_the_low_components_come_back():
     rng = np.random.default_rng(1)
     people = rng.integers(0, 500, (4, 168))
     kept = dct(people, norm="ortho", axis=1)
@@ -71,7 +71,7 @@ def test_without_noise_the_slow_waves_come_back():
         assert [step for step, _ in mechanism.spends()] == [name]
 
 
-def test_all_waves_are_all_of_the_counts():
+def test_all_components_are_all_of_the_counts():
     people = np.arange(24).reshape(2, 12)
     noisy = gaussian(k=99)(counts(people * LATTICE), Silent())
     assert noisy.values == pytest.approx(people, abs=0.05)
@@ -100,18 +100,18 @@ def test_no_user_moves_the_coefficients_by_more_than_the_bound(k, ell):
 
 
 def test_the_bound_for_all_slots_is_reached():
-    """A user at the same place all week moves the first wave alone, by sqrt(slots)."""
+    """A user at the same place all week moves the first component alone, by sqrt(slots)."""
     basis = FourierBasis.first(1, 168)
     assert (basis.coefficients(np.ones((1, 168), np.int64)) ** 2).sum() == basis.l2_squared(168)
 
 
 def test_one_visit_is_bounded_by_its_own_column():
-    """Fewer waves than slots: one visit moves the coefficients by less than a whole one."""
+    """Fewer components than slots: one visit moves the coefficients by less than a whole one."""
     basis = FourierBasis.first(20, 168)
-    assert basis.l2_squared(1) == (basis.waves**2).sum(axis=0).max() < 0.25 * UNIT**2
+    assert basis.l2_squared(1) == (basis.matrix**2).sum(axis=0).max() < 0.25 * UNIT**2
 
 
-def test_long_windows_take_the_bound_by_waves():
+def test_long_windows_take_the_bound_by_components():
     basis = FourierBasis.first(10, 4000)
     assert UNIT**2 < basis.l2_squared(1) < 1.01 * UNIT**2
 
@@ -170,7 +170,7 @@ def test_other_counts_are_refused(build, case):
     assert silent.calls == []
 
 
-def test_what_does_not_fit_and_no_wave_at_all_are_refused():
+def test_what_does_not_fit_and_no_component_at_all_are_refused():
     basis = FourierBasis.first(2, 2)
     with pytest.raises(GuaranteeError, match="noise-lattice"):
         basis.coefficients(np.full((1, 2), 2**61, np.int64))

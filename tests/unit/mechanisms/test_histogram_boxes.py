@@ -79,7 +79,7 @@ def test_what_is_asked_costs_what_is_claimed(trips, per_unit):
     assert 0.999 < spent < 1 + 1e-9
 
 
-def test_the_number_of_trips_is_bought_unless_declared():
+def test_the_number_of_trips_is_measured_unless_declared():
     bought = boxes_within(Budget.of(1.0, None), setting(per_unit=2, cap=10))
     assert [name for name, _ in bought.spends()] == ["trips", "all_trips", "boxes"]
     assert bought.loss().pure_epsilon_nano == 10**9

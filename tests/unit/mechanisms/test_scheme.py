@@ -1,4 +1,4 @@
-"""Totals three ways, and integer waves: their costs, exact arithmetic, refusal of what does not fit."""
+"""Totals three ways, and integer components: their costs, exact arithmetic, refusal of what does not fit."""
 
 import math
 from fractions import Fraction
@@ -15,14 +15,14 @@ from shoal_baselines.counting import CoverCounts
 from shoal_baselines.mechanisms.scheme import (
     SHIFT,
     STEPS,
-    WAVE_BITS,
+    TRANSFORM_BITS,
     TotalsByOneVisit,
     TotalsOfSeries,
     TotalsScaledUp,
     coefficients,
+    components,
     series_of,
     tails,
-    waves,
 )
 
 LATTICE = 2**20
@@ -143,7 +143,7 @@ def test_same_as_scipy_to_a_step_or_so(slots):
 def test_exactly_the_floor_of_whole_numbers():
     rng = np.random.default_rng(0)
     units = rng.integers(0, 2**45, (2, 9))
-    block = waves(0, 9, 9)
+    block = components(0, 9, 9)
     for row in range(2):
         for k in range(9):
             whole = sum(int(w) * int(u) for w, u in zip(block[k], units[row], strict=True))
@@ -151,9 +151,9 @@ def test_exactly_the_floor_of_whole_numbers():
 
 
 @pytest.mark.parametrize("slots", [1, 5, 168])
-def test_waves_are_within_one_of_the_true_ones(slots):
-    exact = scipy.fft.dct(np.eye(slots), type=2, norm="ortho", axis=0) * 2**WAVE_BITS
-    assert np.abs(waves(0, slots, slots) - exact).max() < 0.51
+def test_components_are_within_one_of_the_true_ones(slots):
+    exact = scipy.fft.dct(np.eye(slots), type=2, norm="ortho", axis=0) * 2**TRANSFORM_BITS
+    assert np.abs(components(0, slots, slots) - exact).max() < 0.51
 
 
 def test_the_largest_counts_do_not_overflow():

@@ -102,7 +102,7 @@ ABLATED = {
 @for_each("part", [None, *ABLATED, "levels"])
 @for_each("epsilon", [0.3, 1e5])
 def test_noise_costs_what_is_said_and_all_of_the_budget(epsilon, part, each_trip, delta):
-    """With many trips, so that corners are bought where the noise allows."""
+    """With many trips, so that corners are measured where the noise allows."""
     parts = Parts(**({part: False} if part else {}))
     public = setting(each_trip=each_trip, cap=1 if each_trip else 5)
     budget = Budget.of(epsilon, delta)
@@ -124,7 +124,7 @@ def test_noise_costs_what_is_said_and_all_of_the_budget(epsilon, part, each_trip
     assert len(noisy.starts) == len(noisy.ends) == (1 if part == "levels" else 2)
 
 
-def test_a_declared_number_of_trips_is_not_bought():
+def test_a_declared_number_of_trips_is_not_measured():
     mechanism = SyntheticBridges.within(Budget.of(1.0, None), setting(trips=70))
     noisy, calls = recorded(mechanism, random_trips(60, 1))
     assert {call.name for call in calls} == {"tables"}

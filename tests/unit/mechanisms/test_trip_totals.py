@@ -1,4 +1,4 @@
-"""What mechanisms on trips buy first: numbers of trips, tables of norm 1, what they cost and estimate."""
+"""First measurements of mechanisms on trips: numbers of trips, tables of norm 1, costs and estimates."""
 
 import numpy as np
 import pytest

@@ -193,7 +193,7 @@ def test_random_cases_against_plain_loops(seed, monkeypatch):
             wrong += x * sum(abs(released.get(key, 0) / r - raw.get(key, 0) / x) for key in here) / 2
         else:
             wrong += x
-    monkeypatch.setattr("shoal.metrics.trajectory_density.AT_ONCE", 40)  # several stretches of slots
+    monkeypatch.setattr("shoal.metrics.trajectory_density.AT_ONCE", 40)  # several blocks of slots
     error = density_error(samples, boxes, cell_cells=7, slot_steps=9)
     apart = sum(abs(released.get(key, 0) - raw.get(key, 0)) for key in keys)
     assert error.relative_error == pytest.approx(apart / totals[0])

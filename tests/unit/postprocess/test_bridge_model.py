@@ -1,4 +1,4 @@
-"""The model behind bridges: masses, chances and ends, from tables that are said."""
+"""The model behind bridges: masses, probabilities and ends, from tables that are said."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -6,7 +6,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from shoal.postprocess.synthetic.bridge_model import BridgeModel, flow_mass, move_chances
+from shoal.postprocess.synthetic.bridge_model import BridgeModel, flow_mass, move_probabilities
 from shoal.postprocess.synthetic.bridge_tables import Parts, inflow, on_grid
 from shoal.space.cell_paths import DETOURS, Lengths, Stays
 from shoal.space.cells import CellGrid
@@ -70,25 +70,25 @@ def test_chances_fit_moves_in_and_out_of_every_cell(with_corners):
     noisy = movement(turns=table(64, 7), corners=table(GRID.count * 64, 8) if with_corners else None)
     inside = on_grid(GRID)
     moves = np.where(inside, noisy.moves.values.reshape(-1, 8), 0.0)
-    chances, first = move_chances(noisy, moves)
-    assert not chances[np.broadcast_to(~inside[:, None], chances.shape)].any()
-    assert (chances[np.broadcast_to(inside[:, None], chances.shape)] > 0).all()
-    assert chances.sum(axis=2) == pytest.approx(1.0)
+    probabilities, first = move_probabilities(noisy, moves)
+    assert not probabilities[np.broadcast_to(~inside[:, None], probabilities.shape)].any()
+    assert (probabilities[np.broadcast_to(inside[:, None], probabilities.shape)] > 0).all()
+    assert probabilities.sum(axis=2) == pytest.approx(1.0)
     assert first == pytest.approx(moves / moves.sum(axis=1, keepdims=True), abs=1e-4)
     if not with_corners:
-        out = np.einsum("ci,cio->co", inflow(GRID, moves), chances)
+        out = np.einsum("ci,cio->co", inflow(GRID, moves), probabilities)
         assert out / out.sum(1, keepdims=True) == pytest.approx(first, abs=2e-3)
 
 
 def test_turns_are_remembered():
     """Who comes eastwards goes on eastwards, if turns say so."""
     turns = np.full((8, 8), 1.0) + 500 * np.eye(8)
-    chances, _ = move_chances(
+    probabilities, _ = move_probabilities(
         movement(turns=NoisyTable(turns.ravel(), 0.01)), np.ones((GRID.count, 8)) * on_grid(GRID)
     )
-    blind, _ = move_chances(movement(), np.ones((GRID.count, 8)) * on_grid(GRID))
+    blind, _ = move_probabilities(movement(), np.ones((GRID.count, 8)) * on_grid(GRID))
     middle = 14
-    assert np.diag(chances[middle]).min() > 0.9
+    assert np.diag(probabilities[middle]).min() > 0.9
     assert blind[middle] == pytest.approx(np.full((8, 8), 1 / 8), abs=1e-3)
 
 
@@ -134,8 +134,8 @@ def test_calibration_brings_drawn_moves_nearer_to_the_likely_ones():
         far.append(np.abs(drawn / drawn.sum() - likely / likely.sum()).sum())
         model = model.calibrated(0.5, turn)
     assert far[-1] < 0.7 * far[0]
-    assert (model.chances >= 0).all()
-    assert not model.chances[np.broadcast_to(~on_grid(GRID)[:, None], model.chances.shape)].any()
+    assert (model.probabilities >= 0).all()
+    assert not model.probabilities[np.broadcast_to(~on_grid(GRID)[:, None], model.probabilities.shape)].any()
 
 
 def test_ends_follow_flows_between_regions():

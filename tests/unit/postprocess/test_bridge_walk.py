@@ -26,14 +26,14 @@ def weights(columns, rows, seed, low=0.05, high=3.0):
     )
 
 
-def all_walks(chances, first_chances, columns, begin, end, moves):
+def all_walks(probabilities, first_probabilities, columns, begin, end, moves):
     """{cells: weight} of every walk, one move after the other."""
     found = {(begin,): (1.0, -1)}
     for _ in range(moves):
         longer = {}
         for path, (weight, into) in found.items():
             for out, (dx, dy) in enumerate(STEPS):
-                row = first_chances[path[-1]] if into < 0 else chances[path[-1], into]
+                row = first_probabilities[path[-1]] if into < 0 else probabilities[path[-1], into]
                 if row[out] > 0:
                     longer[(*path, path[-1] + dy * columns + dx)] = weight * row[out], out
         found = longer
@@ -59,14 +59,18 @@ def p_value(expected, drawn):
 @for_each(("begin", "end", "moves"), [(0, 8, 2), (4, 4, 2), (0, 0, 3), (3, 5, 4), (8, 1, 5), (2, 2, 6)])
 def test_walks_come_in_proportion_to_their_product_of_weights(begin, end, moves):
     count = 200_000
-    chances, first_chances = weights(3, 3, seed=moves)
+    probabilities, first_probabilities = weights(3, 3, seed=moves)
     ends = np.full(count, end)
-    _, cells = walk(chances, first_chances, 3, np.full(count, begin), ends, np.full(count, moves), seed=5)
-    expected = all_walks(chances, first_chances, 3, begin, end, moves)
+    _, cells = walk(
+        probabilities, first_probabilities, 3, np.full(count, begin), ends, np.full(count, moves), seed=5
+    )
+    expected = all_walks(probabilities, first_probabilities, 3, begin, end, moves)
     drawn = cells.reshape(count, moves + 1)
     assert len(expected) > 1 or moves == 2
     assert p_value(expected, drawn) > ALARM
-    blind = all_walks(np.repeat(first_chances[:, None], 8, 1), first_chances, 3, begin, end, moves)
+    blind = all_walks(
+        np.repeat(first_probabilities[:, None], 8, 1), first_probabilities, 3, begin, end, moves
+    )
     assert len(expected) == 1 or p_value(blind, drawn) < ALARM  # without memory of the direction
 
 
@@ -75,12 +79,12 @@ def test_ends_that_few_trips_go_to_are_exact_too():
     islands, columns = 4000, 12_000
     one, one_first = weights(3, 3, seed=9)
     cell = np.arange(9) // 3 * columns + np.arange(9) % 3
-    chances, first_chances = np.zeros((3 * columns, 8, 8)), np.zeros((3 * columns, 8))
+    probabilities, first_probabilities = np.zeros((3 * columns, 8, 8)), np.zeros((3 * columns, 8))
     for island in range(islands):
-        chances[cell + 3 * island], first_chances[cell + 3 * island] = one, one_first
+        probabilities[cell + 3 * island], first_probabilities[cell + 3 * island] = one, one_first
     shift = np.repeat(3 * np.arange(islands), 2)
     begin, end = cell[1] + shift, cell[3] + shift
-    _, cells = walk(chances, first_chances, columns, begin, end, np.full(end.size, 4), seed=3)
+    _, cells = walk(probabilities, first_probabilities, columns, begin, end, np.full(end.size, 4), seed=3)
     home = 3 * (cells // columns) + cells % 3
     assert p_value(all_walks(one, one_first, 3, 1, 3, 4), home.reshape(-1, 5)) > ALARM
 
@@ -102,32 +106,36 @@ def check(columns, rows, begin, end, moves, first, cells):
 def test_all_walks_arrive_and_none_leaves_the_grid(columns, rows, tiny):
     """Also where weights are so small that their products are beyond floats, and far beyond NEAR."""
     chance = np.random.default_rng(columns + rows)
-    chances, first_chances = weights(columns, rows, seed=1)
-    chances *= np.where(chance.random(chances.shape) < 0.6, tiny, 1.0)
-    first_chances *= np.where(chance.random(first_chances.shape) < 0.6, tiny, 1.0)
+    probabilities, first_probabilities = weights(columns, rows, seed=1)
+    probabilities *= np.where(chance.random(probabilities.shape) < 0.6, tiny, 1.0)
+    first_probabilities *= np.where(chance.random(first_probabilities.shape) < 0.6, tiny, 1.0)
     begin, end = chance.integers(0, columns * rows, (2, 400))
     more = chance.choice([0, 0, 1, 2, 3, NEAR, 90], 400)
     begin[:40] = end[:40]
     moves = possible_moves(begin, end, chebyshev(begin, end, columns) + more, columns, rows)
-    first, cells = walk(chances, first_chances, columns, begin, end, moves, seed=2)
+    first, cells = walk(probabilities, first_probabilities, columns, begin, end, moves, seed=2)
     check(columns, rows, begin, end, moves, first, cells)
     assert moves.max() >= 90
     assert (moves == 0).any()
 
 
 def test_a_straight_way_of_just_the_distance():
-    chances, first_chances = weights(50, 3, seed=4)
-    first, cells = walk(chances, first_chances, 50, np.array([50]), np.array([99]), np.array([49]), seed=1)
+    probabilities, first_probabilities = weights(50, 3, seed=4)
+    first, cells = walk(
+        probabilities, first_probabilities, 50, np.array([50]), np.array([99]), np.array([49]), seed=1
+    )
     check(50, 3, np.array([50]), np.array([99]), np.array([49]), first, cells)
     assert (np.diff(cells % 50) == 1).all()
 
 
 @for_each(("columns", "rows"), [(1, 1), (1, 2), (2, 1), (1, 4), (2, 2)])
 def test_moves_are_raised_just_where_no_walk_has_so_many(columns, rows):
-    chances, first_chances = weights(columns, rows, seed=1)
+    probabilities, first_probabilities = weights(columns, rows, seed=1)
     for begin in range(columns * rows):
         for end in range(columns * rows):
-            able = {m for m in range(7) if all_walks(chances, first_chances, columns, begin, end, m)}
+            able = {
+                m for m in range(7) if all_walks(probabilities, first_probabilities, columns, begin, end, m)
+            }
             for wanted in range(4):
                 found = possible_moves(*(np.array([n]) for n in (begin, end, wanted)), columns, rows)
                 assert found == min((m for m in able if m >= wanted), default=max(able))

@@ -9,7 +9,7 @@ import pytest
 from tests.loops import for_each
 
 from shoal.errors import PlanError
-from shoal.postprocess.synthetic.commute_fit import _likely, fit_commutes
+from shoal.postprocess.synthetic.commute_fit import _shrunk, fit_commutes
 from shoal.postprocess.synthetic.commute_model import CommuteModel
 from shoal.space.clock import Clock
 from shoal.space.setting import CommuteSetting
@@ -190,8 +190,8 @@ def test_noise_is_drawn_to_what_is_expected_and_a_signal_is_kept():
     chance = np.random.default_rng(0)
     expected = np.full(400, 100.0)
     noise = chance.normal(0, 30, 400)
-    assert np.abs(_likely(expected + noise, expected, 30.0) - expected).mean() < 10
+    assert np.abs(_shrunk(expected + noise, expected, 30.0) - expected).mean() < 10
     signal = expected * chance.uniform(0, 2, 400)
-    kept = _likely(signal + noise, expected, 30.0)
+    kept = _shrunk(signal + noise, expected, 30.0)
     assert np.abs(kept - signal).mean() < np.abs(noise).mean()
-    assert _likely(signal, expected, 1e-6) == pytest.approx(signal)
+    assert _shrunk(signal, expected, 1e-6) == pytest.approx(signal)

@@ -15,7 +15,7 @@ from shoal.postprocess.density.numbers import (
     estimate_density,
     half_width,
     keep_totals,
-    per_kept_visit,
+    per_sampled_visit,
     plain_density,
     scaled_density,
     total_deviation,
@@ -125,8 +125,8 @@ def noisy_of(values, **changes):
     given = {
         "visits": 2 * values.sum(),
         "visits_deviation": 1.0,
-        "kept": values.sum(),
-        "kept_deviation": 1.0,
+        "sampled": values.sum(),
+        "sampled_deviation": 1.0,
         "most": 250.0,
         "inside": (1.0, 1.0),
     }
@@ -144,29 +144,29 @@ def test_the_total_is_the_number_of_visits():
 
 def test_visits_outside_the_zones_do_not_come_in():
     """A fifth of the kept visits lies outside: a fifth of all visits does."""
-    made = scaled_density(noisy_of(VALUES, kept=1500.0, visits=3000.0, inside=(0.0, 1.0)))
+    made = scaled_density(noisy_of(VALUES, sampled=1500.0, visits=3000.0, inside=(0.0, 1.0)))
     assert made.people.sum() == pytest.approx(3000.0 * 1200 / 1500)
-    bounded = scaled_density(noisy_of(VALUES, kept=1500.0, visits=3000.0, inside=(0.9, 1.0)))
+    bounded = scaled_density(noisy_of(VALUES, sampled=1500.0, visits=3000.0, inside=(0.9, 1.0)))
     assert bounded.people.sum() == pytest.approx(0.9 * 3000.0)
 
 
 @pytest.mark.parametrize(
     "hopeless",
     [
-        {"kept": 30.0, "kept_deviation": 10.0},
-        {"kept": -5.0},
-        {"kept": 0.0, "kept_deviation": 0.0},
+        {"sampled": 30.0, "sampled_deviation": 10.0},
+        {"sampled": -5.0},
+        {"sampled": 0.0, "sampled_deviation": 0.0},
     ],
 )
 def test_no_scaling_where_the_divisor_is_noise(hopeless):
     noisy = noisy_of(VALUES, **{"visits": 1e9, **hopeless})
-    assert per_kept_visit(noisy) == 1.0
+    assert per_sampled_visit(noisy) == 1.0
     assert scaled_density(noisy).people == pytest.approx(plain_density(noisy.counts).people)
 
 
 @for_each(("visits", "ratio"), [(-50.0, 1.0), (600.0, 1.0), (2400.0, 2.0), (1e9, 250.0)])
-def test_a_kept_visit_stands_for_one_at_least_and_for_the_cap_at_most(visits, ratio):
-    assert per_kept_visit(noisy_of(VALUES, visits=visits)) == ratio
+def test_a_sampled_visit_stands_for_one_at_least_and_for_the_cap_at_most(visits, ratio):
+    assert per_sampled_visit(noisy_of(VALUES, visits=visits)) == ratio
 
 
 def test_people_are_finite_and_never_negative_whatever_was_drawn():
@@ -177,7 +177,7 @@ def test_people_are_finite_and_never_negative_whatever_was_drawn():
             rng.normal(0, size[0], (3, 4)),
             scale=size[1],
             visits=rng.normal(0, size[2]),
-            kept=rng.normal(0, size[3]),
+            sampled=rng.normal(0, size[3]),
             visits_deviation=size[4],
             inside=(0.0, 1.0),
         )
@@ -192,14 +192,14 @@ def test_people_are_finite_and_never_negative_whatever_was_drawn():
 def test_where_counts_are_noise_they_are_scaled_down_to_the_visits_but_not_up():
     rng = np.random.default_rng(1)
     values = rng.normal(0, 1000.0, (50, 20))
-    down = scaled_density(noisy_of(values, scale=1000.0, visits=5000.0, kept=4000.0))
+    down = scaled_density(noisy_of(values, scale=1000.0, visits=5000.0, sampled=4000.0))
     assert down.people.sum() == pytest.approx(5000.0)
-    up = scaled_density(noisy_of(values, scale=1000.0, visits=1e9, kept=1e9 / 1.5))
+    up = scaled_density(noisy_of(values, scale=1000.0, visits=1e9, sampled=1e9 / 1.5))
     plain = plain_density(noisy_of(values, scale=1000.0).counts)
     assert up.people == pytest.approx(1.5 * plain.people)
 
 
-@pytest.mark.parametrize("family", ["discrete gaussian", "discrete laplace", "gaussian waves"])
+@pytest.mark.parametrize("family", ["discrete gaussian", "discrete laplace", "gaussian Fourier components"])
 def test_noise_of_the_total_against_draws(family):
     rng = np.random.default_rng(2)
     scale, shape, runs = 3.0, (4, 6), 20_000
@@ -207,12 +207,12 @@ def test_noise_of_the_total_against_draws(family):
         draws = rng.laplace(0, scale, (runs, *shape))
     elif family == "discrete gaussian":
         draws = rng.normal(0, scale, (runs, *shape))
-    else:  # the first three of six orthonormal waves, with noise on each
+    else:  # the first three of six orthonormal components, with noise on each
         import scipy.fft
 
-        waves = np.zeros((runs, *shape))
-        waves[:, :, :3] = rng.normal(0, scale, (runs, 4, 3))
-        draws = scipy.fft.idct(waves, norm="ortho", axis=2)
+        coefficients = np.zeros((runs, *shape))
+        coefficients[:, :, :3] = rng.normal(0, scale, (runs, 4, 3))
+        draws = scipy.fft.idct(coefficients, norm="ortho", axis=2)
     counts = NoisyCounts(values=np.zeros(shape), family=family, scale=scale)
     assert total_deviation(counts) == pytest.approx(draws.sum(axis=(1, 2)).std(), rel=0.03)
 
@@ -230,8 +230,8 @@ def test_intervals_cover_a_thinned_city(family):
         scale=4.0,
         visits=true.sum() + rng.normal(0, 2000.0),
         visits_deviation=2000.0,
-        kept=kept.sum() + rng.normal(0, 500.0),
-        kept_deviation=500.0,
+        sampled=kept.sum() + rng.normal(0, 500.0),
+        sampled_deviation=500.0,
     )
     made = scaled_density(noisy)
     covered = ((made.low <= true) & (true <= made.high)).mean()

@@ -77,9 +77,9 @@ def test_noise_shrinks_a_longer_context_to_the_shorter():
     model = GramModel(
         setting=SETTING, trips=1.0, hours=NONE, starts=noisy(np.ones(9)), trie=trie, levels=levels
     )
-    chances = model.chances()
-    assert chances[9] == pytest.approx(chances[5], abs=1e-3)
-    assert chances.sum(axis=1) == pytest.approx(1.0)
+    probabilities = model.probabilities()
+    assert probabilities[9] == pytest.approx(probabilities[5], abs=1e-3)
+    assert probabilities.sum(axis=1) == pytest.approx(1.0)
 
 
 def test_a_state_that_noise_left_nothing_of_can_be_left():
@@ -260,5 +260,5 @@ def test_directions_go_on_more_often_than_the_table_alone_says():
     turn = (paths.directions[paths.move_first[long] + 1] - paths.directions[paths.move_first[long]]) % 8
     weight = np.array([1.4, 1.4, 1, 1 / 1.4, 1 / 1.4, 1 / 1.4, 1, 1.4])
     found = np.bincount(turn, minlength=8)
-    # the chance to end falls as well, alike for all directions
+    # the probability to end falls as well, alike for all directions
     assert chisquare(found, weight / weight.sum() * found.sum()).pvalue > EVEN

@@ -60,7 +60,7 @@ def same(one, other):
 
 
 def walked(grid, step_s, trips, seed):
-    """Random points of real-like trips, encoded: paths with stays, gaps and quick stretches."""
+    """Random points of real-like trips, encoded: paths with stays, gaps and quick parts."""
     rng = np.random.default_rng(seed)
     west, south, east, north = grid.box
     rows = []

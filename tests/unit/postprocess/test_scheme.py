@@ -39,7 +39,7 @@ def random_weights(seed, zones=9, places=7):
     return AreaWeights(matrix=scipy.sparse.csr_array(matrix), lattice=LATTICE, lost=np.zeros(places))
 
 
-def noisy(visits, cluster_of, series, kept=None, deviation=0.0, totals_deviation=0.0):
+def noisy(visits, cluster_of, series, k=None, deviation=0.0, totals_deviation=0.0):
     series = np.asarray(series, float)
     return NoisyScheme(
         totals=NoisyTotals(
@@ -47,7 +47,7 @@ def noisy(visits, cluster_of, series, kept=None, deviation=0.0, totals_deviation
         ),
         cluster_of=np.asarray(cluster_of),
         series=series,
-        kept=np.full(len(series), series.shape[1]) if kept is None else np.asarray(kept),
+        k=np.full(len(series), series.shape[1]) if k is None else np.asarray(k),
         deviation=np.full(len(series), deviation),
     )
 
@@ -119,10 +119,10 @@ def test_shape_variance_is_that_of_simulated_noise():
     import scipy.fft
 
     rng = np.random.default_rng(0)
-    waves = rng.normal(0, 3.0, (20_000, 24))
-    waves[:, 5:] = 0
-    seen = scipy.fft.idct(waves, type=2, norm="ortho", axis=1).var(axis=0)
-    scheme = noisy([10.0], [0], np.full((1, 24), 100.0), kept=[5], deviation=3.0)
+    coefficients = rng.normal(0, 3.0, (20_000, 24))
+    coefficients[:, 5:] = 0
+    seen = scipy.fft.idct(coefficients, type=2, norm="ortho", axis=1).var(axis=0)
+    scheme = noisy([10.0], [0], np.full((1, 24), 100.0), k=[5], deviation=3.0)
     np.testing.assert_allclose(shape_variance(scheme)[0] * 2400.0**2, seen, rtol=0.1)
 
 
@@ -140,7 +140,7 @@ def test_misfit_falls_with_clusters_and_is_nothing_where_none_were_merged():
 
 @pytest.mark.parametrize("mean", [3.0, 60.0])
 def test_intervals_cover_the_truth_of_the_model(mean):
-    """Poisson people around one shape, noisy totals and waves: 95 % of zone-hours lie inside."""
+    """Poisson people around one shape, noisy totals and coefficients: 95 % of zone-hours lie inside."""
     import scipy.fft
 
     rng = np.random.default_rng(int(mean))

@@ -177,7 +177,7 @@ def test_conversions_refuse_what_the_checks_refuse():
         epsilon_for(-1, 1e-6)
 
 
-def test_an_epsilon_that_buys_nothing_is_refused():
+def test_an_epsilon_too_small_for_any_rho_is_refused():
     with pytest.raises(PlanError, match="allows less"):
         rho_for(1e-9, 1e-12)
 

@@ -22,7 +22,7 @@ RELEASE = None  # as many processes as a release has, here on a machine of 64 co
 
 
 def wild(count, seed=7):
-    """Any integers that the lattice takes, both ends among them where there is room."""
+    """Any integers that the lattice takes, both ends among them where they fit."""
     values = np.random.default_rng(seed).integers(-LARGEST, LARGEST, count, endpoint=True)
     values[: min(2, count - 1)] = [LARGEST, -LARGEST][: min(2, count - 1)]
     return values

@@ -76,8 +76,8 @@ def test_boxes_and_their_cells(paths, published):
     assert "beyond the map" in found[3].notes[0]
 
 
-def test_a_polygon_counts_each_stretch_of_a_trip(paths, published):
-    """A path that goes up and right may be in a slanted area several times: stretches are counted."""
+def test_a_polygon_counts_each_piece_of_a_trip(paths, published):
+    """A path that goes up and right may be in a slanted area several times: connected pieces are counted."""
     shape = shapely.Polygon([(0, 0), (7, 0), (12, 9), (5, 9)])
     mask = {
         (x, y)
@@ -85,14 +85,12 @@ def test_a_polygon_counts_each_stretch_of_a_trip(paths, published):
         for y in range(GRID.rows)
         if shape.intersects(shapely.Point(x + 0.5, y + 0.5))
     }
-    stretches = 0
+    pieces = 0
     for path in paths:
         inside = [cell in mask for cell in path]
-        stretches += sum(
-            now and not before for now, before in zip(inside, [False, *inside[:-1]], strict=True)
-        )
+        pieces += sum(now and not before for now, before in zip(inside, [False, *inside[:-1]], strict=True))
     answer = published.polygon(shape)
-    assert answer.trips == stretches
+    assert answer.trips == pieces
     assert answer.cells == len(mask)
     assert (answer.missed > 0, answer.added > 0, answer.notes) == (True, True, [])
 

@@ -63,6 +63,6 @@ class PreparedHeadcount(Prepared):
     def rows(self) -> list[tuple[str, str]]:
         return [("counted", "users with an event in the window")]
 
-    def asked(self) -> list[Any]:
-        asked = {name: getattr(self.plan, name) for name in ("population", "epsilon", "unit", "run_id")}
-        return ["headcount", asked, window_of(self.clock), self.sites.digest()]
+    def key_parts(self) -> list[Any]:
+        settings = {name: getattr(self.plan, name) for name in ("population", "epsilon", "unit", "run_id")}
+        return ["headcount", settings, window_of(self.clock), self.sites.digest()]

@@ -4,9 +4,9 @@ points   p samples of a person are known, drawn at random, exactly or as blocks 
          are the records that have, for each, a box which meets it. One candidate singles a record out; if it
          is the person's own, the person is linked.
 window   all samples of a person within tau are known. The adversary picks the record that holds most of them,
-         among those the one with the smallest boxes around them, then by chance; and reads off its other
-         boxes where the person was. Learned is the share of the person's other samples that they hold; by
-         chance is the same share for a record picked blindly. Only what lies above it was learned.
+         among those the one with the smallest boxes around them, then at random; and reads off its other
+         boxes where the person was. `learned` is the share of the person's other samples that they hold;
+         `by_chance` is the same share for a record picked at random. Only the difference was learned.
 
 Known samples that were suppressed meet no box of the own record: that person is not linked. Records count
 from 0, record j is user j's; boxes of a record are disjoint in time. Plain arrays only: nothing is shared
@@ -126,7 +126,7 @@ def attack_window(
     seed: int = 1,
     targets: int | None = None,
 ) -> WindowKnown:
-    """What a window of tau steps around a random sample gives away about the rest of a person's samples.
+    """Attacks each person with a window of tau steps around a random sample of theirs.
 
     Small boxes last at most `small_steps`, with Dx + Dy at most `small_cells`.
     """

@@ -166,19 +166,19 @@ Tell = Callable[[str, int, int], None]  # what, slots done, slots in all
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
-    """What one adversary reached: errors between 0 (knows all) and 1, per user; means per slot beside."""
+    """Result of one adversary: errors between 0 (knows all) and 1, per user; and means per slot."""
 
     prior: str | None  # None: counts alone
     inference: str
     divergence: np.ndarray = field(repr=False)  # float64 [users]: mean Jensen-Shannon divergence
     distance: np.ndarray = field(repr=False)  # float64 [users]: mean of its root
-    seen: np.ndarray = field(repr=False)  # float64 [users]: divergence in slots with a visit; nan: none
+    at_visits: np.ndarray = field(repr=False)  # float64 [users]: divergence in slots with a visit; nan: none
     localization: dict[str, np.ndarray] = field(repr=False)  # reading -> 1 - F1, float64 [users]
     divergence_by_slot: np.ndarray = field(repr=False)  # float64 [slots], mean over users
 
     def errors(self) -> dict[str, np.ndarray]:
         """Every measure of error by its name, float64 [users]."""
-        profiling = {"divergence": self.divergence, "distance": self.distance, "seen": self.seen}
+        profiling = {"divergence": self.divergence, "distance": self.distance, "seen": self.at_visits}
         return {**profiling, **self.localization}
 
 
@@ -274,7 +274,7 @@ class _Sums:
         self.divergence, self.distance = np.zeros(users), np.zeros(users)
         self.hits, self.predicted = (np.zeros((users, 2), np.int64) for _ in range(2))
         self.actual = np.zeros(users, np.int64)
-        self.seen, self.seen_slots = np.zeros(users), np.zeros(users, np.int64)
+        self.at_visits, self.visit_slots = np.zeros(users), np.zeros(users, np.int64)
         self.by_slot = np.zeros(slots)
 
     def add(self, slot: int, result: SlotResult, actual: np.ndarray, observed: np.ndarray) -> None:
@@ -283,8 +283,8 @@ class _Sums:
         self.hits += result.hits
         self.predicted += result.predicted
         self.actual += actual
-        self.seen += result.divergence * observed
-        self.seen_slots += observed
+        self.at_visits += result.divergence * observed
+        self.visit_slots += observed
         self.by_slot[slot] = result.divergence.mean()
 
     def outcome(self, prior: str, inference: str, readings: tuple[str, ...]) -> Outcome:
@@ -296,8 +296,11 @@ class _Sums:
             inference=inference,
             divergence=self.divergence / self.slots,
             distance=self.distance / self.slots,
-            seen=np.divide(
-                self.seen, self.seen_slots, out=np.full(len(self.seen), np.nan), where=self.seen_slots > 0
+            at_visits=np.divide(
+                self.at_visits,
+                self.visit_slots,
+                out=np.full(len(self.at_visits), np.nan),
+                where=self.visit_slots > 0,
             ),
             localization={name: 1.0 - f1[:, READINGS.index(name)] for name in names},
             divergence_by_slot=self.by_slot,
@@ -318,7 +321,7 @@ def privacy_loss(error_prior: np.ndarray, error_counts: np.ndarray) -> np.ndarra
 
 
 def privacy_gain(error_raw: np.ndarray, error_protected: np.ndarray) -> np.ndarray:
-    """Share of the room above the error with raw counts that protection gives back (eq. 16).
+    """Share of what the error with raw counts leaves up to 1 that protection gives back (eq. 16).
 
     >>> privacy_gain(np.array([0.5, 0.5, 1.0]), np.array([0.75, 0.25, 1.0])).tolist()
     [0.5, 0.0, 0.0]

@@ -1,10 +1,10 @@
-"""What the adversary makes of a prior and of counts, and how wrong that is, slot by slot.
+"""Inference of the adversary from a prior and from counts, and its error, slot by slot.
 
 prior        the prior alone
 aggregates   the counts alone, as shares of places (profiling only)
 bayes        prior times shares, normalised (alg. 3.1); where the product is empty, the prior
-max_roi      each place takes its A most likely users, ties by their reports (alg. 3.2); users with no chance
-             at all are taken too where the count asks for more
+max_roi      each place takes its A most probable users, ties by their reports (alg. 3.2); users with
+             probability 0 are taken too where the count asks for more
 max_user     users in order of their reports take all their places that have counts left (alg. 3.3)
 A user whom no place took is at null. Profiling is judged by the Jensen-Shannon divergence in bits, and by its
 root, the distance; only places of the truth need to be looked up: JS = 1/2 sum over them of
@@ -22,7 +22,7 @@ from numba import njit
 from shoal.attacks.models.visits import Rows
 
 INFERENCES = ("prior", "aggregates", "bayes", "max_roi", "max_user")
-POP = 0.5  # chance from which a place counts as a favourite
+POP = 0.5  # probability from which a place counts as a favourite
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class SlotResult:
     """One slot: per user the divergence, and places predicted and hit, for each way of reading a profile."""
 
     divergence: np.ndarray  # float64 [users]
-    hits: np.ndarray = field(repr=False)  # int64 [users, 2]: all places with a chance, favourites
+    hits: np.ndarray = field(repr=False)  # int64 [users, 2]: all places of positive probability, favourites
     predicted: np.ndarray = field(repr=False)  # int64 [users, 2]
 
 
@@ -52,7 +52,7 @@ class SlotCounts:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """For each place the users with a chance there, likeliest first."""
+    """For each place the users with positive probability there, the most probable first."""
 
     first: np.ndarray  # int64 [rois + 1]
     user: np.ndarray  # int32
@@ -217,13 +217,13 @@ def _take_by_place(first, roi, rank_first, rank_user, whole, order):
     stamp = np.full(users, -1, np.int64)
     for s in range(whole.size):
         want = min(whole[s], users)
-        likely = rank_first[s + 1] - rank_first[s]
-        for i in range(rank_first[s], rank_first[s] + min(want, likely)):
+        ranked = rank_first[s + 1] - rank_first[s]
+        for i in range(rank_first[s], rank_first[s] + min(want, ranked)):
             _take(rank_user[i], s, first, roi, hit, taken)
-        if want > likely:
+        if want > ranked:
             for i in range(rank_first[s], rank_first[s + 1]):
                 stamp[rank_user[i]] = s
-            left = want - likely
+            left = want - ranked
             for u in order:
                 if left == 0:
                     break

@@ -39,7 +39,7 @@ class KnownTrips:
         return cls(paths=paths, unit=number.astype(np.int64), units=known.size)
 
     def of_units(self, chosen: np.ndarray) -> KnownTrips:
-        """Trips of some units, which are renumbered from 0 in rising order."""
+        """Trips of some units, which are renumbered from 0 in increasing order."""
         number = np.full(self.units, -1, np.int64)
         number[np.sort(chosen)] = np.arange(len(chosen))
         rows = np.flatnonzero(number[self.unit] >= 0)

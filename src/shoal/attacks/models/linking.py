@@ -2,7 +2,7 @@
 
 Same time    A box says that its person was in these places at some moment of its time, and nowhere else in
              that time. So where a box lies within the time of a box of the other release and their places are
-             disjoint, the records belong to different people. Of the pairs that are left, the best have many
+             disjoint, the records belong to different people. The best of the remaining pairs have many
              small boxes in common and few that the other record lacks.
 Habits       Records of any time are compared by where their boxes lie at which time of the day, rare places
              weighing more (cosine similarity of tf-idf vectors).
@@ -180,7 +180,7 @@ def _apart(box_1, p, box_2, q):
 
 @njit(cache=True, nogil=True)
 def _score(box_1, p, end_1, box_2, q, end_2, area):
-    """How well two records agree that may be the same person's; -inf where they share no time."""
+    """Agreement of two records that may be the same person's; -inf where they share no time."""
     score, lacking, met = 0.0, 0.0, False
     touched_p, touched_q = False, False
     while p < end_1 and q < end_2:
@@ -191,7 +191,7 @@ def _score(box_1, p, end_1, box_2, q, end_2, area):
             share = shared / (max(a[1], b[1]) - min(a[0], b[0]))
             if _apart(box_1, p, box_2, q):
                 score -= APART * share
-            else:  # boxes of these sizes meet by chance with about this probability
+            else:  # unrelated boxes of these sizes meet with about this probability
                 meeting = (a[3] - a[2] + b[3] - b[2]) * (a[5] - a[4] + b[5] - b[4]) / area
                 score += share * max(-np.log(meeting), 0.05)
         if a[1] <= b[1]:

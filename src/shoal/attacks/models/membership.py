@@ -106,7 +106,7 @@ def visits_of_users(visits: KnownVisits, chosen: np.ndarray) -> KnownVisits:
 
 
 def known_visits(visits: KnownVisits, targets: np.ndarray) -> csr_matrix:
-    """What is known for certain: 1 in every cell [targets, places * slots] a target visited."""
+    """Certain knowledge: 1 in every cell [targets, places * slots] a target visited."""
     ones = np.ones(len(visits.user), np.float32)
     cell = visits.place.astype(np.int64) * visits.slots + visits.slot
     shape = (visits.users, visits.places * visits.slots)
@@ -114,7 +114,7 @@ def known_visits(visits: KnownVisits, targets: np.ndarray) -> csr_matrix:
 
 
 def expected_visits(past: KnownVisits, targets: np.ndarray, *, slots: int, period: int) -> csr_matrix:
-    """How likely a target visits each cell of the `slots` after the past: the share of past periods it did.
+    """Probability that a target visits each cell of the `slots` after the past: its share of past periods.
 
     A period is a week or a day, in slots; only whole ones just before the end of the past are looked at.
     """

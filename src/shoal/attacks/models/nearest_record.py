@@ -1,14 +1,14 @@
-"""How near synthetic trips come to real ones: one that replays a trip it has seen is too near to it.
+"""Distances of synthetic trips to real ones, to detect generators that copy trips.
 
 Distance    of two trips: their cells, walked in order, pair up at the least sum of distances between cell
             centres (dynamic time warping), divided by the number of cells of the longer. 0: the same cells
             in the same order, a copy. Times are not looked at.
-Trips       of 5 cells or more; shorter ones are alike by chance.
-Held out    the real trips are split at random by person; a generator saw one half. By chance each half holds
-            the nearest trip of every second synthetic one. Had the release nothing to do with who is in which
-            half, the share of the seen half would have the standard error sqrt(sum w^2) / (2 sum w), where w
+Trips       of 5 cells or more; shorter ones are often equal without being copied.
+Held out    the real trips are split at random by person; the generator was given one half. If the release
+            did not depend on the split, each half would hold the nearest trip of half of the synthetic ones,
+            and the share of the given half would have the standard error sqrt(sum w^2) / (2 sum w), where w
             is how many synthetic trips a person's trips are nearest to: many are nearest to one.
-Others      where all trips were seen: a synthetic trip's nearest real one, against a real trip's nearest one
+Others      where no trip was held out: a synthetic trip's nearest real one, against a real trip's nearest one
             of somebody else. Copies beyond those that people make of each other are replay.
 """
 
@@ -61,14 +61,14 @@ class Nearest:
 class SplitRecords:
     """A release against the half of the trips it was made from and the half it was not."""
 
-    seen: Nearest
-    held: Nearest
-    nearer_seen: float  # share of synthetic trips whose nearest real one was seen; ties are shared
-    standard_error: float  # of that share around 1/2, by chance
+    source: Nearest
+    held_out: Nearest
+    nearer_source: float  # share of synthetic trips whose nearest real one is of the source; ties are shared
+    standard_error: float  # of that share around 1/2, under a random split
 
     @property
-    def by_chance(self) -> tuple[float, float]:
-        """Where the share lies 95 times of 100 if the release knows nothing of the split."""
+    def expected(self) -> tuple[float, float]:
+        """Interval of the share with probability 0.95 if the release does not depend on the split."""
         return 0.5 - 1.96 * self.standard_error, 0.5 + 1.96 * self.standard_error
 
 
@@ -80,22 +80,22 @@ class OwnRecords:
     real: Nearest
 
 
-def split_records(release: CellPaths, seen: KnownTrips, held: KnownTrips) -> SplitRecords:
-    """`seen` and `held` are random halves of one set of people."""
-    trips = _asked(release)
-    (one, one_unit), (two, two_unit) = (_records(each) for each in (seen, held))
-    near_seen, near_held = nearest(trips, one), nearest(trips, two)
-    limit = np.minimum(near_seen.distance_m, near_held.distance_m)
+def split_records(release: CellPaths, source: KnownTrips, held_out: KnownTrips) -> SplitRecords:
+    """`source` and `held_out` are random halves of one set of people."""
+    trips = _queries(release)
+    (one, one_unit), (two, two_unit) = (_records(each) for each in (source, held_out))
+    near_source, near_held_out = nearest(trips, one), nearest(trips, two)
+    limit = np.minimum(near_source.distance_m, near_held_out.distance_m)
     both = np.concatenate([one.first, two.first[1:] + one.first[-1]])
     x, y = (np.concatenate([a, b]) for a, b in zip(_metres(one), _metres(two), strict=True))
-    unit = np.concatenate([one_unit, two_unit + seen.units])
-    weight = np.zeros(seen.units + held.units)
+    unit = np.concatenate([one_unit, two_unit + source.units])
+    weight = np.zeros(source.units + held_out.units)
     _share_out(trips.first, *_metres(trips), both, x, y, unit, limit, weight)
     total = weight.sum()
     return SplitRecords(
-        seen=near_seen,
-        held=near_held,
-        nearer_seen=float(weight[: seen.units].sum() / total) if total else float("nan"),
+        source=near_source,
+        held_out=near_held_out,
+        nearer_source=float(weight[: source.units].sum() / total) if total else float("nan"),
         standard_error=float(np.sqrt((weight**2).sum()) / (2 * total)) if total else float("nan"),
     )
 
@@ -105,7 +105,7 @@ def own_records(release: CellPaths, real: KnownTrips) -> OwnRecords:
     records, unit = _records(real)
     some = evenly(records.count, MOST_QUERIES)
     return OwnRecords(
-        synthetic=nearest(_asked(release), records),
+        synthetic=nearest(_queries(release), records),
         real=nearest(taken(records, some), records, units=(unit[some], unit)),
     )
 
@@ -130,7 +130,7 @@ def nearest(
     return Nearest(distance_m=distance, second_m=second)
 
 
-def _asked(release: CellPaths) -> CellPaths:
+def _queries(release: CellPaths) -> CellPaths:
     """Trips of the release that are long enough, at most so many of them."""
     long = np.flatnonzero(np.diff(release.first) >= LEAST_CELLS)
     return taken(release, long[evenly(long.size, MOST_QUERIES)])

@@ -186,7 +186,7 @@ PRIME = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reconstruction:
-    """What the adversary takes the cells for, before and after rounding."""
+    """Estimates of the cells by the adversary, before and after rounding."""
 
     rounded: np.ndarray = field(repr=False)  # int64 [cells]
     fitted: np.ndarray = field(repr=False)  # float64 [cells], in 0 .. most
@@ -268,8 +268,8 @@ def determined_cells(queries) -> np.ndarray:
     """bool [cells]: cells that the linear system fixes whatever the answers: from the queries alone.
 
     A unit vector lies in the row space iff its row of the reduced echelon form has nothing else. Elimination
-    is exact, modulo a prime of 31 bits; that a minor is a multiple of it by chance is left aside. Floats
-    would not do: 2,000 random queries fix 2,000 cells, but the smallest direction is lost in rounding.
+    is exact, modulo a prime of 31 bits; that a minor may be a multiple of it is neglected. Floats would
+    not do: 2,000 random queries fix 2,000 cells, but the smallest direction is lost in rounding.
     """
     rows = np.asarray(queries.todense() if issparse(queries) else queries).astype(np.int64) % PRIME
     basis, rank = _echelon(np.unique(rows, axis=0))

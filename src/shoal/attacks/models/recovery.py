@@ -6,11 +6,11 @@ Within days  from slot to slot, people are carried from the counts of one to the
              cost. Cost is the root of the distance from where a person is predicted to be: further along
              the last move by day, the same place at night. Those who can come home do.
 Across days  fragments of days that begin at the same place are linked by likeness (below).
-Source       Xu et al. 2017, as told in Acs, Biczok and Castelluccia 2018, section 1.1.1. Changed: the root of
+Source       Xu et al. 2017, after Acs, Biczok and Castelluccia 2018, section 1.1.1. Changed: the root of
              the distance, a shorter step ahead, and homes, without which people drift from place to place.
 
 People with the same place, move and home are one group, so each step is a transport problem over groups and
-places, solved exactly. People who rest stay for free where the next counts leave room for all of them: with
+places, solved exactly. People who rest stay for free where the next counts have a place for all of them: with
 a cost that keeps the triangle inequality no plan is cheaper.
 
 Daily fragments linked to whole trajectories: the same home, alike days.
@@ -22,7 +22,7 @@ How alike a fragment is to the days before it, in slots of a day:
     same places   overlap of the visit frequencies (Bhattacharyya coefficient), times the slots of a day
 
 Fragments that begin at the same place are matched so that their likeness adds up to the most. Where places do
-not hold as many people on both mornings, those left over are carried to the nearest place with room.
+not hold as many people on both mornings, those left over are carried to the nearest place that can take them.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def _link(done: list[np.ndarray], fragment: np.ndarray, xy: np.ndarray) -> np.nd
 
 
 def _link_left_over(linked: np.ndarray, home: np.ndarray, start: np.ndarray, xy: np.ndarray) -> None:
-    """Those whose place holds fewer people the next day, to the nearest room; fills `linked`."""
+    """Links people whose place holds fewer people the next day to the nearest free rows; fills `linked`."""
     people = np.flatnonzero(linked < 0)
     if not len(people):
         return
@@ -243,13 +243,13 @@ def _link_left_over(linked: np.ndarray, home: np.ndarray, start: np.ndarray, xy:
     b, demand = np.unique(start[rows], return_counts=True)
     metres = np.hypot(*(xy[a][:, None, :] - xy[b][None, :, :]).transpose(2, 0, 1))
     flow = carried(supply, demand, metres)
-    room = np.cumsum(demand) - demand
+    next_row = np.cumsum(demand) - demand
     person = 0
     for i, j in zip(*np.nonzero(flow), strict=True):
         count = flow[i, j]
-        linked[people[person : person + count]] = rows[room[j] : room[j] + count]
+        linked[people[person : person + count]] = rows[next_row[j] : next_row[j] + count]
         person += count
-        room[j] += count
+        next_row[j] += count
 
 
 def _likeness(

@@ -1,4 +1,4 @@
-"""How much of true trajectories was recovered, and who is singled out by a few known points.
+"""Share of true trajectories that was recovered, and people who are singled out by a few known points.
 
 Recovered trajectories carry no names: they are matched to the true ones so that the points they share (the
 same place in the same slot) are most in all, by one assignment over everybody. That favours the adversary.

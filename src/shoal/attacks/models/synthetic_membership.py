@@ -1,8 +1,8 @@
-"""Was this person among those that synthetic trips were made from? Adversaries who know a person's trips.
+"""Membership inference on synthetic trips by adversaries who know all trips of a person.
 
 The adversary knows all trips of the target, the grid and the method, and a sample of other people, none of
 them in the release. The method is run on groups of the sample, to learn what releases without the target
-look like: means, and how far they scatter. Four statistics, each the higher the surer:
+look like: means and variances. Four statistics, each the higher the surer:
 
 cells     sum over cells of (target's visits) (count - mean) / variance, in standard deviations: the
           likelihood ratio for small Gaussian shifts, cells taken as independent
@@ -35,15 +35,15 @@ RUNS = {"cells": 1, "runs": 3, "starts": 1}  # statistic -> cells of a target's 
 STATISTICS = (*RUNS, "nearest")
 TRIPS_LOOKED_AT = 5  # of a target, for the nearest
 LEAST_RATE = 0.5  # times assumed where a run was never seen
-PRIOR_RUNS = 4.0  # weight of the average scatter when that of a run is learnt from few releases
+PRIOR_RUNS = 4.0  # weight of the average variance when that of a run is learnt from few releases
 REDRAWN = 300
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Scatter:
+class ReferenceCounts:
     """A statistic's counts in releases without the target."""
 
-    keys: np.ndarray = field(repr=False)  # of all runs that a target has, rising
+    keys: np.ndarray = field(repr=False)  # of all runs that a target has, in increasing order
     known: csr_matrix = field(repr=False)  # [targets, keys]: how often
     mean: np.ndarray = field(repr=False)
     variance: np.ndarray = field(repr=False)
@@ -51,8 +51,8 @@ class Scatter:
     def scores(self, counts: np.ndarray) -> np.ndarray:
         """float64 [targets]: in standard deviations; 0 for a target without any run.
 
-        >>> known = csr_matrix([[1.0, 1.0], [0.0, 0.0]])
-        >>> two = Scatter(keys=np.arange(2), known=known, mean=np.array([1.0, 2.0]), variance=np.ones(2))
+        >>> known, mean = csr_matrix([[1.0, 1.0], [0.0, 0.0]]), np.array([1.0, 2.0])
+        >>> two = ReferenceCounts(keys=np.arange(2), known=known, mean=mean, variance=np.ones(2))
         >>> two.scores(np.array([2.0, 3.0])).round(3).tolist()
         [1.414, 0.0]
         """
@@ -63,21 +63,23 @@ class Scatter:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Adversary:
-    """What was learnt before the release is looked at."""
+    """Knowledge learnt before the release is looked at."""
 
-    scatter: dict[str, Scatter] = field(repr=False)
-    asked: KnownTrips = field(repr=False)  # trips of the targets
-    usual_m: np.ndarray = field(repr=False)  # of each asked trip, to the nearest in learnt releases
+    reference: dict[str, ReferenceCounts] = field(repr=False)
+    target_trips: KnownTrips = field(repr=False)  # trips of the targets
+    usual_m: np.ndarray = field(repr=False)  # of each of these trips, to the nearest in learnt releases
 
     def scores(self, release: CellPaths) -> dict[str, np.ndarray]:
         """Each statistic of each target."""
         scores = {
-            name: each.scores(counts_of(name, release, each.keys)) for name, each in self.scatter.items()
+            name: each.scores(counts_of(name, release, each.keys)) for name, each in self.reference.items()
         }
-        near = self.usual_m - _reached(self.asked.paths, release)
+        near = self.usual_m - _reached(self.target_trips.paths, release)
         near /= self.usual_m + min(release.grid.cell_m) / 2
-        trips = np.bincount(self.asked.unit, minlength=self.asked.units)
-        scores["nearest"] = np.bincount(self.asked.unit, near, self.asked.units) / np.maximum(trips, 1)
+        trips = np.bincount(self.target_trips.unit, minlength=self.target_trips.units)
+        scores["nearest"] = np.bincount(self.target_trips.unit, near, self.target_trips.units) / np.maximum(
+            trips, 1
+        )
         return scores
 
 
@@ -91,11 +93,11 @@ def learn(
     seed: int = 0,
     tell: Callable[[int], None] = lambda runs: None,
 ) -> Adversary:
-    """Run the method on groups of the adversary's sample; `targets` are places in the pool, rising."""
+    """Runs the method on groups of the adversary's sample; `targets` are increasing places in the pool."""
     if runs < 2:
-        raise PlanError("attack-learn", "scatter cannot be learnt from fewer than 2 releases.")
+        raise PlanError("attack-learn", "variances cannot be learnt from fewer than 2 releases.")
     sample, known = trips.of_units(worlds.sample), trips.of_units(worlds.pool[targets])
-    asked = _few_of_each(known)
+    target_trips = _few_of_each(known)
     tables = {name: _known_runs(known, length) for name, length in RUNS.items()}
     counts = {name: [] for name in RUNS}
     reached = []
@@ -104,10 +106,10 @@ def learn(
         release = publish(sample.of_units(generator.permutation(sample.units)[: worlds.group]), run)
         for name, (keys, _) in tables.items():
             counts[name].append(counts_of(name, release, keys))
-        reached.append(_reached(asked.paths, release))
+        reached.append(_reached(target_trips.paths, release))
         tell(1)
-    scatter = {name: _scatter(*tables[name], np.array(counts[name], float)) for name in RUNS}
-    return Adversary(scatter=scatter, asked=asked, usual_m=np.mean(reached, axis=0))
+    reference = {name: _reference(*tables[name], np.array(counts[name], float)) for name in RUNS}
+    return Adversary(reference=reference, target_trips=target_trips, usual_m=np.mean(reached, axis=0))
 
 
 def counts_of(name: str, release: CellPaths, keys: np.ndarray) -> np.ndarray:
@@ -159,15 +161,15 @@ def _known_runs(known: KnownTrips, length: int) -> tuple[np.ndarray, csr_matrix]
     return keys, csr_matrix((ones, (known.unit[trip], place)), shape=(known.units, keys.size))
 
 
-def _scatter(keys: np.ndarray, known: csr_matrix, counts: np.ndarray) -> Scatter:
-    """Means and variances: a run's own scatter, and the average one, mean + a mean^2 as of gamma rates."""
+def _reference(keys: np.ndarray, known: csr_matrix, counts: np.ndarray) -> ReferenceCounts:
+    """Means and variances: a run's own variance, and the average one, mean + a mean^2 as of gamma rates."""
     runs = len(counts)
     mean = counts.mean(axis=0)
     spread = ((counts - mean) ** 2).sum(axis=0) / (runs - 1)
     uneven = max(float((spread - mean).sum() / max((mean**2).sum(), LEAST_RATE)), 0.0)
     usual = mean + LEAST_RATE + uneven * mean**2
     variance = ((runs - 1) * spread + PRIOR_RUNS * usual) / (runs - 1 + PRIOR_RUNS)
-    return Scatter(keys=keys, known=known, mean=mean, variance=variance)
+    return ReferenceCounts(keys=keys, known=known, mean=mean, variance=variance)
 
 
 def _few_of_each(known: KnownTrips) -> KnownTrips:

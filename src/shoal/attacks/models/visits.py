@@ -1,4 +1,4 @@
-"""Where each person was in each slot: what attacks are scored against, and what an adversary may know.
+"""Places of each person in each slot: the ground truth of attacks, and the knowledge of adversaries.
 
 Private and exact, held in memory: 12 bytes for each user, slot and place with a visit, however many events.
 `Rows` is one slot of all users: for each user the places, in order, with a probability each, never a table of

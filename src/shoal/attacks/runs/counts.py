@@ -1,4 +1,4 @@
-"""What an attack on counts starts from: the owner's events as known visits, and counts as they are published.
+"""Input of attacks on counts: the owner's events as known visits, and counts as they are published.
 
 Known visits are exact: for the owner's eyes only. Published counts come from any density method run on known
 visits, or from the file of a release.

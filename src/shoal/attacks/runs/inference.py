@@ -274,7 +274,7 @@ def _per_user(result: InferenceResult) -> pa.Table:
                 "set_at": attacked.protection.set_at,
                 "divergence": outcome.divergence,
                 "distance": outcome.distance,
-                "divergence_seen": outcome.seen,
+                "divergence_seen": outcome.at_visits,
                 "localization_all": outcome.localization.get("all"),
                 "localization_pop": outcome.localization.get("pop"),
             }

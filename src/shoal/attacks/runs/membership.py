@@ -1,4 +1,4 @@
-"""Whether an adversary can tell from counts that a person is in them: raw counts, and those of methods.
+"""Membership inference on counts: raw counts, and those of methods.
 
 open     events -> known visits                                        exact, the owner's eyes only
 draw     a pool of people, random halves of it as worlds, the rest is the adversary's sample
@@ -69,10 +69,10 @@ LEGEND = (
 KNOWLEDGE = {"visits": "the visits of a person", "past": "a person's habits from the past"}
 
 
-def told_apart(auc: float, *, digits: int = 0, unit: str = "person") -> str:
+def success(auc: float, *, digits: int = 0, unit: str = "person") -> str:
     """An AUC as part of a sentence.
 
-    >>> told_apart(0.972)
+    >>> success(0.972)
     'tells a person who is in the data from one who is not in 97% of cases'
     """
     which = "that" if unit == "trip" else "who"
@@ -112,7 +112,7 @@ def _curve(row: Mapping[str, Any], points: Roc) -> dict[str, Any]:
 def _text(row: Mapping[str, Any], counted: Mapping[str, Any]) -> str:
     share = row["tpr_at_fpr_0.001"]
     alarms = "" if share is None else f", and finds {share:.1%} of members at 0.1 % false alarms"
-    outcome, people = told_apart(row["auc"], digits=1), f" of {counted['group']:,} people"
+    outcome, people = success(row["auc"], digits=1), f" of {counted['group']:,} people"
     return (
         f"From {protection_of(row).text(people)}, an adversary who knows "
         f"{KNOWLEDGE[counted['knows']]} with {row['visits']} visits {outcome}{alarms}."
@@ -125,7 +125,7 @@ def _sentence(rows: Sequence[Mapping[str, Any]], counted: Mapping[str, Any]) -> 
     beside = "".join(f"; with {protection_of(row).text()} in {row['auc']:.0%}" for row in protected[:1])
     return (
         f"From raw counts of {counted['group']:,} people, an adversary who knows "
-        f"{KNOWLEDGE[counted['knows']]} with many visits {told_apart(raw['auc'])}{beside} (guessing: 50%)."
+        f"{KNOWLEDGE[counted['knows']]} with many visits {success(raw['auc'])}{beside} (guessing: 50%)."
     )
 
 

@@ -1,4 +1,4 @@
-"""Whether synthetic trips give away whose trips they were made from: raw, published and protected ones.
+"""Membership inference on synthetic trips: raw, published and protected ones.
 
 open      points -> paths, as a release reads them                    exact, the owner's eyes only
 draw      a pool of units, random halves of it as worlds; the rest is the adversary's sample
@@ -29,7 +29,7 @@ from shoal.attacks.models.synthetic_membership import (
     rareness,
 )
 from shoal.attacks.runs.findings import Column, Findings, plain, stacked, table_of
-from shoal.attacks.runs.membership import allowed, told_apart
+from shoal.attacks.runs.membership import allowed, success
 from shoal.attacks.runs.plans import SyntheticAttackPlan
 from shoal.attacks.runs.synthetic_defences import Defence, defence_named
 from shoal.errors import PlanError, SourceError
@@ -239,7 +239,7 @@ def _findings(counted: dict[str, Any], attacked: Sequence[Attacked]) -> Findings
         sentence=_sentence(best, counted["unit"]),
         chart={
             "bars": [{"name": name, "share": auc} for name, auc in best.items()],
-            "bars_of": "cases in which in is told from out (0.5: guessing)",
+            "bars_of": "cases in which members and others are distinguished (0.5: guessing)",
         },
     )
 
@@ -272,7 +272,7 @@ def _sentence(best: Mapping[str, float], unit: str) -> str:
     beside = "".join(f"; from {release} in {best[name]:.0%}" for release, name in others)
     return (
         f"From {published}, an adversary who knows {_knows(unit)} "
-        f"{told_apart(best[first], unit=unit)}{beside} (guessing: 50%; the most successful of four "
+        f"{success(best[first], unit=unit)}{beside} (guessing: 50%; the most successful of four "
         "adversaries)."
     )
 
@@ -301,13 +301,13 @@ def _nearest(worlds: Sequence[SplitRecords]) -> dict[str, Any]:
 
     error = sqrt(sum(world.standard_error**2 for world in worlds)) / len(worlds)
     return {
-        "nearer_seen": mean(world.nearer_seen for world in worlds),
+        "nearer_seen": mean(world.nearer_source for world in worlds),
         "by_chance_low": plain(0.5 - 1.96 * error),
         "by_chance_high": plain(0.5 + 1.96 * error),
         **{
-            f"{name}_{side}": mean(getattr(getattr(world, side), name) for world in worlds)
+            f"{name}_{key}": mean(getattr(getattr(world, half), name) for world in worlds)
             for name in ("copies", "median_m", "ratio")
-            for side in ("seen", "held")
+            for key, half in (("seen", "source"), ("held", "held_out"))
         },
         "worlds": len(worlds),
     }
@@ -321,7 +321,7 @@ def _text(each: Attacked, unit: str) -> list[str]:
     where = "in cells of its own" if best["targets"] == "alone" else "in unusual places"
     line = (
         f"{name}: an adversary who knows {_knows(unit)} {where} "
-        f"{told_apart(best['auc'], digits=1, unit=unit)} ({best['auc_low']:.1%} to {best['auc_high']:.1%}; "
+        f"{success(best['auc'], digits=1, unit=unit)} ({best['auc_low']:.1%} to {best['auc_high']:.1%}; "
         f"by {best['statistic']}, best of {len(tried)})."
     )
     near = each.nearest

@@ -1,4 +1,4 @@
-"""What attacks on synthetic trips are run against: copies of real trips, TGM, and every mechanism."""
+"""Targets of attacks on synthetic trips: copies of real trips, TGM, and every mechanism."""
 
 from __future__ import annotations
 

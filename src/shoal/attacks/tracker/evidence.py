@@ -1,4 +1,4 @@
-"""Whether k records fit every tracked person in every window of length tau: the proof, or what refutes it.
+"""Checks that k records fit every tracked person in every window of length tau: a proof or counterexamples.
 
 Claim    for every user i and every start w whose window W = [w, w + tau) meets the lattice's steps, at least
          k of the released records are evidence-equal to i on W (see fits.py for the definition).
@@ -150,7 +150,7 @@ def verify_tables(
 def in_threads(
     pieces: Sequence[Callable[[], T]], progress: Progress | None = None, name: str = ""
 ) -> list[T]:
-    """What each piece of work gives, in the order of the pieces."""
+    """Results of the pieces of work, in their order."""
     if progress is not None:
         progress.stage(name, len(pieces))
     done = []

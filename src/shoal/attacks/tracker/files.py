@@ -47,8 +47,10 @@ class Key:
         return len(self.users)
 
 
-def read_key(users: Sequence | np.ndarray, records: Sequence | np.ndarray, *, said: int | None = None) -> Key:
-    """Drop rows that repeat a user or a record, and count them; `said` is the manifest's number of records.
+def read_key(
+    users: Sequence | np.ndarray, records: Sequence | np.ndarray, *, declared: int | None = None
+) -> Key:
+    """Drops and counts rows that repeat a user or a record; `declared` is the manifest's number of records.
 
     >>> read_key(["a", "b", "b"], [7, 9, 4]).structure["users_twice_in_key"]
     1
@@ -61,7 +63,7 @@ def read_key(users: Sequence | np.ndarray, records: Sequence | np.ndarray, *, sa
     structure = {
         "users_twice_in_key": int((~new_user).sum()),
         "records_twice_in_key": int((~new_record).sum()),
-        "records_not_as_said": abs(int(said) - len(who)) if said is not None else 0,
+        "records_not_as_said": abs(int(declared) - len(who)) if declared is not None else 0,
     }
     return Key(users=who[good], records=numbers[good], structure=structure)
 
@@ -127,7 +129,7 @@ def verify_release(
     ...                (["a", "b"], [40, 50]), steps=10, k=2, tau=5).passed
     True
     """
-    rows = read_key(*key, said=records)
+    rows = read_key(*key, declared=records)
     check_claim(k, tau, rows.size, steps)
     who, numbers = np.asarray(samples[0]), np.asarray(boxes[0])
     user = number_of(rows.users, who)
@@ -144,7 +146,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a manifest says: the lattice, and k people in every window of tau."""
+    """The claim of a manifest: the lattice, and k people in every window of tau."""
 
     start: datetime
     steps: int
@@ -248,7 +250,7 @@ def _whole(value: Any) -> int:
     return int(value)
 
 
-def read_key_file(path: Path, *, said: int) -> Key:
+def read_key_file(path: Path, *, declared: int) -> Key:
     """The owner's record key."""
     table = _open(path, "record-key", "the record key").read()
     if not {"user", "record"} <= set(table.column_names):
@@ -257,8 +259,8 @@ def read_key_file(path: Path, *, said: int) -> Key:
     if users.null_count or records.null_count or not pa.types.is_integer(records.type):
         raise SourceError("record-key", f"{path} has empty cells, or records that are no numbers.", "")
     if pa.types.is_integer(users.type):
-        return read_key(users.cast(pa.int64()).to_numpy(), records.to_numpy(), said=said)
-    return read_key(users.cast(pa.string()).to_pylist(), records.to_numpy(), said=said)
+        return read_key(users.cast(pa.int64()).to_numpy(), records.to_numpy(), declared=declared)
+    return read_key(users.cast(pa.string()).to_pylist(), records.to_numpy(), declared=declared)
 
 
 def read_boxes(folder: Path, key: Key) -> list[np.ndarray]:

@@ -80,8 +80,8 @@ def sorted_samples(user, t, x, y, *, users: int, steps: int) -> tuple[np.ndarray
         _refuse_range(cells, -MOST_CELLS, MOST_CELLS, "a cell of a sample")
     when = columns[0].astype(np.int64) << 32 | columns[1].astype(np.int64)
     where = (columns[2].astype(np.int64) << 32) + columns[3].astype(np.int64)
-    rising = (when[1:] > when[:-1]) | ((when[1:] == when[:-1]) & (where[1:] > where[:-1]))
-    if not rising.all():
+    sorted_rows = (when[1:] > when[:-1]) | ((when[1:] == when[:-1]) & (where[1:] > where[:-1]))
+    if not sorted_rows.all():
         order = np.lexsort((where, when))
         when, where = when[order], where[order]
         new = np.ones(len(order), np.bool_)

@@ -71,10 +71,10 @@ def run_again(kind: str, world: World, rows: Rows, noise: Any, folder: Path) -> 
         with driven(noise), without_report(KINDS[kind].build), fixed_clock():
             prepared = prepared_of(kind, {**settings, "population": POPULATION})
             outcome.key = prepared.key()
-            made = run_kind(prepared, ledger, engine=world.engine(folder)).release
+            release = run_kind(prepared, ledger, engine=world.engine(folder)).release
         outcome.files = {
-            path.relative_to(made).as_posix(): path.read_bytes()
-            for path in sorted(made.rglob("*"))
+            path.relative_to(release).as_posix(): path.read_bytes()
+            for path in sorted(release.rglob("*"))
             if path.is_file()
         }
     except CallsDiffer as differs:
@@ -123,12 +123,12 @@ class _FixedClock(datetime):
 
 
 def fixed_clock() -> AbstractContextManager[Any]:
-    """The day a manifest was made is the one field that two sides may differ in."""
+    """The day on which a manifest was written is the one field that two sides may differ in."""
     return patch.object(manifest_module, "datetime", _FixedClock)
 
 
 def differences(first: Outcome, second: Outcome) -> list[str]:
-    """What tells two runs with the same answers apart; for any two tables, since steps of one unit add up."""
+    """Differences of two runs with the same answers; for any two tables, since steps of one unit add up."""
     if second.differs and first.error:
         return [f"outcomes differ: {first.error} and a run that went on to ask for noise"]
     if second.differs:

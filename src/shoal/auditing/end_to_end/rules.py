@@ -1,4 +1,4 @@
-"""The rules of the end-to-end replay, and what they found.
+"""The rules of the end-to-end replay and their findings.
 
 bytes     with the answers of one run, any other table gives the same calls, files, spends and errors
 loss      for a neighbour, the exact loss of the transcript is within every claim of ledger and manifest
@@ -101,7 +101,7 @@ def check(
 ) -> list[Finding]:
     """Everything that the replay holds against a kind of release, or one method of it."""
     results = examine(kind, method, pairs=pairs, seed=seed, first=first)
-    return [found for result in results for found in result.findings]
+    return [finding for result in results for finding in result.findings]
 
 
 def examine(
@@ -171,7 +171,7 @@ def _pair(result: Result, world: World, number: int, seed: int, folder: Path) ->
     key = np.random.default_rng([seed, number]).bytes(16)
     sides = (world.table, world.larger())[:: 1 if number % 2 else -1]
 
-    def found(label: str, rule: str, problems: list[str]) -> None:
+    def report(label: str, rule: str, problems: list[str]) -> None:
         where = f"{world.name}, {label} answers"
         result.findings += [
             Finding(result.kind, result.method, where, seed, rule, problem) for problem in problems
@@ -180,23 +180,23 @@ def _pair(result: Result, world: World, number: int, seed: int, folder: Path) ->
     def replayed(label: str, noise: Any) -> Outcome:
         first = run(result.kind, world, sides[0], RecordingNoise(noise, key), folder)
         if not first.files:
-            found(label, "released", [f"nothing was released: {first.error}"])
+            report(label, "released", [f"nothing was released: {first.error}"])
         elif not first.calls:
-            found(label, "released", ["it was released without asking for noise"])
+            report(label, "released", ["it was released without asking for noise"])
         if number == 0:
             again = run_again(result.kind, world, sides[1], ReplayNoise([], key), folder)
             changes = differences(replace(first, calls=[]), again)
-            found(label, "again", [f"on a second run {change}" for change in changes])
+            report(label, "again", [f"on a second run {change}" for change in changes])
         second = run(result.kind, world, sides[1], ReplayNoise(first.calls, key), folder)
-        found(label, "bytes", differences(first, second))
+        report(label, "bytes", differences(first, second))
         problems, share = loss_problems(first, second)
-        found(label, "loss", problems)
+        report(label, "loss", problems)
         result.share = max(result.share, share)
         if first.manifest and first.manifest.audit_case:
             case = first.manifest.audit_case
             result.cases[case] = max(result.cases.get(case, 0.0), share)
         far = run(result.kind, world, world.far, ReplayNoise(first.calls, key), folder)
-        found(label, "bytes", differences(first, far))
+        report(label, "bytes", differences(first, far))
         return first
 
     result.pairs += 1
@@ -206,7 +206,7 @@ def _pair(result: Result, world: World, number: int, seed: int, folder: Path) ->
         others = (
             run(result.kind, world, sides[0], ReplayNoise(first.calls, other), folder) for other in other_keys
         )
-        found(label, "key", _same_under_other_keys(world, first, others))
+        report(label, "key", _same_under_other_keys(world, first, others))
     if number % 6 == 1 and result.kind in SCALED_UP:  # nobody and one user, whose visits are all kept
         replayed("large city", LargeCity())
 
@@ -241,7 +241,7 @@ WIDE = 1e5  # from this scale on, three equal draws among hundreds have a probab
 
 
 class WatchedNoise(RecordingNoise):
-    """OsNoise as it is, with every draw and run key kept; made before the run is driven."""
+    """OsNoise as it is, with every draw and run key recorded; built before the run is driven."""
 
     def __init__(self) -> None:
         real = OsNoise(processes=1)

@@ -26,7 +26,7 @@ STAY_S = 2**21 + 50  # steps of a second: a stay of one step beside it is below 
 
 def trip_world(kind: str, method: str, number: int, seed: int) -> World:
     """Points of trips for a histogram or a generator; trips are named, or found by gaps."""
-    chance = random.Random(f"{seed} {kind} {method} {number}")
+    rng = random.Random(f"{seed} {kind} {method} {number}")
     if kind == "synthetic" and number % 4 == 3:
         return _long_stays(method, number)
     start, end, zone = WINDOWS[number % len(WINDOWS)]
@@ -37,18 +37,18 @@ def trip_world(kind: str, method: str, number: int, seed: int) -> World:
     def rows_of(users: list[Any]) -> Rows:
         rows: Rows = []
         for user in users:
-            for k in range(chance.choice((1, 1, 2, 5))):
-                rows += _walk(chance, user, f"t{k}", moments[k % len(moments)], chance.randrange(1, 8))
+            for k in range(rng.choice((1, 1, 2, 5))):
+                rows += _walk(rng, user, f"t{k}", moments[k % len(moments)], rng.randrange(1, 8))
         return rows
 
     usual = number % 6 == 2 and not per_trip  # the bounds that plans have by default or as an example
     table, habit = rows_of(ids[:-1]), ABOVE_USUAL if usual else HEAVY[number % len(HEAVY)]
-    added = _added(chance, habit, ids[-1], moments)
+    added = _added(rng, habit, ids[-1], moments)
     if per_trip:  # one trip more, of somebody who has others
         owner = ids[0] if len(ids) > 1 else ids[-1]
         for k in range(5, 9):
-            table += _walk(chance, owner, f"t{k}", moments[k % len(moments)], 6)
-        added = _walk(chance, owner, "added", moments[-1], 7)
+            table += _walk(rng, owner, f"t{k}", moments[k % len(moments)], 6)
+        added = _walk(rng, owner, "added", moments[-1], 7)
     size: dict[str, Any] = {} if number % 2 else {"trips": 40}
     bound = {} if per_trip else {"trips_per_user": (1, 2)[number % 2], "trips_cap": 3 if number % 4 else None}
     bound = {"trips_cap": USUAL_CAP} if usual else bound
@@ -96,18 +96,18 @@ def _spot(x: float, y: float) -> tuple[float, float]:
     return round(BOX[0] + 0.01 * x, 6), round(BOX[1] + 0.01 * y, 6)
 
 
-def _walk(chance: random.Random, user: Any, trip: str, moment: datetime, steps: int) -> Rows:
+def _walk(rng: random.Random, user: Any, trip: str, moment: datetime, steps: int) -> Rows:
     """A trip of a point and some more, one or two minutes apart, at most a cell away from each other."""
-    x, y = chance.uniform(0, COLUMNS), chance.uniform(0, ROWS)
+    x, y = rng.uniform(0, COLUMNS), rng.uniform(0, ROWS)
     rows = []
     for k in range(steps):
-        rows.append((user, trip, moment + timedelta(minutes=k, seconds=chance.randrange(30)), *_spot(x, y)))
-        x = min(max(x + chance.uniform(-1, 1), 0.01), COLUMNS - 0.01)
-        y = min(max(y + chance.uniform(-1, 1), 0.01), ROWS - 0.01)
+        rows.append((user, trip, moment + timedelta(minutes=k, seconds=rng.randrange(30)), *_spot(x, y)))
+        x = min(max(x + rng.uniform(-1, 1), 0.01), COLUMNS - 0.01)
+        y = min(max(y + rng.uniform(-1, 1), 0.01), ROWS - 0.01)
     return rows
 
 
-def _added(chance: random.Random, habit: str, user: Any, moments: list[datetime]) -> Rows:
+def _added(rng: random.Random, habit: str, user: Any, moments: list[datetime]) -> Rows:
     """The rows of the added user."""
     if habit in ("many trips", ABOVE_USUAL):  # all alike, so that they add up in the same cells
         starts = (0, 30) if habit == "many trips" else range(0, 60, 5)
@@ -118,7 +118,7 @@ def _added(chance: random.Random, habit: str, user: Any, moments: list[datetime]
             for step in range(4)
         ]
     if habit == "one long trip":
-        return _walk(chance, user, "t0", moments[0], 50)
+        return _walk(rng, user, "t0", moments[0], 50)
     if habit == "a trip of one point":
         return [(user, "t0", moments[1], *_spot(3.5, 2.5))]
     minute = timedelta(minutes=1)
@@ -165,7 +165,7 @@ NIGHT_AND_WORK = (2, 10, 15, 22)  # hours
 
 def call_world(kind: str, method: str, number: int, seed: int) -> World:
     """Records of sites for commutes: homes at night, work places by day, over a change of the clocks."""
-    chance = random.Random(f"{seed} {kind} {method} {number}")
+    rng = random.Random(f"{seed} {kind} {method} {number}")
     start, end, zone = (
         ("2026-03-27", "2026-03-30", "Europe/Paris"),
         ("2026-10-23", "2026-10-26", "Europe/Paris"),
@@ -189,10 +189,10 @@ def call_world(kind: str, method: str, number: int, seed: int) -> World:
     def rows_of(users: list[Any]) -> Rows:
         rows = []
         for user in users:
-            home, other = chance.randrange(len(SITES)), chance.randrange(len(SITES))
-            work = chance.choice((home, other))
-            rows += calls(user, home, work, chance.choice((1, 3, 12, 60)))
-        chance.shuffle(rows)
+            home, other = rng.randrange(len(SITES)), rng.randrange(len(SITES))
+            work = rng.choice((home, other))
+            rows += calls(user, home, work, rng.choice((1, 3, 12, 60)))
+        rng.shuffle(rows)
         return rows
 
     added = calls(ids[-1], 0, 4, (60, 1, 300, 12)[number % 4])

@@ -220,7 +220,7 @@ PLACES = {
 
 def event_world(kind: str, method: str, number: int, seed: int) -> World:
     """Site or point events for a density or a query."""
-    chance = random.Random(f"{seed} {kind} {method} {number}")
+    rng = random.Random(f"{seed} {kind} {method} {number}")
     start, end, zone = WINDOWS[number % len(WINDOWS)]
     layout = (*PLACES, "points")[number % 3]
     moments = slot_times(start, end, zone)
@@ -241,13 +241,13 @@ def event_world(kind: str, method: str, number: int, seed: int) -> World:
     def rows_of(users: Iterable[Any]) -> Rows:
         rows = []
         for user in users:
-            habit = chance.choice(("one", "few", "heavy", "still"))
+            habit = rng.choice(("one", "few", "heavy", "still"))
             count = {"one": 1, "few": 3, "heavy": 4 * len(moments), "still": len(moments)}[habit]
-            spot = chance.choice(spots)
+            spot = rng.choice(spots)
             for k in range(count):
-                at = moments[k % len(moments)] + timedelta(minutes=chance.randrange(60))
-                rows.append((user, at, *(spot if habit == "still" else chance.choice(spots))))
-        chance.shuffle(rows)
+                at = moments[k % len(moments)] + timedelta(minutes=rng.randrange(60))
+                rows.append((user, at, *(spot if habit == "still" else rng.choice(spots))))
+        rng.shuffle(rows)
         return rows
 
     narrow = [{**part, "slots": [1, 2]}]

@@ -1,4 +1,4 @@
-"""What a pipeline at audit size is: a tiny table of events to released bytes, in steps that can be replaced.
+"""A pipeline at audit size: from a tiny table of events to released bytes, in steps that can be replaced.
 
 They use the package's own steps (engine, kernels, area weights, cover, mechanism, post-processing) on a
 public world of a few sites, zones and slots (shoal/mechanisms/audit_size.py). Each step is a field, so that
@@ -103,7 +103,7 @@ class Pipeline:
 
     @property
     def public(self) -> Any:
-        """What is public about that stage."""
+        """Public parameters of that stage."""
         return self.mechanism.setting
 
     def measure(self, counted: Any, noise: Noise) -> Any:
@@ -115,15 +115,15 @@ class Pipeline:
         estimate = self.estimate(noisy, counted.bounded, self.world.setting)
         return self.write(estimate, counted.bounded)
 
-    def told(self, released: bytes) -> np.ndarray:
-        """What an adversary looks at: the first cells, where `worst_events` puts the user.
+    def watched(self, released: bytes) -> np.ndarray:
+        """The cells that an adversary looks at: the first ones, where `worst_events` puts the user.
 
         The upper ends of the intervals: unlike the people they are not tied to the slot's total.
         """
-        return read_table(released, "high")[self.seen]
+        return read_table(released, "high")[self.watched_cells]
 
     @property
-    def seen(self) -> slice:
+    def watched_cells(self) -> slice:
         """Which of the released numbers: cells of the user's visits."""
         return slice(self.world.ell)
 

@@ -82,8 +82,8 @@ class CountedTrips(Counted):
 
 def count_trips(world: World, kernel: Step, bound: Step, events: Events, run_key: bytes) -> CountedTrips:
     """Sites are cells; a user has at most `ell` trips."""
-    made = kernel(grid=world.size.trips().grid, per_unit=world.ell, cap=world.cap, run_key=run_key)
-    return CountedTrips(bound(list(points(events, world.size.cells)), made))
+    bound_trips = kernel(grid=world.size.trips().grid, per_unit=world.ell, cap=world.cap, run_key=run_key)
+    return CountedTrips(bound(list(points(events, world.size.cells)), bound_trips))
 
 
 def points(events: list[pa.RecordBatch], cells: int = SIDE) -> Iterator[pa.RecordBatch]:
@@ -119,7 +119,7 @@ def model_row(noisy: NoisyHistogram) -> DensityEstimate:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TripPipeline(Pipeline):
-    """Trips behind their query interface, asked for sums."""
+    """Trips behind their query interface, measured in sums."""
 
     kernel: Callable[..., Any] = TripBound
     bound: Callable[..., GridTrips] = encode_trips
@@ -129,7 +129,7 @@ class TripPipeline(Pipeline):
     count = staticmethod(count_trips)
 
     @property
-    def seen(self) -> slice:
+    def watched_cells(self) -> slice:
         return slice(2)  # the numbers of trips
 
 
@@ -153,7 +153,7 @@ class CountedPaths(Counted):
 
     @property
     def drawn(self) -> int:
-        """How many trips a bug generates that tells their number."""
+        """Number of trips that a bug generates which reveals it."""
         return max(self.paths.all_trips, 1)
 
     @cached_property
@@ -169,7 +169,7 @@ class CountedPaths(Counted):
 def count_paths(world: World, kernel: Step, bound: Step, events: Events, run_key: bytes) -> CountedPaths:
     """Sites are cells; `ell` trips of a user are kept, `cap` counted."""
     setting = world.size.paths()
-    made = kernel(
+    bound_paths = kernel(
         grid=setting.grid,
         per_unit=world.ell,
         cap=world.cap,
@@ -177,7 +177,7 @@ def count_paths(world: World, kernel: Step, bound: Step, events: Events, run_key
         step_s=setting.step_s,
         run_key=run_key,
     )
-    return CountedPaths(bound(list(path_points(events, world)), made))
+    return CountedPaths(bound(list(path_points(events, world)), bound_paths))
 
 
 def path_points(events: list[pa.RecordBatch], world: World) -> Iterator[pa.RecordBatch]:
@@ -221,7 +221,7 @@ def _estimate(model: Any, *_: Any) -> DensityEstimate:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PathPipeline(Pipeline):
-    """Paths behind their query interface, asked for tables."""
+    """Paths behind their query interface, measured in tables."""
 
     kernel: Callable[..., Any] = PathBound
     bound: Callable[..., ExactPaths] = encode_trips
@@ -231,7 +231,7 @@ class PathPipeline(Pipeline):
     count = staticmethod(count_paths)
 
     @property
-    def seen(self) -> slice:
+    def watched_cells(self) -> slice:
         """Trips that start in the cell of the first site."""
         column, row = np.array(PLACES[0]) * self.world.size.cells // SIDE
         at = row * self.world.size.cells + column
@@ -243,21 +243,21 @@ class PathPipeline(Pipeline):
 
 @dataclass(frozen=True, eq=False)
 class CountedCommutes(Counted):
-    """Events at sites, summed for either norm when asked."""
+    """Events at sites, summed for either norm on demand."""
 
     sum: Callable[[int], ExactCommutes]
     events: list[pa.RecordBatch]
     world: World
-    kept: dict[int, ExactCommutes] = field(init=False, default_factory=dict)
+    by_norm: dict[int, ExactCommutes] = field(init=False, default_factory=dict)
 
     def tables(self, norm: int) -> ExactCommutes:
-        if norm not in self.kept:
-            self.kept[norm] = self.sum(norm)
-        return self.kept[norm]
+        if norm not in self.by_norm:
+            self.by_norm[norm] = self.sum(norm)
+        return self.by_norm[norm]
 
     @property
     def drawn(self) -> int:
-        """How many people a bug generates that tells their number."""
+        """Number of people that a bug generates which reveals it."""
         return self.users
 
     @cached_property
@@ -298,5 +298,5 @@ class CommutePipeline(Pipeline):
         return self.mechanism.norm
 
     @property
-    def seen(self) -> slice:
+    def watched_cells(self) -> slice:
         return slice(1)  # the number of users

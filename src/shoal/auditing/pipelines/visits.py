@@ -41,7 +41,7 @@ def count_visits(world: World, kernel: Step, bound: Step, events: Events, run_ke
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """What there is before the noise: bounded visits, and the rows for those who clip them otherwise."""
+    """Data before the noise: bounded visits, and the rows for bugs that clip them otherwise."""
 
     bounded: BoundedVisits
     events: list[pa.RecordBatch]
@@ -71,18 +71,18 @@ class Counted:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VisitQueries(EngineVisits):
-    """The package's query interface to visits; sums are kept, since the audit asks for them often."""
+    """The package's query interface to visits; sums are cached, since the audit measures them often."""
 
-    kept: dict[tuple, ClippedSum] = field(init=False, default_factory=dict, repr=False)
+    by_view: dict[tuple, ClippedSum] = field(init=False, default_factory=dict, repr=False)
 
     def clipped(self, *views: View) -> list[ClippedSum]:
         keys = [(view.space.toarray().tobytes(), view.time.tobytes(), view.clip) for view in views]
-        new = [view for key, view in zip(keys, views, strict=True) if key not in self.kept]
+        new = [view for key, view in zip(keys, views, strict=True) if key not in self.by_view]
         fresh = iter(super().clipped(*new) if new else ())
         for key in keys:
-            if key not in self.kept:
-                self.kept[key] = next(fresh)
-        return [self.kept[key] for key in keys]
+            if key not in self.by_view:
+                self.by_view[key] = next(fresh)
+        return [self.by_view[key] for key in keys]
 
 
 @lru_cache(maxsize=16)
@@ -128,7 +128,7 @@ class ScaledPipeline(CountsPipeline):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VisitsPipeline(CountsPipeline):
-    """All visits, asked for in clipped sums."""
+    """All visits, measured in clipped sums."""
 
     spread: Callable[[Counted, Setting], Any] = lambda counted, _setting: counted.visits
     estimate: Callable[..., DensityEstimate] = lambda noisy, _bounded, _setting: bare(noisy)
@@ -140,7 +140,7 @@ class VisitsPipeline(CountsPipeline):
 def scaled_and_bare(noisy: NoisyScaled) -> DensityEstimate:
     """People as released, with intervals; and the two numbers themselves, which rounding would hide."""
     people = round_density(scaled_density(noisy), 1)
-    numbers = np.array([noisy.visits, noisy.kept])
+    numbers = np.array([noisy.visits, noisy.sampled])
     return DensityEstimate(
         people=np.concatenate([people.people.ravel(), numbers])[None, :],
         low=np.concatenate([people.low.ravel(), numbers])[None, :],
@@ -149,13 +149,13 @@ def scaled_and_bare(noisy: NoisyScaled) -> DensityEstimate:
 
 
 def bare(noisy: NoisyBest) -> DensityEstimate:
-    """All that was bought, in a row: post-processing sees nothing else, and would round differences away."""
-    bought = [
+    """All measurements in a row: post-processing takes nothing else, and would round differences away."""
+    measured = [
         value.values if isinstance(value, NoisyMeasurement) else value
         for value in vars(noisy).values()
         if value is not None
     ]
-    return row_of(bought)
+    return row_of(measured)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -173,12 +173,12 @@ class ClippedPipeline(VisitsPipeline):
 
 
 def answered(noisy: NoisyAnswers) -> DensityEstimate:
-    """Answers in a row, as bought and as released: rounding would hide differences."""
-    made = finish_answers(noisy, 1)
+    """Answers in a row, as measured and as released: rounding would hide differences."""
+    finished = finish_answers(noisy, 1)
     return DensityEstimate(
-        people=np.concatenate([noisy.values, made.visits])[None, :],
-        low=np.concatenate([noisy.values - noisy.half, made.low])[None, :],
-        high=np.concatenate([noisy.values + noisy.half, made.high])[None, :],
+        people=np.concatenate([noisy.values, finished.visits])[None, :],
+        low=np.concatenate([noisy.values - noisy.half, finished.low])[None, :],
+        high=np.concatenate([noisy.values + noisy.half, finished.high])[None, :],
     )
 
 
@@ -211,7 +211,7 @@ def stage_of(name: str) -> type[Pipeline]:
 def pipeline_of(
     name: str, epsilon: float, delta: float | None, *, uneven: bool = False, size: AuditSize | None = None
 ) -> Pipeline:
-    """The correct pipeline of a registered mechanism, at its audit size unless said otherwise.
+    """The correct pipeline of a registered mechanism, at its audit size unless another is given.
 
     `uneven`: slots of different length, no site wholly in one zone, and an engine that spills.
     """

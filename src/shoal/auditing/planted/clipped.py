@@ -128,7 +128,7 @@ class _BatchByBatch(WholeTable):
 
 
 def _exact_rows(self: DensityBest, visits: Any, noise: Any) -> Any:
-    """The noisy number of users is bought and then not used (a small table stands for a large one)."""
+    """Measures the number of users with noise and does not use it (a small table stands for a large one)."""
     DensityBest._rows(self, visits, noise)
     many = LARGE * (visits.users > FEW)
     return constants_for(many, self.loss().rho, self.setting.zones)

@@ -33,7 +33,7 @@ class MemoryStore:
     rival: Callable[[], object] | None = None
 
     def __init__(self) -> None:
-        self.kept: list[StoredRow] = []
+        self.stored: list[StoredRow] = []
 
     def where(self) -> str:
         return "in memory"
@@ -42,7 +42,7 @@ class MemoryStore:
         return None
 
     def rows(self, *, unchecked: bool = False) -> list[StoredRow]:
-        return list(self.kept)
+        return list(self.stored)
 
     def problems(self) -> list[Finding]:
         return []
@@ -50,7 +50,7 @@ class MemoryStore:
     def append(self, decide: Decide) -> None:
         self._let_rival_in()
         row = decide(self.rows())
-        self.kept += [row] if row else []
+        self.stored += [row] if row else []
 
     def _let_rival_in(self) -> None:
         rival, self.rival = self.rival, None
@@ -88,7 +88,7 @@ def _walk(ledger: Ledger, currency: str, steps: tuple[str, ...]) -> bool:
     cost = COSTS[currency]
     limit, spent = 2 * cost - 1, 0
     ledger.create("town", currency=currency, limit_nano=limit)
-    held: list[tuple[str, Reservation, str | None]] = []  # key, reserve, the release that it replaces
+    reserves: list[tuple[str, Reservation, str | None]] = []  # key, reserve, the release that it replaces
     released: dict[str, str] = {}  # key to manifest hash
     replaced: set[str | None] = set()
     for number, step in enumerate(steps):
@@ -100,7 +100,7 @@ def _walk(ledger: Ledger, currency: str, steps: tuple[str, ...]) -> bool:
                 return False
             limit = wanted if fits else limit
         elif step == "commit":
-            for key, reservation, old in held[-1:]:
+            for key, reservation, old in reserves[-1:]:
                 manifest = f"{number:064x}"
                 if _accepts(ledger.commit, reservation, manifest, "/release") != (key not in released):
                     return False
@@ -115,7 +115,7 @@ def _walk(ledger: Ledger, currency: str, steps: tuple[str, ...]) -> bool:
             if len(admitted) != fitting:
                 return False
             spent += cost * fitting
-            held += [(key, each, first) for each in admitted]
+            reserves += [(key, each, first) for each in admitted]
         else:
             _record(ledger, step, number, released, replaced)
         if not ledger.state().population("town").spent_nano == raw_spent(ledger, "town") == spent:
@@ -133,14 +133,14 @@ def raw_spent(ledger: Ledger, population: str) -> int:
 
 def _record(ledger: Ledger, step: str, number: int, released: dict[str, str], replaced: set) -> None:
     """Something that costs nothing; what it replaces cannot be replaced again."""
-    made, manifest = list(released.values()), f"{number:064x}"
-    if step == "supersede" and len(made) > 1 and _accepts(ledger.supersede, "town", made[0], made[-1]):
-        replaced.add(made[0])
-    elif step == "list that replaces" and made and made[0] not in replaced:
+    hashes, manifest = list(released.values()), f"{number:064x}"
+    if step == "supersede" and len(hashes) > 1 and _accepts(ledger.supersede, "town", hashes[0], hashes[-1]):
+        replaced.add(hashes[0])
+    elif step == "list that replaces" and hashes and hashes[0] not in replaced:
         key, what = f"listed {number}", ("trajectories", manifest, "/listed")
-        ledger.list_release("town", key, *what, reservation="0", supersedes=made[0])
+        ledger.list_release("town", key, *what, reservation="0", supersedes=hashes[0])
         released[key] = manifest
-        replaced.add(made[0])
+        replaced.add(hashes[0])
     elif step in ("disclose", "look"):
         getattr(ledger, step)("town", "an exact table")
 

@@ -4,7 +4,7 @@ A mutant replaces one step of a correct pipeline. `catches` asks every check whe
   bound    the package's own checks refuse to go on (GuaranteeError) where the true pipeline runs
   asked    loss() claims more than was asked for
   lattice  a noisy count is not a whole number of lattice units
-  replay   neighbours can be told apart, or a transcript costs more than loss() or spends() claim
+  replay   neighbours can be distinguished, or a transcript costs more than loss() or spends() claim
   noise    noise comes again, cells go together, or the lattice is coarser than it should be
   runs     a lower bound from many runs is above the claim
 Only true bugs are listed. Keeping a user's first ell visits instead of random ones, say, would bias the
@@ -42,7 +42,7 @@ from shoal.privacy.accounting import Loss
 from shoal.privacy.noise import Noise, SeededNoise
 
 CHECKS = ("bound", "asked", "lattice", "replay", "noise", "runs")
-SAMPLER_CHECKS = ("noise", "runs", "bound", "asked", "lattice", "replay")  # the likely ones first
+SAMPLER_CHECKS = ("noise", "runs", "bound", "asked", "lattice", "replay")  # the most probable ones first
 EXTRA_PAIRS = 20  # random ones, beside those with a name
 ROUNDING = 1e-9  # of a conversion to epsilon, relative
 RUNS = 100_000  # per side: enough for a scale that is a fifth too small, at the epsilon below
@@ -123,17 +123,17 @@ def _greedy(name: str, delta: float | None) -> Callable[[Pipeline], Pipeline]:
 
 
 def catch(mutant: Mutant) -> str | None:
-    """How the mutant is caught: the first check that notices, with what it saw; None if it survives."""
+    """The first check that notices the mutant, with its problem; None if the mutant survives."""
     return next((f"{check}: {saw}" for check, saw in catches(mutant)), None)
 
 
 def catches(mutant: Mutant) -> Iterator[tuple[str, str]]:
-    """Every check that notices the mutant; the one most likely to comes first."""
+    """Every check that notices the mutant; the one that most probably does comes first."""
     looks = {
         "bound": refused,
-        "asked": above_asked,
+        "asked": above_budget,
         "lattice": off_lattice,
-        "replay": told_apart,
+        "replay": distinguished,
         "noise": faulty_noise,
         "runs": above_claim,
     }
@@ -148,17 +148,17 @@ def refused(mutant: Mutant) -> str | None:
     for pair in audit_pairs(pipeline)[:3]:  # at the cap, above it, and with a crowd
         noise = RecordingNoise(mutant.sampler(3), KEYS[0])
         events = event_table(pair.after())
-        seen = observe(lambda noise, events=events: pipeline(events, noise), noise)
-        if seen.error is not None and seen.error[0] == "GuaranteeError":
-            return f"{seen.error[1]} ({pair.name})"
+        outcome = observe(lambda noise, events=events: pipeline(events, noise), noise)
+        if outcome.error is not None and outcome.error[0] == "GuaranteeError":
+            return f"{outcome.error[1]} ({pair.name})"
     return None
 
 
-def above_asked(mutant: Mutant) -> str | None:
-    return more_than_asked(mutant.pipeline.mechanism.loss(), mutant.epsilon, mutant.delta)
+def above_budget(mutant: Mutant) -> str | None:
+    return more_than_budget(mutant.pipeline.mechanism.loss(), mutant.epsilon, mutant.delta)
 
 
-def more_than_asked(claim: Loss, epsilon: float, delta: float | None) -> str | None:
+def more_than_budget(claim: Loss, epsilon: float, delta: float | None) -> str | None:
     """Whether a mechanism that was built for an epsilon claims to spend more."""
     if delta is None and claim.pure_epsilon_nano is None:
         return "claims a delta where none was asked for"
@@ -168,26 +168,26 @@ def more_than_asked(claim: Loss, epsilon: float, delta: float | None) -> str | N
     return None
 
 
-def told_apart(mutant: Mutant) -> str | None:
+def distinguished(mutant: Mutant) -> str | None:
     pipeline = mutant.pipeline
     worst = Shown(*worst_shown(entry_of(mutant.mechanism)))
-    likely = [(mutant.tight_pipeline, worst), *([(pipeline, mutant.bug.shown)] if mutant.bug.shown else [])]
-    for broken, shown in likely:
+    cases = [(mutant.tight_pipeline, worst), *([(pipeline, mutant.bug.shown)] if mutant.bug.shown else [])]
+    for broken, shown in cases:
         problems = shown_problems(broken, shown)
         if problems:
             return f"{problems[0]} ({shown.pair.name})"
     pairs = audit_pairs(pipeline, EXTRA_PAIRS)
-    for found in findings(pipeline, pairs, pipeline.mechanism.loss()):
-        crashed = any(kind != "GuaranteeError" for kind in found.raised)
+    for finding in findings(pipeline, pairs, pipeline.mechanism.loss()):
+        crashed = any(kind != "GuaranteeError" for kind in finding.raised)
         if crashed and not mutant.raises:
             return None
-        if not found.problem.startswith(NOTHING_RELEASED):
-            return f"{found.problem} ({found.pair})"
+        if not finding.problem.startswith(NOTHING_RELEASED):
+            return f"{finding.problem} ({finding.pair})"
     return None
 
 
 def shown_problems(pipeline: Pipeline, shown: Shown) -> tuple[str, ...]:
-    """What replay holds against a pipeline on the pair and transcript that show a bug."""
+    """Problems in the replay of a pipeline on the pair and transcript that show a bug."""
     claim = pipeline.mechanism.loss()
     verdict = replay_pair(pipeline, shown.pair, claim, shown.source(), KEYS[0], swap=shown.swap)
     return () if verdict.raised else verdict.problems
@@ -226,10 +226,10 @@ def above_claim(mutant: Mutant) -> str | None:
     entry = entry_of(mutant.mechanism)
     pipeline = mutant.tight_pipeline
     try:
-        asked = [query for query in queries_of(pipeline, entry) if query.kind not in PICKS]
+        queries = [query for query in queries_of(pipeline, entry) if query.kind not in PICKS]
         claims = {None: pipeline.mechanism.loss(), **dict(pipeline.spends())}
         for name, claim in claims.items():
-            mine = [query for query in asked if name in (None, query.name)]
+            mine = [query for query in queries if name in (None, query.name)]
             saw = _above(mine, claim, mutant) if mine else None
             if saw is not None:
                 return saw
@@ -238,13 +238,13 @@ def above_claim(mutant: Mutant) -> str | None:
     return None
 
 
-def _above(asked: list[Query], claim: Loss, mutant: Mutant) -> str | None:
-    mu = all(query.has_mu for query in asked)
-    found = bounds(*sample(asked, mutant.sampler(11), RUNS), mutant.delta or 0.0, mu=mu)
+def _above(queries: list[Query], claim: Loss, mutant: Mutant) -> str | None:
+    mu = all(query.has_mu for query in queries)
+    lower = bounds(*sample(queries, mutant.sampler(11), RUNS), mutant.delta or 0.0, mu=mu)
     claimed = claim.epsilon(mutant.delta or 0.5)
-    if found.epsilon > claimed:
-        return f"epsilon >= {found.epsilon:.3f}, claimed {claimed:.3f}"
+    if lower.epsilon > claimed:
+        return f"epsilon >= {lower.epsilon:.3f}, claimed {claimed:.3f}"
     claimed_mu = np.sqrt(2 * claim.rho)
-    if found.mu is not None and found.mu > claimed_mu:
-        return f"mu >= {found.mu:.3f}, claimed {claimed_mu:.3f}"
+    if lower.mu is not None and lower.mu > claimed_mu:
+        return f"mu >= {lower.mu:.3f}, claimed {claimed_mu:.3f}"
     return None

@@ -64,10 +64,10 @@ class Change:
         if not all(part.isidentifier() for part in parts):
             raise _wrong(f"{self.module!r} is no module of the package", "Write shoal.privacy.noise, say.")
         path = Path(*parts[1:])
-        found = path / "__init__.py" if (self.package / path).is_dir() else path.with_suffix(".py")
-        if not (self.package / found).is_file():
+        file = path / "__init__.py" if (self.package / path).is_dir() else path.with_suffix(".py")
+        if not (self.package / file).is_file():
             raise _wrong(f"there is no module {self.module}")
-        return found
+        return file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,16 +83,16 @@ class PatchedBug:
 
 @dataclass(frozen=True, kw_only=True)
 class Caught:
-    """What the checks said about some bugs that were planted together."""
+    """Result of the checks on some bugs that were planted together."""
 
     bugs: tuple[str, ...]
-    by: dict[str, str]  # check and the first problem that it found
-    missed_by: tuple[str, ...]  # named checks that found nothing
+    by: dict[str, str]  # check and the first problem that it reports
+    missed_by: tuple[str, ...]  # named checks that report nothing
     seconds: float
     broken: str = ""  # why the patch did not run at all
 
     @property
-    def held(self) -> bool:
+    def detected(self) -> bool:
         return bool(self.by) and not self.missed_by and not self.broken
 
     @property
@@ -195,13 +195,13 @@ QUICK_PAIRS = 6
 
 
 def problems(check: str) -> list[str]:
-    """What a check finds in the package that this process imports."""
+    """Problems that a check reports in the package that this process imports."""
     kind, *rest = check.split()
     if kind == "end-to-end":
         from shoal.auditing.end_to_end import check as replay_runs
 
         pairs = int(rest.pop()) if rest[-1].isdecimal() else QUICK_PAIRS
-        return [str(found) for found in replay_runs(*rest, pairs=pairs)]
+        return [str(finding) for finding in replay_runs(*rest, pairs=pairs)]
     if kind == "composition":
         from shoal.auditing.composition import QUICK, composed
         from shoal.mechanisms.registry import entry_of
@@ -262,7 +262,7 @@ def all_checks() -> Iterator[str]:
 
 
 def _cpu_seconds() -> float:
-    """Of this process and of those that it waited for: a busy machine does not change them."""
+    """Processor time of this process and its finished children: a busy machine does not change it."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 
@@ -271,11 +271,11 @@ def main(checks: list[str]) -> None:
     """Runs the checks, or all until one finds something; a line of JSON for each."""
     for check in checks or all_checks():
         start = _cpu_seconds()
-        found = problems(check)
+        faults = problems(check)
         seconds = round(_cpu_seconds() - start, 1)
-        line = {"check": check, "problem": found[0] if found else "", "seconds": seconds}
+        line = {"check": check, "problem": faults[0] if faults else "", "seconds": seconds}
         print(json.dumps(line), flush=True)
-        if found and not checks:
+        if faults and not checks:
             return
 
 

@@ -265,7 +265,7 @@ def _exact_regions(true: Pipeline) -> Pipeline:
 
 
 def _exact_rule(true: Pipeline) -> Pipeline:
-    """Whether corners are bought follows from the number of trips itself; the noisy one is published."""
+    """Whether corners are measured follows from the exact number of trips; the noisy one is published."""
     kind: Any = type(true.mechanism)
 
     def measure(self: Any, paths: Any, noise: Noise) -> Any:

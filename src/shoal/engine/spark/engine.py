@@ -240,7 +240,7 @@ class HeldOnSpark:
         return self.jobs.total(self.jobs.run(self.stages, work, PACKED), slots, self.parts)["answer"]
 
     def gather(self) -> tuple[Any, float]:
-        """Parts are random shares of the users: where not all of them fit here, some stand for all."""
+        """Stages of as many parts as fit here, and their share of all; parts are random samples of users."""
         gathered: list[Any] = []
         size, partitions = 0, 0
         with one_clear_error():
@@ -254,44 +254,44 @@ class HeldOnSpark:
 
 @dataclass(frozen=True, eq=False)
 class QueriesOnSpark:
-    """What both query interfaces say of the encoded trips."""
+    """The part that both query interfaces over encoded trips share."""
 
-    held: HeldOnSpark = field(repr=False)
+    encoded: HeldOnSpark = field(repr=False)
 
-    grid = passed_on("held.encoder.grid")
-    cap = passed_on("held.encoder.counted")
-    each_trip = passed_on("held.encoder.each_trip")
+    grid = passed_on("encoded.encoder.grid")
+    cap = passed_on("encoded.encoder.counted")
+    each_trip = passed_on("encoded.encoder.each_trip")
 
     def all_trips(self) -> int:
-        return int(self.held.ask("all_trips", ()))
+        return int(self.encoded.ask("all_trips", ()))
 
 
 @dataclass(frozen=True, eq=False)
 class TripQueriesOnSpark(QueriesOnSpark, DistinctOnce):
     """`UserTrips` over the parts: every answer is a sum over the parts."""
 
-    per_unit = passed_on("held.encoder.per_unit")
+    per_unit = passed_on("encoded.encoder.per_unit")
 
     def count(self) -> int:
-        return int(self.held.ask("count", ()))
+        return int(self.encoded.ask("count", ()))
 
     def count_distinct(self, rectangles: Rectangles) -> np.ndarray:
-        return self.held.ask("distinct", (rectangles.count,), rectangles)
+        return self.encoded.ask("distinct", (rectangles.count,), rectangles)
 
     def shared_faces(self, lattice: int) -> np.ndarray:
-        return self.held.ask("shared_faces", (self.grid.rows, self.grid.columns), lattice)
+        return self.encoded.ask("shared_faces", (self.grid.rows, self.grid.columns), lattice)
 
     def binned(self, bins: BinsLike) -> np.ndarray:
-        return self.held.ask("binned", (bins.count,), bins)
+        return self.encoded.ask("binned", (bins.count,), bins)
 
     def euler_counts(self, blocks: bool) -> np.ndarray:
-        return self.held.ask("euler_counts", (4, self.grid.rows, self.grid.columns), blocks)
+        return self.encoded.ask("euler_counts", (4, self.grid.rows, self.grid.columns), blocks)
 
 
 class PathQueriesOnSpark(QueriesOnSpark):
     """`UserPaths` over the parts."""
 
-    step_s = passed_on("held.encoder.step_s")
+    step_s = passed_on("encoded.encoder.step_s")
 
     def table(self, table: PathTable, norm: int) -> np.ndarray:
-        return self.held.ask("table", (table.size,), table, norm)
+        return self.encoded.ask("table", (table.size,), table, norm)

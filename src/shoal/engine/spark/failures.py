@@ -1,4 +1,4 @@
-"""What goes wrong on a cluster, as one error in our words.
+"""Failures on a cluster, reported as one error of Shoal.
 
 Spark's own messages may quote rows, so none of them is passed on: a file's name and the kind of an error are.
 Errors of this package cross from a task to the driver whole.
@@ -36,7 +36,7 @@ def in_task(error: ShoalError) -> TaskError:
 
 
 def task_failed(error: Exception) -> EngineError:
-    """Where a task failed and how, without the words of the error."""
+    """Where a task failed and how, without the message of the error, which may contain data."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "unknown place"
     return EngineError(
@@ -46,7 +46,7 @@ def task_failed(error: Exception) -> EngineError:
 
 @contextlib.contextmanager
 def one_clear_error() -> Iterator[None]:
-    """Runs Spark jobs; whatever stops them leaves as a ShoalError without a trace."""
+    """Runs Spark jobs; any failure is raised as a ShoalError without a traceback."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

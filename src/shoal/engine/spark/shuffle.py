@@ -19,7 +19,7 @@ from shoal.errors import GuaranteeError
 
 PACKED = "part int, payload binary"
 PACKED_ARROW = pa.schema([("part", pa.int32()), ("payload", pa.binary())])
-PARTS_SLOT = 0  # the parts a task has seen
+PARTS_SLOT = 0  # the parts that a task has summed
 SLOT_NUMBERS = 1 << 20
 PIECE_BYTES = 32 * 2**20
 LENGTH = 8  # bytes that say how long a content is
@@ -45,16 +45,16 @@ def as_bytes(batch: pa.RecordBatch) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def unpack(pieces: Iterable[pa.RecordBatch], seen: set[int]) -> Iterator[pa.RecordBatch]:
-    """The rows of packed pieces; their parts are added to `seen`."""
+def unpack(pieces: Iterable[pa.RecordBatch], parts: set[int]) -> Iterator[pa.RecordBatch]:
+    """The rows of packed pieces; their parts are added to `parts`."""
     for batch in pieces:
-        seen.update(batch["part"].unique().to_pylist())
+        parts.update(batch["part"].unique().to_pylist())
         for payload in batch["payload"]:
             yield from pa.ipc.open_stream(payload.as_buffer())
 
 
 def in_pieces(part: int, content: bytes) -> Iterator[pa.RecordBatch]:
-    """Bytes that may be many, as rows of one part, in order; the first says how many there are."""
+    """Bytes as rows of one part, in order; the first row begins with the length."""
     content = len(content).to_bytes(LENGTH, "little") + content
     for at in range(0, len(content), PIECE_BYTES):
         yield packed(part, content[at : at + PIECE_BYTES])
@@ -78,7 +78,7 @@ def packed(part: int, payload: bytes) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Slots:
-    """Where the numbers of named arrays go: `shapes` by name; slot 0 is for the parts that were seen."""
+    """Where the numbers of named arrays go: `shapes` by name; slot 0 is for the numbers of the parts."""
 
     shapes: Mapping[str, tuple[int, ...]]
 
@@ -108,15 +108,15 @@ class Slots:
         homes: list[tuple[str, int]] = [
             (name, low) for name, shape in self.shapes.items() for low in self._cuts(shape)
         ]
-        seen: list[np.ndarray] = []
+        part_lists: list[np.ndarray] = []
         for slot, payload in rows:
             numbers = widened(payload)
             if slot == PARTS_SLOT:
-                seen.append(numbers)
+                part_lists.append(numbers)
                 continue
             name, low = homes[slot - 1]
             flat[name][low : low + numbers.size] += numbers
-        check_parts(seen, parts)
+        check_parts(part_lists, parts)
         return {name: flat[name].reshape(shape) for name, shape in self.shapes.items()}
 
     @staticmethod
@@ -124,9 +124,9 @@ class Slots:
         return range(0, max(math.prod(shape), 1), SLOT_NUMBERS)
 
 
-def check_parts(seen: list[np.ndarray], parts: int) -> None:
-    """A part in two tasks would count its users twice: the bound on a user would not hold."""
-    numbers = np.concatenate([np.empty(0, np.int64), *seen])
+def check_parts(part_lists: list[np.ndarray], parts: int) -> None:
+    """Refuses a part summed by two tasks, which would count its users twice and break the bound on a user."""
+    numbers = np.concatenate([np.empty(0, np.int64), *part_lists])
     if np.unique(numbers).size != numbers.size or (
         numbers.size and not 0 <= numbers.min() <= numbers.max() < parts
     ):
@@ -134,7 +134,7 @@ def check_parts(seen: list[np.ndarray], parts: int) -> None:
 
 
 def add_slots(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of the same slot as one; lists of parts are kept whole, so that a part seen twice shows."""
+    """Rows of the same slot as one; lists of parts are concatenated, so that duplicates remain."""
     totals: dict[int, np.ndarray] = {}
     lists: list[np.ndarray] = []
     for batch in pieces:

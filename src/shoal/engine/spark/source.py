@@ -208,7 +208,7 @@ def open_spark_source(jobs: Jobs, plan: SourcePlan) -> SparkSource:
 
 
 def _check_names(paths: Sequence[str]) -> None:
-    """Spark leaves out files, or reads others, without a word where names begin or look like this."""
+    """Refuses names for which Spark silently leaves out files or reads others."""
     for path in paths:
         if set(path) & set("*?[]{}"):
             raise SourceError(

@@ -64,12 +64,12 @@ class RowReader:
     with_flag: bool = False
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Events in no order. The rows were checked before, so an error here tells nothing of them."""
-        seen: set[int] = set()
+        """Events in no order. The rows were checked before, so an error here reveals nothing about them."""
+        time_styles: set[int] = set()
         with self._opened() as (cursor, site_type, _):
             query = scan_sql(self.source, site_type, self.window_us, self.with_flag)
             for batch in self._answers(cursor, query, rows):
-                if not is_clean(batch, self.source, seen):
+                if not is_clean(batch, self.source, time_styles):
                     raise source_changed()
                 if batch.num_rows:
                     yield without_marks(batch)

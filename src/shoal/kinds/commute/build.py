@@ -1,4 +1,4 @@
-"""Synthetic site events, published: how records of sites become made-up people, and the owner's figures."""
+"""Synthetic site events, published: from records of sites to simulated people, and the owner's figures."""
 
 from __future__ import annotations
 

@@ -99,8 +99,8 @@ class PreparedCommute(PreparedTrips):
     def outcome(self, result: RunResult) -> Outcome:
         return Outcome(then=[read_it(result)])
 
-    def asked(self) -> list[Any]:
-        return self.asked_of("synthetic", unread="trips")
+    def key_parts(self) -> list[Any]:
+        return self.key_parts_of("synthetic", unread="trips")
 
 
 def commute_needs(sites: int, slots: int, people: int) -> Needs:

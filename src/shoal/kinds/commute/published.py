@@ -22,7 +22,7 @@ FILES = {"events.parquet": COLUMNS, "events.csv": COLUMNS}
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Where window, people or sites are not those of the events."""
+    """Mismatches of window, people or sites between manifest and events."""
     public, people = manifest.public, manifest.input["synthetic_people"]
     begin, end = window_of(public)
     table = pq.read_table(folder / "events.parquet", columns=["user", "time", "site"])

@@ -152,7 +152,7 @@ def _runs(
 
 
 def _noise(seed: int | None, *run: object) -> Noise:
-    """A stream of its own for each run, so that a figure does not depend on what else was compared."""
+    """Random stream of one run, so that a figure does not depend on the other methods compared."""
     if seed is None:
         return OsNoise()
     digest = hashlib.sha256(repr((seed, *run)).encode()).digest()
@@ -186,8 +186,8 @@ def _emd(setting: Setting, most: int, exact: np.ndarray, people: np.ndarray) -> 
     step = max(1, setting.slots // most)
     while gcd(step, 24) > 1:
         step += 1
-    found = emd_m(exact, people, setting.zone_xy_m, np.arange(0, setting.slots, step))
-    return float(np.nanmean(found)) if np.isfinite(found).any() else float("nan")
+    distances = emd_m(exact, people, setting.zone_xy_m, np.arange(0, setting.slots, step))
+    return float(np.nanmean(distances)) if np.isfinite(distances).any() else float("nan")
 
 
 def _has_intervals(estimate: DensityEstimate, decimals: int) -> bool:
@@ -204,7 +204,7 @@ def guarantee_words(method: Method, mechanism: Any, plan: ComparePlan) -> str:
 
 
 def _plain(value: float) -> float | None:
-    """JSON has no word for a figure that does not exist."""
+    """The value, or None where it is not finite, which JSON cannot express."""
     return float(value) if isfinite(value) else None
 
 
@@ -218,7 +218,7 @@ NOT_PRIVATE = (
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """Counts to compare on, and what to say of them."""
+    """Counts on which methods are compared, and the assumptions behind them."""
 
     counting: Counting
     zones: Zones
@@ -240,12 +240,12 @@ def simulated_world(
 ) -> World:
     """A simulated city on the plan's zones, sites and window where it has them; no event file is opened."""
     tell = progress or Silent()
-    said: list[str] = []
-    geography = _given_ground(settings, said)
+    assumptions: list[str] = []
+    geography = _given_ground(settings, assumptions)
     preset = preset_named(city or ("town" if geography is None else OWN_GROUND))
     if users is None:
         users = min(preset.users, MOST_USERS)
-        said.append(f"The population is not declared; {users:,} users were simulated. Say --users N.")
+        assumptions.append(f"The population is not declared; {users:,} users were simulated. Say --users N.")
     preset = replace(preset, users=users)
     window = settings.get("window")
     clock = (
@@ -254,7 +254,7 @@ def simulated_world(
         else Clock.week(preset.start, preset.time_zone)
     )
     geography, events = simulate_in_memory(preset, clock, seed=seed, geography=geography)
-    said.append(
+    assumptions.append(
         f"Each user makes about {preset.visits_mean:g} visits a week (standard deviation "
         f"{preset.visits_sd:g}): what the simulated city `{preset.name}` is set to. Your people may differ."
     )
@@ -273,7 +273,7 @@ def simulated_world(
         zones=geography.zones,
         private=False,
         subtitle=f"Simulated city: {users:,} users, {ground}",
-        assumptions=tuple(said),
+        assumptions=tuple(assumptions),
         users=users,
     )
 
@@ -302,7 +302,7 @@ def private_world(
     )
 
 
-def _given_ground(settings: Mapping[str, Any], said: list[str]) -> Geography | None:
+def _given_ground(settings: Mapping[str, Any], assumptions: list[str]) -> Geography | None:
     """The plan's zones and sites, where it has them and a city can lie on them."""
     if not settings.get("space"):
         return None
@@ -314,7 +314,7 @@ def _given_ground(settings: Mapping[str, Any], said: list[str]) -> Geography | N
             raise
         geography = None
     if geography is None or not can_simulate(geography):
-        said.append(
+        assumptions.append(
             "The zones of the plan have no place on the globe, or too many places, for the simulator: a city "
             "of its own was used instead."
         )

@@ -33,7 +33,7 @@ SIMULATED_BANNER = "Computed on a simulated city: nothing here comes from privat
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedMethod:
-    """What a reader must know of a method beside its figures."""
+    """Description of a method beside its figures."""
 
     name: str
     words: str  # one plain line: what it does
@@ -222,13 +222,13 @@ def _boxes(
 
 
 CHANCE = (
-    "With one repetition the difference between two close methods may be chance. "
+    "With one repetition the difference between two close methods may be random. "
     "`--repetitions 10` runs each ten times and shows the mean, and on the page how far the runs lie apart."
 )
 
 
 def compare_subtitle(words: str, points: list[ComparedPoint]) -> str:
-    """What was compared, on what, how often."""
+    """Methods, data and repetitions of a comparison."""
     repeated = {point.repetitions for point in points}
     least, most = min(repeated), max(repeated)
     often = f"{least}" if least == most else f"{least} to {most}"

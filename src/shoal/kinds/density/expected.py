@@ -31,7 +31,7 @@ Z95 = 1.959964
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedError:
-    """How far released counts lie from the bounded ones, before post-processing; all in people."""
+    """Expected distances of released from bounded counts before post-processing, in people."""
 
     mean_absolute: float  # of one zone and slot
     half_interval: float  # 95 %
@@ -52,7 +52,7 @@ class ExpectedMethod:
 
 
 def expected_error(noise: NoiseOfCount, zones: int) -> ExpectedError:
-    """Of the noise as it will be drawn: Gaussian E|z| = sigma sqrt(2 / pi), Laplace E|z| = b."""
+    """Mean absolute noise: Gaussian E|z| = sigma sqrt(2 / pi), Laplace E|z| = b."""
     sigma = noise.deviation
     if noise.family == "gaussian":
         mean, half = sigma * math.sqrt(2 / math.pi), Z95 * sigma
@@ -62,7 +62,7 @@ def expected_error(noise: NoiseOfCount, zones: int) -> ExpectedError:
 
 
 def mean_count(users: int, setting: Setting) -> float:
-    """Visits per zone and slot, if people are seen as often as in the simulated cities."""
+    """Visits per zone and slot if people are observed as often as in the simulated cities."""
     weeks = float(setting.clock.minutes.sum()) / (7 * 1440)
     return users * VISITS_PER_WEEK * weeks / (setting.zones * setting.slots)
 

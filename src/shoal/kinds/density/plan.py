@@ -190,11 +190,11 @@ class DensityPlan(MethodOptions, ReleasePlan):
             )
 
     def options(self) -> MethodOptions:
-        """What the plan declares about its method."""
+        """Options of the method that the plan declares."""
         return MethodOptions(**{each.name: getattr(self, each.name) for each in fields(MethodOptions)})
 
     def budget(self, method: Method | None = None) -> Budget:
-        """What the release may spend; by another method, the same epsilon or rho."""
+        """Budget of the release; another method gets the same epsilon or rho."""
         pure = (method or method_named(self.method)).pure
         if self.rho is None:
             return Budget.of(self.epsilon or 0.0, None if pure else self.delta or DEFAULT_DELTA)

@@ -199,11 +199,11 @@ class PreparedDensity(Prepared):
 
         return methods_table(self.plan, self.setting, summary["expected_methods"])
 
-    def asked(self) -> list[Any]:
-        asked = key_of(self.plan) | {name: getattr(self.options, name) for name in self.method.uses}
+    def key_parts(self) -> list[Any]:
+        settings = key_of(self.plan) | {name: getattr(self.options, name) for name in self.method.uses}
         sites = self.geography.sites
         places = [self.geography.zones.digest(), sites and sites.digest()]
-        return ["density", asked, slots_of(self.clock), places]
+        return ["density", settings, slots_of(self.clock), places]
 
     @property
     def _bound(self) -> dict[str, int]:

@@ -25,7 +25,7 @@ __all__ = ["FILES", "problems", "view"]
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Where zones, window, slots or decimals are not those of the files."""
+    """Mismatches of zones, window, slots or decimals between manifest and files."""
     public = manifest.public
     zones = published_zones(folder / "zones.parquet")
     yield from zone_problems(public["zones"], zones)

@@ -1,7 +1,7 @@
-"""What each of many releases about the same people may spend, so that all of them stay within one promise.
+"""Equal shares of one budget for many releases about the same people.
 
-In zCDP the cost of n releases adds up: each may spend rho / n, where rho is what (epsilon, delta) buys for
-all of them. Adding up epsilons instead leaves each release epsilon / n, which is far less.
+In zCDP the cost of n releases adds up: each may spend rho / n, where rho is the largest that (epsilon, delta)
+allows for all of them. Adding up epsilons instead leaves each release epsilon / n, which is far less.
 
 >>> year = YearPlan(releases=52, epsilon=4.0, delta=1e-6)
 >>> year.share_nano * 52 <= year.whole_nano < (year.share_nano + 1) * 52
@@ -33,7 +33,7 @@ from shoal.release.staging import unwritable
 
 @dataclass(frozen=True)
 class Way:
-    """One way to share a budget: what a release gets, what all of them add up to, how the noise compares."""
+    """One way to share a budget: share of a release, total of all releases, and relative noise."""
 
     name: str
     rho_each_nano: int
@@ -87,16 +87,16 @@ class YearPlan:
 
     @cached_property
     def epsilon_each(self) -> float:
-        """How one release reads at the year's delta."""
+        """Epsilon of one release at the year's delta."""
         return epsilon_for(self.share_nano, self.delta)
 
     @cached_property
     def epsilon_year(self) -> float:
-        """What the year promises."""
+        """Epsilon of all releases together at the year's delta."""
         return self.epsilon if self.epsilon is not None else epsilon_for(self.whole_nano, self.delta)
 
     def ways(self) -> tuple[Way, ...]:
-        """Equal shares of rho, and what others do, for comparison."""
+        """Equal shares of rho, and other ways to share for comparison."""
         n, epsilon, delta = self.releases, self.epsilon_year, self.delta
         naive = _bought(epsilon / n, delta / n)
         return (
@@ -135,7 +135,7 @@ class YearPlan:
         }
 
     def in_ledger(self, population: Population) -> dict[str, Any]:
-        """What the population has left, and how many such releases that is."""
+        """Rest of the population's budget, and the number of such releases that it allows."""
         rho = population.currency == "rho"
         return {
             "population": population.name,
@@ -158,7 +158,7 @@ def windows(start: date | datetime, releases: int, weeks_each: int) -> list[tupl
 
 
 def _bought(epsilon: float, delta: float) -> int:
-    """What (epsilon, delta) buys in 1e-9 of rho; 0 where that is less than 1e-9."""
+    """The rho that (epsilon, delta) allows, in 1e-9; 0 where it is less than 1e-9."""
     try:
         return rho_for(epsilon, delta)
     except PlanError:
@@ -234,13 +234,13 @@ def _key(key: str) -> str:
 def _relative(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Paths as seen from the folder the plan lies in."""
 
-    def seen(path: str) -> str:
+    def relative(path: str) -> str:
         return path if os.path.isabs(path) else os.path.relpath(path, folder)
 
-    made = {**settings, "source": dict(settings["source"]), "space": dict(settings.get("space", {}))}
-    made["source"]["paths"] = [seen(path) for path in made["source"]["paths"]]
-    for part, names in ((made["space"], ("zones", "sites")), (made, ("out", "owner"))):
+    moved = {**settings, "source": dict(settings["source"]), "space": dict(settings.get("space", {}))}
+    moved["source"]["paths"] = [relative(path) for path in moved["source"]["paths"]]
+    for part, names in ((moved["space"], ("zones", "sites")), (moved, ("out", "owner"))):
         for name in names:
             if isinstance(part.get(name), str):
-                part[name] = seen(part[name])
-    return made
+                part[name] = relative(part[name])
+    return moved

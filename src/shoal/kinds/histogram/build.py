@@ -37,7 +37,7 @@ class HistogramBuild(TripBuild):
     """Raw points in, files of a histogram out."""
 
     prepared: PreparedHistogram
-    kept: Held | None = None
+    bounded: Held | None = None
 
     def __init__(self, *given: Any, compare: bool = False) -> None:
         super().__init__(*given)
@@ -47,8 +47,8 @@ class HistogramBuild(TripBuild):
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
         setting = self.prepared.setting
-        self.kept = self.trips(noise.run_key(), setting.per_unit, setting.cap)
-        return self.noisy(folder, self.kept.queries(), noise)
+        self.bounded = self.trips(noise.run_key(), setting.per_unit, setting.cap)
+        return self.noisy(folder, self.bounded.queries(), noise)
 
     def noisy(self, folder: Path, queries: UserTrips, noise: Noise) -> Manifest:
         """Add noise, write."""
@@ -62,7 +62,7 @@ class HistogramBuild(TripBuild):
 
     @property
     def _name(self) -> str:
-        """Of the number of trips, as the manifest has it."""
+        """Key of the number of trips in the manifest."""
         setting = self.prepared.setting
         scaled = setting.cap is not None and setting.cap > setting.per_unit
         return "trips_with_noise" if setting.trips is None or scaled else "trips_declared"
@@ -99,10 +99,10 @@ class HistogramBuild(TripBuild):
             return None
         key = OsNoise().run_key()
         setting = self.prepared.setting
-        kept = self.kept or self.trips(key, setting.per_unit, setting.cap)
-        every = kept if self.prepared.each_trip else self.trips(key, ALL_TRIPS, None)
+        bounded = self.bounded or self.trips(key, setting.per_unit, setting.cap)
+        every = bounded if self.prepared.each_trip else self.trips(key, ALL_TRIPS, None)
         self.tell.stage("exact counts")
-        queries, plan = kept.queries(), self.prepared.plan
+        queries, plan = bounded.queries(), self.prepared.plan
         published = read_histogram(committed.path)
         exact = exact_answers(queries, every.queries(), setting.given, plan.given_seed)
         utility = utility_of(exact, published.euler, published.about.get("violated_before"))
@@ -118,10 +118,10 @@ class HistogramBuild(TripBuild):
             compared=compared,
             method=plan.method,
             budget=budget_of(ledger, self.prepared),
-            outside_share=share(kept.watched, "outside", "points"),
+            outside_share=share(bounded.watched, "outside", "points"),
         )
         figures = {
-            **asdict(utility),
+            **utility.figures(),
             "points_outside_share": inputs.outside_share,
             "compared": [asdict(each) for each in compared],
         }

@@ -47,7 +47,7 @@ class ComparedHistogram:
 
 def compare_histograms(
     prepared: PreparedHistogram,
-    kept: OwnersQueries,
+    bounded: OwnersQueries,
     exact: ExactAnswers,
     ledger: Ledger,
     where: str,
@@ -58,17 +58,17 @@ def compare_histograms(
     ledger.look(population, "comparison of histogram methods with exact counts", where)
     published = published_methods()
     progress.stage("compare methods", len(METHODS) + len(published))
-    found = []
-    for name, words, sound, draw in (*_methods(prepared, kept), *_published(published, prepared, kept)):
+    compared = []
+    for name, words, sound, draw in (*_methods(prepared, bounded), *_published(published, prepared, bounded)):
         began = time.perf_counter()
         noisy = draw(_noise(prepared.plan.seed, name))
         seconds = time.perf_counter() - began
         utility = utility_of(exact, scaled(noisy), noisy.violated_before)
-        found.append(
+        compared.append(
             ComparedHistogram(method=name, words=words, sound=sound, utility=utility, seconds=seconds)
         )
         progress.advance(1)
-    return found
+    return compared
 
 
 Draw = Callable[[Noise], NoisyHistogram]
@@ -79,27 +79,29 @@ def published_methods() -> tuple[type, ...]:
     return needed("comparators.published_histogram:PUBLISHED", "--compare")
 
 
-def _methods(prepared: PreparedHistogram, kept: OwnersQueries) -> Iterator[tuple[str, str, bool, Draw]]:
-    """What may be released, at the plan's epsilon."""
+def _methods(prepared: PreparedHistogram, bounded: OwnersQueries) -> Iterator[tuple[str, str, bool, Draw]]:
+    """Provably private methods at the plan's epsilon."""
     for method in METHODS.values():
         delta = None if method.pure else prepared.plan.delta
         mechanism = method.build(Budget.of(prepared.plan.epsilon, delta), prepared.setting)
-        yield method.name, method.summary, True, partial(mechanism, kept)
+        yield method.name, method.summary, True, partial(mechanism, bounded)
 
 
 def _published(
-    kinds: tuple[type, ...], prepared: PreparedHistogram, kept: OwnersQueries
+    kinds: tuple[type, ...], prepared: PreparedHistogram, bounded: OwnersQueries
 ) -> Iterator[tuple[str, str, bool, Draw]]:
-    """As published: they read exact numbers and promise less than they claim."""
-    shared = kept.shared_faces(STEP) / STEP
-    euler = euler_of(kept.euler_counts(False), False)
+    """Methods as published, which read exact numbers and promise less than they claim."""
+    shared = bounded.shared_faces(STEP) / STEP
+    euler = euler_of(bounded.euler_counts(False), False)
     for kind in kinds:
         comparator = kind(epsilon=prepared.plan.epsilon, setting=prepared.setting)
 
         def draw(noise: Noise, comparator=comparator) -> NoisyHistogram:
-            noisy = comparator(comparator.reads(euler=euler, shared=shared, trips=kept.count()), noise)
-            # what bounding left out is not theirs to answer for
-            return replace(noisy, all_trips=float(kept.all_trips())) if kept.cap > kept.per_unit else noisy
+            noisy = comparator(comparator.reads(euler=euler, shared=shared, trips=bounded.count()), noise)
+            # as published, they do not bound trips: what bounding left out is not counted against them
+            if bounded.cap <= bounded.per_unit:
+                return noisy
+            return replace(noisy, all_trips=float(bounded.all_trips()))
 
         yield comparator.name, comparator.true_guarantee(), False, draw
 
@@ -125,11 +127,11 @@ UNSEEN_SEED_STEP = 1_000_003  # away from the seed of the given ones
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExactAnswers:
-    """The truth: distinct trips in given and unseen rectangles, and the exact Euler histogram."""
+    """Exact distinct trips in given and unseen rectangles, and the exact Euler histogram."""
 
     grid: CellGrid
     trips: int
-    kept: int
+    bounded_trips: int
     given: Rectangles = field(repr=False)
     unseen: Rectangles = field(repr=False)
     of_given: np.ndarray = field(repr=False)
@@ -145,21 +147,21 @@ class OwnersQueries(UserTrips, Protocol):
     def euler_counts(self, blocks: bool) -> np.ndarray: ...
 
 
-def exact_answers(kept: OwnersQueries, every: OwnersQueries, given: Rectangles, seed: int) -> ExactAnswers:
+def exact_answers(bounded: OwnersQueries, every: OwnersQueries, given: Rectangles, seed: int) -> ExactAnswers:
     """Exact counts over all trips; `seed` is that of the given rectangles."""
     grid = every.grid
     some = given.take(np.arange(min(given.count, MOST_GIVEN)))
     unseen = random_rectangles(grid, UNSEEN, seed + UNSEEN_SEED_STEP)
-    scale = kept.all_trips() / max(kept.count(), 1) if kept.cap > kept.per_unit else 1.0
+    scale = bounded.all_trips() / max(bounded.count(), 1) if bounded.cap > bounded.per_unit else 1.0
     return ExactAnswers(
         grid=grid,
         trips=every.count(),
-        kept=kept.count(),
+        bounded_trips=bounded.count(),
         given=some,
         unseen=unseen,
         of_given=every.distinct(some),
         of_unseen=every.distinct(unseen),
-        bounded=kept.distinct(unseen) * scale,
+        bounded=bounded.distinct(unseen) * scale,
         euler=euler_of(every.euler_counts(False), False),
         euler_blocks=euler_of(every.euler_counts(True), True),
     )
@@ -175,7 +177,7 @@ def utility_of(exact: ExactAnswers, released: Euler, violated_before: float | No
     }
     return HistogramUtility(
         trips=exact.trips,
-        kept=exact.kept,
+        bounded_trips=exact.bounded_trips,
         mean_exact=float(of_unseen.mean()),
         given=mean_absolute_error(released.answers(exact.given), exact.of_given),
         unseen=mean_absolute_error(answers["released"], of_unseen),
@@ -187,6 +189,6 @@ def utility_of(exact: ExactAnswers, released: Euler, violated_before: float | No
         violated_after=violated_share(released),
         rectangles=(exact.given.count, unseen.count),
         by_size={
-            name: error_by_size(unseen, exact.grid, found, of_unseen) for name, found in answers.items()
+            name: error_by_size(unseen, exact.grid, answered, of_unseen) for name, answered in answers.items()
         },
     )

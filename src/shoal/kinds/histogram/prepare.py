@@ -209,10 +209,10 @@ class PreparedHistogram(PreparedTrips):
         box = f"{near(result.release)} --box WEST,SOUTH,EAST,NORTH"
         return Outcome(then=[f"Query it:  shoal histogram query {box}   (costs no budget)"])
 
-    def asked(self) -> list[Any]:
+    def key_parts(self) -> list[Any]:
         zones = self.zones and self.zones.digest()
         given = rectangles_digest(self.setting.given)
-        return [*self.asked_of("histogram"), self.plan.per_unit, given, zones]
+        return [*self.key_parts_of("histogram"), self.plan.per_unit, given, zones]
 
 
 def histogram_needs(cells: int, rectangles: int) -> Needs:

@@ -35,7 +35,7 @@ FILES = files_of(pool=True, zones=True)
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Where grid, number of trips, rectangles or zones are not those of the files."""
+    """Mismatches of grid, number of trips, rectangles or zones between manifest and files."""
     public, noted = manifest.public, manifest.input
     grid, euler, about = read_histogram_file(folder / HISTOGRAM)
     window_of(public)

@@ -1,4 +1,4 @@
-"""Counting queries on private events, answered: how raw events become a folder of answers.
+"""Answers to counting queries on private events: from raw events to a folder of answers.
 
 count        raw -> bounded -> a table of zones and slots            once per session
 noise        exact -> noisy answers                                  mechanism

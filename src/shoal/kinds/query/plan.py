@@ -210,8 +210,8 @@ def as_written(questions: Sequence[Question], zones: Zones) -> str:
 
 
 METHODS = Methods("query", methods.QUERY, "methods:METHODS")
-UPDATES = 40  # questions that multiplicative weights may buy; fitted on simulated cities (make bench-query)
-# What a query does not take from a density's plan: it says its own price, so that none is spent unsaid.
+UPDATES = 40  # queries that multiplicative weights may measure; fitted on simulated cities (make bench-query)
+# What a query does not take from a density's plan: its price is stated anew, never taken over.
 OF_A_DENSITY = (
     *("epsilon", "rho", "method", "cap", "nights", "users", "decimals"),
     *("out", "owner", "run_id", "supersedes", "seed"),
@@ -220,7 +220,7 @@ OF_A_DENSITY = (
 
 @dataclass(frozen=True, kw_only=True)
 class QueryOptions:
-    """What a mechanism answers."""
+    """Queries and public options from which a mechanism is built."""
 
     questions: list[Question]
     ell: int  # visits kept per user

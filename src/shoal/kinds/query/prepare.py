@@ -68,11 +68,11 @@ class PreparedQuery(Prepared):
 
     @property
     def out(self) -> str:
-        """The folder of the answers: as said, else named after what was asked.
+        """The folder of the answers: as given, else named after the queries.
 
-        Of public things alone: a name that hashed the events too would tell them from any others.
+        The name depends on public values alone: one that hashed the events too would identify them.
         """
-        return self.plan.out or f"query-{self._asked_digest()[:8]}"
+        return self.plan.out or f"query-{self._query_digest()[:8]}"
 
     def what(self) -> str:
         return f"query, {self.plan.mechanism}, {self.questions.count} asked"
@@ -132,7 +132,7 @@ class PreparedQuery(Prepared):
         return []
 
     def foreseen(self, ledger: Ledger) -> dict[str, Any]:
-        """How far one user moves each answer, and how large its noise is."""
+        """Sensitivity and noise of each answer."""
         errors = expected_answers(self.mechanism)
         return {
             "mechanism": self.mechanism.name,
@@ -175,21 +175,21 @@ class PreparedQuery(Prepared):
         )
 
     def key(self) -> str:
-        return earlier_name("query", self.opened.key(), *self.asked())
+        return earlier_name("query", self.opened.key(), *self.key_parts())
 
     def earlier_key(self) -> str:
-        return earlier_name("query", self.opened.earlier_key(), *self.asked())
+        return earlier_name("query", self.opened.earlier_key(), *self.key_parts())
 
-    def asked(self) -> list[Any]:
-        asked = [[each.name, each.zones, each.slots] for each in self.questions.each]
+    def key_parts(self) -> list[Any]:
+        queries = [[each.name, each.zones, each.slots] for each in self.questions.each]
         updates = self.plan.updates if self.plan.mechanism == "weights" else None
-        return [self.plan.mechanism, updates, self.questions.ell, asked]
+        return [self.plan.mechanism, updates, self.questions.ell, queries]
 
-    def _asked_digest(self) -> str:
+    def _query_digest(self) -> str:
         place = self.plan.place
         price = [place.population, place.run_id, place.epsilon, place.delta, place.rho]
-        asked = [price, slots_of(self.opened.clock), *self.asked()]
-        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+        parts = [price, slots_of(self.opened.clock), *self.key_parts()]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def query_needs(zones: int, slots: int, queries: int) -> Needs:
@@ -214,7 +214,7 @@ def prepare_query(plan: QueryPlan, engine: Engine | None = None) -> PreparedQuer
         plan=plan,
         source=opened.source,
         opened=opened,
-        questions=mechanism.asked,
+        questions=mechanism.questions,
         mechanism=mechanism,
         guarantee=promised(plan.place, loss, unit),
     )
@@ -231,13 +231,15 @@ class ExpectedAnswer:
 
 def expected_answers(mechanism: QueryMechanism) -> list[ExpectedAnswer]:
     """One for each question, in order."""
-    asked = mechanism.asked
-    most = np.array(asked.sensitivity) / asked.lattice
+    questions = mechanism.questions
+    most = np.array(questions.sensitivity) / questions.lattice
     if isinstance(mechanism, QueryWeights):
         return [ExpectedAnswer(most=float(each), mean_absolute=None, half=None) for each in most]
     return [
         ExpectedAnswer(
-            most=float(each), mean_absolute=adder.mean / asked.lattice, half=adder.half / asked.lattice
+            most=float(each),
+            mean_absolute=adder.mean / questions.lattice,
+            half=adder.half / questions.lattice,
         )
         for each, adder in zip(most, mechanism.adders, strict=True)
     ]

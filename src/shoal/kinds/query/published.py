@@ -17,7 +17,7 @@ __all__ = ["FILES", "problems"]
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Where queries, slots or intervals are not those of the answers."""
+    """Mismatches of queries, slots or intervals between manifest and answers."""
     public = manifest.public
     rows, slots = read_answers(folder), count_of(public["slots"])
     lines = (folder / "queries.jsonl").read_text("utf-8").splitlines()

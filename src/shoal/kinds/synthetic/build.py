@@ -1,4 +1,4 @@
-"""Synthetic trips, published: how raw points become the files of made-up trips.
+"""Synthetic trips, published: how raw points become the files of synthetic trips.
 
 encode       raw -> trips, cut at the map's edge, kept per user      paths of cells and steps of time
 noise        sums over trips -> a noisy model of movement            mechanism, through a query interface
@@ -44,11 +44,11 @@ class SyntheticBuild(TripBuild):
     """Raw points in, files of synthetic trips out."""
 
     prepared: PreparedSynthetic
-    kept: Held | None = None
+    bounded: Held | None = None
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
-        self.kept = self.paths(noise.run_key())
-        return self.noisy(folder, self.kept.queries(), noise, self.prepared.plan.count)
+        self.bounded = self.paths(noise.run_key())
+        return self.noisy(folder, self.bounded.queries(), noise, self.prepared.plan.count)
 
     def noisy(self, folder: Path, queries: UserPaths, noise: Noise, count: int | None) -> Manifest:
         """Add noise, draw trips, write."""
@@ -97,14 +97,14 @@ class SyntheticBuild(TripBuild):
         )
 
     def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
-        """The owner's page: real trips, encoded again where they are not at hand, against the published."""
+        """The owner's page: real trips, encoded again if not in memory, against the published ones."""
         path = owner / "report.html"
         if committed.reused and ((drawn := report_of(committed, path)) or committed.source_changed):
             return drawn
-        held = self.kept or self.paths(OsNoise().run_key())
-        real, of_all = held.gather()
+        bounded = self.bounded or self.paths(OsNoise().run_key())
+        real, of_all = bounded.gather()
         published = read_synthetic(committed.path)
-        outside, slow = share(held.watched, "outside", "points"), share(held.watched, "slow", "steps")
+        outside, slow = share(bounded.watched, "outside", "points"), share(bounded.watched, "slow", "steps")
         synthetic = encoded(published)
         self.tell.stage("compare with real")
         figures = asdict(synthetic_utility(real, synthetic))
@@ -131,9 +131,9 @@ class SyntheticBuild(TripBuild):
             outside_share=outside,
             slow_share=slow,
         )
-        page, kept = synthetic_report_html(inputs), {**more, **figures}
+        page, figures = synthetic_report_html(inputs), {**more, **figures}
         return keep_report(
-            path, self.prepared, committed, ledger, page=page, figures=kept, shows="real figures"
+            path, self.prepared, committed, ledger, page=page, figures=figures, shows="real figures"
         )
 
 

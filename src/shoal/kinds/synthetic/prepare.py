@@ -220,8 +220,8 @@ class PreparedSynthetic(PreparedTrips):
         lines = [f"{done:<9}{input_['synthetic_trips']:,} synthetic trips", *_slow(result)]
         return Outcome(lines=lines, then=then)
 
-    def asked(self) -> list[Any]:
-        return [*self.asked_of("synthetic"), self.plan.per_unit, self.plan.cap]
+    def key_parts(self) -> list[Any]:
+        return [*self.key_parts_of("synthetic"), self.plan.per_unit, self.plan.cap]
 
 
 def synthetic_needs(cells: int, trips: int) -> Needs:

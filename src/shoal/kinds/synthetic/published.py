@@ -19,7 +19,7 @@ FILES = files_of(TripColumns(), FORMATS)
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Where grid, step, window or numbers of trips are not those of trips.parquet."""
+    """Mismatches of grid, step, window or numbers of trips between manifest and trips.parquet."""
     public, noted = manifest.public, manifest.input
     published = read_synthetic(folder)
     about = published.about
@@ -53,14 +53,14 @@ def view(release: Path, report: Path | None, request: ViewRequest) -> dict[str, 
     published = read_synthetic(release)
     names, wanted = published.columns, range(request.first, request.first + request.count)
     trips: list[dict[str, Any]] = []
-    seen = 0
+    before = 0
     file = pq.ParquetFile(published.path)
     for group in range(file.num_row_groups):
         starts = file.read_row_group(group, [names.point])[names.point].to_numpy() == 0
         here = int(starts.sum())
-        if seen + here > wanted.start:
+        if before + here > wanted.start:
             table = file.read_row_group(group, [names.time, names.x, names.y])
-            number = seen - 1 + np.cumsum(starts)
+            number = before - 1 + np.cumsum(starts)
             time_us = table[names.time].cast("int64").to_numpy()
             x, y = table[names.x].to_numpy(), table[names.y].to_numpy()
             for trip in wanted:
@@ -68,8 +68,8 @@ def view(release: Path, report: Path | None, request: ViewRequest) -> dict[str, 
                 if at.size:
                     times = (time_us[at] / 1e6).tolist()
                     trips.append({"trip": trip, "time": times, "x": x[at].tolist(), "y": y[at].tolist()})
-        seen += here
-        if seen >= wanted.stop:
+        before += here
+        if before >= wanted.stop:
             break
     grid = published.about.grid
     return {"trips": trips, "count": published.about.trips, "box": grid.box, "planar": grid.planar}

@@ -53,7 +53,7 @@ function coloured(context, plane, trip, colours) {
   }
 }
 
-// How far from its start, minute by minute: a flat stretch is a stay.
+// How far from its start, minute by minute: a flat period is a stay.
 function showTrip(node, facts, trip, planar) {
   const shrink = planar ? 1 : Math.cos(trip.y[0] * Math.PI / 180), unit = planar ? 0.001 : 111.32;
   const far = trip.x.map((x, i) => Math.hypot((x - trip.x[0]) * shrink, trip.y[i] - trip.y[0]) * unit);

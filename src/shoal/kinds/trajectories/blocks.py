@@ -271,7 +271,7 @@ def _of_users(samples: LatticeSamples, users: np.ndarray) -> LatticeSamples:
 
 
 def _save_block(path: Path, boxes: Boxes, reused: int) -> None:
-    """Whole or not at all; only its owner may read it."""
+    """Write a file atomically, readable by its owner alone."""
     open_kept(path.parent)
     columns: dict[str, Any] = {name: getattr(boxes, name) for name in ("record", *COLUMNS)}
     _save(path, records=boxes.records, reused=reused, **columns)
@@ -326,7 +326,7 @@ def decide(
 
 
 def kept_folder(owner: Path, key: str) -> Path:
-    """Where the run of that key keeps what it has decided."""
+    """Folder in which the run of that key stores its decisions."""
     return owner / f".trajectories-{key[:12]}"
 
 
@@ -336,12 +336,12 @@ def kept_block(folder: Path, anonymiser: Kte, samples: LatticeSamples) -> Path:
 
 
 def forget(folder: Path) -> None:
-    """The release is in place: what was kept is not needed any more."""
+    """Remove the stored decisions once the release is in place."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _name(anonymiser: Kte, samples: LatticeSamples) -> str:
-    """The name of this very input and plan: nothing else may continue it."""
+    """Name of this input and plan; a run with any other may not continue it."""
     of = (FORMAT, shoal.__version__, anonymiser, samples.users, samples.steps)
     digest = hashlib.sha256(repr(of).encode())
     for column in samples.columns:

@@ -78,7 +78,7 @@ class TrajectoriesBuild(Build):
         earlier = sum(name == population for name, _ in ledger.releases())
         if earlier:
             notes.append(
-                f"{population!r} has {earlier} earlier release{'s' * (earlier > 1)}; whoever holds several "
+                f"{population!r} has {earlier} earlier release{'s' * (earlier > 1)}; a recipient of several "
                 "may combine them, and no promise covers that. `shoal ledger show` lists them."
             )
         if isinstance(self._engine, WorksElsewhere) and self.prepared.plan.block_users is None:
@@ -105,11 +105,11 @@ class TrajectoriesBuild(Build):
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
         plan, opened, tell = self.prepared.plan, self.prepared.opened, self.tell
         self.read = read_samples(opened, tell, self.rows)
-        kept = kept_folder(self.owner, self.prepared.key())
-        made = anonymise(
-            self.prepared.anonymiser, self.read.samples, plan.block_users, kept, tell, self._engine
+        progress_folder = kept_folder(self.owner, self.prepared.key())
+        outcome = anonymise(
+            self.prepared.anonymiser, self.read.samples, plan.block_users, progress_folder, tell, self._engine
         )
-        self.boxes, self.pairs_again = made.boxes, made.pairs_again
+        self.boxes, self.pairs_again = outcome.boxes, outcome.pairs_again
         tell.stage("write the release")
         self.ids = record_ids(self.boxes.records, noise.run_key())
         write_records(folder, self.boxes, self.ids)
@@ -117,6 +117,12 @@ class TrajectoriesBuild(Build):
         key = write_key(self.owner / NEW_KEY, self.read.names, self.ids, records_sha256=digest)
         try:
             self._verify(folder, key)
+            composition = compose(
+                *(self.earlier, opened, self.read, self.boxes, self.ids),
+                k=plan.k,
+                tau=min(self.prepared.anonymiser.tau_steps, self.read.samples.steps),
+                progress=tell,
+            )
             moved_key(self.owner / KEY)
             key.rename(self.owner / KEY)
         finally:
@@ -126,12 +132,7 @@ class TrajectoriesBuild(Build):
             self.boxes.records,
             verified=self.passed,
             single=self._measure(),
-            composition=compose(
-                *(self.earlier, opened, self.read, self.boxes, self.ids),
-                k=plan.k,
-                tau=min(self.prepared.anonymiser.tau_steps, self.read.samples.steps),
-                progress=tell,
-            ),
+            composition=composition,
         )
         self.figures["read_from_data"] = dict(manifest.read_from_data)
         (folder / "README.md").write_text(trajectories_readme(manifest), "utf-8")
@@ -142,10 +143,10 @@ class TrajectoriesBuild(Build):
         assert self.boxes is not None
         plan, opened = self.prepared.plan, self.prepared.opened
         manifest = trajectories_manifest(self.prepared, self.boxes.records, verified=True)
-        said = {"public": manifest.public, "read_from_data": manifest.read_from_data}
+        claim = {"public": manifest.public, "read_from_data": manifest.read_from_data}
         apart = Apart(self._engine, plan.block_users) if isinstance(self._engine, WorksElsewhere) else None
         self.verified, key = verify_written(
-            folder, key_path, said, opened.source, opened.sites, self.tell, apart
+            folder, key_path, claim, opened.source, opened.sites, self.tell, apart
         )
         keep_verification(self.owner, self.verified, key)
         if not self.passed and not plan.keep_unsafe:
@@ -157,7 +158,7 @@ class TrajectoriesBuild(Build):
             )
 
     def _measure(self) -> dict[str, float | None]:
-        """Share of people whom more knowledge than one stretch leaves with a single record."""
+        """Share of people with a single record that fits knowledge of more than one period."""
         assert self.read is not None
         assert self.boxes is not None
         samples, anonymiser = self.read.samples, self.prepared.anonymiser
@@ -175,11 +176,11 @@ class TrajectoriesBuild(Build):
         self.unicity = before_and_after(self.read, self.boxes, self.tell)
         return single_record_shares(self.measured, self.unicity)
 
-    def report(self, owner: Path, made: Committed, ledger: Ledger) -> Path | None:
+    def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page, and the figures that are printed; a stored release has the page it had."""
         forget(kept_folder(owner, self.prepared.key()))
-        if made.reused:
-            return report_of(made, owner / "report.html")
+        if committed.reused:
+            return report_of(committed, owner / "report.html")
         assert self.read is not None
         assert self.boxes is not None
         assert self.verified is not None
@@ -204,13 +205,13 @@ class TrajectoriesBuild(Build):
         }
         self.figures |= figures
         page = write_page(
-            owner / "report.html", trajectory_report_html(self._facts(owner, made, utility, clock))
+            owner / "report.html", trajectory_report_html(self._facts(owner, committed, utility, clock))
         )
-        write_private(owner / "utility.json", {"manifest_sha256": made.manifest_sha256, **figures})
+        write_private(owner / "utility.json", {"manifest_sha256": committed.manifest_sha256, **figures})
         return page
 
     def _facts(
-        self, owner: Path, made: Committed, utility: TrajectoryUtility, clock: LocalClock
+        self, owner: Path, committed: Committed, utility: TrajectoryUtility, clock: LocalClock
     ) -> TrajectoryFacts:
         """All that the owner's page shows."""
         assert self.read is not None
@@ -227,10 +228,10 @@ class TrajectoriesBuild(Build):
             name_of=lambda user: str(read.names[user].as_py()),
             record_of=lambda user: int(ids[user]),
         )
-        manifest = json.loads((made.path / "manifest.json").read_text("utf-8"))
+        manifest = json.loads((committed.path / "manifest.json").read_text("utf-8"))
         overlaps = any(each["overlaps"] for each in manifest["read_from_data"].get("earlier_releases", ()))
         return TrajectoryFacts(
-            title=f"Trajectories of {plan.population}: {release_name(made)}",
+            title=f"Trajectories of {plan.population}: {release_name(committed)}",
             k=plan.k,
             tau_minutes=tau,
             epoch_minutes=epoch,
@@ -339,7 +340,7 @@ def before_and_after(read: OpenSamples, boxes: Boxes, tell: Progress) -> list[di
 
 
 def single_record_shares(measured: dict[str, Any], unicity: list[dict[str, Any]]) -> dict[str, float | None]:
-    """Share of people for whom a single record fits two stretches of tau, or four points."""
+    """Share of people for whom a single record fits two periods of tau, or four points."""
     two = next(each for each in measured["more_knowledge"] if each["knows"] == TWO_APART)["only_one_share"]
     four = next(each for each in unicity if each["points"] == 4)["released"]
     shares = {"two_stretches_of_tau": two, "four_points": four}

@@ -47,6 +47,7 @@ class Earlier:
     folder: Path | None = None
     claim: Claim | None = None
     key: Path | None = None
+    records_sha256: str = ""  # of its records, which its key names too
 
     @property
     def measurable(self) -> bool:
@@ -92,7 +93,7 @@ class Composition:
         return (
             f"Nothing is promised, only measured: with the earlier releases about the same {unit}s, "
             f"{min(shares):.1%}{' or more' * (len(set(shares)) > 1)} of the records were linked to the right "
-            f"ones without any other knowledge, and then fewer than {k} fit in {fewer:.1%} of stretches of "
+            f"ones without any other knowledge, and then fewer than {k} fit in {fewer:.1%} of periods of "
             f"{tau} minutes."
         )
 
@@ -125,14 +126,17 @@ def check_named(earlier: Sequence[Earlier], population: str) -> None:
         )
     for each in earlier:
         if each.overlaps and each.named == "folder" and not each.measurable:
-            raise PlanError(
-                "compose-key",
-                "the record key of an earlier release was not found, or the release was changed, so linking "
-                f"with it cannot be measured: {each.folder or each.sha256}.",
-                "Copy its record_key.parquet into the --owner folder, under a name that begins with "
-                f"record_key. If it is lost, pass --compose-with {each.sha256}: the release then promises "
-                "nothing.",
-            )
+            raise _key_missing(each)
+
+
+def _key_missing(earlier: Earlier) -> PlanError:
+    return PlanError(
+        "compose-key",
+        "the record key of an earlier release was not found, or the release was changed, so linking with it "
+        f"cannot be measured: {earlier.folder or earlier.sha256}.",
+        "Copy its record_key.parquet into the --owner folder, under a name that begins with record_key. If "
+        f"it is lost, pass --compose-with {earlier.sha256}: the release then promises nothing.",
+    )
 
 
 def _named(compose_with: Sequence[str], listed: Mapping[str, Any], population: str) -> dict[str, Path | None]:
@@ -163,13 +167,14 @@ def _look_up(
     state: Population,
 ) -> Earlier:
     folder = folder or Path(note["path"])
-    claim = key = None
+    claim, key, records_sha256 = None, None, ""
     try:
         checked = check_release(folder)
         if not checked.problems and checked.manifest_sha256 == note["manifest_sha256"] and checked.manifest:
             claim = read_claim(folder)
             owners = [str(owner), *(each["path"] for each in state.notes if each["kind"] == "disclosure")]
-            keys = (find_key(Path(each), checked.manifest.files[RECORDS].sha256) for each in owners if each)
+            records_sha256 = checked.manifest.files[RECORDS].sha256
+            keys = (find_key(Path(each), records_sha256) for each in owners if each)
             key = next((each for each in keys if each is not None), None)
     except ShoalError:
         claim = None
@@ -183,6 +188,7 @@ def _look_up(
         folder=folder if claim is not None else None,
         claim=claim,
         key=key,
+        records_sha256=records_sha256,
     )
 
 
@@ -209,7 +215,10 @@ def compose(
     for each in earlier:
         share = None
         if each.claim is not None and each.key is not None and each.claim.planar == lattice.planar:
-            key = read_key_file(each.key, said=each.claim.records)
+            path = find_key(each.key.parent, each.records_sha256)  # keys are renamed when newer ones come
+            if path is None:
+                raise _key_missing(each)
+            key = read_key_file(path, declared=each.claim.records)
             share, linked = _link(own, each, key, read, ids)
             if each.overlaps and share is not None:
                 overlapping.append(_tables(each, key, linked, opened, read, progress))

@@ -15,7 +15,7 @@ from shoal.stages.trajectories import Boxes, LatticeSamples
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a method is set at."""
+    """Settings of a method."""
 
     k: int
     tau_minutes: int
@@ -62,7 +62,7 @@ def compared_methods() -> dict[str, Callable[[Setting], Method]]:
 
 @dataclass(frozen=True, kw_only=True)
 class TrajectoryComparison(Plan):
-    """What is compared: methods by name, at one k, against a tracker of tau."""
+    """A comparison: methods by name, at one k, against a tracker of tau."""
 
     k: int = setting(2, "People to hide among.", least=2, code="compare-range")
     tau_minutes: int = setting(30, "How long an adversary tracks a person.", least=1, code="compare-range")

@@ -79,7 +79,7 @@ class TrajectoryPlan(ReleasePlan):
         False, "k records fit a person over the whole window; tau and epoch are the window.", key=True
     )
     window: StretchPlan = setting(
-        "The stretch of time that is released.",
+        "The period that is released.",
         remedy="Pass --start, --end and --time-zone; the window is public and never read off the records.",
     )
     space: PlacesPlan = setting(PlacesPlan, "The lattice of places.")

@@ -64,7 +64,7 @@ class PreparedTrajectories(Prepared):
         notes = ["not differential privacy: no composition, no protection beyond the stated tracker."]
         if n > 1 and not self.plan.full_length:
             notes.append(
-                f"tau is {n} epochs: people are told apart by {2 ** (n + 1)} patterns of activity, which "
+                f"tau is {n} epochs: people are grouped by {2 ** (n + 1)} patterns of activity, which "
                 "takes time and suppresses more. An epoch as long as tau is cheaper."
             )
         return notes
@@ -119,7 +119,7 @@ class PreparedTrajectories(Prepared):
         except PlanError as error:
             stops.append(error)
         overlapping = [each for each in earlier if each.overlaps]
-        promise = f"{plan.k} records fit whatever was seen of a {plan.unit} in any {tau} minutes."
+        promise = f"{plan.k} records fit any observation of a {plan.unit} in any {tau} minutes."
         if overlapping:
             promise = (
                 "Nothing is promised: the measured result of linking with earlier releases is stated instead."
@@ -150,11 +150,11 @@ class PreparedTrajectories(Prepared):
             },
         )
 
-    def asked(self) -> list[Any]:
+    def key_parts(self) -> list[Any]:
         plan, sites = self.plan, self.opened.sites
-        asked = key_of(plan) | {"minutes": plan.minutes()}
+        settings = key_of(plan) | {"minutes": plan.minutes()}
         lattice = self.opened.lattice.to_manifest()
-        return ["trajectories", asked, lattice, asdict(plan.window), sites and sites.digest()]
+        return ["trajectories", settings, lattice, asdict(plan.window), sites and sites.digest()]
 
 
 def prepare_trajectories(plan: TrajectoryPlan, engine: Engine | None = None) -> PreparedTrajectories:
@@ -210,14 +210,14 @@ def _promise(k: int, tau: int, unit: str, composed: Composition | None) -> str:
 def promise(k: int, tau: int, unit: str) -> str:
     """One sentence."""
     return (
-        f"Whoever tracked one {unit} for any {tau} minutes finds at least {k} records here that agree with "
-        "all of it."
+        f"An adversary who tracked one {unit} for any {tau} minutes finds at least {k} records here that "
+        "agree with all of it."
     )
 
 
 def trajectories_readme(manifest: Manifest) -> str:
     """For the recipient: what a box is, what was left out, what was measured and is not protected."""
-    public, found = manifest.public, manifest.read_from_data
+    public, measured = manifest.public, manifest.read_from_data
     lattice, unit = public["lattice"], as_plain(manifest.guarantee["unit"])
     points = [
         "There is no noise and no synthetic point. A row is a box: the person of this record was, at least "
@@ -225,33 +225,33 @@ def trajectories_readme(manifest: Manifest) -> str:
         f"({lattice['minutes']} min each).",
         "Boxes of a record do not overlap in time. Between boxes samples may have been suppressed: where too "
         f"few people are similar, whole periods of {public['epoch_minutes']} minutes are.",
-        f"There are {found['records']} records, one for each {unit} in the data; those of which nothing "
+        f"There are {measured['records']} records, one for each {unit} in the data; those of which nothing "
         "could be kept have no row. This number and the shares below were read from the data.",
         public["snapping"],
         f"{manifest.guarantee['limits']} The records that agree need not be equally likely to someone who "
-        "knows the method. Whoever holds another release about the same people may find a single record "
+        "knows the method. A recipient of another release about the same people may find a single record "
         "that fits.",
-        *_measured(found, public["tau_minutes"], unit),
+        *_measured(measured, public["tau_minutes"], unit),
         "Attribute disclosure is not prevented: what all fitting records have in common is learned without "
         f"knowing which is whose. Membership is not hidden: that a {unit} is in the data can be learned.",
-        *(_earlier(each) for each in found.get("earlier_releases", ())),
+        *(_earlier(each) for each in measured.get("earlier_releases", ())),
     ]
-    overlaps = any(each["overlaps"] for each in found.get("earlier_releases", ()))
+    overlaps = any(each["overlaps"] for each in measured.get("earlier_releases", ()))
     first = f"**{as_plain(manifest.promise)}**" if overlaps else ""
     return recipient_readme(manifest, FILES, as_list(points), first)
 
 
-def _measured(found: Mapping[str, Any], tau: int, unit: str) -> list[str]:
-    """What more knowledge than one stretch does, in this release."""
-    single = found.get("share_with_single_record", {})
+def _measured(measured: Mapping[str, Any], tau: int, unit: str) -> list[str]:
+    """Shares of people with a single fitting record under more knowledge than one period."""
+    single = measured.get("share_with_single_record", {})
     two, four = single.get("two_stretches_of_tau"), single.get("four_points")
-    known = {f"two separate stretches of {tau} minutes": two, "four points at random times": four}
+    known = {f"two separate periods of {tau} minutes": two, "four points at random times": four}
     shares = [f"{words}, {share:.1%}" for words, share in known.items() if share is not None]
     if not shares:
         return []
     return [
-        f"Measured, not promised: share of {unit}s for whom a single record fits what is known of them. Of "
-        f"those known by {'; by '.join(shares)}."
+        f"Measured, not promised: share of {unit}s for whom a single record fits what is known of "
+        f"them by {'; by '.join(shares)}."
     ]
 
 

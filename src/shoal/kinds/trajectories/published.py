@@ -21,7 +21,7 @@ __all__ = ["FILES", "problems", "view"]
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Where lattice, records, k or the promise are not those of the boxes."""
+    """Mismatches of lattice, records, k or promise between manifest and boxes."""
     public, guarantee = manifest.public, manifest.guarantee
     stated = public["lattice"]
     lattice = Lattice(
@@ -57,11 +57,11 @@ def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
     ):
         yield "records.parquet has boxes outside the window, across epochs, or two at a time in one record."
     tau = f"any {public['tau_minutes']} minutes"
-    kept = guarantee["verified"] is True and f"at least {public['k']} records" in manifest.promise
+    verified = guarantee["verified"] is True and f"at least {public['k']} records" in manifest.promise
     refuted = manifest.promise.startswith(NOTHING_PROMISED)
     if guarantee["verified"] is not (not refuted) or not guarantee["limits"]:
         yield "the release is not called verified as its promise says, or states no limits."
-    if tau not in guarantee["adversary"] or (tau in manifest.promise) != kept:
+    if tau not in guarantee["adversary"] or (tau in manifest.promise) != verified:
         yield "the promise is not that of a verified release with its k and tau."
 
 

@@ -190,7 +190,7 @@ def _maps(maps: HourlyMaps | None, lattice: Lattice) -> dict[str, Any] | None:
 
 
 def _leakage(lags: Sequence[Mapping[str, Any]], epoch_minutes: int) -> list[dict[str, Any]]:
-    """Shares covered by time from the known stretch: of both sides, before it, after it."""
+    """Shares covered by time from the known period: on both sides, before it, after it."""
     return [
         {
             "label": lag_words(lag["from_epochs"] * epoch_minutes, lag["to_epochs"] * epoch_minutes),
@@ -233,7 +233,7 @@ MAP_SIDES = (1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1000)  # lattice cells, the
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecordPicture:
-    """Samples and boxes of one record in a stretch of steps, in lattice units."""
+    """Samples and boxes of one record in a period of steps, in lattice units."""
 
     user: str  # as in the raw data
     record: int | None  # as in the released file
@@ -265,10 +265,10 @@ def raw_views(
     maps = hourly_maps(samples, boxes, clock.hour, cell_cells=map_side(samples), slot_steps=slot_steps)
     day = -(-24 * 60 // lattice.minutes)
     midnight = int(np.searchsorted(clock.day, 1)) if lattice.steps >= 3 * day and clock.hour[0] else 0
-    stretch = {"first_step": midnight, "steps": min(2 * day, lattice.steps)}
-    user = typical_user(samples, boxes, **stretch)
+    period = {"first_step": midnight, "steps": min(2 * day, lattice.steps)}
+    user = typical_user(samples, boxes, **period)
     name, record = name_of(user), record_of(user)
-    return maps, record_picture(samples, boxes, user, name=name, record=record, **stretch)
+    return maps, record_picture(samples, boxes, user, name=name, record=record, **period)
 
 
 def record_picture(
@@ -305,14 +305,14 @@ def record_picture(
 
 
 def typical_user(samples: LatticeSamples, boxes: Boxes, *, first_step: int, steps: int) -> int:
-    """A user to show: of those with more samples in the stretch than three quarters of the users but not than
-    19 of 20, the one whose samples lie in boxes of about the median size of all."""
+    """A user to show: one with more samples in the period than three quarters of the users but not more than
+    19 of 20, whose samples lie in boxes of about the median size of all."""
     here = (samples.t >= first_step) & (samples.t < first_step + steps)
     count = np.bincount(samples.user[here], minlength=samples.users)
-    seen = count[count > 0]
-    if not len(seen):
+    positive = count[count > 0]
+    if not len(positive):
         return 0
-    low, high = np.quantile(seen, (0.75, 0.95))
+    low, high = np.quantile(positive, (0.75, 0.95))
     space, time = box_spans(boxes, minutes=1, metres=1)
     covering = covering_boxes(samples, boxes)
     retained = here & (covering >= 0)
@@ -346,7 +346,7 @@ def picture_payload(picture: RecordPicture | None, lattice: Lattice, zone: ZoneI
     """Samples in the middle of their cell and step, boxes from edge to edge, times on the local clock."""
     if picture is None:
         return None
-    # One offset for the stretch: where clocks change within it, later hours are drawn as before the change.
+    # One offset for the period: where clocks change within it, later hours are drawn as before the change.
     start = lattice.start + timedelta(minutes=lattice.minutes * picture.first_step)
     wall = start.astimezone(zone).replace(tzinfo=None)
     km = lattice.metres / 1000

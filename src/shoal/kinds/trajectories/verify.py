@@ -42,7 +42,7 @@ from shoal.space.places import Sites, named_sites
 
 @dataclass(frozen=True, kw_only=True)
 class TrajectoryVerdict:
-    """What was found, with the ids and the clock of the owner."""
+    """Verdict of the tracker, with the ids and the clock of the owner."""
 
     claim: Claim
     k: int
@@ -133,7 +133,7 @@ def verify_trajectories(
     asked_k = claim.k if k is None else k
     asked_tau = claim.tau_minutes if tau_minutes is None else tau_minutes
     tau, epoch = claim.in_steps(asked_tau, "tau"), claim.in_steps(claim.epoch_minutes, "the epoch")
-    key = read_key_file(Path(key_path), said=claim.records)
+    key = read_key_file(Path(key_path), declared=claim.records)
     check_claim(asked_k, tau, key.size, claim.steps)
     opened = open_source(raw_paths, **(source or {}))
     placed_by = open_sites(folder, **sites) if sites else None
@@ -173,7 +173,7 @@ def verify_written(
     """
     tell = progress or Silent()
     claim = claim_of(manifest, folder)
-    key = read_key_file(key_path, said=claim.records)
+    key = read_key_file(key_path, declared=claim.records)
     tau = min(claim.in_steps(claim.tau_minutes, "tau") + 1, claim.steps)
     samples, strangers = read_samples(source, claim, key, tell, sites)
     boxes = read_boxes(folder, key)

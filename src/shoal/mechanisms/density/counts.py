@@ -35,7 +35,7 @@ Requires     counts as their mechanism requires them; each user with at most `ca
 Sensitivity  K: cap. B: min(ell, slots). Each is a single number. For the counts, see their mechanism.
 Public       cap, the scales, all that is public of the counts.
 Source       improved scaling of Acs and Castelluccia 2014, section 5.4.1, here on plain counts.
-Deviations   they divide by the exact number of users; here by the noisy number of kept visits.
+Deviations   they divide by the exact number of users; here by the noisy number of sampled visits.
 
 >>> from shoal.mechanisms.audit_size import AuditSize
 >>> counts = partial(DensityCounts.of, setting=AuditSize(slots=168).setting, ell=30)
@@ -97,11 +97,11 @@ class DensityCounts:
 
     @property
     def noise_of_count(self) -> NoiseOfCount:
-        """In a released count before post-processing."""
+        """Noise of a released count before post-processing."""
         return NoiseOfCount(self.noise.family.name, self.noise.deviation / self.lattice)
 
     def reading(self) -> tuple[str, ...]:
-        """For the recipient: how the numbers are to be read."""
+        """How a recipient should read the numbers."""
         family, mean, half = self.noise.family, self.noise.mean / self.lattice, self.noise.half / self.lattice
         return (
             f"{family.name.capitalize()} noise was added to every zone and slot: before counts were scaled "
@@ -142,18 +142,18 @@ class DensityCounts:
 
 
 def column_of(weights: AreaWeights | ExactCounts, family: Family) -> int:
-    """What one visit changes the counts of a slot by, in the power that the family's cost is of."""
+    """Largest L1 norm (Laplace) or squared L2 norm (Gaussian) of one visit over the zones, in units."""
     return weights.column_l1 if family.norm == 1 else weights.column_l2_squared
 
 
 def check_columns(exact: ExactCounts, family: Family, column: int) -> None:
-    """The area weights must be no larger than the noise was scaled for."""
+    """Refuses area weights larger than the noise is calibrated to."""
     if column_of(exact, family) > column:
         raise GuaranteeError("sensitivity", "the area weights are larger than the mechanism was built for.")
 
 
 def check_input(exact: ExactCounts, *, ell: int, slots: int, lattice: int) -> None:
-    """The counts must be of the stage, the bound, the slots and the lattice the noise was scaled for."""
+    """Refuses counts of another stage, or with bounds, slots or lattice the noise is not calibrated to."""
     if not isinstance(exact, ExactCounts):
         raise GuaranteeError("wrong-stage", "a density mechanism takes exact counts of bounded visits only.")
     if exact.ell > ell:
@@ -175,7 +175,7 @@ class NoiseOfCount:
 
 
 VISITS_SHARE = Fraction(1, 20)  # of the budget
-KEPT_SHARE = Fraction(1, 50)  # of what is left then: ell is far below cap, so little will do
+SAMPLED_SHARE = Fraction(1, 50)  # of what is left then: ell is far below cap, so little will do
 NEGATIVE = (
     "Negative counts were removed such that each positive slot total is preserved: the same amount was "
     "subtracted from every zone of a slot, and values below zero were set to zero. Where most zones of a "
@@ -217,7 +217,7 @@ class ScaledCounts(Composed):
 
     counts: PlainCounts
     visits: Adder
-    kept: Adder
+    sampled: Adder
     cap: int  # M: visits of a user that enter K
     inside: tuple[float, float]  # least and largest share of a visit that lies in the zones
 
@@ -227,7 +227,7 @@ class ScaledCounts(Composed):
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         return (
             ("visits", self.visits.cost(self.cap)),
-            ("kept", self.kept.cost(self.kept_sensitivity)),
+            ("kept", self.sampled.cost(self.sampled_sensitivity)),
             *self.counts.spends(),
         )
 
@@ -236,7 +236,7 @@ class ScaledCounts(Composed):
         return self.counts.ell
 
     @property
-    def kept_sensitivity(self) -> int:
+    def sampled_sensitivity(self) -> int:
         """Sampled visits of a user: at most one per slot and ell in total."""
         return min(self.counts.ell, self.counts.slots)
 
@@ -250,7 +250,7 @@ class ScaledCounts(Composed):
         return self.counts.describe()
 
     def reading(self) -> tuple[str, ...]:
-        """For the recipient: how the numbers are to be read."""
+        """How a recipient should read the numbers."""
         leaves_out = getattr(self.counts, "leaves_out", "")
         interval = f"{INTERVAL} They do not cover {leaves_out} either." if leaves_out else INTERVAL
         return (*self.counts.reading(), NEGATIVE, interval)
@@ -263,14 +263,14 @@ class ScaledCounts(Composed):
                 "sensitivity", "the visits were bounded more loosely than the mechanism was built for."
             )
         visits = self.visits.add(noise, "visits", np.array([exact.visits], np.int64))
-        kept = self.kept.add(noise, "kept", np.array([exact.kept], np.int64))
+        sampled = self.sampled.add(noise, "kept", np.array([exact.sampled], np.int64))
         return NoisyScaled(
             counts=self.counts(exact.counts, noise),
             visits=float(visits[0]),
             visits_deviation=self.visits.deviation,
-            kept=float(kept[0]),
-            kept_deviation=self.kept.deviation,
-            most=float(self.cap),  # a user seen at cap places within one slot keeps one visit
+            sampled=float(sampled[0]),
+            sampled_deviation=self.sampled.deviation,
+            most=float(self.cap),  # of a user observed at cap places within one slot, one visit is sampled
             inside=self.inside,
         )
 
@@ -285,13 +285,13 @@ class ScaledCounts(Composed):
     ) -> ScaledCounts:
         """Splits all of the budget: shares for K and B, the remainder for `counts`."""
         visits, budget = budget.take("visits", VISITS_SHARE)
-        kept, budget = budget.take("kept", KEPT_SHARE)
+        sampled, budget = budget.take("kept", SAMPLED_SHARE)
         rest, _ = budget.take("counts", 1)
         plain = counts(replace(budget, left=rest.amount))
         return cls(
             counts=plain,
             visits=adder_within(visits, cap),
-            kept=adder_within(kept, min(plain.ell, plain.slots)),
+            sampled=adder_within(sampled, min(plain.ell, plain.slots)),
             cap=cap,
             inside=inside,
         )

@@ -67,12 +67,12 @@ class HistogramBoxes(Composed):
         return (*self.totals.spends(), ("boxes", Loss.pure(self.boxes_nano)))
 
     def __call__(self, trips: UserTrips, noise: Noise) -> NoisyHistogram:
-        kept, every = self.totals(trips, noise)
-        row = row_for(kept * self.boxes_nano / NANO / self.setting.per_unit)
-        model = BoxModel.start(self.boxes or row.boxes, self.setting.grid, kept, row.pull)
+        bounded, every = self.totals(trips, noise)
+        row = row_for(bounded * self.boxes_nano / NANO / self.setting.per_unit)
+        model = BoxModel.start(self.boxes or row.boxes, self.setting.grid, bounded, row.pull)
         model = model.with_bins(self._counts(row.first, model, trips, noise), FIRST_JITTER)
         if self.setting.trips is None:
-            model = model.with_trips(self._trips(kept, model))
+            model = model.with_trips(self._trips(bounded, model))
         if row.second:
             model = model.with_bins(self._counts(row.second, model, trips, noise), SECOND_JITTER)
         if row.rectangles and self.setting.given.count:
@@ -93,10 +93,10 @@ class HistogramBoxes(Composed):
             measured.append(NoisyBins(bins=bins, values=noisy.astype(np.float64), sigma=adder.deviation))
         return measured
 
-    def _trips(self, kept: float, model: BoxModel) -> float:
+    def _trips(self, bounded: float, model: BoxModel) -> float:
         """Mean of the measured number of trips and the totals of the histograms, by inverse variance."""
-        assert self.totals.trips is not None  # it was measured
-        known = [(kept, self.totals.trips.deviation**2)]
+        assert self.totals.trips is not None  # measured
+        known = [(bounded, self.totals.trips.deviation**2)]
         known += [(float(part.values.sum()), part.values.size * part.sigma**2) for part in model.bins]
         weight = sum(1 / variance for _, variance in known)
         return max(1.0, sum(value / variance for value, variance in known) / weight)

@@ -15,12 +15,12 @@ Deviations   discrete instead of continuous noise (Canonne, Kamath, Steinke 2020
 >>> from shoal.privacy.noise import GAUSSIAN, LAPLACE
 >>> from shoal.space.setting import Question
 >>> from shoal.space.geography import AreaWeights
->>> asked = Questions.of([Question(zones=(0,), slots=(8,)), Question(zones=(0, 1), slots=tuple(range(168)))],
-...                      AreaWeights.identity(2), slots=168, ell=30)
->>> mechanism = QueryAnswers.within(GAUSSIAN, 1_000_000, asked)
+>>> each = [Question(zones=(0,), slots=(8,)), Question(zones=(0, 1), slots=tuple(range(168)))]
+>>> questions = Questions.of(each, AreaWeights.identity(2), slots=168, ell=30)
+>>> mechanism = QueryAnswers.within(GAUSSIAN, 1_000_000, questions)
 >>> mechanism.loss().rho_nano, [round(adder.scale / 2**20, 1) for adder in mechanism.adders]  # in visits
 (1000000, [31.6, 948.7])
->>> mechanism = QueryAnswers.within(LAPLACE, 10**9, asked)
+>>> mechanism = QueryAnswers.within(LAPLACE, 10**9, questions)
 >>> mechanism.loss().pure_epsilon_nano, [adder.scale / 2**20 for adder in mechanism.adders]
 (1000000000, [2.0, 60.0])
 """
@@ -45,7 +45,7 @@ class QueryAnswers:
     """Every question's sum plus independent discrete noise, in lattice units."""
 
     family: Family
-    asked: Questions
+    questions: Questions
     adders: tuple[Adder, ...]
 
     takes = "counts"
@@ -59,44 +59,44 @@ class QueryAnswers:
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         """All answers as one release, as the ledger charges it."""
-        each = zip(self.adders, self.asked.sensitivity, strict=True)
+        each = zip(self.adders, self.questions.sensitivity, strict=True)
         whole = sum(adder.amount(delta) for adder, delta in each)
         return (("answers", self.family.as_loss(whole)),)
 
     @property
     def ell(self) -> int:
-        return self.asked.ell
+        return self.questions.ell
 
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
-        check_table(exact, self.asked)
-        values, noisy = self.asked.values(exact.units), np.zeros(self.asked.count, np.int64)
+        check_table(exact, self.questions)
+        values, noisy = self.questions.values(exact.units), np.zeros(self.questions.count, np.int64)
         together: dict[Adder, list[int]] = {}  # equal scales are drawn in one call; their order is public
         for number, adder in enumerate(self.adders):
             together.setdefault(adder, []).append(number)
         for adder, numbers in together.items():
             noisy[numbers] = adder.add(noise, "answers", values[numbers])
         half = np.array([adder.half for adder in self.adders])
-        lattice = self.asked.lattice
+        lattice = self.questions.lattice
         return NoisyAnswers(values=noisy / lattice, half=half / lattice, how=("noise",) * len(noisy))
 
     @classmethod
-    def within(cls, family: Family, amount: int, asked: Questions) -> QueryAnswers:
+    def within(cls, family: Family, amount: int, questions: Questions) -> QueryAnswers:
         """The least noise whose loss stays within `amount`, the same share for every question."""
-        share = amount // asked.count
+        share = amount // questions.count
         if share == 0:
             raise PlanError("query-many", "the budget is too small for so many queries.", "Raise --epsilon.")
-        adders = tuple(Adder.within(family, share, delta) for delta in asked.sensitivity)
-        return cls(family=family, asked=asked, adders=adders)
+        adders = tuple(Adder.within(family, share, delta) for delta in questions.sensitivity)
+        return cls(family=family, questions=questions, adders=adders)
 
     @classmethod
     def of(cls, budget: Budget, setting: Setting, *, questions: list[Question], ell: int) -> QueryAnswers:
         """All of the budget, for questions on a setting."""
-        asked = Questions.of(questions, setting.weights, slots=setting.slots, ell=ell)
-        return cls.within(family_of(budget), budget.left, asked)
+        each = Questions.of(questions, setting.weights, slots=setting.slots, ell=ell)
+        return cls.within(family_of(budget), budget.left, each)
 
 
-def check_table(exact: ExactCounts, asked: Questions) -> None:
-    """The table must be bounded and spread as the questions' sensitivities were computed for."""
-    check_input(exact, ell=asked.ell, slots=asked.slots, lattice=asked.lattice)
-    if exact.column_l1 > asked.column_l1 or exact.column_l2_squared > asked.column_l2_squared:
+def check_table(exact: ExactCounts, questions: Questions) -> None:
+    """Refuses a table with looser bounds than the sensitivities of the questions assume."""
+    check_input(exact, ell=questions.ell, slots=questions.slots, lattice=questions.lattice)
+    if exact.column_l1 > questions.column_l1 or exact.column_l2_squared > questions.column_l2_squared:
         raise GuaranteeError("sensitivity", "the area weights are larger than the mechanism was built for.")

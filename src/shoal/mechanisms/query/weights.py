@@ -21,9 +21,9 @@ Deviations   the table has a measured total instead of a known number of people;
 >>> from shoal.space.setting import Question
 >>> from shoal.space.geography import AreaWeights
 >>> from shoal.privacy.accounting import Budget
->>> asked = Questions.of([Question(zones=(0,), slots=(hour,)) for hour in range(24)],
-...                      AreaWeights.identity(2), slots=24, ell=5)
->>> mechanism = QueryWeights.within(Budget.of(1.0, 1e-6), asked, np.ones((2, 24)), updates=4)
+>>> each = [Question(zones=(0,), slots=(hour,)) for hour in range(24)]
+>>> questions = Questions.of(each, AreaWeights.identity(2), slots=24, ell=5)
+>>> mechanism = QueryWeights.within(Budget.of(1.0, 1e-6), questions, np.ones((2, 24)), updates=4)
 >>> [name for name, _ in mechanism.spends()]
 ['total', 'test', 'answers', 'error']
 >>> mechanism.loss().rho_nano <= Budget.of(1.0, 1e-6).left
@@ -57,7 +57,7 @@ QUANTILE = 0.975  # of the errors: with 97.5 % for its own noise, intervals hold
 class QueryWeights(Composed):
     """Answers from a learned table; a sparse vector test selects at most c questions to measure."""
 
-    asked: Questions
+    questions: Questions
     prior: np.ndarray = field(repr=False, compare=False)  # float64 [zones, slots], public
     updates: int  # c
     threshold: int  # in lattice units
@@ -71,11 +71,11 @@ class QueryWeights(Composed):
 
     def spends(self) -> tuple[tuple[str, Loss], ...]:
         """All c tests and answers are charged, whether they are needed or not."""
-        costs = [a.cost(delta) for a, delta in zip(self.answers, self.asked.sensitivity, strict=True)]
+        costs = [a.cost(delta) for a, delta in zip(self.answers, self.questions.sensitivity, strict=True)]
         dearest = max(costs, key=lambda loss: loss.rho_nano)
         test = LAPLACE.cost(self.test_scale, 2 * self.largest)
         return (
-            ("total", self.total.cost(self.asked.whole_sensitivity)),
+            ("total", self.total.cost(self.questions.whole_sensitivity)),
             ("test", compose([test] * self.updates)),
             ("answers", compose([dearest] * self.updates)),
             ("error", self.error.cost(self.largest)),
@@ -83,18 +83,18 @@ class QueryWeights(Composed):
 
     @property
     def ell(self) -> int:
-        return self.asked.ell
+        return self.questions.ell
 
     @property
     def largest(self) -> int:
         """E: largest sensitivity of the questions, in lattice units."""
-        return max(self.asked.sensitivity)
+        return max(self.questions.sensitivity)
 
     def __call__(self, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
-        check_table(exact, self.asked)
-        lattice, values = self.asked.lattice, self.asked.values(exact.units)
+        check_table(exact, self.questions)
+        lattice, values = self.questions.lattice, self.questions.values(exact.units)
         whole = self.total.add(noise, "total", exact.units.sum(keepdims=True).ravel())
-        learned = LearnedTable.start(self.asked, self.prior, float(whole[0]) / lattice)
+        learned = LearnedTable.start(self.questions, self.prior, float(whole[0]) / lattice)
         turn = 0
         while turn < len(values) and len(learned.answers) < self.updates:
             margins = np.abs(values - on_lattice(learned.values(), lattice))[turn:] - self.threshold
@@ -109,7 +109,7 @@ class QueryWeights(Composed):
 
     def _answered(self, values: np.ndarray, learned: LearnedTable, noise: Noise) -> NoisyAnswers:
         """Measured answers as they are, the others from the table, with a measured interval."""
-        lattice, answers = self.asked.lattice, learned.values()
+        lattice, answers = self.questions.lattice, learned.values()
         predicted = [number for number in range(len(answers)) if number not in learned.answers]
         half = np.zeros(len(answers))
         if predicted:
@@ -123,22 +123,22 @@ class QueryWeights(Composed):
         return NoisyAnswers(values=answers, half=half, how=how)
 
     @classmethod
-    def within(cls, budget: Budget, asked: Questions, prior: np.ndarray, *, updates: int) -> QueryWeights:
+    def within(cls, budget: Budget, questions: Questions, prior: np.ndarray, *, updates: int) -> QueryWeights:
         """All of the budget, in public shares."""
         if budget.pure:
             raise PlanError("not-pure", "multiplicative weights are in rho; a pure budget has none.")
         if (
-            prior.shape != (asked.zones, asked.slots)
+            prior.shape != (questions.zones, questions.slots)
             or not (prior >= 0).all()
             or not 0 < prior.sum() < np.inf
         ):
             raise GuaranteeError("query-prior", "the prior must be a table of zones and slots, not negative.")
-        updates = min(updates, asked.count)
+        updates = min(updates, questions.count)
         total, budget = budget.take("total", TOTAL_SHARE)
         error, budget = budget.take("error", ERROR_SHARE)
         test, budget = budget.take("test", TEST_SHARE)
         answers, _ = budget.take("answers", 1)
-        largest = max(asked.sensitivity)
+        largest = max(questions.sensitivity)
         # eps^2 / 2 for each of c tests, rounded up to 1e-9: the largest whole eps within the share
         epsilon_nano = math.isqrt(2 * (test.amount // updates) * NANO)
         share = answers.amount // updates
@@ -146,14 +146,14 @@ class QueryWeights(Composed):
             raise PlanError("query-many", "the budget is too small for so many updates.", "Lower --updates.")
         scale = LAPLACE.scale(epsilon_nano, 2 * largest)
         return cls(
-            asked=asked,
+            questions=questions,
             prior=prior,
             updates=updates,
             # noise alone exceeds it for about half a question per update
-            threshold=int(2 * scale * math.log(asked.count / updates)),
+            threshold=int(2 * scale * math.log(questions.count / updates)),
             test_scale=scale,
-            total=Adder.within(GAUSSIAN, total.amount, asked.whole_sensitivity),
-            answers=tuple(Adder.within(GAUSSIAN, share, delta) for delta in asked.sensitivity),
+            total=Adder.within(GAUSSIAN, total.amount, questions.whole_sensitivity),
+            answers=tuple(Adder.within(GAUSSIAN, share, delta) for delta in questions.sensitivity),
             error=Adder.within(GAUSSIAN, error.amount, largest),
         )
 
@@ -162,8 +162,8 @@ class QueryWeights(Composed):
         cls, budget: Budget, setting: Setting, *, questions: list[Question], ell: int, updates: int
     ) -> QueryWeights:
         """The same for questions on a setting, with the public prior."""
-        asked = Questions.of(questions, setting.weights, slots=setting.slots, ell=ell)
-        return cls.within(budget, asked, public_prior(setting), updates=updates)
+        each = Questions.of(questions, setting.weights, slots=setting.slots, ell=ell)
+        return cls.within(budget, each, public_prior(setting), updates=updates)
 
 
 def public_prior(setting: Setting) -> np.ndarray:

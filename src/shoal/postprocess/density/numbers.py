@@ -76,7 +76,7 @@ def keep_totals(noisy: np.ndarray) -> np.ndarray:
     zones, slots = noisy.shape
     totals = noisy.sum(axis=0)
     ordered = -np.sort(-noisy, axis=0)
-    # With the j largest kept, each loses (their sum - total) / j; keep as many as stay positive.
+    # If the j largest stay positive, each loses (their sum - total) / j; j is the largest possible.
     shift = (np.cumsum(ordered, axis=0) - totals) / np.arange(1, zones + 1)[:, None]
     positive = (ordered > shift).sum(axis=0)
     lost = shift[np.maximum(positive, 1) - 1, np.arange(slots)]
@@ -105,7 +105,7 @@ CLEAR = 4.0  # deviations above zero that a noisy number needs to serve as a div
 
 def scaled_density(noisy: NoisyScaled, *_public: object) -> DensityEstimate:
     """Non-negative people, scaled to the total of all visits where the noise allows; not rounded."""
-    ratio = per_kept_visit(noisy)
+    ratio = per_sampled_visit(noisy)
     people = keep_totals(noisy.counts.values)
     people = people * total_factor(noisy, float(people.sum()), ratio)
     centre = ratio * noisy.counts.values
@@ -115,25 +115,27 @@ def scaled_density(noisy: NoisyScaled, *_public: object) -> DensityEstimate:
     return DensityEstimate(people=people, low=low, high=high)
 
 
-def per_kept_visit(noisy: NoisyScaled) -> float:
-    """Visits that one kept visit stands for: from 1 to the public `most`."""
-    if noisy.kept < max(CLEAR * noisy.kept_deviation, 1.0):
+def per_sampled_visit(noisy: NoisyScaled) -> float:
+    """Visits that one sampled visit stands for: from 1 to the public `most`."""
+    if noisy.sampled < max(CLEAR * noisy.sampled_deviation, 1.0):
         return 1.0
-    return min(max(noisy.visits / noisy.kept, 1.0), max(noisy.most, 1.0))
+    return min(max(noisy.visits / noisy.sampled, 1.0), max(noisy.most, 1.0))
 
 
 def total_factor(noisy: NoisyScaled, total: float, ratio: float) -> float:
-    """What people of this total are scaled by: to all visits inside the zones.
+    """Factor that scales people of this total to all visits inside the zones.
 
-    Where the counts together are not clear of their noise, never by more than the ratio: that would be to
-    divide by noise.
+    If the sum of the counts is not well above its noise, the factor is at most the ratio, since the sum would
+    otherwise serve as a divisor.
     """
-    known = noisy.visits >= CLEAR * noisy.visits_deviation and noisy.kept >= CLEAR * noisy.kept_deviation
-    if not known or total <= 0 or noisy.kept <= 0:
+    known = (
+        noisy.visits >= CLEAR * noisy.visits_deviation and noisy.sampled >= CLEAR * noisy.sampled_deviation
+    )
+    if not known or total <= 0 or noisy.sampled <= 0:
         return ratio
     counted = float(noisy.counts.values.sum())
-    inside = min(max(counted / noisy.kept, noisy.inside[0]), noisy.inside[1])
-    wanted = ratio * noisy.kept * inside
+    inside = min(max(counted / noisy.sampled, noisy.inside[0]), noisy.inside[1])
+    wanted = ratio * noisy.sampled * inside
     if counted >= CLEAR * total_deviation(noisy.counts):
         return wanted / total
     return min(wanted / total, ratio)
@@ -149,7 +151,9 @@ def _half_width(noisy: NoisyScaled, ratio: float, people: np.ndarray) -> np.ndar
     noise = ratio * half_width(noisy.counts)
     doubt = 0.0
     if ratio > 1.0:
-        doubt = np.hypot(noisy.visits_deviation / max(noisy.visits, 1.0), noisy.kept_deviation / noisy.kept)
+        doubt = np.hypot(
+            noisy.visits_deviation / max(noisy.visits, 1.0), noisy.sampled_deviation / noisy.sampled
+        )
     sampling = (ratio - 1.0) * np.maximum(people, 0.0)  # each visit was sampled with probability 1 / ratio
     return np.sqrt(noise**2 + Z95**2 * (sampling + (min(doubt, 1.0) * people) ** 2))
 
@@ -178,20 +182,20 @@ EDGE = 1e-6  # least share of the total for a question's cells, and for all othe
 class LearnedTable:
     """Table of visits per zone and slot, fitted to the answers so far."""
 
-    asked: Questions
+    questions: Questions
     table: np.ndarray = field(repr=False)  # float64 [zones, slots], positive, sums to `total`
     total: float
     answers: dict[int, tuple[float, float]] = field(repr=False)  # question -> noisy answer, deviation
 
     @classmethod
-    def start(cls, asked: Questions, prior: np.ndarray, total: float) -> LearnedTable:
+    def start(cls, questions: Questions, prior: np.ndarray, total: float) -> LearnedTable:
         """The public, non-negative `prior`, scaled to a measured total."""
         total = max(total, SMALLEST)
-        return cls(asked=asked, table=prior / prior.sum() * total, total=total, answers={})
+        return cls(questions=questions, table=prior / prior.sum() * total, total=total, answers={})
 
     def values(self) -> np.ndarray:
         """Answers every query from the table, in visits."""
-        return self.asked.values(self.table)
+        return self.questions.values(self.table)
 
     def after(self, question: int, answer: float, deviation: float) -> LearnedTable:
         """The table after one more noisy answer."""
@@ -205,7 +209,7 @@ class LearnedTable:
 
     def _meet(self, table: np.ndarray, question: int, answer: float, deviation: float) -> None:
         """Scales the query's cells until their sum is within one deviation of the answer; in place."""
-        zones, slots = self.asked.each[question].zones, self.asked.each[question].slots
+        zones, slots = self.questions.each[question].zones, self.questions.each[question].slots
         cells = np.ix_(zones, slots)
         inside = table[cells]
         before = float(inside.sum())

@@ -2,9 +2,9 @@
 
 minimise   sum over counts (A w - m)^2 / (2 sigma^2)  +  pull * KL(w / n || even)     w = n softmax(theta)
 
-A adds up the weights of a bin, or of the paths that meet a rectangle. The second term holds the pool where
-counts say little. Minimised by L-BFGS (Nocedal 1980), compiled here: it is called many times on vectors that
-are too short for threads.
+A adds up the weights of a bin, or of the paths that meet a rectangle. The second term keeps weights even
+where counts determine little. Minimised by L-BFGS (Nocedal 1980), compiled here: it is called many times on
+vectors that are too short for threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENOUGH = 1e-7  # relative gain of a step below which the search ends, three time
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Targets:
-    """What the weights shall agree with."""
+    """Noisy counts that the weights are fitted to."""
 
     index: np.ndarray = field(repr=False)  # int32 [histograms, boxes]: place of a box's bin in `values`
     values: np.ndarray = field(repr=False)  # float64, all bins that a box can reach, one after the other
@@ -36,9 +36,9 @@ def targets_of(
     answers: np.ndarray | None = None,
     answer_sigma: float = 1.0,
 ) -> Targets:
-    """From (noisy values, deviation, bin of each box), and what is known of rectangles.
+    """From (noisy values, deviation, bin of each box), and from answers for rectangles.
 
-    Bins that no box can reach say nothing about the weights and are left out.
+    Bins that no box can reach do not depend on the weights and are left out.
     """
     index, values, inverse = [], [], []
     before = 0
@@ -100,7 +100,7 @@ def _loss(theta, given, slope):
     log_total = np.log(total)
     loss = 0.0
     residual = -values
-    seen = -answers
+    answer_residual = -answers
     for i in range(boxes):
         share[i] /= total
         log_ratio = theta[i] - top - log_total + np.log(boxes)
@@ -114,15 +114,15 @@ def _loss(theta, given, slope):
             bits = meets[i]
             for q in range(answers.size):
                 if (bits >> np.uint64(q)) & np.uint64(1):
-                    seen[q] += trips * share[i]
+                    answer_residual[q] += trips * share[i]
         for q in range(answers.size):
-            loss += 0.5 * seen[q] * seen[q] * answer_inverse
-            seen[q] *= trips * answer_inverse
+            loss += 0.5 * answer_residual[q] * answer_residual[q] * answer_inverse
+            answer_residual[q] *= trips * answer_inverse
         for i in range(boxes):
             bits = meets[i]
             for q in range(answers.size):
                 if (bits >> np.uint64(q)) & np.uint64(1):
-                    slope[i] += seen[q]
+                    slope[i] += answer_residual[q]
     for b in range(values.size):
         loss += 0.5 * residual[b] * residual[b] * inverse[b]
         residual[b] *= trips * inverse[b]
@@ -144,31 +144,33 @@ def _search(theta, given, steps):
     slope, next_slope = np.empty(size), np.empty(size)
     moved, turned = np.zeros((MEMORY, size)), np.zeros((MEMORY, size))
     scale = np.zeros(MEMORY)
-    kept = 0
+    steps_stored = 0
     loss = _loss(theta, given, slope)
     trial = np.empty(size)
     quiet = 0
     for _ in range(steps):
-        way = _direction(slope, moved, turned, scale, kept)
+        way = _direction(slope, moved, turned, scale, steps_stored)
         fall = np.sum(way * slope)
-        if fall >= 0:  # the memory misleads: start it anew
-            kept = 0
+        if fall >= 0:  # not a descent direction: forget the stored steps
+            steps_stored = 0
             way = -slope
             fall = -np.sum(slope * slope)
         if fall == 0.0:
             return
-        length = 1.0 if kept else min(1.0, 1.0 / np.sqrt(-fall))
-        found = loss
+        length = 1.0 if steps_stored else min(1.0, 1.0 / np.sqrt(-fall))
+        trial_loss = loss
         for _ in range(30):
             for i in range(size):
                 trial[i] = theta[i] + length * way[i]
-            found = _loss(trial, given, next_slope)
-            if found <= loss + 1e-4 * length * fall:
+            trial_loss = _loss(trial, given, next_slope)
+            if trial_loss <= loss + 1e-4 * length * fall:
                 break
-            length *= max(0.1, min(0.5, -0.5 * fall * length / max(found - loss - fall * length, 1e-300)))
+            length *= max(
+                0.1, min(0.5, -0.5 * fall * length / max(trial_loss - loss - fall * length, 1e-300))
+            )
         else:
             return
-        at = kept % MEMORY
+        at = steps_stored % MEMORY
         bend = 0.0
         for i in range(size):
             moved[at, i] = trial[i] - theta[i]
@@ -178,27 +180,27 @@ def _search(theta, given, steps):
             slope[i] = next_slope[i]
         if bend > 1e-300:
             scale[at] = 1.0 / bend
-            kept += 1
-        quiet = quiet + 1 if loss - found <= ENOUGH * max(abs(found), 1e-12) else 0
-        loss = found
+            steps_stored += 1
+        quiet = quiet + 1 if loss - trial_loss <= ENOUGH * max(abs(trial_loss), 1e-12) else 0
+        loss = trial_loss
         if quiet == 3:
             return
 
 
 @njit(cache=True, nogil=True)
-def _direction(slope, moved, turned, scale, kept):
-    """The two-loop recursion: minus the inverse Hessian, as far as it is remembered, times the slope."""
+def _direction(slope, moved, turned, scale, steps_stored):
+    """The two-loop recursion: minus the inverse Hessian estimated from stored steps times the gradient."""
     way = -slope
-    held = min(kept, MEMORY)
+    size = min(steps_stored, MEMORY)
     part = np.zeros(MEMORY)
-    for back in range(held):
-        at = (kept - 1 - back) % MEMORY
+    for back in range(size):
+        at = (steps_stored - 1 - back) % MEMORY
         part[at] = scale[at] * np.sum(moved[at] * way)
         way -= part[at] * turned[at]
-    if held:
-        at = (kept - 1) % MEMORY
+    if size:
+        at = (steps_stored - 1) % MEMORY
         way /= scale[at] * np.sum(turned[at] * turned[at])
-    for ahead in range(held):
-        at = (kept - held + ahead) % MEMORY
+    for ahead in range(size):
+        at = (steps_stored - size + ahead) % MEMORY
         way += moved[at] * (part[at] - scale[at] * np.sum(turned[at] * way))
     return way

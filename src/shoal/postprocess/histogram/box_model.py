@@ -4,8 +4,8 @@ A box stands for paths from one corner over a bulge point to the opposite corner
 meets any rectangle in one piece, so its Euler count there is 0 or 1, and any weighting of such paths gives a
 histogram whose answers are never negative and never shrink when a rectangle grows.
 
-The pool is public, and is drawn again by weight, by fixed sequences instead of chance: the additive
-recurrence of the generalised golden ratio (Roberts 2018), which fills a cube evenly in any number of
+The pool is public, and is drawn again by weight, from a fixed sequence instead of random numbers: the
+additive recurrence of the generalised golden ratio (Roberts 2018), which fills a cube evenly in any number of
 dimensions. Nothing here is random, so the same noisy answers give the same pool.
 """
 
@@ -21,7 +21,7 @@ from shoal.space.cells import CellGrid, Euler, Rectangles
 from shoal.space.trip_setting import TripBins
 from shoal.stages.noisy import TripPool
 
-JITTER_SIDE = 256  # cells of the side that jitters are said for
+JITTER_SIDE = 256  # cells of the side that jitters refer to
 ROUND_STEPS = 60  # of the fit between rounds of rectangles
 
 
@@ -58,22 +58,22 @@ class BoxModel:
 
     @classmethod
     def start(cls, boxes: int, grid: CellGrid, trips: float, pull: float) -> BoxModel:
-        """Public: nothing was bought but the number of trips."""
+        """The public model before any measurement but the number of trips."""
         pool = start_pool(boxes, grid.columns, grid.rows)
         return cls(grid=grid, pool=pool, weight=np.full(boxes, trips / boxes), trips=trips, pull=pull)
 
-    def with_bins(self, bought: list[NoisyBins], jitters: tuple[float, ...]) -> BoxModel:
-        """Fitted to more histograms, then drawn again and fitted as often as there are jitters."""
-        return replace(self, bins=(*self.bins, *bought)).fitted().refined(jitters)
+    def with_bins(self, measured: list[NoisyBins], jitters: tuple[float, ...]) -> BoxModel:
+        """The model fitted to more histograms, then drawn again and fitted once per jitter."""
+        return replace(self, bins=(*self.bins, *measured)).fitted().refined(jitters)
 
-    def with_rectangles(self, given: Rectangles, bought: list[NoisyRectangle]) -> BoxModel:
-        """Fitted on from where it was to more rectangles."""
+    def with_rectangles(self, given: Rectangles, measured: list[NoisyRectangle]) -> BoxModel:
+        """The model fitted to more rectangles, starting from its weights."""
         sides = [given.x0, given.x1, given.y0, given.y1]
-        more = [tuple(int(side[each.index]) for side in sides) for each in bought]
+        more = [tuple(int(side[each.index]) for side in sides) for each in measured]
         model = replace(
             self,
             rectangles=(*self.rectangles, *more),
-            answers=(*self.answers, *bought),  # type: ignore[arg-type]
+            answers=(*self.answers, *measured),  # type: ignore[arg-type]
         )
         return replace(
             model,
@@ -88,10 +88,10 @@ class BoxModel:
         return replace(self, weight=fit_weights(self._targets(), self.trips, self.pull))
 
     def refined(self, jitters: tuple[float, ...]) -> BoxModel:
-        """Drawn again by weight with a jitter, and fitted; for each jitter, in cells of a side of 256."""
+        """The pool drawn again by weight and fitted, for each jitter (cells, for a side of 256)."""
         model, columns, rows = self, self.grid.columns, self.grid.rows
         for jitter in jitters:
-            cells = max(1.0, jitter * max(columns, rows) / JITTER_SIDE)  # or it would stay in its cell
+            cells = max(1.0, jitter * max(columns, rows) / JITTER_SIDE)  # less would not leave the cell
             pool = redraw(model.pool, model.weight, model.pool.count, cells, columns, rows)
             model = replace(model, pool=pool).fitted()
         return model
@@ -112,7 +112,7 @@ class BoxModel:
         return targets_of(binned, hits, values, self.answers[0].sigma)
 
 
-REACH = (0.58, 0.75, 0.93)  # how far a path of each degree goes into its corner
+REACH = (0.58, 0.75, 0.93)  # how far a path of each degree bulges into its corner
 
 
 def pool_euler(pool: BoxPool, weight: np.ndarray, rows: int, columns: int) -> Euler:
@@ -224,9 +224,9 @@ class BoxPool:
 
 
 def start_pool(count: int, columns: int, rows: int) -> BoxPool:
-    """Starts denser towards the middle, displacements Laplace of many scales, folded back at the borders.
+    """Starts denser towards the middle, displacements Laplace of many scales, reflected at the borders.
 
-    A box is drawn around a city, so the middle is the better guess; it costs little where it is wrong.
+    A grid is usually drawn around a city, so more trips are expected near the middle.
     """
     at = spread(count, 8)
     scale = LEAST * (MOST / LEAST) ** at[:, 4]
@@ -238,7 +238,7 @@ def start_pool(count: int, columns: int, rows: int) -> BoxPool:
 
 
 def redraw(pool: BoxPool, weight: np.ndarray, count: int, jitter: float, columns: int, rows: int) -> BoxPool:
-    """`count` boxes, each as often as its weight says, its sides moved by up to `jitter` cells."""
+    """`count` boxes, drawn in proportion to weight, their sides moved by up to `jitter` cells."""
     steps = np.cumsum(weight / weight.sum())
     which = np.minimum(np.searchsorted(steps, (np.arange(count) + 0.5) / count), pool.count - 1)
     move = 2 * jitter * (spread(count, 4) - 0.5)
@@ -252,7 +252,7 @@ def redraw(pool: BoxPool, weight: np.ndarray, count: int, jitter: float, columns
 
 
 def _boxes(sides: list[np.ndarray], shape: np.ndarray, columns: int, rows: int) -> BoxPool:
-    """Corners in sides of the grid to whole cells."""
+    """Boxes in whole cells, from corners in units of the sides of the grid."""
     x_cells = np.minimum((np.stack(sides[:2]) * columns).astype(np.int64), columns - 1)
     y_cells = np.minimum((np.stack(sides[2:]) * rows).astype(np.int64), rows - 1)
     return BoxPool(
@@ -277,9 +277,9 @@ def spread(count: int, dimensions: int) -> np.ndarray:
     return (0.5 + np.arange(1, count + 1)[:, None] * step) % 1.0
 
 
-def laplace(chance: np.ndarray) -> np.ndarray:
+def laplace(probability: np.ndarray) -> np.ndarray:
     """Quantiles of the Laplace distribution of scale 1."""
-    centred = chance - 0.5
+    centred = probability - 0.5
     return -np.sign(centred) * np.log1p(-2 * np.minimum(np.abs(centred), 0.5 - 1e-12))
 
 

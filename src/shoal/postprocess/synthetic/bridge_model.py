@@ -1,10 +1,13 @@
-"""A model of movement from noisy tables, and the trips drawn from it: ends first, then exact bridges between.
+"""A model of movement from noisy tables, and trips drawn from it: ends first, then exact bridges.
 
-1. moves     noisy moves shrunk to those around them
-2. places    starts and ends from blocks down to cells; flows between regions fitted to both
-3. chances   P(out | cell, in): one turn table fitted to every cell's moves; noisy corners shrunk to that
-4. trips     regions, start, end, number of moves given their distance, then the bridge; stays and times last
-5. calibrated: trips are drawn and counted as the real ones were, and chances moved until the counts agree
+1. moves          noisy moves shrunk towards a prediction from moves around them
+2. places         starts and ends from blocks down to cells; flows between regions fitted to both
+3. probabilities  P(out | cell, in): one turn table fitted to the moves of every cell; noisy corners shrunk
+                  towards that
+4. trips          regions, start, end, number of moves given their distance, then the bridge; stays and times
+                  last
+5. calibration    trips are drawn and counted like the real ones, and probabilities adjusted until the counts
+                  agree
 """
 
 from __future__ import annotations
@@ -20,7 +23,6 @@ from shoal.postprocess.synthetic.bridge_tables import (
     by_class,
     counted_moves,
     drawn,
-    drawn_to,
     fall_of,
     falling,
     flows,
@@ -29,6 +31,7 @@ from shoal.postprocess.synthetic.bridge_tables import (
     per_cell,
     shrunk_moves,
     shrunk_places,
+    shrunk_to,
     visits_of,
 )
 from shoal.postprocess.synthetic.bridge_walk import possible_moves, walk
@@ -37,18 +40,18 @@ from shoal.postprocess.synthetic.path_points import place_stays, start_times, ti
 from shoal.space.cell_paths import DETOURS, DIRECTIONS, STAY_BINS, chebyshev, class_of_moves, distance_cuts
 from shoal.stages.synthetic import NoisyEnds, NoisyMovement, NoisyTable, SyntheticPaths
 
-DETOUR_GUESS = falling(DETOURS, 0.7)  # public: where noise hides everything else
-STAY_GUESS = falling(STAY_BINS, 0.75)
-MOVELESS = 0.03  # a guess at the share of trips that stay in one cell, and its uncertainty
-UNEVEN = 0.7  # of the places of a table, the share that trips are spread over, about
-CANDIDATES = 3  # pairs of ends drawn for each that is kept
+DETOUR_PRIOR = falling(DETOURS, 0.7)  # public
+STAY_PRIOR = falling(STAY_BINS, 0.75)
+MOVELESS = 0.03  # prior mean of the share of trips that stay in one cell, and its standard deviation
+UNEVEN = 0.7  # effective share of the places of a table that trips are spread over, about
+CANDIDATES = 3  # pairs of ends drawn for each pair used
 DISTANCE_SAMPLE = 20_000
-MOST_WEIGHT = 20.0  # of ends at one distance against others
-FAR = 8.0  # cells: a public guess at how trips get fewer with the distance
-LEAST_CHANCE = 1e-4  # of a move that stays on the grid
+MOST_WEIGHT = 20.0  # largest weight of pairs of ends at one distance relative to others
+FAR = 8.0  # cells: scale of the prior exponential decay of trips with distance
+LEAST_PROBABILITY = 1e-4  # of a move that stays on the grid
 CALIBRATION_TRIPS = 60_000
-PULLS = (0.45, 0.38, 0.33, 0.28, 0.24, 0.2)  # of rounds of calibration: an exponent, smaller as it settles
-SLACK = 2.0  # moves by which drawn trips are off by chance
+PULLS = (0.45, 0.38, 0.33, 0.28, 0.24, 0.2)  # exponents of the rounds of calibration, decreasing
+SLACK = 2.0  # standard deviation of counts of drawn moves, about
 
 
 def shrunk_tables(noisy: NoisyEnds, parts: Parts = ALL_PARTS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -66,7 +69,7 @@ def shrunk_tables(noisy: NoisyEnds, parts: Parts = ALL_PARTS) -> tuple[np.ndarra
 
 
 def scaled_to(table: NoisyTable, mass: float, noisy: NoisyEnds) -> NoisyTable:
-    """A unit with many trips and norm 2 weighs more in fine tables than in coarse ones: made alike."""
+    """Scales a fine table to the mass of coarse ones: units with many trips weigh more in it (norm 2)."""
     if noisy.setting.each_trip or noisy.norm == 1:
         return table
     factor = min(mass / max(float(table.values.sum()), 1e-9), 1.0)
@@ -74,17 +77,17 @@ def scaled_to(table: NoisyTable, mass: float, noisy: NoisyEnds) -> NoisyTable:
 
 
 def _mass(noisy: NoisyEnds) -> float:
-    """Of all units in a table: the trips where each is a unit; else what coarse starts and ends add up to."""
+    """Mass of all units in a table: all trips if each is a unit, else the sum of coarse starts or ends."""
     if noisy.setting.each_trip:
         return max(noisy.trips, 1.0)
     return max(float(noisy.starts[-1].values.sum() + noisy.ends[-1].values.sum()) / 2, 1.0)
 
 
 def flow_mass(noisy: NoisyEnds, regions: np.ndarray) -> np.ndarray:
-    """About the mass of all units in a table of flows between so many regions.
+    """Approximate mass of all units in a table of flows between so many regions.
 
-    Norm 1: one per unit. Norm 2: a unit with k trips weighs up to the root of k, and of the places it is
-    spread over. Coarse starts and the number of trips tell how many units there are.
+    Norm 1: one per unit. Norm 2: a unit with k trips weighs up to the square root of k, and of the number of
+    places it is spread over. The number of units is estimated from coarse starts and the number of trips.
     """
     mass = _mass(noisy)
     if noisy.setting.each_trip or noisy.norm == 1:
@@ -101,27 +104,27 @@ def flow_mass(noisy: NoisyEnds, regions: np.ndarray) -> np.ndarray:
 
 
 def _move_mass(noisy: NoisyEnds, mass: float) -> float:
-    """The sum of noisy moves; of norm 1 also about the mass of all units: those without moves lack."""
+    """The sum of noisy moves; with norm 1, averaged with a prior from the mass of all units."""
     own = float(noisy.moves.values.sum())
     if noisy.norm != 1:
         return max(own, 1.0)
-    own_noise = noisy.moves.values.size * noisy.moves.deviation**2
-    guess = (1 - MOVELESS) * mass
-    guess_noise = (MOVELESS * mass) ** 2
-    return max((own * guess_noise + guess * own_noise) / (guess_noise + own_noise), 1.0)
+    own_variance = noisy.moves.values.size * noisy.moves.deviation**2
+    prior = (1 - MOVELESS) * mass
+    prior_variance = (MOVELESS * mass) ** 2
+    return max((own * prior_variance + prior * own_variance) / (prior_variance + own_variance), 1.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BridgeModel:
-    """Fitted tables; everything here follows from noisy numbers."""
+    """Tables fitted to noisy numbers alone."""
 
     noisy: NoisyMovement = field(repr=False)
     moves: np.ndarray = field(repr=False)  # float64 [cells, 8]
     starts: np.ndarray = field(repr=False)  # float64 [cells]
     ends: np.ndarray = field(repr=False)
     flows: np.ndarray = field(repr=False)  # float64 [regions, regions]
-    chances: np.ndarray = field(repr=False)  # float64 [cells, 8, 8]
-    first_chances: np.ndarray = field(repr=False)  # float64 [cells, 8]
+    probabilities: np.ndarray = field(repr=False)  # float64 [cells, 8, 8]
+    first_probabilities: np.ndarray = field(repr=False)  # float64 [cells, 8]
 
     parts: Parts = ALL_PARTS
 
@@ -133,15 +136,15 @@ class BridgeModel:
         if noisy.flows is not None:
             table = scaled_to(noisy.flows, float(starts.sum()), noisy)
             between = flows(grid, noisy.region_of_cell, table, starts, ends, parts)
-        chances, first = move_chances(noisy, moves)
+        probabilities, first = move_probabilities(noisy, moves)
         model = cls(
             noisy=noisy,
             moves=moves,
             starts=starts,
             ends=ends,
             flows=between,
-            chances=chances,
-            first_chances=first,
+            probabilities=probabilities,
+            first_probabilities=first,
             parts=parts,
         )
         for turn, pull in enumerate(PULLS if parts.calibrate else ()):
@@ -153,35 +156,37 @@ class BridgeModel:
         return self.noisy.trips
 
     def numbers(self) -> dict[str, np.ndarray]:
-        found = {"trips": np.array([self.noisy.trips]), "region_of_cell": self.noisy.region_of_cell}
-        found["tide_region_of_cell"] = self.noisy.tide_region_of_cell
+        numbers = {"trips": np.array([self.noisy.trips]), "region_of_cell": self.noisy.region_of_cell}
+        numbers["tide_region_of_cell"] = self.noisy.tide_region_of_cell
         for name, value in vars(self.noisy).items():
             for part, table in enumerate(value if isinstance(value, tuple) else (value,)):
                 if isinstance(table, NoisyTable):
-                    found[f"{name}_{part}" if isinstance(value, tuple) else name] = table.values
-        return found
+                    numbers[f"{name}_{part}" if isinstance(value, tuple) else name] = table.values
+        return numbers
 
     def calibrated(self, pull: float, seed: int) -> BridgeModel:
-        """Weights of moves changed by how far drawn trips are off the likely moves.
+        """Adjusts the probabilities of moves by the ratio of fitted moves to those of drawn trips.
 
-        Weights need not sum to 1: a bridge is drawn in proportion to their product, so a cell that is passed
-        too rarely gets more weight whichever way it is left.
+        The results are weights that need not sum to 1: a bridge is drawn in proportion to their product, so a
+        cell that drawn trips pass too rarely gets more weight for every way of leaving it.
         """
         count = int(np.clip(self.noisy.trips, 1_000, CALIBRATION_TRIPS))
-        drawn_moves = counted_moves(*self._paths(count, seed)[:2], self.noisy, self.first_chances.shape[0])
+        drawn_moves = counted_moves(
+            *self._paths(count, seed)[:2], self.noisy, self.first_probabilities.shape[0]
+        )
         drawn_moves *= self.moves.sum() / max(drawn_moves.sum(), 1e-12)
         slack = self.noisy.moves.deviation + SLACK
         factor = ((self.moves + slack) / (drawn_moves + slack)) ** pull
         return replace(
             self,
-            chances=_weights(self.chances * factor[:, None, :], self._inside[:, None, :]),
-            first_chances=_weights(self.first_chances * factor, self._inside),
+            probabilities=_weights(self.probabilities * factor[:, None, :], self._inside[:, None, :]),
+            first_probabilities=_weights(self.first_probabilities * factor, self._inside),
         )
 
     def generate(self, count: int, seed: int) -> SyntheticPaths:
         first, cells, moves = self._paths(count, seed)
         noisy, setting = self.noisy, self.noisy.setting
-        rows = by_class(noisy.stays, STAY_GUESS)
+        rows = by_class(noisy.stays, STAY_PRIOR)
         total = drawn(rows, class_of_moves(moves), fall_of(noisy.stays, STAY_BINS), seed, 31)
         stay = place_stays(first, cells, total, self.stay_rate, seed)
         tick = ticks_of(first, cells, stay, setting.grid, noisy, seed)
@@ -205,11 +210,13 @@ class BridgeModel:
         moves = apart + drawn(rows, which, fall, seed, 21)
         moves = np.minimum(moves, 4 * (grid.columns + grid.rows))
         moves = possible_moves(begin, end, moves, grid.columns, grid.rows)
-        first, cells = walk(self.chances, self.first_chances, grid.columns, begin, end, moves, seed)
+        first, cells = walk(
+            self.probabilities, self.first_probabilities, grid.columns, begin, end, moves, seed
+        )
         return first, cells, moves
 
     def _draw_ends(self, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of trips: of more that are drawn those whose distances are as the lengths table says."""
+        """Starts and ends of trips: candidates resampled so that distances follow the table of lengths."""
         grid = self.noisy.setting.grid
         begin, end = self._candidates(CANDIDATES * count, seed)
         which = np.searchsorted(distance_cuts(grid), chebyshev(begin, end, grid.columns))
@@ -229,9 +236,9 @@ class BridgeModel:
 
     @cached_property
     def _distance_weights(self) -> np.ndarray:
-        """float64 [classes of distance]: how much more or less of each there is than flows say.
+        """float64 [classes of distance]: wanted share of each class over its share in pairs from flows.
 
-        Where noise hides the ends of trips, what is left of them is far apart: most trips are short.
+        Where noise hides the ends of trips, pairs from flows are too far apart: most trips are short.
         """
         grid = self.noisy.setting.grid
         cuts = distance_cuts(grid)
@@ -241,21 +248,25 @@ class BridgeModel:
         if not self.parts.by_distance:
             return np.ones(have.size)
         table = self.noisy.lengths
-        told = NoisyTable(table.values.reshape(-1, DETOURS).sum(axis=1), table.deviation * np.sqrt(DETOURS))
-        total = max(float(told.values.sum()), 1.0)
-        hidden = told.deviation**2 * have.size / (0.3 * total) ** 2  # large where noise hides everything
+        by_distance = NoisyTable(
+            table.values.reshape(-1, DETOURS).sum(axis=1), table.deviation * np.sqrt(DETOURS)
+        )
+        total = max(float(by_distance.values.sum()), 1.0)
+        hidden = (
+            by_distance.deviation**2 * have.size / (0.3 * total) ** 2
+        )  # large where noise hides everything
         near = np.exp(-np.append(cuts, cuts[-1]) / FAR * hidden / (1 + hidden))
-        guess = total * (have * near + 1e-9) / (have * near + 1e-9).sum()
+        prior = total * (have * near + 1e-9) / (have * near + 1e-9).sum()
         # Scaled, not shifted to the total: a shift would send trips to distances that hardly any ends have.
-        wanted = np.maximum(shrunk(told, guess, 0.5), 0.0)
+        wanted = np.maximum(shrunk(by_distance, prior, 0.5), 0.0)
         weight = wanted / max(float(wanted.sum()), 1e-300) / np.maximum(have, 1 / DISTANCE_SAMPLE)
         return np.clip(weight, 1e-9, MOST_WEIGHT)
 
     @cached_property
     def _detours(self) -> np.ndarray:
-        rows = by_class(self.noisy.lengths, DETOUR_GUESS, alike=not self.parts.by_distance)
+        rows = by_class(self.noisy.lengths, DETOUR_PRIOR, alike=not self.parts.by_distance)
         rows[0, 1] = 0.0  # no trip is back after one move
-        return conditional(rows, np.where(np.arange(DETOURS) == 1, 0.0, DETOUR_GUESS))
+        return conditional(rows, np.where(np.arange(DETOURS) == 1, 0.0, DETOUR_PRIOR))
 
     @cached_property
     def _inside(self) -> np.ndarray:
@@ -263,16 +274,16 @@ class BridgeModel:
 
     @cached_property
     def stay_rate(self) -> np.ndarray:
-        """float64 [cells]: how likely a visit stays, against others."""
+        """float64 [cells]: relative rate of stays per visit."""
         grid, table = self.noisy.setting.grid, self.noisy.stay_places
         visits = visits_of(grid, self.moves) + 1e-9
         total = max(float(table.values.sum()), 1.0)
         usual = total * visits / visits.sum()
-        likely = np.maximum(drawn_to(table, usual, self.parts), 0.05 * usual)
-        return likely / visits
+        stays = np.maximum(shrunk_to(table, usual, self.parts), 0.05 * usual)
+        return stays / visits
 
 
-def move_chances(noisy: NoisyMovement, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def move_probabilities(noisy: NoisyMovement, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """P(out | cell, in) and P(out | cell) for the first move."""
     grid = noisy.setting.grid
     inside = on_grid(grid)
@@ -294,26 +305,28 @@ def move_chances(noisy: NoisyMovement, moves: np.ndarray) -> tuple[np.ndarray, n
     return _safe(conditional(fitted, usual), inside[:, None, :]), _safe(first, inside)
 
 
-def _safe(chances: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Rows that sum to 1, with at least a little for every move that stays on the grid."""
-    chances = np.where(inside, chances, 0.0)
-    chances = conditional(chances, np.broadcast_to(inside.astype(np.float64), chances.shape))
+def _safe(probabilities: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """Rows that sum to 1, with a positive minimum for every move that stays on the grid."""
+    probabilities = np.where(inside, probabilities, 0.0)
+    probabilities = conditional(
+        probabilities, np.broadcast_to(inside.astype(np.float64), probabilities.shape)
+    )
     even = inside / np.maximum(inside.sum(axis=-1, keepdims=True), 1)
-    return (1 - LEAST_CHANCE) * chances + LEAST_CHANCE * even
+    return (1 - LEAST_PROBABILITY) * probabilities + LEAST_PROBABILITY * even
 
 
-def _weights(chances: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    return np.clip(chances, LEAST_CHANCE / 10, 1e3) * inside
+def _weights(probabilities: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    return np.clip(probabilities, LEAST_PROBABILITY / 10, 1e3) * inside
 
 
-def _within(mass: np.ndarray, region: np.ndarray, which: np.ndarray, chance: np.ndarray) -> np.ndarray:
-    """A cell of the region for each chance, in proportion to mass."""
+def _within(mass: np.ndarray, region: np.ndarray, which: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """A cell of region `which` for each of `draws` in [0, 1), in proportion to mass."""
     order = np.argsort(region, kind="stable")
     ends = np.cumsum(mass[order] + 1e-12)
     count = int(region.max()) + 1
     stop = np.searchsorted(region[order], np.arange(count), side="right")
     high = ends[stop - 1]
     low = np.concatenate([[0.0], high[:-1]])
-    place = np.searchsorted(ends, low[which] + chance * (high - low)[which], side="right")
+    place = np.searchsorted(ends, low[which] + draws * (high - low)[which], side="right")
     begin = np.concatenate([[0], stop[:-1]])
     return order[np.clip(place, begin[which], stop[which] - 1)].astype(np.int64)

@@ -1,9 +1,10 @@
-"""What the noisy tables of the bridge generator say: lengths and stays, moves, starts and ends, flows.
+"""Estimates from the noisy tables of the bridge generator: lengths, stays, moves, starts and ends, flows.
 
-Lengths of trips are noisy classes by class of the distance between their ends; so are stays. Moves are
-expected where roads go on, are used both ways, and lie in busy places; those of drawn trips are counted as
-those of real ones were: each trip scaled to norm 1, or all alike. Where trips start and end is fitted from
-coarse blocks down to cells; flows lie between regions of like weight. `Parts` are switches for ablations.
+Lengths of trips are noisy histograms, one per class of the distance between their ends; stays are one per
+class of the number of moves. Moves are predicted from moves that continue them, that lead back, and that are
+nearby. Moves of drawn trips are counted like those of real trips: each trip scaled to norm 1, or all moves
+alike. Starts and ends are fitted from coarse blocks down to cells, flows between regions of similar mass.
+`Parts` are switches for ablations.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Parts:
     by_distance: bool = True  # moves beyond the distance, given the distance; else one distribution for all
     turns: bool = True  # memory of the direction; else moves are independent of it
     corners: bool = True  # turns by cell, where noise allows
-    shrink: bool = True  # noisy moves, places and flows shrunk to what is expected; else cut at 0 alone
+    shrink: bool = True  # noisy moves, places and flows shrunk to their prediction; else only cut at 0
     calibrate: bool = True
     times: bool = True  # days, hours, tides, durations and paces; else evenly spread, a step per move
     tides: bool = True  # parts of the week by regions of the ends; else hours are independent of places
@@ -47,54 +48,54 @@ class Parts:
 ALL_PARTS = Parts()
 
 
-NEIGHBOURS = np.array([0.3, 0.7, 1.0, 0.7, 0.3])  # weight of nearby classes in what a class is expected to be
-GUESS_DEVIATION = 0.7  # of a distribution around a public guess, relative
-TAIL_BINS = 8  # from whose fall the open end is guessed
+NEIGHBOURS = np.array([0.3, 0.7, 1.0, 0.7, 0.3])  # weights of nearby classes in the prediction of a class
+PRIOR_DEVIATION = 0.7  # of a distribution around its public prior, relative
+TAIL_BINS = 8  # whose decay is continued in the open last bin
 MOST_TAIL = 400
 
 
-def by_class(noisy: NoisyTable, guess: np.ndarray, *, alike: bool = False) -> np.ndarray:
+def by_class(noisy: NoisyTable, prior: np.ndarray, *, alike: bool = False) -> np.ndarray:
     """float64 [classes, bins]: the distribution over bins in every class.
 
-    A class is drawn to those nearby, these to that of all, and that to a public guess, as far as noise asks
-    for it. `alike`: one distribution for all classes.
+    A class is shrunk towards nearby classes, these towards the distribution of all classes together, and that
+    towards the public `prior`. `alike`: one distribution for all classes.
     """
-    bins = guess.size
+    bins = prior.size
     values = noisy.values.reshape(-1, bins)
     classes = values.shape[0]
-    whole = _whole(values, guess, noisy.deviation)
+    whole = _whole(values, prior, noisy.deviation)
     if alike:
         return np.tile(whole / whole.sum(), (classes, 1))
     near = np.stack([np.convolve(column, NEIGHBOURS, mode="same") for column in values.T], axis=1)
     near_noise = noisy.deviation * np.sqrt((NEIGHBOURS**2).sum())
     near_total = np.maximum(near.sum(axis=1), 1e-9)
     usual = near_total[:, None] * whole / whole.sum()
-    drawn_near = shrunk(NoisyTable(near.ravel(), near_noise), usual.ravel()).reshape(near.shape)
-    near = np.maximum(drawn_near, 0.0) + 1e-9
+    shrunk_near = shrunk(NoisyTable(near.ravel(), near_noise), usual.ravel()).reshape(near.shape)
+    near = np.maximum(shrunk_near, 0.0) + 1e-9
     total = np.maximum(values.sum(axis=1), 1e-9)
     expected = total[:, None] * near / near.sum(axis=1, keepdims=True)
-    found = shrunk(noisy, expected.ravel())
-    found = onto_totals(found, np.repeat(np.arange(classes), bins), total).reshape(classes, bins)
-    return conditional(found, near)
+    fitted = shrunk(noisy, expected.ravel())
+    fitted = onto_totals(fitted, np.repeat(np.arange(classes), bins), total).reshape(classes, bins)
+    return conditional(fitted, near)
 
 
-def _whole(values: np.ndarray, guess: np.ndarray, deviation: float) -> np.ndarray:
-    """All classes together, drawn to the guess."""
+def _whole(values: np.ndarray, prior: np.ndarray, deviation: float) -> np.ndarray:
+    """float64 [bins]: the sum of all classes, shrunk towards the prior."""
     summed = NoisyTable(values.sum(axis=0), deviation * np.sqrt(values.shape[0]))
     total = max(float(summed.values.sum()), 1.0)
-    guess = total * guess / guess.sum()
-    return onto_total(shrunk(summed, guess, GUESS_DEVIATION), total) + 1e-6 * guess
+    prior = total * prior / prior.sum()
+    return onto_total(shrunk(summed, prior, PRIOR_DEVIATION), total) + 1e-6 * prior
 
 
 def falling(bins: int, fall: float) -> np.ndarray:
-    """A guess: each bin has `fall` times the one before, the last all that would follow."""
-    guess = fall ** np.arange(bins)
-    guess[-1] /= 1 - fall
-    return guess / guess.sum()
+    """Geometric prior: each bin has `fall` times the mass of the one before, the last all that follow."""
+    prior = fall ** np.arange(bins)
+    prior[-1] /= 1 - fall
+    return prior / prior.sum()
 
 
 def fall_of(noisy: NoisyTable, bins: int) -> float:
-    """How much is left from bin to bin towards the open end, all classes together."""
+    """Ratio of successive bins towards the open end, from the sum of all classes."""
     whole = noisy.values.reshape(-1, bins).sum(axis=0)
     tail = whole[-1 - TAIL_BINS : -1]
     half = TAIL_BINS // 2
@@ -106,20 +107,20 @@ def fall_of(noisy: NoisyTable, bins: int) -> float:
 
 
 def drawn(rows: np.ndarray, which: np.ndarray, fall: float, seed: int, purpose: int) -> np.ndarray:
-    """int64: a bin of the row `which` for each thing; the last bin is open and goes on with its fall."""
+    """int64: a bin drawn from each row in `which`; the open last bin continues geometrically."""
     ends = np.cumsum(rows, axis=1)
-    chance = uniforms(seed, purpose, which.size) * ends[which, -1]
-    place = (ends[which] <= chance[:, None]).sum(axis=1)
+    target = uniforms(seed, purpose, which.size) * ends[which, -1]
+    place = (ends[which] <= target[:, None]).sum(axis=1)
     last = rows.shape[1] - 1
     more = np.log1p(-uniforms(seed, purpose + 1000, which.size)) / np.log(fall)
     return np.where(place >= last, last + np.minimum(more, MOST_TAIL).astype(np.int64), place)
 
 
 def counted_moves(first: np.ndarray, cells: np.ndarray, noisy: NoisyMovement, count: int) -> np.ndarray:
-    """float64 [cells, 8].
+    """float64 [cells, 8]: moves by cell and direction, counted as in the measured table.
 
-    A unit with many trips adds about the moves of all of them, scaled: trips of synthetic units are not known
-    apart, so there all moves count alike.
+    Where a unit has many trips, its moves are scaled together. Drawn trips are not assigned to units, so all
+    their moves count alike.
     """
     way = direction_between(cells[:-1], cells[1:], noisy.setting.grid.columns)
     out = np.zeros(count * DIRECTIONS)
@@ -153,7 +154,7 @@ def shrunk_moves(
 ) -> np.ndarray:
     """float64 [cells, 8]: non-negative, none off the grid, of the total.
 
-    `beside` [cells, k] are other noisy numbers about cells that tell how busy they are.
+    `beside` [cells, k]: other noisy numbers that predict the number of moves in a cell.
     """
     inside = on_grid(grid)
     values = np.where(inside, noisy.values.reshape(-1, DIRECTIONS), 0.0)
@@ -176,7 +177,7 @@ def on_grid(grid: CellGrid) -> np.ndarray:
 
 
 def move_features(grid: CellGrid, values: np.ndarray) -> np.ndarray:
-    """float64 [cells, 8, k]: what the other values say of each; none of them has its noise in it."""
+    """float64 [cells, 8, k]: predictors of each value from other values, with independent noise."""
     square = values.reshape(grid.rows, grid.columns, DIRECTIONS)
     parts = []
     busy = square.sum(axis=2)
@@ -221,7 +222,7 @@ def move_features(grid: CellGrid, values: np.ndarray) -> np.ndarray:
 
 
 def both_ways(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Large where both are."""
+    """Geometric mean of the positive parts."""
     return np.sqrt(np.maximum(one, 0.0) * np.maximum(other, 0.0))
 
 
@@ -250,10 +251,11 @@ def visits_of(grid: CellGrid, moves: np.ndarray) -> np.ndarray:
     return moves.sum(axis=1) + inflow(grid, moves).sum(axis=1)
 
 
-LEARNT = 12  # numbers in a prediction of places: weights of features and levels of the curve, about
+PARAMETERS = 12  # of a prediction of places, about: weights of features and levels of the isotonic fit
 DISTANCE_CLASSES = 12
-# Of flows around what margins and distance say, relative; a public guess. Wide, since what is off is off for
-# whole quarters of a city: drawn nearer, sums over many flows would stay off.
+# Prior standard deviation of flows around the prediction from margins and distance, relative. It is large
+# since errors of the prediction are shared by whole quarters of a city: with more shrinkage, sums over many
+# flows would stay biased.
 FLOW_DEVIATION = 2.0
 FEWEST_REGIONS, MOST_REGIONS = 4, 100
 
@@ -267,7 +269,7 @@ def block_sides(grid: CellGrid) -> tuple[int, ...]:
 
 
 def blocks_of(grid: CellGrid, side: int) -> tuple[np.ndarray, int]:
-    """The block of every cell, and how many there are."""
+    """The block of every cell, and the number of blocks."""
     across = -(-grid.columns // side)
     row, column = np.divmod(np.arange(grid.count), grid.columns)
     return (row // side) * across + column // side, across * -(-grid.rows // side)
@@ -282,9 +284,9 @@ def shrunk_places(
     total: float,
     parts: Parts = ALL_PARTS,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Starts and ends per cell. They are expected where there are visits and where the others are."""
+    """Starts and ends per cell, predicted from visits, from nearby values, and from each other."""
     visits = visits_of(grid, moves)
-    found = []
+    fitted = []
     for own, other in ((starts, ends), (ends, starts)):
         expected = visits
         if parts.shrink:
@@ -292,18 +294,18 @@ def shrunk_places(
             ring = (boxes(square, 1) - square).ravel()
             wide = (boxes(square, 3) - boxes(square, 1)).ravel()
             features = np.stack([visits, ring, wide, *per_cell(grid, sides, other).T], axis=1)
-            expected = select_by_mallows_cp(own[0], visits, prediction(own[0], features), LEARNT)
-        found.append(places(grid, sides, own, expected + 1e-3 * expected.mean(), total, parts))
-    return found[0], found[1]
+            expected = select_by_mallows_cp(own[0], visits, prediction(own[0], features), PARAMETERS)
+        fitted.append(places(grid, sides, own, expected + 1e-3 * expected.mean(), total, parts))
+    return fitted[0], fitted[1]
 
 
 def per_cell(grid: CellGrid, sides: tuple[int, ...], tables: tuple[NoisyTable, ...]) -> np.ndarray:
     """float64 [cells, levels]: the value of each cell's block, shared over its cells."""
-    found = []
+    columns = []
     for side, table in zip(sides, tables, strict=True):
         block, count = blocks_of(grid, side)
-        found.append((table.values / np.maximum(np.bincount(block, minlength=count), 1))[block])
-    return np.stack(found, axis=1)
+        columns.append((table.values / np.maximum(np.bincount(block, minlength=count), 1))[block])
+    return np.stack(columns, axis=1)
 
 
 def places(
@@ -316,7 +318,7 @@ def places(
 ) -> np.ndarray:
     """float64 [cells], non-negative, of the total: noisy blocks from coarse to fine.
 
-    Within a block mass is expected in proportion to `expected`, and moved as far from that as noise allows.
+    Within a block, mass is predicted in proportion to `expected`, and noisy values are shrunk towards that.
     """
     parent = np.zeros(grid.count, np.int64)
     mass = np.array([total])
@@ -326,19 +328,19 @@ def places(
         above = np.zeros(count, np.int64)
         above[block] = parent
         usual = mass[above] * share / np.bincount(above, share, mass.size)[above]
-        found = drawn_to(table, usual, parts)
-        mass = onto_own_total(found, total) if mass.size == 1 else onto_totals(found, above, mass)
+        fitted = shrunk_to(table, usual, parts)
+        mass = onto_own_total(fitted, total) if mass.size == 1 else onto_totals(fitted, above, mass)
         parent = block
     return mass
 
 
-def drawn_to(noisy: NoisyTable, expected: np.ndarray, parts: Parts) -> np.ndarray:
-    """Noisy values drawn to what is expected, as far as they are seen to scatter around it."""
+def shrunk_to(noisy: NoisyTable, expected: np.ndarray, parts: Parts) -> np.ndarray:
+    """Noisy values shrunk towards `expected` according to their residual variance, unless switched off."""
     return shrunk(noisy, expected) if parts.shrink else noisy.values
 
 
 def regions(grid: CellGrid, mass: np.ndarray, wanted: int) -> np.ndarray:
-    """int64 [cells]: a k-d partition into about `wanted` regions of like mass, cut across the longer side."""
+    """int64 [cells]: a k-d partition into about `wanted` regions of similar mass."""
     region = np.zeros(grid.count, np.int64)
     weight = mass.reshape(grid.rows, grid.columns) + 1e-9
     boxes = [(0, grid.rows, 0, grid.columns)]
@@ -380,24 +382,24 @@ def flows(
     ends: np.ndarray,
     parts: Parts = ALL_PARTS,
 ) -> np.ndarray:
-    """float64 [regions, regions]: noisy flows shrunk to what margins and distance say, fitted to margins."""
+    """float64 [regions, regions]: noisy flows shrunk to a gravity model, fitted to the margins."""
     count = int(region.max()) + 1
     begin, end = np.bincount(region, starts, count), np.bincount(region, ends, count)
     total = begin.sum()
     values = noisy.values.reshape(count, count)
     expected = np.outer(begin, end) / max(total, 1e-12)
     away = _distance_classes(grid, region, count)
-    for _ in range(3):  # how much more or less there is at a distance than margins alone would have
+    for _ in range(3):  # ratio of noisy flows at a distance to those that margins alone predict
         usual = np.bincount(away.ravel(), expected.ravel(), DISTANCE_CLASSES)
-        seen = np.bincount(away.ravel(), values.ravel(), DISTANCE_CLASSES)
+        measured = np.bincount(away.ravel(), values.ravel(), DISTANCE_CLASSES)
         noise = noisy.deviation * np.sqrt(np.bincount(away.ravel(), minlength=DISTANCE_CLASSES))
         trust = usual**2 / (usual**2 + noise**2 + 1e-12)
-        ratio = 1.0 + trust * (np.maximum(seen, 0.0) / np.maximum(usual, 1e-12) - 1.0)
+        ratio = 1.0 + trust * (np.maximum(measured, 0.0) / np.maximum(usual, 1e-12) - 1.0)
         expected = to_margins(expected * ratio[away] + 1e-12, begin + 1e-9, end + 1e-9, 5)
-    found = shrunk(noisy, expected.ravel(), FLOW_DEVIATION) if parts.shrink else noisy.values
-    found = found.reshape(count, count)
-    found = onto_own_total(found, total) + 1e-6 * expected
-    return to_margins(found, begin + 1e-9, end + 1e-9)
+    fitted = shrunk(noisy, expected.ravel(), FLOW_DEVIATION) if parts.shrink else noisy.values
+    fitted = fitted.reshape(count, count)
+    fitted = onto_own_total(fitted, total) + 1e-6 * expected
+    return to_margins(fitted, begin + 1e-9, end + 1e-9)
 
 
 def _distance_classes(grid: CellGrid, region: np.ndarray, count: int) -> np.ndarray:

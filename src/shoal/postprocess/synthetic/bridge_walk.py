@@ -1,13 +1,13 @@
-"""Walks of a set number of moves from a start to an end: bridges of a chain that remembers its direction.
+"""Walks with a given number of moves from a start to an end: bridges of a Markov chain with direction.
 
-With chances P(out | cell, in), the walks of L moves from s to e are drawn as the chain itself would, given
-that it is at e after L moves. beta_k(c, in) is the chance to be at e after k more moves:
+With probabilities P(out | cell, in), walks of L moves from s to e are drawn from the distribution of the
+chain given that it is at e after L moves. beta_k(c, in) is the probability of being at e after k more moves:
 
     beta_0(c) = 1 if c = e         beta_k(c, in) = sum over out of P(out | c, in) beta_{k-1}(c + out, out)
 
-and a move is drawn in proportion to P(out | c, in) beta_{k-1}(c + out, out): no walk is ever thrown away.
-Farther than NEAR moves from the end the messages forget `in` (an eighth of the work); the moves drawn there
-still remember it. Messages are computed once for all trips to an end, in the box that they can reach.
+and a move is drawn in proportion to P(out | c, in) beta_{k-1}(c + out, out): no walk is rejected.
+More than NEAR moves from the end, messages do not depend on `in` (an eighth of the work); the moves drawn
+there still do. Messages are computed once for all trips to an end, in the box that these can reach.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from shoal.postprocess.synthetic.numbers import stream, uniform
 from shoal.space.cell_paths import DX, DY, chebyshev
 
 NEAR = 12
-ALONE = 3  # so few trips to an end have messages of their own, in a smaller reach
+ALONE = 3  # up to so many trips to an end have messages of their own, in a smaller box
 WALK_PURPOSE = 11
 MOST_TOGETHER = 4096  # trips to one end that share their messages; keeps threads evenly busy
 
 
 def walk(
-    chances: np.ndarray,
-    first_chances: np.ndarray,
+    probabilities: np.ndarray,
+    first_probabilities: np.ndarray,
     columns: int,
     begin: np.ndarray,
     end: np.ndarray,
@@ -38,18 +38,19 @@ def walk(
 ) -> tuple[np.ndarray, np.ndarray]:
     """first [trips + 1] and cells of walks from `begin` to `end`.
 
-    chances [cells, 8, 8] by direction in and out, first_chances [cells, 8]: positive for every move that
-    stays on the grid, zero for those that leave it. `moves` must suffice, and not be 1 from a cell to itself.
+    probabilities [cells, 8, 8] by direction in and out, first_probabilities [cells, 8]: positive for every
+    move that stays on the grid, zero for those that leave it. `moves` must suffice, and not be 1 from a cell
+    to itself.
     """
-    rows = chances.shape[0] // columns
+    rows = probabilities.shape[0] // columns
     if not np.array_equal(moves, possible_moves(begin, end, moves, columns, rows)):
         raise ValueError("no walk of so many moves leads from a start to its end")
     first = np.concatenate([[0], np.cumsum(moves + 1)]).astype(np.int64)
     cells = np.empty(int(first[-1]), np.int32)
     order = np.lexsort((moves, end))
     cuts = _cuts(end[order])
-    near = np.ascontiguousarray(chances, np.float32)
-    far = np.ascontiguousarray(first_chances, np.float32)
+    near = np.ascontiguousarray(probabilities, np.float32)
+    far = np.ascontiguousarray(first_probabilities, np.float32)
 
     def part(low: int, high: int) -> None:
         chosen = order[cuts[low] : cuts[high]]
@@ -76,7 +77,7 @@ def possible_moves(
 
 
 def _cuts(ends: np.ndarray) -> np.ndarray:
-    """Where groups of trips with one end begin, and the end of the last."""
+    """First positions of groups of trips with the same end, and the number of trips."""
     fresh = np.flatnonzero(np.diff(ends, prepend=-1))
     return np.append(fresh, ends.size)
 
@@ -115,7 +116,7 @@ def _walk_all(near, far, columns, rows, begin, end, moves, first, chosen, seed, 
 
 @njit(cache=True, nogil=True)
 def _reach(columns, rows, begin, end, moves, group):
-    """The box that walks of the group can reach, and the longest of them."""
+    """The box that walks of the group can reach, and the number of moves of the longest."""
     x0, x1, y0, y1, longest = columns, -1, rows, -1, 0
     for trip in group:
         sx, sy = begin[trip] % columns, begin[trip] // columns
@@ -167,7 +168,7 @@ def _messages(near, far, columns, begin, end, group, x0, x1, y0, y1, longest):
                         total += near[cell, into, out] * ahead[out]
                     exact[k, y, x, into] = total
                     most = max(most, total)
-        # only ratios within a level matter: kept away from where floats end
+        # only ratios within a level matter: scaled to avoid underflow
         for y in range(low_y, high_y + 1):
             for x in range(low_x, high_x + 1):
                 if most_flat > 0:
@@ -187,12 +188,12 @@ def _draw(near, far, columns, exact, flat, x0, y0, begin, end, moves, state, at,
         x, y = cell % columns - x0 + 1, cell // columns - y0 + 1
         total = 0.0
         for out in range(8):
-            chance = far[cell, out] if into < 0 else near[cell, into, out]
+            probability = far[cell, out] if into < 0 else near[cell, into, out]
             ny, nx = y + DY[out], x + DX[out]
             later = exact[k - 1, ny, nx, out] if k - 1 < exact.shape[0] else flat[k - 1, ny, nx]
-            weight[out] = np.float64(chance) * later
+            weight[out] = np.float64(probability) * later
             total += weight[out]
-        if total <= 0.0:  # so unlikely that floats ran out: any way that can still arrive
+        if total <= 0.0:  # underflow: any move from which the end can still be reached
             total = _any_way(near, far, columns, cell, into, end, k, weight)
         left = uniform(state, moves - k) * total
         out = 0
@@ -209,7 +210,7 @@ def _draw(near, far, columns, exact, flat, x0, y0, begin, end, moves, state, at,
 
 @njit(cache=True, nogil=True)
 def _any_way(near, far, columns, cell, into, end, k, weight):
-    """Chances of the moves after which the end can be reached in time."""
+    """Probabilities of the moves after which the end can be reached in time; returns their sum."""
     total = 0.0
     for out in range(8):
         weight[out] = far[cell, out] if into < 0 else near[cell, into, out]

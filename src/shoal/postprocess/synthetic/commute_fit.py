@@ -1,8 +1,9 @@
-"""Noisy tables of commutes made into chances: shrunk to what coarser tables say, non-negative, consistent.
+"""Probabilities from noisy tables of commutes: shrunk towards coarser tables, non-negative, consistent.
 
-A number that noise outweighs is drawn to what is expected of it: a site to the mean of its region, the flow
-between two regions to what homes, work places and distances imply, an hour of a class to the hour of all.
-Each is weighed by the deviation of its noise, which is public. Only noisy numbers and public things are read.
+Noisy numbers are shrunk towards a prediction: a site towards the mean of its region, the flow between two
+regions towards the flow implied by homes, work places and distances, an hour of a class towards the hour of
+all classes. The amount follows from the standard deviation of the noise, which is public. Only noisy numbers
+and public values are read.
 """
 
 from __future__ import annotations
@@ -30,16 +31,18 @@ from shoal.stages.commutes import NoisyCommutes
 
 ROUNDS = 30  # of proportional fitting
 TINY = 1e-300
-UNLIKELY = 1e-6  # people, or chances, where a table has none: what is possible can be drawn
-LEAST_SPREAD, MOST_SPREAD = 0.02, 2.0  # of values around what is expected, as a share of it
+UNLIKELY = (
+    1e-6  # people, or probability, added where a table has none, so that everything possible can be drawn
+)
+LEAST_SPREAD, MOST_SPREAD = 0.02, 2.0  # of values around their prediction, as a share of it
 PART_OF_KIND = part_of_kind()
-_MEANS = np.linspace(0.0, 6.0, 49)  # of the logarithm of calls, for the usual shape
+_MEANS = np.linspace(0.0, 6.0, 49)  # of the logarithm of calls, for the log-normal shape
 _SPREADS = np.linspace(0.3, 2.0, 18)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CommuteFit:
-    """Expected numbers of people and chances, none below 0."""
+    """Expected numbers of people, and probabilities; all non-negative."""
 
     users: float
     people: np.ndarray = field(repr=False)  # [class, calls]
@@ -52,14 +55,14 @@ class CommuteFit:
 
 
 def fit_commutes(noisy: NoisyCommutes, setting: CommuteSetting) -> CommuteFit:
-    """All chances, the coarse ones first."""
+    """Fits all tables, coarse ones first."""
     tables, sd = noisy.tables, noisy.deviations
     users = _users(noisy)
     people = _people(tables["people"], sd["people"], users, setting)
     commuters = float(people[COMMUTER].sum())
     region = setting.region_of_site
-    seen = np.array([commuters, people[[STAYER, HOME_ONLY]].sum(), people[NO_HOME].sum()])
-    homes = _homes(tables["homes"], sd["homes"], seen, region)
+    totals = np.array([commuters, people[[STAYER, HOME_ONLY]].sum(), people[NO_HOME].sum()])
+    homes = _homes(tables["homes"], sd["homes"], totals, region)
     works = np.full(setting.sites, commuters / setting.sites)
     if "works" in tables:
         works = _sites(tables["works"], sd["works"], commuters, region)
@@ -78,7 +81,7 @@ def fit_commutes(noisy: NoisyCommutes, setting: CommuteSetting) -> CommuteFit:
 
 
 def _users(noisy: NoisyCommutes) -> float:
-    """The number of users, told by two tables, each weighed by its noise; at least 1."""
+    """The number of users, from two tables weighted by their inverse noise variance; at least 1."""
     known = [
         (float(noisy.tables[n].sum()), noisy.tables[n].size * noisy.deviations[n] ** 2)
         for n in ("users", "people")
@@ -88,7 +91,7 @@ def _users(noisy: NoisyCommutes) -> float:
 
 
 def _people(noisy: np.ndarray, sd: float, users: float, setting: CommuteSetting) -> np.ndarray:
-    """People by class and calls, drawn to a log-normal shape: one spurious person may have 1,000 calls."""
+    """People by class and calls, shrunk to a log-normal shape: one spurious person may have 1,000 calls."""
     possible = _possible(setting)
     noisy = np.where(possible, noisy, 0.0)
     some = np.asarray(possible.any(axis=1))
@@ -96,19 +99,19 @@ def _people(noisy: np.ndarray, sd: float, users: float, setting: CommuteSetting)
     fitted = np.zeros(noisy.shape)
     for kind in np.flatnonzero(some):
         shape = _usual_calls(noisy[kind], total[kind], possible[kind])
-        fitted[kind] = _onto(_likely(noisy[kind], shape, sd), total[kind], possible[kind])
+        fitted[kind] = _onto(_shrunk(noisy[kind], shape, sd), total[kind], possible[kind])
     return fitted
 
 
 def _onto(values: np.ndarray, total: float, possible: np.ndarray) -> np.ndarray:
-    """As `onto_total`, with nothing where nothing is possible."""
+    """As `onto_total` over the possible places, and 0 elsewhere."""
     out = np.zeros(values.shape)
     out[possible] = onto_total(values[possible], total)
     return out
 
 
 def _possible(setting: CommuteSetting) -> np.ndarray:
-    """bool [class, calls]: what the rules allow, whoever the users are. Two places are seen by two calls."""
+    """bool [class, calls]: what the rules of the classes allow. Two anchors take at least two calls."""
     parts = set(setting.part_of_slot.tolist())
     possible = np.ones((CLASSES, CALLS.size), bool)
     possible[[STAYER, COMMUTER], 0] = False
@@ -120,7 +123,7 @@ def _possible(setting: CommuteSetting) -> np.ndarray:
 
 
 def _usual_calls(noisy: np.ndarray, total: float, possible: np.ndarray) -> np.ndarray:
-    """The log-normal histogram of a total nearest to a noisy one, without what is not possible."""
+    """The log-normal histogram of a total nearest to a noisy one, restricted to what is possible."""
     from scipy.special import ndtr
 
     ends = np.log(np.concatenate([[0.5], CALLS[:-1] + 0.5]))
@@ -133,27 +136,27 @@ def _usual_calls(noisy: np.ndarray, total: float, possible: np.ndarray) -> np.nd
 
 
 def _sites(noisy: np.ndarray, sd: float, total: float, region: np.ndarray) -> np.ndarray:
-    """People per site: regions first, drawn to an even city, then sites, drawn to their region's mean."""
-    held = np.bincount(region)
-    even = total * held / held.sum()
+    """People per site: regions shrunk towards a uniform city, then sites towards the mean of their region."""
+    sites = np.bincount(region)
+    even = total * sites / sites.sum()
     sums = np.bincount(region, noisy)
-    regions = onto_total(_likely(sums, even, sd * np.sqrt(held)), total)
-    mean = (regions / held)[region]
-    return onto_total(_likely(noisy, mean, sd), total)
+    regions = onto_total(_shrunk(sums, even, sd * np.sqrt(sites)), total)
+    mean = (regions / sites)[region]
+    return onto_total(_shrunk(noisy, mean, sd), total)
 
 
 def _homes(noisy: np.ndarray, sd: float, totals: np.ndarray, region: np.ndarray) -> np.ndarray:
-    """[kind of anchor, sites]: all anchors first, then each kind, drawn to all."""
+    """[kind of anchor, sites]: all anchors first, then each kind, shrunk towards all."""
     every = _sites(noisy.sum(axis=0), sd * np.sqrt(len(noisy)), float(totals.sum()), region)
     usual = every / max(float(every.sum()), TINY)
-    rows = [_likely(row, usual * total, sd) for row, total in zip(noisy, totals, strict=True)]
+    rows = [_shrunk(row, usual * total, sd) for row, total in zip(noisy, totals, strict=True)]
     return np.stack([onto_total(row, total) for row, total in zip(rows, totals, strict=True)])
 
 
 def _pairs(
     noisy: NoisyCommutes, setting: CommuteSetting, homes: np.ndarray, works: np.ndarray, total: float
 ) -> np.ndarray:
-    """[home, work]: the table nearest to independence with the homes, works, distances and flows bought."""
+    """[home, work]: independence fitted to the noisy homes, works, distances and flows."""
     xy, region = setting.site_xy_m, setting.region_of_site
     if total <= 0 or setting.sites < 2:
         return np.zeros((setting.sites, setting.sites))
@@ -171,16 +174,16 @@ def _pairs(
         expected = np.bincount(group.ravel(), pairs.ravel(), values.size)
         if name == "distances":
             expected = _decayed(expected, values, group, metres)
-        fitted = _likely(values, expected, noisy.deviations[name])
+        fitted = _shrunk(values, expected, noisy.deviations[name])
         targets.append((group, _onto(fitted, total, expected > 0) + UNLIKELY * expected))
         pairs = _fitted(pairs, homes, works, targets)
     return pairs if targets else _fitted(pairs, homes, works, targets)
 
 
 def _decayed(expected: np.ndarray, noisy: np.ndarray, far: np.ndarray, metres: np.ndarray) -> np.ndarray:
-    """Expected commuters by distance, made rarer the farther they go, as a noisy histogram says."""
-    held = np.maximum(np.bincount(far.ravel(), minlength=expected.size), 1)
-    middle = np.bincount(far.ravel(), metres.ravel(), expected.size) / held / max(float(metres.max()), 1e-9)
+    """Expected commuters by distance, times the exponential decay that fits a noisy histogram best."""
+    pairs = np.maximum(np.bincount(far.ravel(), minlength=expected.size), 1)
+    middle = np.bincount(far.ravel(), metres.ravel(), expected.size) / pairs / max(float(metres.max()), 1e-9)
     shapes = expected * np.exp(-np.linspace(-2.0, 20.0, 221)[:, None] * middle)
     shapes *= expected.sum() / np.maximum(shapes.sum(axis=1, keepdims=True), TINY)
     return shapes[int(np.argmin(((shapes - noisy) ** 2).sum(axis=1)))]
@@ -211,34 +214,34 @@ def _hours(noisy: np.ndarray, sd: float, setting: CommuteSetting) -> np.ndarray:
     closed[NO_HOME] = PART_OF_KIND == NIGHT
     noisy = np.where(open_slots & ~closed[:, None], noisy, 0.0)
     every = open_slots / open_slots.sum()
-    for wide in (7, 3, 1):  # hours beside each other are alike: broad strokes first
+    for wide in (7, 3, 1):  # neighbouring hours are similar: wide means first
         smooth = _around(noisy.sum(axis=(0, 1)), open_slots, wide)
-        every = _drawn(smooth, every, sd * np.sqrt(2 * CLASSES / wide))
+        every = _shrunk_shares(smooth, every, sd * np.sqrt(2 * CLASSES / wide))
     out = np.empty(noisy.shape)
     for kind in range(CLASSES):
-        usual = _drawn(noisy[kind].sum(axis=0), np.where(closed[kind], 0.0, every), sd * np.sqrt(2))
-        out[kind] = [_drawn(row, usual, sd) for row in noisy[kind]]
+        usual = _shrunk_shares(noisy[kind].sum(axis=0), np.where(closed[kind], 0.0, every), sd * np.sqrt(2))
+        out[kind] = [_shrunk_shares(row, usual, sd) for row in noisy[kind]]
         out[kind] += np.where(open_slots & ~closed[kind], UNLIKELY, 0.0)
     return out
 
 
 def _around(hours: np.ndarray, open_slots: np.ndarray, wide: int) -> np.ndarray:
-    """Means over `wide` hours around each, round the clock, apart for weekdays and weekends."""
+    """Means over `wide` hours around each, circular, separately for weekdays and weekends."""
     beside = range(-(wide // 2), wide // 2 + 1)
     both = np.stack([np.where(open_slots, hours, 0.0), open_slots.astype(np.float64)]).reshape(2, 2, 24)
-    sums, held = np.sum([np.roll(both, by, axis=2) for by in beside], axis=0).reshape(2, HOUR_KINDS)
-    return np.where(open_slots, sums / np.maximum(held, 1.0), 0.0)
+    sums, hours_open = np.sum([np.roll(both, by, axis=2) for by in beside], axis=0).reshape(2, HOUR_KINDS)
+    return np.where(open_slots, sums / np.maximum(hours_open, 1.0), 0.0)
 
 
-def _drawn(noisy: np.ndarray, usual: np.ndarray, sd: float) -> np.ndarray:
-    """Shares of a noisy histogram, drawn to usual ones; they sum to 1."""
+def _shrunk_shares(noisy: np.ndarray, usual: np.ndarray, sd: float) -> np.ndarray:
+    """Shares of a noisy histogram, shrunk towards `usual` ones; they sum to 1."""
     total = max(float(noisy.sum()), 1.0)
     expected = usual * total / max(float(usual.sum()), TINY)
-    return onto_total(_likely(noisy, expected, sd), total) / total
+    return onto_total(_shrunk(noisy, expected, sd), total) / total
 
 
-def _likely(noisy: np.ndarray, expected: np.ndarray, sd: float | np.ndarray) -> np.ndarray:
-    """Drawn to what is expected; how far values are from it beyond their noise, they tell together."""
+def _shrunk(noisy: np.ndarray, expected: np.ndarray, sd: float | np.ndarray) -> np.ndarray:
+    """Noisy values shrunk towards `expected`, with one relative residual variance for all."""
     beyond = float(np.where(expected > 0, (noisy - expected) ** 2 - np.square(sd), 0.0).sum())
     share = np.sqrt(np.clip(beyond / max(float((expected**2).sum()), TINY), LEAST_SPREAD**2, MOST_SPREAD**2))
     trust = (share * expected) ** 2 / np.maximum((share * expected) ** 2 + np.square(sd), TINY)
@@ -246,27 +249,27 @@ def _likely(noisy: np.ndarray, expected: np.ndarray, sd: float | np.ndarray) -> 
 
 
 def _places(noisy: np.ndarray, sd: float) -> np.ndarray:
-    """[class, activity, part, place]: chances of home, work, elsewhere, drawn to those of all activities."""
+    """[class, activity, part, place]: probabilities of places, shrunk towards all activities."""
     noisy = noisy.copy()
     noisy[np.arange(CLASSES) != COMMUTER, ..., AT_WORK] = 0.0  # only commuters have a work place of their own
     out = np.empty(noisy.shape)
     for kind in range(noisy.shape[0]):
         for part in range(noisy.shape[2]):
             even = np.array([1.0, float(kind == COMMUTER), 1.0])
-            usual = _drawn(noisy[kind, :, part].sum(axis=0), even, sd * np.sqrt(noisy.shape[1]))
+            usual = _shrunk_shares(noisy[kind, :, part].sum(axis=0), even, sd * np.sqrt(noisy.shape[1]))
             for activity in range(noisy.shape[1]):
-                out[kind, activity, part] = _drawn(noisy[kind, activity, part], usual, sd)
+                out[kind, activity, part] = _shrunk_shares(noisy[kind, activity, part], usual, sd)
     return out
 
 
 def _reach(noisy: np.ndarray, sd: float) -> np.ndarray:
-    """[anchor, part, distance]: how far from which anchor a call elsewhere is, drawn to that of all parts."""
+    """[anchor, part, distance]: distances of calls elsewhere, shrunk towards all parts."""
     out = np.empty(noisy.shape)
     noise = sd * np.sqrt(noisy.shape[0] * noisy.shape[1])
-    every = _drawn(noisy.sum(axis=(0, 1)), np.ones(noisy.shape[2]), noise)
+    every = _shrunk_shares(noisy.sum(axis=(0, 1)), np.ones(noisy.shape[2]), noise)
     for anchor in range(noisy.shape[0]):
-        usual = _drawn(noisy[anchor].sum(axis=0), every, sd * np.sqrt(noisy.shape[1]))
+        usual = _shrunk_shares(noisy[anchor].sum(axis=0), every, sd * np.sqrt(noisy.shape[1]))
         for part in range(noisy.shape[1]):
-            weight = max(float(noisy[anchor, part].sum()), 1.0)  # commuters choose among two anchors by it
-            out[anchor, part] = weight * _drawn(noisy[anchor, part], usual, sd)
+            weight = max(float(noisy[anchor, part].sum()), 1.0)  # weighs the two anchors of commuters
+            out[anchor, part] = weight * _shrunk_shares(noisy[anchor, part], usual, sd)
     return out

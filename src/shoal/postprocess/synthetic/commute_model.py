@@ -1,13 +1,13 @@
 """People with homes, work places and calls, drawn from noisy tables: any number of them, from a seed.
 
-Class and number of calls are drawn first, then home and work place of a commuter together and the home of
-others, then their calls. A person's draws do not depend on how many others there are.
+Class and number of calls are drawn first, then home and work place of a commuter together or the home of
+another person, then their calls. The draws of a person do not depend on how many others there are.
 
-1. the first calls put the person into their class: at home at night, at work in work hours. All calls
+1. The first calls put the person into their class: at home at night, at work in work hours. All calls
    together follow the hours of people of the class.
-2. each other call is at home, at work or elsewhere, by the part of the day; elsewhere is a site at a drawn
-   distance from an anchor, by how many calls are made there.
-3. all calls are drawn again, a few times at most, if they would imply another class, home or work place
+2. Each other call is at home, at work or elsewhere, with probabilities of the part of the day; elsewhere is a
+   site at a drawn distance from an anchor, drawn by the number of calls there.
+3. All calls are drawn again, a few times at most, if they imply another class, home or work place.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from shoal.space.setting import (
 )
 from shoal.stages.commutes import NoisyCommutes, SyntheticEvents
 
-PERSON, SIZE, HOME = 1, 2, 3  # purposes of chances
+PERSON, SIZE, HOME = 1, 2, 3  # purposes of random numbers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CommuteModel:
-    """All that was bought, and how people are drawn from it."""
+    """The noisy tables, and how people are drawn from them."""
 
     noisy: NoisyCommutes
     setting: CommuteSetting = field(repr=False)
@@ -54,7 +54,7 @@ class CommuteModel:
         return self.fit.users
 
     def numbers(self) -> dict[str, np.ndarray]:
-        """Every noisy number by name: the model, complete."""
+        """Every noisy number by name; they determine the model."""
         return dict(self.noisy.tables)
 
     @cached_property
@@ -81,19 +81,19 @@ class CommuteModel:
         )
 
     def _people(self, count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Class, calls, home and work place of everyone."""
+        """Class, calls, home and work place of each person."""
         fit, sites = self.fit, self.setting.sites
         drawn = pick(fit.people, uniforms(seed, PERSON, count)) if count else np.zeros(0, np.int64)
         kind, bin_of = drawn // CALLS.size, drawn % CALLS.size
         low = np.concatenate([[1], CALLS[:-1] + 1])[bin_of]
         calls = low + ((CALLS[bin_of] - low + 1) * uniforms(seed, SIZE, count)).astype(np.int64)
-        chance = uniforms(seed, HOME, count)
+        draws = uniforms(seed, HOME, count)
         unseen = kind == NO_HOME
-        home = np.where(unseen, pick(fit.homes[2], chance), pick(fit.homes[1], chance)) if count else drawn
+        home = np.where(unseen, pick(fit.homes[2], draws), pick(fit.homes[1], draws)) if count else drawn
         work = home.copy()
         commutes = kind == COMMUTER
         if commutes.any():
-            both = pick(fit.pairs, chance[commutes])
+            both = pick(fit.pairs, draws[commutes])
             home[commutes], work[commutes] = both // sites, both % sites
         return kind, np.maximum(calls, 1 + (kind <= COMMUTER)), home, work
 
@@ -118,14 +118,14 @@ class CommuteModel:
         return order, running, begin, reach
 
 
-CALL, AWAY = 4, 5  # purposes of chances; those below are of `commute_model`
+CALL, AWAY = 4, 5  # further purposes of random numbers
 ATTEMPTS = 8  # for one person
-PER_CALL = 5  # chances of one call: hour, slot, second, place, site
+PER_CALL = 5  # random numbers of one call: hour, slot, second, place, site
 
 
 @njit(cache=True, nogil=True)
-def draw_calls(seed, people, hours, chances, nearby, time_us, site):
-    """Time and site of every call of every person; anew for one who would be seen as of another class."""
+def draw_calls(seed, people, hours, tables, nearby, time_us, site):
+    """Time and site of every call of every person; drawn again if they imply another class."""
     first, class_of, home, work = people
     longest = 0
     for person in range(first.size - 1):
@@ -136,7 +136,7 @@ def draw_calls(seed, people, hours, chances, nearby, time_us, site):
         begin, end = first[person], first[person + 1]
         kind, ends = class_of[person], (home[person], work[person])
         activity = np.searchsorted(ACTIVITY, end - begin)
-        usual, places = chances[0][kind, np.int64(activity == ACTIVITY.size)], chances[1][kind, activity]
+        usual, places = tables[0][kind, np.int64(activity == ACTIVITY.size)], tables[1][kind, activity]
         for attempt in range(ATTEMPTS):
             states = (
                 stream(seed, CALL, person * ATTEMPTS + attempt),
@@ -145,7 +145,7 @@ def draw_calls(seed, people, hours, chances, nearby, time_us, site):
             _one_person(
                 states, kind, ends, usual, places, hours, nearby, time_us[begin:end], site[begin:end], parts
             )
-            if kind == NO_HOME or _is_seen(site[begin:end], parts, ends, kind, counts):
+            if kind == NO_HOME or _implies_anchors(site[begin:end], parts, ends, kind, counts):
                 break
 
 
@@ -170,14 +170,14 @@ def _one_person(states, kind, ends, usual, places, hours, nearby, time_us, site,
             _rest_of_places(places[part], expected[part], part, kind, place_weight)
             place = _pick(place_weight, uniform(states[0], at + 3))
         if place == ELSEWHERE:
-            chance = uniform(states[1], call), uniform(states[0], at + 4)
-            site[call] = _elsewhere(part, kind == COMMUTER, ends, chance, nearby)
+            draws = uniform(states[1], call), uniform(states[0], at + 4)
+            site[call] = _elsewhere(part, kind == COMMUTER, ends, draws, nearby)
         else:
             site[call] = ends[0] if place == AT_HOME else ends[1]
 
 
 @njit(cache=True, nogil=True)
-def _is_seen(site, parts, ends, kind, counts):
+def _implies_anchors(site, parts, ends, kind, counts):
     """Whether the home has most calls at night, and the work place in work hours; `counts` stays zero."""
     for call in range(site.size):
         counts[2, site[call]] += 1
@@ -185,21 +185,21 @@ def _is_seen(site, parts, ends, kind, counts):
             counts[0, site[call]] += 1
         elif parts[call] == WORK_HOURS:
             counts[1, site[call]] += 1
-    seen = True
+    implied = True
     for row in range(2 if kind <= COMMUTER else 1):
         own = ends[row]
         for call in range(site.size):
             s = site[call]
             if (counts[row, s], counts[2, s], -s) > (counts[row, own], counts[2, own], -own):
-                seen = False
+                implied = False
     for call in range(site.size):
         counts[:, site[call]] = 0
-    return seen
+    return implied
 
 
 @njit(cache=True, nogil=True)
 def _forced(kind, call):
-    """The part of the day of a call that everyone of a class has made; -1: of no other call."""
+    """The part of the day of a call that everyone of a class makes, -1 for other calls."""
     if call == 0 and kind != NO_HOME:
         return NIGHT
     return WORK_HOURS if call == 1 and kind <= COMMUTER else -1
@@ -240,44 +240,44 @@ def _rest_of_places(usual, expected, part, kind, rest):
 
 
 @njit(cache=True, nogil=True)
-def _pick(weight, chance):
-    """A place in proportion to weights; the last with any where rounding leaves the chance over."""
+def _pick(weight, draw):
+    """A place in proportion to weights; the last positive one if rounding leaves `draw` beyond the sum."""
     total = weight.sum()
     reached, last = 0.0, 0
     for place in range(weight.size):
         if weight[place] > 0:
             reached += weight[place]
             last = place
-            if chance * total < reached:
+            if draw * total < reached:
                 return place
     return last
 
 
 @njit(cache=True, nogil=True)
-def _elsewhere(part, commutes, ends, chances, nearby):
-    """A site that is not the anchor: its class of distance by `reach`, then by how much is called there."""
+def _elsewhere(part, commutes, ends, draws, nearby):
+    """A site that is not the anchor: a class of distance by `reach`, then a site by its number of calls."""
     order, running, begin, reach = nearby
-    (home, work), (anchor_chance, chance) = ends, chances
+    (home, work), (anchor_draw, site_draw) = ends, draws
     anchor, row = home, 0
     low, high = 0, order.shape[1]
     if reach.size > 0:
         if commutes:
             at_home, at_work = reach[1, part].sum(), reach[2, part].sum()
-            row = 1 if anchor_chance * (at_home + at_work) < at_home else 2
+            row = 1 if anchor_draw * (at_home + at_work) < at_home else 2
             anchor = home if row == 1 else work
             turn = at_home / (at_home + at_work)
-            anchor_chance = anchor_chance / turn if row == 1 else (anchor_chance - turn) / (1.0 - turn)
-        far = _pick(reach[row, part], anchor_chance)
+            anchor_draw = anchor_draw / turn if row == 1 else (anchor_draw - turn) / (1.0 - turn)
+        far = _pick(reach[row, part], anchor_draw)
         low, high = begin[anchor, far], begin[anchor, far + 1]
         wider = 0
         while running[anchor, high] <= running[anchor, low] and wider < begin.shape[1]:
-            wider += 1  # no site is so far from here: the nearest classes with one
+            wider += 1  # no site at this distance: extend to the nearest classes with one
             low = begin[anchor, max(far - wider, 0)]
             high = begin[anchor, min(far + 1 + wider, begin.shape[1] - 1)]
     sums = running[anchor]
     if sums[high] <= sums[low]:
         return anchor
-    aim = sums[low] + chance * (sums[high] - sums[low])
+    aim = sums[low] + site_draw * (sums[high] - sums[low])
     place = np.searchsorted(sums, aim, side="right") - 1
     while place > 0 and sums[place + 1 if place + 1 < sums.size else place] <= sums[place]:
         place -= 1

@@ -66,12 +66,12 @@ def uniforms(seed: int, purpose: int, count: int) -> np.ndarray:
     return out
 
 
-def pick(weights: np.ndarray, chance: np.ndarray) -> np.ndarray:
-    """int64: places drawn in proportion to weights (at least one above 0), one for each chance."""
-    if not chance.size:
+def pick(weights: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """int64: a place for each of `draws` in [0, 1), in proportion to weights (at least one above 0)."""
+    if not draws.size:
         return np.empty(0, np.int64)
     ends = np.cumsum(np.maximum(weights, 0.0))
-    place = np.searchsorted(ends, chance * ends[-1], side="right")
+    place = np.searchsorted(ends, draws * ends[-1], side="right")
     return np.minimum(place, int(np.flatnonzero(np.diff(ends, prepend=0.0))[-1]))
 
 
@@ -80,22 +80,23 @@ def onto_total(values: np.ndarray, total: float) -> np.ndarray:
     flat = np.asarray(values, np.float64).ravel()
     if total <= 0 or not flat.size:
         return np.zeros(values.shape)
-    flat = flat - flat.max()  # changes nothing, but that a total far below the values is not lost in digits
+    flat = flat - flat.max()  # same result; avoids cancellation where the total is far below the values
     falling = np.sort(flat)[::-1]
     over = (np.cumsum(falling) - total) / np.arange(1, flat.size + 1)
-    kept = int(np.flatnonzero(falling > over)[-1])
-    return np.maximum(flat - over[kept], 0.0).reshape(values.shape)
+    last = int(np.flatnonzero(falling > over)[-1])
+    return np.maximum(flat - over[last], 0.0).reshape(values.shape)
 
 
 def onto_own_total(values: np.ndarray, total: float) -> np.ndarray:
-    """Made non-negative with the sum it has, then scaled to `total`.
+    """Projects a table to be non-negative with its own sum, then scales it to `total`.
 
-    A sum that noise moved away from the total would else be shared among all places alike, empty ones too.
-    Where places are empty, noise above 0 weighs as much as noise below: that is taken off once more.
+    Projected onto `total` itself, the difference between the two sums would be spread evenly over all places,
+    empty ones included. In empty places, positive and negative noise have the same mass on average: the mass
+    of negative values is therefore subtracted from the sum once more.
     """
     below = float(np.maximum(-values, 0.0).sum())
-    found = onto_total(values, max(float(values.sum()) - below, 0.3 * total))
-    return found * (total / max(float(found.sum()), 1e-300))
+    projected = onto_total(values, max(float(values.sum()) - below, 0.3 * total))
+    return projected * (total / max(float(projected.sum()), 1e-300))
 
 
 def onto_totals(values: np.ndarray, group: np.ndarray, totals: np.ndarray) -> np.ndarray:
@@ -112,12 +113,11 @@ def onto_totals(values: np.ndarray, group: np.ndarray, totals: np.ndarray) -> np
     before = np.concatenate([[0.0], running])[begin]
     rank = np.arange(values.size) - begin[of] + 1
     over = (running - before[of] - totals[of]) / rank
-    kept = falling > over
+    positive = falling > over
     last = np.full(totals.size, -1)
-    np.maximum.at(last, of[kept], np.flatnonzero(kept))
+    np.maximum.at(last, of[positive], np.flatnonzero(positive))
     cut = np.where(last >= 0, over[np.maximum(last, 0)], np.inf)
-    found = np.maximum(values - cut[group], 0.0)
-    return np.where(totals[group] > 0, found, 0.0)
+    return np.where(totals[group] > 0, np.maximum(values - cut[group], 0.0), 0.0)
 
 
 def to_margins(seed: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds: int = 20) -> np.ndarray:
@@ -134,7 +134,7 @@ def to_margins(seed: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds: 
 
 
 def conditional(table: np.ndarray, fallback: np.ndarray) -> np.ndarray:
-    """Rows that sum to 1; a row without mass is the fallback's."""
+    """Rows scaled to sum to 1; a row without mass is taken from `fallback`."""
     total = table.sum(axis=-1, keepdims=True)
     usual = fallback / np.maximum(fallback.sum(axis=-1, keepdims=True), 1e-300)
     return np.where(total > 0, table / np.where(total > 0, total, 1.0), usual)

@@ -3,19 +3,17 @@
 A visit that begins at tick k and stays s steps has points at k, k + 1, ..., k + s steps after the start.
 Visits that begin at a tick at which the visit before still has a point are spread evenly over that step,
 after that point and before the next tick: encoding keeps the first point of a step and fills the line in.
-Points lie strictly inside their cell, each somewhere else, and follow the trip: a place is drawn in every
+Points lie strictly inside their cell, each at a random place, and follow the trip: a place is drawn in every
 cell, then moved towards those before and after it.
 
-Stays and times of drawn trips come from noisy tables: where steps are stayed, how quick moves are, when a
-trip starts.
+Stays and times of drawn trips come from noisy tables: of stays by cell, of the pace of moves, and of
+start times.
 
 >>> from shoal.space.cells import CellGrid
 >>> grid = CellGrid(box=(0, 0, 300, 200), columns=3, rows=2, planar=True)
 >>> points = path_points(SyntheticPaths.of(grid, 60, [[(0, 0, 1), (4, 2, 0)]]), seed=1)
 >>> (points.time_us // 10**6).tolist(), (points.x // 100).tolist(), (points.y // 100).tolist()
 ([0, 60, 120], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0])
-
-
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ from shoal.stages.synthetic import NoisyMovement, NoisyTable, SyntheticPaths
 
 PLACE_PURPOSE = 71
 SECOND_US = 1_000_000
-MARGIN = 0.08  # of a cell's side, that points keep from its border
+MARGIN = 0.08  # least distance of points from the border of their cell, in sides of the cell
 DECIMALS = {False: 6, True: 2}  # of degrees, and of metres (planar)
 
 
@@ -61,7 +59,7 @@ class PathPoints:
 
 
 def path_points(paths: SyntheticPaths, seed: int, low: int = 0, high: int | None = None) -> PathPoints:
-    """Points of trips `low` to `high` (all): a trip has the same ones, whatever else is asked for.
+    """Points of trips `low` to `high` (all): the same for a trip whatever the range.
 
     Trips start at whole seconds. The seed is not for privacy.
     """
@@ -83,7 +81,7 @@ def path_points(paths: SyntheticPaths, seed: int, low: int = 0, high: int | None
 
 
 def decimals_of(grid: CellGrid) -> int:
-    """Of written coordinates: enough that rounding moves a point by a hundredth of a cell at most."""
+    """Decimals of written coordinates: rounding moves a point by at most a hundredth of a cell."""
     return max(DECIMALS[grid.planar], math.ceil(math.log10(50 / min(grid.cell_size))))
 
 
@@ -128,7 +126,7 @@ def _places(first, cells, stay, columns, seed, low, points, u, v):
         for visit in range(begin, end):
             next_x, next_y = _place(cells, columns, begin, end, min(visit + 1, end - 1), state)
             for step in range(stay[visit] + 1):
-                part = 0.5 * step / (stay[visit] + 1)  # who stays drifts towards the next place
+                part = 0.5 * step / (stay[visit] + 1)  # points of a stay drift towards the next place
                 u[at] = _inside(x + part * (next_x - x), cells[visit] % columns)
                 v[at] = _inside(y + part * (next_y - y), cells[visit] // columns)
                 at += 1
@@ -153,20 +151,21 @@ def _inside(value, side):
 
 
 STAY_PURPOSE, TICK_PURPOSE = 41, 42
-GOES_ON = 0.8  # chance that a further step is stayed where the one before was
+GOES_ON = 0.8  # probability that the next step of a stay is at the same visit
 MOST_AT_ONCE = 6  # cells passed within one step
-# Public: of the ticks per move where noise hides everything else; most moves take one.
-DURATION_GUESS = np.array([0.02, 0.05, 0.08, 0.1, 0.35, 0.15, 0.1, 0.07, 0.05, 0.03])
+# Public prior of the ticks per move; most moves take one.
+DURATION_PRIOR = np.array([0.02, 0.05, 0.08, 0.1, 0.35, 0.15, 0.1, 0.07, 0.05, 0.03])
 LONGEST_PACE = 8.0  # ticks per move in the open class
-TIDE_DEVIATION = 1.0  # of a region's share of a part of the week around that of all, relative; a public guess
-LEAST_TIDE = 0.02  # of what is expected
+# Prior standard deviation of a region's share of a part of the week around the overall share, relative.
+TIDE_DEVIATION = 1.0
+LEAST_TIDE = 0.02  # of the prediction
 FITTING_ROUNDS = 10
 
 
 def place_stays(
     first: np.ndarray, cells: np.ndarray, total: np.ndarray, rate: np.ndarray, seed: int
 ) -> np.ndarray:
-    """int32 per visit: each trip's total spread over its visits, in runs, by the rate of their cells."""
+    """int32 per visit: each trip's total of stayed steps, in runs at visits drawn by `rate`."""
     stay = np.zeros(cells.size, np.int32)
     _stays(first, cells, total.astype(np.int64), rate, np.uint64(seed), stay)
     return stay
@@ -196,16 +195,17 @@ def _stays(first, cells, total, rate, seed, stay):
 def ticks_of(
     first: np.ndarray, cells: np.ndarray, stay: np.ndarray, grid: CellGrid, noisy: NoisyMovement, seed: int
 ) -> np.ndarray:
-    """int32 per visit: when it begins.
+    """int32 per visit: the tick at which it begins.
 
-    A trip's ticks of movement are drawn given its moves. Fewer ticks than moves: cells are passed within a
-    step, where a straight line between the points of both ticks fills just them in again. More: some wait.
+    A trip's ticks of movement are drawn given its moves. With fewer ticks than moves, some cells are passed
+    within a step, if the straight line between the points at both ticks crosses exactly these cells. With
+    more ticks, some moves take several.
     """
     moves = np.diff(first) - 1
     if noisy.durations is None or noisy.paces is None:
         return _even_ticks(first, stay)
     bins = DURATION_BINS.size + 1
-    rows = by_class(noisy.durations, DURATION_GUESS)
+    rows = by_class(noisy.durations, DURATION_PRIOR)
     ends = np.cumsum(rows, axis=1)
     which = class_of_moves(moves)
     place = (ends[which] <= (uniforms(seed, 51, moves.size) * ends[which, -1])[:, None]).sum(axis=1)
@@ -224,13 +224,13 @@ def ticks_of(
 
 
 def _even_ticks(first: np.ndarray, stay: np.ndarray) -> np.ndarray:
-    """A step per move."""
+    """One tick per move."""
     before = np.cumsum(stay + 1) - stay - 1
     return (before - np.repeat(before[first[:-1]], np.diff(first))).astype(np.int32)
 
 
 def _pace_weights(paces: NoisyTable, noisy: NoisyMovement) -> tuple[np.ndarray, np.ndarray]:
-    """float64 [cells]: how likely a move from there is quick, and how likely it is slow, against others."""
+    """float64 [cells] twice: relative rates of quick and of slow moves from each cell."""
     grid = noisy.setting.grid
     block, count = blocks_of(grid, block_sides(grid)[-1])
     values = paces.values.reshape(count, PACES)
@@ -266,12 +266,12 @@ def _ticks(first, cells, stay, wanted, quick, slow, columns, seed, tick):
 
 
 @njit(cache=True, nogil=True)
-def _by_weight(cells, weight, begin, size, chance):
+def _by_weight(cells, weight, begin, size, draw):
     """A number below `size`, by the weight of the cell that the move leaves."""
     total = 0.0
     for i in range(size):
         total += weight[cells[begin + i]]
-    left = chance * total
+    left = draw * total
     i = 0
     while i < size - 1 and left >= weight[cells[begin + i]]:
         left -= weight[cells[begin + i]]
@@ -281,7 +281,7 @@ def _by_weight(cells, weight, begin, size, chance):
 
 @njit(cache=True, nogil=True)
 def _merges(cells, cost, begin, moves, i, columns):
-    """Whether the visit after move i can be passed within a step: the line over it has just these cells."""
+    """Whether the visit after move i can be passed within a step: the line crosses exactly these cells."""
     if i + 1 >= moves:
         return False
     low = i
@@ -308,69 +308,72 @@ def _merges(cells, cost, begin, moves, i, columns):
 def start_times(noisy: NoisyMovement, begin: np.ndarray, end: np.ndarray, seed: int) -> np.ndarray:
     """int64 per trip, from cell `begin` to cell `end`, in microseconds.
 
-    A part of the week as is usual between them, a day and an hour of that part, any moment of that hour.
+    Draws a part of the week given the regions of both ends, then a slot of that part, then a time within it.
     """
     clock, count = noisy.setting.clock, begin.size
     weight = _slot_weights(noisy)
-    edges, chance = clock.edges_us, uniforms(seed, 61, count)
+    edges, draws = clock.edges_us, uniforms(seed, 61, count)
     if noisy.start_tides is None or noisy.end_tides is None or not count:
-        slot = pick(weight, chance)
+        slot = pick(weight, draws)
     else:
         part_of_slot = PART_OF_KIND[noisy.setting.kind_of_slot]
         share = np.bincount(part_of_slot, weight, WEEK_PARTS)
         region = noisy.tide_region_of_cell
-        chances = tide_chances((noisy.start_tides, noisy.end_tides), region[begin], region[end], share)
-        ends = np.cumsum(chances, axis=2)[region[begin], region[end]]
+        probabilities = tide_probabilities(
+            (noisy.start_tides, noisy.end_tides), region[begin], region[end], share
+        )
+        ends = np.cumsum(probabilities, axis=2)[region[begin], region[end]]
         part = (ends <= uniforms(seed, 63, count)[:, None] * ends[:, -1:]).sum(axis=1)
         part = np.minimum(part, int(np.flatnonzero(share)[-1]))
         slot = np.zeros(count, np.int64)
         for each in np.unique(part):
             own = part == each
-            slot[own] = pick(np.where(part_of_slot == each, weight, 0.0), chance[own])
+            slot[own] = pick(np.where(part_of_slot == each, weight, 0.0), draws[own])
     within = uniforms(seed, 62, count)
     return edges[slot] + (within * (edges[slot + 1] - edges[slot])).astype(np.int64)
 
 
-def tide_chances(
+def tide_probabilities(
     tides: tuple[NoisyTable, NoisyTable], begin: np.ndarray, end: np.ndarray, share: np.ndarray
 ) -> np.ndarray:
-    """float64 [regions, regions, parts]: the part of the week of trips from region `begin` to region `end`.
+    """float64 [regions, regions, parts]: probabilities of parts of the week given start and end regions.
 
-    Proportional fitting to three tables: trips that were drawn between regions; parts by the region of the
-    start; parts by that of the end. The last two are noisy tides, drawn to the same share everywhere.
+    Iterative proportional fitting to three tables: drawn trips between regions; parts by the region of the
+    start; parts by that of the end. The last two are noisy tides, shrunk towards the overall share.
     """
     count = tides[0].values.size // WEEK_PARTS
-    held = np.bincount(begin * count + end, minlength=count * count).reshape(count, count).astype(np.float64)
+    trips = np.bincount(begin * count + end, minlength=count * count).reshape(count, count).astype(np.float64)
     by_start, by_end = (
-        _likely_tides(table, held.sum(axis=axis), share) for table, axis in zip(tides, (1, 0), strict=True)
+        _shrunk_tides(table, trips.sum(axis=axis), share) for table, axis in zip(tides, (1, 0), strict=True)
     )
     usual = share / share.sum()
-    fitted = held[:, :, None] * usual
+    fitted = trips[:, :, None] * usual
     for _ in range(FITTING_ROUNDS):
         fitted *= (by_start / np.maximum(fitted.sum(axis=1), 1e-300))[:, None, :]
         fitted *= (by_end / np.maximum(fitted.sum(axis=0), 1e-300))[None, :, :]
-        fitted = conditional(fitted, usual) * held[:, :, None]
+        fitted = conditional(fitted, usual) * trips[:, :, None]
     return conditional(fitted, usual)
 
 
-def _likely_tides(table: NoisyTable, held: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """float64 [regions, parts]: noisy tides of the sums `held` by region and of `share` by part.
+def _shrunk_tides(table: NoisyTable, trips: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """float64 [regions, parts]: noisy tides fitted to the sums `trips` by region and `share` by part.
 
-    Their total is taken as two deviations less than it looks: where it is noise, tides are as usual.
+    Two standard deviations are subtracted from their total, so that tides that are mostly noise are shrunk to
+    the overall share.
     """
-    usual = np.outer(held, share) / (held.sum() * share.sum())
+    usual = np.outer(trips, share) / (trips.sum() * share.sum())
     total = float(table.values.sum()) - 2 * table.deviation * np.sqrt(table.values.size)
     expected = usual * max(total, 1.0)
-    found = shrunk(table, expected.ravel(), TIDE_DEVIATION).reshape(expected.shape)
-    return to_margins(np.maximum(found, LEAST_TIDE * expected), held, share * (held.sum() / share.sum()))
+    fitted = shrunk(table, expected.ravel(), TIDE_DEVIATION).reshape(expected.shape)
+    return to_margins(np.maximum(fitted, LEAST_TIDE * expected), trips, share * (trips.sum() / share.sum()))
 
 
 def _slot_weights(noisy: NoisyMovement) -> np.ndarray:
-    """float64 [slots]: how many trips start in each, by noisy days and hours."""
+    """float64 [slots]: relative number of trips that start in each, from noisy days and hours."""
     setting = noisy.setting
     clock = setting.clock
     day, kinds = (
-        np.ones(size) if table is None else _likely_times(table)
+        np.ones(size) if table is None else _shrunk_times(table)
         for table, size in ((noisy.days, len(clock.days)), (noisy.hours, HOUR_KINDS))
     )
     slot_day, slot_kind = clock.day_of_slot, setting.kind_of_slot
@@ -380,7 +383,7 @@ def _slot_weights(noisy: NoisyMovement) -> np.ndarray:
     return day[slot_day] * share
 
 
-def _likely_times(table: NoisyTable) -> np.ndarray:
-    """Drawn to all alike, as far as noise asks for it."""
+def _shrunk_times(table: NoisyTable) -> np.ndarray:
+    """Noisy counts shrunk towards the uniform distribution."""
     total = max(float(table.values.sum()), 1.0)
     return onto_total(shrunk(table, np.full(table.values.size, total / table.values.size), 1.0), total)

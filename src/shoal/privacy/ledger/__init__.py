@@ -1,4 +1,4 @@
-"""What was ever spent on whom: append-only rows in a hash chain, one file per data owner.
+"""Record of all spends per population: append-only rows in a hash chain, one file per data owner.
 
 `open_ledger()` gives a `Ledger`; `Store` is the seam where another database can plug in.
 """

@@ -1,4 +1,4 @@
-"""The ledger: who may spend how much, decided and recorded in one transaction.
+"""The ledger: each spend is checked against the budget and recorded in one transaction.
 
     create / raise_limit / lower_limit       a population and its lifetime budget
     reserve -> commit                        a differentially private release; a reserve is spent for good
@@ -321,7 +321,7 @@ class Ledger:
         return [(owner.name, released) for owner in populations for released in owner.released.values()]
 
     def state(self) -> State:
-        """What the rows add up to; refuses a ledger that does not verify."""
+        """The state after all rows; refuses a ledger that does not verify."""
         return state_of(self.store.rows(), self.store.where())
 
     def head(self) -> str:

@@ -231,7 +231,7 @@ _APPLY: dict[str, Callable[[State, Row], str | None]] = {
 
 
 def check_new_name(state: State, name: str) -> None:
-    """A population has a name that nobody could take for another one."""
+    """Refuses a name that could be mistaken for that of another population."""
     if name in state.populations:
         raise LedgerError(
             "population-exists",
@@ -301,7 +301,7 @@ def check_budget(owner: Population, cost: int) -> None:
 
 @contextmanager
 def naming_the_price_of(loss: Loss, currency: str) -> Iterator[None]:
-    """Where a pure release does not fit into a budget in rho, the refusal says why it is dear."""
+    """Explains the price in rho when a pure release does not fit into a budget in rho."""
     try:
         yield
     except BudgetExceeded as error:
@@ -400,7 +400,7 @@ def check_sha256(value: object) -> str:
 
 
 def state_of(stored: list[StoredRow], where: str) -> State:
-    """What the rows add up to; refuses a ledger that does not verify."""
+    """The state after all rows; refuses a ledger that does not verify."""
     rows, findings = read_chain(stored)
     state, more = fold(rows, where)
     findings += more

@@ -316,8 +316,8 @@ class RunFile:
         with suppress(OSError):
             self._write(json.dumps(record).encode())
 
-    def kept(self) -> dict[str, Any] | None:
-        """The record of a run that could not commit, if there is a whole one."""
+    def record(self) -> dict[str, Any] | None:
+        """The record of a run that could not commit, if there is a complete one."""
         return _record(os.pread(self.handle, 1 << 16, 0)) if self._is_private() else None
 
     def forget(self) -> None:

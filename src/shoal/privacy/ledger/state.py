@@ -198,7 +198,7 @@ class Spend:
 
 @dataclass(kw_only=True)
 class Population:
-    """Whose budget it is, how large, what is gone."""
+    """A population with its limit and its spends."""
 
     name: str
     currency: str

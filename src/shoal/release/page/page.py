@@ -24,6 +24,7 @@ import numpy as np
 from shoal.errors import OutputError, PlanError
 from shoal.privacy.guarantee import promise as promise_of
 from shoal.release.manifest import is_tuned
+from shoal.release.page.labels import label_of
 from shoal.release.staging import private_file
 
 if TYPE_CHECKING:
@@ -299,6 +300,22 @@ def date_of(created: Any) -> str:
     return f"{date.day} {date:%b %Y}"
 
 
+_ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
+
+
+def time_of(text: str) -> str:
+    """An ISO time as a reader writes it, with its offset where it has one; any other text as it stands.
+
+    >>> time_of("2026-03-02T08:00:00"), time_of("2026-03-01T23:00:00+00:00")
+    ('Mon 2 Mar 2026, 08:00', 'Sun 1 Mar 2026, 23:00 UTC')
+    """
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return f"{moment(at)} {at:%Z}".rstrip()
+
+
 def words(key: str) -> str:
     return key.replace("_", " ").replace(".", ": ")
 
@@ -310,20 +327,20 @@ def short(value: Any) -> str:
     if isinstance(value, list | tuple):
         shown = ", ".join(short(item) for item in value[:LIST_SHOWN])
         return shown + (f" ... ({len(value):,} in all)" if len(value) > LIST_SHOWN else "") or "none"
-    return number(value)
+    return time_of(value) if isinstance(value, str) and _ISO.match(value) else number(value)
 
 
 def flat(value: Any, path: str = "") -> list[tuple[str, str]]:
     """Nested parameters as rows of a name and a value.
 
-    >>> flat({"window": {"time_zone": "UTC"}, "ell": 30})
-    [('window: time zone', 'UTC'), ('ell', '30')]
+    >>> flat({"window": {"start": "2026-03-02T00:00:00"}, "jump_m": None})
+    [('Window: start', 'Mon 2 Mar 2026, 00:00'), ('Jump that cuts a trip (metres)', 'not set')]
     """
     if isinstance(value, dict) and value:
         return [
             row for key, item in value.items() for row in flat(item, f"{path}.{key}" if path else str(key))
         ]
-    return [(words(path), short(value))]
+    return [(label_of(path), "not set" if value is None else short(value))]
 
 
 def guarantee_sentence(manifest: dict[str, Any]) -> str:
@@ -340,7 +357,7 @@ def guarantee_sentence(manifest: dict[str, Any]) -> str:
 
 
 def spends_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What each named share of the budget paid for: header, rows, and the columns of amounts."""
+    """Named spends as a table: header, rows, and the columns of amounts."""
     spends = [spend for spend in manifest.get("spends") or [] if isinstance(spend, dict)]
     columns = list(dict.fromkeys(key for spend in spends for key in spend))
     return {

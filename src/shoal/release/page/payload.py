@@ -1,4 +1,4 @@
-"""What a page's script draws from: values, zone outlines, colours and error figures, ready for JSON.
+"""Data for the script of a page: values, zone outlines, colours and error figures, ready for JSON.
 
 Outlines are planar, simplified a little, on a grid of 65,536 steps, for the eye alone: areas and overlaps are
 computed in `shoal.space`.
@@ -16,7 +16,7 @@ import numpy as np
 import shapely
 
 from shoal.metrics.density import DensityUtility, HourProfile
-from shoal.release.page.page import float32_base64, uint16_base64
+from shoal.release.page.page import float32_base64, time_of, uint16_base64
 
 if TYPE_CHECKING:
     from shoal.kinds.density.report import DensityReportInputs
@@ -33,7 +33,7 @@ ERROR_COLOUR_QUANTILE = 0.98
 def density_payload(
     inputs: DensityReportInputs, utility: DensityUtility, starts: list[datetime], slots_drawn: int
 ) -> dict[str, Any]:
-    """All the page draws. Map and series cover the first `slots_drawn` slots, error figures all."""
+    """All data that the page draws. Map and series cover the first `slots_drawn` slots, error figures all."""
     arrays = {"exact": inputs.exact, "released": inputs.released, "low": inputs.low, "high": inputs.high}
     return {
         "zones": drawn_zones(inputs.zones),
@@ -60,7 +60,7 @@ def density_payload(
 
 
 def slot_label(start: datetime) -> str:
-    """A slot's start as a reader says it, with the offset so that a repeated hour can be told apart.
+    """A slot's start for readers, with the offset so that a repeated hour is unambiguous.
 
     >>> slot_label(datetime.fromisoformat("2026-03-02T08:00:00+01:00"))
     'Mon 2 Mar 2026, 08:00 (UTC+01:00)'
@@ -207,7 +207,9 @@ def grid_subtitle(grid: CellGrid | None, manifest: Mapping[str, Any], *more: str
         parts.insert(0, f"{grid.columns} x {grid.rows} cells of {width:,.0f} x {height:,.0f} m")
     parts += [f"method {public['method']}"] if "method" in public else []
     window = public.get("window") or {}
-    return parts + ([f"{window['start']} to {window['end']}"] if {"start", "end"} <= set(window) else [])
+    return parts + (
+        [f"{time_of(window['start'])} to {time_of(window['end'])}"] if {"start", "end"} <= set(window) else []
+    )
 
 
 def cell_maps(grid: CellGrid, sides: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -228,7 +230,7 @@ def cell_maps(grid: CellGrid, sides: Mapping[str, np.ndarray]) -> dict[str, Any]
 
 
 def drawn_blocks(faces: np.ndarray) -> tuple[np.ndarray, int]:
-    """Means of square blocks of cells, where a side has more than can be told apart."""
+    """Means of square blocks of cells, where a side has more than MOST_DRAWN."""
     block = -(-max(faces.shape) // MOST_DRAWN)
     if block == 1:
         return faces, 1

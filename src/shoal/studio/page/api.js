@@ -4,9 +4,9 @@ const KEPT = "shoal-token";
 
 // The token comes in the fragment of the address, which no browser sends anywhere; then it leaves the address bar.
 export function takeToken() {
-  const found = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (found) {
-    sessionStorage.setItem(KEPT, found);
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token) {
+    sessionStorage.setItem(KEPT, token);
     history.replaceState(null, "", "/#data");
   }
   return sessionStorage.getItem(KEPT);
@@ -14,12 +14,12 @@ export function takeToken() {
 
 // What went wrong, and what to do about it, as the server said it.
 export class Problem extends Error {
-  constructor(status, told) {
-    super(told.message || "The server did not answer.");
+  constructor(status, body) {
+    super(body.message || "The server did not answer.");
     this.status = status;
-    this.code = told.code || "";
-    this.remedy = told.remedy || "";
-    this.faults = told.faults || [];
+    this.code = body.code || "";
+    this.remedy = body.remedy || "";
+    this.faults = body.faults || [];
   }
 }
 
@@ -30,12 +30,12 @@ export async function ask(method, path, body) {
   try {
     answer = await fetch(`/api${path}`, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
-    throw new Problem(0, { code: "gone", message: "The server does not answer.", remedy: "It was closed, perhaps. Start `shoal studio` again and open the new address." });
+    throw new Problem(0, { code: "gone", message: "The server does not answer.", remedy: "It may have been closed. Start `shoal studio` again and open the new address." });
   }
   if (answer.status === 204) return null;
-  const told = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Problem(answer.status, told);
-  return told;
+  const content = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Problem(answer.status, content);
+  return content;
 }
 
 export const get = (path) => ask("GET", path);
@@ -44,7 +44,7 @@ export const remove = (path) => ask("DELETE", path);
 
 // Follow a run by server-sent events, read by hand: an EventSource cannot send our header.
 // Ends when the run has ended; after a break it asks again. `stop` is an AbortSignal.
-export async function follow(run, told, stop) {
+export async function follow(run, changed, stop) {
   let last = null;
   while (!stop.aborted) {
     try {
@@ -61,7 +61,7 @@ export async function follow(run, told, stop) {
         while ((end = text.indexOf("\n\n")) >= 0) {
           const data = text.slice(0, end).split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("");
           text = text.slice(end + 2);
-          if (data) told((last = JSON.parse(data)));
+          if (data) changed((last = JSON.parse(data)));
         }
       }
     } catch (error) {
@@ -87,9 +87,9 @@ export async function openTicket(path, body) {
 }
 
 export async function save(path, body, name = "address") {
-  const told = await post(path, body);
+  const ticket = await post(path, body);
   const link = document.createElement("a");
-  link.href = told[name];
+  link.href = ticket[name];
   link.download = "";
   document.body.append(link);
   link.click();

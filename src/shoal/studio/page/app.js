@@ -1,33 +1,33 @@
-// The page: six rooms, one at a time. What a room shows comes from the server; nothing is computed here but pictures.
+// The page has six views and shows one at a time. Views show what the server sends; only drawings are computed here.
 
 import { get, takeToken } from "./api.js";
 import { complain, el, quiet, text } from "./dom.js";
 
-const ROOMS = {
+const VIEWS = {
   data: "Data", plan: "Plan", run: "Run", look: "Look", attack: "Attack", ledger: "Ledger",
 };
 
-let leave = null;  // what the open room wants done when it is left
+let leave = null;  // called when the open view is left
 let turn = 0;
 
-// Where we are: #room or #room/what, so that reload, back and a second tab keep their place.
-const here = () => { const [room, what] = location.hash.slice(1).split("/"); return { room: room in ROOMS ? room : "data", what: what ? decodeURIComponent(what) : null }; };
-export const go = (room, what = null) => { location.hash = what ? `${room}/${encodeURIComponent(what)}` : room; };
+// Where we are: #view or #view/what, so that reload, back and a second tab keep their place.
+const here = () => { const [view, what] = location.hash.slice(1).split("/"); return { view: view in VIEWS ? view : "data", what: what ? decodeURIComponent(what) : null }; };
+export const go = (view, what = null) => { location.hash = what ? `${view}/${encodeURIComponent(what)}` : view; };
 
 async function show() {
-  const { room, what } = here();
+  const { view, what } = here();
   const mine = ++turn;
   if (leave) leave();
   leave = null;
   quiet();
-  for (const link of document.querySelectorAll("#rooms a")) {
-    if (link.dataset.room === room) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
+  for (const link of document.querySelectorAll("#views a")) {
+    if (link.dataset.view === view) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
   }
-  document.title = `${ROOMS[room]} · Shoal Studio`;
-  const main = document.getElementById("room");
+  document.title = `${VIEWS[view]} · Shoal Studio`;
+  const main = document.getElementById("view");
   main.replaceChildren(text("p", "Opening …", "loading"));
   try {
-    const { open } = await import(`./rooms/${room}.js`);
+    const { open } = await import(`./views/${view}.js`);
     const state = await get("/state");
     if (mine !== turn) return;
     document.getElementById("place").textContent = state.folder;
@@ -40,7 +40,7 @@ async function show() {
   } catch (error) {
     if (mine !== turn) return;
     if (error.status === 401) return locked(main);
-    main.replaceChildren(el("p", { class: "empty" }, "This room could not be opened."));
+    main.replaceChildren(el("p", { class: "empty" }, "This view could not be opened."));
     complain(error);
   }
 }
@@ -52,10 +52,10 @@ function locked(main) {
 }
 
 function start() {
-  const nav = document.getElementById("rooms");
-  for (const [room, words] of Object.entries(ROOMS)) nav.append(el("a", { href: `#${room}`, "data-room": room }, words));
+  const nav = document.getElementById("views");
+  for (const [view, words] of Object.entries(VIEWS)) nav.append(el("a", { href: `#${view}`, "data-view": view }, words));
   window.addEventListener("hashchange", () => { takeToken(); show(); });
-  if (!takeToken()) return locked(document.getElementById("room"));
+  if (!takeToken()) return locked(document.getElementById("view"));
   if (!location.hash) history.replaceState(null, "", "/#data");
   show();
 }

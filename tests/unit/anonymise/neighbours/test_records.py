@@ -134,7 +134,7 @@ def test_whole_records_are_equal(k, seed):
             assert all(x0 <= x <= x1 and y0 <= y <= y1 for x, y in inside)
 
 
-def test_who_is_too_far_is_suppressed_as_a_whole():
+def test_a_user_who_is_too_far_is_suppressed_as_a_whole():
     user, t, x = [0, 0, 1, 1, 2], [0, 100, 1, 101, 50], [0, 5, 0, 5, 900]
     samples = LatticeSamples.of(user, t, x, [0] * 5, users=3, steps=STEPS)
     assert set(records(FullLength(k=2, most_span_m=2000)(samples, LATTICE))) == {0, 1}

@@ -49,8 +49,8 @@ def rows(table: pa.Table) -> list[tuple]:
 def test_visits_per_user_have_the_printed_mean_and_sd(events):
     """Within five standard errors of a sample of this size, computed from the distribution itself."""
     counts = np.unique(events["user"].to_numpy(), return_counts=True)[1]
-    chance, visits = np.diff(count_running(13.55, 18.33, 732), prepend=0), np.arange(1, 733)
-    fourth = chance @ (visits - 13.55) ** 4
+    probability, visits = np.diff(count_running(13.55, 18.33, 732), prepend=0), np.arange(1, 733)
+    fourth = probability @ (visits - 13.55) ** 4
     assert len(counts) == USERS
     assert abs(counts.mean() - 13.55) < 5 * 18.33 / np.sqrt(USERS)
     assert abs(counts.std() - 18.33) < 5 * np.sqrt((fourth - 18.33**4) / (4 * 18.33**2 * USERS))
@@ -87,14 +87,14 @@ def test_the_night_minimum_is_near_four_and_the_weekend_differs(events, town):
 
 
 def test_sites_have_characters(events, town):
-    """Shares at weekday 10 h to 12 h differ between sites by far more than chance."""
+    """Shares at weekday 10 h to 12 h differ between sites by far more than sampling error."""
     site = events["site"].combine_chunks().indices.to_numpy()
     hours = local_hours(events, town)
     total = np.bincount(site, minlength=160)
     office = np.isin(hours % 24, (10, 11)) & (hours < 120)
     share = np.bincount(site[office], minlength=160) / total
-    chance = np.sqrt(office.mean() * (1 - office.mean()) / total.mean())
-    assert share.std() > 3 * chance
+    deviation = np.sqrt(office.mean() * (1 - office.mean()) / total.mean())
+    assert share.std() > 3 * deviation
 
 
 def test_a_users_rows_are_spread_over_the_parts(town):

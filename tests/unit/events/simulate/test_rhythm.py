@@ -75,7 +75,7 @@ def test_a_stream_starts_again_at_the_same_point():
     assert not np.array_equal(draws(uniform, 50), draws(uniform, 50, seed=6))
 
 
-def test_pick_follows_the_given_chances():
+def test_pick_follows_the_given_probabilities():
     chance = np.array([0.5, 0.0, 0.2, 0.3])
     found = np.bincount(draws(lambda state: pick(state, np.cumsum(chance))), minlength=4)
     assert found[1] == 0

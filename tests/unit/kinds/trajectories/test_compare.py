@@ -1,4 +1,4 @@
-"""One table of methods on a small made-up town."""
+"""One table of methods on a small simulated town."""
 
 import json
 from datetime import UTC, datetime

@@ -47,7 +47,7 @@ def test_every_relation_of_two_windows(relation):
 
 
 def test_all_thirteen_relations_are_here():
-    """Two intervals are told apart by the order of their four ends."""
+    """Two intervals are distinguished by the order of their four ends."""
 
     def order(one):
         return tuple((a > b) - (a < b) for a, b in product(one, NEW))

@@ -84,7 +84,7 @@ class ZoneMap {
     this.draw();
   }
 
-  // Pixels of each zone by the even-odd rule, row by row; `runs` are [zone, first, last) stretches of pixels.
+  // Pixels of each zone by the even-odd rule, row by row; `runs` are [zone, first, last) intervals of pixels.
   rasterise() {
     const { xy, rings } = this.zones, wide = this.canvas.width, high = this.canvas.height, s = this.scale * this.ratio;
     const left = this.left * this.ratio, top = this.top * this.ratio;

@@ -3,7 +3,7 @@
 const RAW = { color: "#c04f00", width: 1.8, dash: "dot" };
 const RELEASED = { color: "#0063a6", width: 2 };
 const BAND = "rgba(0,99,166,0.2)";
-// Told apart without red-green vision (Okabe and Ito), the darkest of them first.
+// Distinguishable without red-green vision (Okabe and Ito), the darkest of them first.
 const LINE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#a06a00", "#000000", "#7a7a7a"];
 
 function layout(xTitle, yTitle, more = {}) {

@@ -64,13 +64,13 @@ function shareBars(id, rows, words, series, rowTitle, shareTitle) {
 function leakage(rows) {
   const sides = [["before", "Before", LINE_COLOURS[4]], ["after", "After", LINE_COLOURS[0]]];
   const counted = rows.some((row) => row.before !== null || row.after !== null);
-  shareBars("leakage", rows, (row) => plotText(row.label), counted ? sides : [["share", "Covered", LINE_COLOURS[0]]], "Time from the known stretch", "Share of samples");
+  shareBars("leakage", rows, (row) => plotText(row.label), counted ? sides : [["share", "Covered", LINE_COLOURS[0]]], "Time from the known period", "Share of samples");
 }
 
 function knowledge(rows, k) {
   const twoLines = (row) => plotText(row.knows).replace(/ (of|without) /, "<br>$1 ");
   const series = [["fewer", `Fewer than ${k} fit`, LINE_COLOURS[5]], ["one", "Only one fits", LINE_COLOURS[1]]];
-  shareBars("knowledge", rows, twoLines, k === 2 ? series.slice(1) : series, "", k === 2 ? "Share of stretches that only one fits" : "Share of stretches");
+  shareBars("knowledge", rows, twoLines, k === 2 ? series.slice(1) : series, "", k === 2 ? "Share of periods that only one fits" : "Share of periods");
 }
 
 function unicity(rows) {

@@ -2,7 +2,7 @@
 
 const SEQUENTIAL = ["#f0f4f8", "#b9dbe0", "#74b9c7", "#3a8fb0", "#226694", "#173b6c", "#0d1b45"];
 const DIVERGING = ["#b35806", "#f1a340", "#fee0b6", "#f7f7f7", "#d8daeb", "#998ec3", "#542788"];
-// Colours follow the root of the number: half-empty cells can still be told apart.
+// Colours follow the root of the number: cells with few trips remain distinguishable.
 const WARPED = SEQUENTIAL.map((colour, i) => [(i / (SEQUENTIAL.length - 1)) ** 2, colour]);
 const EVENLY = DIVERGING.map((colour, i) => [i / (DIVERGING.length - 1), colour]);
 

@@ -1,4 +1,4 @@
-// Plan: what would be released, what it promises, what it spends, what error to expect; sliders move it all.
+// Plan: the settings of a release, with the promise, price and expected error that follow from them.
 
 import { get, post } from "../api.js";
 import { go } from "../app.js";
@@ -25,7 +25,7 @@ export async function open(root, { state, what }) {
   return () => { view.turn = -1; };
 }
 
-// The form as it opens: the source's own defaults, a name that is free.
+// The initial form: defaults of the source, and an unused name.
 function defaults(source, kind, ledger, releases, state) {
   const given = source.defaults[kind] || {}, about = state.settings[kind], isPrivate = state.kinds.find((each) => each.name === kind).is_private;
   const usual = (name) => about[name]?.default ?? null;
@@ -81,7 +81,7 @@ function draw(view) {
     field("Source", pickSource(view)),
     el("div", { class: "field" }, el("label", { class: "field" }, "Kind of release"), choices(state.kinds.filter((each) => source.kinds.includes(each.name)).map((each) => [each.name, each.title]), plan.kind, (kind) => { view.plan = defaults(source, kind, view.ledger, view.releases, state); draw(view); }, "Kind of release")),
     text("p", kindOf(view).releases, "note"),
-    field("Population", pickPopulation(view), "Whose budget is spent: all releases about the same people share one."),
+    field("Population", pickPopulation(view), "Population whose budget pays for the release. All releases about the same people share one budget."),
     !kindOf(view).is_private ? null : slide(view, "epsilon", EPSILONS, String),
     !kindOf(view).is_private ? null : slide(view, "delta", DELTAS, (value) => (value ? value.toExponential(0) : "none (pure)"), undefined, (value) => { plan.delta = value; if (plan.kind === "density") plan.method = value ? null : "efpa"; ask(view); }),
     ...ofKind(view, redraw),
@@ -89,7 +89,7 @@ function draw(view) {
     set(view, "time_zone", dated(plan, "time_zone", view)),
     field("Name of the release", dated(plan, "name", view), "A folder of this name appears under releases/."),
     details(view));
-  root.replaceChildren(text("h1", "Plan"), text("p", "Nothing here reads a row of the data or spends anything: what you see follows from public numbers alone, until you publish.", "lead"), el("div", { class: "side" }, form, view.answer));
+  root.replaceChildren(text("h1", "Plan"), text("p", "Planning does not read the data and spends nothing. Everything shown here follows from public numbers alone.", "lead"), el("div", { class: "side" }, form, view.answer));
   ask(view);
 }
 
@@ -108,10 +108,10 @@ function pickPopulation(view) {
   const names = view.ledger.populations.map((each) => each.name).filter((name) => view.source.simulated ? name === view.source.population : !simulated.has(name));
   if (view.plan.population && !names.includes(view.plan.population)) names.push(view.plan.population);
   if (!names.length) return el("span", {}, button("These people have no budget yet: create a population", () => go("ledger"), { class: "text" }));
-  return select([...(view.plan.population ? [] : [["", "choose whose budget is spent"]]), ...names.map((name) => [name, name])], view.plan.population, { onchange: (event) => { view.plan.population = event.target.value; ask(view); } });
+  return select([...(view.plan.population ? [] : [["", "choose a population"]]), ...names.map((name) => [name, name])], view.plan.population, { onchange: (event) => { view.plan.population = event.target.value; ask(view); } });
 }
 
-// Controls that only one kind has.
+// Controls of one kind only.
 function ofKind(view, redraw) {
   const { plan, source } = view;
   if (plan.kind === "density") {
@@ -144,19 +144,19 @@ function details(view) {
   return el("details", {}, el("summary", {}, "More settings"),
     methods.length ? set(view, "method", select([["", "the default"], ...methods.map((each) => [each.name, `${each.name}: ${each.words}`])], plan.method || "", { onchange: (event) => { plan.method = event.target.value || null; ask(view); } })) : null,
     plan.kind === "density" ? set(view, "users", number_input(view, "users")) : null,
-    ["histogram", "synthetic"].includes(plan.kind) ? set(view, "gap_minutes", number_input(view, "gap_minutes"), "Only where the source does not name its trips.") : null,
+    ["histogram", "synthetic"].includes(plan.kind) ? set(view, "gap_minutes", number_input(view, "gap_minutes"), "Needed only where the source does not name its trips.") : null,
     plan.kind === "trajectories" ? null : set(view, "box", box),
     set(view, "licence", dated(plan, "licence", view)),
     set(view, "run_id", dated(plan, "run_id", view)));
 }
 
-// Ask the server; only the last answer counts, and a slider that moves fast asks once per pause.
+// Requests the dry run. Answers to earlier requests are ignored, and a moving slider sends one request per pause.
 function ask(view) {
   const mine = ++view.turn;
   clearTimeout(view.timer);
   view.timer = setTimeout(async () => {
     let summary = null, problem = null;
-    if (!view.plan.population) { view.answer.replaceChildren(el("section", { class: "panel" }, el("div", { class: "notice" }, "Choose the population first: whose budget is spent."))); return; }
+    if (!view.plan.population) { view.answer.replaceChildren(el("section", { class: "panel" }, el("div", { class: "notice" }, "Choose the population first. Its budget pays for the release."))); return; }
     try { summary = await post("/plan", clean(view.plan)); } catch (error) { problem = error; }
     if (mine !== view.turn) return;
     mark(view, problem ? problem.faults : []);
@@ -165,7 +165,7 @@ function ask(view) {
   }, 120);
 }
 
-// What is wrong with a field stands at the field.
+// Shows each fault at its field.
 function mark(view, faults) {
   for (const node of view.root.querySelectorAll(".fault")) node.remove();
   for (const node of view.root.querySelectorAll("[aria-invalid]")) node.removeAttribute("aria-invalid");
@@ -182,35 +182,35 @@ export const clean = (plan) => Object.fromEntries(Object.entries(plan).filter(([
 function answer(view, summary) {
   const { plan } = view;
   const publish = button("Publish", async () => {
-    const share = summary.budget && summary.budget.cost_nano ? `Spend ${percent(summary.budget.cost_nano / summary.budget.limit_nano)} of the lifetime budget of ${plan.population}, for good?` : `Publish records of ${plan.population}? Nothing is spent, and it cannot be taken back.`;
+    const share = summary.budget && summary.budget.cost_nano ? `Spend ${percent(summary.budget.cost_nano / summary.budget.limit_nano)} of the lifetime budget of ${plan.population}? This cannot be undone.` : `Publish records of ${plan.population}? No budget is spent. A publication cannot be withdrawn.`;
     if (!view.source.simulated && !window.confirm(share)) return;
     const run = await post("/runs", { plan: clean(plan) });
-    say("It runs. The budget is reserved before anything is counted.");
+    say("The run has started. The budget is reserved before anything is counted.");
     go("run", run.id);
   }, { class: "main", disabled: summary.obstacles.length > 0 });
   const panel = el("section", { class: "panel" },
     el("div", { class: "row apart" }, text("h2", "What this release promises"), publish),
     el("p", { class: "sentence" }, `${summary.unit || ""} ${summary.promise}`),
     summary.warnings.map((each) => el("div", { class: "notice bad" }, each)),
-    summary.obstacles.map((each) => el("div", { class: "notice bad" }, `It would stop: ${each}`)),
-    (summary.to_compose || []).length ? button("Combine with the earlier releases: no promise of k, what linking reveals is measured and published", () => { plan.compose_with = [...(plan.compose_with || []), ...summary.to_compose]; ask(view); }) : null,
+    summary.obstacles.map((each) => el("div", { class: "notice bad" }, `The run would stop: ${each}`)),
+    (summary.to_compose || []).length ? button("Combine with the earlier releases. Then k is not promised; the result of linking is measured and published", () => { plan.compose_with = [...(plan.compose_with || []), ...summary.to_compose]; ask(view); }) : null,
     !summary.budget && summary.obstacles.length && summary.guarantee ? button("Create the population in the ledger view", () => go("ledger")) : null,
-    text("h2", "What it spends"), price(summary), text("h2", "The error to expect"), expected(view, summary),
-    summary.notes.length ? el("div", {}, text("h2", "Good to know"), el("ul", {}, summary.notes.map((each) => text("li", each)))) : null,
-    el("details", {}, el("summary", {}, "Everything that is public and shapes the release"), table(["parameter", "value"], flat(summary.public || summary.lattice || {}))));
+    text("h2", "Price"), price(summary), text("h2", "Expected error"), expected(view, summary),
+    summary.notes.length ? el("div", {}, text("h2", "Notes"), el("ul", {}, summary.notes.map((each) => text("li", each)))) : null,
+    el("details", {}, el("summary", {}, "Public parameters of the release"), table(["parameter", "value"], flat(summary.public || summary.lattice || {}))));
   view.answer.replaceChildren(panel);
   drawExpected(view, summary);
 }
 
 function price(summary) {
-  if (!summary.guarantee) return el("div", {}, text("p", "Nothing: it is not differential privacy, so there is no epsilon and no budget. The ledger lists the release. There is no composition: whoever holds two releases may combine them."));
+  if (!summary.guarantee) return el("div", {}, text("p", "It spends nothing. It is not differential privacy, so it has no epsilon and no budget; the ledger lists the release. There is no composition: a recipient of two releases may combine them."));
   const budget = summary.budget;
   if (!budget) return text("p", "The population is not in the ledger yet.", "note");
-  if (budget.cost_nano === null) return text("p", "This population takes pure releases only: set delta to none.", "note");
+  if (budget.cost_nano === null) return text("p", "This population accepts pure releases only. Set delta to none.", "note");
   const of = (nano) => number(nano / 1e9, 4), after = budget.left_nano - budget.cost_nano;
   return el("div", {}, budgetBar(budget.limit_nano, budget.limit_nano - budget.left_nano, budget.cost_nano),
-    el("p", {}, `This release takes ${budget.currency} = ${of(budget.cost_nano)} of the ${of(budget.left_nano)} that are left of ${of(budget.limit_nano)}; ${after >= 0 ? `${of(after)} remain, enough for ${Math.floor(after / budget.cost_nano)} more like it` : "that is too much"}.`),
-    el("details", {}, el("summary", {}, "In which parts"), table(["pays for", "rho", "epsilon, if pure"], summary.spends.map((each) => [each.pays_for || each.name, number(each.rho), number(each.epsilon)]), [1, 2])));
+    el("p", {}, `This release costs ${budget.currency} = ${of(budget.cost_nano)}. The budget is ${of(budget.limit_nano)}, of which ${of(budget.left_nano)} is left; ${after >= 0 ? `after this release ${of(after)} remains, enough for ${Math.floor(after / budget.cost_nano)} more like it` : "the release costs more than that"}.`),
+    el("details", {}, el("summary", {}, "Parts of the price"), table(["pays for", "rho", "epsilon, if pure"], summary.spends.map((each) => [each.pays_for || each.name, number(each.rho), number(each.epsilon)]), [1, 2])));
 }
 
 function expected(view, summary) {
@@ -218,17 +218,17 @@ function expected(view, summary) {
     const chosen = summary.expected_methods.find((each) => each.method === summary.public.method);
     const error = chosen && chosen.error_share;
     const words = error === null || error === undefined
-      ? "Say about how many people there are (more settings), and the error to expect is shown here."
-      : `A count is off by about ${number(chosen.error_people, 2)} people, ${percent(error, 0)} of the mean count of ${number(chosen.error_people / error, 3)} people per zone and slot, by the method ${chosen.method}. Approximate: fitted on simulated cities, within a factor of ${number(chosen.off_by, 2)} there.`;
+      ? "Declare the approximate number of people (more settings) to see the expected error here."
+      : `The expected absolute error of a count is about ${number(chosen.error_people, 2)} people with the method ${chosen.method}. This is ${percent(error, 0)} of the mean count of ${number(chosen.error_people / error, 3)} people per zone and slot. The figure was fitted on simulated cities and lies within a factor of ${number(chosen.off_by, 2)} of the measured errors there.`;
     const rows = summary.expected_methods.map((each) => Object.assign([each.method, each.pure ? "pure" : "", number(each.error_people, 3), percent(each.error_share, 0), each.words], { chosen: each.method === summary.public.method }));
     return el("div", {}, error ? el("p", { class: "big" }, percent(error, 0)) : null, text("p", words), el("div", { class: "chart", id: "expected" }), el("details", {}, el("summary", {}, "All methods at this price"), table(["method", "", "error", "of mean", ""], rows, [2, 3])));
   }
-  if (summary.expected_share) return el("div", {}, el("p", { class: "big" }, percent(summary.expected_share.share)), text("p", `${summary.expected_share.of}: measured on San Francisco cabs, promise per trip; other data lay within a factor of ${summary.expected_share.off_by}.`));
-  if (!summary.guarantee) return text("p", "Boxes grow with k and tau; the report of the run says by how much, and how much had to be left out.");
-  return text("p", "For one trip as the unit and a declared number of trips a measured figure is shown here. Per user it depends on how many trips people make, which is private: what moves with epsilon is the noise named below, and the owner's report measures the rest.");
+  if (summary.expected_share) return el("div", {}, el("p", { class: "big" }, percent(summary.expected_share.share)), text("p", `${summary.expected_share.of}. The figure was measured on San Francisco cabs with the guarantee per trip; results on other data lay within a factor of ${summary.expected_share.off_by}.`));
+  if (!summary.guarantee) return text("p", "Boxes grow with k and tau. The report of the run states their size and the share of samples suppressed.");
+  return text("p", "With a trip as the unit and a declared number of trips, a measured figure is shown here. Per user, the error depends on how many trips people make, which is private. The noise named below depends on epsilon; the owner's report measures the remaining error.");
 }
 
-// The error over epsilon, for the chosen method: what the slider would do. Ten dry runs, asked once per plan.
+// The error as a function of epsilon, from dry runs that are requested once per plan.
 async function drawExpected(view, summary) {
   const node = document.getElementById("expected");
   if (!node || !summary.expected_methods || !summary.expected_methods.some((each) => each.error_share !== null)) { if (node) node.remove(); return; }
@@ -244,7 +244,7 @@ async function drawExpected(view, summary) {
   const share = (answer, method) => ((answer && answer.expected_methods.find((each) => each.method === method)) || {}).error_share ?? null;
   const traces = methods.map((method, i) => ({ x: view.known.x, y: view.known.answers.map((each) => share(each, method)), mode: "lines+markers", name: method, line: { color: LINE_COLOURS[i], dash: ["solid", "dot", "dash"][i] } }));
   traces.push({ x: [plan.epsilon], y: [share(summary, summary.public.method)], mode: "markers", name: "now", marker: { size: 13, color: "#c04f00", symbol: "diamond" } });
-  await chart(node, traces, layout("epsilon", "error, share of the mean count", { showlegend: true, hovermode: "closest", xaxis: { type: "log", tickvals: view.known.x, ticktext: view.known.x.map(String) }, yaxis: { tickformat: ".0%" } }));
+  await chart(node, traces, layout("epsilon", "error as a share of the mean count", { showlegend: true, hovermode: "closest", xaxis: { type: "log", tickvals: view.known.x, ticktext: view.known.x.map(String) }, yaxis: { tickformat: ".0%" } }));
 }
 
 function flat(value, path = "") {

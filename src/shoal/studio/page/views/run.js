@@ -1,4 +1,4 @@
-// Run: what runs, how far it is, how it ended. A run goes on when this page is closed.
+// Run: the progress and outcome of runs. A run continues when this page is closed.
 
 import { follow, get, openTicket, post } from "../api.js";
 import { go } from "../app.js";
@@ -10,14 +10,14 @@ export async function open(root, { what }) {
   const runs = await get("/runs"), stop = new AbortController();
   const detail = el("div"), list = el("ul", { class: "list" });
   root.replaceChildren(text("h1", "Run"),
-    text("p", "Runs go on when this page is closed, and stop when the server does. What a run reserved stays spent, whatever becomes of it.", "lead"),
-    el("div", { class: "side" }, el("section", { class: "panel" }, text("h2", "Runs"), runs.length ? list : text("p", "Nothing ran yet.", "empty")), detail));
+    text("p", "Runs continue when this page is closed and stop when the server stops. Budget that a run has reserved stays spent, even if the run fails.", "lead"),
+    el("div", { class: "side" }, el("section", { class: "panel" }, text("h2", "Runs"), runs.length ? list : text("p", "There are no runs yet.", "empty")), detail));
   const chosen = runs.find((run) => run.id === what) || runs[0];
   for (const run of runs) {
     list.append(el("li", {}, el("button", { class: "pick", type: "button", "aria-pressed": String(run === chosen), onclick: () => go("run", run.id) },
       el("strong", {}, run.title), " ", el("span", { class: `tag ${run.status}` }, STATES[run.status]), el("div", { class: "note" }, when(run.asked_at)))));
   }
-  if (!chosen) { detail.append(el("div", { class: "panel soft" }, text("p", "Plan a release and publish it: it will show up here.", "empty"))); return () => stop.abort(); }
+  if (!chosen) { detail.append(el("div", { class: "panel soft" }, text("p", "There are no runs yet. Plan a release and publish it; its run is shown here.", "empty"))); return () => stop.abort(); }
   const panel = el("section", { class: "panel" });
   detail.append(panel);
   showRun(panel, chosen);
@@ -32,12 +32,12 @@ function ended(run) {
   window.dispatchEvent(new HashChangeEvent("hashchange"));  // the list beside shows it, too
 }
 
-// A run inside another room: bars until it ends, then what went wrong, if anything.
+// A run inside another view: its progress, and its error if it fails.
 export async function runInPlace(node, run, signal) {
   const panel = el("div");
   node.replaceChildren(panel);
   showRun(panel, run, true);
-  const last = await follow(run.id, (told) => showRun(panel, told, true), signal);
+  const last = await follow(run.id, (now) => showRun(panel, now, true), signal);
   if (last && last.status === "done") node.replaceChildren();
   return last;
 }
@@ -48,20 +48,20 @@ export function showRun(panel, run, small = false) {
   if (!small) parts.push(el("div", { class: "row apart" }, text("h2", run.title), el("span", { class: `tag ${run.status}` }, STATES[run.status])), text("p", `Asked for ${when(run.asked_at)}${run.ended_at ? `, ended ${when(run.ended_at)}` : ""}.`, "note"));
   parts.push(stages(run, live));
   if (run.error) parts.push(el("div", { class: "notice bad", role: "alert" }, el("strong", {}, run.error.message), ` ${run.error.remedy}`));
-  if (run.status === "interrupted") parts.push(el("div", { class: "notice bad" }, "The server was stopped while this ran, and the run with it."));
+  if (run.status === "interrupted") parts.push(el("div", { class: "notice bad" }, "The server was stopped while this ran, so the run was stopped too."));
   if (run.aftermath && (run.job === "release" || run.status === "interrupted")) parts.push(el("div", { class: run.aftermath.spent ? "notice bad" : "notice" }, run.aftermath.words));
   if (live) parts.push(el("div", { class: "row" }, button(run.cancelling ? "Stopping …" : "Cancel", () => cancel(run), { class: "danger", disabled: run.cancelling }),
-    run.job === "release" ? text("span", "Before the budget is reserved, cancelling costs nothing; after it, the reserve stays spent.", "note") : null));
+    run.job === "release" ? text("span", "Cancelling costs nothing before the budget is reserved. Afterwards the reserved budget stays spent.", "note") : null));
   if (!small && run.job === "release" && run.status === "done") parts.push(published(run));
   if (!small && run.job === "attack" && run.status === "done") parts.push(el("p", { class: "sentence" }, ownerOnly(), " ", run.result.sentence));
   if (!small && run.job === "simulate" && run.status === "done") parts.push(button("Plan a release of it", () => go("plan", run.result.source), { class: "main" }));
-  if (!small && run.error && run.error.code === "nobody-counted") parts.push(button("Publish all the same", () => again(run, true)));
+  if (!small && run.error && run.error.code === "nobody-counted") parts.push(button("Publish anyway", () => again(run, true)));
   if (!small && ["failed", "stopped", "interrupted"].includes(run.status) && run.job === "release") parts.push(" ", button("Run it again", () => again(run, false)));
   if (!small) parts.push(log(run));
   panel.replaceChildren(...parts);
 }
 
-const cancel = async (run) => { await post(`/runs/${run.id}/cancel`); say("Asked to stop."); };
+const cancel = async (run) => { await post(`/runs/${run.id}/cancel`); say("The run was asked to stop."); };
 
 async function again(run, even_if_nobody) {
   const started = await post("/runs", { plan: run.about.form, even_if_nobody, again: true });
@@ -83,8 +83,8 @@ function stages(run, live) {
 function published(run) {
   const release = run.result.manifest_sha256;
   return el("div", {},
-    el("div", { class: "notice good" }, run.result.reused ? "This very release was made before: here it is again, and nothing was spent." : `Released. ${run.result.spends ? "The spend is in the ledger." : "The ledger lists it; nothing was spent."} The folder is what a recipient would get: `, el("code", {}, run.result.release)),
-    run.result.source_changed ? el("div", { class: "notice" }, "The files changed since this release was made. It is returned as it is; another run id makes a new release of the new files, and spends. Only you see this.") : null,
+    el("div", { class: "notice good" }, run.result.reused ? "This release was made before. The stored release is returned and nothing is spent." : `Released. ${run.result.spends ? "The spend is in the ledger." : "The ledger lists the release; nothing was spent."} The folder for recipients is `, el("code", {}, run.result.release)),
+    run.result.source_changed ? el("div", { class: "notice" }, "The files changed since this release was made. The stored release is returned unchanged. A new run id makes a release of the new files and spends budget. Only you see this note.") : null,
     el("div", { class: "row" },
       button("Look at it", () => go("look", release), { class: "main" }),
       button("Open the owner's report", () => openTicket(`/releases/${release}/open`, { what: "report" })), ownerOnly(),

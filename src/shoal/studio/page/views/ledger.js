@@ -1,4 +1,4 @@
-// Ledger: every population's budget and what was spent of it; the chain; evidence for the file.
+// Ledger: budgets and spends of all populations, the chain of hashes, and the evidence pack.
 
 import { get, openTicket, post, save } from "../api.js";
 import { go } from "../app.js";
@@ -11,48 +11,48 @@ const NOTED = { raise: "limit changed", lower: "limit lowered", supersede: "rele
 export async function open(root, { what }) {
   const [ledger, releases] = await Promise.all([get("/ledger"), get("/releases")]);
   const stop = new AbortController();
-  root.replaceChildren(text("h1", "Ledger"), text("p", "One lifetime budget for all releases about the same people. What was reserved is spent for good; nothing is ever given back.", "lead"),
-    el("div", { class: "side" }, el("div", {}, chain(ledger), create(), evidence(releases, what, stop)), el("div", {}, ledger.populations.length ? ledger.populations.map((each) => population(each)) : el("div", { class: "panel soft" }, text("p", "No population yet. Simulating a city makes one; or create one for your own people.", "empty")))));
+  root.replaceChildren(text("h1", "Ledger"), text("p", "All releases about the same people share one lifetime budget. Reserved budget is spent for good and never returned.", "lead"),
+    el("div", { class: "side" }, el("div", {}, chain(ledger), create(), evidence(releases, what, stop)), el("div", {}, ledger.populations.length ? ledger.populations.map((each) => population(each)) : el("div", { class: "panel soft" }, text("p", "There is no population yet. Simulating a city creates one; for your own data, create one here.", "empty")))));
   for (const each of ledger.populations) if (each.spends.length) drawHistory(each);
   return () => stop.abort();
 }
 
 function chain(ledger) {
-  const head = input("", { placeholder: "a head that you noted before (optional)" }), found = el("div", { "aria-live": "polite" });
+  const head = input("", { placeholder: "a head that you noted before (optional)" }), verdict = el("div", { "aria-live": "polite" });
   const verify = async () => {
-    const told = await post("/ledger/verify", { head: head.value.trim() || null });
-    found.replaceChildren(el("div", { class: told.ok ? "notice good" : "notice bad" }, told.ok ? `${told.rows} rows: chain and totals hold.` : `It does not verify: ${told.findings.map((each) => `row ${each.row}: ${each.message}`).join(" ")}`));
+    const check = await post("/ledger/verify", { head: head.value.trim() || null });
+    verdict.replaceChildren(el("div", { class: check.ok ? "notice good" : "notice bad" }, check.ok ? `The ledger has ${check.rows} rows; chain and totals hold.` : `The ledger does not verify: ${check.findings.map((each) => `row ${each.row}: ${each.message}`).join(" ")}`));
   };
-  return el("section", { class: "panel" }, text("h2", "The chain"), el("p", { class: "note" }, "Head ", el("code", {}, ledger.head)), text("p", "Note the head elsewhere: later it shows that no row was cut off.", "note"), el("p", { class: "note" }, "File ", el("code", {}, ledger.where)), head, el("p"), button("Verify the chain", verify), found);
+  return el("section", { class: "panel" }, text("h2", "The chain"), el("p", { class: "note" }, "Head ", el("code", {}, ledger.head)), text("p", "Keep a copy of the head elsewhere; it proves later that no row was removed at the end.", "note"), el("p", { class: "note" }, "File ", el("code", {}, ledger.where)), head, el("p"), button("Verify the chain", verify), verdict);
 }
 
 function create() {
   const name = input("", { placeholder: "city-2026" }), epsilon = input("4", { inputmode: "decimal" }), delta = input("1e-6"), note = input("");
   const send = async () => {
-    const said = name.value.trim();
-    if (!said) throw Object.assign(new Error("A population needs a name."), { remedy: "Use city-2026, say." });
-    await post("/populations", { population: said, ...budget(epsilon, delta), note: note.value.trim() });
-    say(`The population ${said} has a budget now.`);
+    const named = name.value.trim();
+    if (!named) throw Object.assign(new Error("A population needs a name."), { remedy: "Enter a name such as city-2026." });
+    await post("/populations", { population: named, ...budget(epsilon, delta), note: note.value.trim() });
+    say(`The population ${named} has a budget now.`);
     window.dispatchEvent(new HashChangeEvent("hashchange"));
   };
-  return el("details", { class: "panel" }, el("summary", {}, "Create a population"), text("p", "The people in the data, with the most that may ever be learnt about one of them.", "note"), field("Name", name), field("Lifetime epsilon", epsilon), field("Delta", delta, "Empty or 0: only pure releases, counted in epsilon."), field("Note", note), el("p"), button("Create", send, { class: "main" }));
+  return el("details", { class: "panel" }, el("summary", {}, "Create a population"), text("p", "A population is the people in the data. Its budget bounds the privacy loss of each of them over all releases.", "note"), field("Name", name), field("Lifetime epsilon", epsilon), field("Delta", delta, "Leave empty or 0 for pure releases only, counted in epsilon."), field("Note", note), el("p"), button("Create", send, { class: "main" }));
 }
 
 function budget(epsilon, delta) {
   const e = Number(epsilon.value), d = delta.value.trim() ? Number(delta.value) : null;
-  if (!(e > 0) || Number.isNaN(d)) throw Object.assign(new Error("Epsilon must be a number above 0, delta a number or empty."), { remedy: "Write 4 and 1e-6, say." });
+  if (!(e > 0) || Number.isNaN(d)) throw Object.assign(new Error("Epsilon must be a number above 0, delta a number or empty."), { remedy: "Enter for example 4 and 1e-6." });
   return { epsilon: e, delta: d };
 }
 
 function evidence(releases, what, stop) {
-  if (!releases.length) return el("section", { class: "panel soft" }, text("h2", "Evidence pack"), text("p", "Of a release: manifest, plan, accounting and audit as one page for the file. There is no release yet.", "note"));
+  if (!releases.length) return el("section", { class: "panel soft" }, text("h2", "Evidence pack"), text("p", "The evidence pack of a release contains manifest, plan, accounting and audit on one page. There is no release yet.", "note"));
   const pick = select(releases.map((each) => [each.id, each.name]), what || releases[0].id), progress = el("div");
   const pack = (annex) => openTicket("/evidence", { release: pick.value, annex });
   const audit = async () => {
     const ended = await runInPlace(progress, await post("/audits", { release: pick.value }), stop.signal);
     if (ended && ended.status === "done") say(ended.result.problems.length ? `The audit found: ${ended.result.problems.join("; ")}` : "The audit found nothing wrong; it is in the pack now.", ended.result.problems.length ? "bad" : "good");
   };
-  return el("section", { class: "panel" }, text("h2", "Evidence pack"), text("p", "Manifest, plan, accounting and audit of a release as one page, to sign off or to file. Print it for a PDF.", "note"), field("Release", pick), el("p"),
+  return el("section", { class: "panel" }, text("h2", "Evidence pack"), text("p", "The evidence pack contains manifest, plan, accounting and audit of a release on one page, to sign off or to file. Print it for a PDF.", "note"), field("Release", pick), el("p"),
     el("div", { class: "row" }, button("Audit the mechanism first (about a minute)", audit), button("Open", () => pack(false), { class: "main" }), button("Save", () => save("/evidence", { release: pick.value, annex: false }, "save"))),
     el("p", {}, button("Open with the attack annex", () => pack(true)), " ", ownerOnly()), progress);
 }
@@ -84,10 +84,10 @@ function raise(each) {
     say("The new limit is in the ledger.");
     window.dispatchEvent(new HashChangeEvent("hashchange"));
   };
-  return el("details", {}, el("summary", {}, "Change the budget"), text("p", "A larger budget is a weaker promise to these people, for ever. It is never below what is spent.", "note"), el("div", { class: "three" }, field("Lifetime epsilon", epsilon), field("Delta", delta), field("Why", note)), el("p"), button("Set the new limit", send, { class: "danger" }));
+  return el("details", {}, el("summary", {}, "Change the budget"), text("p", "A larger budget is a weaker promise to these people. It cannot be lowered below what is already spent.", "note"), el("div", { class: "three" }, field("Lifetime epsilon", epsilon), field("Delta", delta), field("Why", note)), el("p"), button("Set the new limit", send, { class: "danger" }));
 }
 
-// What was spent in all, over time, under the limit.
+// Total spend over time, and the limit.
 function drawHistory(each) {
   const node = document.querySelector(`[data-history="${CSS.escape(each.name)}"]`);
   if (!node) return;
