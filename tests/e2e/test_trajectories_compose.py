@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from shoal.kinds.trajectories.build import TrajectoriesBuild
 from shoal.privacy.ledger import open_ledger
 from shoal.release.verify import sha256_file
 
@@ -119,6 +120,33 @@ def test_rows_without_a_window_are_read_from_the_manifest_or_overlap(walks, two)
     ledger.list_release("old", "k2", "trajectories", *rows[1], reservation="r2")
     code, _, err = two("last", "--run-id", "b", start="2026-03-02T04:00", end="2026-03-02T06:00")
     assert (code, "--compose-with " + "0" * 64 in " ".join(err.split())) == (2, True)
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_release_that_is_made_while_another_is_listed_is_refused(earlier, walks, command, monkeypatch):
+    """Each was compared with the releases that were listed before it began, so neither with the other."""
+    hours = {"--start": "2026-03-02", "--end": "2026-03-02T03:00"}
+    if earlier:  # of another window, so that the list they were compared with is not empty
+        walks.flags |= {"--start": "2026-03-02T03:00", "--end": "2026-03-02T06:00"}
+        assert command(*walks.arguments("--out", walks.folder / "earlier"))[0] == 0
+    walks.flags |= hours
+    true_call, codes = TrajectoriesBuild.__call__, []
+
+    def call(self, folder, noise):
+        monkeypatch.setattr(TrajectoriesBuild, "__call__", true_call)
+        inside = ("--out", walks.folder / "inside", "--k", 3, "--owner", walks.folder / "other owner")
+        codes.append(command(*walks.arguments(*inside))[0])
+        return true_call(self, folder, noise)
+
+    monkeypatch.setattr(TrajectoriesBuild, "__call__", call)
+    code, _, err = command(*walks.arguments())
+    assert codes == [0]
+    assert code != 0
+    assert "listed-meanwhile" in err
+    assert (walks.folder / "inside" / "manifest.json").is_file()
+    assert not (walks.folder / "release").exists()
+    listed = [note["kind"] for note in open_ledger().state().population("town").notes].count("listing")
+    assert listed == 1 + earlier
 
 
 @pytest.mark.exhaustive

@@ -4,7 +4,8 @@ A query interface that holds no data answers with zeros, or with one unit at its
 `per_unit` trips, a table entry of norm 1, a clipped vector of norm `clip`. What a mechanism asks for, and at
 which scales, follows from public sizes and noisy answers alone, so the sum of sensitivity over scale needs no
 events and no engine. It must not exceed loss(), nor the calls of a name what spends() claims, for maps
-from 1 to 4,096 cells wide, many zones, slots and queries, and any schedule that noisy answers pick. It must
+from 1 to 4,096 cells wide, many zones, slots and queries, bounds as small as those of an audit and as large
+as those of releases, arrays of more than 200,000 values, and any schedule that noisy answers pick. It must
 reach LEAST of loss() as well, so that a budget share with which nothing is measured is noticed.
 """
 
@@ -45,6 +46,10 @@ MANY_QUESTIONS, MOST_SLOTS = 200, 512
 # Beyond these, both sides of every size at which a bound or a schedule is another one; the last if not quick.
 LONG_WINDOWS = (2000, 2001, 8760)  # slots, up to a year of hours; `SLOTS_PAIRED` of fpa is 2000
 LONG_LISTS = (1001, 10_001, 100_000)  # queries, up to the most that a plan may hold
+# Visits or trips kept of a unit, those in its total, and a number of units: the bounds of plans, and larger
+# ones. At 5,000 units boxes are measured by a row of their schedule that powers of ten pass over.
+BOUNDS = ((10, 20, 5_000), (10, 40, 3), (11, 40, 10**6), (30, 250, 10**3), (100, 250, 10**5))
+MANY_SLOTS, MANY_ROWS = 50, 450  # of the widest map, and of one as high as wide: more than 200,000 values
 SIZES = (*range(1, 65), 80, 81, 82, 127, 163, 256, 486, 487, 1000, 1459, 2048, WIDEST)
 QUICK = (*range(1, 10), 18, 19, 54, 55, 64, 163, 487, 1459, WIDEST)
 # Less where one unit at one place cannot reach the bound of a step: a choice pays for twice the sensitivity.
@@ -247,6 +252,12 @@ def _sizes(name: str, widths: tuple[int, ...]) -> Iterator[tuple[WideSize, int]]
             yield WideSize(width=2, slots=slots, ell=slots // 4, cap=slots), 10**5
         for queries in LONG_LISTS[quick] if name.startswith("query") else ():
             yield WideSize(width=5, slots=8, ell=3, cap=8, queries=queries), 10**5
+        yield WideSize(width=WIDEST, slots=MANY_SLOTS, ell=3, cap=8, queries=2), 10**5
+    else:
+        many = WideSize(width=MANY_ROWS, long=MANY_ROWS, each_trip=of.each_trip, slots=6, ell=1, cap=1)
+        yield many, 10**5
+    for ell, cap, factor in () if of.each_trip else BOUNDS:
+        yield WideSize(width=40, long=40, slots=300, ell=ell, cap=cap), factor
     for width in widths:
         ell = 1 if of.each_trip else 1 + width % 3
         cap = 1 if of.each_trip else ell + 1 + width % 2

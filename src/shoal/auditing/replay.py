@@ -282,6 +282,22 @@ class Follows(KeepsEverything):
         return exact * MANY
 
 
+SCALED_UP = {"kept", "all_trips"}  # spends of mechanisms whose releases are scaled up by two noisy numbers
+
+
+class LargeCity(KeepsEverything):
+    """Answers far above their noise, as of a large city; 7 visits were made for every 5 that were kept.
+
+    Where a release is scaled up, this is the ordinary case. Other transcripts hardly ever contain it.
+    """
+
+    def values(self, name: str, exact: np.ndarray) -> np.ndarray:
+        if exact.size == 1:  # a number of visits or trips
+            return np.full_like(exact, MANY * (7 if name in ("visits", "all_trips") else 5))
+        cells = np.arange(exact.size, dtype=np.int64).reshape(exact.shape)
+        return (cells % 7 + 1) * 2**35  # in parts of a visit: some ten thousand people in each
+
+
 KEYS = (bytes(16), bytes(range(16)))
 NOTHING_RELEASED = "nothing was released"
 
@@ -340,7 +356,8 @@ def findings(
 ) -> Iterator[Finding]:
     """Everything replay holds against a pipeline: first one transcript of every pair, then the others.
 
-    `quick`: two others of each pair, in turn, and none of crowds and ties.
+    `quick`: two others of each pair, in turn, and none of crowds and ties. Last, where the release is scaled
+    up by two noisy numbers, that of a large city.
     """
     pairs = list(pairs)
     turns = [(label, make, swap) for label, make in sources() for swap in (False, True)]
@@ -352,6 +369,8 @@ def findings(
         few, many = ([one, another], others) if pair.thorough else ([], [one])
         for turn in few if quick else many:
             yield from _replayed(pipeline, pair, claim, *turn)
+    for pair in pairs if SCALED_UP & {name for name, _ in pipeline.spends()} else ():
+        yield from _replayed(pipeline, pair, claim, "large city", LargeCity, False)
 
 
 def _replayed(

@@ -29,7 +29,7 @@ REACHED = {
     "density-scaled-fpa-laplace": 0.5,
     "density-scm-full": 0.0,
     "density-scaled-scm-full": 0.0,
-    "density-efpa": 0.65,
+    "density-efpa": 0.6,
     "density-efpag": 0.4,
     "density-efpag-basic": 0.25,
     "density-efpag-repaired": 0.3,

@@ -7,12 +7,18 @@ import pytest
 from tests.loops import for_each
 
 from shoal.auditing import composition
-from shoal.auditing.composition import LONG_LISTS, LONG_WINDOWS, QUICK, SIZES, WIDEST, composed
+from shoal.auditing.composition import BOUNDS, LONG_LISTS, LONG_WINDOWS, QUICK, SIZES, WIDEST, composed
+from shoal.kinds.density.plan import MethodOptions
+from shoal.kinds.histogram.plan import HistogramPlan
 from shoal.kinds.query.plan import MOST_QUERIES
+from shoal.kinds.synthetic.plan import SyntheticPlan
+from shoal.mechanisms.histogram import boxes
 from shoal.mechanisms.histogram.boxes import HistogramBoxes
 from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.mechanisms.registry import REGISTRY
 from shoal.mechanisms.synthetic import bridges as synthetic_bridges
+from shoal.privacy.noise import Adder
+from shoal.setting import settings_of
 from shoal.space.setting import Questions
 from shoal_baselines.mechanisms import fpa as fourier_basis
 
@@ -47,6 +53,37 @@ def test_sizes_are_all_small_ones_and_reach_the_widest():
 def test_long_windows_and_lists_lie_on_both_sides_of_every_size_constant():
     assert {fourier_basis.SLOTS_PAIRED, fourier_basis.SLOTS_PAIRED + 1, 24 * 365} == {*LONG_WINDOWS}
     assert LONG_LISTS == (1001, 10_001, MOST_QUERIES)
+
+
+def test_bounds_are_those_of_plans_and_beyond():
+    kept, in_total, _ = (set(each) for each in zip(*BOUNDS, strict=True))
+    trips = settings_of(HistogramPlan)
+    assert trips["trips_per_user"].usual in kept
+    assert {trips["trips_cap"].setting.example, settings_of(SyntheticPlan)["trips_cap"].usual} <= in_total
+    assert (MethodOptions().ell, MethodOptions().cap) in {bound[:2] for bound in BOUNDS}
+
+
+@pytest.mark.parametrize(("most", "caught"), [(9, True), (60, True), (100, False)])
+def test_noise_for_fewer_trips_than_are_kept_is_noticed(most, caught, monkeypatch):
+    within = Adder.within.__func__
+
+    def for_few(cls, family, amount, sensitivity):
+        return within(cls, family, amount, min(sensitivity, most))
+
+    monkeypatch.setattr(boxes, "Adder", type("Few", (Adder,), {"within": classmethod(for_few)}))
+    assert any("loss above the claim" in each for each in of("histogram-boxes", (2,)).problems) == caught
+
+
+@pytest.mark.parametrize("name", ["density-gaussian", "histogram-laplace-zcdp"])
+def test_noise_that_is_smaller_in_large_arrays_alone_is_noticed(name, monkeypatch):
+    true_add = Adder.add
+
+    def add(self, noise, spend, exact):
+        smaller = replace(self, scale=self.scale * 0.75) if exact.size >= 200_000 else self
+        return true_add(smaller, noise, spend, exact)
+
+    monkeypatch.setattr(Adder, "add", add)
+    assert any("loss above the claim" in problem for problem in of(name, (2,)).problems)
 
 
 @pytest.mark.parametrize("slots", LONG_WINDOWS[:2])
@@ -101,8 +138,11 @@ def test_shares_above_one_on_wide_maps_are_noticed(monkeypatch):
         return {**made, "starts_3": more}
 
     monkeypatch.setattr(synthetic_bridges.SyntheticBridges, "_shared", too_much)
-    assert of("synthetic-bridges", (54,)).problems == ()
-    assert any("loss above the claim" in problem for problem in of("synthetic-bridges", (55,)).problems)
+    for width, noticed in ((54, False), (55, True)):
+        problems = [
+            each for each in of("synthetic-bridges", (width,)).problems if each.startswith(f"{width} x")
+        ]
+        assert any("loss above the claim" in problem for problem in problems) == noticed
 
 
 def test_a_reach_of_the_largest_single_weight_is_noticed(monkeypatch):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.loops import for_each
 
-from shoal.engine.buckets import StreamCut, cut_users, digest_users, hash3, hash_bytes, split_key
+from shoal.engine.buckets import StreamCut, by_user, cut_users, digest_users, hash3, hash_bytes, split_key
 from shoal.engine.engine import DuckEngine
 
 MASK = 2**64 - 1
@@ -82,6 +82,13 @@ def test_users_are_digested_by_value_whatever_the_arrow_layout():
     assert digest_users(strings.cast(pa.large_string()), KEY).tolist() == digests.tolist()
     small = digest_users(pa.array([5, -1], pa.int32()), KEY)
     assert small.tolist() == digest_users(pa.array([5, -1], pa.int64()), KEY).tolist()
+
+
+@pytest.mark.parametrize("letters", [40, 64, 255, 4096, 65_500])
+def test_ids_that_differ_in_the_last_letter_alone_are_of_two_users(letters):
+    users = by_user(pa.array(["x" * letters + last for last in "abab"]), KEY)
+    assert users.first.tolist() == [0, 2, 4]
+    assert users.digest[0] != users.digest[1]
 
 
 def table(seed=0, rows=600, text=False):

@@ -25,7 +25,7 @@ from shoal.auditing.end_to_end.driver import Outcome, differences, loss_problems
 from shoal.auditing.end_to_end.trip_worlds import call_world, trip_world
 from shoal.auditing.end_to_end.worlds import World, event_world
 from shoal.auditing.noise_faults import scale_faults
-from shoal.auditing.replay import ArbitraryNoise, Call, RecordingNoise, ReplayNoise
+from shoal.auditing.replay import ArbitraryNoise, Call, LargeCity, RecordingNoise, ReplayNoise
 from shoal.auditing.run import Progress, Silent, in_processes
 from shoal.errors import PlanError
 from shoal.kinds import KINDS
@@ -38,6 +38,8 @@ METHODS: dict[str, tuple[str, ...]] = {
     "noise": ("repeats", "scale"),
 }
 WATCHED = (("density", "gaussian"), ("query", "laplace"))
+# Kinds with methods that scale their release up by two noisy numbers.
+SCALED_UP = ("density", "histogram")
 # A single query of some thirty people has the same answer under two keys with a probability of a few percent.
 OTHER_KEYS = 8
 
@@ -169,40 +171,44 @@ def _pair(result: Result, world: World, number: int, seed: int, folder: Path) ->
     key = np.random.default_rng([seed, number]).bytes(16)
     sides = (world.table, world.larger())[:: 1 if number % 2 else -1]
 
-    def report(rule: str, problems: list[str]) -> None:
+    def report(label: str, rule: str, problems: list[str]) -> None:
         where = f"{world.name}, {label} answers"
         result.findings += [
             Finding(result.kind, result.method, where, seed, rule, problem) for problem in problems
         ]
 
-    first = run(result.kind, world, sides[0], RecordingNoise(source(seed + number), key), folder)
+    def replayed(label: str, noise: Any) -> Outcome:
+        first = run(result.kind, world, sides[0], RecordingNoise(noise, key), folder)
+        if not first.files:
+            report(label, "released", [f"nothing was released: {first.error}"])
+        elif not first.calls:
+            report(label, "released", ["it was released without asking for noise"])
+        if number == 0:
+            again = run_again(result.kind, world, sides[1], ReplayNoise([], key), folder)
+            changes = differences(replace(first, calls=[]), again)
+            report(label, "again", [f"on a second run {change}" for change in changes])
+        second = run(result.kind, world, sides[1], ReplayNoise(first.calls, key), folder)
+        report(label, "bytes", differences(first, second))
+        problems, share = loss_problems(first, second)
+        report(label, "loss", problems)
+        result.share = max(result.share, share)
+        if first.manifest and first.manifest.audit_case:
+            case = first.manifest.audit_case
+            result.cases[case] = max(result.cases.get(case, 0.0), share)
+        far = run(result.kind, world, world.far, ReplayNoise(first.calls, key), folder)
+        report(label, "bytes", differences(first, far))
+        return first
+
     result.pairs += 1
-    if not first.files:
-        report("released", [f"nothing was released: {first.error}"])
-    elif not first.calls:
-        report("released", ["it was released without asking for noise"])
-    if number == 0:
-        again = run_again(result.kind, world, sides[1], ReplayNoise([], key), folder)
-        report(
-            "again",
-            [f"on a second run {problem}" for problem in differences(replace(first, calls=[]), again)],
-        )
-    second = run(result.kind, world, sides[1], ReplayNoise(first.calls, key), folder)
-    report("bytes", differences(first, second))
-    problems, share = loss_problems(first, second)
-    report("loss", problems)
-    result.share = max(result.share, share)
-    if first.manifest and first.manifest.audit_case:
-        case = first.manifest.audit_case
-        result.cases[case] = max(result.cases.get(case, 0.0), share)
-    far = run(result.kind, world, world.far, ReplayNoise(first.calls, key), folder)
-    report("bytes", differences(first, far))
+    first = replayed(label, source(seed + number))
     if number == 0:  # a crowd with users above the bounds
         other_keys = (np.random.default_rng([seed, number, turn + 1]).bytes(16) for turn in range(OTHER_KEYS))
         others = (
             run(result.kind, world, sides[0], ReplayNoise(first.calls, other), folder) for other in other_keys
         )
-        report("key", _same_under_other_keys(world, first, others))
+        report(label, "key", _same_under_other_keys(world, first, others))
+    if number % 6 == 1 and result.kind in SCALED_UP:  # nobody and one user, whose visits are all kept
+        replayed("large city", LargeCity())
 
 
 def _same_under_other_keys(world: World, first: Outcome, others: Iterable[Outcome]) -> list[str]:

@@ -19,6 +19,7 @@ from shoal.auditing.end_to_end.worlds import (
 
 BOX = (2.30, 48.80, 2.36, 48.84)  # six columns and four rows of 0.01 degrees
 COLUMNS, ROWS = 6, 4
+USUAL_CAP, ABOVE_USUAL = 40, "60 trips"
 HEAVY = ("many trips", "one long trip", "a trip of one point", "in and out of the box")
 STAY_S = 2**21 + 50  # steps of a second: a stay of one step beside it is below a lattice step
 
@@ -40,7 +41,8 @@ def trip_world(kind: str, method: str, number: int, seed: int) -> World:
                 rows += _walk(rng, user, f"t{k}", moments[k % len(moments)], rng.randrange(1, 8))
         return rows
 
-    table, habit = rows_of(ids[:-1]), HEAVY[number % len(HEAVY)]
+    usual = number % 6 == 2 and not per_trip  # the bounds that plans have by default or as an example
+    table, habit = rows_of(ids[:-1]), ABOVE_USUAL if usual else HEAVY[number % len(HEAVY)]
     added = _added(rng, habit, ids[-1], moments)
     if per_trip:  # one trip more, of somebody who has others
         owner = ids[0] if len(ids) > 1 else ids[-1]
@@ -49,6 +51,7 @@ def trip_world(kind: str, method: str, number: int, seed: int) -> World:
         added = _walk(rng, owner, "added", moments[-1], 7)
     size: dict[str, Any] = {} if number % 2 else {"trips": 40}
     bound = {} if per_trip else {"trips_per_user": (1, 2)[number % 2], "trips_cap": 3 if number % 4 else None}
+    bound = {"trips_cap": USUAL_CAP} if usual else bound
     settings = {
         "method": method,
         "epsilon": (1.0, 4.0, 0.3)[number % 3],
@@ -106,8 +109,9 @@ def _walk(rng: random.Random, user: Any, trip: str, moment: datetime, steps: int
 
 def _added(rng: random.Random, habit: str, user: Any, moments: list[datetime]) -> Rows:
     """The rows of the added user."""
-    if habit == "many trips":  # all alike, so that they add up in the same cells
-        times = [moment + timedelta(minutes=half) for moment in moments for half in (0, 30)]
+    if habit in ("many trips", ABOVE_USUAL):  # all alike, so that they add up in the same cells
+        starts = (0, 30) if habit == "many trips" else range(0, 60, 5)
+        times = [moment + timedelta(minutes=start) for moment in moments for start in starts]
         return [
             (user, f"t{k}", at + timedelta(minutes=step), *_spot(0.5 + step, 1.5))
             for k, at in enumerate(times)

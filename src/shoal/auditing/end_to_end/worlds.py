@@ -2,8 +2,8 @@
 
 Every world is a function of a kind, a number and a seed. The number walks the cases that bugs hide in:
 crowds of 0, 1 and 29 to 31 users, users above every bound, sites on the border of zones, weights of
-2^21 : 1, changes of the clocks, odd ids, sizes that are declared or not, rows that are on disk in part,
-a file for each user, and events of others that equal those of the added user.
+2^21 : 1, changes of the clocks, odd and long ids, sizes that are declared or not, rows of which some are on
+disk or most are malformed, a file for each user, and events of others that equal those of the added user.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ class World:
     files: str = ""  # "glob" or "folder" of a file per user; else one file
     currency: str = "rho"
     keyed: frozenset[str] = frozenset()  # what other run keys must change: exact "queries", "files"
+    mostly_bad: bool = False  # in text, as many rows of the added unit are malformed as there are others
 
     def larger(self) -> Rows:
         """The table with the added rows spread through it; in text, with malformed ones among them."""
@@ -99,6 +100,7 @@ class World:
         if not self.parquet and added:
             bad = ("not a time", "2026-06-01T09:00:00", "")  # one without an offset
             at = self.columns.index("time")
+            bad *= (len(rows) + len(added)) // len(bad) + 1 if self.mostly_bad else 1
             added += [(*added[0][:at], text, *added[0][at + 1 :]) for text in bad]
         for i, row in enumerate(added):
             rows.insert((7 * i + 3) % (len(rows) + 1), row)
@@ -167,15 +169,17 @@ def stored(number: int) -> dict[str, Any]:
         "engine_sizes": ("small", "", "spill", "")[number % 4],
         "parquet": number % 4 in (1, 2),
         "files": {3: "glob", 5: "folder"}.get(number % 6, ""),
+        "mostly_bad": number % 8 == 4,
     }
 
 
 # Users
 
+ODD = ("é", "日本", "x", "a,b", 'q"q', " s ")
 IDS = (
     lambda i: i,
     lambda i: f"u{i:03d}",
-    lambda i: ("é", "日本", "x" * 40, "a,b", 'q"q', " s ")[i % 6] + str(i),
+    lambda i: ODD[i // 2 % 6] + f"{i // 2:060d}.{i}",  # two users each are alike in 60 letters and more
     lambda i: -(2**62) + i if i % 2 else 2**62 - i,
 )
 

@@ -117,3 +117,16 @@ def test_one_release_replaces_another(ledger: Ledger) -> None:
     ledger.commit(held, "ee" * 32, "/ee")
     assert ledger.state().population("town").superseded[third] == "ee" * 32
     assert ledger.verify() == []
+
+
+@pytest.mark.parametrize("known", [(), (HASH,)])
+def test_a_listing_that_its_release_was_not_compared_with_is_refused(ledger, known):
+    """`knows` are the listings before it; another was made meanwhile, after none or after one."""
+    for number, sha256 in enumerate((*known, DIGEST)):
+        ledger.list_release("town", f"t{number}", "trips", sha256, f"/{number}", reservation=f"{number}")
+    place = ("c" * 64, "/mine")
+    with pytest.raises(LedgerError, match="listed while this one was being made") as refused:
+        ledger.list_release("town", "mine", "trips", *place, reservation="9", knows=frozenset(known))
+    assert refused.value.code == "listed-meanwhile"
+    both = frozenset({*known, DIGEST})
+    assert ledger.list_release("town", "mine", "trips", *place, reservation="9", knows=both).path == "/mine"
