@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ def number_in(value: Any) -> IntendedNumber | None:
 
     >>> number_in("0,5").value, number_in("20,000").value, number_in("5 %").value, number_in("500m").why
     (0.5, 20000, 0.05, 'which has the unit m in it')
+    >>> number_in("1e400") is None
+    True
     """
     match = _NUMBER.fullmatch(value[:100]) if isinstance(value, str) else None
     if match is None:
@@ -36,6 +39,8 @@ def number_in(value: Any) -> IntendedNumber | None:
     try:
         number = float(digits) / (100 if unit == "%" else 1)
     except ValueError:
+        return None
+    if not math.isfinite(number):
         return None
     if unit:
         why.append("a percent sign" if unit == "%" else f"the unit {unit} in it")
