@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from shoal.attacks.runs.adversaries import ADVERSARIES, Adversary
 from shoal.cli.main import LazyGroup
-from shoal.cli.options import JSON, click_options, dest_of, out_option, settings_from_flags, with_options
+from shoal.cli.options import JSON, click_options, out_option, settings_from_flags, with_options
 from shoal.cli.printing import Bars
 from shoal.cli.run import plan_options, run_settings
-from shoal.setting import leaves
 
 if TYPE_CHECKING:
     from shoal.attacks.runs.findings import Findings
@@ -57,9 +55,8 @@ def command_of(adversary: Adversary) -> click.Command:
     """The command: what it reads, the settings of its plan, and where the findings go."""
     reading, settings_from = READ[adversary.reads]()
 
-    @click.pass_context
-    def run(context: click.Context, out: Path, as_json: bool, **flags: Any) -> None:
-        plan = adversary.plan(**_given(context, adversary.plan, flags))
+    def run(out: Path, as_json: bool, **flags: Any) -> None:
+        plan = adversary.plan(**_given(adversary.plan, flags))
         data = settings_from(flags)
         with Bars(quiet=as_json) as bars:
             findings = adversary.run(data, plan, out, bars)
@@ -75,16 +72,10 @@ def command_of(adversary: Adversary) -> click.Command:
     return click.command(adversary.name, help=adversary.plan.__doc__, epilog=epilog)(decorated)
 
 
-def _given(context: click.Context, plan: type, flags: dict[str, Any]) -> dict[str, Any]:
+def _given(plan: type, flags: dict[str, Any]) -> dict[str, Any]:
     """The settings that were given, taken out of `flags`; `--defence ""` is an empty list."""
-    emptied = {
-        each.name: ()
-        for each in leaves(plan)
-        if flags.get(dest := dest_of(each)) is None
-        and context.get_parameter_source(dest) is ParameterSource.COMMANDLINE
-    }
     log = {"log": flags.pop("log")} if "log" in flags else {}
-    return settings_from_flags(plan, flags) | emptied | log
+    return settings_from_flags(plan, flags) | log
 
 
 Reading = tuple[tuple[Decorator, ...], Callable[[dict[str, Any]], Mapping[str, Any] | None]]

@@ -48,7 +48,7 @@ def settings_from_flags(plan: type, flags: dict[str, Any]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for each in leaves(plan):
         value = flags.get(dest_of(each))
-        if value is not None and value != () and value != {}:
+        if value is not None and value != {} and not (value == () and each.setting.file):
             *tables, name = each.path.split(".")
             place = nested
             for table in tables:
@@ -117,7 +117,7 @@ def number_or_text(value: Any, of: type) -> Any:
 
 
 def list_of(of: type, *, zero: bool = True) -> Callable[..., Any]:
-    """Reads names or numbers, repeated or separated by commas; None where there are none.
+    """Reads names or numbers, repeated or separated by commas; None where the flag is not given.
 
     Where no number may be 0, `0,5` has a decimal comma: it is handed on as text, for the plan to report.
     """
@@ -126,9 +126,8 @@ def list_of(of: type, *, zero: bool = True) -> Callable[..., Any]:
         texts = (value,) if isinstance(value, str) else value or ()
         split = [[text] if not zero and DECIMAL_COMMA.fullmatch(text) else text.split(",") for text in texts]
         parts = tuple(part.strip() for several in split for part in several if part.strip())
-        if texts and not parts:
-            raise click.BadParameter("give one or several, separated by commas.")
-        return tuple(part if of is str else number_or_text(part, of) for part in parts) or None
+        listed = tuple(part if of is str else number_or_text(part, of) for part in parts)
+        return listed if texts else None
 
     return read
 

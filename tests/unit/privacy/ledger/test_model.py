@@ -253,8 +253,8 @@ class CheckOutsideTransaction(MemoryStore):
         self._let_rival_in()
         if row is not None:
             content = json.loads(row.content)
-            self.kept.append(
-                link(self.kept[-1].digest if self.kept else GENESIS, len(self.kept) + 1, content)
+            self.stored.append(
+                link(self.stored[-1].digest if self.stored else GENESIS, len(self.stored) + 1, content)
             )
 
 
