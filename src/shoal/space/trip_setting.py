@@ -102,7 +102,7 @@ class TripBins:
         return np.searchsorted(self.y_cuts, np.asarray(y) + 0.5, side="right")
 
 
-# Parts of the week that tides are told apart by: weekdays before 6, 10, 15, 19 and 24 h; the weekend.
+# Parts of the week that tides distinguish: weekdays before 6, 10, 15, 19 and 24 h; the weekend.
 PART_OF_KIND = np.repeat(np.arange(6), [6, 4, 5, 4, 5, 24])
 WEEK_PARTS = 6
 

@@ -85,28 +85,28 @@ def plain_visits(piece, step_us):
     return start, [tuple(visit) for visit in found]
 
 
-def random_rows(chance, users=4):
+def random_rows(rng, users=4):
     """Trips of any kind: quick and slow sampling, equal times, far jumps, points outside."""
     rows = []
     for user in range(users):
-        for trip in range(int(chance.integers(0, 4))):
-            time = int(chance.integers(0, 10**12))
-            pause = chance.choice([1, 20, 60, 200, 4000])
-            x, y, wild = *chance.uniform(-0.5, [9.5, 6.5]), chance.choice([0.3, 1.2, 6.0])
-            for _ in range(int(chance.integers(1, 12))):
+        for trip in range(int(rng.integers(0, 4))):
+            time = int(rng.integers(0, 10**12))
+            pause = rng.choice([1, 20, 60, 200, 4000])
+            x, y, wild = *rng.uniform(-0.5, [9.5, 6.5]), rng.choice([0.3, 1.2, 6.0])
+            for _ in range(int(rng.integers(1, 12))):
                 rows.append((f"user {user}", trip, time, float(x), float(y)))
-                time += int(chance.integers(0, 2 * pause) * 1_000_000 * (chance.random() < 0.8))
-                if chance.random() < 0.7:
-                    x, y = np.clip(np.array([x, y]) + chance.normal(0, wild, 2), -1, [10, 7])
+                time += int(rng.integers(0, 2 * pause) * 1_000_000 * (rng.random() < 0.8))
+                if rng.random() < 0.7:
+                    x, y = np.clip(np.array([x, y]) + rng.normal(0, wild, 2), -1, [10, 7])
     return rows
 
 
 @for_each("each_trip", [False, True])
 @for_each("seed", range(60))
 def test_paths_are_what_plain_python_says(seed, each_trip):
-    chance = np.random.default_rng(seed)
-    rows = random_rows(chance)
-    more = {"jump_m": float(chance.uniform(0.5, 5))} if seed % 3 == 0 else {}
+    rng = np.random.default_rng(seed)
+    rows = random_rows(rng)
+    more = {"jump_m": float(rng.uniform(0.5, 5))} if seed % 3 == 0 else {}
     each = bound(each_trip=each_trip, per_unit=1 if each_trip else 99, **more)
     found = encode_trips([batch(rows)], each)
     expected = plain(rows, each_trip=each_trip, **more)
@@ -120,9 +120,9 @@ def test_paths_are_what_plain_python_says(seed, each_trip):
 
 @pytest.mark.parametrize("each_trip", [False, True])
 def test_any_split_and_any_order_of_users_gives_the_same_paths(each_trip):
-    chance = np.random.default_rng(5)
+    rng = np.random.default_rng(5)
     each = bound(each_trip=each_trip, per_unit=1 if each_trip else 2, cap=None if each_trip else 3)
-    rows = random_rows(chance, users=30)
+    rows = random_rows(rng, users=30)
     users = sorted({row[0] for row in rows})
     together = {user: [row for row in rows if row[0] == user] for user in users}
 
@@ -139,7 +139,7 @@ def test_any_split_and_any_order_of_users_gives_the_same_paths(each_trip):
     assert whole[1] > 20
     for size in (1, 2, 7):
         assert paths_by_unit(users, size) == whole
-        assert paths_by_unit(list(chance.permutation(users)), size) == whole
+        assert paths_by_unit(list(rng.permutation(users)), size) == whole
 
 
 def test_a_user_in_two_batches_is_refused():
@@ -258,13 +258,13 @@ def exact_paths(trips, unit, each_trip=False):
     )
 
 
-def random_trips(chance, count):
+def random_trips(rng, count):
     """Walks to the next cell and back, with stays."""
     trips = []
     for _ in range(count):
-        x, y, tick, trip = int(chance.integers(3)), int(chance.integers(3)), 0, []
-        for step in range(int(chance.integers(1, 9))):
-            stay = int(chance.integers(0, 4))
+        x, y, tick, trip = int(rng.integers(3)), int(rng.integers(3)), 0, []
+        for step in range(int(rng.integers(1, 9))):
+            stay = int(rng.integers(0, 4))
             trip.append((4 * y + x + step % 2, tick, stay))
             tick += stay + 1
         trips.append(trip)
@@ -299,11 +299,11 @@ def share_of(count, own, norm):
     return isqrt((count * LATTICE) ** 2 // sum(value**2 for value in own.values()))
 
 
-def random_entries(chance, trips, size, weighted):
-    first = np.concatenate([[0], np.cumsum(chance.integers(0, 9, trips))]).astype(np.int64)
-    index = chance.integers(0, size, int(first[-1])).astype(np.int64)
-    heavy = int(chance.choice([2, 50, 10**6]))
-    weight = chance.integers(1, heavy, index.size).astype(np.int64) if weighted else None
+def random_entries(rng, trips, size, weighted):
+    first = np.concatenate([[0], np.cumsum(rng.integers(0, 9, trips))]).astype(np.int64)
+    index = rng.integers(0, size, int(first[-1])).astype(np.int64)
+    heavy = int(rng.choice([2, 50, 10**6]))
+    weight = rng.integers(1, heavy, index.size).astype(np.int64) if weighted else None
     return Entries(first, index, weight)
 
 
@@ -311,10 +311,10 @@ def random_entries(chance, trips, size, weighted):
 @for_each("weighted", [False, True])
 @for_each("seed", range(8))
 def test_every_unit_adds_its_share_rounded_down_and_never_more(seed, weighted, norm):
-    chance = np.random.default_rng(seed)
-    trips, size = 40, int(chance.choice([2, 5, 60]))
-    unit = np.sort(chance.integers(0, 15, trips))
-    entries = random_entries(chance, trips, size, weighted)
+    rng = np.random.default_rng(seed)
+    trips, size = 40, int(rng.choice([2, 5, 60]))
+    unit = np.sort(rng.integers(0, 15, trips))
+    entries = random_entries(rng, trips, size, weighted)
     total = np.zeros(size, np.int64)
     for of, own in counts(entries, unit).items():
         added = summed(of_trips(entries, unit == of), np.zeros((unit == of).sum(), np.int64), size, norm)
@@ -378,9 +378,9 @@ def test_weights_of_any_size_are_bounded():
 
 @pytest.mark.parametrize("norm", [1, 2])
 def test_threads_do_not_matter(norm, monkeypatch):
-    chance = np.random.default_rng(3)
-    unit = np.sort(chance.integers(0, 20_000, 30_000))
-    entries = random_entries(chance, 30_000, 50, True)
+    rng = np.random.default_rng(3)
+    unit = np.sort(rng.integers(0, 20_000, 30_000))
+    entries = random_entries(rng, 30_000, 50, True)
     found = []
     for cores in (1, 2, 7):
         monkeypatch.setattr(engine.os, "cpu_count", lambda cores=cores: cores)
