@@ -8,6 +8,8 @@ from click.testing import CliRunner
 
 from shoal.cli.simulate import simulate
 from shoal.errors import OutputError, PlanError
+from shoal.kinds.kind import KINDS
+from shoal.kinds.plan import read_plan
 
 
 def run(*arguments):
@@ -35,6 +37,16 @@ def test_every_kind_can_be_asked_for(tmp_path):
     assert result.exit_code == 0, result.output
     assert set(json.loads(result.output)["sources"]) == {"trips", "transit"}
     assert (tmp_path / "x" / "stations.csv").is_file()
+
+
+@pytest.mark.parametrize("what", ["points", "events"])
+def test_the_plan_of_a_density_reads_what_was_simulated(what, tmp_path):
+    result = run("events-city", "--users", 200, "--what", what, "--out", tmp_path / "x", "--json")
+    assert result.exit_code == 0, result.output
+    plan = KINDS["density"].plan.from_settings(read_plan(tmp_path / "x" / "density.toml"))
+    assert plan.source.paths[0].endswith(f"{what}/part-*.parquet")
+    assert (plan.space.sites is None) == (what == "points")
+    assert (tmp_path / "x" / "events.csv").is_file()
 
 
 def test_own_zones_and_sites_are_used(tmp_path):

@@ -13,7 +13,7 @@ from shoal.cli.options import JSON, click_options, out_option, with_options
 from shoal.cli.printing import Bars
 from shoal.space.plan import ZonesPlan
 
-PRESET_NAMES = ("town", "paris", "rough", "abi", "tfl")
+PRESET_NAMES = ("town", "paris", "rough", "abi", "tfl", "events-city")
 
 EXAMPLE = """
 \b
@@ -29,6 +29,8 @@ Presets:
   rough  400,000 users, another geography, irregular, with crowds
   abi    29,191 users, 400 base stations, two weeks of samples
   tfl    10,000 card holders, 582 stations, four weeks of transit trips
+  events-city  50,000 users, 300 irregular zones, a concert, a market, 300 vehicles;
+               seen at points, or with --what events at 500 towers
 """
 
 
@@ -54,7 +56,8 @@ Presets:
 @click.option("--site-lon", help="Column with the sites' longitudes.")
 @click.option("--site-lat", help="Column with the sites' latitudes.")
 @click.option(
-    "--what", help="Comma-separated: events, trips, samples, transit. [default: what the preset is for]"
+    "--what",
+    help="Comma-separated: events, points, trips, samples, transit. [default: what the preset is for]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print city.json instead of a summary.")
 def simulate(preset, paris, out, users, weeks, seed, what, as_json, **geometry) -> None:

@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.kinds.kind import KINDS
+from shoal.kinds.kind import KINDS, Kind
 from shoal.kinds.plan import read_plan
 from shoal.kinds.setting_forms import plan_text
 from shoal.privacy.accounting import rho_for
@@ -108,10 +108,11 @@ def write_city_plan(
     """The plan of a kind in the city's folder: records, public files and window as they were simulated."""
     card = json.loads((city / "city.json").read_text("utf-8"))
     window, row = card["window"], KINDS[kind]
+    records = _records_of(row, card["sources"])
     of_city = {
         "population": population or card["preset"],
         "users": declared_size(card["users"]),
-        "source.paths": [card["sources"][row.records]["glob"]],
+        "source.paths": [card["sources"][records]["glob"]],
         "window.start": window["start"][:19],
         "window.end": window["end"][:19],
         "window.time_zone": card["time_zone"],
@@ -122,19 +123,25 @@ def write_city_plan(
         of_city["space.box"] = _round_box(city)
     if "space.origin" in row.city_plan:
         of_city["space.origin"] = _origin(city)
-    chosen = {name: value for name, value in row.city_plan.items() if value is not None}
+    names = [name for name in row.city_plan if records != "points" or name != "space.sites"]
+    chosen = {name: row.city_plan[name] for name in names if row.city_plan[name] is not None}
     path = city / f"{kind}.toml"
     command = "synthesize" if kind == "synthetic" else kind
     title = f"# {row.title} of this simulated city: shoal {command} run --plan {kind}.toml"
-    path.write_text(plan_text(row.plan, title, row.city_plan, {**of_city, **chosen}), "utf-8")
+    path.write_text(plan_text(row.plan, title, names, {**of_city, **chosen}), "utf-8")
     return path
 
 
 def write_missing_plans(city: Path, what: Iterable[str]) -> None:
     """A plan for every kind that can be made of the city's records, where the folder has none."""
     for kind, row in KINDS.items():
-        if row.records in what and not (city / f"{kind}.toml").exists():
+        if _records_of(row, what) in what and not (city / f"{kind}.toml").exists():
             write_city_plan(city, kind)
+
+
+def _records_of(row: Kind, what: Iterable[str]) -> str:
+    """The kind of record that a plan reads: a density takes points where people are not seen at sites."""
+    return "points" if row.records == "events" and "events" not in what else row.records
 
 
 def _origin(city: Path) -> list[float]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from shoal.errors import OutputError, PlanError
+from shoal.events.simulate.gatherings import place_gatherings, write_gatherings
 from shoal.events.simulate.geography import make_city
 from shoal.events.simulate.people import make_ground
 from shoal.events.simulate.presets import CityPreset
@@ -20,6 +21,7 @@ from shoal.space.places import Sites, Zones
 
 COLUMNS = {
     "events": ("user", "time", "site"),
+    "points": ("user", "time", "lon", "lat"),
     "samples": ("user", "time", "lon", "lat"),
     "trips": ("user", "trip", "time", "lon", "lat"),
     "transit": ("user", "start_time", "start_site", "end_time", "end_site"),
@@ -51,6 +53,8 @@ def simulate_city(
         work.mkdir(parents=True)
         simulation = prepare_simulation(preset, work, seed, zones, sites, parts)
         write_geometry(work, simulation.city)
+        if simulation.gatherings:
+            write_gatherings(work / "events.csv", simulation.gatherings, simulation.city, preset)
         if "transit" in preset.what:
             write_sites(work / "stations.csv", simulation.city)
         rows = {kind: MAKERS[kind](simulation, progress) for kind in preset.what}
@@ -87,6 +91,7 @@ def prepare_simulation(
         city=city,
         ground=ground,
         rhythm=make_rhythm(city, preset, ground.crowds, seed),
+        gatherings=place_gatherings(city, ground, preset, seed),
         starts=hour_starts(preset),
         out=work,
         parts=parts,

@@ -76,8 +76,9 @@ def make_city(preset: CityPreset, seed: int, zones: Zones | None = None, sites: 
         plane = Plane(lon=preset.lon, lat=preset.lat)
         outline = _outline(preset, rng)
         hubs = _hubs(preset, outline, rng)
-        points = _scatter(outline, hubs, preset.zones, 3, preset.built_up, rng)
-        polygons = _partition(outline, points, plane)
+        points = _scatter(outline, hubs, preset.zones * preset.zone_pieces, 3, preset.built_up, rng)
+        centres = rng.permutation(points)[: preset.zones] if preset.zone_pieces > 1 else points
+        polygons = _partition(outline, points, centres, plane)
         numbers = range(len(polygons))
         zones = Zones(tuple(f"Z{i:04d}" for i in numbers), tuple(f"Zone {i}" for i in numbers), polygons)
     if sites is not None:
@@ -169,9 +170,10 @@ def nearness(xy, hubs, width_m: float) -> np.ndarray:
     return (hubs[:, 2] * np.exp(-square / (2 * width_m**2))).sum(axis=1)
 
 
-def _partition(outline, points, plane: Plane) -> np.ndarray:
+def _partition(outline, points, centres, plane: Plane) -> np.ndarray:
     """Voronoi cells of the points within the outline, in lon/lat, sharing exact vertices.
 
+    A centre's cells are joined to one zone; where centres are the points, zones are cells.
     Edges and outline are noded once and polygonised together: neighbours then hold the same vertices.
     """
     edges = shapely.voronoi_polygons(shapely.MultiPoint(points), extend_to=outline, only_edges=True)
@@ -181,13 +183,22 @@ def _partition(outline, points, plane: Plane) -> np.ndarray:
     within = shapely.contains(outline, inner)
     faces, inner = faces[within], inner[within]
     owner = KDTree(points).query(shapely.get_coordinates(inner))[1]
-    faces = _join_offcuts(faces, owner, len(points))
+    if len(centres) < len(points):
+        faces, owner = _join_cells(faces, np.asarray(KDTree(centres).query(points)[1])[owner])
+    faces = _join_offcuts(faces, owner, len(centres))
 
     def rounded(xy):
         lon, lat = plane.to_degrees(xy[:, 0], xy[:, 1])
         return np.round(np.column_stack([lon, lat]), 7)
 
     return shapely.transform(faces, rounded)
+
+
+def _join_cells(faces, owner) -> tuple[np.ndarray, np.ndarray]:
+    """The union of each owner's cells, one face per connected part."""
+    unions = [shapely.union_all(faces[owner == number]) for number in range(owner.max() + 1)]
+    faces, whose = shapely.get_parts(np.array(unions), return_index=True)
+    return faces, whose
 
 
 def _join_offcuts(faces, owner, n: int) -> np.ndarray:

@@ -41,6 +41,7 @@ class Ground(NamedTuple):
     outings: float
     lunch: float
     habit_spread: float
+    on_the_hour: bool  # working days begin and end on the hour
 
 
 class People(NamedTuple):
@@ -85,6 +86,7 @@ def make_ground(city: City, preset: CityPreset, seed: int) -> Ground:
         outings=preset.outings,
         lunch=preset.lunch,
         habit_spread=preset.habit_spread,
+        on_the_hour=preset.rush > 1,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from shoal.errors import PlanError
 
-KINDS = ("events", "trips", "samples", "transit")
+KINDS = ("events", "points", "trips", "samples", "transit")
 RANGES = {
     **dict.fromkeys(("users", "visits_max", "centres"), (1, 2**40)),
     "weeks": (1, 104),
@@ -17,6 +17,9 @@ RANGES = {
     "built_up": (0.05, 1),
     "events_wander": (0, 1),
     "samples_wander": (0, 1),
+    "zone_pieces": (1, 20),
+    "rush": (1, 20),
+    **dict.fromkeys(("concert", "market", "vehicles"), (0, 0.5)),
 }
 
 
@@ -39,6 +42,7 @@ class CityPreset:
     stretch: float = 1.25  # long axis against short axis
     centres: int = 3  # business and night-life hubs
     wobble: float = 0.06  # how ragged the outline is
+    zone_pieces: int = 1  # Voronoi cells that a zone is joined of; above 1, zones are not convex
     built_up: float = 1.0  # scales how far the city reaches from its hubs; below 1 the rest is open country
     # people
     employed: float = 0.62
@@ -55,6 +59,11 @@ class CityPreset:
     same_hour: float = 0.435  # probability that an event falls into an hour the user was already seen in
     irregularity: float = 0.15  # sd of the log of each site-hour's own factor
     bursts_per_week: int = 0  # concerts, matches: crowds at one place for some hours
+    rush: float = 1.0  # scales rates at 7, 8, 17 and 18 h; above 1, working days begin and end on the hour
+    # beside the diaries of people (gatherings.py), as shares of the users
+    concert: float = 0.0  # at one zone, on one evening of the window, for four hours
+    market: float = 0.0  # at another zone on Sundays, for two hours of five
+    vehicles: float = 0.0  # of a fleet: about 800 visits a week each
     # samples: per user and hour of the window
     samples_per_hour: float = 0.9
     samples_spread: float = 0.6  # sd of the log of a user's own rate
@@ -99,20 +108,24 @@ _SIZES = {  # users, weeks, zones, sites, square kilometres, longitude, latitude
     "rough": (400_000, 1, 310, 420, 61.0, 5.38, 43.31),
     "abi": (29_191, 2, 300, 400, 2731.0, -4.02, 5.36),
     "tfl": (10_000, 4, 500, 582, 1572.0, -0.118, 51.509),
+    "events-city": (50_000, 1, 300, 500, 80.0, 4.84, 45.76),
 }
 _SHAPES: dict[str, dict[str, Any]] = {
     "rough": {"stretch": 2.4, "centres": 6, "wobble": 0.12, "irregularity": 0.30},
     # A fifth of the district of Abidjan is city. Loads of base stations are log-normal, with a spread of one.
     "abi": {"stretch": 1.6, "centres": 4, "built_up": 0.35, "site_skew": 1.0},
     "tfl": {"centres": 5, "reach": 0.45, "site_skew": 1.5},
+    "events-city": {"stretch": 1.5, "wobble": 0.10, "zone_pieces": 5},
 }
 _HABITS: dict[str, dict[str, Any]] = {
     "rough": {"bursts_per_week": 24, "explore": 0.4},
     "tfl": {"employed": 0.93, "explore": 0.8, "outings": 1.2, "lunch": 0.03, "habit_spread": 0.6},
+    "events-city": {"rush": 2.5, "concert": 0.028, "market": 0.016, "vehicles": 0.006},
 }
 _RECORDS: dict[str, dict[str, Any]] = {
     "abi": {"time_zone": "Africa/Abidjan", "what": ("samples",)},
     "tfl": {"time_zone": "Europe/London", "start": date(2026, 2, 2), "what": ("transit",)},
+    "events-city": {"what": ("points",), "visits_mean": 15.0, "visits_sd": 40.0, "visits_max": 800},
 }
 _SIZE_NAMES = ("users", "weeks", "zones", "sites", "area_km2", "lon", "lat")
 PRESETS: dict[str, CityPreset] = {

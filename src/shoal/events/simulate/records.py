@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shoal.events.simulate.gatherings import Gathering, points_of, with_extras
 from shoal.events.simulate.geography import City
 from shoal.events.simulate.people import SAMPLES, VISITS, Ground, make_people
 from shoal.events.simulate.presets import CityPreset
@@ -43,6 +44,7 @@ class Simulation:
     city: City
     ground: Ground
     rhythm: Rhythm
+    gatherings: tuple[Gathering, ...]
     starts: np.ndarray  # UTC seconds of every local hour
     out: Path
     parts: int | None
@@ -76,6 +78,21 @@ def write_events(simulation: Simulation, progress: Progress | None) -> int:
     return _write(simulation, "events", schema, preset.visits_mean * preset.weeks, make, progress)
 
 
+def write_points(simulation: Simulation, progress: Progress | None) -> int:
+    """points/: user, time, lon, lat; the same visits as events, each where the person was."""
+    preset = simulation.preset
+    habit, table = _event_habit(preset)
+
+    def make(people):
+        user, moment, site = _visits(simulation, people, habit, table, at_venue=True)
+        x, y = points_of(user, site, simulation.ground, simulation.gatherings, simulation.seed)
+        lon, lat = simulation.city.plane.to_degrees(x, y)
+        columns = [pa.array(user), utc(moment), pa.array(np.round(lon, 6)), pa.array(np.round(lat, 6))]
+        return pa.record_batch(columns, schema=POSITIONS), moment
+
+    return _write(simulation, "points", POSITIONS, preset.visits_mean * preset.weeks, make, progress)
+
+
 def event_blocks(simulation: Simulation) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """(user, UTC second, site number) of the same events, block of users by block, nothing written."""
     habit, table = _event_habit(simulation.preset)
@@ -98,15 +115,14 @@ def write_samples(simulation: Simulation, progress: Progress | None) -> int:
     habit = Habit(SAMPLES, False, 0.35, 0.9, preset.samples_wander)
     mean = preset.samples_per_hour * 168
     table = count_running(mean, mean * np.sqrt(np.expm1(preset.samples_spread**2)), int(40 * mean) + 40)
-    schema = pa.schema([("user", pa.int64()), ("time", UTC), ("lon", pa.float64()), ("lat", pa.float64())])
     lon, lat = simulation.city.site_lonlat
 
     def make(people):
         user, moment, site = _visits(simulation, people, habit, table)
         columns = [pa.array(user), utc(moment), pa.array(lon[site]), pa.array(lat[site])]
-        return pa.record_batch(columns, schema=schema), moment
+        return pa.record_batch(columns, schema=POSITIONS), moment
 
-    return _write(simulation, "samples", schema, mean * preset.weeks, make, progress)
+    return _write(simulation, "samples", POSITIONS, mean * preset.weeks, make, progress)
 
 
 def write_trips(simulation: Simulation, progress: Progress | None) -> int:
@@ -150,13 +166,23 @@ def write_transit(simulation: Simulation, progress: Progress | None) -> int:
     return _write(simulation, "transit", schema, TRIPS_PER_WEEK * preset.weeks, make, progress)
 
 
-MAKERS = {"events": write_events, "trips": write_trips, "samples": write_samples, "transit": write_transit}
+MAKERS = {
+    "events": write_events,
+    "points": write_points,
+    "trips": write_trips,
+    "samples": write_samples,
+    "transit": write_transit,
+}
 
 
-def _visits(simulation: Simulation, people, habit: Habit, table: np.ndarray):
-    user, second, site = draw_visits(
-        people, simulation.ground, simulation.rhythm, habit, table, simulation.preset.weeks, simulation.seed
-    )
+def _visits(simulation: Simulation, people, habit: Habit, table: np.ndarray, *, at_venue: bool = False):
+    """Visits in order of time; those of gatherings at the venue (-1, -2, ..) or at the site nearest to it."""
+    preset, seed, ground = simulation.preset, simulation.seed, simulation.ground
+    rows = draw_visits(people, ground, simulation.rhythm, habit, table, preset.weeks, seed)
+    user, second, site = with_extras(rows, people, ground, simulation.gatherings, preset, seed)
+    if not at_venue:
+        nearest = np.array([each.site for each in simulation.gatherings][::-1], np.int32)
+        site = np.concatenate([np.arange(len(ground.xy), dtype=np.int32), nearest])[site]
     moment = simulation.to_utc(second)
     order = np.argsort(moment, kind="stable")
     return user[order], moment[order], site[order]
@@ -259,6 +285,7 @@ def utc(seconds: np.ndarray) -> pa.Array:
 UTC = pa.timestamp("us", tz="UTC")
 SITE = pa.dictionary(pa.int32(), pa.string())
 PLACED = (("time", UTC), ("site", SITE))  # what is known of an end of a ride
+POSITIONS = pa.schema([("user", pa.int64()), ("time", UTC), ("lon", pa.float64()), ("lat", pa.float64())])
 
 
 def write_sites(path: Path, city: City) -> None:

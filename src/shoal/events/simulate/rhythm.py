@@ -34,6 +34,7 @@ from shoal.events.simulate.people import (
 )
 from shoal.events.simulate.presets import CityPreset
 
+RUSH_HOURS = (7, 8, 17, 18)
 # Share of a full hour's activity, local clock 0 h to 23 h.
 _HOME = "30 17 10 6.5 4.5 6.5 18 42 62 68 70 74 82 78 74 78 88 100 116 122 118 104 82 54"
 _WORK = "25 14 9 6 4.5 8 25 70 96 104 108 112 118 110 106 108 110 112 104 90 75 60 45 34"
@@ -50,20 +51,21 @@ class Rhythm(NamedTuple):
 
 def make_rhythm(city: City, preset: CityPreset, crowds: np.ndarray, seed: int) -> Rhythm:
     """Rates by kind and hour; factors per site and hour, raised where a crowd gathers."""
-    rates = _rates()
+    rates = _rates(preset.rush)
     envelope = rates.max(axis=0)
     running = np.cumsum(envelope) / envelope.sum()
     running[-1] = 1.0
     return Rhythm(hour_running=running, accept=rates / envelope, factor=_factors(city, preset, crowds, seed))
 
 
-def _rates() -> np.ndarray:
+def _rates(rush: float) -> np.ndarray:
     """[kinds, 168]: home, work, errand, leisure, night life, on the road."""
     home, work, out = (np.array(curve.split(), float) / 100 for curve in (_HOME, _WORK, _OUT))
     weekday = np.stack([home, work, out, out, 1.15 * out, 1.1 * out])
     hours = np.arange(24)
     weekend = np.stack([np.interp(hours - 1.2, hours, curve, left=curve[0] * 1.2) for curve in weekday])
     weekend[:, 3:6] = 0.5 * (weekend[:, 3:6] + weekday[:, 3:6])  # later mornings, the same low at 4 h
+    weekday[:, RUSH_HOURS] *= rush
     friday = weekday * np.where(hours >= 18, 1.12, 1.0)
     return np.concatenate([weekday] * 4 + [friday, 0.92 * weekend, 0.78 * weekend], axis=1)
 
@@ -170,6 +172,8 @@ def plan_week(stays, state, ground, people, i, seed, week):
 @njit(cache=True)
 def _working_day(stays, state, ground, people, i, week, day):
     start = day * 1440.0 + 495 - people.early_minutes[i] + 20 * normal(state)
+    if ground.on_the_hour:
+        start = day * 1440.0 + 60 * (7 + below(state, 2))
     work = people.anchors[i, WORK]
     _go(stays, ground, start, work, WORK)
     if uniform(state) < ground.lunch:
@@ -177,7 +181,7 @@ def _working_day(stays, state, ground, people, i, week, day):
         place = pick(state, ground.errand[work])
         _go(stays, ground, lunch, place, ERRAND)
         _go(stays, ground, lunch + 35 + 30 * uniform(state), work, WORK)
-    end = start + 550 + 40 * normal(state)
+    end = start + (600 if ground.on_the_hour else 550 + 40 * normal(state))
     u = uniform(state)
     if u < 0.3 * people.outings[i]:
         _go(stays, ground, end, _errand_place(state, ground, people, i), ERRAND)

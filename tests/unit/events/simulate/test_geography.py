@@ -13,13 +13,16 @@ from shoal.events.simulate.people import make_ground, site_at
 from shoal.space.places import Sites, Zones
 
 
-@pytest.fixture(params=[("town", 1), ("town", 2), ("rough", 1), ("rough", 3), ("paris", 1)], scope="module")
+@pytest.fixture(
+    params=[("town", 1), ("town", 2), ("rough", 1), ("rough", 3), ("paris", 1), ("events-city", 1)],
+    scope="module",
+)
 def city(request):
     return make_city(PRESETS[request.param[0]], request.param[1])
 
 
 def test_the_city_has_the_wanted_size(city):
-    name = {120: "town", 310: "rough", 989: "paris"}[city.zones.count]
+    name = {120: "town", 300: "events-city", 310: "rough", 989: "paris"}[city.zones.count]
     preset = PRESETS[name]
     assert len(city.xy) == preset.sites
     assert city.outline.area == pytest.approx(preset.area_km2 * 1e6, rel=1e-6)

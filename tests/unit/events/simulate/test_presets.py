@@ -10,12 +10,13 @@ from shoal.errors import PlanError
 from shoal.events.simulate import PRESETS, preset_named
 
 
-def test_the_five_cities_have_the_printed_sizes():
+def test_the_cities_have_the_printed_sizes():
     sizes = {p.name: (p.users, p.sites, p.zones, p.weeks) for p in PRESETS.values()}
     assert sizes["paris"] == (1_992_846, 1303, 989, 1)
     assert sizes["town"][0] == 200_000
     assert (sizes["abi"][0], sizes["abi"][1], sizes["abi"][3]) == (29_191, 400, 2)
     assert (sizes["tfl"][0], sizes["tfl"][1], sizes["tfl"][3]) == (10_000, 582, 4)
+    assert sizes["events-city"] == (50_000, 500, 300, 1)
     assert PRESETS["rough"].irregularity == 2 * PRESETS["paris"].irregularity
     assert PRESETS["rough"].bursts_per_week > 0
 
@@ -46,6 +47,9 @@ def test_a_preset_goes_through_json():
         {"start": date(2026, 3, 3)},
         {"visits_mean": 1.0},
         {"area_km2": 0.0},
+        {"zone_pieces": 0},
+        {"rush": 0.5},
+        {"concert": 0.6},
         {"what": ()},
         {"what": ("events", "rumours")},
     ],
