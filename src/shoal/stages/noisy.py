@@ -43,7 +43,8 @@ class NoisyBest:
     visits: NoisyMeasurement  # [1, 1]
     active: NoisyMeasurement  # [1, 1]: visits again, very active users clipped later
     profile: np.ndarray = field(repr=False)  # float64 [slots], positive, sums to 1
-    profile_deviation: np.ndarray = field(repr=False)  # of the city's slots, in visits, float64 [slots]
+    profile_deviation: np.ndarray = field(repr=False)  # float64 [slots]: of the city's slots, clipped visits
+    profile_total: float  # sum of the city's slots, in clipped visits
     weight: np.ndarray = field(repr=False)  # float64 [slots]: weight of a slot in the columns below
     region_of: np.ndarray = field(repr=False)  # int64 [zones]
     dictionary: np.ndarray = field(repr=False)  # float64 [slots, columns], orthonormal

@@ -19,6 +19,7 @@ from shoal.postprocess.density.best import (
     correct_regions,
     fit_residual_variance,
     number_of_visits,
+    profile_deviation,
     shrink_residuals,
     unevenness,
     wiener_share,
@@ -211,6 +212,19 @@ def test_the_profile_is_what_was_measured_and_without_signal_what_was_expected()
     for nothing in (np.zeros(168), np.full(168, -5.0), np.where(HOURS % 2, 1.0, -2.0)):
         flat = city_profile(nothing * weight, weight, 10.0, expected, 24)
         np.testing.assert_allclose(flat, 1 / 168)
+
+
+@for_each("clip", [1.0, 17.0])
+def test_the_deviation_of_the_profile_is_that_of_repeated_measurements(clip):
+    """The measurement is in clipped visits: their number is that of all visits over `clip`."""
+    share, generator = DAY / DAY.sum(), np.random.default_rng(5)
+    deviation = np.full(168, 30.0)
+    drawn = share * 1e6 / clip + generator.normal(0, 30.0, (500, 168))
+    noisy = SimpleNamespace(profile=share, profile_deviation=deviation, profile_total=float(drawn[0].sum()))
+    measured = (drawn / drawn.sum(axis=1, keepdims=True) / share).std(axis=0)
+    np.testing.assert_allclose(profile_deviation(noisy), measured, rtol=0.15)
+    drowned = SimpleNamespace(profile=share, profile_deviation=deviation, profile_total=-5.0)
+    assert np.isfinite(profile_deviation(drowned)).all()
 
 
 def test_columns_of_zones_are_the_courses_of_regions():

@@ -79,9 +79,10 @@ class DensityBest(Composed):
         coarse, fine = self._rows(visits, noise)
         total, active, totals = self._city(visits, noise, coarse)
         expected = activity(self.setting.clock)
+        slot_weight = hour_weights(expected)
         profile = city_profile(
             totals.values[0],
-            hour_weights(expected),
+            slot_weight,
             totals.sigma,
             expected,
             1440 / self.setting.clock.slot_minutes,
@@ -94,7 +95,8 @@ class DensityBest(Composed):
             visits=total,
             active=active,
             profile=profile,
-            profile_deviation=totals.sigma / hour_weights(expected),
+            profile_deviation=totals.sigma / slot_weight,
+            profile_total=float((totals.values[0] / slot_weight).sum()),
             weight=weight,
             region_of=region_of,
             dictionary=dictionary,

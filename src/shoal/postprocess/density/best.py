@@ -57,11 +57,16 @@ def finish_best(noisy: NoisyBest, setting: Setting, *_public: object) -> Density
     counts = _to_profile(counts, noisy.profile)
     people = counts * (total.visits / counts.sum()) if counts.sum() > 0 else counts
     scale = people / np.maximum(model.counts, 1e-12)
-    city = noisy.profile_deviation / np.maximum(people.sum(axis=0), 1e-9)  # relative, of a slot's total
-    relative = city**2 + (total.deviation / total.visits) ** 2 + uneven
+    relative = profile_deviation(noisy) ** 2 + (total.deviation / total.visits) ** 2 + uneven
     width = Z95 * (LEARNED if noisy.rest_weight > 0 else 1.0)
     half = width * np.sqrt(model.variance * scale**2 + relative * people**2)
     return DensityEstimate(people=people, low=np.maximum(people - half, 0.0), high=people + half)
+
+
+def profile_deviation(noisy: NoisyBest) -> np.ndarray:
+    """float64 [slots]: relative deviation of a slot's share; noise and total are both of clipped visits."""
+    total = max(noisy.profile_total, float(np.linalg.norm(noisy.profile_deviation)))
+    return noisy.profile_deviation / (total * noisy.profile)
 
 
 def total_of(noisy: NoisyBest) -> Total:
