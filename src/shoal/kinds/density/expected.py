@@ -61,25 +61,25 @@ def expected_error(noise: NoiseOfCount, zones: int) -> ExpectedError:
     return ExpectedError(mean_absolute=mean, half_interval=half, city_slot=sigma * math.sqrt(zones))
 
 
-def mean_count(users: int, setting: Setting) -> float:
-    """Visits per zone and slot if people are observed as often as in the simulated cities."""
+def mean_count(users: int, setting: Setting, per_week: float | None = None) -> float:
+    """Visits per zone and slot, by default if people are observed as often as in the simulated cities."""
     weeks = float(setting.clock.minutes.sum()) / (7 * 1440)
-    return users * VISITS_PER_WEEK * weeks / (setting.zones * setting.slots)
+    return users * (per_week or VISITS_PER_WEEK) * weeks / (setting.zones * setting.slots)
 
 
 def expected_methods(plan: DensityPlan, setting: Setting) -> list[ExpectedMethod]:
     """Every method that can be released, at the plan's price."""
-    options = plan.options()
-    return [_expected(method, plan.budget(method), setting, options) for method in METHODS.values()]
+    return [_expected(method, plan, setting) for method in METHODS.values()]
 
 
-def _expected(method: Method, budget: Budget, setting: Setting, options: MethodOptions) -> ExpectedMethod:
+def _expected(method: Method, plan: DensityPlan, setting: Setting) -> ExpectedMethod:
+    budget, options = plan.budget(method), plan.options()
     noise = getattr(method.build(budget, setting, options), "noise_of_count", None)
     exact = None if noise is None else expected_error(noise, setting.zones).mean_absolute
     fit = FITS.get(method.name)
     share = people = None
     if options.users is not None and fit is not None:
-        mean = mean_count(options.users, setting)
+        mean = mean_count(options.users, setting, plan.visits_per_user)
         plain = plain_deviation(noise, budget, setting, options)
         share = relative_error(fit, mean, plain / mean, None if exact is None else exact / mean)
         people = share * mean
@@ -137,7 +137,7 @@ def methods_table(plan: DensityPlan, setting: Setting, methods: list[dict[str, A
         rows=rows,
         right=(2, 3, 4) if users is not None else (2,),
         marks={[each["method"] for each in methods].index(plan.method): "bold"},
-        below=_assumed(users, setting, methods),
+        below=_assumed(plan, setting, methods),
     )
 
 
@@ -145,7 +145,8 @@ def _people(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f}"
 
 
-def _assumed(users: int | None, setting: Setting, methods: list[dict[str, Any]]) -> str:
+def _assumed(plan: DensityPlan, setting: Setting, methods: list[dict[str, Any]]) -> str:
+    users, declared = plan.users, plan.visits_per_user
     noise = (
         "noise: exact, people per zone and slot, before post-processing; a method without a figure has no "
         "formula for it. "
@@ -153,14 +154,19 @@ def _assumed(users: int | None, setting: Setting, methods: list[dict[str, Any]])
     if users is None:
         return noise + "--users N (an order of magnitude) adds the error to expect against the true counts."
     off = [each["off_by"] for each in methods if each["off_by"]] or [1.0]
+    visits = (
+        f"{declared:g} visits per user and week, as declared"
+        if declared
+        else f"{VISITS_PER_WEEK:g} visits per user and week (the mean that was counted in those cities; "
+        "`compare` shows the number its city is set to; --visits-per-user declares another)"
+    )
     return noise + (
         "error: mean over zones and slots, after post-processing, against the true counts; approximate, "
         "fitted on simulated cities at ell 30 (nine of ten "
-        f"there lie within a factor of {min(off):.2g} to {max(off):.2g}, by method). Assumed: "
-        f"{VISITS_PER_WEEK:g} visits per user and week (the mean that was counted in those cities; `compare` "
-        f"shows the number its city is set to), so {mean_count(users, setting):,.3g} people per zone and "
-        "slot on average. `shoal density compare` measures it on a simulated city on your zones. Pure "
-        "methods cost a larger rho at the same epsilon."
+        f"there lie within a factor of {min(off):.2g} to {max(off):.2g}, by method). Assumed: {visits}, "
+        f"so {mean_count(users, setting, declared):,.3g} people per zone and slot on average. `shoal "
+        "density compare` measures it on a simulated city on your zones. Pure methods cost a larger "
+        "rho at the same epsilon."
     )
 
 

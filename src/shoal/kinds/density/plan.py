@@ -199,6 +199,16 @@ class DensityPlan(MethodOptions, ReleasePlan):
         key=True,
         label="Method",
     )
+    visits_per_user: float | None = setting(
+        None,
+        "Visits per user and week, once per place and slot, for the expected error; declared, kept to two "
+        "digits, never a figure from the data.",
+        (0.1, 100_000),
+        shown="13.59, as in simulated cities",
+        example=900,
+        remedy="Pass --visits-per-user 900 for a fleet of taxis, say.",
+        last=1,
+    )
     space: SpacePlan = setting(dict, "The zones and sites.")
     window: WindowPlan = setting(
         "The window and its slots.",
@@ -243,6 +253,11 @@ class DensityPlan(MethodOptions, ReleasePlan):
                 f"visits are bounded per value of one column; the column of {self.unit} ids is not stated.",
                 f"Pass --column user=NAME with the column of {self.unit} ids, not the one of persons.",
             )
+
+    @rule("visits_per_user")
+    def _round_visits(self) -> None:
+        if self.visits_per_user is not None:
+            object.__setattr__(self, "visits_per_user", float(f"{self.visits_per_user:.2g}"))
 
     def options(self) -> MethodOptions:
         """Options of the method that the plan declares."""

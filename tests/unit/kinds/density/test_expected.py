@@ -1,9 +1,11 @@
 """Errors said before a run hold on cities that the constants were not fitted on."""
 
+from dataclasses import asdict
+
 import pytest
 
 from shoal.kinds.density.compare import compare, simulated_world
-from shoal.kinds.density.expected import FITS, expected_methods, mean_count
+from shoal.kinds.density.expected import FITS, expected_methods, mean_count, methods_table
 from shoal.kinds.density.plan import METHODS, ComparePlan, DensityPlan, MethodOptions
 from shoal.privacy.accounting import rho_for
 
@@ -55,6 +57,26 @@ def test_without_declared_users_only_the_noise_is_said(world):
 def test_the_declared_mean_count_is_near_the_simulated_one(world):
     people = world.counting.people()
     assert mean_count(USERS, world.counting.setting) == pytest.approx(people.mean(), rel=0.15)
+
+
+def test_declared_visits_set_the_expected_error(world):
+    """A fleet is seen far more often than simulated people, so the same noise is a smaller share."""
+    setting = world.counting.setting
+    usual, fleet = (
+        {each.method: each for each in expected_methods(plan(epsilon=1.0, **more), setting)}
+        for more in ({}, {"visits_per_user": 886})
+    )
+    assert plan(epsilon=1.0, visits_per_user=886).visits_per_user == 890
+    assert mean_count(USERS, setting, 890.0) == pytest.approx(890 / 13.59 * mean_count(USERS, setting))
+    assert all(fleet[name].error_share < usual[name].error_share for name in FITS if name in usual)
+    assert "890 visits per user and week, as declared" in below(
+        plan(epsilon=1.0, visits_per_user=886), setting
+    )
+    assert "13.59 visits per user and week" in below(plan(epsilon=1.0), setting)
+
+
+def below(given, setting):
+    return methods_table(given, setting, [asdict(each) for each in expected_methods(given, setting)]).below
 
 
 def test_more_budget_and_more_people_never_look_worse(world):
