@@ -169,8 +169,8 @@ def test_the_manifest_states_guarantee_method_and_spends(city, tmp_path, ledger,
     assert "ell" not in manifest["public"]  # no sample is kept
     assert {spend["mechanism"] for spend in manifest["spends"]} == {"density-best"}
     assert [spend["name"] for spend in manifest["spends"]] == [
+        "sizes",
         "visits",
-        "active",
         "city",
         "regions",
         "zones",

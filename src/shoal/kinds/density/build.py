@@ -43,6 +43,7 @@ from shoal.release.manifest import Manifest
 from shoal.space.geography import Geography
 from shoal.space.setting import Setting
 from shoal.stages.bounded import BoundedVisits, ExactDensity
+from shoal.stages.noisy import Doubt
 
 NOBODY = "No event lies in the window and the zones, so the release would be noise alone."
 
@@ -84,11 +85,11 @@ class DensityBuild(Build):
         self.noisy(folder, self.counts_under(bytes(16), tuple), SeededNoise(0))
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
-        self.noisy(folder, self.counts_under(noise.run_key()), noise)
-        return manifest_of(self.prepared, reproducible=not noise.publishable)
+        known = self.noisy(folder, self.counts_under(noise.run_key()), noise)
+        return manifest_of(self.prepared, reproducible=not noise.publishable, **known)
 
-    def noisy(self, folder: Path, counting: Counting, noise: Noise) -> None:
-        """Count, add noise, write."""
+    def noisy(self, folder: Path, counting: Counting, noise: Noise) -> dict[str, float]:
+        """Count, add noise, write; returns what the manifest states of the noisy numbers."""
         prepared, method, setting = self.prepared, self.prepared.method, self.prepared.setting
         exact = stage_for(prepared.mechanism, counting, setting, prepared.options)
         self.tell.stage("draw noise")
@@ -96,6 +97,7 @@ class DensityBuild(Build):
         self.tell.stage("write the release")
         estimate = round_density(method.finish(noisy, setting, prepared.options), prepared.options.decimals)
         write_density(folder, estimate, prepared.geography.zones, prepared.clock)
+        return stated(estimate.doubt)
 
     def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page; counts again without a cap where the release was stored before."""
@@ -119,6 +121,20 @@ class DensityBuild(Build):
             rows=self.rows,
         )
         return self.counting
+
+
+def stated(doubt: Doubt | None) -> dict[str, float]:
+    """The total with its 95 % limits, and the clips in use, where they follow from noisy numbers."""
+    if doubt is None:
+        return {}
+    total = {"visits_with_noise": doubt.total.visits}
+    total |= {"visits_with_noise_low": doubt.total.low, "visits_with_noise_high": doubt.total.high}
+    clips = {
+        "_".join(("clip_of", *(["second"] * n), name, "by_noise")): clip
+        for name, used in doubt.clips.items()
+        for n, clip in enumerate(used)
+    }
+    return {name: round(value, 1) for name, value in (total | clips).items()}
 
 
 def _somewhere(geography: Geography, batch: pa.RecordBatch) -> bool:

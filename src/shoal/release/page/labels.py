@@ -56,7 +56,7 @@ LABELS = {
     "zones": "Zones",
 }
 INNER = {  # in a table of parameters
-    "active": "number of active users",
+    "sizes": "users by number of visits",
     "answer_scale": "noise scale of the answers",
     "area": "by area",
     "by_distance": "moves by distance",
