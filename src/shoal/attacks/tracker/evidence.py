@@ -84,7 +84,7 @@ def make_tables(samples, boxes, *, users: int, steps: int) -> Tables:
     """Sorted plain arrays, and everything that is wrong with single boxes."""
     sample_start, t, x, y = sorted_samples(*samples, users=users, steps=steps)
     (box_start, box, owner), structure, examples = sorted_boxes(boxes, users=users, steps=steps)
-    reach, overlaps = running_reach(box_start, box)
+    reach, overlaps = running_reach(owner, box)
     own, outside, used = own_boxes(sample_start, t, x, y, box_start, box, reach)
     for name, bad in (("overlapping_boxes", overlaps), ("boxes_without_own_sample", ~used)):
         structure[name] = int(bad.sum())
@@ -115,7 +115,7 @@ def verify_tables(
     tables: Tables, index: tuple, *, k: int, tau: int, progress: Progress | None = None
 ) -> Verified:
     """The same, of arrays that are in order and their index."""
-    order, start = by_bucket(index, tables.t, tables.x, tables.y, tables.own)
+    order, start = by_bucket(index, tables)
     cuts = np.searchsorted(start, np.linspace(0, len(order), PIECES + 1)[1:-1])
     cuts = np.unique(np.concatenate([[0], cuts, [len(start) - 1]]))
     friends = np.full((tables.users, FRIENDS * (k - 1)), -1, np.int32)
