@@ -144,19 +144,20 @@ def attack_window(
     figures = given_away(known.samples, known.boxes, who, begins, tau, picks, *small)
     baseline = given_away(known.samples, known.boxes, who, begins, tau, blind, *small)
     rest = figures[:, 0] > 0
-    shares = figures[rest, 1:] / figures[rest, :1]
-    by_chance = baseline[rest, 1:] / figures[rest, :1]
-    if not rest.any():
-        nothing = float("nan")
-        shares = by_chance = np.full((1, 2), nothing)
+    shares, by_chance = (each[rest, 1:] / figures[rest, :1] for each in (figures, baseline))
     return WindowKnown(
         people=int(rest.sum()),
-        right=float((picks == who)[rest].mean()) if rest.any() else float("nan"),
-        learned=float(shares[:, 0].mean()),
-        by_chance=float(by_chance[:, 0].mean()),
-        pinned=float(shares[:, 1].mean()),
-        pinned_by_chance=float(by_chance[:, 1].mean()),
+        right=_mean((picks == who)[rest]),
+        learned=_mean(shares[:, 0]),
+        by_chance=_mean(by_chance[:, 0]),
+        pinned=_mean(shares[:, 1]),
+        pinned_by_chance=_mean(by_chance[:, 1]),
     )
+
+
+def _mean(values: np.ndarray) -> float:
+    """NaN where there are none."""
+    return float(values.mean()) if values.size else float("nan")
 
 
 def draw_people(users: int, most: int, *, seed: int) -> np.ndarray:
