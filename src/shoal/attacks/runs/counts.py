@@ -106,7 +106,7 @@ def visits_of(placed: Any, setting: Setting, progress: Progress | None = None) -
 def largest_zone(setting: Setting) -> np.ndarray:
     """int64 [places]: the zone that holds most of a place's area; -1 where none holds any."""
     zone = np.asarray(setting.weights.matrix.argmax(axis=0)).ravel()
-    return np.where(setting.weights.matrix.count_nonzero(axis=0) > 0, zone, -1)
+    return np.where(np.asarray(setting.weights.matrix.sum(axis=0)).ravel() > 0, zone, -1)
 
 
 def clock_from(clock: Clock, slot: int) -> Clock:
