@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shoal.kinds.density.verdict import published_verdict as verdict
 from shoal.kinds.kind import ViewRequest
 from shoal.release.density_files import FILES, read_density
 from shoal.release.manifest import MANIFEST, Manifest
@@ -21,7 +22,7 @@ from shoal.space.clock import Clock
 from shoal.space.places import Zones
 from shoal.stages.noisy import DensityEstimate
 
-__all__ = ["FILES", "problems", "view"]
+__all__ = ["FILES", "problems", "verdict", "view"]
 
 
 def problems(folder: Path, manifest: Manifest) -> Iterator[str]:

@@ -14,6 +14,7 @@ from shoal.errors import PlanError
 from shoal.events.schema import EventSource
 from shoal.kinds.describe import Outcome, Prepared, as_list, key_of, opened_source, reading_of, unit_of
 from shoal.kinds.trajectories.plan import PlacesPlan, TrajectoryPlan
+from shoal.kinds.verdict import Verdict
 from shoal.privacy.ledger import Ledger
 from shoal.release.manifest import NOT_DIFFERENTIALLY_PRIVATE, REFUTED, Manifest
 from shoal.release.readme import as_plain, recipient_readme
@@ -89,6 +90,13 @@ class PreparedTrajectories(Prepared):
             "sites": None if sites is None else {"count": sites.count, "sha256": sites.digest()},
             "reading": reading_of(self.source),
         }
+
+    def verdict(self) -> Verdict:
+        return Verdict(
+            grade=None,
+            summary="The size of the boxes depends on how alike the records are, and the run measures it. It "
+            "grows with k and tau.",
+        )
 
     def files(self) -> Mapping[str, Mapping[str, str]]:
         return FILES
