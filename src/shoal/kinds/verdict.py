@@ -144,8 +144,8 @@ def least_size(error: Callable[[float], float], limit: float) -> float:
     340.0
     """
     low, high = 1.0, 1e12
-    while high / low > 1.001:
+    while high / low > 1.0001:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if error(middle) <= limit else (middle, high)
     step = 10.0 ** (math.floor(math.log10(high)) - 1)
-    return math.ceil(high / step) * step
+    return math.ceil(high / step - 0.01) * step

@@ -99,10 +99,11 @@ def _limits(manifest: Manifest) -> str:
 def _verdict(manifest: Manifest) -> str:
     """The grade of the published numbers, and what would make them better."""
     verdict, advice = manifest.verdict, manifest.verdict["advice"]
-    better = f"\n\nA release that differs in one of these would have been better:\n\n{_listed(advice)}"
+    figures = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in verdict["figures"].items())
+    better = f"\n\nA release that differs in one of these would be better:\n\n{_listed(advice)}"
     return (
-        f"## What it is good for\n\n**{verdict['grade'].capitalize()}.** {verdict['summary']} This grade "
-        f"follows from the published numbers alone.{better if advice else ''}"
+        f"## What it is good for\n\n**{verdict['grade'].capitalize()}.** {verdict['summary']} The grade "
+        f"follows from the published numbers alone ({figures}).{better if advice else ''}"
     )
 
 
