@@ -101,12 +101,12 @@ class DensityUtility:
     @property
     def against_raw(self) -> list[str]:
         """What is wrong with the release as its owner alone can see it, in a few words each."""
-        found = []
+        faults = []
         if self.coverage is not None and self.coverage < LEAST_COVERAGE:
-            found.append(f"the 95 % intervals hold {self.coverage:.0%} of the raw values".replace("%", " %"))
+            faults.append(f"the 95 % intervals hold {self.coverage:.0%} of the raw values".replace("%", " %"))
         if abs(self.total_bias_share) > MOST_BIAS:
-            found.append(f"the total is off by {self.total_bias_share:+.0%}".replace("%", " %"))
-        return found
+            faults.append(f"the total is off by {self.total_bias_share:+.0%}".replace("%", " %"))
+        return faults
 
 
 def density_utility(

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from shoal.release.manifest import Manifest
 
 LIMITS = (0.2, 0.45, 1.2)  # of the mean error over the mean count
-CORRELATION_OF_NOISE = 0.3
+CORRELATION_OF_NOISE = 0.25
 CORRELATION_OF_ROUGH = 0.7
 SHRUNK = ("best", "gaussian", "laplace")  # or plain counts
 UNSHRUNK = 0.2
