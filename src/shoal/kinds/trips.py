@@ -1,4 +1,4 @@
-"""Shared by all kinds of release about trips: preparing, checking rows, reading trips, expected errors."""
+"""Shared by all kinds of release about trips: preparing, checking rows, reading trips, errors, maps."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from shoal.kinds.plan import TRIP
 from shoal.kinds.run import Build, RunResult, any_row, checked_rows
 from shoal.mechanisms.method import Method
 from shoal.privacy.guarantee import Guarantee
+from shoal.release.page.page import colour_end, float32_base64, time_of
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 
@@ -200,3 +201,47 @@ class TripBuild(Build):
 
 def _inside(grid: CellGrid, batch: pa.RecordBatch) -> bool:
     return bool(grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())[2].any())
+
+
+MOST_DRAWN = 256  # cells along a side of a map; finer ones are drawn in blocks
+
+
+def grid_subtitle(grid: CellGrid | None, manifest: Mapping[str, Any], *more: str) -> list[str]:
+    """The grid of a release of trips, its method and its window."""
+    public, parts = manifest.get("public") or {}, [*more]
+    if grid is not None:
+        width, height = grid.cell_m
+        parts.insert(0, f"{grid.columns} x {grid.rows} cells of {width:,.0f} x {height:,.0f} m")
+    parts += [f"method {public['method']}"] if "method" in public else []
+    window = public.get("window") or {}
+    return parts + (
+        [f"{time_of(window['start'])} to {time_of(window['end'])}"] if {"start", "end"} <= set(window) else []
+    )
+
+
+def cell_maps(grid: CellGrid, sides: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Maps of the cells of a grid on one scale of colours; where there are many cells, means of blocks."""
+    drawn = {name: drawn_blocks(values) for name, values in sides.items()}
+    shown, block = [values for values, _ in drawn.values()], max(block for _, block in drawn.values())
+    rows, columns = shown[0].shape
+    width, height = grid.cell_m
+    return {
+        **{name: float32_base64(values) for name, (values, _) in drawn.items()},
+        "columns": columns,
+        "rows": rows,
+        "widthKm": width * block / 1000,
+        "heightKm": height * block / 1000,
+        "end": colour_end(np.concatenate([values.ravel() for values in shown])),
+        "differenceEnd": colour_end(np.abs(shown[0] - shown[-1])),
+    }
+
+
+def drawn_blocks(faces: np.ndarray) -> tuple[np.ndarray, int]:
+    """Means of square blocks of cells, where a side has more than MOST_DRAWN."""
+    block = -(-max(faces.shape) // MOST_DRAWN)
+    if block == 1:
+        return faces, 1
+    rows, columns = (-(-side // block) for side in faces.shape)
+    padded = np.full((rows * block, columns * block), np.nan)
+    padded[: faces.shape[0], : faces.shape[1]] = faces
+    return np.nanmean(padded.reshape(rows, block, columns, block), axis=(1, 3)), block

@@ -11,9 +11,8 @@ from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
 from shoal.space.clock import Clock
-from shoal.space.geography import LATTICE, AreaWeights, voronoi_weights
+from shoal.space.geography import LATTICE, AreaWeights, Setting, voronoi_weights
 from shoal.space.places import Sites, Zones
-from shoal.space.setting import Setting
 from shoal_baselines.space.cover import Cover, cover_vertices, minimum_cover, neighbour_graph
 
 CLOCK = Clock(start="2026-03-02T00:00", end="2026-03-02T04:00", time_zone="UTC")

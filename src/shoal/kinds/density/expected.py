@@ -24,7 +24,7 @@ from shoal.kinds.density.plan import METHODS, DensityPlan, Method, MethodOptions
 from shoal.kinds.describe import Table
 from shoal.mechanisms.density.counts import NoiseOfCount
 from shoal.privacy.accounting import NANO, Budget
-from shoal.space.setting import Setting
+from shoal.space.geography import Setting
 
 Z95 = 1.959964
 
