@@ -61,16 +61,17 @@ def random_trips(seed, count):
     return trips
 
 
-def test_directions_are_numbered_against_the_clock_from_the_east():
+def test_directions_are_numbered_against_the_clock_between_any_two_cells():
     assert list(zip(DX.tolist(), DY.tolist(), strict=True)) == WAYS
-
-
-def test_the_direction_between_any_two_cells():
     here, there = (side.ravel() for side in np.meshgrid(*[np.arange(GRID.count)] * 2))
     found = direction_between(here, there, WIDE)
     for one, other, way in zip(here.tolist(), there.tolist(), found.tolist(), strict=True):
         step = other % WIDE - one % WIDE, other // WIDE - one // WIDE
         assert way == (WAYS.index(step) if step in WAYS else -1)
+    # Cells of few bits: differences below 0 are differences below 0.
+    one, other = np.array([0, 19], np.uint8), np.array([19, 0], np.uint8)
+    assert chebyshev(one, other, WIDE).tolist() == [4, 4]
+    assert direction_between(np.array([6], np.uint8), np.array([0], np.uint8), WIDE).tolist() == [5]
 
 
 def test_the_distance_of_any_two_cells_is_the_shortest_walk():
@@ -89,13 +90,6 @@ def test_the_distance_of_any_two_cells_is_the_shortest_walk():
             apart.update(dict.fromkeys(edge, moves))
         found = chebyshev(np.full(GRID.count, start), np.arange(GRID.count), WIDE)
         assert found.tolist() == [apart[cell] for cell in range(GRID.count)]
-
-
-def test_narrow_cells_do_not_wrap_around():
-    """Cells of few bits: differences below 0 are differences below 0."""
-    one, other = np.array([0, 19], np.uint8), np.array([19, 0], np.uint8)
-    assert chebyshev(one, other, WIDE).tolist() == [4, 4]
-    assert direction_between(np.array([6], np.uint8), np.array([0], np.uint8), WIDE).tolist() == [5]
 
 
 @for_each("seed", range(5))

@@ -108,13 +108,10 @@ def test_every_fragment_is_in_one_cell(name):
     np.testing.assert_allclose(np.asarray(cover.back.sum(axis=0)), 1.0)
 
 
-def test_a_tie_goes_to_zones():
+def test_a_tie_goes_to_zones_and_a_site_over_small_zones_is_one_cell():
     cover = minimum_cover(setting_of(AreaWeights.identity(4)))
     assert cover.zones.tolist() == [0, 1, 2, 3]
     assert cover.places.tolist() == []
-
-
-def test_a_site_over_many_small_zones_is_one_cell():
     setting = setting_of(weights_of([[9, 0], [9, 0], [9, 5], [0, 7], [0, 7]]))
     cover = minimum_cover(setting)
     assert (cover.zones.tolist(), cover.places.tolist()) == ([], [0, 1])
@@ -166,7 +163,7 @@ def test_a_line_is_joined_along_it():
     ]
 
 
-def test_overlapping_assignment_is_refused():
+def test_overlapping_or_oversized_counts_are_refused():
     good = minimum_cover(setting_of(AreaWeights.identity(2)))
     doubled = scipy.sparse.csr_array(np.full((2, 2), LATTICE, np.int64))
     with pytest.raises(GuaranteeError, match="cover-bound"):
@@ -179,9 +176,6 @@ def test_overlapping_assignment_is_refused():
             neighbours=good.neighbours,
             lattice=LATTICE,
         )
-
-
-def test_counts_that_do_not_fit_are_refused():
     cover = minimum_cover(setting_of(AreaWeights.identity(2)))
     with pytest.raises(GuaranteeError, match="cover-overflow"):
         cover.spread(np.full((2, 1), 2**42))

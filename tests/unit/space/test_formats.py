@@ -154,13 +154,6 @@ def test_integer_and_float_ids_read_as_whole_numbers(tmp_path):
     assert read_zones(tmp_path / "z.parquet", id_column="row").ids == ("Z0001", "Z0002")
 
 
-def test_a_layer_of_several(tmp_path):
-    path = tmp_path / "z.gpkg"
-    write_ogr(path, "GPKG", SHAPES, {"id": ["a", "b"]}, layer="one")
-    write_ogr(path, "GPKG", SHAPES[:1], {"id": ["c"]}, layer="two", append=True)
-    assert read_zones(path, layer="two").ids == ("c",)
-
-
 def test_digest_changes_with_ids_shapes_and_coordinates():
     moved = np.array([shapely.box(2.30, 48.80, 2.35, 48.8500001), SHAPES[1]], dtype=object)
     others = [
@@ -180,15 +173,12 @@ def check_sites(sites):
     assert (sites.x.tolist(), sites.y.tolist(), sites.crs) == ([2.31, 2.36], [48.81, 48.82], "EPSG:4326")
 
 
-def test_sites_from_csv_plain_and_compressed(tmp_path):
+def test_sites_from_csv_plain_and_compressed_and_from_parquet(tmp_path):
     (tmp_path / "s.csv").write_text(SITES_CSV)
     (tmp_path / "s.csv.gz").write_bytes(gzip.compress(SITES_CSV.encode()))
     (tmp_path / "s.tsv").write_text(SITES_CSV.replace(",", "\t"))
     for name in ("s.csv", "s.csv.gz", "s.tsv"):
         check_sites(read_sites(tmp_path / name))
-
-
-def test_sites_from_parquet(tmp_path):
     table = pa.table({"site": ["A", "B"], "lon": [2.31, 2.36], "lat": [48.81, 48.82]})
     pq.write_table(table, tmp_path / "s.parquet")
     check_sites(read_sites(tmp_path / "s.parquet"))
@@ -200,14 +190,11 @@ def test_sites_from_points(tmp_path, name, driver):
     check_sites(read_sites(tmp_path / name))
 
 
-def test_site_ids_keep_leading_zeros_of_text_columns(tmp_path):
+def test_site_ids_keep_leading_zeros(tmp_path):
     table = pa.table({"id": ["007", "008"], "x": [1000.0, 2000.0], "y": [5000.0, 6000.0]})
     pq.write_table(table, tmp_path / "s.parquet")
     sites = read_sites(tmp_path / "s.parquet")
     assert (sites.ids, sites.crs) == (("007", "008"), None)
-
-
-def test_site_ids_keep_leading_zeros_in_csv(tmp_path):
     (tmp_path / "s.csv").write_text("site,lon,lat\n007,2.31,48.81\n012,2.36,48.82\n")
     assert read_sites(tmp_path / "s.csv").ids == ("007", "012")
 

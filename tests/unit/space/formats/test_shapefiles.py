@@ -152,16 +152,13 @@ def test_a_letter_cut_in_two_spoils_only_itself():
     assert read_shapefile(parts, PATH).columns["zone"] == [" " + "é" * 9 + "\ufffd", "Één"]
 
 
-def test_deleted_rows_are_left_out():
+def test_deleted_rows_and_gaps_between_shapes():
     parts = written([[ring(k, 0, 1)] for k in range(3)])
     at = parts[".dbf"].index(b"z1") - 1
     parts[".dbf"] = parts[".dbf"][:at] + b"*" + parts[".dbf"][at + 1 :]
     rows = read_shapefile(parts, PATH)
     assert rows.columns == {"zone": ["z0", "z2"]}
     assert [shape.bounds[0] for shape in rows.geometry] == [0, 2]
-
-
-def test_the_index_says_where_shapes_are():
     parts = written([[ring(0, 0, 1)], [ring(1, 0, 1)]])
     body = parts[".shp"][100:]
     parts[".shp"] = parts[".shp"][:100] + bytes(12) + body  # a gap, as lazy deletion leaves it
