@@ -60,18 +60,6 @@ def test_borders_belong_to_the_cell_east_and_north_and_no_number_lies_inside():
     assert not inside.any()
 
 
-def test_corners_are_inverse_to_placing():
-    grid = CellGrid(box=SF, columns=256, rows=100)
-    column, row = np.arange(0, 256, 5), np.arange(0, 100, 2)[:1].repeat(52)
-    x, y = grid.corner(column, row)
-    width, height = grid.cell_size
-    u, v, inside = grid.place(x + width / 2, y + height / 2)
-    assert inside.all()
-    assert (u // STEPS).tolist() == column.tolist()
-    assert (v // STEPS).tolist() == row.tolist()
-    assert np.allclose(grid.corner(np.array([256]), np.array([100])), [[-122.36], [37.83]])
-
-
 @pytest.mark.parametrize("box", [SF, (-8.70, 41.10, -8.52, 41.25), (24.0, 60.0, 24.5, 60.3)])
 def test_metres_are_those_of_the_ellipsoid_within_one_percent(box):
     grid = CellGrid(box=box, columns=10, rows=10)
@@ -81,10 +69,6 @@ def test_metres_are_those_of_the_ellipsoid_within_one_percent(box):
     across = geod.inv(west, middle, east, middle)[2] / 10
     along = geod.inv(west, south, west, north)[2] / 10
     assert grid.cell_m == pytest.approx((across, along), rel=0.01)
-
-
-def test_planar_cells_are_in_metres_as_they_are():
-    assert CellGrid(box=(0.0, 0.0, 1000.0, 300.0), columns=10, rows=10, planar=True).cell_m == (100.0, 30.0)
 
 
 @for_each(

@@ -54,13 +54,6 @@ def test_edges_against_a_walk_over_minutes(start, end, time_zone, slot_minutes):
     assert len(set(clock.starts_local())) == clock.slots
 
 
-@pytest.mark.parametrize(
-    ("first_day", "slots"), [("2026-03-02", 168), ("2026-03-23", 167), ("2026-10-19", 169)]
-)
-def test_slots_of_a_paris_week(first_day, slots):
-    assert Clock.week(first_day, "Europe/Paris").slots == slots
-
-
 def test_days_without_midnight_and_hours_that_come_twice():
     clock = Clock(start="2018-11-03", end="2018-11-06", time_zone="America/Sao_Paulo", slot_minutes=1440)
     assert clock.starts_local()[1] == "2018-11-04T01:00-02:00"

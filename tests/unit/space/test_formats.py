@@ -50,19 +50,10 @@ def test_zones_written_by_gdal(tmp_path, name, driver):
     assert shapely.equals(zones.geometry, SHAPES).all()
 
 
-def zip_shapefiles(folder, target, inside=""):
+def zip_shapefiles(folder, target, inside="some folder/"):
     with zipfile.ZipFile(target, "w") as archive:
         for part in folder.glob("z*.*"):
             archive.write(part, inside + part.name)
-
-
-@pytest.mark.parametrize("inside", ["", "some folder/"])
-def test_zipped_shapefile(tmp_path, inside):
-    write_ogr(tmp_path / "z.shp", "ESRI Shapefile", SHAPES, {"zone": ["a", "b"]}, geometry_type="Polygon")
-    zip_shapefiles(tmp_path, tmp_path / "all.zip", inside)
-    zones = read_zones(tmp_path / "all.zip")
-    assert zones.ids == ("a", "b")
-    assert shapely.equals(zones.geometry, SHAPES).all()
 
 
 def test_one_of_two_zipped_shapefiles(tmp_path):
@@ -122,26 +113,12 @@ def test_geoparquet_metadata_follows_the_standard(tmp_path):
     assert "crs" not in column  # the standard's way to say longitude, latitude
 
 
-def test_geojson_properties():
-    features = json.loads(json.dumps(ZONES.to_geojson()))["features"]
-    assert [f["properties"] for f in features] == [
-        {"zone": "é1", "name": "Één"},
-        {"zone": "02", "name": "Two"},
-    ]
-    assert features[0]["geometry"]["type"] == "Polygon"
-
-
 def test_zones_are_not_written_in_other_formats_or_missing_folders(tmp_path):
     with pytest.raises(OutputError, match="format-unknown"):
         write_zones(ZONES, tmp_path / "z.shp")
     for name in ("z.geojson", "z.parquet"):
         with pytest.raises(OutputError, match="not-written"):
             write_zones(ZONES, tmp_path / "nowhere" / name)
-
-
-def test_three_dimensional_shapes_lose_their_height(tmp_path):
-    write_ogr(tmp_path / "z.gpkg", "GPKG", shapely.force_3d(SHAPES, 35.0), {"id": ["a", "b"]})
-    assert not shapely.has_z(read_zones(tmp_path / "z.gpkg").geometry).any()
 
 
 def test_integer_and_float_ids_read_as_whole_numbers(tmp_path):

@@ -139,20 +139,24 @@ def test_sites_in_another_coordinate_system(tmp_path, halves):
     assert np.asarray(geography.weights.matrix.sum(axis=0)).tolist() == [LATTICE, LATTICE]
 
 
-def test_planar_sites_get_a_planar_grid(tmp_path):
-    (tmp_path / "s.csv").write_text("site,x,y\nA,500,500\nB,1500,500\n")
-    plan = SpacePlan(sites=str(tmp_path / "s.csv"), box=(0, 0, 2000, 1000), cell_m=1000.0)
-    geography = open_geography(plan, has_sites=True, planar=False)
-    assert geography.zones.crs is None
-    assert geography.weights.matrix.toarray().tolist() == [[LATTICE, 0], [0, LATTICE]]
-
-
-def test_points_are_located_in_zones(halves):
+def test_points_are_located_in_zones_of_degrees_or_metres(halves, squares, tmp_path):
     geography = open_geography(SpacePlan(zones=halves), has_sites=False, planar=False)
     assert (geography.places, geography.sites, geography.site_ids) == (2, None, None)
     assert geography.weights.matrix.toarray().tolist() == [[LATTICE, 0], [0, LATTICE]]
     events = (batch(x=[2.39, 2.31, 3.0], y=[48.81, 48.81, 48.81]), batch(x=[2.32], y=[48.84]))
     assert placed(geography, *events) == [(7, 0, 1), (8, 1, 0), (9, 2, -1), (7, 0, 0)]
+    geography = open_geography(SpacePlan(zones=squares), has_sites=False, planar=True)
+    assert geography.zones.crs is None
+    assert placed(geography, batch(x=[500.0, 500.0, -1.0], y=[1500.0, 500.0, 0.0])) == [
+        (7, 0, 1),
+        (8, 1, 0),
+        (9, 2, -1),
+    ]
+    (tmp_path / "s.csv").write_text("site,x,y\nA,500,500\nB,1500,500\n")
+    plan = SpacePlan(sites=str(tmp_path / "s.csv"), box=(0, 0, 2000, 1000), cell_m=1000.0)
+    geography = open_geography(plan, has_sites=True, planar=False)
+    assert geography.zones.crs is None
+    assert geography.weights.matrix.toarray().tolist() == [[LATTICE, 0], [0, LATTICE]]
 
 
 def test_points_in_degrees_or_metres_are_located_in_projected_zones(tmp_path):
@@ -170,16 +174,6 @@ def test_points_in_degrees_or_metres_are_located_in_projected_zones(tmp_path):
     plan = SpacePlan(zones=zones, zones_crs="EPSG:2154")
     geography = open_geography(plan, has_sites=False, planar=True)
     assert placed(geography, batch(x=[700_000.0, 0.0], y=[6_600_000.0, 0.0])) == [(7, 0, 0), (8, 1, -1)]
-
-
-def test_planar_points_in_planar_zones(squares):
-    geography = open_geography(SpacePlan(zones=squares), has_sites=False, planar=True)
-    assert geography.zones.crs is None
-    assert placed(geography, batch(x=[500.0, 500.0, -1.0], y=[1500.0, 500.0, 0.0])) == [
-        (7, 0, 1),
-        (8, 1, 0),
-        (9, 2, -1),
-    ]
 
 
 def test_points_and_zones_on_different_maps(halves, squares):

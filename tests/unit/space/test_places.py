@@ -82,12 +82,15 @@ def test_random_points_and_vertices_against_brute_force(seed):
     assert (zones.locate(xy[:, 0], xy[:, 1]) == brute_force(zones, xy[:, 0], xy[:, 1])).all()
 
 
-def test_shared_borders_go_to_the_lowest_index():
+def test_shared_borders_and_overlaps_go_to_the_lowest_index():
     zones = square_grid((0, 0, 400, 300), 100.0, crs=None)
     x, y = (a.ravel() for a in np.meshgrid(np.arange(0, 401, 50.0), np.arange(0, 301, 50.0)))
     found = zones.locate(x, y)
     assert (found == brute_force(zones, x, y)).all()
     assert found[(x == 100) & (y == 100)] == 0
+    zones = make_zones([shapely.box(40, 0, 100, 100), shapely.box(0, 0, 60, 100)])
+    x, y = np.random.default_rng(6).uniform(0, 100, (2, 2000))
+    assert (zones.locate(x, y) == np.where(x >= 40, 0, 1)).all()
 
 
 def test_the_batch_does_not_change_the_answer(monkeypatch):
@@ -101,9 +104,3 @@ def test_the_batch_does_not_change_the_answer(monkeypatch):
     assert (zones.locate(x[order], y[order]) == whole[order]).all()
     monkeypatch.setattr("shoal.space.places._BATCH", 90)
     assert (zones.locate(x, y) == whole).all()
-
-
-def test_overlaps_go_to_the_lowest_index_everywhere():
-    zones = make_zones([shapely.box(40, 0, 100, 100), shapely.box(0, 0, 60, 100)])
-    x, y = np.random.default_rng(6).uniform(0, 100, (2, 2000))
-    assert (zones.locate(x, y) == np.where(x >= 40, 0, 1)).all()

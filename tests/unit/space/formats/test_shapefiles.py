@@ -58,13 +58,6 @@ def by_gdal(path):
         return shapely.from_wkb(pyogrio.raw.read(str(path))[2])
 
 
-def refused(parts):
-    with pytest.raises(GeometryError) as caught:
-        read_shapefile(parts, PATH)
-    assert caught.value.remedy
-    return caught.value
-
-
 RINGS = {
     "one": ([ring(0, 0, 10)], 100, 1),
     "one, turned": ([ring(0, 0, 10, clockwise=False)], 100, 1),
@@ -188,16 +181,6 @@ def test_coordinate_systems(tmp_path):
     with pytest.raises(GeometryError, match="crs-unknown"):
         read_layer(tmp_path / "z.shp")
     assert read_layer(tmp_path / "z.shp", crs="EPSG:2154").crs == "EPSG:2154"
-
-
-def test_damage_is_named():
-    parts = written([[ring(0, 0, 1)], [ring(1, 0, 1)]])
-    assert ".shx" in refused({k: v for k, v in parts.items() if k != ".shx"}).message
-    fewer = written([[ring(0, 0, 1)]])
-    assert "2 shapes" in refused({**parts, ".dbf": fewer[".dbf"]}).message
-    assert "cut short" in refused({**parts, ".shp": parts[".shp"][:-10]}).message
-    nan = parts[".shp"][:-8] + struct.pack("<d", float("nan"))
-    assert refused({**parts, ".shp": nan}).code == "coordinate-nan"
 
 
 @pytest.mark.parametrize("suffix", [".shp", ".shx", ".dbf"])
