@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from shoal.errors import REPORT_IT, GuaranteeError, OutputError, ShoalError
+from shoal.errors import REPORT_IT, GuaranteeError, OutputError, PlanError, ShoalError
 from shoal.events.schema import EventSource, ForeignSource
 from shoal.kinds.describe import Prepared, manifest_of, release_name
 from shoal.kinds.kind import KINDS
@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from shoal.events.readers import RowReport
 
 MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are made of
+NOBODY = (
+    "no event lies in the window and the zones",
+    "Check --start, --end, --time-zone, the zones and the order of coordinates; `shoal inspect` shows why.",
+)
 DRAW_AGAIN = "Mend that and run the same command again: it draws the report and spends nothing."
 
 
@@ -86,20 +90,21 @@ class Silent:
 class Build:
     """Steps of one kind of release between plan and report: from raw events to the files of the release.
 
-    `confirm` is asked before anything is spent where nothing at all would be counted; by default the run goes
-    on, since a recipient must not be able to distinguish nobody from somebody.
+    A run that would count nothing stops before anything is spent, unless `allow_empty`: whether it stops
+    depends on the data (docs/known-limits.md).
     """
 
     remedy = DRAW_AGAIN  # where the owner's report could not be drawn
+    nobody = NOBODY
 
     def __init__(
         self,
         prepared: Any,
         progress: Progress | None = None,
-        confirm: Callable[[str], bool] | None = None,
+        allow_empty: bool = False,
         engine: Any = None,
     ) -> None:
-        self.prepared, self.tell, self.confirm = prepared, progress or Silent(), confirm
+        self.prepared, self.tell, self.allow_empty = prepared, progress or Silent(), allow_empty
         self._engine = engine
         self.rows: int | None = None
         self.bad_rows: int | None = None
@@ -123,7 +128,20 @@ class Build:
         return {}
 
     def check(self) -> None:
-        """Stop on bad rows before anything is spent; notes `rows` and `bad_rows`."""
+        """Stop before anything is spent: on bad rows, and where nothing would be counted."""
+        self.check_rows()
+        if not self.allow_empty and not self.anybody():
+            message, remedy = self.nobody
+            raise PlanError(
+                "nobody-counted", f"{message}; nothing was spent.", f"{remedy} --allow-empty runs it anyway."
+            )
+
+    def check_rows(self) -> None:
+        """Stop on bad rows; notes `rows` and `bad_rows`."""
+        raise NotImplementedError
+
+    def anybody(self) -> bool:
+        """Whether anything would be counted; stops reading at the first event."""
         raise NotImplementedError
 
     def manifest(self) -> Manifest | None:
@@ -169,15 +187,15 @@ def run(
     *,
     engine: Any = None,
     progress: Progress | None = None,
-    confirm: Callable[[str], bool] | None = None,
+    allow_empty: bool = False,
     **options: Any,
 ) -> RunResult:
     """Make a release of any kind from its prepared plan: check, reserve, build, commit, report.
 
-    `confirm` is asked before anything is spent where nothing at all would be counted; by default the run goes
-    on. `options` are for the owner's report of that kind, such as `compare=True` of a histogram.
+    A run that would count nothing raises an error before anything is spent, unless `allow_empty`. `options`
+    are for the owner's report of that kind, such as `compare=True` of a histogram.
     """
-    return run_build(KINDS[prepared.kind].build(prepared, progress, confirm, engine, **options), ledger)
+    return run_build(KINDS[prepared.kind].build(prepared, progress, allow_empty, engine, **options), ledger)
 
 
 def run_build(making: Build, ledger: Ledger) -> RunResult:
@@ -250,7 +268,7 @@ def _experiment(making: Build, ledger: Ledger) -> Committed:
 
 def any_row(
     source: EventSource,
-    test: Callable[[pa.RecordBatch], bool],
+    test: Callable[[pa.RecordBatch], bool] = lambda batch: batch.num_rows > 0,
     *,
     window_us: tuple[int, int],
     sites: Sequence[str] | None = None,

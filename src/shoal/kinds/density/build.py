@@ -44,8 +44,6 @@ from shoal.space.geography import Geography
 from shoal.space.setting import Setting
 from shoal.stages.bounded import BoundedVisits, ExactDensity
 
-NOBODY = "No event lies in the window and the zones, so the release would be noise alone."
-
 
 class DensityBuild(Build):
     """Raw events in, files of a density out."""
@@ -53,19 +51,13 @@ class DensityBuild(Build):
     prepared: PreparedDensity
     counting: Counting | None = None  # for the owner's report
 
-    def check(self) -> None:
+    def check_rows(self) -> None:
         """Stop on bad rows before anything is spent."""
         prepared = self.prepared
         report = checked_rows(prepared.source, self.tell, sites=prepared.geography.site_ids)
         self.rows, self.bad_rows = report.rows, report.bad
-        if self.confirm and not self._anybody() and not self.confirm(NOBODY):
-            raise PlanError(
-                "nobody-counted",
-                "no event lies in the window and the zones; nothing was spent.",
-                "Check --start, --end, --time-zone, the zones and the order of coordinates.",
-            )
 
-    def _anybody(self) -> bool:
+    def anybody(self) -> bool:
         """Whether any event would be counted; stops reading at the first one."""
         events = self._events()
         test = partial(_somewhere, events.geography)
