@@ -19,11 +19,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from shoal.errors import REPORT_IT, GuaranteeError, OutputError, PlanError, ShoalError
-from shoal.events.schema import EventSource, ForeignSource
+from shoal.errors import REPORT_IT, GuaranteeError, OutputError, PlanError, ShoalError, SourceError, printable
+from shoal.events.schema import LEAST_ROWS, EventSource, ForeignSource, Shape
 from shoal.kinds.describe import Prepared, manifest_of, release_name
 from shoal.kinds.kind import KINDS
 from shoal.privacy.accounting import cost_nano, show_nano
@@ -69,6 +70,13 @@ class RunResult:
     bad_rows: int | None
     source_changed: bool = False  # the files are not those that the stored release was made from
     figures: dict[str, Any] = field(default_factory=dict, repr=False)  # as the report shows them
+
+
+Test = Callable[["pa.RecordBatch"], bool]
+
+
+def some(batch: pa.RecordBatch) -> bool:
+    return batch.num_rows > 0
 
 
 class Progress(Protocol):
@@ -135,14 +143,34 @@ class Build:
             raise PlanError(
                 "nobody-counted", f"{message}; nothing was spent.", f"{remedy} --allow-empty runs it anyway."
             )
+        self._check_guessed_user()
 
     def check_rows(self) -> None:
         """Stop on bad rows; notes `rows` and `bad_rows`."""
         raise NotImplementedError
 
-    def anybody(self) -> bool:
-        """Whether anything would be counted; stops reading at the first event."""
+    def any_event(self, test: Test = some) -> bool:
+        """Whether any batch of events in the window passes `test`; stops reading at the first one."""
         raise NotImplementedError
+
+    def anybody(self) -> bool:
+        """Whether anything would be counted."""
+        return self.any_event()
+
+    def _check_guessed_user(self) -> None:
+        """A column of users that was guessed and differs in every row is probably a row number."""
+        source = self.prepared.source
+        column = source.columns["user"]
+        if column == "user" or "user" in self.prepared.plan.source.columns or source.shape.has_trips:
+            return
+        per_row = 2 if source.shape is Shape.TRANSIT else 1
+        if not self.any_event(partial(_repeats, per_row)) and self.any_event(_many):
+            raise SourceError(
+                "user-unique",
+                f'the column "{printable(column)}" was taken for the user by its name, and no value of it '
+                "comes twice: it looks like a row number. Nothing was spent.",
+                "Pass --column user=NAME with the column of persons or vehicles, or with this one if it is.",
+            )
 
     def manifest(self) -> Manifest | None:
         """The manifest with the fields that are known before anything is counted."""
@@ -268,7 +296,7 @@ def _experiment(making: Build, ledger: Ledger) -> Committed:
 
 def any_row(
     source: EventSource,
-    test: Callable[[pa.RecordBatch], bool] = lambda batch: batch.num_rows > 0,
+    test: Test,
     *,
     window_us: tuple[int, int],
     sites: Sequence[str] | None = None,
@@ -279,6 +307,15 @@ def any_row(
     if isinstance(source, ForeignSource):
         return source.any_row(sites=sites, window_us=window_us, test=test)
     return any(test(batch) for batch in scan(source, sites=sites, window_us=window_us))
+
+
+def _repeats(per_row: int, batch: pa.RecordBatch) -> bool:
+    """Whether a user of the batch has more events than a row has."""
+    return len(batch["user"].unique()) * per_row < batch.num_rows
+
+
+def _many(batch: pa.RecordBatch) -> bool:
+    return batch.num_rows >= LEAST_ROWS
 
 
 def events_of_some(

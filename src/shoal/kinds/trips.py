@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.engine.engine import Encoder, Held
+from shoal.errors import printable
 from shoal.events.schema import EventSource
 from shoal.events.trips import TripPoints
-from shoal.kinds.describe import Prepared, key_of, near, priced
+from shoal.kinds.describe import Prepared, key_of, near, priced, unit_sentence
 from shoal.kinds.plan import TRIP
-from shoal.kinds.run import Build, RunResult, any_row, checked_rows
+from shoal.kinds.run import Build, RunResult, Test, any_row, checked_rows, some
 from shoal.mechanisms.method import Method
 from shoal.privacy.guarantee import Guarantee
 from shoal.space.cells import CellGrid
@@ -108,8 +109,10 @@ class PreparedTrips(Prepared):
     @property
     def unit_sentence(self) -> str:
         if not self.each_trip:
-            return self.guarantee.unit.sentence
-        named = "as the source names it" if self.plan.trip_rule is None else "as the trip rule finds it"
+            return unit_sentence(self.guarantee.unit)
+        named = "as the trip rule finds it"
+        if self.plan.trip_rule is None:
+            named = f'as the column "{printable(self.source.columns["trip"])}" of the source names it'
         return TRIP_SENTENCE.format(found=named)
 
 
@@ -174,10 +177,12 @@ class TripBuild(Build):
         report = checked_rows(self.prepared.source, self.tell, sites=self.sites, with_flag=flagged)
         self.rows, self.bad_rows = report.rows, report.bad
 
+    def any_event(self, test: Test = some) -> bool:
+        return any_row(self.prepared.source, test, window_us=self.prepared.window_us)
+
     def anybody(self) -> bool:
         """Whether any point lies in the window and the box; stops reading at the first one."""
-        prepared = self.prepared
-        return any_row(prepared.source, partial(_inside, prepared.grid), window_us=prepared.window_us)
+        return self.any_event(partial(_inside, self.prepared.grid))
 
     def hold(self, encoder: Encoder, stage: str, step_s: float | None = None) -> Held:
         """The source's trips, encoded where the engine keeps them."""

@@ -40,6 +40,12 @@ STOPS = (
         reveals="that no event lies in the window and the zones",
     ),
     Stop(
+        codes=("user-unique",),
+        where="kinds/run.py",
+        flag="`--column user=NAME`",
+        reveals="that no user has two events in the window, where the column of users was guessed",
+    ),
+    Stop(
         codes=("unreadable-csv", "corrupt-parquet", "memory-limit"),
         where="events/source.py",
         flag="none",

@@ -18,11 +18,13 @@ from shoal.kinds.commute.prepare import PreparedCommute
 from shoal.kinds.describe import manifest_of, release_name
 from shoal.kinds.run import (
     NOBODY,
+    Test,
     any_row,
     budget_of,
     events_of_some,
     keep_report,
     report_of,
+    some,
     stage_by_stage,
 )
 from shoal.kinds.synthetic.plan import MOST_UNASKED
@@ -89,9 +91,12 @@ class CommuteBuild(TripBuild):
     def sites(self) -> Sequence[str]:
         return self.prepared.sites.ids
 
-    def anybody(self) -> bool:
+    def any_event(self, test: Test = some) -> bool:
         events = self.events()
-        return any_row(events.source, sites=events.sites, window_us=events.window_us)
+        return any_row(events.source, test, sites=events.sites, window_us=events.window_us)
+
+    def anybody(self) -> bool:
+        return self.any_event()
 
     def events(self) -> SiteEvents:
         prepared = self.prepared

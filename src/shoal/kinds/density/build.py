@@ -33,7 +33,7 @@ from shoal.kinds.density.plan import MethodOptions
 from shoal.kinds.density.prepare import PreparedDensity
 from shoal.kinds.density.report import write_owner_report
 from shoal.kinds.describe import manifest_of
-from shoal.kinds.run import Build, Progress, any_row, checked_rows, report_of, stage_by_stage
+from shoal.kinds.run import Build, Progress, Test, any_row, checked_rows, report_of, some, stage_by_stage
 from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
@@ -57,11 +57,13 @@ class DensityBuild(Build):
         report = checked_rows(prepared.source, self.tell, sites=prepared.geography.site_ids)
         self.rows, self.bad_rows = report.rows, report.bad
 
+    def any_event(self, test: Test = some) -> bool:
+        events = self._events()
+        return any_row(events.source, test, sites=events.sites, window_us=events.window_us)
+
     def anybody(self) -> bool:
         """Whether any event would be counted; stops reading at the first one."""
-        events = self._events()
-        test = partial(_somewhere, events.geography)
-        return any_row(events.source, test, sites=events.sites, window_us=events.window_us)
+        return self.any_event(partial(_somewhere, self.prepared.geography))
 
     def _events(self) -> PlacedEvents:
         edges = self.prepared.clock.edges_us
