@@ -116,7 +116,7 @@ class TrajectoriesBuild(Build):
         self.boxes, self.pairs_again = outcome.boxes, outcome.pairs_again
         tell.stage("write the release")
         self.ids = record_ids(self.boxes.records, noise.run_key())
-        write_records(folder, self.boxes, self.ids)
+        write_records(folder, self.boxes, self.ids, self.read.lattice)
         digest = sha256_file(folder / RECORDS)
         key = write_key(self.owner / NEW_KEY, self.read.names, self.ids, records_sha256=digest)
         try:
