@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from shoal.cli.options import JSON, out_option
+from shoal.cli.main import JSON, out_option
 
 
 @click.command(epilog="Example:  SHOAL_LEDGER=demo/ledger.sqlite shoal publish demo/release public")

@@ -25,7 +25,7 @@ from shoal.kinds.describe import Table
 from shoal.mechanisms.density.counts import NoiseOfCount
 from shoal.privacy.accounting import NANO, Budget
 from shoal.space.clock import Clock
-from shoal.space.setting import Setting
+from shoal.space.geography import Setting
 
 Z95 = 1.959964
 

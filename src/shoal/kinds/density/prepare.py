@@ -33,8 +33,7 @@ from shoal.privacy.noise import Noise
 from shoal.release.density_files import FILES
 from shoal.release.staging import Needs, check_needs
 from shoal.space.clock import Clock
-from shoal.space.geography import Geography, grid_cells, open_geography
-from shoal.space.setting import Setting, setting_of
+from shoal.space.geography import Geography, Setting, grid_cells, open_geography, setting_of
 
 COUNTS = (10, 100, 1000)  # people in a zone and slot, to show what the noise means
 

@@ -19,8 +19,7 @@ from shoal.release.histogram_files import (
     read_histogram_file,
 )
 from shoal.release.manifest import Manifest
-from shoal.release.page.page import float32_base64
-from shoal.release.page.payload import colour_end
+from shoal.release.page.page import colour_end, float32_base64
 from shoal.release.verify import (
     Decimals,
     boxes_inside,

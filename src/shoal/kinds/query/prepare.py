@@ -38,7 +38,8 @@ from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
 from shoal.release.query_files import FILES, read_answers
 from shoal.release.staging import Needs
-from shoal.space.setting import Questions, Setting
+from shoal.space.geography import Setting
+from shoal.space.setting import Questions
 
 SHOWN = 20  # queries in a table on the screen; all are in the file
 MANY = 300  # queries from which weights are ahead of independent noise (make bench-query)

@@ -12,7 +12,16 @@ from shoal.anonymise.kte import Kte
 from shoal.engine.engine import Engine
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
-from shoal.kinds.describe import Outcome, Prepared, as_list, key_of, opened_source, reading_of, unit_of
+from shoal.kinds.describe import (
+    Outcome,
+    Prepared,
+    as_list,
+    key_of,
+    opened_source,
+    reading_of,
+    unit_of,
+    unit_sentence,
+)
 from shoal.kinds.trajectories.plan import PlacesPlan, TrajectoryPlan
 from shoal.kinds.verdict import Verdict
 from shoal.privacy.ledger import Ledger
@@ -54,7 +63,7 @@ class PreparedTrajectories(Prepared):
 
     @property
     def unit_sentence(self) -> str:
-        return unit_of(self.plan.unit, self.plan.source, self.source).sentence
+        return unit_sentence(unit_of(self.plan.unit, self.plan.source, self.source))
 
     def what(self) -> str:
         tau, epoch = self.plan.minutes()
