@@ -26,6 +26,30 @@ class DensityEstimate:
     people: np.ndarray = field(repr=False)  # float64 [zones, slots], non-negative
     low: np.ndarray = field(repr=False)
     high: np.ndarray = field(repr=False)
+    doubt: Doubt | None = field(default=None, repr=False)  # of `best`: the uncertainty by levels
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Doubt:
+    """Uncertainty of the counts of `best` by levels, each independent of the others.
+
+    An error of `total` multiplies all counts, one of `slots` those of a slot, one of `uneven` those of a
+    zone. Added are `per_coefficient` times the basis times the errors of the zone's coefficients, and an
+    error that each count has of its own.
+    """
+
+    total: tuple[float, float, float]  # number of all visits and its 95 % limits
+    slots: np.ndarray = field(repr=False)  # float64 [slots]: relative deviation of a slot's share
+    uneven: float  # relative variance of a zone's share of visits, by uneven losses to clipping
+    coefficients: np.ndarray = field(repr=False)  # float64 [zones, columns]: variances, in clipped visits
+    basis: np.ndarray = field(repr=False)  # float64 [slots, columns], orthonormal
+    per_coefficient: np.ndarray = field(repr=False)  # float64 [zones, slots]: people per basis x coefficient
+    residual: np.ndarray = field(repr=False)  # float64 [zones, slots]: variance of a count of its own
+    width: float  # by which deviations are multiplied
+
+    def cell_variance(self) -> np.ndarray:
+        """float64 [zones, slots]: of coefficients and residuals, in people squared."""
+        return self.coefficients @ (self.basis**2).T * self.per_coefficient**2 + self.residual
 
 
 @dataclass(frozen=True, kw_only=True)
