@@ -27,7 +27,8 @@ import numpy as np
 
 from shoal.postprocess.density.numbers import Z95
 from shoal.postprocess.density.smoothing import Layout, krige
-from shoal.space.setting import Setting, activity, zone_overlap, zone_sizes
+from shoal.space.geography import Setting
+from shoal.space.setting import activity, zone_overlap, zone_sizes
 from shoal.stages.noisy import DensityEstimate, Doubt, NoisyBest
 
 ROUNDS = 2
