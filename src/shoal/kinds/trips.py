@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -17,6 +18,7 @@ from shoal.events.trips import TripPoints
 from shoal.kinds.describe import Prepared, key_of, near, priced, unit_sentence
 from shoal.kinds.plan import TRIP
 from shoal.kinds.run import Build, RunResult, Test, any_row, checked_rows, some
+from shoal.kinds.verdict import Change, Limits, Verdict, from_size, judged, unit_noise, with_epsilons
 from shoal.mechanisms.method import Method
 from shoal.privacy.guarantee import Guarantee
 from shoal.release.page.page import colour_end, float32_base64, time_of
@@ -156,6 +158,51 @@ def measured_share(table: dict[int, float], signal: float, of: str) -> dict[str,
         return None
     share = np.exp(np.interp(np.log(signal), np.log(points), np.log(list(table.values()))))
     return {"share": round(float(share), 6), "of": of, "off_by": OFF_BY}
+
+
+def verdict_of_trips(
+    trips: float | None,
+    bound: float,
+    guarantee: Mapping[str, Any],
+    table: Mapping[int, float],
+    limits: Limits,
+    summary: str,
+) -> Verdict:
+    """The grade of a release of so many trips, from a table of errors measured per trip.
+
+    Args:
+        trips: in the window, declared or published; None: not declared.
+        bound: trips with which a unit enters at most.
+        guarantee: with epsilon and delta.
+        table: signal -> error, continued beyond its ends as power laws.
+        summary: with {error}.
+    """
+    noise = unit_noise(guarantee)
+
+    def error(trips: float, noise: float = noise) -> float:
+        """The signal of the tables is epsilon trips, where the noise of a count is sqrt(2) / epsilon."""
+        return power_law(table, math.sqrt(2) / noise * max(trips, 1.0) / bound)
+
+    if trips is None:
+        return from_size("trips", "--trips", error, limits)
+    changes = with_epsilons(guarantee, partial(error, trips))
+    changes += [
+        Change(lever="window", what=f"a window {times} times as long", error=error(times * trips))
+        for times in (2, 4)
+    ]
+    return judged(error(trips), limits, summary, changes)
+
+
+def power_law(table: Mapping[int, float], at: float) -> float:
+    """Interpolates logarithms; beyond the ends of the table the last line goes on.
+
+    >>> round(power_law({10: 0.1, 1000: 0.001}, 10_000), 6)
+    0.0001
+    """
+    x, y = (np.log(np.array(list(values), float)) for values in (table, table.values()))
+    first = min(max(int(np.searchsorted(x, math.log(at))) - 1, 0), len(x) - 2)
+    slope = (y[first + 1] - y[first]) / (x[first + 1] - x[first])
+    return float(np.exp(y[first] + slope * (math.log(at) - x[first])))
 
 
 class TripBuild(Build):

@@ -13,6 +13,7 @@ from shoal.engine.engine import Engine
 from shoal.events.schema import EventSource
 from shoal.kinds.density.plan import PAYS_FOR, DensityPlan, Method, MethodOptions, method_named
 from shoal.kinds.density.published import FILES
+from shoal.kinds.density.verdict import expected_verdict
 from shoal.kinds.describe import (
     BASE,
     SMALL_FILES,
@@ -25,6 +26,7 @@ from shoal.kinds.describe import (
     reading_of,
     window_of,
 )
+from shoal.kinds.verdict import Verdict
 from shoal.privacy.accounting import Loss
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
@@ -192,6 +194,9 @@ class PreparedDensity(Prepared):
                 "epsilon or a smaller --ell make it smaller",
             ),
         ]
+
+    def verdict(self) -> Verdict:
+        return expected_verdict(self)
 
     def table(self, summary: Mapping[str, Any]) -> Table:
         from shoal.kinds.density.expected import methods_table

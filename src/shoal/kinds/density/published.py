@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from shoal.errors import SourceError
 from shoal.kinds.kind import ViewRequest
+from shoal.kinds.verdict import Verdict
 from shoal.release.manifest import MANIFEST, Manifest
 from shoal.release.page.page import colour_end, drawn_zones, float32_base64
 from shoal.release.readme import as_cell
@@ -139,6 +140,12 @@ def _density_rows(table: pq.ParquetFile, zones: Zones, clock: Clock, decimals: i
             return
         digits.see(people, low, high)
     yield from digits.problems("density.parquet")
+
+
+def verdict(folder: Path, manifest: Manifest) -> Verdict:
+    """The grade of the published counts."""
+    public = manifest.public
+    return published_verdict(read_density(folder, public["zones"]["count"], public["slots"]), manifest)
 
 
 def view(release: Path, report: Path | None, request: ViewRequest) -> dict[str, Any]:

@@ -29,8 +29,9 @@ from shoal.kinds.describe import (
     reading_of,
 )
 from shoal.kinds.query.plan import METHODS, QueryOptions, QueryPlan
-from shoal.kinds.query.published import FILES, read_answers
+from shoal.kinds.query.published import FILES, read_answers, verdict_of
 from shoal.kinds.run import RunResult
+from shoal.kinds.verdict import Verdict
 from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.mechanisms.query.weights import QueryWeights
 from shoal.privacy.guarantee import Guarantee
@@ -142,6 +143,9 @@ class PreparedQuery(Prepared):
                 for each, error in zip(self.questions.each, errors, strict=True)
             ],
         }
+
+    def verdict(self) -> Verdict:
+        return verdict_of([each.half for each in expected_answers(self.mechanism)])
 
     def table(self, summary: Mapping[str, Any]) -> Table:
         rows = [
