@@ -16,6 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from shoal.errors import SourceError
+from shoal.kinds.density.verdict import published_verdict
 from shoal.kinds.kind import ViewRequest
 from shoal.kinds.verdict import Verdict
 from shoal.release.manifest import MANIFEST, Manifest
