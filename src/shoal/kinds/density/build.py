@@ -31,13 +31,13 @@ from shoal.errors import PlanError
 from shoal.events.readers import PlacedEvents
 from shoal.kinds.density.plan import MethodOptions
 from shoal.kinds.density.prepare import PreparedDensity
+from shoal.kinds.density.published import write_density, write_public
 from shoal.kinds.density.report import write_owner_report
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.run import Build, Progress, Test, any_row, checked_rows, report_of, some, stage_by_stage
 from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
-from shoal.release.density_files import write_density, write_public
 from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
 from shoal.space.geography import Geography, Setting
