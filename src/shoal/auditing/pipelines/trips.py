@@ -106,11 +106,11 @@ def placed(
 
 def row_of(people: Parts, low: Parts | None = None, high: Parts | None = None) -> DensityEstimate:
     """Numbers in a row, with the ends of their intervals where there are any."""
-    rows = {
-        name: np.concatenate([np.ravel(part).astype(np.float64) for part in parts or people])[None, :]
-        for name, parts in (("people", people), ("low", low), ("high", high))
-    }
-    return DensityEstimate(**rows)
+    row, bottom, top = (
+        np.concatenate([np.ravel(part).astype(np.float64) for part in parts or people])[None, :]
+        for parts in (people, low, high)
+    )
+    return DensityEstimate(people=row, low=bottom, high=top)
 
 
 def model_row(noisy: NoisyHistogram) -> DensityEstimate:
