@@ -59,8 +59,12 @@ class Doubt:
     width: float  # by which deviations are multiplied
 
     def cell_variance(self) -> np.ndarray:
-        """float64 [zones, slots]: of coefficients and residuals, in people squared."""
-        return self.coefficients @ (self.basis**2).T * self.per_coefficient**2 + self.residual
+        """float64 [zones, slots]: of coefficients and residuals, in people squared.
+
+        Errors of a zone's coefficients and of a slot's share multiply, which counts where both are large.
+        """
+        both = 1.0 + np.minimum(self.slots, 1.0) ** 2
+        return self.coefficients @ (self.basis**2).T * self.per_coefficient**2 * both + self.residual
 
 
 @dataclass(frozen=True, kw_only=True)

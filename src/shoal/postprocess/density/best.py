@@ -82,7 +82,7 @@ def limits(people: np.ndarray, doubt: Doubt) -> tuple[np.ndarray, np.ndarray]:
     """Ends of 95 % intervals of all counts.
 
     The upper end combines the uncertainty of the count and of the total in logarithms: as squares where the
-    total is well known, as a sum where it is not, since an error of the total is the same for all counts.
+    total is well known, with more than that where it is not, since its error is the same for all counts.
     """
     variance = doubt.cell_variance() + (doubt.slots**2 + doubt.uneven) * people**2
     half = Z95 * doubt.width * np.sqrt(variance)
@@ -90,7 +90,7 @@ def limits(people: np.ndarray, doubt: Doubt) -> tuple[np.ndarray, np.ndarray]:
     low = people - np.hypot(half, (1 - total.low / total.visits) * people)
     people = np.maximum(people, 1e-9)
     own, up = np.log1p(half / people), np.log(total.high / total.visits)
-    together = np.sqrt(own**2 + up**2 + 2 * min(up, 1.0) * own * up)
+    together = np.sqrt(own**2 + up**2 + min(up, 1.0) * own * up)
     return np.maximum(low, 0.0), people * np.exp(np.minimum(together, MOST_LOG))
 
 
@@ -149,7 +149,9 @@ def _krige_columns(noisy: NoisyBest, setting: Setting) -> tuple[np.ndarray, np.n
     coefficients[:, 0], remaining[:, 0] = level, totals.variance
     for j in range(1, values.shape[1]):
         shares = krige(layout, values[:, j] / level, noise / level**2, outliers=noisy.outliers)
-        coefficients[:, j], remaining[:, j] = shares.mean * level, shares.variance * level**2
+        coefficients[:, j] = shares.mean * level
+        # of a product: where the level is small against its noise, the true one may be many times larger
+        remaining[:, j] = shares.variance * (level**2 + totals.variance) + shares.mean**2 * totals.variance
     return coefficients, remaining
 
 

@@ -41,7 +41,7 @@ SECOND_ABOVE = 2.5  # octaves above the first group
 SECOND_NODES, SECOND_DEVIATIONS = 8, 3.0  # numbers of its users that are tried, and how far from the best one
 LEAST_SECOND, MOST_SECOND = 0.01, 1.0  # visits of the second group over those of the first
 CLIPS = 2.0 ** np.arange(3.0, 12.01, 0.5)
-KEPT_OFF, EXCESS_OFF, SECOND_OFF = 0.15, 0.35, 0.15
+KEPT_OFF, EXCESS_OFF, SECOND_OFF = 0.15, 0.35, 0.3
 TAIL_OFF = 0.006  # of the visits below the clip: what a tail unlike the model may contain
 LEAST_OFF = 0.3  # of the squared excess: how much of it stays unknown, when a clip is chosen
 HARMLESS, USUAL_CLIP = 0.015, 256.0  # a clip up to the usual one is taken if its noise is below this share
@@ -112,12 +112,12 @@ class UserSizes:
     @classmethod
     def learn(cls, sizes: NoisyMeasurement, users: float, users_sigma: float | None) -> UserSizes:
         """Posterior given the histogram, and a number of users: declared (None), or measured with noise."""
-        noisy = np.asarray(sizes.values, np.float64)
+        noisy = np.clip(np.asarray(sizes.values, np.float64), -USERS[-1], USERS[-1])
         known = 1.0 / (sizes.sigma**2 + _misfit(noisy) ** 2)
         first, cross = (SHAPES.bins**2 * known).sum(axis=1), SHAPES.bins @ (known * noisy)
         log = cross[:, None] * USERS - 0.5 * first[:, None] * USERS**2
         prior = SHAPES.prior[:, None] + _log_prior(users, users_sigma)
-        g, n = np.argwhere(log + prior > (log + prior).max() - FIRST_LOOK).T
+        g, n = np.argwhere(log + prior >= (log + prior).max() - FIRST_LOOK).T
         zero = np.zeros(len(g))
         alone = cls(prior[g, n] + np.log(1 - SECOND), g, USERS[n], zero, zero + 1.0)
         states = alone.and_(cls._with_second(log + prior, prior, noisy, known))
@@ -167,7 +167,7 @@ class UserSizes:
     def likeliest(self) -> UserSizes:
         """Without negligible states."""
         order = np.argsort(-self.log_weight, kind="stable")[:MOST_STATES]
-        order = order[self.log_weight[order] > self.log_weight[order[0]] - NEGLIGIBLE]
+        order = order[self.log_weight[order] >= self.log_weight[order[0]] - NEGLIGIBLE]
         parts = {name: getattr(self, name)[order] for name in self.__dataclass_fields__}
         return replace(self, **parts)
 
