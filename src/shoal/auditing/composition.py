@@ -37,7 +37,7 @@ from shoal.space.setting import CommuteSetting, Question, Setting
 from shoal.space.trip_setting import PathSetting, TripSetting
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.commutes import ExactCommutes
-from shoal.stages.exact import STEP, ClippedSum, View
+from shoal.stages.exact import STEP, ClippedSum, UserSums, View
 from shoal.stages.trips import BinsLike
 
 LEAST = 0.8  # of loss()
@@ -190,6 +190,11 @@ class OneUnit:
             return scalable_counts(self.visits(), setting.weights)
         if mechanism.takes == "cover":
             return needed("counting:cover_counts", mechanism.name)(self.visits(), mechanism.cover)
+        if mechanism.takes == "user sums":
+            clips = mechanism.questions.clips  # a part of the largest clip
+            sizes = np.zeros((len(clips), clips.shape[1] + 1), np.int64)
+            sizes[:, -2] = self.units
+            return UserSums(sizes=sizes, sums=self.units * clips, clips=clips)
         if mechanism.takes == "commutes":
             shapes = self.size.commutes.shapes
             tables = {name: self._in(shape, LATTICE) for name, shape in shapes.items()}

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from shoal.auditing.pairs import table_bytes
 from shoal.auditing.pipelines.pipeline import Pipeline
-from shoal.auditing.pipelines.visits import CountsPipeline, QueryPipeline, ScaledPipeline
+from shoal.auditing.pipelines.visits import CountsPipeline, PartsPipeline, QueryPipeline, ScaledPipeline
 from shoal.auditing.planted.bug import (
     Bug,
     Families,
@@ -28,18 +28,19 @@ from shoal.auditing.planted.bug import (
     crowd_of,
     estimate_bug,
     light_among_heavy,
+    method_bug,
     noise_bug,
     rule_bugs,
     spread_bug,
     step_bug,
     subclass,
 )
-from shoal.auditing.planted.calls import ONE_DRAW, Between, Draw, call_bugs, scaled_bug
+from shoal.auditing.planted.calls import ONE_DRAW, Between, Draw, bare, call_bugs, scaled_bug
 from shoal.engine.visits import VisitKernel, Visits, bound_visits
-from shoal.mechanisms.query.weights import QueryWeights
+from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.privacy.noise import Noise
 from shoal.stages.bounded import BoundedVisits
-from shoal.stages.exact import ExactCounts
+from shoal.stages.exact import ExactCounts, UserSums
 from shoal.stages.noisy import DensityEstimate, NoisyAnswers
 
 Batches = list[pa.RecordBatch]
@@ -317,8 +318,7 @@ def _write_sorted(estimate: DensityEstimate, bounded: BoundedVisits) -> bytes:
 
 def query_call_bugs(true: Pipeline) -> list[Bug]:
     """The bugs of every mechanism; weights ask for one value at a time: one draw for all is right there."""
-    alone = isinstance(true.mechanism, QueryWeights)
-    return [bug for bug in call_bugs(true) if not (alone and bug.name == ONE_DRAW)]
+    return [bug for bug in call_bugs(true) if bug.name != ONE_DRAW]
 
 
 def query_bugs(true: Pipeline) -> list[Bug]:
@@ -329,8 +329,6 @@ def query_bugs(true: Pipeline) -> list[Bug]:
         call_bug("answers mixed with the exact ones", _mixed),
         call_bug("interval as wide as the largest exact count", _wide),
     ]
-    if not isinstance(true.mechanism, QueryWeights):
-        return bugs
     more = true.mechanism.updates + 2
     return [
         *bugs,
@@ -352,7 +350,7 @@ def _mixed(true, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
 
 def _wide(true, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
     noisy = true(exact, noise)
-    return replace(noisy, half=noisy.half + float(exact.units.max(initial=0)))
+    return replace(noisy, high=noisy.high + float(exact.units.max(initial=0)))
 
 
 def _exact_where_learned(true, exact: ExactCounts, noise: Noise) -> NoisyAnswers:
@@ -368,7 +366,53 @@ def _one_by_one(draw: Draw, margins: np.ndarray, scale: float) -> int:
     return next(each, int(margins.size))
 
 
+def part_bugs(true: Pipeline) -> list[Bug]:
+    """Where parts of users in queries are counted by size, and their sums clipped."""
+    return [
+        call_bug("answers mixed with the exact ones", _parts_mixed),
+        call_bug("interval as wide as the number of users", _wide_by_users),
+        method_bug("clip from the exact sizes", __call__=_clip_from_exact),
+        spread_bug("users not clipped", _largest_clip),
+        spread_bug(
+            "users not clipped, as declared",
+            lambda parts: replace(_largest_clip(parts), clips=2 * parts.clips),
+        ),
+        spread_bug("a user in two classes of sizes", lambda parts: replace(parts, sizes=2 * parts.sizes)),
+        spread_bug("a user in all classes up to their own", _cumulated),
+        spread_bug("each user counted twice", lambda parts: replace(parts, sums=2 * parts.sums)),
+        *rule_bugs(true, _ruled_sizes, low="numbers of users", high="classes of users"),
+    ]
+
+
+def _parts_mixed(true, exact: UserSums, noise: Noise) -> NoisyAnswers:
+    noisy = true(exact, noise)
+    return replace(noisy, values=noisy.values + 1e-9 * float(exact.sums[:, -1].sum()))
+
+
+def _wide_by_users(true, exact: UserSums, noise: Noise) -> NoisyAnswers:
+    noisy = true(exact, noise)
+    return replace(noisy, high=noisy.high + float(exact.sizes.sum()))
+
+
+def _clip_from_exact(self: Any, exact: UserSums, noise: Noise, *_: Any) -> NoisyAnswers:
+    """Noise is drawn for the sizes, and not used."""
+    return QueryAnswers.__call__(self, exact, bare(noise, "sizes"))
+
+
+def _largest_clip(parts: UserSums) -> UserSums:
+    return replace(parts, sums=np.repeat(parts.sums[:, -1:], parts.sums.shape[1], axis=1))
+
+
+def _cumulated(parts: UserSums) -> UserSums:
+    return replace(parts, sizes=np.cumsum(parts.sizes[:, ::-1], axis=1)[:, ::-1].copy())
+
+
+def _ruled_sizes(name: str, rule: Rule) -> Bug:
+    return spread_bug(name, lambda parts: replace(parts, sizes=rule(parts.sizes)))
+
+
 FAMILIES: Families = {
+    PartsPipeline: (call_bugs, part_bugs),
     CountsPipeline: (bound_bugs, zone_bugs, declared_bugs, count_bugs, median_bugs, table_bugs),
     ScaledPipeline: (bound_bugs, cap_bugs, count_bugs, table_bugs),
     QueryPipeline: (query_call_bugs, query_bugs, bound_bugs, zone_bugs, declared_bugs, count_bugs),
