@@ -72,6 +72,37 @@ def test_sums_that_no_users_have_are_refused():
         check_sums({"sizes": one.sizes, "sums": one.sums}, asked.clips, np.array([0, 1, 0]))
 
 
+def test_values_are_plain_sums_and_a_visit_counts_once_per_slot():
+    units = np.random.default_rng(1).integers(0, 10**9, (3, 6))
+    for value, (zones, slots) in zip(questions().values(units), SETS, strict=True):
+        assert value == sum(int(units[zone, slot]) for zone in zones for slot in slots)
+    asked = Questions.of(
+        [Question(zones=(0,), slots=(3,)), Question(zones=(0,), slots=tuple(range(6)))],
+        WEIGHTS,
+        slots=6,
+        ell=4,
+    )
+    assert [each / WEIGHTS.lattice for each in asked.sensitivity] == [1.0, 4.0]
+
+
+@for_each("ell", [1, 2, 5, 9])
+def test_no_user_changes_an_answer_by_more_than_its_sensitivity(ell):
+    """Brute force over users with at most ell visits, one per slot; the bound is reached."""
+    asked = questions(ell)
+    chance = np.random.default_rng(ell)
+    most = np.zeros(len(SETS), np.int64)
+    for _ in range(3000):
+        visits = np.zeros((4, 6), np.int64)
+        slots = chance.permutation(6)[: chance.integers(0, min(ell, 6) + 1)]
+        visits[chance.integers(0, 4, slots.size), slots] = 1
+        most = np.maximum(most, asked.values(WEIGHTS.spread(visits)))
+    for site in range(4):  # and those who stay at one site in the first slots
+        visits = np.zeros((4, 6), np.int64)
+        visits[site, : min(ell, 6)] = 1
+        most = np.maximum(most, asked.values(WEIGHTS.spread(visits)))
+    assert most.tolist() == list(asked.sensitivity)
+
+
 @pytest.mark.parametrize(("zones", "slots"), [((), (0,)), ((0,), ())])
 def test_empty_sets_are_refused(zones, slots):
     with pytest.raises(PlanError, match="query-empty"):
@@ -175,7 +206,7 @@ def test_sums_under_other_clips_are_refused(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_bounded_visits_are_the_wrong_stage(family):
+def test_a_wrong_stage_and_too_many_questions_are_refused(family):
     visits = BoundedVisits(
         counts=np.zeros((4, 6), np.int64),
         one_visit=np.zeros(4, np.int64),
@@ -186,9 +217,5 @@ def test_bounded_visits_are_the_wrong_stage(family):
     )
     with pytest.raises(GuaranteeError, match="wrong-stage"):
         QueryAnswers.within(family, 10**9, questions())(visits, SeededNoise(1))
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_more_queries_than_units_of_budget_are_refused(family):
     with pytest.raises(PlanError, match="query-many"):
         QueryAnswers.within(family, 3, questions())

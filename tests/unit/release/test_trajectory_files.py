@@ -71,8 +71,5 @@ def test_a_key_is_private_and_found_by_its_records(tmp_path):
     assert find_key(tmp_path, "two") == tmp_path / KEY
     assert find_key(tmp_path, "three") is None
     assert find_key(tmp_path / "nowhere", "one") is None
-
-
-def test_a_key_that_cannot_be_written_is_a_clear_error(tmp_path):
     with pytest.raises(OutputError):
         write_key(tmp_path / "missing" / KEY, pa.array(["a"]), np.array([1]), records_sha256="one")

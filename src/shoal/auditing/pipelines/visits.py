@@ -28,7 +28,8 @@ from shoal.mechanisms.methods import AUDIT_CLIP
 from shoal.mechanisms.registry import entry_of
 from shoal.postprocess.density.numbers import estimate_density, finish_answers, round_density, scaled_density
 from shoal.privacy.accounting import Loss
-from shoal.space.setting import Questions, Setting
+from shoal.space.geography import Setting
+from shoal.space.setting import Questions
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.exact import ClippedSum, UserSums, View, on_lattice
 from shoal.stages.noisy import DensityEstimate, NoisyAnswers, NoisyBest, NoisyMeasurement, NoisyScaled
@@ -153,11 +154,7 @@ def scaled_and_bare(noisy: NoisyScaled) -> DensityEstimate:
     """People as released, with intervals; and the two numbers themselves, which rounding would hide."""
     people = round_density(scaled_density(noisy), 1)
     numbers = np.array([noisy.visits, noisy.sampled])
-    return DensityEstimate(
-        people=np.concatenate([people.people.ravel(), numbers])[None, :],
-        low=np.concatenate([people.low.ravel(), numbers])[None, :],
-        high=np.concatenate([people.high.ravel(), numbers])[None, :],
-    )
+    return row_of([people.people, numbers], [people.low, numbers], [people.high, numbers])
 
 
 def bare(noisy: NoisyBest) -> DensityEstimate:
@@ -187,10 +184,10 @@ class ClippedPipeline(VisitsPipeline):
 def answered(noisy: NoisyAnswers) -> DensityEstimate:
     """Answers in a row, as measured and as released: rounding would hide differences."""
     finished = finish_answers(noisy, 1)
-    return DensityEstimate(
-        people=np.concatenate([noisy.values, finished.visits])[None, :],
-        low=np.concatenate([noisy.low, finished.low])[None, :],
-        high=np.concatenate([noisy.high, finished.high])[None, :],
+    return row_of(
+        [noisy.values, finished.visits],
+        [noisy.low, finished.low],
+        [noisy.high, finished.high],
     )
 
 

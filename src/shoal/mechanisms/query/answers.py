@@ -38,7 +38,8 @@ from shoal.mechanisms.density.counts import check_input
 from shoal.postprocess.query.totals import Z95, Parts
 from shoal.privacy.accounting import Budget, Loss
 from shoal.privacy.noise import Adder, Composed, Family, Noise, family_of
-from shoal.space.setting import Question, Questions, Setting
+from shoal.space.geography import Setting
+from shoal.space.setting import Question, Questions
 from shoal.stages.exact import ExactCounts, UserSums
 from shoal.stages.noisy import NoisyAnswers
 
