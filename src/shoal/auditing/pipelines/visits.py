@@ -86,7 +86,7 @@ class Counted:
 class VisitQueries(EngineVisits):
     """The package's query interface to visits; sums are cached, since the audit measures them often."""
 
-    by_view: dict[tuple, ClippedSum] = field(init=False, default_factory=dict, repr=False)
+    by_view: dict[tuple, Any] = field(init=False, default_factory=dict, repr=False)
 
     def clipped(self, *views: View) -> list[ClippedSum]:
         keys = [(view.space.toarray().tobytes(), view.time.tobytes(), view.clip) for view in views]
@@ -96,6 +96,12 @@ class VisitQueries(EngineVisits):
             if key not in self.by_view:
                 self.by_view[key] = next(fresh)
         return [self.by_view[key] for key in keys]
+
+    def sizes(self, per_visit: np.ndarray, lattice: int) -> np.ndarray:
+        key = (per_visit.tobytes(), lattice)
+        if key not in self.by_view:
+            self.by_view[key] = super().sizes(per_visit, lattice)
+        return self.by_view[key]
 
 
 @lru_cache(maxsize=16)
@@ -159,10 +165,10 @@ def scaled_and_bare(noisy: NoisyScaled) -> DensityEstimate:
 
 def bare(noisy: NoisyBest) -> DensityEstimate:
     """All measurements in a row: post-processing takes nothing else, and would round differences away."""
-    measured = [
+    measured: list[Any] = [
         value.values if isinstance(value, NoisyMeasurement) else value
-        for value in vars(noisy).values()
-        if value is not None
+        for value in (*vars(noisy.total).values(), *noisy.clips.values(), *vars(noisy).values())
+        if value is not None and value is not noisy.total and value is not noisy.clips
     ]
     return row_of(measured)
 

@@ -74,7 +74,7 @@ class QueryAnswers(Composed):
     def __call__(self, exact: UserSums, noise: Noise) -> NoisyAnswers:
         if not isinstance(exact, UserSums):
             raise GuaranteeError("wrong-stage", "this mechanism takes sums of clipped users only.")
-        clips, lattice, numbers = self.questions.clips, self.questions.lattice, range(self.questions.count)
+        clips, lattice, numbers = self.questions.clips, self.questions.lattice, range(len(exact.clips))
         if not np.array_equal(exact.clips, clips):
             raise GuaranteeError("sensitivity", "the sums have other clips than the mechanism was built for.")
         counter = Adder.within(self.family, self.sizes, 1)
