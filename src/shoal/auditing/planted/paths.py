@@ -96,7 +96,7 @@ def path_table_bugs(true: Pipeline) -> list[Bug]:
     }
     if true.mechanism.loss().pure_epsilon_nano is not None:  # norm 1 is safe where norm 2 is meant
         tables["norm 2 under Laplace noise"] = lambda queries, table, norm: queries.table(table, 3 - norm)
-    if true.world.ell > 1:
+    if true.world.size.ell > 1:
         tables["a user scaled trip by trip"] = lambda queries, table, norm: PathQueries(
             replace(queries.paths, unit=np.arange(queries.paths.count))
         ).table(table, norm)
