@@ -213,8 +213,10 @@ class _Run:
     tell: Tell | None
 
     def prior(self, prior: Prior, inferences: Sequence[str]) -> list[Outcome]:
-        sums = {each: _Sums(self.truth.users, len(self.slots)) for each in inferences}
-        seasons = len({prior.key(slot) for slot in range(len(self.slots))})
+        users, slots = self.truth.users, len(self.slots)
+        sums = {each: (np.zeros((users, 7)), np.zeros(slots)) for each in inferences}
+        places, seen = np.zeros((2, users), np.int64)
+        seasons = len({prior.key(slot) for slot in range(slots)})
 
         @lru_cache(maxsize=1 if seasons == 1 else self.threads)
         def prepared(key: int):
@@ -230,54 +232,37 @@ class _Run:
             return slot, results, np.diff(true.first), true.roi[true.first[:-1]] != self.truth.null
 
         with ThreadPoolExecutor(self.threads) as pool:
-            for done, (slot, results, actual, observed) in enumerate(pool.map(one, range(len(self.slots)))):
+            for done, (slot, results, actual, observed) in enumerate(pool.map(one, range(slots))):
+                places += actual
+                seen += observed
                 for each, result in results.items():
-                    sums[each].add(slot, result, actual, observed)
+                    error = result.divergence
+                    reached = (error, np.sqrt(error), error * observed, result.hits, result.predicted)
+                    sums[each][0][:] += np.column_stack(reached)
+                    sums[each][1][slot] = error.mean()
                 if self.tell:
-                    self.tell(prior.name, done + 1, len(self.slots))
-        readings = ("all",) if prior.name in ASSIGNMENT else READINGS
-        return [total.outcome(prior.name, each, readings) for each, total in sums.items()]
+                    self.tell(prior.name, done + 1, slots)
+        return [_outcome(prior.name, each, *total, places, seen) for each, total in sums.items()]
 
 
-class _Sums:
-    """Sums over slots of what one inference reached."""
-
-    def __init__(self, users: int, slots: int) -> None:
-        self.slots = slots
-        self.divergence, self.distance = np.zeros(users), np.zeros(users)
-        self.hits, self.predicted = (np.zeros((users, 2), np.int64) for _ in range(2))
-        self.actual = np.zeros(users, np.int64)
-        self.at_visits, self.visit_slots = np.zeros(users), np.zeros(users, np.int64)
-        self.by_slot = np.zeros(slots)
-
-    def add(self, slot: int, result: SlotResult, actual: np.ndarray, observed: np.ndarray) -> None:
-        self.divergence += result.divergence
-        self.distance += np.sqrt(result.divergence)
-        self.hits += result.hits
-        self.predicted += result.predicted
-        self.actual += actual
-        self.at_visits += result.divergence * observed
-        self.visit_slots += observed
-        self.by_slot[slot] = result.divergence.mean()
-
-    def outcome(self, prior: str, inference: str, readings: tuple[str, ...]) -> Outcome:
-        f1 = 2 * self.hits / (self.predicted + self.actual[:, None])
-        whole = inference in ("max_roi", "max_user")
-        names = ("all",) if whole else readings
-        return Outcome(
-            prior=None if inference == "aggregates" else prior,
-            inference=inference,
-            divergence=self.divergence / self.slots,
-            distance=self.distance / self.slots,
-            at_visits=np.divide(
-                self.at_visits,
-                self.visit_slots,
-                out=np.full(len(self.at_visits), np.nan),
-                where=self.visit_slots > 0,
-            ),
-            localization={name: 1.0 - f1[:, READINGS.index(name)] for name in names},
-            divergence_by_slot=self.by_slot,
-        )
+def _outcome(
+    prior: str, inference: str, sums: np.ndarray, by_slot: np.ndarray, places: np.ndarray, seen: np.ndarray
+) -> Outcome:
+    """Means over slots; `places` are those of the truth, `seen` the slots with a visit, summed over slots."""
+    divergence, distance, at_visits, *taken = sums.T
+    hits, predicted = np.split(np.array(taken), 2)
+    f1 = 2 * hits / (predicted + places)
+    whole = inference in ("max_roi", "max_user") or prior in ASSIGNMENT
+    unseen = np.full(len(seen), np.nan)
+    return Outcome(
+        prior=None if inference == "aggregates" else prior,
+        inference=inference,
+        divergence=divergence / by_slot.size,
+        distance=distance / by_slot.size,
+        at_visits=np.divide(at_visits, seen, out=unseen, where=seen > 0),
+        localization=dict(zip(READINGS[: 1 if whole else 2], 1.0 - f1, strict=False)),
+        divergence_by_slot=by_slot,
+    )
 
 
 SANITY = 0.001  # of a slot's mean total: smaller counts are judged against this
