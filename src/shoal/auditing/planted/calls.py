@@ -18,6 +18,7 @@ from shoal.auditing.pipelines.pipeline import Pipeline
 from shoal.auditing.pipelines.visits import (
     ClippedPipeline,
     CountsPipeline,
+    PartsPipeline,
     QueryPipeline,
     ScaledPipeline,
     VisitsPipeline,
@@ -292,4 +293,5 @@ FAMILIES: Families = {
     ClippedPipeline: (call_bugs,),
     VisitsPipeline: (call_bugs, spend_bugs),
     QueryPipeline: (spend_bugs,),
+    PartsPipeline: (spend_bugs,),
 }
