@@ -327,7 +327,7 @@ def print_populations(populations: Iterable[Population]) -> None:
 
 def _fits(pot: Pot) -> str:
     """The largest epsilon of one more Gaussian release: epsilons of these do not add up."""
-    return f"one of {pot.shown(pot.left_nano, up=False)}"
+    return f"{pot.shown(pot.left_nano, up=False)} in one release"
 
 
 def _if_new(population: Population) -> str:

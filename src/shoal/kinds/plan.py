@@ -229,8 +229,8 @@ def merge(settings: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, An
 class PaidPlan(ReleasePlan):
     """What the plans of every differentially private kind state."""
 
-    pot: str = setting(
-        "",
+    pot: str | None = setting(
+        None,
         "Part of the population's budget that pays: gaussian or pure.",
         choices=("gaussian", "pure"),
         shown="that of the noise",

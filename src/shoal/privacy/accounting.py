@@ -357,7 +357,8 @@ def cost_nano(loss: Loss, law: str) -> int:
         )
     if law == ZCDP and pure is not None:
         return check_nano(Loss.pure(pure).rho_nano, "rho")
-    return check_nano(loss.amount(law), "epsilon" if law == PURE else "rho")
+    amount = {PURE: pure, GDP: loss.gdp_nano, ZCDP: loss.rho_nano}[law]
+    return check_nano(amount, "epsilon" if law == PURE else "rho")
 
 
 def check_nano(amount: object, name: str) -> int:

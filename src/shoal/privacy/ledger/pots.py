@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from shoal.errors import BudgetExceeded, LedgerError
@@ -80,8 +81,10 @@ class Pot:
         epsilon = self.epsilon(nano)
         if epsilon is None:
             return f"rho {show_nano(nano)}"
-        steps = epsilon * 10**4
-        return f"epsilon {(math.ceil(steps - 0.01) if up else math.floor(steps + 0.01)) / 10**4:g}"
+        digits = 4 if epsilon > 0.01 else 9
+        steps = epsilon * 10**digits
+        whole = math.ceil(steps - 0.01) if up else math.floor(steps + 0.01)
+        return f"epsilon {_plain(whole, digits)}"
 
     @property
     def line(self) -> str:
@@ -138,6 +141,11 @@ def raised_within(owner: Population, epsilon: float | None, pure: float | None) 
     else:
         limits = pots_within(epsilon, float(owner.delta) if owner.delta else None, pure_nano / NANO)
     return {name: limit for name, limit in limits.items() if limit != owner.pots[name].limit_nano}
+
+
+def _plain(whole: int, digits: int) -> str:
+    """A decimal number without an exponent."""
+    return f"{Decimal(whole).scaleb(-digits).normalize():f}"
 
 
 def check_limit(kind: str, population: Population, pot: Pot, limit_nano: int) -> None:
@@ -198,11 +206,12 @@ def _largest(pot: Pot, pure: bool) -> str:
     largest = largest_epsilon(pot, pure=pure)
     if largest is None:
         return f"Lower --epsilon, or pass --rho {show_nano(pot.left_nano)}."
-    shown = math.floor(largest * 10**4) / 10**4
+    digits = 4 if largest > 0.01 else 9
+    shown = _plain(math.floor(largest * 10**digits), digits)
     at = "" if pure or pot.delta is None else f" at delta = {pot.delta:g}"
-    if not shown:
+    if shown == "0":
         return "Nothing of it is left that a release could use."
-    return f"The largest epsilon that fits is {shown:g}{at}: pass --epsilon {shown:g}."
+    return f"The largest epsilon that fits is {shown}{at}: pass --epsilon {shown}."
 
 
 def _amount(pot: Pot, nano: int, *, up: bool = True) -> str:
