@@ -276,7 +276,7 @@ def _year(chosen: dict[str, Any], population: Population | None) -> YearPlan:
             )
         chosen["rho"] = pot.left_nano / NANO
     delta = {} if pot.delta is None else {"delta": pot.delta}
-    return YearPlan.from_settings({"law": pot.law, **delta, **chosen})
+    return replace(YearPlan.from_settings({**delta, **chosen}), law=pot.law)
 
 
 def _settings(base: dict[str, Any], shares: YearPlan, weeks: list[tuple[str, str]]) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ MANIFEST = "manifest.json"
 RECORDED, NONE_RECORDED = "recorded", "none recorded"  # looks at private data, in the owner's ledger
 LARGEST_AMOUNT = 10**9  # of epsilon and rho, as in the ledger
 LARGEST_WHOLE = 2**63 - 1
-_PRICE_WORDS = {"epsilon", "delta", "rho", "tau"}
+_PRICE_WORDS = {"epsilon", "delta", "rho"}
 # Control characters but tab and line feed, marks that turn the direction of text, halves of surrogate pairs.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -382,12 +382,16 @@ def _more_than_pure(spend: Mapping[str, Any], law: str) -> bool:
     if "rho" not in spend or "epsilon" not in spend:
         return False
     pure = Loss.pure(_nano(spend["epsilon"]))
-    return _nano(spend["rho"]) > (pure.rho_nano if law == PURE else pure.amount(law)) * (1 + 1e-6) + 10
+    return _nano(spend["rho"]) > pure.amount(law) * (1 + 1e-6) + 10
 
 
 def _loss(spend: Mapping[str, Any], law: str) -> Loss | None:
     given = [spend[name] for name in ("rho", "epsilon") if name in spend]
-    if not given or not all(is_amount(amount) and _nano(amount) > 0 for amount in given):
+    if (
+        (law == PURE and "rho" in spend)
+        or not given
+        or not all(is_amount(amount) and _nano(amount) > 0 for amount in given)
+    ):
         return None
     if any(amount != _nano(amount) / NANO for amount in given):  # the ledger counts in billionths
         return None

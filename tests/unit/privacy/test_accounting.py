@@ -17,8 +17,8 @@ from tests.loops import for_each
 
 from shoal.errors import PlanError
 from shoal.privacy.accounting import (
-    NANO,
     GDP,
+    NANO,
     ZCDP,
     Allowance,
     Budget,
