@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.main import LazyGroup
-from shoal.cli.options import (
+from shoal.cli.main import (
+    ALLOW_EMPTY,
     COLUMNS_FILE,
     DRY_RUN,
-    ENGINE_OPTIONS,
     JSON,
     PLAN,
     THREADS,
+    LazyGroup,
     Option,
     box,
     check_named,
     click_options,
-    opened_spark,
     over_columns_file,
     settings_from_flags,
     with_options,
@@ -31,6 +31,10 @@ from shoal.kinds.kind import KINDS
 from shoal.kinds.plan import merge, read_plan
 from shoal.kinds.query.plan import QueryPlan
 from shoal.privacy.guarantee import TRIP
+from shoal.setting import settings_of
+
+if TYPE_CHECKING:
+    from shoal.engine.spark.engine import SparkEngine
 
 
 def run_command(
@@ -53,17 +57,17 @@ def run_command(
 
     def run(plan: str | None, dry_run: bool, as_json: bool, threads: int = 0, **flags: Any) -> None:
         engine = opened_spark(*(flags.pop(name) for name in ("engine", "spark_conf", "partitions")))
-        for_report = {name: flags.pop(name) for name in report}
+        on_run = {name: flags.pop(name) for name in ("allow_empty", *report)}
         if plan_from is not None:
             wanted = plan_from(plan or "", flags)
         else:
             check_named(flags)
             wanted = _plan_of(kind, run_settings(KINDS[kind].plan, plan, flags), plan)
-        release(wanted, kind, engine, threads, dry_run=dry_run, as_json=as_json, **for_report)
+        release(wanted, kind, engine, threads, **on_run, dry_run=dry_run, as_json=as_json)
 
     if plan_from is None:
         options = (PLAN, *plan_options(KINDS[kind].plan), *options)
-    decorated = with_options((*options, *ENGINE_OPTIONS, DRY_RUN, JSON))(run)
+    decorated = with_options((*options, *ENGINE_OPTIONS, ALLOW_EMPTY, DRY_RUN, JSON))(run)
     return click.command(name, help=about, epilog=example)(decorated)
 
 
@@ -122,6 +126,7 @@ def release(
     opened: AbstractContextManager[Any],
     threads: int,
     *,
+    allow_empty: bool,
     dry_run: bool,
     as_json: bool,
     **shown: Any,
@@ -140,7 +145,7 @@ def release(
         from shoal.kinds.run import run_build
 
         bars, engine = Bars(quiet=as_json), spark or DuckEngine(threads=threads)
-        making = KINDS[prepared.kind].build(prepared, bars, bars.confirm, engine, **shown)
+        making = KINDS[prepared.kind].build(prepared, bars, allow_empty, engine, **shown)
         for words in () if as_json else making.notes(ledger):
             click.echo(f"note     {words}")
         with bars:
@@ -148,8 +153,53 @@ def release(
     print_result(prepared, result, ledger, as_json)
 
 
-@click.group(
-    cls=LazyGroup,
+ENGINE_OPTIONS = (
+    click.option(
+        "--engine",
+        type=click.Choice(["duckdb", "spark"]),
+        default="duckdb",
+        help="Where sums are made: this machine, or Spark (needs shoal[spark]).  [default: duckdb]",
+    ),
+    click.option(
+        "--spark-conf",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Setting of Spark, as spark.master=spark://HOST:7077; repeatable.",
+    ),
+    click.option("--partitions", type=int, help="Parts of the users on Spark.  [default: by cores and rows]"),
+)
+
+
+@contextmanager
+def opened_spark(
+    engine: str, spark_conf: tuple[str, ...], partitions: int | None
+) -> Iterator[SparkEngine | None]:
+    """Spark, started and stopped; None is the engine of this machine, which needs no start."""
+    if engine != "spark":
+        if spark_conf or partitions is not None:
+            raise PlanError(
+                "spark-options",
+                "--spark-conf and --partitions are for the Spark engine.",
+                "Pass --engine spark, or leave them out.",
+            )
+        yield None
+        return
+    from shoal.engine.spark.session import import_spark, need_java, parse_conf
+
+    conf = parse_conf(spark_conf)
+    import_spark()
+    need_java()
+    from shoal.engine.spark.engine import SparkEngine
+
+    if sys.stderr.isatty():
+        click.echo("starting Spark", err=True)
+    with SparkEngine(conf, partitions=partitions) as started:
+        yield started
+
+
+density = LazyGroup(
+    "density",
+    help="""People per zone and slot, differentially private for all of a user's events in the window.""",
     steps={
         "compare": (
             "density",
@@ -168,8 +218,6 @@ def release(
         ),
     },
 )
-def density() -> None:
-    """People per zone and slot, differentially private for all of a user's events in the window."""
 
 
 density_run = run_command(
@@ -197,26 +245,21 @@ Examples:
 )
 
 
-@click.group(
-    cls=LazyGroup,
-    steps={
-        "run": ("run", "trajectories_run", "Generalise records until k of them fit every observation."),
-        "verify": (
-            "trajectories",
-            "verify",
-            "Prove or refute the claim of a release, window by window.",
-        ),
-        "compare": ("trajectories", "compare", "Other ways to hide records, with the same attacks."),
-    },
-)
-def trajectories() -> None:
-    """Release k-anonymous trajectories, against an adversary who observed a person for any period tau.
+trajectories = LazyGroup(
+    "trajectories",
+    help="""Release k-anonymous trajectories, against an adversary who observed a person for any period tau.
 
     This is not differential privacy: it protects against the stated adversary and no other.
 
     \b
     Example:  shoal trajectories run --help
-    """
+    """,
+    steps={
+        "run": ("run", "trajectories_run", "Generalise records until k of them fit every observation."),
+        "verify": ("trajectories", "verify", "Prove or refute the claim of a release, window by window."),
+        "compare": ("trajectories", "compare", "Other ways to hide records, with the same attacks."),
+    },
+)
 
 
 trajectories_run = run_command(
@@ -242,24 +285,23 @@ Examples:
 )
 
 
-@click.group(
-    cls=LazyGroup,
-    steps={
-        "run": ("run", "histogram_run", "Release a histogram of trips: spends."),
-        "query": (
-            "histogram_query",
-            "query",
-            "Trips in a box, polygon or zone of a published histogram: free.",
-        ),
-        "report": ("report", "histogram_report", "Draw a published histogram: free."),
-    },
-)
-def histogram() -> None:
-    """Release distinct trips in any rectangle, with differential privacy per user or per trip.
+histogram = LazyGroup(
+    "histogram",
+    help="""Release distinct trips in any rectangle, with differential privacy per user or per trip.
 
     \b
     Example:  shoal histogram run --help
-    """
+    """,
+    steps={
+        "run": ("run", "histogram_run", "Release a histogram of trips: spends."),
+        "query": (
+            "published",
+            "query",
+            "Trips in a box, polygon or zone of a published histogram: free.",
+        ),
+        "report": ("published", "histogram_report", "Draw a published histogram: free."),
+    },
+)
 
 
 histogram_run = run_command(
@@ -291,19 +333,18 @@ Examples:
 )
 
 
-@click.group(
-    cls=LazyGroup,
-    steps={
-        "run": ("run", "synthesize_run", "Release synthetic trips: spends."),
-        "report": ("report", "synthesize_report", "Draw published synthetic trips: free."),
-    },
-)
-def synthesize() -> None:
-    """Release synthetic trips with times and stays, with differential privacy per user or per trip.
+synthesize = LazyGroup(
+    "synthesize",
+    help="""Release synthetic trips with times and stays, with differential privacy per user or per trip.
 
     \b
     Example:  shoal synthesize run --help
-    """
+    """,
+    steps={
+        "run": ("run", "synthesize_run", "Release synthetic trips: spends."),
+        "report": ("published", "synthesize_report", "Draw published synthetic trips: free."),
+    },
+)
 
 
 synthesize_run = run_command(
@@ -333,9 +374,16 @@ Examples:
 )
 
 
+PRICE = ("population", "epsilon", "delta", "rho")
+OF_A_QUERY = ("ell", "decimals", "run_id", "supersedes")  # of the settings of a density
+
+
 def _plan_from(path: str, flags: dict[str, Any]) -> Any:
     asks = _asks(flags.pop("file"), flags)
-    return QueryPlan.from_settings(read_plan(path), flags, asks)
+    names = (*PRICE, *OF_A_QUERY, *settings_of(QueryPlan))
+    own = {name: flags.pop(name) for name in names if name in flags}
+    check_named(flags)
+    return QueryPlan.from_settings(run_settings(DensityPlan, path or None, flags), own, asks)
 
 
 def _asks(file: str | None, flags: dict[str, Any]):
@@ -343,12 +391,13 @@ def _asks(file: str | None, flags: dict[str, Any]):
     from shoal.errors import PlanError
     from shoal.kinds.query.plan import Ask, parse_slots, read_asks
 
-    flagged = {name: flags.pop(name) for name in ("zones_in", "bbox", "start", "end", "slots")}
+    flagged = {name: flags.pop(name) for name in ("zones_in", "bbox", "first", "last", "slots")}
     if file is None:
         zones = flagged.pop("zones_in")
         named = None if zones is None else tuple(part.strip() for part in zones.split(",") if part.strip())
         slots = None if flagged["slots"] is None else parse_slots(flagged["slots"])
-        return (Ask(name="query", zones=named, **{**flagged, "slots": slots}),)
+        start, end = flagged["first"], flagged["last"]
+        return (Ask(name="query", zones=named, bbox=flagged["bbox"], start=start, end=end, slots=slots),)
     if any(value is not None for value in flagged.values()):
         raise PlanError("query-set", "queries come from the file or from flags; got both.", "Leave one out.")
     return read_asks(file)
@@ -357,28 +406,30 @@ def _asks(file: str | None, flags: dict[str, Any]):
 query = run_command(
     "query",
     click.option(
-        "--plan", required=True, type=click.Path(), help="A density's plan: source, map, window, population."
+        "--plan", type=click.Path(), help="A density's plan: source, map, window, population; flags win."
     ),
     click.option("--zones-in", metavar="ID,...", help="Zones of the query.  [default: all]"),
     click.option("--bbox", callback=box, help="west,south,east,north: zones whose centre lies in it."),
     click.option(
-        "--from", "start", metavar="TIME", help="First slot, local time.  [default: that of the window]"
+        "--from", "first", metavar="TIME", help="First slot, local time.  [default: that of the window]"
     ),
     click.option(
-        "--to", "end", metavar="TIME", help="Local time after the last slot.  [default: end of the window]"
+        "--to", "last", metavar="TIME", help="Local time after the last slot.  [default: end of the window]"
     ),
     click.option("--slots", metavar="N-M,...", help="Slots by number, from 0, instead of times."),
     click.option(
         "--file", type=click.Path(), help="File of queries instead of one query: one JSON object per line."
     ),
-    *click_options(DensityPlan, only=("population", "epsilon", "delta", "rho")),
+    *click_options(DensityPlan, only=PRICE),
     *click_options(QueryPlan),
-    *click_options(DensityPlan, only=("ell", "decimals", "run_id", "supersedes")),
+    *click_options(DensityPlan, only=OF_A_QUERY),
+    *plan_options(DensityPlan, ("unit", "space", "window")),
     THREADS,
-    about="""Count visits in a set of zones and slots of private events, with noise. It spends.
+    about="""Estimate the visits in a set of zones and slots of private events, with noise. It spends.
 
-At most one visit per user and slot, and --ell per user in the window, are kept. The budget is reserved before
-anything is counted; the same query again returns the stored answer and spends nothing.
+SOURCE, zones and window come from flags, or from the plan of a density. All visits count; those of one user
+are clipped at a number that follows from a noisy histogram. The budget is reserved before anything is
+counted; the same query again returns the stored answer and spends nothing.
 
 Queries on a published release cost nothing: read its files. This command reads the events instead; use it
 for what no release contains.
@@ -389,6 +440,9 @@ Examples:
       --from 2026-03-02T07:00 --to 2026-03-02T10:00 --epsilon 0.1 --dry-run
   shoal query --plan town/density.toml --bbox 4.9,47.2,5.1,47.4 --rho 0.001
   shoal query --plan town/density.toml --file queries.jsonl --mechanism weights --epsilon 1
+  shoal query 'events/*.parquet' --zones zones.geojson --sites sites.csv
+      --start 2026-03-02 --end 2026-03-09 --time-zone Europe/Paris
+      --population paris-2026 --zones-in Z0001,Z0002 --slots 0-23 --epsilon 0.1
 \b
 A line of queries.jsonl: zones by id or box, slots by time or number; by default all zones, all slots:
   {"name": "morning", "zones": ["Z0001"], "from": "2026-03-02T07:00", "to": "2026-03-02T10:00"}

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from shoal.errors import GuaranteeError, LedgerError, PlanError, ShoalError
+from shoal.errors import GuaranteeError, LedgerError, PlanError, ShoalError, printable
 from shoal.events.schema import USUAL_NAMES, EventSource, ForeignSource, SourcePlan, plain_name, written
 from shoal.mechanisms.method import Method
 from shoal.privacy.accounting import NANO, PURE, Budget, Loss, compose
@@ -35,6 +35,7 @@ from shoal.space.clock import Clock
 if TYPE_CHECKING:
     from shoal.engine.engine import Engine
     from shoal.kinds.run import RunResult
+    from shoal.kinds.verdict import Verdict
     from shoal.release.folder import Committed
 
 VERSION = 2  # of keys; the first hashed the contents of the files
@@ -133,6 +134,10 @@ class Prepared(Protocol):
         """Lines of the dry run on the expected error."""
         return []
 
+    def verdict(self) -> Verdict:
+        """What the release will be good for, from the expected error; see `kinds/verdict.py`."""
+        ...
+
     def table(self, summary: Mapping[str, Any]) -> Table | None:
         """Figures of the dry run that need a table."""
         return None
@@ -149,7 +154,7 @@ class Prepared(Protocol):
     @property
     def unit_sentence(self) -> str:
         """Definition of the unit that the promise covers; the first line of the manifest."""
-        return self.guarantee.unit.sentence
+        return unit_sentence(self.guarantee.unit)
 
     def key(self) -> str:
         """Digest of the public values that identify the run: plan, population and run id among them."""
@@ -273,6 +278,7 @@ def dry_run(prepared: Prepared, ledger: Ledger) -> dict[str, Any]:
         "plan": asdict(prepared.plan),
         "public": prepared.public(),
         "notes": prepared.notes(),
+        "verdict": prepared.verdict().to_plain(),
         "spends": [],
         "stored": None if stored is None else stored.path,
     }
@@ -432,6 +438,18 @@ def unit_of(unit: str, plan: SourcePlan, source: EventSource) -> Unit:
             "Pass --unit trip, or --column user=NAME with the column of persons.",
         )
     return Unit(unit, column)
+
+
+def unit_sentence(unit: Unit) -> str:
+    """The unit and the column that names it.
+
+    >>> unit_sentence(Unit("user", "taxi"))
+    'One user: all events of one person in the window. A person is one value of the column "taxi".'
+    """
+    if unit.name != "user":
+        return unit.sentence
+    column = unit.column if unit.column.isprintable() else printable(unit.column).replace("\n", " ")
+    return f'{unit.sentence} A person is one value of the column "{column}".'
 
 
 def contents_of(source: EventSource) -> list[str]:

@@ -19,13 +19,15 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from shoal.errors import REPORT_IT, GuaranteeError, OutputError, ShoalError
-from shoal.events.schema import EventSource, ForeignSource
+from shoal.errors import REPORT_IT, GuaranteeError, OutputError, PlanError, ShoalError, SourceError, printable
+from shoal.events.schema import LEAST_ROWS, EventSource, ForeignSource, Shape
 from shoal.kinds.describe import Prepared, manifest_of, pot_of, release_name
 from shoal.kinds.kind import KINDS
+from shoal.kinds.verdict import Verdict
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.folder import (
@@ -41,6 +43,7 @@ from shoal.release.page.page import plain, write_page
 from shoal.release.readme import recipient_readme
 from shoal.release.staging import private_file, private_folder, rehearse, unwritable
 from shoal.release.verify import sha256_file
+from shoal.space.clock import window_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +51,10 @@ if TYPE_CHECKING:
     from shoal.events.readers import RowReport
 
 MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are made of
+NOBODY = (
+    "no event lies in the window and the zones",
+    "Check --start, --end, --time-zone, the zones and the order of coordinates; `shoal inspect` shows why.",
+)
 DRAW_AGAIN = "Mend that and run the same command again: it draws the report and spends nothing."
 
 
@@ -57,6 +64,7 @@ class RunResult:
 
     release: Path
     report: Path | None  # None: not drawn, because the files changed since the release, or there is none
+    verdict: Verdict  # what the release is good for, from published numbers
     reused: bool
     publishable: bool  # neither seeded nor refuted
     verified: bool | None  # of a release that is proved window by window: whether it was; None: of others
@@ -64,6 +72,13 @@ class RunResult:
     bad_rows: int | None
     source_changed: bool = False  # the files are not those that the stored release was made from
     figures: dict[str, Any] = field(default_factory=dict, repr=False)  # as the report shows them
+
+
+Test = Callable[["pa.RecordBatch"], bool]
+
+
+def some(batch: pa.RecordBatch) -> bool:
+    return batch.num_rows > 0
 
 
 class Progress(Protocol):
@@ -85,20 +100,21 @@ class Silent:
 class Build:
     """Steps of one kind of release between plan and report: from raw events to the files of the release.
 
-    `confirm` is asked before anything is spent where nothing at all would be counted; by default the run goes
-    on, since a recipient must not be able to distinguish nobody from somebody.
+    A run that would count nothing stops before anything is spent, unless `allow_empty`: whether it stops
+    depends on the data (docs/known-limits.md).
     """
 
     remedy = DRAW_AGAIN  # where the owner's report could not be drawn
+    nobody = NOBODY
 
     def __init__(
         self,
         prepared: Any,
         progress: Progress | None = None,
-        confirm: Callable[[str], bool] | None = None,
+        allow_empty: bool = False,
         engine: Any = None,
     ) -> None:
-        self.prepared, self.tell, self.confirm = prepared, progress or Silent(), confirm
+        self.prepared, self.tell, self.allow_empty = prepared, progress or Silent(), allow_empty
         self._engine = engine
         self.rows: int | None = None
         self.bad_rows: int | None = None
@@ -122,8 +138,41 @@ class Build:
         return {}
 
     def check(self) -> None:
-        """Stop on bad rows before anything is spent; notes `rows` and `bad_rows`."""
+        """Stop before anything is spent: on bad rows, and where nothing would be counted."""
+        self.check_rows()
+        if not self.allow_empty and not self.anybody():
+            message, remedy = self.nobody
+            raise PlanError(
+                "nobody-counted", f"{message}; nothing was spent.", f"{remedy} --allow-empty runs it anyway."
+            )
+        self._check_guessed_user()
+
+    def check_rows(self) -> None:
+        """Stop on bad rows; notes `rows` and `bad_rows`."""
         raise NotImplementedError
+
+    def any_event(self, test: Test = some) -> bool:
+        """Whether any batch of events in the window passes `test`; stops reading at the first one."""
+        raise NotImplementedError
+
+    def anybody(self) -> bool:
+        """Whether anything would be counted."""
+        return self.any_event()
+
+    def _check_guessed_user(self) -> None:
+        """A column of users that was guessed and differs in every row is probably a row number."""
+        source = self.prepared.source
+        column = source.columns["user"]
+        if column == "user" or "user" in self.prepared.plan.source.columns or source.shape.has_trips:
+            return
+        per_row = 2 if source.shape is Shape.TRANSIT else 1
+        if not self.any_event(partial(_repeats, per_row)) and self.any_event(_many):
+            raise SourceError(
+                "user-unique",
+                f'the column "{printable(column)}" was taken for the user by its name, and no value of it '
+                "comes twice: it looks like a row number. Nothing was spent.",
+                "Pass --column user=NAME with the column of persons or vehicles, or with this one if it is.",
+            )
 
     def manifest(self) -> Manifest | None:
         """The manifest with the fields that are known before anything is counted."""
@@ -159,7 +208,18 @@ class Build:
         if manifest is not None:
             self.public(folder, manifest)
             self.tell.stage("try without data")
-            rehearse(folder, type(self)(self.prepared).try_without_data, times=self.times_rehearsed)
+            rehearse(folder, partial(self._try, manifest), times=self.times_rehearsed)
+
+    def _try(self, manifest: Manifest, folder: Path) -> None:
+        """The noisy files and the verdict on them, without data: what fails here has cost nothing."""
+        type(self)(self.prepared).try_without_data(folder)
+        KINDS[self.prepared.kind].verdict(folder, manifest)
+
+    def with_verdict(self, folder: Path, noise: Noise) -> Manifest:
+        """Make the noisy files, and say in the manifest what they are good for."""
+        manifest = self(folder, noise)
+        verdict = KINDS[self.prepared.kind].verdict(folder, manifest)
+        return replace(manifest, verdict=verdict.to_plain())
 
 
 def run(
@@ -168,15 +228,15 @@ def run(
     *,
     engine: Any = None,
     progress: Progress | None = None,
-    confirm: Callable[[str], bool] | None = None,
+    allow_empty: bool = False,
     **options: Any,
 ) -> RunResult:
     """Make a release of any kind from its prepared plan: check, reserve, build, commit, report.
 
-    `confirm` is asked before anything is spent where nothing at all would be counted; by default the run goes
-    on. `options` are for the owner's report of that kind, such as `compare=True` of a histogram.
+    A run that would count nothing raises an error before anything is spent, unless `allow_empty`. `options`
+    are for the owner's report of that kind, such as `compare=True` of a histogram.
     """
-    return run_build(KINDS[prepared.kind].build(prepared, progress, confirm, engine, **options), ledger)
+    return run_build(KINDS[prepared.kind].build(prepared, progress, allow_empty, engine, **options), ledger)
 
 
 def run_build(making: Build, ledger: Ledger) -> RunResult:
@@ -190,11 +250,12 @@ def run_build(making: Build, ledger: Ledger) -> RunResult:
     if owner is not None:
         with drawing_report(committed.path, making.remedy):
             report = making.report(owner, committed, ledger)
-    guarantee = Manifest.from_json((committed.path / MANIFEST).read_text("utf-8")).guarantee
-    verified = guarantee.get("verified")
+    manifest = Manifest.from_json((committed.path / MANIFEST).read_text("utf-8"))
+    verified = manifest.guarantee.get("verified")
     return RunResult(
         release=committed.path,
         report=report,
+        verdict=KINDS[making.prepared.kind].verdict(committed.path, manifest),
         reused=committed.reused,
         publishable=not seeded and verified is not False,
         verified=verified,
@@ -226,8 +287,18 @@ def _release(making: Build, ledger: Ledger, owner: Path | None) -> Committed:
     if stored_release(ledger, request) is None:
         request = replace(request, **making.listed(ledger))
         making.check()
+        _note_report(prepared, ledger)
     noise = OsNoise()
-    return release(ledger, request, lambda folder: making(folder, noise), waiting=making.tell.stage)
+    return release(
+        ledger, request, lambda folder: making.with_verdict(folder, noise), waiting=making.tell.stage
+    )
+
+
+def _note_report(prepared: Prepared, ledger: Ledger) -> None:
+    """A new plan for a window of which the owner saw raw figures may have been chosen by them."""
+    population = prepared.plan.population
+    if not ledger.is_tuned(population) and ledger.has_report(population, window_of(prepared.public())):
+        ledger.remember_tuning(population, f"a new plan after an owner's report: {prepared.what()}")
 
 
 def _experiment(making: Build, ledger: Ledger) -> Committed:
@@ -242,7 +313,7 @@ def _experiment(making: Build, ledger: Ledger) -> Committed:
         manifest = making.manifest()
         assert manifest is not None  # a kind with seeds is private
         making.public(folder, replace(manifest, reproducible=True))
-        return making(folder, noise)
+        return making.with_verdict(folder, noise)
 
     path = write_for_owner(out, build)
     return Committed(path=path, manifest_sha256=sha256_file(path / "manifest.json"), reused=False)
@@ -250,7 +321,7 @@ def _experiment(making: Build, ledger: Ledger) -> Committed:
 
 def any_row(
     source: EventSource,
-    test: Callable[[pa.RecordBatch], bool],
+    test: Test,
     *,
     window_us: tuple[int, int],
     sites: Sequence[str] | None = None,
@@ -261,6 +332,15 @@ def any_row(
     if isinstance(source, ForeignSource):
         return source.any_row(sites=sites, window_us=window_us, test=test)
     return any(test(batch) for batch in scan(source, sites=sites, window_us=window_us))
+
+
+def _repeats(per_row: int, batch: pa.RecordBatch) -> bool:
+    """Whether a user of the batch has more events than a row has."""
+    return len(batch["user"].unique()) * per_row < batch.num_rows
+
+
+def _many(batch: pa.RecordBatch) -> bool:
+    return batch.num_rows >= LEAST_ROWS
 
 
 def events_of_some(
@@ -378,7 +458,7 @@ def keep_report(
     `beside` writes further files.
     """
     what = f"owner's report with {shows}, on {release_name(committed)}: {prepared.what()}"
-    ledger.disclose(prepared.plan.population, what, str(path))
+    ledger.disclose(prepared.plan.population, what, str(path), window_of(prepared.public()))
     _keep_earlier(path, committed)
     beside(path)
     write_page(path, page)

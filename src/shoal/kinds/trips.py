@@ -1,7 +1,8 @@
-"""Shared by all kinds of release about trips: preparing, checking rows, reading trips, expected errors."""
+"""Shared by all kinds of release about trips: preparing, checking rows, reading trips, errors, maps."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -11,14 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.engine.engine import Encoder, Held
-from shoal.errors import PlanError
+from shoal.errors import printable
 from shoal.events.schema import EventSource
 from shoal.events.trips import TripPoints
-from shoal.kinds.describe import Prepared, key_of, near, priced
+from shoal.kinds.describe import Prepared, key_of, near, priced, unit_sentence
 from shoal.kinds.plan import TRIP
-from shoal.kinds.run import Build, RunResult, any_row, checked_rows
+from shoal.kinds.run import Build, RunResult, Test, any_row, checked_rows, some
+from shoal.kinds.verdict import Change, Limits, Verdict, from_size, judged, unit_noise, with_epsilons
 from shoal.mechanisms.method import Method
 from shoal.privacy.guarantee import Guarantee
+from shoal.release.page.page import colour_end, float32_base64, time_of
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 
@@ -30,10 +33,6 @@ TRIP_SENTENCE = (
     "As declared by the owner, this is not a person: who made many trips is not protected as a person."
 )
 PER_TRIP = "the guarantee is per trip: a person who made many trips is not protected as a person."
-NOBODY = (
-    "No point lies in the window and the box, so the release would be noise alone. Are --box "
-    "(west,south,east,north), the order of the coordinates, --start, --end and --time-zone right?"
-)
 ALL_TRIPS = 2**40  # no bound: for the owner's figures
 OFF_BY = 1.6  # other data lay within this factor of the measured tables
 
@@ -113,8 +112,10 @@ class PreparedTrips(Prepared):
     @property
     def unit_sentence(self) -> str:
         if not self.each_trip:
-            return self.guarantee.unit.sentence
-        named = "as the source names it" if self.plan.trip_rule is None else "as the trip rule finds it"
+            return unit_sentence(self.guarantee.unit)
+        named = "as the trip rule finds it"
+        if self.plan.trip_rule is None:
+            named = f'as the column "{printable(self.source.columns["trip"])}" of the source names it'
         return TRIP_SENTENCE.format(found=named)
 
 
@@ -159,31 +160,77 @@ def measured_share(table: dict[int, float], signal: float, of: str) -> dict[str,
     return {"share": round(float(share), 6), "of": of, "off_by": OFF_BY}
 
 
+def verdict_of_trips(
+    trips: float | None,
+    bound: float,
+    guarantee: Mapping[str, Any],
+    table: Mapping[int, float],
+    limits: Limits,
+    summary: str,
+) -> Verdict:
+    """The grade of a release of so many trips, from a table of errors measured per trip.
+
+    Args:
+        trips: in the window, declared or published; None: not declared.
+        bound: trips with which a unit enters at most.
+        guarantee: with epsilon and delta.
+        table: signal -> error, continued beyond its ends as power laws.
+        summary: with {error}.
+    """
+    noise = unit_noise(guarantee)
+
+    def error(trips: float, noise: float = noise) -> float:
+        """The signal of the tables is epsilon trips, where the noise of a count is sqrt(2) / epsilon."""
+        return power_law(table, math.sqrt(2) / noise * max(trips, 1.0) / bound)
+
+    if trips is None:
+        return from_size("trips", "--trips", error, limits)
+    changes = with_epsilons(guarantee, partial(error, trips))
+    changes += [
+        Change(lever="window", what=f"a window {times} times as long", error=error(times * trips))
+        for times in (2, 4)
+    ]
+    return judged(error(trips), limits, summary, changes)
+
+
+def power_law(table: Mapping[int, float], at: float) -> float:
+    """Interpolates logarithms; beyond the ends of the table the last line goes on.
+
+    >>> round(power_law({10: 0.1, 1000: 0.001}, 10_000), 6)
+    0.0001
+    """
+    x, y = (np.log(np.array(list(values), float)) for values in (table, table.values()))
+    first = min(max(int(np.searchsorted(x, math.log(at))) - 1, 0), len(x) - 2)
+    slope = (y[first + 1] - y[first]) / (x[first + 1] - x[first])
+    return float(np.exp(y[first] + slope * (math.log(at) - x[first])))
+
+
 class TripBuild(Build):
     """Builds the files of a release of trips from raw points."""
+
+    nobody = (
+        "no point lies in the window and the box",
+        "Check --box (west,south,east,north), the order of coordinates, --start, --end, --time-zone.",
+    )
 
     @property
     def sites(self) -> Sequence[str] | None:
         """Ids of the sites, where records name them."""
         return None
 
-    def check(self) -> None:
+    def check_rows(self) -> None:
         """Stop on bad rows before anything is spent."""
         rule = self.prepared.plan.trip_rule
         flagged = rule is not None and rule.flag
         report = checked_rows(self.prepared.source, self.tell, sites=self.sites, with_flag=flagged)
         self.rows, self.bad_rows = report.rows, report.bad
-        if self.confirm and not self._anybody() and not self.confirm(NOBODY):
-            raise PlanError(
-                "nobody-counted",
-                "no point lies in the window and the box; nothing was spent.",
-                "Check --box (west,south,east,north), the order of coordinates, --start, --end, --time-zone.",
-            )
 
-    def _anybody(self) -> bool:
+    def any_event(self, test: Test = some) -> bool:
+        return any_row(self.prepared.source, test, window_us=self.prepared.window_us)
+
+    def anybody(self) -> bool:
         """Whether any point lies in the window and the box; stops reading at the first one."""
-        prepared = self.prepared
-        return any_row(prepared.source, partial(_inside, prepared.grid), window_us=prepared.window_us)
+        return self.any_event(partial(_inside, self.prepared.grid))
 
     def hold(self, encoder: Encoder, stage: str, step_s: float | None = None) -> Held:
         """The source's trips, encoded where the engine keeps them."""
@@ -200,3 +247,47 @@ class TripBuild(Build):
 
 def _inside(grid: CellGrid, batch: pa.RecordBatch) -> bool:
     return bool(grid.place(batch["x"].to_numpy(), batch["y"].to_numpy())[2].any())
+
+
+MOST_DRAWN = 256  # cells along a side of a map; finer ones are drawn in blocks
+
+
+def grid_subtitle(grid: CellGrid | None, manifest: Mapping[str, Any], *more: str) -> list[str]:
+    """The grid of a release of trips, its method and its window."""
+    public, parts = manifest.get("public") or {}, [*more]
+    if grid is not None:
+        width, height = grid.cell_m
+        parts.insert(0, f"{grid.columns} x {grid.rows} cells of {width:,.0f} x {height:,.0f} m")
+    parts += [f"method {public['method']}"] if "method" in public else []
+    window = public.get("window") or {}
+    return parts + (
+        [f"{time_of(window['start'])} to {time_of(window['end'])}"] if {"start", "end"} <= set(window) else []
+    )
+
+
+def cell_maps(grid: CellGrid, sides: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Maps of the cells of a grid on one scale of colours; where there are many cells, means of blocks."""
+    drawn = {name: drawn_blocks(values) for name, values in sides.items()}
+    shown, block = [values for values, _ in drawn.values()], max(block for _, block in drawn.values())
+    rows, columns = shown[0].shape
+    width, height = grid.cell_m
+    return {
+        **{name: float32_base64(values) for name, (values, _) in drawn.items()},
+        "columns": columns,
+        "rows": rows,
+        "widthKm": width * block / 1000,
+        "heightKm": height * block / 1000,
+        "end": colour_end(np.concatenate([values.ravel() for values in shown])),
+        "differenceEnd": colour_end(np.abs(shown[0] - shown[-1])),
+    }
+
+
+def drawn_blocks(faces: np.ndarray) -> tuple[np.ndarray, int]:
+    """Means of square blocks of cells, where a side has more than MOST_DRAWN."""
+    block = -(-max(faces.shape) // MOST_DRAWN)
+    if block == 1:
+        return faces, 1
+    rows, columns = (-(-side // block) for side in faces.shape)
+    padded = np.full((rows * block, columns * block), np.nan)
+    padded[: faces.shape[0], : faces.shape[1]] = faces
+    return np.nanmean(padded.reshape(rows, block, columns, block), axis=(1, 3)), block

@@ -18,8 +18,8 @@ True
 
 Source of the conversion from zCDP: Canonne, Kamath, Steinke 2020, corollary 13 (through Renyi orders).
 
-The noise drawn differs from the noise accounted for by a total variation tau, in 1e-30. Of every delta under
-GDP the millionth `SLACK` is set aside for it. Where (1 + e^epsilon) tau could exceed that, the law is zCDP,
+The noise drawn differs from the noise accounted for by a total variation tau, in 1e-30. A millionth of every
+delta under GDP, `SLACK`, is set aside for it. Where (1 + e^epsilon) tau could exceed that, the law is zCDP,
 which holds for the discrete noise itself.
 
 >>> law_at(1.0, 1e-6), law_at(1.0, 1e-20)

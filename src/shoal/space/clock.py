@@ -14,9 +14,11 @@ Public       everything here: the window is configured, never read off events.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -120,6 +122,45 @@ class Clock:
         return [_utc(int(us)).astimezone(zone) for us in self.starts_utc_us]
 
 
+def slot_label(start: datetime) -> str:
+    """A slot's start for readers, with the offset so that a repeated hour is unambiguous.
+
+    >>> slot_label(datetime.fromisoformat("2026-03-02T08:00:00+01:00"))
+    'Mon 2 Mar 2026, 08:00 (UTC+01:00)'
+    """
+    offset = f" ({start.tzname()})" if start.tzinfo else ""
+    return f"{start:%a} {start.day} {start:%b %Y, %H:%M}{offset}"
+
+
+def slot_word(starts: list[datetime]) -> str:
+    """What to call a slot: hour, day, or its length in minutes.
+
+    >>> slot_word([datetime(2026, 3, 2, 0), datetime(2026, 3, 2, 0, 30)])
+    '30-minute slot'
+    """
+    if len(starts) < 2:
+        return "slot"
+    minutes = round((starts[1] - starts[0]).total_seconds() / 60)
+    return {60: "hour", 1440: "day"}.get(minutes, f"{minutes}-minute slot")
+
+
+def day_ticks(starts: list[datetime], most: int = 8) -> dict[str, list]:
+    """Ticks of a slot axis: days where there are at least two, else hours; at most `most` of them.
+
+    Slot numbers rather than clock times on the axis: an hour repeated in autumn keeps its own place.
+    """
+    days = [slot for slot, start in enumerate(starts) if slot == 0 or start.date() != starts[slot - 1].date()]
+    if len(days) > 2:
+        chosen = days[:: -(-len(days) // most)]
+        return {
+            "slots": chosen,
+            "texts": [f"{starts[slot]:%a} {starts[slot].day} {starts[slot]:%b}" for slot in chosen],
+        }
+    chosen = list(range(0, len(starts), -(-len(starts) // most)))
+    form = "%H:%M" if len(days) == 1 and len(starts) > 1 else "%a %H:%M"
+    return {"slots": chosen, "texts": [starts[slot].strftime(form) for slot in chosen]}
+
+
 HOUR_KINDS = 48  # hour of day, 24 more on weekends
 
 
@@ -132,6 +173,12 @@ def hour_kinds(clock: Clock) -> np.ndarray:
 def instant_us(moment: str, time_zone: str) -> int:
     """UTC microseconds of a start or an end of a window, given as text on the wall clock."""
     return _instant(_naive(moment, "window"), _zone(time_zone))
+
+
+def window_of(public: Mapping[str, Any]) -> tuple[int, int]:
+    """UTC microseconds of the start and the end of a window, as public parameters state it."""
+    start, end = public["window"]["start"], public["window"]["end"]
+    return instant_us(start, public["time_zone"]), instant_us(end, public["time_zone"])
 
 
 def _check_length(window: timedelta, slot_minutes: int) -> None:

@@ -1,6 +1,4 @@
-"""What mechanisms of counts may know before they pay: public places, zones, clock, questions and classes.
-
-A density's setting is places and zones, how places spread over zones, regions, the clock.
+"""What mechanisms of counts may know before they pay, beside the map and the clock: questions and classes.
 
 A zone's size is the number of visits it would have if every site had one. Sites are denser where more people
 are, so sizes are a rough guess of how zones differ. Where points were located in zones, every zone is its own
@@ -52,52 +50,10 @@ import shapely
 from scipy.spatial.distance import cdist
 
 from shoal.errors import GuaranteeError, PlanError
-from shoal.space.checks import LONLAT, equal_area_crs, transform, transform_xy
+from shoal.space.checks import LONLAT, equal_area_crs, transform_xy
 from shoal.space.clock import HOUR_KINDS, Clock, hour_kinds
-from shoal.space.geography import AreaWeights, Geography
+from shoal.space.geography import AreaWeights
 from shoal.space.places import Sites, Zones
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Setting:
-    """Everything a density method may know before it pays: geometry and time, none of it from events."""
-
-    weights: AreaWeights
-    zone_xy_m: np.ndarray = field(repr=False)  # float64 [zones, 2], centroids on a plane in metres
-    place_xy_m: np.ndarray = field(repr=False)  # float64 [places, 2]: sites, or the zones themselves
-    clock: Clock
-
-    @property
-    def zones(self) -> int:
-        return self.weights.shape[0]
-
-    @property
-    def places(self) -> int:
-        return self.weights.shape[1]
-
-    @property
-    def slots(self) -> int:
-        return self.clock.slots
-
-
-def setting_of(geography: Geography, clock: Clock) -> Setting:
-    """Centroids in an equal-area plane; planar metres stay as they are."""
-    zones, sites = geography.zones, geography.sites
-    plane = None
-    polygons = zones.geometry
-    if zones.crs is not None:
-        lonlat = zones.to_lonlat()
-        plane = equal_area_crs(lonlat.bounds)
-        polygons = transform(lonlat.geometry, LONLAT, plane)
-    centroids = shapely.get_coordinates(shapely.centroid(polygons))
-    places = centroids
-    if sites is not None:
-        x, y = np.asarray(sites.x, float), np.asarray(sites.y, float)
-        if plane is not None and sites.crs is not None:
-            x, y = transform_xy(x, y, sites.crs, plane)
-        places = np.column_stack([x, y])
-    return Setting(weights=geography.weights, zone_xy_m=centroids, place_xy_m=places, clock=clock)
-
 
 LEAST_SIZE = 1e-3  # of the mean: a zone without any site has a size too
 MOST_WEIGHT = 4.0
@@ -311,6 +267,7 @@ def commute_setting(sites: Sites, clock: Clock, **classes: int) -> CommuteSettin
 
 
 LARGEST = 2.0**61  # of sums in lattice units, as in the noise
+CLIPS = 25  # of a user's part in a query: by half-octaves, from one visit to 4,096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,6 +292,7 @@ class Questions:
 
     each: tuple[Question, ...] = field(repr=False)
     reach: tuple[int, ...] = field(repr=False)  # units of one visit that fall into the zones, at most
+    by_place: np.ndarray = field(repr=False, compare=False)  # int64 [questions, places]: units of a visit
     ell: int
     zones: int
     slots: int
@@ -358,6 +316,7 @@ class Questions:
         return cls(
             each=each,
             reach=tuple(int(most) for most in by_place.max(axis=0, initial=0)),
+            by_place=np.ascontiguousarray(by_place.T),
             ell=ell,
             zones=zones,
             slots=slots,
@@ -376,6 +335,22 @@ class Questions:
         return tuple(
             max(1, min(self.ell, len(question.slots)) * reach)
             for question, reach in zip(self.each, self.reach, strict=True)
+        )
+
+    @cached_property
+    def clips(self) -> np.ndarray:
+        """int64 [questions, CLIPS]: bounds of a user's part, rising; the last ones are what any user reaches.
+
+        A part of all visits is at most one visit per slot and place of the query.
+        """
+        ladder = 2.0 ** (np.arange(CLIPS) / 2)
+        each = zip(self.each, self.reach, self.by_place.sum(axis=1).tolist(), strict=True)
+        return np.array(
+            [
+                np.minimum(np.ceil(max(reach, 1) * ladder), max(whole * len(question.slots), 1))
+                for question, reach, whole in each
+            ],
+            np.int64,
         )
 
     @property

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from shoal.events.simulate import preset_named
-from shoal.events.simulate.city import simulate_city
-from shoal.events.simulate.memory import can_simulate, simulate_in_memory, whole_weeks
+from shoal.events.simulate.city import can_simulate, simulate_city, simulate_in_memory, whole_weeks
 from shoal.space.checks import LONLAT
 from shoal.space.clock import Clock
 from shoal.space.geography import AreaWeights, Geography
@@ -39,7 +38,7 @@ def test_the_same_events_as_in_a_folder(tmp_path):
 
 
 def test_large_cities_are_read_again_from_a_file(monkeypatch):
-    monkeypatch.setattr("shoal.events.simulate.memory.KEPT_ROWS", 10)
+    monkeypatch.setattr("shoal.events.simulate.city.KEPT_ROWS", 10)
     _, events = simulate_in_memory(TOWN, WEEK, seed=5)
     next(iter(events))  # a reader that stops early leaves nothing half-drawn behind
     assert rows(events) == rows(events)
@@ -49,7 +48,7 @@ def test_large_cities_are_read_again_from_a_file(monkeypatch):
     assert rows(simulate_in_memory(TOWN, WEEK, seed=5)[1]) == rows(events)
 
 
-def test_given_zones_without_sites_are_their_own_places():
+def test_given_zones_without_sites_are_their_own_places_on_the_globe():
     zones = square_grid((2.25, 48.81, 2.42, 48.91), 4000, crs=LONLAT)
     given = Geography(zones, None, AreaWeights.identity(zones.count))
     clock = Clock(start="2026-03-04", end="2026-03-11", time_zone="UTC")
@@ -61,9 +60,6 @@ def test_given_zones_without_sites_are_their_own_places():
     assert len(set(sites.tolist())) > 3
     assert (clock.slot_of(moments) >= 0).mean() > 0.3  # two weeks were drawn for one of them
     assert whole_weeks(clock)[1] == 2
-
-
-def test_zones_with_no_place_on_the_globe_cannot_be_simulated_on():
     planar = square_grid((0, 0, 4000, 4000), 1000, crs=None)
     assert not can_simulate(Geography(planar, None, AreaWeights.identity(planar.count)))
     globe = square_grid((2.25, 48.81, 2.42, 48.91), 4000, crs=LONLAT)

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse
-from scipy import stats
 from tests.loops import for_each
 
 from shoal.postprocess.density import smoothing
@@ -15,10 +14,8 @@ from shoal.postprocess.density.best import (
     USUAL_UNEVEN,
     RegionGap,
     ResidualVariance,
-    Total,
     correct_regions,
     fit_residual_variance,
-    number_of_visits,
     profile_deviation,
     shrink_residuals,
     unevenness,
@@ -40,21 +37,6 @@ from shoal.stages.noisy import NoisyMeasurement
 
 HOURS = np.arange(168)
 DAY = 1.2 + np.sin(2 * np.pi * HOURS / 24)
-
-
-@for_each("at", [-30.0, -9.0, -7.5, -1.0, 0.0, 0.5, 3.0, 7.5])
-def test_the_number_of_visits_is_the_mean_of_a_normal_cut_at_zero(at):
-    found = number_of_visits(Total(at * 50.0, 50.0), Total(at * 50.0, 400.0))
-    law = stats.truncnorm(-at, np.inf, loc=at * 50.0, scale=50.0)
-    assert found.visits > 0
-    assert found.visits == pytest.approx(law.mean(), rel=0.03)
-    assert found.deviation == pytest.approx(law.std(), rel=0.05)
-
-
-def test_very_active_users_count_where_they_clearly_matter():
-    narrow = Total(10_000.0, 100.0)
-    assert number_of_visits(narrow, Total(11_100.0, 400.0)) == narrow
-    assert number_of_visits(narrow, Total(11_400.0, 400.0)) == Total(11_400.0, 400.0)
 
 
 @for_each("columns", [1, 5, 167, 168])
@@ -102,7 +84,7 @@ def test_residual_variance_is_fitted_where_residuals_show_it(phi, kappa):
     assert variance == pytest.approx(expected, rel=0.2)
 
 
-def test_residual_variance_is_the_prior_where_noise_hides_it():
+def test_residual_variance_is_the_prior_where_noise_hides_it_and_only_large_residuals_are_kept():
     seen, counts, squares = residuals(1.0, 0.0, noise=3000.0)
     found = fit_residual_variance(seen, 3000.0, counts, squares)
     assert found.phi == pytest.approx(USUAL[0], rel=0.05)
@@ -110,9 +92,6 @@ def test_residual_variance_is_the_prior_where_noise_hides_it():
     nothing = np.zeros((900, 0))
     told_nothing = fit_residual_variance(nothing, 1.0, nothing, nothing)
     assert (told_nothing.phi, told_nothing.kappa**2) == pytest.approx(USUAL)
-
-
-def test_large_residuals_are_kept_and_others_shrunk():
     noise, signal = np.full(3, 2.0), np.full(3, 4.0)
     kept = shrink_residuals(np.array([1.0, -1.0, 40.0]), noise, signal)
     np.testing.assert_allclose(kept, [0.5, -0.5, 36.0])
@@ -137,17 +116,19 @@ def test_kriging_smooths_a_field_and_knows_how_well(seed):
     assert 0.6 < np.mean(error**2) / np.mean(found.variance) < 1.6
 
 
-def test_kriging_of_noise_alone_is_flat_and_doubts_it():
+def test_kriging_of_noise_is_flat_of_values_exact_and_keeps_an_outlier():
     noise = np.random.default_rng(9).normal(0, 8, len(GRID))
     found = krige(Layout.of(GRID), 50 + noise, np.full(len(GRID), 64.0))
     assert np.ptp(found.mean) < 4
     assert (found.variance > 0).all()
     assert found.variance.mean() < 20
-
-
-def test_kriging_without_noise_returns_the_values():
     truth = field(3)
     np.testing.assert_allclose(krige(Layout.of(GRID), truth, np.full(len(GRID), 1e-9)).mean, truth, atol=1e-3)
+    values = np.full(len(GRID), 100.0) + np.random.default_rng(2).normal(0, 1, len(GRID))
+    values[112] = 400.0
+    found = krige(Layout.of(GRID), values, np.full(len(GRID), 1.0))
+    assert found.mean[112] == pytest.approx(400, abs=5)
+    assert np.abs(np.delete(found.mean, 112) - 100).max() < 6
 
 
 def shared_sites(seed):
@@ -178,16 +159,13 @@ def test_totals_of_zones_that_share_sites_are_better_known_by_their_sizes(seed):
     np.testing.assert_array_equal(alone.mean, plain.mean)
 
 
-def test_sizes_that_tell_nothing_are_not_used():
+def test_sizes_that_tell_nothing_are_not_used_and_batches_change_nothing(monkeypatch):
     truth = field(5)
     sizes = np.random.default_rng(1).uniform(0.1, 2.0, len(GRID))
     layout = Layout.of(GRID, sizes / np.sqrt(np.mean(sizes**2)), scipy.sparse.eye_array(len(GRID)).tocsr())
     seen = truth + np.random.default_rng(6).normal(0, 3, len(GRID))
     found = krige(layout, seen, np.full(len(GRID), 9.0), sized=True)
     np.testing.assert_array_equal(found.mean, krige(layout, seen, np.full(len(GRID), 9.0)).mean)
-
-
-def test_zones_predicted_in_several_goes_are_the_same(monkeypatch):
     weights, truth = shared_sites(4)
     layout = Layout.of(GRID, zone_sizes(weights), zone_overlap(weights))
     whole = krige(layout, truth, np.full(len(truth), 1e4), sized=True)
@@ -195,22 +173,15 @@ def test_zones_predicted_in_several_goes_are_the_same(monkeypatch):
     np.testing.assert_allclose(krige(layout, truth, np.full(len(truth), 1e4), sized=True).mean, whole.mean)
 
 
-def test_an_outlier_is_not_smoothed_away():
-    values = np.full(len(GRID), 100.0) + np.random.default_rng(2).normal(0, 1, len(GRID))
-    values[112] = 400.0
-    found = krige(Layout.of(GRID), values, np.full(len(GRID), 1.0))
-    assert found.mean[112] == pytest.approx(400, abs=5)
-    assert np.abs(np.delete(found.mean, 112) - 100).max() < 6
-
-
 def test_the_profile_is_what_was_measured_and_without_signal_what_was_expected():
     weight, expected = hour_weights(DAY), np.full(168, 1.0)
     totals = 1e6 * (DAY + 0.4 * (HOURS // 24 >= 5))
-    found = city_profile(totals * weight, weight, 1.0, expected, 24)
+    found, left = city_profile(totals * weight, weight, 1.0, expected, 24)
+    assert 0.4 <= left <= 1.0
     np.testing.assert_allclose(found, totals / totals.sum(), rtol=1e-3)
     assert found.sum() == pytest.approx(1)
     for nothing in (np.zeros(168), np.full(168, -5.0), np.where(HOURS % 2, 1.0, -2.0)):
-        flat = city_profile(nothing * weight, weight, 10.0, expected, 24)
+        flat, _ = city_profile(nothing * weight, weight, 10.0, expected, 24)
         np.testing.assert_allclose(flat, 1 / 168)
 
 
@@ -220,11 +191,16 @@ def test_the_deviation_of_the_profile_is_that_of_repeated_measurements(clip):
     share, generator = DAY / DAY.sum(), np.random.default_rng(5)
     deviation = np.full(168, 30.0)
     drawn = share * 1e6 / clip + generator.normal(0, 30.0, (500, 168))
-    noisy = SimpleNamespace(profile=share, profile_deviation=deviation, profile_total=float(drawn[0].sum()))
+    noisy = SimpleNamespace(
+        profile=share,
+        profile_deviation=deviation,
+        profile_total=float(drawn[0].sum()),
+        profile_noise_left=1.0,
+    )
     measured = (drawn / drawn.sum(axis=1, keepdims=True) / share).std(axis=0)
-    np.testing.assert_allclose(profile_deviation(noisy), measured, rtol=0.15)
-    drowned = SimpleNamespace(profile=share, profile_deviation=deviation, profile_total=-5.0)
-    assert np.isfinite(profile_deviation(drowned)).all()
+    np.testing.assert_allclose(profile_deviation(noisy, DAY), measured, rtol=0.15)
+    drowned = SimpleNamespace(**vars(noisy) | {"profile_total": -5.0})
+    assert np.isfinite(profile_deviation(drowned, DAY)).all()
 
 
 def test_columns_of_zones_are_the_courses_of_regions():
@@ -267,9 +243,6 @@ def test_regions_are_corrected_as_far_as_their_noise_allows():
     np.testing.assert_allclose(found / found.sum(), truth / truth.sum(), rtol=1e-6)
     truth, clipped, noisy = regional(1, 1e6, 0.1)
     assert np.abs(correct_regions(clipped, noisy) / clipped - 1).max() <= 1.0  # never more than twofold
-
-
-def test_gaps_of_large_regions_are_shrunk_less_and_gaps_explained_by_noise_vanish():
     generator = np.random.default_rng(3)
     level = np.repeat([1e4, 1e6], 2000)
     real = np.sqrt(level) * generator.normal(0, 3.0, 4000)

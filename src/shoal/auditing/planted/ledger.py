@@ -127,8 +127,8 @@ def _walk(ledger: Ledger, currency: str, steps: tuple[str, ...]) -> bool:
             reserves += [(key, each, first) for each in admitted]
         else:
             _record(ledger, step, number, released, replaced)
-        held = {name: pot.spent_nano for name, pot in ledger.state().population("town").pots.items()}
-        if held != spent or raw_spent(ledger, "town") != sum(spent.values()):
+        sums = {name: pot.spent_nano for name, pot in ledger.state().population("town").pots.items()}
+        if sums != spent or raw_spent(ledger, "town") != sum(spent.values()):
             return False
     return not ledger.verify()
 

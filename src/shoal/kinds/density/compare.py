@@ -21,7 +21,7 @@ import numpy as np
 from shoal.engine.engine import DuckEngine, Engine
 from shoal.errors import GeometryError, PlanError
 from shoal.events.simulate import preset_named
-from shoal.events.simulate.memory import can_simulate, simulate_in_memory, whole_weeks
+from shoal.events.simulate.city import can_simulate, simulate_in_memory, whole_weeks
 from shoal.kinds.density.build import Counting, DensityBuild, stage_for
 from shoal.kinds.density.plan import ComparePlan, Method, any_method
 from shoal.kinds.density.prepare import PreparedDensity
@@ -35,10 +35,9 @@ from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.setting import part_of
 from shoal.space.clock import Clock
-from shoal.space.geography import Geography, open_geography
+from shoal.space.geography import Geography, Setting, open_geography, setting_of
 from shoal.space.places import Zones
 from shoal.space.plan import SpacePlan
-from shoal.space.setting import Setting, setting_of
 from shoal.stages.noisy import DensityEstimate
 
 

@@ -43,7 +43,8 @@ from shoal.mechanisms.query.answers import check_table
 from shoal.postprocess.density.numbers import LearnedTable
 from shoal.privacy.accounting import NANO, Budget, Loss, compose
 from shoal.privacy.noise import GAUSSIAN, LAPLACE, Adder, Composed, Noise, first_above
-from shoal.space.setting import Question, Questions, Setting, activity
+from shoal.space.geography import Setting
+from shoal.space.setting import Question, Questions, activity
 from shoal.stages.exact import ExactCounts
 from shoal.stages.noisy import NoisyAnswers
 
@@ -120,7 +121,8 @@ class QueryWeights(Composed):
         for number, (answer, deviation) in learned.answers.items():
             answers[number], half[number] = answer, deviation * GAUSSIAN.half
         how = tuple("noise" if number in learned.answers else "weights" for number in range(len(answers)))
-        return NoisyAnswers(values=answers, half=half, how=how)
+        clip = np.array(self.questions.sensitivity) / lattice
+        return NoisyAnswers(values=answers, low=answers - half, high=answers + half, clip=clip, how=how)
 
     @classmethod
     def within(cls, budget: Budget, questions: Questions, prior: np.ndarray, *, updates: int) -> QueryWeights:
