@@ -23,30 +23,30 @@ from shoal.stages.trips import ExactPaths
 if TYPE_CHECKING:
     from shoal.kinds.synthetic.prepare import PreparedSynthetic
 
+RAW = "raw"
 RUN_STEP = 1_000_003  # between the seeds of two attacks
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Defence:
     """How a group's trips are published. Only a sound one holds the epsilon it is set at."""
 
     name: str
     summary: str
-    kind: str  # "copy" | "tgm" | "mechanism"
     switches: dict[str, Any] = field(default_factory=dict, hash=False)  # of TGM
 
     @property
     def sound(self) -> bool:
-        return self.kind == "mechanism"
+        return self.name in METHODS
 
     @property
     def label(self) -> str:
         """The name in a table; what protects no person, but is set at an epsilon, is marked."""
-        return f"{self.name} (no guarantee)" if self.kind == "tgm" else self.name
+        return self.name if self.sound or self.name == RAW else f"{self.name} (no guarantee)"
 
     @property
     def set_by_epsilon(self) -> bool:
-        return self.kind != "copy" and self.switches.get("private", True)
+        return self.name != RAW and self.switches.get("private", True)
 
     def publisher(
         self,
@@ -59,9 +59,9 @@ class Defence:
         share: float,
     ) -> Publish:
         """A group's trips to a release of `count` trips, by seeded noise; `share` of all units is a group."""
-        if self.kind == "copy":
+        if self.name == RAW:
             return lambda group, run: group.paths
-        if self.kind == "tgm":
+        if not self.sound:
             return self._tgm(prepared, epsilon, count, seed)
         assert epsilon is not None
         declared = prepared.setting.trips
@@ -86,25 +86,11 @@ class Defence:
 DEFENCES = {
     each.name: each
     for each in (
-        Defence(name="raw", summary="the real trips themselves, without names", kind="copy"),
-        Defence(name="tgm", summary="TGM as published", kind="tgm"),
-        Defence(
-            name="tgm-counts",
-            summary="TGM with counts for utilities",
-            kind="tgm",
-            switches={"utilities": "counts"},
-        ),
-        Defence(
-            name="tgm-np",
-            summary="TGM without its noise, trips in proportion",
-            kind="tgm",
-            switches={"private": False},
-        ),
-        *(
-            Defence(name=each.name, summary=each.summary, kind="mechanism")
-            for each in METHODS.values()
-            if each.takes != COMMUTES
-        ),
+        Defence(RAW, "the real trips themselves, without names"),
+        Defence("tgm", "TGM as published"),
+        Defence("tgm-counts", "TGM with counts for utilities", {"utilities": "counts"}),
+        Defence("tgm-np", "TGM without its noise, trips in proportion", {"private": False}),
+        *(Defence(each.name, each.summary) for each in METHODS.values() if each.takes != COMMUTES),
     )
 }
 
