@@ -21,6 +21,7 @@ from shoal.space.trip_setting import PathSetting
 from shoal.stages.trips import ExactPaths
 
 if TYPE_CHECKING:
+    from shoal.attacks.runs.plans import SyntheticAttackPlan
     from shoal.kinds.synthetic.prepare import PreparedSynthetic
 
 RAW = "raw"
@@ -32,7 +33,6 @@ class Defence:
     """How a group's trips are published. Only a sound one holds the epsilon it is set at."""
 
     name: str
-    summary: str
     switches: dict[str, Any] = field(default_factory=dict, hash=False)  # of TGM
 
     @property
@@ -51,28 +51,27 @@ class Defence:
     def publisher(
         self,
         prepared: PreparedSynthetic,
-        *,
+        plan: SyntheticAttackPlan,
         epsilon: float | None,
-        delta: float | None,
+        *,
         count: int,
-        seed: int,
         share: float,
     ) -> Publish:
         """A group's trips to a release of `count` trips, by seeded noise; `share` of all units is a group."""
         if self.name == RAW:
             return lambda group, run: group.paths
         if not self.sound:
-            return self._tgm(prepared, epsilon, count, seed)
+            return self._tgm(prepared, epsilon, count, plan.seed)
         assert epsilon is not None
         declared = prepared.setting.trips
         trips = None if declared is None else max(round(declared * share), 1)
         setting = replace(prepared.setting, trips=trips)
-        mechanism = METHODS[self.name].build(Budget.of(epsilon, delta), setting)
+        mechanism = METHODS[self.name].build(Budget.of(epsilon, plan.delta), setting)
 
         def publish(group: KnownTrips, run: int) -> CellPaths:
-            queries = PathQueries(exact_of(group, setting))
-            model = mechanism(queries, SeededNoise(seed * RUN_STEP + run))
-            return model.generate(count, seed * RUN_STEP + run)
+            seed = plan.seed * RUN_STEP + run
+            model = mechanism(PathQueries(exact_of(group, setting)), SeededNoise(seed))
+            return model.generate(count, seed)
 
         return publish
 
@@ -86,11 +85,11 @@ class Defence:
 DEFENCES = {
     each.name: each
     for each in (
-        Defence(RAW, "the real trips themselves, without names"),
-        Defence("tgm", "TGM as published"),
-        Defence("tgm-counts", "TGM with counts for utilities", {"utilities": "counts"}),
-        Defence("tgm-np", "TGM without its noise, trips in proportion", {"private": False}),
-        *(Defence(each.name, each.summary) for each in METHODS.values() if each.takes != COMMUTES),
+        Defence(RAW),  # the real trips themselves, without names
+        Defence("tgm"),  # as published
+        Defence("tgm-counts", {"utilities": "counts"}),
+        Defence("tgm-np", {"private": False}),  # without its noise, trips in proportion
+        *(Defence(each.name) for each in METHODS.values() if each.takes != COMMUTES),
     )
 }
 
