@@ -20,12 +20,26 @@ class NoisyCounts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Peak:
+    """More people in one zone for some hours, found once in the window."""
+
+    zone: int
+    start: int  # slot
+    stop: int  # slot after the last one, of the first day
+    days: int  # in a row, at the same hours
+    size: float  # people at a time
+    deviation: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class DensityEstimate:
     """Released numbers: people per zone and slot with a 95 % interval."""
 
     people: np.ndarray = field(repr=False)  # float64 [zones, slots], non-negative
     low: np.ndarray = field(repr=False)
     high: np.ndarray = field(repr=False)
+    peaks: tuple[Peak, ...] = ()  # contained in the numbers
+    least_peak: float | None = None  # people for four hours that are found in most zones; None: no search
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +56,7 @@ class NoisyBest:
 
     visits: NoisyMeasurement  # [1, 1]
     active: NoisyMeasurement  # [1, 1]: visits again, very active users clipped later
+    city: NoisyMeasurement  # [1, slots]: the city's slots, weighted by the expected activity
     profile: np.ndarray = field(repr=False)  # float64 [slots], positive, sums to 1
     profile_deviation: np.ndarray = field(repr=False)  # float64 [slots]: of the city's slots, clipped visits
     profile_total: float  # sum of the city's slots, in clipped visits
@@ -52,10 +67,12 @@ class NoisyBest:
     basis: np.ndarray = field(repr=False)  # float64 [slots, columns], orthonormal
     zones: np.ndarray = field(repr=False)  # float64 [zones, columns]
     zones_sigma: np.ndarray = field(repr=False)  # float64 [zones]: deviation of the noise in a zone's values
+    zones_clip: float  # norm that a user's contribution to the zones is clipped to, public
     rest_basis: np.ndarray = field(repr=False)  # float64 [slots, other columns or probes], orthonormal
     rest_weight: float
     rest: np.ndarray = field(repr=False)  # float64 [zones, as many], times the weight, in the zones' noise
     outliers: bool
+    zones_doubt: np.ndarray | None = field(default=None, repr=False)  # variance besides noise, [zones, columns]
 
     @property
     def whole(self) -> bool:

@@ -94,6 +94,7 @@ class DensityBest(Composed):
         return NoisyBest(
             visits=total,
             active=active,
+            city=totals,
             profile=profile,
             profile_deviation=totals.sigma / slot_weight,
             profile_total=float((totals.values[0] / slot_weight).sum()),
@@ -153,6 +154,7 @@ class DensityBest(Composed):
             "basis": basis,
             "zones": values[:, :split],
             "zones_sigma": noisy.sigma / counts,
+            "zones_clip": row.zone_clip,
             "rest_basis": rest,
             "rest": values[:, split:],
         }

@@ -21,12 +21,13 @@ losses by clipping.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from shoal.postprocess.density.numbers import Z95
+from shoal.postprocess.density.one_off import find_peaks, size_peaks, with_peaks, without, zones_without
 from shoal.postprocess.density.smoothing import Layout, krige
 from shoal.space.setting import Setting, zone_overlap, zone_sizes
 from shoal.stages.noisy import DensityEstimate, NoisyBest
@@ -46,9 +47,25 @@ class Model:
 
 
 def finish_best(noisy: NoisyBest, setting: Setting, *_public: object) -> DensityEstimate:
-    """People per zone and slot, unrounded, with intervals."""
+    """People per zone and slot, unrounded, with intervals: a smooth week, plus peaks seen once."""
     total = total_of(noisy)
     model = smooth(noisy, setting, total.visits)
+    estimate = _finish(noisy, total, model)
+    search = find_peaks(noisy, setting, total.visits, (model.residual.phi, model.residual.kappa))
+    if search is None:
+        return estimate
+    hits = search.hits()
+    if hits:
+        others = smooth(zones_without(noisy, hits, search.answers.scale), setting, search.others(hits))
+        parts = size_peaks(search, hits, noisy, others.counts)
+        rest = without(noisy, setting, parts, search.answers.scale)
+        total = total_of(rest)
+        estimate = with_peaks(_finish(rest, total, smooth(rest, setting, total.visits)), parts)
+    return replace(estimate, least_peak=search.least_peak())
+
+
+def _finish(noisy: NoisyBest, total: Total, model: Model) -> DensityEstimate:
+    """Counts scaled to profile, regions and total, with intervals."""
     uneven = unevenness(model.counts, noisy)
     counts = model.counts
     for _ in range(ROUNDS):
@@ -111,13 +128,16 @@ def _fit_rest(noisy: NoisyBest, model: np.ndarray, spread: np.ndarray, to_people
 def _krige_columns(noisy: NoisyBest, setting: Setting) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients [zones, columns] of the orthonormal basis, and their remaining variances."""
     layout = Layout.of(setting.zone_xy_m, zone_sizes(setting.weights), zone_overlap(setting.weights))
-    values, noise = noisy.zones, noisy.zones_sigma**2
-    totals = krige(layout, values[:, 0], noise, outliers=noisy.outliers, sized=True)
+    values = noisy.zones
+    noise = [noisy.zones_sigma**2] * values.shape[1]
+    if noisy.zones_doubt is not None:
+        noise = list(noise[0] + noisy.zones_doubt.T)
+    totals = krige(layout, values[:, 0], noise[0], outliers=noisy.outliers, sized=True)
     level = np.maximum(totals.mean, 0.02 * np.median(np.abs(totals.mean)) + 1e-9)
     coefficients, remaining = np.empty_like(values), np.empty_like(values)
     coefficients[:, 0], remaining[:, 0] = level, totals.variance
     for j in range(1, values.shape[1]):
-        shares = krige(layout, values[:, j] / level, noise / level**2, outliers=noisy.outliers)
+        shares = krige(layout, values[:, j] / level, noise[j] / level**2, outliers=noisy.outliers)
         coefficients[:, j], remaining[:, j] = shares.mean * level, shares.variance * level**2
     return coefficients, remaining
 
