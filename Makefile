@@ -81,7 +81,7 @@ types: setup-dev
 
 check: lint types sizes test
 
-bench: bench-engine bench-command bench-audit bench-density bench-density-cost bench-query bench-commute bench-attack-sfc bench-attack-scale bench-attack-recovery bench-attack-reconstruct bench-kmerge bench-trajectories bench-histogram bench-synthetic bench-scale bench-memory bench-studio
+bench: bench-engine bench-command bench-audit bench-density bench-honest bench-density-cost bench-query bench-commute bench-attack-sfc bench-attack-scale bench-attack-recovery bench-attack-reconstruct bench-kmerge bench-trajectories bench-histogram bench-synthetic bench-scale bench-memory bench-studio
 
 bench-%: setup-dev
 	$(BIN)/python -m benchmarks.$(subst -,_,$*) $(if $(QUICK),--quick,)

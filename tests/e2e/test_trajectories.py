@@ -59,6 +59,7 @@ def test_from_flags_to_a_verified_release(walks, command):
     assert sorted(path.name for path in release.iterdir()) == [
         "README.md",
         "manifest.json",
+        "records.csv",
         "records.parquet",
     ]
     kept = {"record_key.parquet", "report.html", "utility.json", "verification.json"}

@@ -147,7 +147,7 @@ def check_where_nobody_would_be_counted_the_owner_is_asked(town):
     assert run["status"] == "failed"
     assert run["error"]["code"] == "nobody-counted"
     assert spends() == []
-    assert town.ended(started(town, empty, even_if_nobody=True))["status"] == "done"
+    assert town.ended(started(town, empty, allow_empty=True))["status"] == "done"
 
 
 def check_cancel_before_the_reserve_costs_nothing_and_a_waiting_run_never_starts(town):

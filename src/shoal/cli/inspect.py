@@ -11,13 +11,14 @@ import click
 
 from shoal.cli.options import JSON, click_options, source_options, trip_options, with_options
 from shoal.cli.printing import draw_table
-from shoal.events.schema import SourcePlan
-from shoal.space.plan import SitesPlan
+from shoal.events.schema import LEAST_ROWS, SourcePlan
+from shoal.space.plan import SpacePlan
 
 if TYPE_CHECKING:
     from shoal.events.readers import RowReport
     from shoal.events.schema import EventSource, TripRule
     from shoal.events.source import SourceSummary
+    from shoal.space.geography import Geography
 
 
 EXAMPLE = """\b
@@ -25,6 +26,8 @@ Examples:
   shoal inspect events.csv.gz --time-zone Europe/Paris
   shoal inspect 'events/*.parquet' --sites sites.csv
   shoal inspect points.parquet --gap-minutes 5
+  shoal inspect points.parquet --zones zones.geojson --start 2026-03-02 --end 2026-03-09
+      --time-zone Europe/Paris --population paris-2026
   shoal inspect demo/release
 """
 
@@ -40,8 +43,9 @@ _NOT_RECORDED = (
 @click.option(
     "--sites", "sites_file", type=click.Path(), help="Public list of sites: events must name one of them."
 )
-@with_options(click_options(SitesPlan, only=("site_id", "site_lon", "site_lat")))
-@click.option("--sites-crs", help="Coordinate system of the sites where the file does not say.")
+@with_options(click_options(SpacePlan, without=("sites",)))
+@click.option("--start", metavar="DAY", help="First day (or local time) of a window.")
+@click.option("--end", metavar="DAY", help="Day (or local time) after the window.")
 @click.option("--population", help="Population in whose ledger the look at its exact numbers is recorded.")
 @JSON
 @click.pass_context
@@ -51,10 +55,15 @@ def inspect(
     trip_rule,
     sites_file: str | None,
     population: str | None,
+    start: str | None,
+    end: str | None,
     as_json: bool,
-    **sites_as: str | None,
+    **space: Any,
 ) -> None:
     """Show schema and validity of SOURCE (events), or guarantee and contents of a release folder.
+
+    With --zones (or --box and --cell-m or --h3), with --start and --end, or both, it says how many rows and
+    users lie inside, and why the others do not; --time-zone is then also that of the window.
 
     For a source this is the owner's own look at raw data: nothing is spent and nothing may be published. With
     --population the ledger records it, and later manifests of the population say that there was a look.
@@ -65,20 +74,44 @@ def inspect(
 
         context.invoke(verify, release=Path(paths[0]), as_json=as_json)
         return
-    sites = None
-    if sites_file is not None:
-        from shoal.space.places import named_sites
+    from shoal.events.source import open_planned
 
-        sites = named_sites(sites_file, **sites_as).ids
+    source = open_planned(source_options)
+    inside = _opened({**space, "sites": sites_file}, (start, end), source)
     if population is not None:
         from shoal.privacy.ledger import open_ledger
 
         open_ledger().look(population, "inspection: exact numbers of rows and users")  # before it is seen
     elif not _are_published(paths):
         click.echo(_NOT_RECORDED, err=as_json)
-    from shoal.events.source import open_planned
+    print_source(source, json=as_json, trip_rule=trip_rule, **inside)
 
-    print_source(open_planned(source_options), sites, json=as_json, trip_rule=trip_rule)
+
+def _opened(space: dict[str, Any], window: tuple[Any, Any], source: EventSource) -> dict[str, Any]:
+    """The public list of sites, the zones and the window that were named."""
+    from shoal.errors import PlanError
+
+    opened: dict[str, Any] = {}
+    space = {name: value for name, value in space.items() if value is not None}
+    if space.keys() & {"zones", "cell_m", "h3", "box"}:
+        from shoal.space.geography import open_geography
+
+        plan = SpacePlan.from_settings(space)
+        opened["geography"] = open_geography(plan, has_sites=source.shape.has_sites, planar=source.planar)
+        opened["sites"] = opened["geography"].site_ids
+    elif "sites" in space:
+        from shoal.space.places import named_sites
+
+        names = ("site_id", "site_lon", "site_lat", "sites_crs")
+        opened["sites"] = named_sites(space["sites"], **{name: space.get(name) for name in names}).ids
+    if any(window):
+        from shoal.space.clock import Clock
+
+        if not all(window):
+            raise PlanError("window-range", "a window has a start and an end.", "Pass --start and --end.")
+        edges = Clock(start=window[0], end=window[1], time_zone=source.time_zone or "UTC").edges_us
+        opened["window_us"] = int(edges[0]), int(edges[-1])
+    return opened
 
 
 def _are_published(paths: Sequence[str]) -> bool:
@@ -104,8 +137,11 @@ def print_source(
     sites: Sequence[str] | None = None,
     json: bool = False,
     trip_rule: TripRule | None = None,
+    geography: Geography | None = None,
+    window_us: tuple[int, int] | None = None,
 ) -> None:
     """Print what a source holds; bad rows end in an error unless the source drops them."""
+    from shoal.events.coverage import coverage
     from shoal.events.readers import check_rows
     from shoal.events.source import summarise
 
@@ -119,10 +155,17 @@ def print_source(
         from shoal.events.trips import count_trips
 
         trips = count_trips(source, trip_rule)
+    inside = None
+    if usable and (geography is not None or window_us is not None):
+        inside = coverage(source, geography=geography, window_us=window_us, sites=sites)
     if json:
-        click.echo(dumps(described(source, report, summary, trips), indent=2))
+        facts = described(source, report, summary, trips)
+        click.echo(dumps({**facts, "inside": inside and inside.as_json()}, indent=2))
     else:
         print_tables(source, report, summary, trips)
+        if inside is not None:
+            draw_table((), inside.facts())
+            draw_table(("rows that are not inside", "rows", "what to do"), inside.table(), right=(1,))
     if source.on_bad_row == "stop":
         report.raise_if_bad()
 
@@ -156,7 +199,22 @@ def described(
         "last_time": summary.last.isoformat() if summary.last else None,
         **{f"{name}_range": list(ends) for name, ends in (summary.place_range or {}).items()},
         "trips": trips,
+        "warnings": suspicious(source, report, summary),
     }
+
+
+def suspicious(source: EventSource, report: RowReport, summary: SourceSummary) -> list[str]:
+    """What looks wrong with a source although every row can be read."""
+    notes = []
+    column = source.columns["user"]
+    if report.good >= LEAST_ROWS and summary.exact_users == report.good and not source.shape.has_trips:
+        notes.append(
+            f'no value of the column "{column}" comes twice: as a row number it protects rows, not people. '
+            "--column user=NAME names the column of persons or vehicles."
+        )
+    if summary.at_zero:
+        notes.append(f"{summary.at_zero:,} rows are at 0,0, as a missing position is often written.")
+    return notes
 
 
 def print_tables(source: EventSource, report: RowReport, summary: SourceSummary, trips: int | None) -> None:
@@ -182,6 +240,8 @@ def print_tables(source: EventSource, report: RowReport, summary: SourceSummary,
     if trips is not None:
         facts.append(("trips", f"{trips:,}"))
     draw_table((), facts)
+    for words in suspicious(source, report, summary):
+        click.secho(f"Warning: {words}\n", fg="yellow")
     if report.bad:
         print_bad_rows(report)
 

@@ -154,6 +154,9 @@ def parse_columns(
 
 
 PLAN = click.option("--plan", type=click.Path(), help="A TOML plan; flags win over it.")
+ALLOW_EMPTY = click.option(
+    "--allow-empty", is_flag=True, help="Run, and spend, even if no event lies in the window and the zones."
+)
 DRY_RUN = click.option(
     "--dry-run", is_flag=True, help="Print the plan, what is spent and the expected error; read no rows."
 )

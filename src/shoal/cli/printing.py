@@ -272,16 +272,6 @@ class Bars:
             self._finish()
         self._progress.stop()
 
-    def confirm(self, question: str) -> bool:
-        """Ask a person at a terminal; elsewhere say it and go on."""
-        if not sys.stdin.isatty():
-            click.echo(f"Warning: {question}", err=True)
-            return True
-        self._progress.stop()
-        answer = click.confirm(f"{question} Spend and go on?", err=True)
-        self._progress.start()
-        return answer
-
     def stage(self, name: str, total: float | None = None) -> None:
         stop_if_pressed()
         self._finish()

@@ -10,6 +10,7 @@ import click
 
 from shoal.cli.main import LazyGroup
 from shoal.cli.options import (
+    ALLOW_EMPTY,
     COLUMNS_FILE,
     DRY_RUN,
     ENGINE_OPTIONS,
@@ -53,17 +54,17 @@ def run_command(
 
     def run(plan: str | None, dry_run: bool, as_json: bool, threads: int = 0, **flags: Any) -> None:
         engine = opened_spark(*(flags.pop(name) for name in ("engine", "spark_conf", "partitions")))
-        for_report = {name: flags.pop(name) for name in report}
+        on_run = {name: flags.pop(name) for name in ("allow_empty", *report)}
         if plan_from is not None:
             wanted = plan_from(plan or "", flags)
         else:
             check_named(flags)
             wanted = _plan_of(kind, run_settings(KINDS[kind].plan, plan, flags), plan)
-        release(wanted, kind, engine, threads, dry_run=dry_run, as_json=as_json, **for_report)
+        release(wanted, kind, engine, threads, **on_run, dry_run=dry_run, as_json=as_json)
 
     if plan_from is None:
         options = (PLAN, *plan_options(KINDS[kind].plan), *options)
-    decorated = with_options((*options, *ENGINE_OPTIONS, DRY_RUN, JSON))(run)
+    decorated = with_options((*options, *ENGINE_OPTIONS, ALLOW_EMPTY, DRY_RUN, JSON))(run)
     return click.command(name, help=about, epilog=example)(decorated)
 
 
@@ -122,6 +123,7 @@ def release(
     opened: AbstractContextManager[Any],
     threads: int,
     *,
+    allow_empty: bool,
     dry_run: bool,
     as_json: bool,
     **shown: Any,
@@ -140,7 +142,7 @@ def release(
         from shoal.kinds.run import run_build
 
         bars, engine = Bars(quiet=as_json), spark or DuckEngine(threads=threads)
-        making = KINDS[prepared.kind].build(prepared, bars, bars.confirm, engine, **shown)
+        making = KINDS[prepared.kind].build(prepared, bars, allow_empty, engine, **shown)
         for words in () if as_json else making.notes(ledger):
             click.echo(f"note     {words}")
         with bars:

@@ -160,6 +160,7 @@ class EventSource:
 WHERE = ("paths", "names", "types", "guessed", "relation")  # where rows lie, and what follows from the rest
 INTEGER_TYPES = frozenset(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"))
 WIDE_INTEGER_TYPES = frozenset(("UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"))
+LEAST_ROWS = 100  # from which users that are all different suggest a row number
 FLOAT_TYPES = frozenset(("FLOAT", "DOUBLE"))
 NAIVE_TYPES = frozenset(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"))
 ZONED_TYPES = frozenset(("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"))
@@ -237,9 +238,11 @@ class TripRule(Plan):
 
 # In order of preference; compared without case, blanks, dashes and underscores.
 USUAL_NAMES: dict[str, tuple[str, ...]] = {
-    "user": (
+    "user": (  # names of people and vehicles only: a column called "id" may number the rows
         *("user", "userid", "uid", "imsi", "msisdn", "subscriber", "subscriberid", "person", "personid"),
-        *("deviceid", "device", "cardid", "card", "taxiid", "vehicleid", "cab", "id"),
+        *("deviceid", "device", "cardid", "card", "taxiid", "taxi", "vehicleid", "vehicle", "cabid", "cab"),
+        *("customer", "customerid", "passenger", "passengerid", "rider", "riderid", "driver", "driverid"),
+        *("bikeid", "bike", "carid", "car", "busid", "bus", "mmsi"),
     ),
     "time": ("time", "timestamp", "datetime", "eventtime", "ts", "timeutc", "unixtime", "epoch"),
     "site": (

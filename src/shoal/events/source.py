@@ -278,6 +278,7 @@ class SourceSummary:
     first_us: int | None  # None when no row is good
     last_us: int | None
     place_range: Mapping[str, tuple[float, float]] | None = None  # lon and lat, or x and y; None for sites
+    at_zero: int = 0  # rows at 0,0
 
     @property
     def first(self) -> datetime | None:
@@ -297,17 +298,20 @@ def summarise(source: EventSource, *, sites: Sequence[str] | None = None) -> Sou
         events = events_sql(source, site_type=site_type)
         ends = [f"min({first})", f"max({last})"]
         if not source.shape.has_sites:
-            ends += ["min(x)", "max(x)", "min(y)", "max(y)"]
+            ends += ["count(*) FILTER (x = 0 AND y = 0)", "min(x)", "max(x)", "min(y)", "max(y)"]
         query = f'SELECT count(DISTINCT "user"), {", ".join(ends)} FROM ({events}) WHERE reason = 0'
         try:
-            users, start, end, *corners = cursor.execute(query).fetchall()[0]
+            users, start, end, *places = cursor.execute(query).fetchall()[0]
         except duckdb.Error as error:
             raise unreadable(source, error) from None
-    places = None
+    at_zero, *corners = places or (0,)
+    place_range = None
     if corners and corners[0] is not None:
         names = ("x", "y") if source.planar else ("lon", "lat")
-        places = {names[0]: (corners[0], corners[1]), names[1]: (corners[2], corners[3])}
-    return SourceSummary(exact_users=users, first_us=start, last_us=end, place_range=places)
+        place_range = {names[0]: (corners[0], corners[1]), names[1]: (corners[2], corners[3])}
+    return SourceSummary(
+        exact_users=users, first_us=start, last_us=end, place_range=place_range, at_zero=at_zero
+    )
 
 
 def moment(time_us: int | None) -> datetime | None:

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from shoal.errors import GuaranteeError, LedgerError, PlanError, ShoalError
+from shoal.errors import GuaranteeError, LedgerError, PlanError, ShoalError, printable
 from shoal.events.schema import USUAL_NAMES, EventSource, ForeignSource, SourcePlan, plain_name, written
 from shoal.mechanisms.method import Method
 from shoal.privacy.accounting import NANO, Budget, Loss, compose, cost_nano
@@ -148,7 +148,7 @@ class Prepared(Protocol):
     @property
     def unit_sentence(self) -> str:
         """Definition of the unit that the promise covers; the first line of the manifest."""
-        return self.guarantee.unit.sentence
+        return unit_sentence(self.guarantee.unit)
 
     def key(self) -> str:
         """Digest of the public values that identify the run: plan, population and run id among them."""
@@ -412,6 +412,18 @@ def unit_of(unit: str, plan: SourcePlan, source: EventSource) -> Unit:
             "Pass --unit trip, or --column user=NAME with the column of persons.",
         )
     return Unit(unit, column)
+
+
+def unit_sentence(unit: Unit) -> str:
+    """The unit and the column that names it.
+
+    >>> unit_sentence(Unit("user", "taxi"))
+    'One user: all events of one person in the window. A person is one value of the column "taxi".'
+    """
+    if unit.name != "user":
+        return unit.sentence
+    column = printable(unit.column).replace("\n", " ")
+    return f'{unit.sentence} A person is one value of the column "{column}".'
 
 
 def contents_of(source: EventSource) -> list[str]:

@@ -19,11 +19,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from shoal.errors import REPORT_IT, GuaranteeError, OutputError, ShoalError
-from shoal.events.schema import EventSource, ForeignSource
+from shoal.errors import REPORT_IT, GuaranteeError, OutputError, PlanError, ShoalError, SourceError, printable
+from shoal.events.schema import LEAST_ROWS, EventSource, ForeignSource, Shape
 from shoal.kinds.describe import Prepared, manifest_of, release_name
 from shoal.kinds.kind import KINDS
 from shoal.privacy.accounting import cost_nano, show_nano
@@ -49,6 +50,10 @@ if TYPE_CHECKING:
     from shoal.events.readers import RowReport
 
 MOST_BROUGHT = 50_000_000  # events of a cluster that the owner's figures are made of
+NOBODY = (
+    "no event lies in the window and the zones",
+    "Check --start, --end, --time-zone, the zones and the order of coordinates; `shoal inspect` shows why.",
+)
 DRAW_AGAIN = "Mend that and run the same command again: it draws the report and spends nothing."
 
 
@@ -65,6 +70,13 @@ class RunResult:
     bad_rows: int | None
     source_changed: bool = False  # the files are not those that the stored release was made from
     figures: dict[str, Any] = field(default_factory=dict, repr=False)  # as the report shows them
+
+
+Test = Callable[["pa.RecordBatch"], bool]
+
+
+def some(batch: pa.RecordBatch) -> bool:
+    return batch.num_rows > 0
 
 
 class Progress(Protocol):
@@ -86,20 +98,21 @@ class Silent:
 class Build:
     """Steps of one kind of release between plan and report: from raw events to the files of the release.
 
-    `confirm` is asked before anything is spent where nothing at all would be counted; by default the run goes
-    on, since a recipient must not be able to distinguish nobody from somebody.
+    A run that would count nothing stops before anything is spent, unless `allow_empty`: whether it stops
+    depends on the data (docs/known-limits.md).
     """
 
     remedy = DRAW_AGAIN  # where the owner's report could not be drawn
+    nobody = NOBODY
 
     def __init__(
         self,
         prepared: Any,
         progress: Progress | None = None,
-        confirm: Callable[[str], bool] | None = None,
+        allow_empty: bool = False,
         engine: Any = None,
     ) -> None:
-        self.prepared, self.tell, self.confirm = prepared, progress or Silent(), confirm
+        self.prepared, self.tell, self.allow_empty = prepared, progress or Silent(), allow_empty
         self._engine = engine
         self.rows: int | None = None
         self.bad_rows: int | None = None
@@ -123,8 +136,41 @@ class Build:
         return {}
 
     def check(self) -> None:
-        """Stop on bad rows before anything is spent; notes `rows` and `bad_rows`."""
+        """Stop before anything is spent: on bad rows, and where nothing would be counted."""
+        self.check_rows()
+        if not self.allow_empty and not self.anybody():
+            message, remedy = self.nobody
+            raise PlanError(
+                "nobody-counted", f"{message}; nothing was spent.", f"{remedy} --allow-empty runs it anyway."
+            )
+        self._check_guessed_user()
+
+    def check_rows(self) -> None:
+        """Stop on bad rows; notes `rows` and `bad_rows`."""
         raise NotImplementedError
+
+    def any_event(self, test: Test = some) -> bool:
+        """Whether any batch of events in the window passes `test`; stops reading at the first one."""
+        raise NotImplementedError
+
+    def anybody(self) -> bool:
+        """Whether anything would be counted."""
+        return self.any_event()
+
+    def _check_guessed_user(self) -> None:
+        """A column of users that was guessed and differs in every row is probably a row number."""
+        source = self.prepared.source
+        column = source.columns["user"]
+        if column == "user" or "user" in self.prepared.plan.source.columns or source.shape.has_trips:
+            return
+        per_row = 2 if source.shape is Shape.TRANSIT else 1
+        if not self.any_event(partial(_repeats, per_row)) and self.any_event(_many):
+            raise SourceError(
+                "user-unique",
+                f'the column "{printable(column)}" was taken for the user by its name, and no value of it '
+                "comes twice: it looks like a row number. Nothing was spent.",
+                "Pass --column user=NAME with the column of persons or vehicles, or with this one if it is.",
+            )
 
     def manifest(self) -> Manifest | None:
         """The manifest with the fields that are known before anything is counted."""
@@ -169,15 +215,15 @@ def run(
     *,
     engine: Any = None,
     progress: Progress | None = None,
-    confirm: Callable[[str], bool] | None = None,
+    allow_empty: bool = False,
     **options: Any,
 ) -> RunResult:
     """Make a release of any kind from its prepared plan: check, reserve, build, commit, report.
 
-    `confirm` is asked before anything is spent where nothing at all would be counted; by default the run goes
-    on. `options` are for the owner's report of that kind, such as `compare=True` of a histogram.
+    A run that would count nothing raises an error before anything is spent, unless `allow_empty`. `options`
+    are for the owner's report of that kind, such as `compare=True` of a histogram.
     """
-    return run_build(KINDS[prepared.kind].build(prepared, progress, confirm, engine, **options), ledger)
+    return run_build(KINDS[prepared.kind].build(prepared, progress, allow_empty, engine, **options), ledger)
 
 
 def run_build(making: Build, ledger: Ledger) -> RunResult:
@@ -250,7 +296,7 @@ def _experiment(making: Build, ledger: Ledger) -> Committed:
 
 def any_row(
     source: EventSource,
-    test: Callable[[pa.RecordBatch], bool],
+    test: Test,
     *,
     window_us: tuple[int, int],
     sites: Sequence[str] | None = None,
@@ -261,6 +307,15 @@ def any_row(
     if isinstance(source, ForeignSource):
         return source.any_row(sites=sites, window_us=window_us, test=test)
     return any(test(batch) for batch in scan(source, sites=sites, window_us=window_us))
+
+
+def _repeats(per_row: int, batch: pa.RecordBatch) -> bool:
+    """Whether a user of the batch has more events than a row has."""
+    return len(batch["user"].unique()) * per_row < batch.num_rows
+
+
+def _many(batch: pa.RecordBatch) -> bool:
+    return batch.num_rows >= LEAST_ROWS
 
 
 def events_of_some(

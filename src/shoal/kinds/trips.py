@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.engine.engine import Encoder, Held
-from shoal.errors import PlanError
+from shoal.errors import printable
 from shoal.events.schema import EventSource
 from shoal.events.trips import TripPoints
-from shoal.kinds.describe import Prepared, key_of, near, priced
+from shoal.kinds.describe import Prepared, key_of, near, priced, unit_sentence
 from shoal.kinds.plan import TRIP
-from shoal.kinds.run import Build, RunResult, any_row, checked_rows
+from shoal.kinds.run import Build, RunResult, Test, any_row, checked_rows, some
 from shoal.mechanisms.method import Method
 from shoal.privacy.guarantee import Guarantee
 from shoal.space.cells import CellGrid
@@ -30,10 +30,6 @@ TRIP_SENTENCE = (
     "As declared by the owner, this is not a person: who made many trips is not protected as a person."
 )
 PER_TRIP = "the guarantee is per trip: a person who made many trips is not protected as a person."
-NOBODY = (
-    "No point lies in the window and the box, so the release would be noise alone. Are --box "
-    "(west,south,east,north), the order of the coordinates, --start, --end and --time-zone right?"
-)
 ALL_TRIPS = 2**40  # no bound: for the owner's figures
 OFF_BY = 1.6  # other data lay within this factor of the measured tables
 
@@ -113,8 +109,10 @@ class PreparedTrips(Prepared):
     @property
     def unit_sentence(self) -> str:
         if not self.each_trip:
-            return self.guarantee.unit.sentence
-        named = "as the source names it" if self.plan.trip_rule is None else "as the trip rule finds it"
+            return unit_sentence(self.guarantee.unit)
+        named = "as the trip rule finds it"
+        if self.plan.trip_rule is None:
+            named = f'as the column "{printable(self.source.columns["trip"])}" of the source names it'
         return TRIP_SENTENCE.format(found=named)
 
 
@@ -162,28 +160,29 @@ def measured_share(table: dict[int, float], signal: float, of: str) -> dict[str,
 class TripBuild(Build):
     """Builds the files of a release of trips from raw points."""
 
+    nobody = (
+        "no point lies in the window and the box",
+        "Check --box (west,south,east,north), the order of coordinates, --start, --end, --time-zone.",
+    )
+
     @property
     def sites(self) -> Sequence[str] | None:
         """Ids of the sites, where records name them."""
         return None
 
-    def check(self) -> None:
+    def check_rows(self) -> None:
         """Stop on bad rows before anything is spent."""
         rule = self.prepared.plan.trip_rule
         flagged = rule is not None and rule.flag
         report = checked_rows(self.prepared.source, self.tell, sites=self.sites, with_flag=flagged)
         self.rows, self.bad_rows = report.rows, report.bad
-        if self.confirm and not self._anybody() and not self.confirm(NOBODY):
-            raise PlanError(
-                "nobody-counted",
-                "no point lies in the window and the box; nothing was spent.",
-                "Check --box (west,south,east,north), the order of coordinates, --start, --end, --time-zone.",
-            )
 
-    def _anybody(self) -> bool:
+    def any_event(self, test: Test = some) -> bool:
+        return any_row(self.prepared.source, test, window_us=self.prepared.window_us)
+
+    def anybody(self) -> bool:
         """Whether any point lies in the window and the box; stops reading at the first one."""
-        prepared = self.prepared
-        return any_row(prepared.source, partial(_inside, prepared.grid), window_us=prepared.window_us)
+        return self.any_event(partial(_inside, self.prepared.grid))
 
     def hold(self, encoder: Encoder, stage: str, step_s: float | None = None) -> Held:
         """The source's trips, encoded where the engine keeps them."""

@@ -8,11 +8,13 @@ declared.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import shapely
 
 from shoal.errors import PlanError
 
@@ -90,6 +92,20 @@ class Lattice:
         (first, second), (by_x, by_y) = self.origin, self.metres_per_unit
         return first + np.asarray(x) * self.metres / by_x, second + np.asarray(y) * self.metres / by_y
 
+    def bounds_of(self, boxes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Instants and edges of boxes t0..t1, x0..x1, y0..y1, ends included."""
+        step_us = self.minutes * 60_000_000
+        west, south = self.corner_of(boxes["x0"], boxes["y0"])
+        east, north = self.corner_of(np.asarray(boxes["x1"]) + 1, np.asarray(boxes["y1"]) + 1)
+        return {
+            "start_us": self.start_us + np.asarray(boxes["t0"], np.int64) * step_us,
+            "end_us": self.start_us + (np.asarray(boxes["t1"], np.int64) + 1) * step_us,
+            "west": west,
+            "south": south,
+            "east": east,
+            "north": north,
+        }
+
     def to_manifest(self) -> dict[str, Any]:
         """All it takes to place a point: x = floor((lon - origin[0]) * metres_per_unit[0] / metres)."""
         return {
@@ -101,6 +117,11 @@ class Lattice:
             "metres_per_unit": list(self.metres_per_unit),
             "coordinates": "planar metres" if self.planar else "longitude, latitude",
         }
+
+
+def rectangles_wkb(west: np.ndarray, south: np.ndarray, east: np.ndarray, north: np.ndarray) -> np.ndarray:
+    """bytes [boxes]: each rectangle as a polygon in WKB, counter-clockwise."""
+    return shapely.to_wkb(shapely.box(west, south, east, north), byte_order=1)
 
 
 def steps_of(minutes: int, lattice: Lattice) -> int:

@@ -31,6 +31,15 @@ class Peak:
     deviation: float
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PeakDoubt:
+    """Uncertainty of a peak: an error of its size moves all its slots together, others are of one slot."""
+
+    zone: int
+    together: np.ndarray = field(repr=False)  # float64 [slots]: deviations
+    alone: np.ndarray = field(repr=False)  # float64 [slots]: variances
+
+
 @dataclass(frozen=True, kw_only=True)
 class DensityEstimate:
     """Released numbers: people per zone and slot with a 95 % interval."""
@@ -38,8 +47,33 @@ class DensityEstimate:
     people: np.ndarray = field(repr=False)  # float64 [zones, slots], non-negative
     low: np.ndarray = field(repr=False)
     high: np.ndarray = field(repr=False)
+    doubt: Doubt | None = field(default=None, repr=False)  # of `best`: the uncertainty by levels
     peaks: tuple[Peak, ...] = ()  # contained in the numbers
     least_peak: float | None = None  # people for four hours that are found in most zones; None: no search
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Doubt:
+    """Uncertainty of the counts of `best` by levels, each independent of the others.
+
+    An error of `total` multiplies all counts, one of `slots` those of a slot, one of `uneven` those of a
+    zone. Added are `per_coefficient` times the basis times the errors of the zone's coefficients, and an
+    error that each count has of its own.
+    """
+
+    total: tuple[float, float, float]  # number of all visits and its 95 % limits
+    slots: np.ndarray = field(repr=False)  # float64 [slots]: relative deviation of a slot's share
+    uneven: float  # relative variance of a zone's share of visits, by uneven losses to clipping
+    coefficients: np.ndarray = field(repr=False)  # float64 [zones, columns]: variances, in clipped visits
+    basis: np.ndarray = field(repr=False)  # float64 [slots, columns], orthonormal
+    per_coefficient: np.ndarray = field(repr=False)  # float64 [zones, slots]: people per basis x coefficient
+    residual: np.ndarray = field(repr=False)  # float64 [zones, slots]: variance of a count of its own
+    width: float  # by which deviations are multiplied
+    peaks: tuple[PeakDoubt, ...] = ()  # of peaks added to the counts, besides all others
+
+    def cell_variance(self) -> np.ndarray:
+        """float64 [zones, slots]: of coefficients and residuals, in people squared."""
+        return self.coefficients @ (self.basis**2).T * self.per_coefficient**2 + self.residual
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +106,9 @@ class NoisyBest:
     rest_weight: float
     rest: np.ndarray = field(repr=False)  # float64 [zones, as many], times the weight, in the zones' noise
     outliers: bool
-    zones_doubt: np.ndarray | None = field(default=None, repr=False)  # variance besides noise, [zones, columns]
+    zones_doubt: np.ndarray | None = field(
+        default=None, repr=False
+    )  # variance besides noise, [zones, columns]
 
     @property
     def whole(self) -> bool:

@@ -39,7 +39,7 @@ def release(form: ReleaseForm, studio: Here) -> dict[str, Any]:
     if summary["obstacles"] and not form.again:
         obstacle = for_page(summary["obstacles"][0])
         raise PlanError("would-stop", f"the run would stop: {obstacle}", "Change the plan.")
-    job = {"do": "release", "form": fields, "even_if_nobody": form.even_if_nobody}
+    job = {"do": "release", "form": fields, "allow_empty": form.allow_empty}
     return _for_page(studio.runs.start(job, f"{form.plan.kind}: {form.plan.name}"))
 
 

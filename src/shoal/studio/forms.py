@@ -102,7 +102,7 @@ else:
 
 class ReleaseForm(Form):
     plan: PlanForm
-    even_if_nobody: bool = False
+    allow_empty: bool = False
     again: bool = (
         False  # a run that was stopped: what it committed comes back for free, so nothing is refused yet
     )

@@ -203,8 +203,7 @@ def _release(job: dict[str, Any], work: Workspace, progress: RunProgress) -> dic
     key = prepared.key()
     progress.note(population=form["population"], key=key, out=settings["out"])
     keep_plan(Path(settings["owner"]), key, form, settings)
-    anyway = bool(job.get("even_if_nobody"))
-    result = run(prepared, ledger, progress=progress, confirm=lambda _: anyway)
+    result = run(prepared, ledger, progress=progress, allow_empty=bool(job.get("allow_empty")))
     return {
         "release": work.relative(result.release),
         "reused": result.reused,

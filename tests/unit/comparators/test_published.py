@@ -135,7 +135,7 @@ def test_noise_is_of_the_printed_size():
     assert made(PublishedEfpag).tau == pytest.approx(math.sqrt(10) * sigma / 0.01)
 
 
-def test_utility_of_k_is_dropped_energy_plus_noise():
+def test_utility_of_k_and_the_number_of_users_can_be_read_off():
     comparator = made(PublishedEfpag)
     waves = np.zeros((1, 10))
     waves[0, :3] = (100.0, 3.0, 4.0)
@@ -143,10 +143,7 @@ def test_utility_of_k_is_dropped_energy_plus_noise():
     comparator.choose(waves, silent)
     error = -silent.scales["select"][2] / STEP - comparator.sigma * np.sqrt(np.arange(1, 11))
     assert error == pytest.approx([5.0, 4.0, *[0.0] * 8], abs=1e-4)
-
-
-def test_the_number_of_users_can_be_read_off():
-    """Totals are whole multiples of K-hat / N: neighbours never give the same numbers."""
+    # Totals are whole multiples of K-hat / N: neighbours never give the same numbers.
     counts = np.full((4, 10), 40)
     one, other = visits(counts), visits(counts)
     other = BoundedVisits(**{**vars(other), "users": other.users + 1})

@@ -75,7 +75,7 @@ def test_a_trip_in_loops_reaches_the_bound_of_the_whole_grid(columns, rows):
     assert reach(setting_of(columns, rows, whole)) == moved == (columns - 1) * (rows - 1)
 
 
-def test_a_trip_that_comes_back_counts_once_per_visit():
+def test_loops_and_returns_reach_the_bound_and_no_walk_exceeds_it():
     """A comb into a column one cell wide: in and out of every cell from the side."""
     path = [(0, 0)]
     for y in range(5):
@@ -83,9 +83,6 @@ def test_a_trip_that_comes_back_counts_once_per_visit():
     column = Rectangles.of([(1, 2, 0, 5)])
     assert exact_of([path], 3, 5).euler.answers(column).tolist() == [5]
     assert reach(setting_of(3, 5, column)) == 5
-
-
-def test_no_walk_exceeds_the_reach_of_any_rectangle():
     generator = np.random.default_rng(9)
     rows = [(0, 2, 0, 2), (1, 3, 0, 4), (0, 4, 1, 2), (0, 4, 0, 4), (1, 2, 1, 2), (0, 3, 1, 4)]
     walks = [exact_of([walk(generator, 4, 4, int(generator.integers(0, 120)))], 4, 4) for _ in range(300)]
@@ -124,15 +121,12 @@ def test_the_best_number_of_rounds_is_picked_on_the_truth(kind):
     assert error(published(exact, SeededNoise(7)).euler) == pytest.approx(min(errors))
 
 
-def test_the_start_is_equal_everywhere_and_its_total_negative():
+def test_the_start_is_negative_and_the_partition_splits_where_costs_are_high():
     model = equal_model(input_of())
     assert (
         len(np.unique(np.concatenate([part.ravel() for part in (model.faces, model.east, model.north)]))) == 1
     )
     assert model.whole() < 0
-
-
-def test_partition_splits_where_costs_are_high_and_noise_is_low():
     exact = input_of(count=400)
     fine = PublishedDqam(epsilon=400.0, setting=setting_of(8, 8)).partition(exact, SeededNoise(1))
     coarse = PublishedDqam(epsilon=0.01, setting=setting_of(8, 8)).partition(exact, SeededNoise(1))

@@ -117,16 +117,13 @@ def test_spotme_has_the_mean_and_the_variance_of_the_answers_themselves(p):
     )
 
 
-def test_spotme_spreads_to_zones_with_the_noise_it_says():
+def test_spotme_spreads_with_the_noise_it_says_and_repeats_with_a_seed():
     shares = np.array([[LATTICE, LATTICE // 2], [0, LATTICE // 2]])
     weights = AreaWeights(matrix=scipy.sparse.csr_array(shares), lattice=LATTICE, lost=np.zeros(2))
     noisy = SpotMe(p=0.5, weights=weights)(visits(np.zeros((2, 20_000)), 1000), SeededNoise(1))
     assert noisy.values.shape == (2, 20_000)
     assert noisy.values.std(axis=1) == pytest.approx((noisy.scale * noisy.gain).ravel(), rel=0.03)
     assert noisy.scale == pytest.approx(math.sqrt(1000))
-
-
-def test_spotme_repeats_with_a_seed_and_not_without():
     spot = SpotMe(p=0.5, weights=AreaWeights.identity(2))
     stage = visits(np.zeros((2, 50)), 1000)
     seeded = [spot(stage, SeededNoise(7)).values for _ in range(2)]

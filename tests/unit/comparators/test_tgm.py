@@ -123,12 +123,9 @@ def test_a_step_is_drawn_by_equations_5_2_to_5_4():
     assert agrees(steps_after(synthetic, [EAST]), exponential(second, budget / 3)) < 1e-6
 
 
-def test_counts_are_utilities_by_choice():
+def test_steps_by_counts_and_in_proportion_without_noise():
     synthetic = replace(PLAIN, utilities="counts", epsilon=4)(CROSSING, SeededNoise(5), 20_000)
     assert agrees(steps_after(synthetic, []), exponential(FIRST_STEP, 2 / 3 / 3)) > 1e-3
-
-
-def test_without_noise_options_are_drawn_in_proportion():
     tgm = replace(PLAIN, private=False)
     synthetic = tgm(CROSSING, SeededNoise(5), 20_000)
     assert agrees(Counter(synthetic.starts.tolist()), {14: 10, 28: 1}) > 1e-3
@@ -208,7 +205,7 @@ def turns_of(paths):
     return Counter(found)
 
 
-def test_line_13_as_printed_takes_sharp_turns_back_and_by_the_text_slight_ones():
+def test_line_13_as_printed_takes_sharp_turns_back_and_only_the_text_restores_a_budget():
     exact = walks(1)
     printed = SURE_THETA(exact, SeededNoise(1), 3_000)
     text = replace(SURE_THETA, line_13="text")(exact, SeededNoise(1), 3_000)
@@ -216,9 +213,6 @@ def test_line_13_as_printed_takes_sharp_turns_back_and_by_the_text_slight_ones()
     assert set(turns_of(printed)) == {0, 1}
     assert set(turns_of(text)) == {0, 2, 3, 4}
     assert set(turns_of(none)) == {0, 1, 2, 3, 4}
-
-
-def test_only_the_text_restores_a_budget():
     exact = walks(1)
     short = replace(SURE_THETA, eta=0.01)
     steps = short.budgets().size
@@ -229,25 +223,6 @@ def test_only_the_text_restores_a_budget():
     }
     assert taken["printed"] == steps < taken["text"]
     assert replace(short, restoring=False)(exact, SeededNoise(1), 3_000).duration.max() == steps
-
-
-def test_noise_on_theta_is_one_for_a_trip_or_one_for_each_comparison():
-    exact = walks(1)
-    loud = replace(SURE_THETA, epsilon=0.2, ratio=0.99)  # a scale of 500: theta is beyond all cosines
-    kinds = {}
-    for once in (True, False):
-        paths = replace(loud, theta_once=once)(exact, SeededNoise(1), 4_000)
-        long = [trip for trip in range(paths.count) if paths.moves[trip] >= 4]
-        kinds[once] = [turns_of(one_of(paths, trip)) for trip in long]
-    bent = {once: np.mean([set(turns) not in ({0}, set()) for turns in kinds[once]]) for once in kinds}
-    assert bent[True] < 0.55 < 0.6 < bent[False]
-
-
-def one_of(paths, trip):
-    rows = slice(paths.first[trip], paths.first[trip + 1])
-    return CellPaths.of(
-        paths.grid, 60, [np.stack([paths.cells[rows], paths.tick[rows], paths.stay[rows]], 1).tolist()]
-    )
 
 
 SWITCHES = [
@@ -300,13 +275,6 @@ def test_prefixes_of_one_trip_replay_it():
     assert told["little"] < 0.01
 
 
-def test_a_cell_of_one_trip_gives_it_away():
-    alone = exact_of([[(0, 0, 0), (1, 0, 0)]] * 20 + [[(5, 4, 0), (5, 3, 0)]])
-    without = exact_of([[(0, 0, 0), (1, 0, 0)]] * 20)
-    assert 29 in PublishedTgm()(alone, SeededNoise(1), 1_000).starts
-    assert set(PublishedTgm()(without, SeededNoise(1), 1_000).starts.tolist()) == {0, 1}
-
-
 def test_nothing_comes_of_nothing():
     for exact in (exact_of([]), replace(exact_of([]), units=4)):
         paths = PublishedTgm()(exact, SeededNoise(1), 100)
@@ -316,7 +284,7 @@ def test_nothing_comes_of_nothing():
     assert PublishedTgm(private=False)(points, SeededNoise(1), 5).cells.tolist() == [14] * 5
 
 
-def test_the_true_guarantee_is_none_and_counts_every_generated_trip():
+def test_the_true_guarantee_is_none_and_weights_cost_more():
     tgm = PublishedTgm(epsilon=0.5)
     assert not hasattr(tgm, "loss")
     said = tgm.true_guarantee(100_000)
@@ -326,9 +294,6 @@ def test_the_true_guarantee_is_none_and_counts_every_generated_trip():
     assert "withdrawn" in replace(tgm, line_13="text").true_guarantee(10)
     assert "nothing bounds" in replace(tgm, utilities="counts").true_guarantee(10)
     assert "none is claimed" in replace(tgm, private=False).true_guarantee(10)
-
-
-def test_weights_cost_more_than_their_budget():
     plain = PublishedTgm(epsilon=0.5, window=0)
     assert 0.12 < plain.paid_epsilon() < 0.125
     weighted = 0.125 / 3 + sum(2 / ((i + 1) * (i + 2)) / 12 * 1.4 ** min(i - 1, 10) for i in range(1, 40))

@@ -69,12 +69,9 @@ def test_parts_are_counted_wherever_they_are(longest):
     assert told(parts(CellPaths.of(GRID, 60, trips), longest)) == counted(trips, longest, anywhere=True)
 
 
-def test_the_order_of_trips_does_not_matter():
+def test_order_does_not_matter_and_no_trips_are_no_nodes():
     trips = walks(11)
     one, other = (prefixes(CellPaths.of(GRID, 60, order)) for order in (trips, trips[::-1]))
     assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
-
-
-def test_no_trips_are_no_nodes():
     tree = prefixes(CellPaths.of(GRID, 60, []))
     assert (tree.count.size, tree.children.tolist(), set(tree.root.tolist())) == (0, [0], {-1})

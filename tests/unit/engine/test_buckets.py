@@ -62,18 +62,10 @@ def test_any_length_equals_the_plain_version(length):
     assert hash_bytes(K0, K1, content, 3, 3 + length) == siphash(KEY, content[3 : 3 + length].tobytes())
 
 
-def test_three_words_are_their_bytes():
-    words = np.array([3, 2**63 + 1, 2**64 - 1], dtype=np.uint64)
-    assert hash3(K0, K1, *words) == siphash(KEY, words.tobytes())
-
-
-def test_keys_of_purposes_differ_and_keep_all_bits():
+def test_users_are_digested_by_value_with_keys_by_purpose():
     keys = [split_key(KEY, purpose) for purpose in range(4)]
     assert len({half for key in keys for half in key}) == 8
     assert all(isinstance(half, np.uint64) for key in keys for half in key)
-
-
-def test_users_are_digested_by_value_whatever_the_arrow_layout():
     strings = pa.array(["", "a", "zürich", "x" * 40, "a"])
     digests = digest_users(strings, KEY)
     assert digests[1] == digests[4]
@@ -82,6 +74,8 @@ def test_users_are_digested_by_value_whatever_the_arrow_layout():
     assert digest_users(strings.cast(pa.large_string()), KEY).tolist() == digests.tolist()
     small = digest_users(pa.array([5, -1], pa.int32()), KEY)
     assert small.tolist() == digest_users(pa.array([5, -1], pa.int64()), KEY).tolist()
+    words = np.array([3, 2**63 + 1, 2**64 - 1], dtype=np.uint64)
+    assert hash3(K0, K1, *words) == siphash(KEY, words.tobytes())
 
 
 @pytest.mark.parametrize("letters", [40, 64, 255, 4096, 65_500])
@@ -133,10 +127,12 @@ def test_the_smallest_hashes_are_kept(most, text):
     assert found.num_rows < batch.num_rows
 
 
-def test_few_events_are_left_alone():
+def test_few_events_are_left_alone_and_another_key_keeps_others():
     batch = table()
     assert cut_users(batch, KEY, 600) is batch
     assert cut_users(batch, KEY, 599) is batch
+    batch = table(rows=3_000)
+    assert rows_of(cut_users(batch, KEY, 50)) != rows_of(cut_users(batch, bytes(16), 50))
 
 
 def test_order_and_split_do_not_matter():
@@ -178,11 +174,6 @@ def test_more_busy_users_than_are_watched_lose_nothing():
     assert passed.num_rows < 40_000
     whole = cut_users(pa.concat_batches(batches), KEY, 30)
     assert rows_of(cut_users(passed, KEY, 30)) == rows_of(whole)
-
-
-def test_another_key_keeps_others():
-    batch = table(rows=3_000)
-    assert rows_of(cut_users(batch, KEY, 50)) != rows_of(cut_users(batch, bytes(16), 50))
 
 
 def test_points_are_distinguished_by_all_columns():

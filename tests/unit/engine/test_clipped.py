@@ -122,7 +122,7 @@ def test_at_most_so_many_visits_of_a_user_enter():
     assert units.sum() == 4 * WEIGHT
 
 
-def test_a_user_above_the_clip_is_noticed():
+def test_a_user_above_the_clip_or_with_rows_apart_is_noticed():
     generator = np.random.default_rng(6)
     view = view_of(generator)
     kernel = Measure.of(view, 5)
@@ -132,6 +132,17 @@ def test_a_user_above_the_clip_is_noticed():
     fits = np.full(6, int(WEIGHT / max(norm, 1.0)), np.int64)
     assert clip_holds(user, slot, place, fits, *lists, kernel.time, 1.0, 1)
     assert not clip_holds(user, slot, place, fits * 2 + 9, *lists, kernel.time, 1.0, 1)
+    view = view_of(np.random.default_rng(1), clip=100.0)
+    measure = Measure.of(view, 5)
+    slot, place = np.zeros(3, np.int32), np.zeros(3, np.int32)
+    weight = np.full(3, WEIGHT)
+
+    def holds(users):
+        user = np.array(users, np.int32)
+        return clip_holds(user, slot, place, weight, *measure.lists, measure.time, measure.clip, 1)
+
+    assert holds([0, 0, 1])
+    assert not holds([0, 1, 0])
 
 
 def test_products_are_exact_where_floats_are_not():
@@ -190,20 +201,6 @@ def test_columns_that_are_not_numbers_are_refused():
     with pytest.raises(GuaranteeError, match="view-shape"):
         on_lattice(np.array([[0.5, np.nan]]))
     assert on_lattice(np.array([[0.5]])).tolist() == [[TIME_LATTICE // 2]]
-
-
-def test_a_user_whose_rows_lie_apart_is_noticed():
-    view = view_of(np.random.default_rng(1), clip=100.0)
-    measure = Measure.of(view, 5)
-    slot, place = np.zeros(3, np.int32), np.zeros(3, np.int32)
-    weight = np.full(3, WEIGHT)
-
-    def holds(users):
-        user = np.array(users, np.int32)
-        return clip_holds(user, slot, place, weight, *measure.lists, measure.time, measure.clip, 1)
-
-    assert holds([0, 0, 1])
-    assert not holds([0, 1, 0])
 
 
 def test_users_are_counted_only_when_asked_for():

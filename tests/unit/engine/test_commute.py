@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -161,16 +160,8 @@ def test_the_check_sees_what_is_above_the_bound():
 
 def test_one_user_with_many_events_weighs_as_one():
     chance = np.random.default_rng(0)
-    n = 200_000
-    times = [moment(int(s)) for s in chance.integers(0, WEEK_S, n)]
-    big = pa.RecordBatch.from_arrays(
-        [
-            pa.array(np.ones(n, np.int64)),
-            pa.array(times),
-            pa.array(chance.integers(0, 5, n).astype(np.int32)),
-        ],
-        names=["user", "time_us", "site"],
-    )
+    calls = zip(chance.integers(0, WEEK_S, 200_000), chance.integers(0, 5, 200_000), strict=True)
+    big = batch([(1, moment(int(second)), int(site)) for second, site in calls])
     for norm in (1, 2):
         for values in CommuteKernel(setting=SETTING, norm=norm, run_key=KEY)(big).values():
             assert int(values.sum() if norm == 1 else (values**2).sum()) <= LATTICE**norm
@@ -190,15 +181,12 @@ def test_sums_do_not_depend_on_order_split_or_threads():
             assert (exact.tables[name] == values).all(), name
 
 
-def test_nobody_is_all_zeros():
+def test_nobody_is_all_zeros_and_a_site_outside_the_list_stops_the_run():
     kernel = CommuteKernel(setting=SETTING, norm=2, run_key=KEY)
     outside = batch([(1, moment(-5), 0), (2, moment(WEEK_S), 1), (3, moment(50), -1)])
     for batches in ([], [batch([])], [outside]):
         exact = sum_commutes(DuckEngine(), batches, kernel)
         assert all(not values.any() for values in exact.tables.values())
-
-
-def test_a_site_outside_the_list_stops_the_run():
     with pytest.raises(GuaranteeError, match="site-out-of-list"):
         CommuteKernel(setting=SETTING, norm=1, run_key=KEY)(batch([(1, moment(5), 5)]))
 

@@ -123,11 +123,20 @@ def test_a_kernel_that_takes_few_visits_of_a_user_takes_them_whatever_the_split(
         assert 0 < np.count_nonzero(own) <= most
 
 
-def test_no_events_at_all():
+def test_progress_tells_every_row_twice_and_no_events_are_zeros():
     assert same(DuckEngine().sum_users([], KERNEL), KERNEL.zero())
+    told = {"read": 0, "count": 0}
+
+    def tell(what, rows):
+        told[what] += rows
+
+    DuckEngine().sum_users(cut(events(5000), 3), KERNEL, tell)
+    assert told == {"read": 5000, "count": 5000}
+    with pytest.raises(PlanError, match="threads must be 0"):
+        DuckEngine(threads=-1)
 
 
-def test_the_spill_folder_is_removed_after_a_failure(tmp_path):
+def test_the_spill_folder_is_private_and_removed_after_a_failure(tmp_path):
     def broken():
         yield events(2000)
         raise RuntimeError("the file went away")
@@ -135,9 +144,6 @@ def test_the_spill_folder_is_removed_after_a_failure(tmp_path):
     with pytest.raises(RuntimeError):
         DuckEngine(spill_mib=0, temp_folder=str(tmp_path)).sum_users(broken(), KERNEL)
     assert os.listdir(tmp_path) == []
-
-
-def test_spilled_events_are_private_to_the_owner(tmp_path):
     modes = []
 
     def watching():
@@ -147,16 +153,6 @@ def test_spilled_events_are_private_to_the_owner(tmp_path):
 
     DuckEngine(spill_mib=0, temp_folder=str(tmp_path)).sum_users(watching(), KERNEL)
     assert set(modes) == {0o700}
-
-
-def test_progress_tells_every_row_twice():
-    told = {"read": 0, "count": 0}
-
-    def tell(what, rows):
-        told[what] += rows
-
-    DuckEngine().sum_users(cut(events(5000), 3), KERNEL, tell)
-    assert told == {"read": 5000, "count": 5000}
 
 
 class Cheating:
@@ -181,8 +177,3 @@ def test_exact_counts_are_whole_units_of_bounded_visits():
     assert bounded.counts.sum() <= 4 * bounded.users
     assert (density.counts >= bounded.counts).all()
     assert "counts" not in repr(bounded)
-
-
-def test_a_negative_number_of_threads_is_refused_when_the_engine_is_made():
-    with pytest.raises(PlanError, match="threads must be 0"):
-        DuckEngine(threads=-1)

@@ -142,10 +142,16 @@ def test_any_split_and_any_order_of_users_gives_the_same_paths(each_trip):
         assert paths_by_unit(list(rng.permutation(users)), size) == whole
 
 
-def test_a_user_in_two_batches_is_refused():
+def test_users_in_two_batches_or_alike_by_digest_and_steps_below_a_second_are_refused(monkeypatch):
     rows = [("a", 0, 0, 1.5, 1.5)]
     with pytest.raises(GuaranteeError, match="do not come together"):
         encode_trips([batch(rows), batch(rows)], bound())
+    # They are refused, which no key makes likely, instead of sharing a bound.
+    monkeypatch.setattr(trip_pieces, "digest_users", lambda users, key: np.zeros(len(users), np.uint64))
+    with pytest.raises(GuaranteeError, match="do not come together"):
+        encode_trips([batch([("a", 0, 0, 0.5, 0.5), ("b", 0, 0, 0.5, 0.5)])], bound())
+    with pytest.raises(PlanError, match="at least a second"):
+        bound(step_s=0.5)
 
 
 def one(points, **more):
@@ -154,39 +160,25 @@ def one(points, **more):
     return [path for _, path in visits(encode_trips([batch(rows)], bound(**more)))]
 
 
-def test_trips_of_one_point_and_trips_outside():
+def test_points_in_ticks_by_hand():
     assert one([(0, 2.5, 1.5)]) == [[(11, 0, 0)]]
     assert one([(0, -2.5, 1.5), (60, 9.5, 3)]) == []
     nothing = encode_trips([batch([("a", 0, 0, -1.0, 0.0)]), batch([])], bound())
     assert (nothing.count, nothing.units, nothing.all_trips, nothing.first.tolist()) == (0, 0, 0, [0])
     assert encode_trips([], bound()).count == 0
-
-
-def test_of_points_at_one_time_and_in_one_tick_the_first_is_kept():
     assert one([(0, 0.5, 0.5), (0, 5.5, 0.5), (59.9, 3.5, 0.5), (60, 1.5, 0.5)]) == [[(0, 0, 0), (1, 1, 0)]]
-
-
-def test_stays_and_slow_sampling():
     points = [(0, 0.5, 0.5), (240, 0.6, 0.5), (600, 1.5, 1.5), (780, 1.4, 1.5)]
     assert one(points) == [[(0, 0, 4), (10, 10, 3)]]
-
-
-def test_a_gap_is_filled_evenly():
     assert one([(0, 0.5, 0.5), (360, 3.5, 1.5)]) == [[(0, 0, 0), (1, 2, 0), (11, 4, 0), (12, 6, 0)]]
     assert one([(0, 0.5, 0.5), (60, 3.5, 0.5)]) == [[(0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 1, 0)]]
-
-
-def test_gaps_beyond_all_ticks_are_cut_to_the_last_tick():
-    """Four points, the last two at different times that are one tick: the most there is."""
+    # Four points, the last two at different times that are one tick: the most there is.
     far = (MOST_TICKS + 10) * 1.0
     found = one([(0, 0.5, 0.5), (1, 1.5, 0.5), (far, 2.5, 0.5), (far + 5, 8.5, 5.5)], step_s=1)
     assert found == [[(0, 0, 0), (1, 1, 0), (2, MOST_TICKS, 0)]]
     assert one([(0, 0.5, 0.5), (far, 0.5, 0.5)], step_s=1) == [[(0, 0, MOST_TICKS)]]
-
-
-def test_the_step_is_at_least_a_second():
-    with pytest.raises(PlanError, match="at least a second"):
-        bound(step_s=0.5)
+    rows = [("a", 0, tick * STEP_US, x, 0.5) for tick, x in enumerate((0.5, 0.5, 0.5, 1.5, 1.5, 8.5, 8.5))]
+    (_, found), *_ = visits(encode_trips([batch(rows)], bound(most_cells=3)))
+    assert found == [(0, 0, 2), (1, 3, 1), (2, 4, 0)]
 
 
 def test_a_trip_that_comes_twice_is_refused_where_it_is_the_unit():
@@ -198,19 +190,9 @@ def test_a_trip_that_comes_twice_is_refused_where_it_is_the_unit():
             encode_trips(batches, each)
     named_alike = [("a", 0, 0, 0.5, 0.5), ("b", 0, 0, 2.5, 0.5)]
     assert encode_trips([batch(named_alike)], each).count == 2
-
-
-def test_paths_know_what_their_units_are():
     rows = [("a", 0, 0, 0.5, 0.5), ("a", 1, 9 * STEP_US, 1.5, 0.5)]
     assert encode_trips([batch(rows)], bound(each_trip=True, per_unit=1)).each_trip
     assert not encode_trips([batch(rows)], bound()).each_trip
-
-
-def test_users_whose_digests_are_alike_are_not_taken_for_one(monkeypatch):
-    """They are refused, which no key makes likely, instead of sharing a bound."""
-    monkeypatch.setattr(trip_pieces, "digest_users", lambda users, key: np.zeros(len(users), np.uint64))
-    with pytest.raises(GuaranteeError, match="do not come together"):
-        encode_trips([batch([("a", 0, 0, 0.5, 0.5), ("b", 0, 0, 0.5, 0.5)])], bound())
 
 
 @for_each("most", [1, 2, 5, 9, 12, 17, 18, 99])
@@ -228,12 +210,6 @@ def test_visits_of_a_unit_beyond_the_most_are_cut_off(most):
     kept = [first, max(min(most - first, 9), 1)] * 2
     assert [len(path) for _, path in found] == kept
     assert [path for _, path in found] == [path[:n] for (_, path), n in zip(whole, kept, strict=True)]
-
-
-def test_a_cut_keeps_stays_before_it():
-    rows = [("a", 0, tick * STEP_US, x, 0.5) for tick, x in enumerate((0.5, 0.5, 0.5, 1.5, 1.5, 8.5, 8.5))]
-    (_, found), *_ = visits(encode_trips([batch(rows)], bound(most_cells=3)))
-    assert found == [(0, 0, 2), (1, 3, 1), (2, 4, 0)]
 
 
 SUM_GRID = CellGrid(box=(0.0, 0.0, 4.0, 3.0), columns=4, rows=3, planar=True)
@@ -389,13 +365,10 @@ def test_threads_do_not_matter(norm, monkeypatch):
     assert np.array_equal(found[0], found[2])
 
 
-def test_units_without_entries_add_nothing():
+def test_units_without_entries_add_nothing_and_units_apart_are_refused():
     still = exact_paths([[(0, 0, 0)], [(1, 0, 2), (2, 3, 0)]], [0, 1])
     assert PathQueries(still).table(Moves(SUM_GRID), 1).sum() == LATTICE - 1
     assert PathQueries(exact_paths([], [])).table(Moves(SUM_GRID), 2).tolist() == [0] * 96
-
-
-def test_units_that_do_not_come_together_are_refused():
     trips = [[(0, 0, 0)]] * 3
     with pytest.raises(GuaranteeError, match="do not come together"):
         PathQueries(exact_paths(trips, [0, 1, 0]))

@@ -144,23 +144,17 @@ def test_small_steps(points, cells):
     assert path(points) == cells
 
 
-def test_trips_one_after_the_other_do_not_touch():
+def test_no_trips_trips_one_after_the_other_and_the_largest_grid():
     """No step is drawn from the last point of one trip to the first of the next."""
     u = np.array([0, 2 * STEPS, 6 * STEPS, 3 * STEPS], np.int64)
     v = np.array([0, 0, 4 * STEPS, 4 * STEPS], np.int64)
     first, cells = traced(u, v, np.array([0, 2, 3, 4]), COLUMNS)
     assert first.tolist() == [0, 3, 4, 5]
     assert cells.tolist() == [0, 1, 2, 4 * COLUMNS + 6, 4 * COLUMNS + 3]
-
-
-def test_no_trips():
     empty = np.empty(0, np.int64)
     first, cells = traced(empty, empty, np.array([0]), COLUMNS)
     assert first.tolist() == [0]
     assert cells.size == 0
-
-
-def test_the_largest_grid_does_not_overflow():
     far = 2**12 * STEPS - 1
     found = path([(far, 0), (0, far - 1)], columns=2**12)
     assert len(found) == 2 * (2**12 - 1) + 1

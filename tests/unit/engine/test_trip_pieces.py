@@ -41,11 +41,18 @@ def one_trip(points, **more):
     return encode_trips([batch(rows)], bound(**{"per_unit": 99, **more}))
 
 
-def test_a_trip_is_cut_where_it_is_outside_and_the_outside_point_is_dropped():
+def test_trips_are_cut_outside_the_map_and_at_no_numbers():
     found = one_trip([(0.5, 0.5), (1.5, 0.5), (9.0, 0.5), (3.5, 0.5), (4.5, 0.5), (-1, 4), (-1, 5), (0, 7)])
     assert paths(found) == [[(0, 0), (1, 0)], [(3, 0), (4, 0)], [(0, 7)]]
     assert found.all_trips == 3
     assert found.unit.tolist() == [0, 0, 0]
+    found = one_trip([(0.5, 0.5), (float("nan"), 0.5), (2.5, 0.5), (1.5, float("inf")), (4.5, 0.5)])
+    assert paths(found) == [[(0, 0)], [(2, 0)], [(4, 0)]]
+    assert paths(one_trip([(8.0, 8.0)])) == [[(7, 7)]]
+    assert paths(one_trip([(8.0, 7.0), (8.0, 8.0)])) == [[(7, 7)]]
+    found = one_trip([(2.5, 3.5)])
+    assert paths(found) == [[(2, 3)]]
+    assert paths(one_trip([(2.5, 3.5)] * 3)) == [[(2, 3)]]
 
 
 def test_where_a_trip_is_the_unit_its_longest_piece_is_kept():
@@ -76,25 +83,12 @@ def test_taking_a_trip_s_points_away_takes_one_path_away(seed):
         assert len(left) <= 1
 
 
-def test_points_that_are_no_numbers_are_outside():
-    found = one_trip([(0.5, 0.5), (float("nan"), 0.5), (2.5, 0.5), (1.5, float("inf")), (4.5, 0.5)])
-    assert paths(found) == [[(0, 0)], [(2, 0)], [(4, 0)]]
-
-
-def test_the_outer_borders_belong_to_the_last_cells():
-    assert paths(one_trip([(8.0, 8.0)])) == [[(7, 7)]]
-    assert paths(one_trip([(8.0, 7.0), (8.0, 8.0)])) == [[(7, 7)]]
-
-
 def test_a_long_step_cuts_and_one_of_just_the_length_does_not():
     points = [(0.5, 0.5), (3.5, 4.5), (3.5, 5.5)]  # 5 m, then 1 m
     assert len(paths(one_trip(points))) == 1
     assert len(paths(one_trip(points, jump_m=5.0))) == 1
     assert paths(one_trip(points, jump_m=4.9)) == [[(0, 0)], [(3, 4), (3, 5)]]
     assert len(paths(one_trip(points, jump_m=0.5))) == 3
-
-
-def test_the_jump_is_in_metres_on_the_globe_too():
     grid = CellGrid(box=(0.0, 59.0, 1.0, 61.0), columns=8, rows=8)
     east = [("a", 0, 0.1, 60.0), ("a", 0, 0.2, 60.0)]  # 5.6 km at 60 degrees north
     north = [("a", 0, 0.1, 60.0), ("a", 0, 0.1, 60.1)]  # 11.1 km
@@ -102,12 +96,6 @@ def test_the_jump_is_in_metres_on_the_globe_too():
         for jump_m, pieces in ((metres * 0.99, 2), (metres * 1.01, 1)):
             each = bound(grid=grid, per_unit=9, jump_m=jump_m)
             assert encode_trips([batch(rows)], each).count == pieces
-
-
-def test_a_trip_that_stays_where_it_is_has_one_cell():
-    found = one_trip([(2.5, 3.5)])
-    assert paths(found) == [[(2, 3)]]
-    assert paths(one_trip([(2.5, 3.5)] * 3)) == [[(2, 3)]]
 
 
 @for_each("rows", [[], [("a", 0, 99.0, 99.0)]])
@@ -119,14 +107,11 @@ def test_nothing_inside_gives_no_trips(rows, each_trip):
         assert found.first.tolist() == [0]
 
 
-def test_trips_of_two_users_with_one_number_stay_apart():
+def test_trips_of_two_users_stay_apart_and_only_users_inside_count():
     rows = [("a", 0, 0.5, 0.5), ("b", 0, 5.5, 0.5)]
     found = encode_trips([batch(rows)], bound())
     assert paths(found) == [[(0, 0)], [(5, 0)]]
     assert found.unit.tolist() == [0, 1]
-
-
-def test_units_are_counted_over_users_who_are_inside():
     rows = [("a", 0, 0.5, 0.5), ("b", 0, 99.0, 0.5), ("c", 0, 5.5, 0.5)]
     found = encode_trips([batch(rows[:1]), batch(rows[1:2]), batch(rows[2:])], bound())
     assert found.unit.tolist() == [0, 1]
@@ -191,7 +176,7 @@ def test_a_slice_of_a_larger_batch_gives_the_same_choice():
     assert as_sets(encode_trips(halves, bound())) == as_sets(encode_trips([large], bound()))
 
 
-def test_the_choice_is_uniform_over_the_pieces_and_changes_with_the_key():
+def test_the_choice_is_uniform_over_pieces_and_pairs_and_changes_with_the_key():
     """Chi-square over which of five pieces 4,000 users keep: below the 99.9 % point with 4 degrees."""
     rows = [(user, trip, trip + 0.5, 0.5) for user in range(4000) for trip in range(5)]
     found = encode_trips([batch(rows)], bound())
@@ -200,9 +185,6 @@ def test_the_choice_is_uniform_over_the_pieces_and_changes_with_the_key():
     assert ((kept - 800) ** 2 / 800).sum() < 18.47
     other = encode_trips([batch(rows)], bound(run_key=bytes(16)))
     assert 0.7 < np.mean(other.cells != found.cells) < 0.9  # 4 of 5
-
-
-def test_pairs_are_chosen_uniformly_too():
     rows = [(user, trip, trip + 0.5, 0.5) for user in range(4000) for trip in range(4)]
     found = encode_trips([batch(rows)], bound(per_unit=2))
     low, high = found.cells.reshape(-1, 2).T
@@ -258,11 +240,8 @@ def test_a_user_who_comes_twice_is_refused():
             encode_trips([batch(rows), batch(rows[:1])], bound(each_trip=True))
 
 
-def test_the_key_is_not_shown():
+def test_paths_over_the_bound_are_refused_and_the_key_is_not_shown():
     assert "run_key" not in repr(bound())
-
-
-def test_paths_over_the_bound_are_refused():
     good = {"grid": GRID, "cells": np.zeros(2, np.int32), "all_trips": 2, "cap": 2, "each_trip": False}
     arrays = {"first": np.arange(3), "unit": np.zeros(2, np.int64)}
     assert GridTrips(**good, **arrays, per_unit=2).count == 2

@@ -78,21 +78,24 @@ def test_a_trip_in_no_bin_is_refused(queries, wrong):
         queries.binned(LeftColumn(**wrong))
 
 
-def test_sums_of_no_trips(trips_of):
+def test_no_trips_give_zeros(trips_of):
     queries = TripQueries(trips_of(2, 2, []))
     assert queries.count() == 0
     assert queries.binned(LeftColumn(count=4)).tolist() == [0, 0, 0, 0]
     assert queries.distinct(Rectangles.of([(0, 2, 0, 2)])).tolist() == [0]
     assert not queries.shared_faces(3).any()
+    assert [part.size for part in summaries(trips_of(3, 3, []))] == [0] * 5
+    found = exact_euler(trips_of(3, 2, []), blocks=True)
+    assert not found.faces.any()
+    assert found.blocks.shape == (1, 2)
+    assert not shared_faces(trips_of(3, 2, []), 5).any()
 
 
-def test_paths_are_not_shown(queries):
+def test_paths_are_not_shown_and_bins_cannot_change_them(queries):
     queries.distinct(Rectangles.of([(0, 3, 0, 3)]))
     assert repr(queries) == "TripQueries()"
     assert "array" not in repr(queries.trips)
 
-
-def test_a_bin_cannot_change_what_the_next_one_sees(queries):
     class Greedy(LeftColumn):
         def index(self, x0, x1, y0, y1, shape):
             x0[:] = 0
@@ -279,10 +282,6 @@ def test_one_cell_and_one_row_have_a_shape_too(trips_of):
     assert ((shape >= 0) & (shape < SHAPES)).all()
 
 
-def test_no_trips(trips_of):
-    assert [part.size for part in summaries(trips_of(3, 3, []))] == [0] * 5
-
-
 EULER_SHAPES = [(5, 4), (1, 6), (6, 1), (1, 1), (2, 2), (2, 5), (3, 7)]
 RING = [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2), (1, 2), (0, 2), (0, 1), (0, 0)]
 
@@ -337,7 +336,7 @@ def test_answers_by_prefix_sums_are_direct_sums(trips_of, random_paths, columns,
     assert answers.dtype == np.int64
 
 
-def test_answers_err_by_coming_back_by_circles_and_by_holes(trips_of):
+def test_blocks_mend_circles_and_count_edges_along_which_nobody_went(trips_of):
     def answer(path, rectangle, blocks):
         return int(exact_euler(trips_of(4, 3, [path]), blocks=blocks).answers(Rectangles.of([rectangle]))[0])
 
@@ -351,9 +350,6 @@ def test_answers_err_by_coming_back_by_circles_and_by_holes(trips_of):
     assert answer(circle, whole, True) == 1  # the 2 x 2 block mends it
     assert answer(RING, whole, False) == answer(RING, whole, True) == 0  # a hole in its middle
     assert answer([*RING, (1, 0), (1, 1)], whole, True) == 1  # the middle filled
-
-
-def test_edges_along_which_nobody_went_count_only_with_blocks(trips_of):
     beside = [(0, 0), (1, 0), (1, 1), (0, 1)]
     trips = trips_of(2, 2, [beside])
     assert exact_euler(trips).north.tolist() == [[0, 1]]
@@ -385,10 +381,3 @@ def test_threads_change_nothing(trips_of, random_paths):
     assert all(a[1] == b[0] for a, b in pairwise(sorted(parts)))
     assert exact_euler(trips).faces.tolist() == euler_by_hand(6, 5, paths, True)[0].tolist()
     assert shared_faces(trips, 1).sum() == sum(len(set(path)) == 1 for path in paths)
-
-
-def test_no_trips_in_a_histogram(trips_of):
-    found = exact_euler(trips_of(3, 2, []), blocks=True)
-    assert not found.faces.any()
-    assert found.blocks.shape == (1, 2)
-    assert not shared_faces(trips_of(3, 2, []), 5).any()

@@ -103,28 +103,22 @@ def test_sums_equal_the_slow_version(seed, spelled):
     assert (int(sums["users"]), int(sums["visits_capped"])) == (users, capped)
 
 
-def test_row_order_and_duplicates_do_not_matter():
+def test_order_does_not_matter_and_another_key_makes_other_choices():
     rows = random_rows(3)
     expected = kernel()(batch(rows))
     shuffled = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))]
     for other in (shuffled, rows + rows[:100]):
         sums = kernel()(batch(other))
         assert all((sums[name] == expected[name]).all() for name in expected)
-
-
-def test_another_key_makes_other_choices():
     rows = random_rows(3)
     first, second = kernel()(batch(rows)), kernel(key=bytes(16))(batch(rows))
     assert (first["counts"] != second["counts"]).any()
     assert (first["uncapped"] == second["uncapped"]).all()  # all visits: no choice in them
 
 
-def test_nothing_in_the_window_counts_nobody():
+def test_nothing_in_the_window_counts_nobody_and_a_site_outside_is_refused():
     for rows in ([], [(1, -5, 0)], [(1, 6 * HOUR, 0)], [(1, 0, -1)]):
         assert all(not values.any() for values in kernel()(batch(rows)).values())
-
-
-def test_a_site_outside_the_list_is_refused():
     with pytest.raises(GuaranteeError, match="site-out-of-list"):
         kernel()(batch([(1, 0, 5)]))
 
@@ -145,24 +139,18 @@ def holds(case, ell=2):
     return bound_holds(*(np.array(case[name], kind) for name, kind in kinds.items()), ell)
 
 
-def test_the_bound_check_accepts_bounded_visits():
+def test_a_kernel_that_keeps_too_much_is_stopped(monkeypatch):
     assert holds(GOOD)
+    choose = VisitKernel.choose
+    monkeypatch.setattr(VisitKernel, "choose", lambda self, b, users=None: choose(kernel(ell=3), b))
+    with pytest.raises(GuaranteeError, match="bound-not-held"):
+        kernel(ell=2)(batch([(1, slot * HOUR, 0) for slot in range(6)]))
+    assert "run_key" not in repr(kernel())
 
 
 @for_each("name", BROKEN)
 def test_the_bound_check_refuses(name):
     assert not holds(BROKEN[name])
-
-
-def test_a_kernel_that_keeps_too_much_is_stopped(monkeypatch):
-    choose = VisitKernel.choose
-    monkeypatch.setattr(VisitKernel, "choose", lambda self, b, users=None: choose(kernel(ell=3), b))
-    with pytest.raises(GuaranteeError, match="bound-not-held"):
-        kernel(ell=2)(batch([(1, slot * HOUR, 0) for slot in range(6)]))
-
-
-def test_the_run_key_is_not_shown():
-    assert "run_key" not in repr(kernel())
 
 
 HALF = LATTICE // 2

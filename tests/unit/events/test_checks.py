@@ -129,7 +129,7 @@ def test_every_reason_has_a_test():
     assert {reason for reason, *_ in BAD} | {"good", "unparsable-row"} == set(REASONS)
 
 
-def test_a_row_counts_once_under_its_first_reason(tmp_path):
+def test_a_row_counts_once_and_a_clean_source_has_nothing_to_say(tmp_path):
     table = [
         {"user": None, "time": None, "site": "elsewhere"},
         {**GOOD, "time": None, "site": "elsewhere"},
@@ -138,9 +138,6 @@ def test_a_row_counts_once_under_its_first_reason(tmp_path):
     pq.write_table(pa.Table.from_pylist(table), tmp_path / "a.parquet")
     report = check_rows(open_source(tmp_path / "a.parquet"), sites=["gare"])
     assert (report.rows, report.bad, report.by_reason) == (3, 2, {"null-user": 1, "bad-time": 1})
-
-
-def test_a_clean_source_has_nothing_to_say(tmp_path):
     pq.write_table(pa.Table.from_pylist([GOOD] * 3), tmp_path / "a.parquet")
     shares: list[float] = []
     report = check_rows(open_source(tmp_path / "a.parquet"), sites=["gare"], progress=shares.append)
@@ -160,17 +157,6 @@ def test_examples_name_the_file_and_stop_at_the_limit(tmp_path):
     assert report.examples["null-user"] == tuple(
         (str(tmp_path / f"{part}.parquet"), row) for part, row in expected
     )
-
-
-def test_times_mixed_or_without_a_zone_have_errors_of_their_own(tmp_path):
-    for times, code in (
-        (["2026-06-01T12:00Z", "2026-06-01T12:00"], "mixed-time-zones"),
-        (["2026-06-01"], "naive-time"),
-    ):
-        path = tmp_path / f"{code}.parquet"
-        pq.write_table(pa.Table.from_pylist([{**GOOD, "time": time} for time in times]), path)
-        with pytest.raises(SourceError, match=code):
-            check_rows(open_source(path)).raise_if_bad()
 
 
 def test_csv_lines_are_true_line_numbers_across_files(tmp_path):

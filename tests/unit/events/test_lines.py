@@ -126,10 +126,13 @@ def test_lines_of_one_user_never_change_how_another_line_is_read(tmp_path, monke
             assert column.to_pylist() == [value for each in alone for value in each[name].to_pylist()]
 
 
-def test_line_breaks_in_quotes_make_lines_of_their_own(tmp_path):
+def test_line_breaks_in_quotes_and_sources_without_rows(tmp_path):
     path = write(tmp_path, HEADER + b'9,2026-06-01T12:00:00Z,gare,"two\n' + ROW % 1 + b'x"\n')
     assert sum(rows_of(path).values()) == 1
     assert check_rows(open_source(path)).by_reason == {"unparsable-row": 2}
+    source = open_source(write(tmp_path, HEADER))
+    assert check_rows(source).rows == 0
+    assert list(scan(source)) == []
 
 
 def test_times_stand_for_themselves_where_bad_rows_are_dropped(tmp_path):
@@ -155,9 +158,6 @@ def test_packed_files_are_read_to_their_end_or_refused(tmp_path):
     path.write_bytes(gzip.compress(HEADER + bytes(200_000_000)))
     with pytest.raises(SourceError, match="packed-too-tightly"):
         check_rows(open_source(path))
-
-
-def test_a_header_line_without_end_is_refused(tmp_path):
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"user," * 10_000_000))
     with pytest.raises(SourceError, match=r"bad-header|packed-too-tightly"):
@@ -170,12 +170,6 @@ def test_a_delimiter_is_one_character(tmp_path, delimiter):
 
     with pytest.raises(PlanError, match="delimiter"):
         open_source(write(tmp_path, HEADER + GOOD), delimiter=delimiter)
-
-
-def test_a_source_without_rows_is_a_source(tmp_path):
-    source = open_source(write(tmp_path, HEADER))
-    assert check_rows(source).rows == 0
-    assert list(scan(source)) == []
 
 
 def test_connections_are_locked_and_load_no_extension(tmp_path):

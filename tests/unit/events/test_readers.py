@@ -84,15 +84,12 @@ def test_every_shape_in_every_format(tmp_path, ending, columns, names, expected)
     assert rows(source, sites=SITES) == (names, expected)
 
 
-def test_types_are_those_of_the_contract(tmp_path):
+def test_types_are_those_of_the_contract_from_any_number_of_files(tmp_path):
     small = {**SITE, "user": pa.array([7, 8], pa.uint32()), "site": [10, 20]}
     batch = next(scan(open_source(write(tmp_path / "a.parquet", small)), sites=["20", "10"]))
     assert [str(field.type) for field in batch.schema] == ["int64", "int64", "int32"]
     assert batch["site"].to_pylist() == [1, 0]
     assert rows(open_source(tmp_path / "a.parquet"))[1] == [(7, NOON_US, "10"), (8, LATER_US, "20")]
-
-
-def test_many_files_are_one_source(tmp_path):
     expected = []
     for part in range(12):
         write(tmp_path / f"part{part}.csv.gz", {**SITE, "user": [part, part]})
@@ -109,7 +106,7 @@ def test_the_window_keeps_its_start_and_leaves_out_its_end(tmp_path):
     assert len(rows(transit, sites=SITES, window_us=(LATER_US, LATER_US + 1))[1]) == 1
 
 
-def test_trip_lists_are_taken_apart(tmp_path):
+def test_trip_lists_are_taken_apart_and_in_csv_written_in_brackets(tmp_path):
     lists = {
         "user": ["a", "b"],
         "trip": [1, 2],
@@ -122,9 +119,6 @@ def test_trip_lists_are_taken_apart(tmp_path):
     started = {**lists, "time": [NOON, LATER]}
     source = open_source(write(tmp_path / "b.parquet", started), point_seconds=90.5)
     assert [row[2] for row in rows(source)[1]] == [NOON_US, NOON_US + 90_500_000, LATER_US]
-
-
-def test_trip_lists_in_csv_are_written_in_brackets(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(
         'user,trip,time,lon,lat\na,1,"[2026-06-01T12:00:00Z, 2026-06-01T13:30:00Z]","[1,2.5]","[4.0, 5]"\n'
@@ -260,6 +254,8 @@ def test_times_whose_clock_is_unclear_stop(tmp_path, times, zone, code):
     path = write(tmp_path / "a.csv", {**SITE, "time": times})
     with pytest.raises(SourceError, match=code):
         list(scan(open_source(path, time_zone=zone), sites=SITES))
+    with pytest.raises(SourceError, match=code):
+        check_rows(open_source(path, time_zone=zone)).raise_if_bad()
 
 
 def test_damage_inside_a_parquet_file_is_found_while_reading(tmp_path):
@@ -294,15 +290,6 @@ def test_damaged_packed_files_are_not_read_as_shorter_ones(tmp_path, on_bad_row,
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(SourceError, match=r"corrupt-packed-file|unreadable-csv"):
         list(scan(open_source(path, on_bad_row=on_bad_row)))
-
-
-def test_a_bad_line_far_down_is_found_too(tmp_path):
-    path = tmp_path / "a.csv"
-    lines = [f"{number},2026-06-01T12:00Z,gare" for number in range(300_000)]
-    lines[250_000] += ",more"
-    path.write_text("user,time,site\n" + "\n".join(lines))
-    with pytest.raises(SourceError, match=r"bad-row: 1 of 300000 .* line 250002 of"):
-        list(scan(open_source(path), rows_per_batch=10_000))
 
 
 def test_columns_with_awkward_names_and_quoted_fields(tmp_path):

@@ -49,7 +49,7 @@ def test_large_cities_are_read_again_from_a_file(monkeypatch):
     assert rows(simulate_in_memory(TOWN, WEEK, seed=5)[1]) == rows(events)
 
 
-def test_given_zones_without_sites_are_their_own_places():
+def test_given_zones_without_sites_are_their_own_places_on_the_globe():
     zones = square_grid((2.25, 48.81, 2.42, 48.91), 4000, crs=LONLAT)
     given = Geography(zones, None, AreaWeights.identity(zones.count))
     clock = Clock(start="2026-03-04", end="2026-03-11", time_zone="UTC")
@@ -61,9 +61,6 @@ def test_given_zones_without_sites_are_their_own_places():
     assert len(set(sites.tolist())) > 3
     assert (clock.slot_of(moments) >= 0).mean() > 0.3  # two weeks were drawn for one of them
     assert whole_weeks(clock)[1] == 2
-
-
-def test_zones_with_no_place_on_the_globe_cannot_be_simulated_on():
     planar = square_grid((0, 0, 4000, 4000), 1000, crs=None)
     assert not can_simulate(Geography(planar, None, AreaWeights.identity(planar.count)))
     globe = square_grid((2.25, 48.81, 2.42, 48.91), 4000, crs=LONLAT)

@@ -218,14 +218,11 @@ def test_settings_that_make_no_sense_are_plan_errors(tmp_path, settings, code):
         open_source(tmp_path / "a.parquet", **settings)
 
 
-def test_a_file_without_permission_is_named(tmp_path, monkeypatch):
+def test_paths_that_are_none_or_may_not_be_read_are_named(tmp_path, monkeypatch):
     path = write(tmp_path / "a.parquet", GOOD)
     monkeypatch.setattr("os.access", lambda *_: False)  # the superuser may read all
     with pytest.raises(SourceError, match="unreadable-file"):
         open_source(path)
-
-
-def test_no_paths_at_all():
     with pytest.raises(ShoalError, match="missing-file"):
         open_source([])
 

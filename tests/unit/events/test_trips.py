@@ -119,15 +119,14 @@ def split(rule, minutes, x, y, planar=False, flag=None):
     ).tolist()
 
 
-def test_a_gap_of_exactly_the_limit_splits():
+def test_gaps_and_stays_by_hand():
     assert split(TripRule(gap_minutes=5), [0, 4, 9, 13], [0.0] * 4, [0.0] * 4) == [0, 0, 1, 1]
-
-
-def test_a_stay_ends_one_trip_and_begins_the_next():
     x = [0.0, 500.0, 1000.0, 1010.0, 990.0, 1500.0, 2000.0]
     rule = TripRule(stay_m=50, stay_minutes=10)
     assert split(rule, [0, 1, 2, 7, 12, 13, 14], x, [0.0] * 7, planar=True) == [0, 0, 0, -1, 1, 1, 1]
     assert split(rule, [0, 1, 2, 7, 11, 12, 13], x, [0.0] * 7, planar=True) == [0] * 7
+    with pytest.raises(PlanError, match="trip-rule"):
+        split(TripRule(flag=True), [0], [0.0], [0.0])
 
 
 @pytest.mark.parametrize(
@@ -161,11 +160,6 @@ def test_distances_on_the_globe_are_metres(lon, lat):
 def test_rules_that_make_no_sense(settings):
     with pytest.raises(PlanError, match="trip-rule"):
         TripRule(**settings)
-
-
-def test_a_flag_rule_needs_flags():
-    with pytest.raises(PlanError, match="trip-rule"):
-        split(TripRule(flag=True), [0], [0.0], [0.0])
 
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -67,7 +67,7 @@ def test_generators_refuse_paths_under_other_bounds(name, bound):
         mechanism(SimpleNamespace(**{**stage, **other}), Refuses())
 
 
-def test_trips_say_whether_a_unit_is_a_trip():
+def test_where_the_unit_is_a_trip_trips_and_settings_say_so():
     grid = trip_setting().grid
     for each_trip in (False, True):
         made = encode_trips([], TripBound(grid=grid, each_trip=each_trip, run_key=bytes(16)))
@@ -75,9 +75,6 @@ def test_trips_say_whether_a_unit_is_a_trip():
         assert TripQueries(made).each_trip is each_trip
     with pytest.raises(GuaranteeError, match="bound-not-held"):
         replace(made, per_unit=2)
-
-
-def test_where_the_unit_is_a_trip_a_setting_has_one_per_unit():
     given = trip_setting().given
     grid = trip_setting().grid
     TripSetting(grid=grid, given=given, each_trip=True)

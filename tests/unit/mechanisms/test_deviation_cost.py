@@ -59,16 +59,13 @@ def test_no_unit_moves_the_costs_of_a_partition_by_more_than_the_bound(lattice):
     assert reached > (0.3 if lattice == 1 else 0.9)  # on a lattice of 1 most of it is rounding
 
 
-def test_every_partition_is_charged():
+def test_every_partition_is_charged_and_nothing_left_is_said():
     share, _ = Budget.of(1.0, None).take("costs", 1)
     costs = NoisyCosts.within(share, 2**20, [Groups(1, 64), Groups(4, 16), Groups(16, 4)])
     assert [name for name, _ in costs.spends()] == ["costs"]
     assert 0.999999 < costs.spends()[0][1].pure_epsilon_nano / 1e9 <= 1.0
     single = NoisyCosts.within(share, 2**20, [Groups(1, 64)])
     assert costs.adders[0].scale == pytest.approx(3 * single.adders[0].scale)
-
-
-def test_nothing_left_is_said():
     share, _ = Budget.of(1e-9, None).take("costs", 1)
     with pytest.raises(PlanError, match="nothing is left"):
         NoisyCosts.within(share, 1, [Groups(1, 4), Groups(4, 1)])

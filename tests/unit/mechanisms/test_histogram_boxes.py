@@ -85,9 +85,6 @@ def test_the_number_of_trips_is_measured_unless_declared():
     assert bought.loss().pure_epsilon_nano == 10**9
     declared = boxes_within(Budget.of(1.0, None), setting(trips=500))
     assert [name for name, _ in declared.spends()] == ["boxes"]
-
-
-def test_a_delta_is_refused():
     with pytest.raises(PlanError, match="pure"):
         boxes_within(Budget.of(1.0, 1e-6), setting())
 
@@ -103,7 +100,7 @@ def test_answers_come_close_where_there_is_much_signal():
     assert made.pool.weight.sum() == pytest.approx(made.trips)
 
 
-def test_the_model_is_consistent_even_where_noise_is_all_there_is():
+def test_the_model_is_consistent_where_there_is_noise_alone_or_nobody():
     made = boxes_within(Budget.of(0.001, None), setting())(TripQueries(diagonal_trips(5)), SeededNoise(2))
     assert violated_share(made.euler) == 0
     some = random_rectangles(GRID, 300, 3)
@@ -111,22 +108,16 @@ def test_the_model_is_consistent_even_where_noise_is_all_there_is():
     whole = made.euler.answers(random_rectangles(GRID, 1, 1).of([(0, SIDE, 0, SIDE)]))
     assert answers.min() >= -1e-9
     assert answers.max() <= whole[0] * (1 + 1e-9)
-
-
-def test_no_trips_at_all_is_a_release():
     empty = diagonal_trips(0)
     made = boxes_within(Budget.of(1.0, None), setting())(TripQueries(empty), SeededNoise(3))
     assert np.isfinite(made.euler.faces).all()
 
 
-def test_rows_follow_the_signal():
+def test_rows_and_cuts_follow_the_signal():
     assert row_for(0) is ROWS[0]
     assert row_for(-5) is ROWS[0]
     assert row_for(1e9) is ROWS[-1]
     assert [row.below for row in ROWS] == sorted(row.below for row in ROWS)
-
-
-def test_cuts():
     assert even_cuts(4, 16).tolist() == [4, 8, 12]
     assert even_cuts(99, 4).tolist() == [1, 2, 3]
     low = high = np.array([3, 3, 12])

@@ -34,10 +34,17 @@ def table(units=None, **changes):
     return ExactCounts(**{**given, **changes})
 
 
-def test_values_are_plain_sums():
+def test_values_are_plain_sums_and_a_visit_counts_once_per_slot():
     units = np.random.default_rng(1).integers(0, 10**9, (3, 6))
     for value, (zones, slots) in zip(questions().values(units), SETS, strict=True):
         assert value == sum(int(units[zone, slot]) for zone in zones for slot in slots)
+    asked = Questions.of(
+        [Question(zones=(0,), slots=(3,)), Question(zones=(0,), slots=tuple(range(6)))],
+        WEIGHTS,
+        slots=6,
+        ell=4,
+    )
+    assert [each / WEIGHTS.lattice for each in asked.sensitivity] == [1.0, 4.0]
 
 
 @for_each("ell", [1, 2, 5, 9])
@@ -56,16 +63,6 @@ def test_no_user_changes_an_answer_by_more_than_its_sensitivity(ell):
         visits[site, : min(ell, 6)] = 1
         most = np.maximum(most, asked.values(WEIGHTS.spread(visits)))
     assert most.tolist() == list(asked.sensitivity)
-
-
-def test_the_sensitivity_is_one_visit_in_a_slot_and_ell_in_the_week():
-    asked = Questions.of(
-        [Question(zones=(0,), slots=(3,)), Question(zones=(0,), slots=tuple(range(6)))],
-        WEIGHTS,
-        slots=6,
-        ell=4,
-    )
-    assert [each / WEIGHTS.lattice for each in asked.sensitivity] == [1.0, 4.0]
 
 
 @pytest.mark.parametrize(("zones", "slots"), [((), (0,)), ((0,), ())])
@@ -125,7 +122,7 @@ def test_a_looser_table_is_refused(family, changes):
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_bounded_visits_are_the_wrong_stage(family):
+def test_a_wrong_stage_and_too_many_questions_are_refused(family):
     visits = BoundedVisits(
         counts=np.zeros((4, 6), np.int64),
         one_visit=np.zeros(4, np.int64),
@@ -136,9 +133,5 @@ def test_bounded_visits_are_the_wrong_stage(family):
     )
     with pytest.raises(GuaranteeError, match="wrong-stage"):
         QueryAnswers.within(family, 10**9, questions())(visits, SeededNoise(1))
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_more_questions_than_units_of_budget_are_refused(family):
     with pytest.raises(PlanError, match="query-many"):
         QueryAnswers.within(family, 3, questions())

@@ -59,7 +59,7 @@ def test_what_each_estimates(way):
     np.testing.assert_allclose(totals.visits, EXPECTED[way], rtol=1e-3)
 
 
-def test_visits_outside_all_cells_are_not_handed_to_cells():
+def test_each_way_estimates_the_visits_inside():
     """Half of all one visits lie outside: the cells get half of K."""
     half = exact(outside=1000 * LATTICE, units_outside=2000 * LATTICE)
     for way in ("scaled", "one visit"):
@@ -97,7 +97,7 @@ def test_adders_use_what_they_may_and_not_more(family, nano, sensitivity):
     assert (cost.pure_epsilon_nano is None) == (family is GAUSSIAN)
 
 
-def test_costs_follow_from_the_worst_user():
+def test_costs_follow_from_the_worst_user_and_roots_round_up():
     gaussian, laplace = Adder(GAUSSIAN, 40.0 * LATTICE), Adder(LAPLACE, 40.0 * LATTICE)
     visits = Adder(GAUSSIAN, 100.0)
     series = TotalsOfSeries(totals=gaussian, ell=30, lattice=LATTICE).spends()
@@ -106,9 +106,6 @@ def test_costs_follow_from_the_worst_user():
     assert [(n, s.rho) for n, s in one] == [("totals", 1 / (2 * 40**2)), ("visits", 0.125)]
     pure = TotalsOfSeries(totals=laplace, ell=30, lattice=LATTICE).spends()
     assert pure[0][1].pure_epsilon_nano == 750_000_000
-
-
-def test_roots_round_up():
     assert [ceil_sqrt(n) for n in (0, 1, 2, 4, 5, 10**30, 10**30 + 1)] == [0, 1, 2, 2, 3, 10**15, 10**15 + 1]
 
 
@@ -140,7 +137,7 @@ def test_same_as_scipy_to_a_step_or_so(slots):
     assert (np.abs(coefficients(units) - expected) <= waves_rounded + 2).all()
 
 
-def test_exactly_the_floor_of_whole_numbers():
+def test_floors_there_and_back_without_overflow():
     rng = np.random.default_rng(0)
     units = rng.integers(0, 2**45, (2, 9))
     block = components(0, 9, 9)
@@ -148,32 +145,23 @@ def test_exactly_the_floor_of_whole_numbers():
         for k in range(9):
             whole = sum(int(w) * int(u) for w, u in zip(block[k], units[row], strict=True))
             assert coefficients(units)[row, k] == whole // 2**SHIFT
-
-
-@pytest.mark.parametrize("slots", [1, 5, 168])
-def test_components_are_within_one_of_the_true_ones(slots):
-    exact = scipy.fft.dct(np.eye(slots), type=2, norm="ortho", axis=0) * 2**TRANSFORM_BITS
-    assert np.abs(components(0, slots, slots) - exact).max() < 0.51
-
-
-def test_the_largest_counts_do_not_overflow():
+    units = np.random.default_rng(1).integers(0, 2**35, (4, 24))
+    np.testing.assert_allclose(series_of(coefficients(units) / STEPS), units, atol=2**14)
     for slots in (1, 168, 2**11):
         units = np.zeros((1, slots), np.int64)
         units[0, :] = (2**53 - 1) // slots
         top = int(units[0, 0]) * slots * STEPS / np.sqrt(slots)
         assert coefficients(units)[0, 0] == pytest.approx(top, rel=1e-5)
-
-
-def test_what_does_not_fit_is_refused():
     with pytest.raises(GuaranteeError, match="noise-lattice"):
         coefficients(np.full((1, 2), 2**52))
     with pytest.raises(GuaranteeError, match="noise-lattice"):
         coefficients(np.ones((1, 2)))
 
 
-def test_there_and_back():
-    units = np.random.default_rng(1).integers(0, 2**35, (4, 24))
-    np.testing.assert_allclose(series_of(coefficients(units) / STEPS), units, atol=2**14)
+@pytest.mark.parametrize("slots", [1, 5, 168])
+def test_components_are_within_one_of_the_true_ones(slots):
+    exact = scipy.fft.dct(np.eye(slots), type=2, norm="ortho", axis=0) * 2**TRANSFORM_BITS
+    assert np.abs(components(0, slots, slots) - exact).max() < 0.51
 
 
 def test_tails_are_floors_of_exact_norms():

@@ -124,12 +124,14 @@ def test_noise_costs_what_is_said_and_all_of_the_budget(epsilon, part, each_trip
     assert len(noisy.starts) == len(noisy.ends) == (1 if part == "levels" else 2)
 
 
-def test_a_declared_number_of_trips_is_not_measured():
+def test_a_declared_number_of_trips_is_not_measured_and_a_small_budget_refused():
     mechanism = SyntheticBridges.within(Budget.of(1.0, None), setting(trips=70))
     noisy, calls = recorded(mechanism, random_trips(60, 1))
     assert {call.name for call in calls} == {"tables"}
     assert noisy.trips == 70
     assert [(name, loss.pure_epsilon_nano) for name, loss in mechanism.spends()] == [("tables", NANO)]
+    with pytest.raises(PlanError, match="nothing is left"):
+        SyntheticBridges.within(Budget.of(1e-7, None), setting())
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 1e5])
@@ -185,11 +187,6 @@ def test_grids_of_any_shape(columns, rows, epsilon):
     trips = random_trips(100, 5, columns, rows)
     mechanism = SyntheticBridges.within(Budget.of(epsilon, None), public, parts=FAST)
     check_valid(mechanism(queries(trips, public), SeededNoise(1)).generate(200, 1), public, 200)
-
-
-def test_a_budget_that_is_too_small_is_refused_before_anything_is_asked():
-    with pytest.raises(PlanError, match="nothing is left"):
-        SyntheticBridges.within(Budget.of(1e-7, None), setting())
 
 
 def test_trips_follow_from_the_seed():

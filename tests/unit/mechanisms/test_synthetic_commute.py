@@ -86,7 +86,7 @@ def test_a_huge_budget_gives_the_exact_tables():
     assert model.users == pytest.approx(1000, abs=0.1)
 
 
-def test_tables_of_another_norm_or_setting_are_refused():
+def test_other_norms_settings_and_tables_left_out_are_refused():
     mechanism = SyntheticCommute.within(Budget.of(1.0, 1e-6), SETTING)
     assert mechanism.norm == 2
     with pytest.raises(GuaranteeError, match="bound-not-held"):
@@ -95,8 +95,5 @@ def test_tables_of_another_norm_or_setting_are_refused():
     wrong.tables["flows"] = wrong.tables["flows"][:2]
     with pytest.raises(GuaranteeError, match="bound-not-held"):
         mechanism(wrong, SeededNoise(0))
-
-
-def test_only_optional_tables_can_be_left_out():
     with pytest.raises(PlanError, match="commute-table"):
         SyntheticCommute.within(Budget.of(1.0, None), SETTING, without=("homes",))

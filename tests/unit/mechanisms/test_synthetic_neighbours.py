@@ -120,15 +120,11 @@ def test_shares_add_up_to_a_pure_budget(cls, declared):
 
 
 @for_each("cls", ALL)
-def test_shares_add_up_to_a_budget_in_rho(cls):
+def test_shares_add_up_to_a_budget_in_rho_with_a_question_for_each(cls):
     budget = Budget.of(0.7, 1e-6)
     mechanism = cls.within(budget, path_setting())
     assert mechanism.loss().pure_epsilon_nano is None
     assert sum(loss.rho_nano for _, loss in mechanism.spends()) == mechanism.loss().rho_nano == budget.left
-
-
-@for_each("cls", ALL)
-def test_one_question_for_every_share(cls):
     setting = path_setting(each_trip=True)
     mechanism, noise = cls.within(Budget.of(2.0, None), setting), Recorded(1)
     mechanism(queries(random_trips(40, 1), setting), noise)

@@ -50,12 +50,9 @@ def test_a_kept_trip_stands_for_one_to_cap_over_per_unit(shift, kept):
     assert kept <= every <= 2 * kept
 
 
-def test_a_precise_number_of_all_trips_is_taken_as_it_is():
+def test_a_precise_number_is_taken_as_it_is_and_none_scaled_without_a_cap():
     totals, _ = TripTotals.within(Budget.of(1e5, None), trip_setting(per_unit=2, cap=4))
     assert totals(Trips(), Shift(0)) == (20, 30)
-
-
-def test_without_a_cap_nothing_is_scaled_up():
     totals, _ = TripTotals.within(Budget.of(1.0, None), trip_setting(per_unit=2))
     assert totals.all_trips is None
     assert totals(Trips(), Shift(-50)) == (1.0, None)
@@ -83,12 +80,14 @@ def test_the_number_of_trips_is_at_least_one(shift, trips):
     assert noise.scales == [("trips", pytest.approx(7 / 0.02))]  # cap over epsilon
 
 
-def test_a_declared_number_costs_nothing_and_asks_nothing():
+def test_a_declared_number_costs_nothing_and_shares_are_of_what_is_left():
     budget = Budget.of(1.0, None)
     totals, rest = PathTotals.within(budget, path_setting(trips=123))
     assert rest == budget
     assert totals.spends() == ()
     assert totals(None, None) == 123
+    noises = tables_within(Budget.of(1.0, None), {"a": 0.2, "b": 0.4, "c": 0.2})
+    assert [noise.spend()[1].pure_epsilon_nano for noise in noises.values()] == [250e6, 500e6, 250e6]
 
 
 @pytest.mark.parametrize(("pure", "norm", "scale"), [(True, 1, 1 / 0.25), (False, 2, (1 / 0.5) ** 0.5)])
@@ -105,11 +104,6 @@ def test_a_table_has_noise_for_norm_one(pure, norm, scale):
     assert (loss.pure_epsilon_nano if pure else loss.rho_nano) == 250_000_000
 
 
-def test_shares_are_proportions_of_all_that_is_left():
-    noises = tables_within(Budget.of(1.0, None), {"a": 0.2, "b": 0.4, "c": 0.2})
-    assert [noise.spend()[1].pure_epsilon_nano for noise in noises.values()] == [250e6, 500e6, 250e6]
-
-
 @for_each("deviation", [2.0, 20.0, 300.0, 1e4])
 @for_each("noisy", [98.0, 100.0, 450.0, 901.0, 300.0])
 def test_it_is_the_mean_of_what_can_be(noisy, deviation):
@@ -121,12 +115,9 @@ def test_it_is_the_mean_of_what_can_be(noisy, deviation):
     )
 
 
-def test_far_beyond_a_bound_it_is_the_bound():
+def test_beyond_bounds_and_at_extremes_it_stays_within():
     assert posterior_mean_between(50.0, 2.0, 100.0, 900.0) == 100.0
     assert posterior_mean_between(2000.0, 2.0, 100.0, 900.0) == 900.0
-
-
-def test_extremes_stay_within_the_bounds():
     for noisy in (-(2.0**60), 2.0**60, 0.0):
         for deviation in (1e-9, 1.0, 1e30):
             assert 5.0 <= posterior_mean_between(noisy, deviation, 5.0, 7.0) <= 7.0

@@ -102,7 +102,7 @@ def test_residual_variance_is_fitted_where_residuals_show_it(phi, kappa):
     assert variance == pytest.approx(expected, rel=0.2)
 
 
-def test_residual_variance_is_the_prior_where_noise_hides_it():
+def test_residual_variance_is_the_prior_where_noise_hides_it_and_only_large_residuals_are_kept():
     seen, counts, squares = residuals(1.0, 0.0, noise=3000.0)
     found = fit_residual_variance(seen, 3000.0, counts, squares)
     assert found.phi == pytest.approx(USUAL[0], rel=0.05)
@@ -110,9 +110,6 @@ def test_residual_variance_is_the_prior_where_noise_hides_it():
     nothing = np.zeros((900, 0))
     told_nothing = fit_residual_variance(nothing, 1.0, nothing, nothing)
     assert (told_nothing.phi, told_nothing.kappa**2) == pytest.approx(USUAL)
-
-
-def test_large_residuals_are_kept_and_others_shrunk():
     noise, signal = np.full(3, 2.0), np.full(3, 4.0)
     kept = shrink_residuals(np.array([1.0, -1.0, 40.0]), noise, signal)
     np.testing.assert_allclose(kept, [0.5, -0.5, 36.0])
@@ -137,17 +134,19 @@ def test_kriging_smooths_a_field_and_knows_how_well(seed):
     assert 0.6 < np.mean(error**2) / np.mean(found.variance) < 1.6
 
 
-def test_kriging_of_noise_alone_is_flat_and_doubts_it():
+def test_kriging_of_noise_is_flat_of_values_exact_and_keeps_an_outlier():
     noise = np.random.default_rng(9).normal(0, 8, len(GRID))
     found = krige(Layout.of(GRID), 50 + noise, np.full(len(GRID), 64.0))
     assert np.ptp(found.mean) < 4
     assert (found.variance > 0).all()
     assert found.variance.mean() < 20
-
-
-def test_kriging_without_noise_returns_the_values():
     truth = field(3)
     np.testing.assert_allclose(krige(Layout.of(GRID), truth, np.full(len(GRID), 1e-9)).mean, truth, atol=1e-3)
+    values = np.full(len(GRID), 100.0) + np.random.default_rng(2).normal(0, 1, len(GRID))
+    values[112] = 400.0
+    found = krige(Layout.of(GRID), values, np.full(len(GRID), 1.0))
+    assert found.mean[112] == pytest.approx(400, abs=5)
+    assert np.abs(np.delete(found.mean, 112) - 100).max() < 6
 
 
 def shared_sites(seed):
@@ -178,29 +177,18 @@ def test_totals_of_zones_that_share_sites_are_better_known_by_their_sizes(seed):
     np.testing.assert_array_equal(alone.mean, plain.mean)
 
 
-def test_sizes_that_tell_nothing_are_not_used():
+def test_sizes_that_tell_nothing_are_not_used_and_batches_change_nothing(monkeypatch):
     truth = field(5)
     sizes = np.random.default_rng(1).uniform(0.1, 2.0, len(GRID))
     layout = Layout.of(GRID, sizes / np.sqrt(np.mean(sizes**2)), scipy.sparse.eye_array(len(GRID)).tocsr())
     seen = truth + np.random.default_rng(6).normal(0, 3, len(GRID))
     found = krige(layout, seen, np.full(len(GRID), 9.0), sized=True)
     np.testing.assert_array_equal(found.mean, krige(layout, seen, np.full(len(GRID), 9.0)).mean)
-
-
-def test_zones_predicted_in_several_goes_are_the_same(monkeypatch):
     weights, truth = shared_sites(4)
     layout = Layout.of(GRID, zone_sizes(weights), zone_overlap(weights))
     whole = krige(layout, truth, np.full(len(truth), 1e4), sized=True)
     monkeypatch.setattr(smoothing, "AT_ONCE", 7)
     np.testing.assert_allclose(krige(layout, truth, np.full(len(truth), 1e4), sized=True).mean, whole.mean)
-
-
-def test_an_outlier_is_not_smoothed_away():
-    values = np.full(len(GRID), 100.0) + np.random.default_rng(2).normal(0, 1, len(GRID))
-    values[112] = 400.0
-    found = krige(Layout.of(GRID), values, np.full(len(GRID), 1.0))
-    assert found.mean[112] == pytest.approx(400, abs=5)
-    assert np.abs(np.delete(found.mean, 112) - 100).max() < 6
 
 
 def test_the_profile_is_what_was_measured_and_without_signal_what_was_expected():
@@ -267,9 +255,6 @@ def test_regions_are_corrected_as_far_as_their_noise_allows():
     np.testing.assert_allclose(found / found.sum(), truth / truth.sum(), rtol=1e-6)
     truth, clipped, noisy = regional(1, 1e6, 0.1)
     assert np.abs(correct_regions(clipped, noisy) / clipped - 1).max() <= 1.0  # never more than twofold
-
-
-def test_gaps_of_large_regions_are_shrunk_less_and_gaps_explained_by_noise_vanish():
     generator = np.random.default_rng(3)
     level = np.repeat([1e4, 1e6], 2000)
     real = np.sqrt(level) * generator.normal(0, 3.0, 4000)

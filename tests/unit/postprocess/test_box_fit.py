@@ -42,21 +42,15 @@ def test_the_optimum_is_that_of_a_general_solver(pull):
     assert objective(fitted, *args) == pytest.approx(best.fun, rel=1e-3)
 
 
-def test_strong_pull_keeps_the_pool_even():
+def test_counts_are_met_where_precise_and_the_pool_is_even_where_the_pull_is_strong():
     index, values, _, _ = world()
     targets = targets_of(list(zip(values, (5.0, 5.0), index, strict=True)))
     fitted = fit_weights(targets, 100.0, 1e9)
     assert np.allclose(fitted, 2.5, rtol=1e-3)
-
-
-def test_precise_counts_are_met():
     index = [np.array([0, 0, 1, 2, 2, 2])]
     noisy = np.array([10.0, 30.0, 60.0, 77.0])  # nobody can be in the last bin
     fitted = fit_weights(targets_of([(noisy, 0.01, index[0])]), 100.0, 1e-3)
     assert np.bincount(index[0], fitted).round(3).tolist() == [10, 30, 60]
-
-
-def test_a_start_is_searched_from():
     index, values, hits, answers = world()
     targets = targets_of(list(zip(values, (5.0, 5.0), index, strict=True)), hits, answers, 4.0)
     done = fit_weights(targets, 100.0, 1.0, steps=2000)

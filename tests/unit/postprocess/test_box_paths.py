@@ -53,7 +53,7 @@ def test_a_strong_bulge_goes_to_its_corner(shape, corner):
     assert distance(shape) < distance(shape - 1) < distance(shape - 2)
 
 
-def test_answers_count_paths_that_meet_a_rectangle_and_never_shrink():
+def test_answers_and_hits_by_brute_force():
     pool = start_pool(300, SIDE, SIDE)
     weight = 0.5 + spread(300, 1)[:, 0]
     some = random_rectangles(GRID, 200, 1)
@@ -64,9 +64,6 @@ def test_answers_count_paths_that_meet_a_rectangle_and_never_shrink():
     wider = table + np.array([-1, 1, -1, 1])
     wider = np.clip(wider, 0, SIDE)
     assert (pool_hits(pool, wider, SIDE, SIDE) >= hits).all()
-
-
-def test_hits_by_brute_force():
     pool = start_pool(60, SIDE, SIDE)
     some = random_rectangles(GRID, 50, 2)
     table = np.stack([some.x0, some.x1, some.y0, some.y1], axis=1).astype(np.int64)
@@ -77,7 +74,7 @@ def test_hits_by_brute_force():
             assert hits[q, i] == any(a <= x < b and c <= y < d for x, y in cells)
 
 
-def test_the_start_pool_fills_the_grid_and_all_shapes():
+def test_pools_fill_the_grid_and_follow_the_weights_when_drawn_again():
     pool = start_pool(20_000, 16, 8)
     assert pool.x0.min() == 0
     assert pool.x1.max() == 15
@@ -88,9 +85,6 @@ def test_the_start_pool_fills_the_grid_and_all_shapes():
     assert np.allclose(shares, 1 / 12, atol=0.005)
     middle = np.mean((pool.x0 + pool.x1) / 2 / 15)
     assert abs(middle - 0.5) < 0.02
-
-
-def test_a_pool_drawn_again_follows_the_weights():
     pool = start_pool(1000, SIDE, SIDE)
     weight = np.where(pool.x0 < 8, 3.0, 1.0)
     again = redraw(pool, weight, 4000, 0.0, SIDE, SIDE)
@@ -98,7 +92,4 @@ def test_a_pool_drawn_again_follows_the_weights():
     assert abs(np.mean(again.x0 < 8) - expected) < 0.01
     moved = redraw(pool, weight, 4000, 3.0, SIDE, SIDE)
     assert np.abs(moved.x0 - again.x0).max() in (3, 4)
-
-
-def test_folding_reflects_at_both_ends():
     assert fold(np.array([-0.2, 0.4, 1.3, 2.1, -1.5])).round(9).tolist() == [0.2, 0.4, 0.7, 0.1, 0.5]

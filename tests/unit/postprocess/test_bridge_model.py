@@ -48,7 +48,7 @@ def fitted(noisy, **parts):
     return BridgeModel.fit(noisy, Parts(calibrate=False, **parts))
 
 
-def test_the_mass_of_flows():
+def test_the_mass_of_flows_is_finite_where_noise_leaves_no_ends():
     """One per trip; with norm 2 a user's k trips weigh the root of k, as far as places allow."""
     assert flow_mass(movement(), REGIONS).tolist() == [400.0] * REGIONS.size
     many = NoisyTable(np.full(GRID.count, 10 / 36), 0.01)
@@ -56,9 +56,6 @@ def test_the_mass_of_flows():
     # Mass 10 of 400 trips: 36 even blocks hold at most the root of 36 of a user, so 10 / 6 users.
     expected = 10 / 6 * np.minimum(np.sqrt(400 * 6 / 10), 0.7 * REGIONS)
     assert flow_mass(users, REGIONS) == pytest.approx(expected)
-
-
-def test_the_mass_of_flows_is_finite_where_noise_leaves_no_ends():
     below = NoisyTable(np.full(GRID.count, -3.0), 5.0)
     found = flow_mass(movement(each_trip=False, norm=2, starts=(below,), ends=(below,)), REGIONS)
     assert np.isfinite(found).all()
@@ -101,24 +98,6 @@ def test_trips_to_where_they_start_are_short_though_noise_says_one_move():
     assert rows.sum(axis=1) == pytest.approx(1.0)
     assert rows[0, 1] == 0
     assert rows[0] @ np.arange(DETOURS) < 6
-
-
-def test_numbers_are_all_that_was_bought():
-    noisy = movement(turns=table(64, 7), sides=(1, 1), starts=(table(36, 1),) * 2, ends=(table(36, 2),) * 2)
-    names = set(fitted(noisy).numbers())
-    assert names == {
-        *(
-            "trips",
-            "region_of_cell",
-            "tide_region_of_cell",
-            "moves",
-            "starts_0",
-            "starts_1",
-            "ends_0",
-            "ends_1",
-        ),
-        *("lengths", "stays", "stay_places", "turns"),
-    }
 
 
 def test_calibration_brings_drawn_moves_nearer_to_the_likely_ones():

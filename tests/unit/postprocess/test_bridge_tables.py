@@ -98,7 +98,7 @@ def test_places_sum_to_the_total_whatever_the_noise_is(columns, rows, deviation,
         assert found == pytest.approx(truth, abs=0.02 * truth.max())
 
 
-def test_blocks_help_where_cells_are_hidden_by_noise():
+def test_blocks_and_moves_help_where_cells_are_hidden_by_noise():
     chance = np.random.default_rng(2)
     grid = grid_of(27, 27)
     truth = np.zeros((27, 27))
@@ -109,9 +109,6 @@ def test_blocks_help_where_cells_are_hidden_by_noise():
     found = places(grid, block_sides(grid), tables, even, truth.sum())
     alone = places(grid, (1,), tables[:1], even, truth.sum())
     assert ((found - truth) ** 2).sum() < 0.7 * ((alone - truth) ** 2).sum()
-
-
-def test_starts_and_ends_are_expected_where_there_are_moves():
     chance = np.random.default_rng(3)
     grid = grid_of(20, 20)
     truth = np.zeros(400)
@@ -204,24 +201,18 @@ def test_no_feature_has_the_noise_of_its_own_value():
         assert (after != before).any(axis=-1).sum() > 20  # others are told of it
 
 
-def test_a_way_that_goes_on_is_a_feature():
+def test_features_of_moves_by_hand():
     values = np.zeros((SMALL.count, 8))
     values[16, 0] = 5.0  # eastwards from column 2, row 2
     features = move_features(SMALL, values)
     assert features[15, 0, 0] == features[17, 0, 0] == 5.0
     assert features[17, 4, 2] == 5.0  # the same way back
     assert features[16, 0, :18].tolist() == [0.0] * 18
-
-
-def test_moves_that_stay_on_the_grid():
     expected = [
         [0 <= cell % 7 + dx < 7 and 0 <= cell // 7 + dy < 5 for dx, dy in WAYS] for cell in range(SMALL.count)
     ]
     assert on_grid(SMALL).tolist() == expected
     assert not on_grid(grid_of(1, 1)).any()
-
-
-def test_moves_into_a_cell_and_visits():
     inside = on_grid(SMALL)
     moves = np.where(inside, whole_numbers(SMALL, 2), 0.0)
     into, visits = np.zeros((SMALL.count, 8)), moves.sum(axis=1)
@@ -322,15 +313,12 @@ def test_rows_without_noise_are_exact(seed):
     assert by_class(noisy_of(rows, trips, 1e-3), GUESS) == pytest.approx(rows, abs=1e-3)
 
 
-def test_one_row_for_all_is_that_of_all_together():
+def test_rows_of_classes_without_noise_and_with_noise_alone():
     rows = rows_of(4)
     trips = np.linspace(1000, 50_000, CLASSES)[:, None]
     found = by_class(noisy_of(rows, trips, 1e-3), GUESS, alike=True)
     whole = (rows * trips).sum(axis=0)
     assert found == pytest.approx(np.tile(whole / whole.sum(), (CLASSES, 1)), abs=1e-3)
-
-
-def test_with_noise_alone_rows_are_near_the_guess():
     far = [
         np.abs(by_class(noisy_of(rows_of(1), 5.0, 200.0, seed), GUESS, alike=True)[0] - GUESS).sum()
         for seed in range(20)
@@ -340,9 +328,6 @@ def test_with_noise_alone_rows_are_near_the_guess():
     ).sum()
     assert close < 0.01
     assert np.mean(far) < 1.5
-
-
-def test_rows_with_noise_are_nearer_than_noisy_ones():
     rows, error, plain = rows_of(5), [], []
     for seed in range(10):
         noisy = noisy_of(rows, 300.0, 15.0, seed)
@@ -352,9 +337,18 @@ def test_rows_with_noise_are_nearer_than_noisy_ones():
     assert np.mean(error) < 0.7 * np.mean(plain)
 
 
-def test_the_guess_falls_and_its_last_bin_has_all_that_follows():
+def test_the_last_bin_goes_on_with_its_fall():
     assert falling(5, 0.5) == pytest.approx([0.5, 0.25, 0.125, 0.0625, 0.0625])
     assert falling(20, 0.9)[-1] == pytest.approx(0.9**19)
+    rows = np.zeros((1, BINS))
+    rows[0, [0, -1]] = 0.7, 0.3  # how far it goes on does not depend on how the bin was drawn
+    found = drawn(rows, np.zeros(90_000, np.int64), 0.6, seed=1, purpose=31)
+    more = found[found > 0] - (BINS - 1)
+    assert more.min() == 0
+    seen = np.bincount(np.minimum(more, 12))
+    assert stats.chisquare(seen, more.size * np.append(0.4 * 0.6 ** np.arange(12), 0.6**12)).pvalue > ALARM
+    long = drawn(rows, np.zeros(50_000, np.int64), 0.9999, seed=1, purpose=31)
+    assert long.max() == BINS - 1 + MOST_TAIL
 
 
 @pytest.mark.parametrize("fall", [0.4, 0.7, 0.9])
@@ -377,22 +371,3 @@ def test_bins_are_drawn_as_their_row_says():
         rest = [seen[~kept].sum()], [share[~kept].sum()]
         seen, share = np.append(seen[kept], rest[0]), np.append(share[kept], rest[1])
         assert stats.chisquare(seen[share > 0], share[share > 0]).pvalue > ALARM
-
-
-def test_the_last_bin_goes_on_with_its_fall():
-    rows = np.zeros((1, BINS))
-    rows[0, [0, -1]] = 0.7, 0.3  # how far it goes on does not depend on how the bin was drawn
-    found = drawn(rows, np.zeros(90_000, np.int64), 0.6, seed=1, purpose=31)
-    more = found[found > 0] - (BINS - 1)
-    assert more.min() == 0
-    seen = np.bincount(np.minimum(more, 12))
-    assert stats.chisquare(seen, more.size * np.append(0.4 * 0.6 ** np.arange(12), 0.6**12)).pvalue > ALARM
-    long = drawn(rows, np.zeros(50_000, np.int64), 0.9999, seed=1, purpose=31)
-    assert long.max() == BINS - 1 + MOST_TAIL
-
-
-def test_draws_follow_from_the_seed():
-    which = np.zeros(500, np.int64)
-    one, again, other = (drawn(rows_of(1), which, 0.7, seed, 21) for seed in (1, 1, 2))
-    assert np.array_equal(one, again)
-    assert not np.array_equal(one, other)

@@ -147,7 +147,7 @@ def test_impossible_walks_are_refused(begin, end, moves):
         walk(*weights(3, 3, seed=1), 3, np.array([begin]), np.array([end]), np.array([moves]), seed=1)
 
 
-def test_threads_do_not_matter_and_the_seed_does(monkeypatch):
+def test_threads_do_not_matter_the_seed_does_and_no_trips_are_no_walks(monkeypatch):
     chance = np.random.default_rng(8)
     tables = weights(9, 7, seed=8)
     begin, end = chance.integers(0, 63, (2, 3000))
@@ -159,9 +159,6 @@ def test_threads_do_not_matter_and_the_seed_does(monkeypatch):
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
     assert (found[0] != found[3]).mean() > 0.3
-
-
-def test_no_trips_at_all():
     none = np.empty(0, np.int64)
     first, cells = walk(*weights(3, 3, seed=1), 3, none, none, none, seed=1)
     assert (first.tolist(), cells.size) == ([0], 0)

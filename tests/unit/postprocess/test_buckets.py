@@ -44,12 +44,6 @@ def test_the_cover_is_the_cheapest_of_all(cells, finest, seed):
     assert starts == [start for start, _ in best]
 
 
-def test_levels_go_from_all_cells_to_above_the_finest():
-    assert interval_levels(64, 8) == [64, 32, 16]
-    assert interval_levels(5, 1) == [8, 4, 2]
-    assert interval_levels(1, 1) == []
-
-
 def test_a_map_of_noise_is_flattened_and_one_of_trips_is_not():
     generator = np.random.default_rng(3)
     given = Rectangles.of([(0, 4, 0, 8), (2, 7, 1, 6), (0, 8, 0, 3), (5, 8, 5, 8)])

@@ -91,14 +91,11 @@ def test_noise_alone_makes_valid_events(seed, without):
         assert (order == np.arange(order.size)).all()
 
 
-def test_one_site_is_enough():
+def test_one_site_is_enough_and_nobody_is_possible():
     setting = setting_of(xy=XY[:1])
     events = CommuteModel(noisy=noise_alone(setting, 1), setting=setting).generate(50, 1)
     assert events.count >= 50
     assert not events.site.any()
-
-
-def test_no_people_and_fewer():
     setting = setting_of()
     model = CommuteModel(noisy=noise_alone(setting, 1), setting=setting)
     assert model.generate(0, 1).count == 0

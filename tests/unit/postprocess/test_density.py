@@ -1,7 +1,5 @@
 """Non-negative counts with their totals, scaled to all visits, and intervals that cover what they promise."""
 
-import inspect
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +7,6 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from tests.loops import for_each
 
-import shoal.postprocess.density.numbers
 from shoal.postprocess.density.numbers import (
     LearnedTable,
     estimate_density,
@@ -57,11 +54,6 @@ def test_it_is_the_nearest_such_vector(column):
     assert ((kept - noisy) ** 2).sum() <= best.fun + 1e-4
 
 
-def test_slots_do_not_mix():
-    noisy = np.array([[5.0, -1.0, 4.0], [-2.0, -3.0, 4.0]])
-    assert keep_totals(noisy).tolist() == [[3.0, 0.0, 4.0], [0.0, 0.0, 4.0]]
-
-
 @for_each("family", ["gaussian", "laplace"])
 @for_each("level", [0, 3, 100])
 def test_intervals_cover_the_bounded_counts(family, level):
@@ -91,7 +83,7 @@ def test_city_total_is_not_biased_by_removing_negatives():
     assert clipped > 3  # what plain clipping would have done
 
 
-def test_half_width_is_the_95_percent_point():
+def test_half_width_and_decimals():
     assert half_width(NoisyCounts(values=np.zeros((1, 1)), family="discrete gaussian", scale=1.0)) == (
         pytest.approx(1.959964)
     )
@@ -99,19 +91,11 @@ def test_half_width_is_the_95_percent_point():
     assert half_width(NoisyCounts(values=np.zeros((1, 1)), family="discrete laplace", scale=2.0)) == (
         pytest.approx(2 * np.log(20))
     )
-
-
-def test_decimals_are_as_declared():
     noisy = NoisyCounts(values=np.array([[1.23456]]), family="discrete gaussian", scale=0.1)
     assert estimate_density(noisy, 2).people.tolist() == [[1.23]]
     assert estimate_density(noisy, 0).people.tolist() == [[1.0]]
-
-
-def test_it_takes_nothing_but_noisy_counts():
-    assert list(inspect.signature(shoal.postprocess.density.numbers.estimate_density).parameters) == [
-        "noisy",
-        "decimals",
-    ]
+    noisy = np.array([[5.0, -1.0, 4.0], [-2.0, -3.0, 4.0]])
+    assert keep_totals(noisy).tolist() == [[3.0, 0.0, 4.0], [0.0, 0.0, 4.0]]
 
 
 def noisy_of(values, **changes):
@@ -136,14 +120,11 @@ def noisy_of(values, **changes):
 VALUES = np.array([[500.0, 300.0], [200.0, 100.0], [60.0, 40.0]])
 
 
-def test_the_total_is_the_number_of_visits():
+def test_the_total_is_the_number_of_visits_inside_the_zones():
     made = scaled_density(noisy_of(VALUES, visits=2345.0))
     assert made.people.sum() == pytest.approx(2345.0)
     assert made.people / made.people.sum() == pytest.approx(VALUES / VALUES.sum())
-
-
-def test_visits_outside_the_zones_do_not_come_in():
-    """A fifth of the kept visits lies outside: a fifth of all visits does."""
+    # A fifth of the kept visits lies outside: a fifth of all visits does.
     made = scaled_density(noisy_of(VALUES, sampled=1500.0, visits=3000.0, inside=(0.0, 1.0)))
     assert made.people.sum() == pytest.approx(3000.0 * 1200 / 1500)
     bounded = scaled_density(noisy_of(VALUES, sampled=1500.0, visits=3000.0, inside=(0.9, 1.0)))
@@ -257,25 +238,13 @@ def start(total=120.0):
     return LearnedTable.start(ASKED, np.ones((3, 4)), total)
 
 
-def test_it_starts_at_the_prior_times_the_total():
+def test_answers_move_the_table_to_the_edge_of_their_noise():
     assert start().values() == pytest.approx([20.0, 20.0, 120.0])
-
-
-def test_answers_are_met_and_the_total_kept():
     learned = start().after(0, 60.0, 0.0).after(1, 10.0, 0.0)
     assert learned.values() == pytest.approx([60.0, 10.0, 120.0], rel=0.01)
     assert (learned.table > 0).all()
-
-
-def test_an_answer_within_its_noise_moves_nothing():
     assert np.array_equal(start().after(0, 24.0, 5.0).table, start().table)
-
-
-def test_an_answer_beyond_its_noise_moves_to_the_edge_of_it():
     assert start().after(0, 40.0, 5.0).values()[0] == pytest.approx(35.0, rel=1e-6)
-
-
-def test_cells_alike_to_the_question_stay_alike():
     table = start().after(0, 60.0, 0.0).table
     assert np.unique(table.round(9)).size == 2
 

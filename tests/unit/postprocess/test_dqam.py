@@ -64,13 +64,18 @@ def test_blocks_of_a_level_are_squares_cut_at_the_edge():
     assert blocks((3, 5), depth_of((3, 5))).size == len(set(blocks((3, 5), 3).tolist()))
 
 
-def test_edges_move_with_the_lesser_side_and_not_at_the_border_of_what_is_touched():
+def test_edges_move_with_the_lesser_side_and_dense_regions_weigh_more():
     model = TripModel(np.full((2, 3), 8.0), np.full((2, 2), 4.0), np.full((1, 3), 4.0))
     factor = np.array([[2.0, 0.5, np.nan]] * 2)
     scale_regions(model, factor)
     assert model.faces.tolist() == [[16, 4, 8]] * 2
     assert model.east.tolist() == [[2, 4]] * 2
     assert model.north.tolist() == [[8, 2, 4]]
+    learner = learner_of([30, 5, 5, 0])
+    weights = learner.weights(np.array([0, 1, 2]))
+    assert weights[0] / weights[1] == pytest.approx(6**POWER)
+    assert (weights * [30, 5, 5]).sum() / 40 == pytest.approx(1.0)
+    assert learner_of([-1, 0, 0, 0]).weights(np.array([0, 3])).tolist() == [1.0, 1.0]
 
 
 def learner_of(mass, **more):
@@ -78,14 +83,6 @@ def learner_of(mass, **more):
     region = blocks((4, 4), 1)
     start = uniform_model((4, 4), 40.0, 3.0)
     return DqamLearner(start, region, np.array(mass, float), given, 40.0, 0.0, **more)
-
-
-def test_dense_regions_weigh_more_and_the_mean_over_trips_is_one():
-    learner = learner_of([30, 5, 5, 0])
-    weights = learner.weights(np.array([0, 1, 2]))
-    assert weights[0] / weights[1] == pytest.approx(6**POWER)
-    assert (weights * [30, 5, 5]).sum() / 40 == pytest.approx(1.0)
-    assert learner_of([-1, 0, 0, 0]).weights(np.array([0, 3])).tolist() == [1.0, 1.0]
 
 
 def test_the_whole_region_moves_where_one_cell_is_asked(monkeypatch):

@@ -55,7 +55,7 @@ def test_starts_and_next_steps_follow_their_tables():
         assert chisquare(seen[may[cell]], wanted[may[cell]]).pvalue > EVEN
 
 
-def test_a_longer_context_is_used_where_there_is_one():
+def test_a_longer_context_is_used_as_far_as_its_noise_allows():
     counts = np.zeros((9, 10))
     counts[4, 0], counts[5, [4, END]] = 10.0, 5.0  # from the middle east, then back or end
     trie = Trie.of(CellSteps(GRID)).grown(counts, 7.0)  # only 4 by east
@@ -65,9 +65,6 @@ def test_a_longer_context_is_used_where_there_is_one():
     assert set(paths.moves.tolist()) == {1}
     plain = chain(counts, np.eye(9)[4]).generate(2_000, 1)
     assert plain.moves.max() > 2
-
-
-def test_noise_shrinks_a_longer_context_to_the_shorter():
     counts = np.zeros((9, 10))
     counts[4, 0], counts[5, [4, END]] = 10.0, 5.0
     trie = Trie.of(CellSteps(GRID)).grown(counts, 7.0)
@@ -80,9 +77,6 @@ def test_noise_shrinks_a_longer_context_to_the_shorter():
     probabilities = model.probabilities()
     assert probabilities[9] == pytest.approx(probabilities[5], abs=1e-3)
     assert probabilities.sum(axis=1) == pytest.approx(1.0)
-
-
-def test_a_state_that_noise_left_nothing_of_can_be_left():
     counts = np.zeros((9, 10))
     counts[:, STAY] = 50.0
     counts[0, 0] = 30.0
@@ -216,7 +210,7 @@ def speed_model(grid, counts, starts):
     )
 
 
-def test_a_fast_step_crosses_cells_within_a_tick():
+def test_fast_steps_cross_cells_within_a_tick_and_fine_cells_are_drawn_by_visits():
     grid = CellGrid(box=(0, 0, 8, 8), columns=8, rows=8, planar=True)
     steps = SpeedSteps(grid)
     counts = np.zeros((steps.states, 13))
@@ -231,9 +225,6 @@ def test_a_fast_step_crosses_cells_within_a_tick():
     assert paths.tick.reshape(-1, 3)[:, 1:].tolist() == [[0, 1]] * 3_000
     assert set((paths.starts % 8 // 2).tolist()) == {0}
     assert set((paths.ends % 8 // 2).tolist()) == {1}
-
-
-def test_fine_cells_are_drawn_by_visits():
     grid = CellGrid(box=(0, 0, 8, 8), columns=8, rows=8, planar=True)
     steps = SpeedSteps(grid)
     counts = np.zeros((steps.states, 13))

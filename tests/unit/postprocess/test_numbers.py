@@ -48,12 +48,17 @@ def test_a_linear_truth_is_predicted_right_on_average(deviation):
         assert told[part].mean() == pytest.approx(truth[part].mean(), abs=0.5 + 0.1 * deviation)
 
 
-def test_nothing_is_predicted_where_nothing_is():
+def test_nothing_is_predicted_and_no_variance_found_where_there_is_none():
     """Features without truth: values of noise alone are predicted to be about 0."""
     chance = np.random.default_rng(2)
     told = prediction(noisy_of(chance, np.zeros(PLACES), 3.0), features_of(chance))
     assert told.max() < 3.0
     assert told.mean() < 0.2
+    chance = np.random.default_rng(4)
+    expected = chance.gamma(1.0, 20, 20_000)
+    noisy = noisy_of(chance, expected, 3.0)
+    assert residual_variance(noisy, expected).mean() < 0.05 * 3.0**2 + 2e-4 * (expected**2).mean()
+    assert (residual_variance(noisy, expected) > 0).all()
 
 
 @pytest.mark.parametrize(("b", "c"), [(3.0, 0.0), (0.0, 0.25)])
@@ -65,14 +70,6 @@ def test_a_known_scatter_is_found(b, c):
     wide = expected > 5
     known = b * expected + c * expected**2
     assert np.quantile(found[wide] / known[wide], [0.01, 0.99]) == pytest.approx(1, abs=0.15)
-
-
-def test_no_scatter_is_found_where_there_is_none():
-    chance = np.random.default_rng(4)
-    expected = chance.gamma(1.0, 20, 20_000)
-    noisy = noisy_of(chance, expected, 3.0)
-    assert residual_variance(noisy, expected).mean() < 0.05 * 3.0**2 + 2e-4 * (expected**2).mean()
-    assert (residual_variance(noisy, expected) > 0).all()
 
 
 @pytest.mark.parametrize("spread", [0.2, 1.0, 4.0])
@@ -100,7 +97,7 @@ def test_a_scatter_that_is_said_is_followed():
     assert shrunk(noisy, expected, 0.2) == pytest.approx((noisy.values + expected) / 2)
 
 
-def test_the_better_prediction_is_picked():
+def test_the_better_prediction_is_picked_and_not_one_that_fits_noise():
     chance = np.random.default_rng(7)
     truth = chance.gamma(1.0, 20, 2000)
     noisy = noisy_of(chance, truth, 5.0)
@@ -108,10 +105,7 @@ def test_the_better_prediction_is_picked():
     assert select_by_mallows_cp(noisy, poor, truth, 12) is truth
     simple = select_by_mallows_cp(noisy, truth / 7, truth + chance.normal(0, 3, 2000), 12)  # scaled to fit
     assert simple == pytest.approx(truth, rel=0.05)
-
-
-def test_what_fits_only_noise_is_not_picked():
-    """Rich predictions that learnt ten numbers from noise: they fit better and are not taken."""
+    # Rich predictions that learnt ten numbers from noise: they fit better and are not taken.
     chance = np.random.default_rng(8)
     truth = chance.gamma(1.0, 20, 500)
     taken = 0
@@ -148,10 +142,17 @@ KNOWN = [6457827717110365317, 3203168211198807973, 9817491932198370423, 45933805
 STEP, WORD = 0x9E3779B97F4A7C15, 2**64
 
 
-def test_a_stream_is_splitmix():
+def test_a_stream_is_splitmix_and_even():
     for draw, word in enumerate(KNOWN):
         assert int(mix(np.uint64((1234567 + (draw + 1) * STEP) % WORD))) == word
         assert float(uniform(np.uint64(1234567), draw)) == (word >> 11) / 2**53
+    states = [np.uint64(stream(5, 2, thing)) for thing in range(200)]
+    drawn = np.array([uniform(state, draw) for state in states for draw in range(50)])
+    assert stats.kstest(drawn, "uniform").pvalue > ALARM
+    assert np.unique(drawn).size == drawn.size
+    assert np.array_equal(uniforms(9, 3, 10), uniforms(9, 3, 5000)[:10])
+    assert uniforms(9, 3, 7)[6] == uniform(np.uint64(stream(9, 3, 6)), 0)
+    assert uniforms(9, 3, 0).size == 0
 
 
 @for_each("seed", [0, 1, 2**63 + 5])
@@ -166,13 +167,6 @@ def test_numbers_of_things_are_even(seed, purpose):
     assert stats.chisquare(np.bincount(pairs[::2], minlength=100)).pvalue > ALARM
 
 
-def test_numbers_within_a_stream_are_even():
-    states = [np.uint64(stream(5, 2, thing)) for thing in range(200)]
-    drawn = np.array([uniform(state, draw) for state in states for draw in range(50)])
-    assert stats.kstest(drawn, "uniform").pvalue > ALARM
-    assert np.unique(drawn).size == drawn.size
-
-
 @for_each(
     ("one", "other"),
     [((1, 1), (1, 2)), ((1, 1), (2, 1)), ((0, 1), (1, 0)), ((1, 21), (1, 1021)), ((3, 4), (4, 3))],
@@ -185,20 +179,11 @@ def test_seeds_and_purposes_share_nothing(one, other):
     assert np.intersect1d(first, second).size == 0
 
 
-def test_a_thing_has_its_number_whatever_their_count_is():
-    assert np.array_equal(uniforms(9, 3, 10), uniforms(9, 3, 5000)[:10])
-    assert uniforms(9, 3, 7)[6] == uniform(np.uint64(stream(9, 3, 6)), 0)
-    assert uniforms(9, 3, 0).size == 0
-
-
 def test_places_are_picked_in_proportion_to_their_weights():
     weights = np.array([0.0, 3.0, -2.0, 1.0, 0.0, 6.0, 0.0])
     seen = np.bincount(pick(weights, uniforms(1, 1, 60_000)), minlength=7)
     assert seen[[0, 2, 4, 6]].tolist() == [0, 0, 0, 0]
     assert stats.chisquare(seen[[1, 3, 5]], [18_000, 6_000, 36_000]).pvalue > ALARM
-
-
-def test_picks_at_the_borders():
     ends = np.array([0.0, 0.25, 1 - 2**-53])
     assert pick(np.array([0.0, 1.0, 3.0, 0.0]), ends).tolist() == [1, 2, 2]
     assert pick(np.array([0.1] * 10 + [0.0]), ends[-1:]).tolist() == [9]

@@ -108,11 +108,15 @@ def test_single_trips_come_back(trip):
     same(encoded(path_points(paths, 3), GLOBE, 60), paths)
 
 
-def test_quick_visits_lie_between_two_ticks():
+def test_quick_visits_between_ticks_whole_seconds_and_no_trips():
     paths = SyntheticPaths.of(GLOBE, 60, [[(0, 0, 0), (35, 0, 0), (70, 0, 0), (105, 1, 0)]])
     points = path_points(paths, 1)
     assert (points.time_us / 1_000_000).tolist() == [0, 20, 40, 60]
     assert points.number.tolist() == [0, 1, 2, 3]
+    paths = SyntheticPaths.of(GLOBE, 60, [[(5, 0, 1)]])
+    paths = replace(paths, start_us=np.array([1_772_406_000_654_321]))
+    assert path_points(paths, 1).time_us.tolist() == [1_772_406_000_000_000, 1_772_406_060_000_000]
+    assert path_points(SyntheticPaths.of(GLOBE, 60, []), 1).x.size == 0
 
 
 def test_points_differ_and_keep_from_the_border():
@@ -139,16 +143,6 @@ def test_a_trip_has_the_same_points_whatever_else_is_asked_for():
     for name in ("trip", "number", "time_us", "x", "y"):
         np.testing.assert_array_equal(getattr(whole, name)[of_part], getattr(part, name))
     assert not np.array_equal(path_points(paths, 8).x, whole.x)
-
-
-def test_trips_start_at_whole_seconds():
-    paths = SyntheticPaths.of(GLOBE, 60, [[(5, 0, 1)]])
-    paths = replace(paths, start_us=np.array([1_772_406_000_654_321]))
-    assert path_points(paths, 1).time_us.tolist() == [1_772_406_000_000_000, 1_772_406_060_000_000]
-
-
-def test_no_trips_have_no_points():
-    assert path_points(SyntheticPaths.of(GLOBE, 60, []), 1).x.size == 0
 
 
 ALARM = 1e-6
@@ -284,9 +278,6 @@ def test_stays_sum_to_their_totals_and_follow_the_rate():
     east_too = np.add.reduceat(~west, first[:-1]) > 0
     assert not stay[west & np.repeat(east_too, np.diff(first))].any()
     assert not np.array_equal(stay, place_stays(first, cells, total, rate, seed=2))
-
-
-def test_single_steps_are_stayed_in_proportion_to_the_rate():
     cells = np.tile(np.arange(4), 20_000).astype(np.int32)
     rate = np.array([1.0, 0.0, 2.0, 5.0] + [9.0] * (GRID.count - 4))
     stay = place_stays(np.arange(0, 80_001, 4), cells, np.ones(20_000, int), rate, seed=3)

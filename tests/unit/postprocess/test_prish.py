@@ -33,23 +33,17 @@ def parts(model):
     return model.faces, model.east, model.north
 
 
-def test_answer_is_faces_less_inner_edges():
+def test_scaling_and_repair_by_hand():
     model = model_of([[1, 2, 3], [4, 5, 6]], [[0.5, 1], [1.5, 2]], [[0.25, 0.75, 1.25]])
     rows = [(0, 3, 0, 2), (1, 3, 0, 1), (0, 1, 0, 2), (2, 3, 1, 2)]
     by_prefix = model.answers(Rectangles.of(rows))
     assert [rectangle_answer(*parts(model), *row) for row in rows] == by_prefix.tolist()
     assert by_prefix.tolist() == [21 - 5 - 2.25, 5 - 1, 5 - 0.25, 6]
-
-
-def test_scaling_takes_faces_and_edges_inside_only():
     model = two_by_two()
     scale_inside(*parts(model), 0, 1, 0, 2, 0.5)  # the left column
     assert model.faces.tolist() == [[2, 4], [2, 4]]
     assert model.east.tolist() == [[2], [2]]
     assert model.north.tolist() == [[1, 2]]
-
-
-def test_repair_raises_faces_at_the_border_to_their_largest_edge():
     model = two_by_two()
     scale_inside(*parts(model), 0, 1, 0, 2, 0.25)
     assert violations(*parts(model))[0] == 2

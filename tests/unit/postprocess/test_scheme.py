@@ -77,7 +77,7 @@ def test_mass_is_kept_and_nothing_is_negative(nights):
     assert ((estimate.low <= estimate.people) & (estimate.people <= estimate.high)).all()
 
 
-def test_nights_are_smoothed_only_on_demand():
+def test_nights_are_smoothed_only_on_demand_and_a_shape_of_nothing_is_flat():
     setting = setting_of(AreaWeights.identity(3))
     series = np.random.default_rng(1).uniform(1, 9, (1, 24))
     scheme = noisy([9, 9, 9], [0, 0, 0], series)
@@ -85,9 +85,6 @@ def test_nights_are_smoothed_only_on_demand():
     np.testing.assert_allclose(plain, series / series.sum())
     assert (plain[:, :6] != smooth[:, :6]).all()
     assert smooth.sum() == pytest.approx(1)
-
-
-def test_a_shape_without_anything_positive_is_flat():
     setting = setting_of(AreaWeights.identity(2))
     shapes = cluster_shapes(noisy([1, 1], [0, 1], [[-1.0] * 24, [0.0] * 24]), setting, nights=True)
     np.testing.assert_allclose(shapes, 1 / 24)

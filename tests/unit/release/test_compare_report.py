@@ -80,13 +80,10 @@ def test_the_table_says_every_figure_and_whose_epsilon_is_none():
     assert "Mean of 1 to 2 repetitions" in page
 
 
-def test_one_run_alone_is_said_to_be_chance():
+def test_the_page_says_where_its_figures_come_from_and_what_is_assumed():
     assert compare.CHANCE in without_library(compare.compare_report_html(inputs()))
     twice = without_library(compare.compare_report_html(inputs(rows=ROWS[:2])))
     assert "chance" not in twice
-
-
-def test_the_page_says_where_its_figures_come_from():
     pages = {
         private: compare.compare_report_html(inputs(on_private_data=private)) for private in (True, False)
     }
@@ -94,9 +91,6 @@ def test_the_page_says_where_its_figures_come_from():
         (False, True),
         (True, False),
     ]
-
-
-def test_warnings_and_assumptions_are_on_the_page():
     page = without_library(
         compare.compare_report_html(inputs(warnings=("Not private.",), assumptions=("A flat city.",)))
     )

@@ -154,7 +154,7 @@ def test_a_page_is_the_owners_alone_and_replaces_no_other_file(tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "folder.html", "owner"]
 
 
-def test_every_public_parameter_has_a_label_and_no_time_is_written_as_iso():
+def test_labels_of_public_parameters_and_windows_as_dates():
     """Over the manifests of all kinds; names inside the mechanism are those of its measured parts."""
     manifests = sorted((GOLDEN.parents[2]).rglob("manifest.json"))
     parameters = [json.loads(path.read_text("utf-8"))["public"] for path in manifests]
@@ -164,9 +164,6 @@ def test_every_public_parameter_has_a_label_and_no_time_is_written_as_iso():
     shown = [row for public in parameters for row in flat(public)]
     assert not [name for name, _ in shown if "_" in name or name[:1].islower()]
     assert not [value for _, value in shown if re.match(r"\d{4}-\d\d-\d\dT", value)]
-
-
-def test_the_subtitle_writes_the_window_as_dates():
     window = {"start": "2026-03-02T00:00:00", "end": "2026-03-04T00:00:00"}
     assert grid_subtitle(None, {"public": {"window": window}}) == [
         "Mon 2 Mar 2026, 00:00 to Wed 4 Mar 2026, 00:00"

@@ -34,7 +34,13 @@ def test_release_then_the_same_again_for_free(ledger: Ledger, asked: ReleaseRequ
     assert left(asked) == ["out"]
 
 
-def test_nothing_is_spent_when_the_folder_cannot_be_used(ledger: Ledger, asked: ReleaseRequest) -> None:
+def test_nothing_is_spent_when_the_folder_cannot_be_used_or_the_budget_is_gone(ledger, asked):
+    with pytest.raises(LedgerError, match="budget-exceeded"):
+        release(ledger, with_(asked, loss=Loss(101)), build)
+    with pytest.raises(LedgerError, match="seeded-release"):
+        release(ledger, with_(asked, reproducible=True), build)
+    assert left(asked) == []
+    assert spent(ledger) == 0
     asked.out.mkdir(parents=True)
     with pytest.raises(OutputError, match="folder-exists"):
         release(ledger, asked, build)
@@ -46,15 +52,6 @@ def test_nothing_is_spent_when_the_folder_cannot_be_used(ledger: Ledger, asked: 
         release(ledger, with_(asked, out=Path(ledger.store.where()) / "out"), build)
     with pytest.raises(OutputError, match="folder-name"):
         release(ledger, with_(asked, out=Path("/")), build)
-    assert spent(ledger) == 0
-
-
-def test_nothing_is_written_when_the_budget_is_gone(ledger: Ledger, asked: ReleaseRequest) -> None:
-    with pytest.raises(LedgerError, match="budget-exceeded"):
-        release(ledger, with_(asked, loss=Loss(101)), build)
-    with pytest.raises(LedgerError, match="seeded-release"):
-        release(ledger, with_(asked, reproducible=True), build)
-    assert left(asked) == []
     assert spent(ledger) == 0
 
 

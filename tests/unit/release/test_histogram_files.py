@@ -95,15 +95,12 @@ def test_a_polygon_counts_each_piece_of_a_trip(paths, published):
     assert (answer.missed > 0, answer.added > 0, answer.notes) == (True, True, [])
 
 
-def test_holes_and_parts_are_said(published):
+def test_holes_parts_and_areas_beyond_the_map_are_noted(published):
     ring = shapely.box(0, 0, 6, 6).difference(shapely.box(2, 2, 4, 4))
     [note] = published.polygon(ring).notes
     assert "1 hole:" in note
     [note] = published.polygon(shapely.union(ring, shapely.box(8, 0, 9, 9))).notes
     assert "2 parts and 1 hole:" in note
-
-
-def test_an_area_beyond_the_map_is_told_where_the_map_lies(published):
     away = (20, 1, 22, 3)
     for answer in (published.polygon(shapely.box(*away)), *published.boxes([away])):
         [note] = answer.notes
@@ -126,7 +123,7 @@ def test_zones_by_name_or_id(published):
         published.zones()
 
 
-def test_a_file_keeps_its_numbers_scaled_and_rounded(tmp_path, paths):
+def test_a_file_keeps_its_numbers_scaled_and_rounded_with_faces_alone_and_the_pool(tmp_path, paths):
     euler = euler_of(paths)
     noisy = NoisyHistogram(
         euler=Euler(faces=euler.faces / 3, east=euler.east / 3, north=euler.north / 3),
@@ -145,9 +142,6 @@ def test_a_file_keeps_its_numbers_scaled_and_rounded(tmp_path, paths):
     table = pq.read_table(tmp_path / "histogram.parquet")
     assert table.column_names == ["kind", "column", "row", "trips"]
     assert table.num_rows == 12 * 9 + 11 * 9 + 12 * 8
-
-
-def test_faces_alone_and_the_pool(tmp_path):
     side = np.array([1.0, 2.0])
     pool = TripPool(x0=side, x1=side + 3, y0=side, y1=side, shape=np.array([0, 11], np.int8), weight=side)
     noisy = NoisyHistogram(euler=Euler(faces=np.full((9, 12), -0.0001)), trips=3.0, pool=pool)

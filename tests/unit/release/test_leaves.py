@@ -162,16 +162,13 @@ def test_all_changes_of_determined_leaves_are_rejected(release):
     check_shares(shares(release, slice(3)))
 
 
-def test_every_row_of_the_table_is_used_or_of_a_seeded_or_later_release():
+def test_every_row_of_the_table_is_used_and_shown_in_the_docs():
     used = {
         leaf_of(path).path
         for folder in RELEASES
         for path, _ in leaves(json.loads((folder / "manifest.json").read_text()))
     }
     assert {leaf.path for leaf in LEAVES} - used <= {"note", "read_from_data/**", "audit_case", "**"}
-
-
-def test_docs_show_the_table():
     assert leaf_table() in (ROOT / "docs/verify.md").read_text()
 
 
@@ -291,12 +288,22 @@ def new_key(path: Path, passphrase: str = "") -> Path:
     return path
 
 
-def test_a_hash_is_compared_however_it_is_written_and_must_be_one(density):
+def test_hashes_and_signatures_are_compared_and_reported(density, tmp_path, keys):
     digest = check_release(density).manifest_sha256
     assert check_release(density, sha256=f" {digest.upper()}\n").problems == ()
     for wrong in ("", "abc", digest[:-1], digest + "0", "g" * 64):
         with pytest.raises(PlanError, match="hash-malformed"):
             check_release(density, sha256=wrong)
+    key, signers = keys
+    digest = check_release(density).manifest_sha256
+    (density / SIGNATURE).write_bytes(sign((density / "manifest.json").read_bytes(), key))
+    plain = CliRunner().invoke(verify_command, [str(density)])
+    assert f"{SIGNATURE} was not checked" in plain.output
+    both = ["--sha256", digest, "--allowed-signers", str(signers), "--signer", "owner@example.org"]
+    full = CliRunner().invoke(verify_command, [str(density), *both])
+    assert full.exit_code == 0
+    assert "The hash is the one given" in full.output
+    assert "Signed by owner@example.org." in full.output
 
 
 def test_what_a_signature_must_be(density, tmp_path, keys):
@@ -344,20 +351,7 @@ def test_signing_needs_the_program_and_a_key_that_opens(tmp_path, monkeypatch, k
         sign(b"{}", key)
 
 
-def test_commands_say_what_was_checked(density, tmp_path, keys):
-    key, signers = keys
-    digest = check_release(density).manifest_sha256
-    (density / SIGNATURE).write_bytes(sign((density / "manifest.json").read_bytes(), key))
-    plain = CliRunner().invoke(verify_command, [str(density)])
-    assert f"{SIGNATURE} was not checked" in plain.output
-    both = ["--sha256", digest, "--allowed-signers", str(signers), "--signer", "owner@example.org"]
-    full = CliRunner().invoke(verify_command, [str(density), *both])
-    assert full.exit_code == 0
-    assert "The hash is the one given" in full.output
-    assert "Signed by owner@example.org." in full.output
-
-
-def test_decimals_are_those_of_the_numbers():
+def test_decimals_are_those_of_the_numbers_and_windows_need_not_be_whole_days():
     import numpy as np
 
     numbers = np.arange(1, 200) / 10
@@ -369,10 +363,7 @@ def test_decimals_are_those_of_the_numbers():
     few.see(np.array([0.5, 0.0]))
     few.see(np.full(10_000, 0.19))  # a flat map: one number, whose last decimal happens to be 0
     assert list(few.problems("x")) == []
-
-
-def test_windows_need_not_be_whole_days():
-    """A trajectory release of six hours was refused as one whose values are out of range."""
+    # A trajectory release of six hours was refused as one whose values are out of range.
     public = {"window": {"start": "2026-03-02", "end": "2026-03-02T06:00"}, "time_zone": "Europe/Paris"}
     begin, end = verify.window_of(public)
     assert (begin, end - begin) == (1772406000 * 10**6, 6 * 3600 * 10**6)

@@ -45,10 +45,20 @@ def syntactic(**change) -> Manifest:
     return Manifest(**(fields | change))
 
 
-def test_first_keys_say_whom_and_what() -> None:
+def test_first_keys_and_the_readme_say_whom_and_what():
     keys = list(json.loads(private().to_json()))
     assert keys[:5] == ["unit", "promise", "guarantee", "public", "spends"]
     assert json.loads(private().to_json())["guarantee"]["epsilon"] == 1.0
+    unit = Unit("vehicle-day", "shift")
+    guarantee = Guarantee.of(Loss.pure(10**9), delta=None, unit=unit)
+    manifest = private(unit=unit.sentence, guarantee=guarantee.to_manifest(), promise=guarantee.sentence)
+    assert "user" not in manifest.to_json().splitlines()[1]
+    assert "epsilon" not in in_words(syntactic())
+    assert "not differentially private" in in_words(syntactic())
+    text = private(reproducible=True).to_json()
+    assert "not for publication" in text
+    assert Manifest.from_json(text).reproducible
+    assert "not for publication" not in private().to_json()
 
 
 @pytest.mark.parametrize("make", [private, syntactic])
@@ -62,13 +72,6 @@ def test_round_trip(make) -> None:
     text = manifest.to_json()
     assert Manifest.from_json(text).to_json() == text
     assert list(json.loads(text)["files"]) == ["a/é.csv", "b.csv"]
-
-
-def test_seeded_says_not_for_publication() -> None:
-    text = private(reproducible=True).to_json()
-    assert "not for publication" in text
-    assert Manifest.from_json(text).reproducible
-    assert "not for publication" not in private().to_json()
 
 
 @for_each("name", ["epsilon", "delta", "rho", "rho_nano", "pure_epsilon", "Epsilon", "max-delta"])
@@ -157,14 +160,7 @@ def test_text_that_is_not_a_manifest(spoil) -> None:
         Manifest.from_json(spoil(private().to_json()))
 
 
-def test_other_unit_is_named_in_the_first_line() -> None:
-    unit = Unit("vehicle-day", "shift")
-    guarantee = Guarantee.of(Loss.pure(10**9), delta=None, unit=unit)
-    manifest = private(unit=unit.sentence, guarantee=guarantee.to_manifest(), promise=guarantee.sentence)
-    assert "user" not in manifest.to_json().splitlines()[1]
-
-
-def test_readme_is_rendered_from_the_manifest() -> None:
+def test_readme_is_rendered_from_the_manifest():
     text = recipient_readme(
         replace(private(), tuned_on_private_data=True),
         {"density.csv": {"people": "people per slot"}},
@@ -182,6 +178,13 @@ def test_readme_is_rendered_from_the_manifest() -> None:
     assert "records a look" in recipient_readme(replace(private(), tuned_on_private_data="recorded"), {})
     assert "does not prove" in recipient_readme(private(), {})
     assert "looking" not in recipient_readme(replace(private(), tuned_on_private_data=False), {})
+    columns = {"a.csv": {"x": "one"}, "b.csv": {"x": "two"}, "a.parquet": {"x": "one"}}
+    manifest = private(columns=columns)
+    text = recipient_readme(manifest, columns)
+    assert text.count("| column | meaning |") == 2
+    assert "`a.csv`, `a.parquet`" in text
+    for layout in (1, 2, 3):  # READMEs of every layout verify
+        assert list(readme_problems(recipient_readme(manifest, columns, layout=layout), manifest)) == []
 
 
 @for_each("value", [True, False, "recorded", "none recorded"])
@@ -195,18 +198,3 @@ def test_looks_of_this_and_the_first_version_are_read_back(value) -> None:
 def test_other_words_about_looks_are_refused(value) -> None:
     with pytest.raises(GuaranteeError, match="tuned_on_private_data"):
         replace(private(), tuned_on_private_data=value)
-
-
-def test_readme_of_a_syntactic_release_has_no_epsilon() -> None:
-    assert "epsilon" not in in_words(syntactic())
-    assert "not differentially private" in in_words(syntactic())
-
-
-def test_files_with_the_same_columns_share_a_table() -> None:
-    columns = {"a.csv": {"x": "one"}, "b.csv": {"x": "two"}, "a.parquet": {"x": "one"}}
-    manifest = private(columns=columns)
-    text = recipient_readme(manifest, columns)
-    assert text.count("| column | meaning |") == 2
-    assert "`a.csv`, `a.parquet`" in text
-    for layout in (1, 2, 3):  # READMEs of every layout verify
-        assert list(readme_problems(recipient_readme(manifest, columns, layout=layout), manifest)) == []

@@ -98,20 +98,17 @@ def test_a_folder_that_others_can_write_is_refused(owner, mode):
     assert list(owner.iterdir()) == []
 
 
-def test_a_folder_of_another_account_is_refused(owner, monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: owner.stat().st_uid + 1)
-    with pytest.raises(OutputError, match="owner-folder-foreign"):
-        open_owner_folder(owner)
-
-
-def test_folders_are_made_for_their_owner_alone_whatever_the_umask(tmp_path):
+def test_folders_of_others_are_refused_and_own_ones_private_whatever_the_umask(tmp_path, owner, monkeypatch):
     before = os.umask(0o002)
     try:
-        folder = open_owner_folder(tmp_path / "owner" / "attack")
-        open_owner_folder(tmp_path / "owner")  # made on the way, so it must be as private
+        folder = open_owner_folder(tmp_path / "own" / "attack")
+        open_owner_folder(tmp_path / "own")  # made on the way, so it must be as private
     finally:
         os.umask(before)
     assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+    monkeypatch.setattr(os, "geteuid", lambda: owner.stat().st_uid + 1)
+    with pytest.raises(OutputError, match="owner-folder-foreign"):
+        open_owner_folder(owner)
 
 
 def test_only_files_with_a_name_of_their_own_are_opened_for_creation():

@@ -127,17 +127,14 @@ def rho_manifest(**change) -> Manifest:
     )
 
 
-def test_a_manifest_of_the_first_version_keeps_its_sentence() -> None:
+def test_a_manifest_of_the_first_version_keeps_its_sentence_and_epsilon_follows_rho():
     old = rho_manifest()
     guarantee = {name: value for name, value in old.guarantee.items() if name != "promise_version"}
     sentence = promise(guarantee["epsilon"], 1e-6, "user", 1)
     assert price_problems(replace(old, guarantee=guarantee, promise=sentence)) == []
     assert price_problems(replace(old, guarantee=guarantee)) != []
     assert price_problems(replace(old, promise=sentence)) != []
-
-
-def test_epsilon_against_rho_and_delta() -> None:
-    """The classic conversion, rho + 2 sqrt(rho log(1/delta)), is never below the one in use."""
+    # The classic conversion, rho + 2 sqrt(rho log(1/delta)), is never below the one in use.
     assert price_problems(rho_manifest()) == []
     classic = 0.02 + 2 * math.sqrt(0.02 * math.log(1e6))
     assert price_problems(rho_manifest(epsilon=classic)) == []
@@ -159,10 +156,17 @@ def test_what_a_budget_buys_is_never_called_a_lie(epsilon: float, delta: float) 
     assert price_problems(made) == []
 
 
-def test_publish_refuses_a_seeded_run(ledger: Ledger, tmp_path: Path) -> None:
+def test_seeded_runs_promise_nothing_and_are_not_published(ledger, tmp_path):
     seeded = write_for_owner(tmp_path / "seeded", lambda folder: build(folder, reproducible=True))
     with pytest.raises(LedgerError, match="seeded-release"):
         publish(ledger, seeded, tmp_path / "public")
+    text = CliRunner().invoke(verify_command, [str(seeded)]).output
+    assert "Nothing is promised: the noise was seeded" in text
+    assert "Adding or removing" not in text
+    assert "epsilon" not in text
+    answer = json.loads(CliRunner().invoke(verify_command, [str(seeded), "--json"]).output)
+    assert (answer["seeded"], answer["guarantee"]) == (True, None)
+    assert "Adding" not in answer["in_words"]
 
 
 def test_publish_refuses_bad_places(ledger: Ledger, made: Path, tmp_path: Path) -> None:
@@ -212,17 +216,6 @@ def test_a_folder_without_a_manifest_is_not_a_release(made: Path, tmp_path: Path
         publish(open_ledger(), made, tmp_path / "public")
 
 
-def test_a_seeded_run_is_not_shown_as_if_it_promised(tmp_path: Path) -> None:
-    seeded = write_for_owner(tmp_path / "seeded", lambda folder: build(folder, reproducible=True))
-    text = CliRunner().invoke(verify_command, [str(seeded)]).output
-    assert "Nothing is promised: the noise was seeded" in text
-    assert "Adding or removing" not in text
-    assert "epsilon" not in text
-    answer = json.loads(CliRunner().invoke(verify_command, [str(seeded), "--json"]).output)
-    assert (answer["seeded"], answer["guarantee"]) == (True, None)
-    assert "Adding" not in answer["in_words"]
-
-
 ODD = {
     "long epsilon": ('"epsilon": 0.0001,\n    "delta"', f'"epsilon": {"9" * 4000},\n    "delta"'),
     "huge epsilon": ('"epsilon": 0.0001,\n    "delta"', '"epsilon": 1e+300,\n    "delta"'),
@@ -251,9 +244,12 @@ def test_odd_values_are_told_without_a_traceback(made: Path, name: str) -> None:
     assert "not written the way" not in str(answer.exception)
 
 
-def test_names_with_control_characters_are_shown_escaped(made: Path) -> None:
+def test_all_problems_are_listed_with_names_escaped(made):
     (made / "a\x1b[2J").write_text("x")
     assert check_release(made).problems == ("'a\\x1b[2J' is not in the manifest.",)
+    for name in ("changed", "extra", "hidden"):
+        SPOILS[name][0](made)
+    assert len(check_release(made).problems) == 4
 
 
 SPOILS["link"] = (_swap_for_link, "density.csv is missing")
@@ -269,12 +265,6 @@ def test_spoiled_release_is_told_and_not_published(
     with pytest.raises(GuaranteeError, match="release-changed"):
         publish(ledger, made, tmp_path / "public")
     assert not (tmp_path / "public").exists()
-
-
-def test_verify_lists_all_problems_at_once(made: Path) -> None:
-    for name in ("changed", "extra", "hidden"):
-        SPOILS[name][0](made)
-    assert len(check_release(made).problems) == 3
 
 
 @pytest.mark.parametrize(
@@ -306,12 +296,9 @@ def test_verify_command_needs_no_ledger(made: Path, tmp_path: Path, monkeypatch:
     assert not (tmp_path / "none").exists()
 
 
-def test_help_has_the_example_of_the_demo() -> None:
+def test_publish_command_and_the_example_of_its_help(made, tmp_path):
     example = "SHOAL_LEDGER=demo/ledger.sqlite shoal publish demo/release public\n"
     assert example in CliRunner().invoke(publish_command, ["--help"]).output
-
-
-def test_publish_command(made: Path, tmp_path: Path) -> None:
     answer = CliRunner().invoke(publish_command, [str(made), str(tmp_path / "public"), "--json"])
     assert json.loads(answer.output) == {
         "published": str(tmp_path / "public"),

@@ -73,9 +73,6 @@ def test_values_in_the_page_are_the_arrays_that_came_in():
         np.testing.assert_allclose(stored, getattr(inputs, name), rtol=1e-6)
     assert payload["city"]["exact"] == pytest.approx(inputs.exact.sum(axis=0).tolist())
     assert payload["zones"]["names"] == ["a", "b", "c"]
-
-
-def test_json_keeps_undefined_numbers_as_null():
     text = json_for_script({"a": np.array([1.5, np.nan]), "b": np.int64(3), "c": (float("inf"), "<&>")})
     assert json.loads(text) == {"a": [1.5, None], "b": 3, "c": [None, "<&>"]}
     assert not set("<>&") & set(text)
@@ -91,9 +88,6 @@ def test_guarantee_and_figures_come_from_the_objects():
     assert "one user" not in own
     inputs.manifest["promise"] = "The manifest's own words."
     assert "The manifest&#39;s own words." in density.density_report_html(inputs)
-
-
-def test_a_manifest_without_a_guarantee_reads_so():
     inputs = report_inputs(square_zones(["a"]), manifest={"population": "p"}, budget={})
     own = without_library(density.density_report_html(inputs))
     for said in (
@@ -104,6 +98,10 @@ def test_a_manifest_without_a_guarantee_reads_so():
         "not differentially private",
     ):
         assert said in own
+    page = density.density_report_html(report_inputs(square_zones(["a"])))
+    assert "<th>pays for</th>" in page
+    assert "<td>counts</td><td>the count of every slot</td>" in page
+    assert '<td class="num">0.0183</td>' in page
 
 
 @pytest.mark.parametrize(
@@ -119,13 +117,16 @@ def test_what_a_manifest_admits_is_shown(key, said):
     assert said in density.density_report_html(inputs)
 
 
-def test_nobody_at_all_is_said():
+def test_nobody_and_parts_of_the_slots_are_said(monkeypatch):
     zones = square_zones(["a", "b"])
     nobody = report_inputs(zones, exact=np.zeros((2, 48)))
     assert "There are no visits in the window" in density.density_report_html(nobody)
     exact = np.ones((2, 48))
     exact[0] = 0
     assert "1 of 2 zones have no visits" in density.density_report_html(report_inputs(zones, exact=exact))
+    monkeypatch.setattr("shoal.metrics.density.affordable_slots", lambda zones, slots: np.array([0, 5]))
+    page = density.density_report_html(report_inputs(square_zones(["a", "b"]), zone_xy_m=CENTRES))
+    assert "Computed on 2 of 48 slots" in page
 
 
 def test_a_long_window_is_drawn_in_part_and_says_so(monkeypatch):
@@ -150,7 +151,7 @@ def test_shapes_keep_their_proportions_and_shared_borders():
     assert drawn["stepsPerKm"] * 0.02 * 111.32 * 0.6586 == pytest.approx(GRID_STEPS, rel=1e-3)
 
 
-def test_planar_zones_parts_and_holes_are_drawn():
+def test_planar_zones_parts_holes_and_no_shape_are_drawn():
     ring = shapely.box(0, 0, 3000, 3000).difference(shapely.box(1000, 1000, 2000, 2000))
     two = shapely.MultiPolygon([shapely.box(3000, 0, 4000, 1000), shapely.box(3000, 2000, 4000, 3000)])
     zones = Zones(ids=("a", "b"), names=("a", "b"), geometry=np.array([ring, two], dtype=object), crs=None)
@@ -158,15 +159,6 @@ def test_planar_zones_parts_and_holes_are_drawn():
     assert [len(rings) for rings in drawn["rings"]] == [2, 2]
     assert drawn["stepsPerKm"] == pytest.approx(GRID_STEPS / 4)
     assert drawn["width"] / drawn["height"] == pytest.approx(4 / 3, rel=1e-4)
-
-
-def test_overlapping_zones_are_still_drawn():
-    shapes = [shapely.box(0, 0, 2, 2), shapely.box(1, 1, 3, 3)]
-    zones = Zones(ids=("a", "b"), names=("a", "b"), geometry=np.array(shapes, dtype=object), crs=None)
-    assert drawn_zones(zones)["rings"] == [[4], [4]]
-
-
-def test_zones_without_a_shape_have_nothing_to_draw():
     zones = Zones(ids=("a",), names=("a",), geometry=np.array([shapely.Polygon()], dtype=object), crs=None)
     drawn = drawn_zones(zones)
     assert (drawn["rings"], drawn["xy"], drawn["width"], drawn["height"]) == ([[]], "", 1, 1)
@@ -211,25 +203,3 @@ def test_distance_between_maps_is_in_the_page():
     assert payload_of(without)["bySlot"]["emd"] is None
     assert "Not computed here" in without
     assert "Map error (EMD)" not in without
-
-
-def test_part_of_the_slots_is_said(monkeypatch):
-    monkeypatch.setattr("shoal.metrics.density.affordable_slots", lambda zones, slots: np.array([0, 5]))
-    page = density.density_report_html(report_inputs(square_zones(["a", "b"]), zone_xy_m=CENTRES))
-    assert "Computed on 2 of 48 slots" in page
-
-
-def test_totals_and_bias_are_in_the_page():
-    inputs = report_inputs(square_zones(["a", "b"]))
-    exact, released = inputs.exact, inputs.released
-    payload = payload_of(density.density_report_html(inputs))
-    assert payload["byZone"]["exactTotal"] == pytest.approx(exact.sum(axis=1).tolist())
-    assert payload["byZone"]["releasedTotal"] == pytest.approx(released.sum(axis=1).tolist())
-    assert payload["bySlot"]["bias"] == pytest.approx((released.sum(axis=0) / exact.sum(axis=0) - 1).tolist())
-
-
-def test_each_spend_stands_with_what_it_pays_for():
-    page = density.density_report_html(report_inputs(square_zones(["a"])))
-    assert "<th>pays for</th>" in page
-    assert "<td>counts</td><td>the count of every slot</td>" in page
-    assert '<td class="num">0.0183</td>' in page

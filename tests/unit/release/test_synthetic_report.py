@@ -51,16 +51,13 @@ def test_every_figure_has_its_sentence():
     assert all(best in ("0 is best", "1 is best") and sense.endswith(".") for _, _, best, sense in rows)
 
 
-def test_shares_are_of_all_trips_and_open_at_the_end():
+def test_shares_and_maps_have_one_scale_open_at_the_end():
     long = [(cell, cell, 0) for cell in (0, 1, 2, 3, 4, 5, 4, 3, 2, 1, 0)]
     drawn = payload_of(page(paths(EAST, NORTH, NORTH), paths(*[NORTH] * 999, long)))
     moves = drawn["spread"]["moves"]
     assert moves["open"]
     assert moves["real"] == pytest.approx([0, 0, 2 / 3, 1 / 3, 0])
     assert moves["synthetic"] == pytest.approx([0, 0, 0.999, 0, 0.001])  # the rare one is in the last bin
-
-
-def test_maps_share_their_scale_and_the_public_page_has_one():
     both = payload_of(page(paths(EAST), paths(NORTH)))["map"]
     assert both["end"] == pytest.approx(1000)
     assert both["differenceEnd"] == pytest.approx(1000)
@@ -88,15 +85,13 @@ def test_occurrences_are_those_of_a_plain_loop():
         assert occurrences(some, pattern) == plain
 
 
-def test_ways_are_set_side_by_side():
+def test_ways_are_set_side_by_side_and_replay_is_said():
     html = page(paths(EAST, EAST), paths(EAST, NORTH))
     row = html.split("0,0 → 1,0 → 2,0</td>")[1].split("</tr>")[0]
     assert re.findall(r">([\d.,]+)<", row)[:2] == ["1,000.0", "500.0"]
     assert "beyond 100" in html  # the way north is not among the real ones
     assert frequent_ways(paths([(0, 0, 0)]), paths([(1, 0, 0)])) is None
 
-
-def test_replay_is_said_in_words():
     def near(copies):
         sides = [np.concatenate([np.zeros(share), np.ones(300 - share)]) for share in copies]
         synthetic, real = (Nearest(distance_m=metres, second_m=metres + 1) for metres in sides)

@@ -46,12 +46,9 @@ def test_markup_is_escaped(text, shown):
     assert as_plain(text) == shown
 
 
-def test_columns_named_like_formulas_get_our_names():
+def test_columns_named_like_formulas_and_other_tables_are_not_taken(tmp_path):
     assert TripColumns.like({"user": "=cmd"}, planar=False).user == "user"
     assert TripColumns.like({"user": "imsi"}, planar=False).user == "imsi"
-
-
-def test_another_table_is_not_read_as_this_one(tmp_path):
     from shoal.errors import SourceError
 
     (tmp_path / "density.parquet").write_bytes(b"PAR1 nothing PAR1")

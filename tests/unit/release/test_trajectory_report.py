@@ -105,9 +105,6 @@ def test_the_claim_its_check_and_its_limits_are_said():
     assert "The claim does not compose, and protects against the stated adversary only." in page
     assert "Owner's eyes only" in page
     assert "epsilon" not in page.lower()
-
-
-def test_a_failed_claim_is_not_called_verified():
     for found in (verdict(10, violations=2), verdict(10, faults=1)):
         failed = without_scripts(trajectory_report_html(facts(verified=found)))
         assert "The claim does not hold." in failed
@@ -153,15 +150,12 @@ def test_the_picture_lies_on_the_lattice_in_local_time():
     assert 0 < sum(shown["retained"]) < len(shown["retained"])
 
 
-def test_nothing_optional_still_makes_a_page():
+def test_nothing_optional_or_nothing_released_still_makes_a_page():
     page = trajectory_report_html(facts(measured={}, unicity=(), runs=(), maps=None, picture=None))
     shown = payload_of(page)
     assert shown["maps"] is shown["picture"] is None
     assert PRIVATE not in page
     assert "Nothing was measured beyond the claim." in page
-
-
-def test_nothing_released_still_makes_a_page():
     samples, _ = town()
     nothing = Boxes.of(*([[]] * 7), records=samples.users)
     clock = LocalClock.of(LATTICE.start, steps=LATTICE.steps, minutes=1, zone=UTC)
@@ -172,16 +166,13 @@ def test_nothing_released_still_makes_a_page():
     page = trajectory_report_html(facts(utility=utility, picture=picture, maps=maps))
     assert "not defined" in page
     assert payload_of(page)["picture"]["boxes"] == []
-
-
-def test_bad_zone_and_bad_user_are_said():
     with pytest.raises(PlanError, match="no time zone"):
         trajectory_report_html(facts(time_zone="Mars/Base"))
     with pytest.raises(PlanError, match="no user number"):
         record_picture(*town(), 6, name="u", first_step=0, steps=10)
 
 
-def test_a_typical_user_has_many_samples_in_boxes_of_median_size():
+def test_a_typical_user_and_maps_of_few_cells():
     rows = [(u, t, 0, 0) for u in range(20) for t in range(4)]
     rows += [(u, t, 0, 0) for u in range(3, 9) for t in range(4, 8)]  # more samples than the others
     samples = LatticeSamples.of(*np.array(rows).T, users=20, steps=10)
@@ -191,6 +182,9 @@ def test_a_typical_user_has_many_samples_in_boxes_of_median_size():
     zero = np.zeros(samples.count)
     boxes = Boxes.of(samples.user, samples.t, samples.t, zero, width, zero, zero, records=20)
     assert typical_user(samples, boxes, first_step=0, steps=10) == 4
+    wide = LatticeSamples.of([0, 0], [0, 1], [0, 10_000], [0, 10_000], users=1, steps=2)
+    assert map_side(wide) == 200
+    assert map_side(LatticeSamples.of([0], [0], [5], [5], users=1, steps=2)) == 1
 
 
 @pytest.mark.parametrize(("zone", "first"), [("UTC", 0), ("Asia/Tokyo", 900)])
@@ -207,9 +201,3 @@ def test_views_start_at_the_first_local_midnight(zone, first):
     own = (samples.user == user) & (samples.t >= first) & (samples.t < first + 2880)
     assert picture.samples[:, 0].tolist() == samples.t[own].tolist()
     assert maps.raw.shape[0] == 24
-
-
-def test_the_map_has_few_cells():
-    wide = LatticeSamples.of([0, 0], [0, 1], [0, 10_000], [0, 10_000], users=1, steps=2)
-    assert map_side(wide) == 200
-    assert map_side(LatticeSamples.of([0], [0], [5], [5], users=1, steps=2)) == 1

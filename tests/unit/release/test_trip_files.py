@@ -61,20 +61,17 @@ def test_chunks_are_row_groups_of_whole_trips_and_come_back(tmp_path):
     np.testing.assert_array_equal(two["x"].to_numpy(), points().x)
 
 
-def test_no_trip_at_all_is_a_file_too(tmp_path):
+def test_every_file_says_its_columns_and_no_trip_at_all_is_a_file(tmp_path):
     formats = ("parquet", "csv", "gpx", "geojson")
     written(tmp_path, [], formats, trips=0)
     assert list(read_synthetic(tmp_path / "trips.parquet").batches()) == []
     assert json.loads((tmp_path / "trips.geojson").read_text())["features"] == []
     assert not ElementTree.parse(tmp_path / "trips.gpx").getroot().findall("{*}trk")
-
-
-def test_geometry_is_what_another_library_reads():
-    x, y = np.array([5.0, -180.0]), np.array([47.0, 90.0])
-    assert [(p.x, p.y) for p in shapely.from_wkb(points_wkb(x, y).to_pylist())] == [
-        (5.0, 47.0),
-        (-180.0, 90.0),
-    ]
+    told = files_of(TripColumns(), ("parquet", "csv", "gpx"))
+    assert list(told) == ["trips.parquet", "trips.csv", "trips.gpx"]
+    assert list(told["trips.parquet"]) == ["user", "trip", "point", "time", "lon", "lat", "geometry"]
+    assert "geometry" not in told["trips.csv"]
+    assert "synthetic" in told["trips.csv"]["user"]
 
 
 def test_lines_points_and_tracks(tmp_path):
@@ -90,9 +87,11 @@ def test_lines_points_and_tracks(tmp_path):
     tracks = ElementTree.parse(tmp_path / "trips.gpx").getroot().findall("{*}trk")
     assert [len(track.findall("{*}trkseg/{*}trkpt")) for track in tracks] == [2, 1, 2, 1]
     assert tracks[0].find("{*}trkseg/{*}trkpt/{*}time").text == "2026-03-01T23:00:00Z"
-
-
-def test_csv_times_keep_fractions_where_there_are_any(tmp_path):
+    x, y = np.array([5.0, -180.0]), np.array([47.0, 90.0])
+    assert [(p.x, p.y) for p in shapely.from_wkb(points_wkb(x, y).to_pylist())] == [
+        (5.0, 47.0),
+        (-180.0, 90.0),
+    ]
     written(tmp_path, [points(), points(2, seconds=7.5)], ("csv",))
     lines = (tmp_path / "trips.csv").read_text().splitlines()
     assert lines[2].split(",")[3] == "2026-03-01T23:01:00Z"
@@ -114,14 +113,6 @@ def test_columns_are_called_as_in_the_input(columns, planar, names):
     usual = ("user", "trip", "time", "x" if planar else "lon", "y" if planar else "lat")
     found = TripColumns.like(columns, planar=planar)
     assert (found.user, found.trip, found.time, found.x, found.y) == (names or usual)
-
-
-def test_every_file_says_its_columns():
-    told = files_of(TripColumns(), ("parquet", "csv", "gpx"))
-    assert list(told) == ["trips.parquet", "trips.csv", "trips.gpx"]
-    assert list(told["trips.parquet"]) == ["user", "trip", "point", "time", "lon", "lat", "geometry"]
-    assert "geometry" not in told["trips.csv"]
-    assert "synthetic" in told["trips.csv"]["user"]
 
 
 def test_other_files_are_refused(tmp_path):

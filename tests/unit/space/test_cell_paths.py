@@ -5,7 +5,7 @@ What one path adds to each table of movement, against plain Python on small rand
 
 import itertools
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache
 from zoneinfo import ZoneInfo
 
@@ -30,7 +30,6 @@ from shoal.space.cell_paths import (
     Tides,
     Turns,
     chebyshev,
-    class_of_moves,
     direction_between,
     distance_cuts,
 )
@@ -61,16 +60,17 @@ def random_trips(seed, count):
     return trips
 
 
-def test_directions_are_numbered_against_the_clock_from_the_east():
+def test_directions_are_numbered_against_the_clock_between_any_two_cells():
     assert list(zip(DX.tolist(), DY.tolist(), strict=True)) == WAYS
-
-
-def test_the_direction_between_any_two_cells():
     here, there = (side.ravel() for side in np.meshgrid(*[np.arange(GRID.count)] * 2))
     found = direction_between(here, there, WIDE)
     for one, other, way in zip(here.tolist(), there.tolist(), found.tolist(), strict=True):
         step = other % WIDE - one % WIDE, other // WIDE - one // WIDE
         assert way == (WAYS.index(step) if step in WAYS else -1)
+    # Cells of few bits: differences below 0 are differences below 0.
+    one, other = np.array([0, 19], np.uint8), np.array([19, 0], np.uint8)
+    assert chebyshev(one, other, WIDE).tolist() == [4, 4]
+    assert direction_between(np.array([6], np.uint8), np.array([0], np.uint8), WIDE).tolist() == [5]
 
 
 def test_the_distance_of_any_two_cells_is_the_shortest_walk():
@@ -89,13 +89,6 @@ def test_the_distance_of_any_two_cells_is_the_shortest_walk():
             apart.update(dict.fromkeys(edge, moves))
         found = chebyshev(np.full(GRID.count, start), np.arange(GRID.count), WIDE)
         assert found.tolist() == [apart[cell] for cell in range(GRID.count)]
-
-
-def test_narrow_cells_do_not_wrap_around():
-    """Cells of few bits: differences below 0 are differences below 0."""
-    one, other = np.array([0, 19], np.uint8), np.array([19, 0], np.uint8)
-    assert chebyshev(one, other, WIDE).tolist() == [4, 4]
-    assert direction_between(np.array([6], np.uint8), np.array([0], np.uint8), WIDE).tolist() == [5]
 
 
 @for_each("seed", range(5))
@@ -118,13 +111,6 @@ def test_what_is_said_of_every_trip(seed):
         assert paths.directions[part].tolist() == ways[i]
         assert paths.cells[paths.move_at[part]].tolist() == [visit[0] for visit in trips[i][:-1]]
     assert paths.directions.size == sum(map(len, moves))
-
-
-def test_no_trips_at_all():
-    paths = CellPaths.of(GRID, 30.0, [])
-    assert (paths.count, paths.directions.size, paths.total_stay.size) == (0, 0, 0)
-    assert paths.first.tolist() == paths.move_first.tolist() == [0]
-    assert paths.starts.size == paths.ends.size == paths.duration.size == 0
 
 
 CLOCK = Clock(start=datetime(2026, 3, 27, 12), end=datetime(2026, 3, 30, 12), time_zone="Europe/Paris")
@@ -269,16 +255,3 @@ def test_classes_of_distance_are_single_up_to_8_and_a_fifth_wide_beyond(columns,
         assert low < high <= 1.2 * low + 1
     assert cuts.size == 9 or cuts[-2] * 1.2 < longest <= cuts[-1] * 1.2
     assert Lengths(grid).size == 20 * (cuts.size + 1)
-
-
-def test_classes_of_moves():
-    assert class_of_moves(np.arange(200)).tolist() == [move_class(moves) for moves in range(200)]
-
-
-def test_hours_of_a_day_whose_clocks_change():
-    """On 29 March 2026 the clocks of Paris go from 2 to 3."""
-    first = datetime(2026, 3, 29, 0, 30, tzinfo=ZoneInfo("Europe/Paris"))
-    moments = [first.astimezone(UTC) + timedelta(hours=i) for i in range(3)]
-    paths = CellPaths.of(GRID, 60, [[(0, 0, 0)]] * 3)
-    object.__setattr__(paths, "start_us", np.array([int(m.timestamp() * 1e6) for m in moments]))
-    assert (Hours(SETTING).entries(paths).index - 24).tolist() == [0, 1, 3]

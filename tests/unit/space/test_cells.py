@@ -48,31 +48,16 @@ def test_points_lie_where_fractions_say():
     assert not v[~inside].any()
 
 
-def test_borders_belong_to_the_cell_east_and_north_and_the_outermost_to_the_last():
+def test_borders_belong_to_the_cell_east_and_north_and_no_number_lies_inside():
     grid = CellGrid(box=(0.0, 0.0, 4.0, 2.0), columns=4, rows=2, planar=True)
     u, v, inside = grid.place(np.array([0.0, 1.0, 4.0, 3.0]), np.array([0.0, 1.0, 2.0, 2.0]))
     assert inside.all()
     assert (u // STEPS).tolist() == [0, 1, 3, 3]
     assert (v // STEPS).tolist() == [0, 1, 1, 1]
-
-
-def test_what_is_no_number_is_outside():
     grid = CellGrid(box=SF, columns=8, rows=8)
     bad = np.array([np.nan, np.inf, -np.inf, -122.4])
     _, _, inside = grid.place(bad, np.array([37.75, 37.75, 37.75, np.nan]))
     assert not inside.any()
-
-
-def test_corners_are_inverse_to_placing():
-    grid = CellGrid(box=SF, columns=256, rows=100)
-    column, row = np.arange(0, 256, 5), np.arange(0, 100, 2)[:1].repeat(52)
-    x, y = grid.corner(column, row)
-    width, height = grid.cell_size
-    u, v, inside = grid.place(x + width / 2, y + height / 2)
-    assert inside.all()
-    assert (u // STEPS).tolist() == column.tolist()
-    assert (v // STEPS).tolist() == row.tolist()
-    assert np.allclose(grid.corner(np.array([256]), np.array([100])), [[-122.36], [37.83]])
 
 
 @pytest.mark.parametrize("box", [SF, (-8.70, 41.10, -8.52, 41.25), (24.0, 60.0, 24.5, 60.3)])
@@ -84,17 +69,6 @@ def test_metres_are_those_of_the_ellipsoid_within_one_percent(box):
     across = geod.inv(west, middle, east, middle)[2] / 10
     along = geod.inv(west, south, west, north)[2] / 10
     assert grid.cell_m == pytest.approx((across, along), rel=0.01)
-
-
-def test_planar_cells_are_in_metres_as_they_are():
-    assert CellGrid(box=(0.0, 0.0, 1000.0, 300.0), columns=10, rows=10, planar=True).cell_m == (100.0, 30.0)
-
-
-def test_it_describes_itself():
-    grid = CellGrid(box=SF, columns=4, rows=3)
-    assert grid.count == 12
-    assert grid.describe() == {"box": list(SF), "columns": 4, "rows": 3, "planar": False}
-    assert CellGrid(**{**grid.describe(), "box": tuple(grid.describe()["box"])}) == grid
 
 
 @for_each(
@@ -116,12 +90,6 @@ def test_it_describes_itself():
 def test_grids_that_cannot_be(change, code):
     with pytest.raises(PlanError, match=code):
         CellGrid(**{"box": SF, "columns": 4, "rows": 4, **change})
-
-
-def test_the_largest_grid_and_a_single_cell():
-    assert CellGrid(box=SF, columns=MOST_SIDE, rows=MOST_SIDE).count == 2**24
-    u, v, inside = CellGrid(box=SF, columns=1, rows=1).place(np.array([-122.4]), np.array([37.8]))
-    assert (u[0] // STEPS, v[0] // STEPS, inside[0]) == (0, 0, True)
 
 
 GRID = CellGrid(box=(0.0, 0.0, 20.0, 10.0), columns=20, rows=10, planar=True)
@@ -146,7 +114,7 @@ def test_areas_against_the_union_of_the_cells(seed):
     assert found.holes == 0
 
 
-def test_parts_and_holes():
+def test_parts_and_holes_and_shapes_that_are_no_area():
     ring = shapely.box(1, 1, 6, 6).difference(shapely.box(3, 3, 4, 4))
     assert (cells_of(ring, GRID).parts, cells_of(ring, GRID).holes) == (1, 1)
     both = shapely.union(ring, shapely.box(10, 1, 12, 3))
@@ -154,9 +122,6 @@ def test_parts_and_holes():
     corners = shapely.union(shapely.box(1, 1, 2, 2), shapely.box(2, 2, 3, 3))  # they touch at a corner alone
     assert cells_of(corners, GRID).parts == 2
     assert cells_of(shapely.box(0, 0, 20, 10), GRID).missed == pytest.approx(0)
-
-
-def test_shapes_without_area_or_that_cross_themselves_are_refused():
     for shape in (shapely.Point(1, 1), shapely.Polygon(), None):
         with pytest.raises(GeometryError, match="area"):
             cells_of(shape, GRID)
@@ -184,7 +149,7 @@ def rows_of(rectangles):
     return list(zip(*(side.tolist() for side in sides), strict=True))
 
 
-def test_from_rows_and_back():
+def test_rows_there_and_back_with_areas_that_do_not_overflow():
     rows = [(0, 5, 0, 3), (1, 2, 1, 3)]
     some = Rectangles.of(rows)
     assert rows_of(some) == rows
@@ -192,10 +157,9 @@ def test_from_rows_and_back():
     assert rows_of(some.take(np.array([1, 1]))) == [rows[1], rows[1]]
     assert Rectangles.of([]).count == 0
     assert Rectangles.of([]).areas.size == 0
-
-
-def test_areas_do_not_overflow():
     assert Rectangles.of([(0, 2**17, 0, 2**17)]).areas.tolist() == [2**34]
+    Rectangles.of([(0, 5, 0, 3), (4, 5, 2, 3), (0, 1, 0, 1)]).check(FIVE_BY_THREE)
+    Rectangles.of([]).check(FIVE_BY_THREE)
 
 
 @for_each(
@@ -205,11 +169,6 @@ def test_areas_do_not_overflow():
 def test_empty_or_off_the_grid(row):
     with pytest.raises(PlanError, match="rectangle-range"):
         Rectangles.of([(0, 1, 0, 1), row]).check(FIVE_BY_THREE)
-
-
-def test_all_on_the_grid_are_good():
-    Rectangles.of([(0, 5, 0, 3), (4, 5, 2, 3), (0, 1, 0, 1)]).check(FIVE_BY_THREE)
-    Rectangles.of([]).check(FIVE_BY_THREE)
 
 
 def test_random_ones_are_uniform_over_pairs_of_borders():
@@ -224,18 +183,12 @@ def test_random_ones_are_uniform_over_pairs_of_borders():
     assert chi2.ppf(0.001, 89) < distance < chi2.ppf(0.999, 89)
 
 
-def test_one_seed_one_set():
+def test_random_ones_follow_the_seed_on_any_grid():
     one, same, other = (random_rectangles(FIVE_BY_THREE, 50, seed) for seed in (7, 7, 8))
     assert rows_of(one) == rows_of(same) != rows_of(other)
     assert one.x0.dtype == np.int32
-
-
-def test_a_single_cell_has_one_rectangle():
     single = CellGrid(box=(0.0, 0.0, 1.0, 1.0), columns=1, rows=1, planar=True)
     assert set(rows_of(random_rectangles(single, 20, 1))) == {(0, 1, 0, 1)}
-
-
-def test_none_asked_for():
     assert random_rectangles(FIVE_BY_THREE, 0, 1).count == 0
 
 

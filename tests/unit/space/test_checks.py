@@ -168,6 +168,7 @@ def test_layers_must_be_chosen_and_exist(tmp_path):
     for layer in (None, "three"):
         with pytest.raises(GeometryError, match=r"layer-choice: .*one, two"):
             read_zones(path, layer=layer)
+    assert read_zones(path, layer="two").ids == ("a",)
 
 
 def test_messages_name_the_zone_and_the_place(tmp_path):
@@ -181,15 +182,12 @@ def test_messages_name_the_zone_and_the_place(tmp_path):
         read_zones(tmp_path / "z.geojson", id_column="zones")
 
 
-def test_repair_keeps_the_area_of_both_wings(tmp_path):
+def test_repair_keeps_both_wings_and_holes_warn_by_default(tmp_path):
     (tmp_path / "z.geojson").write_text(collection(BOW_TIE, RIGHT))
     zones = read_zones(tmp_path / "z.geojson", repair=True)
     assert shapely.is_valid(zones.geometry).all()
     assert zones.geometry[0].area == pytest.approx(0.05 * 0.05 / 2)
     assert "repaired 1 invalid polygons: 'a'" in zones.notes[0]
-
-
-def test_holes_warn_by_default_and_name_the_place(tmp_path):
     (tmp_path / "z.geojson").write_text(collection(*square_ring_around_a_hole()))
     with pytest.warns(GeometryWarning, match=r"1 holes .* around \(2.15, 48.15\)"):
         zones = read_zones(tmp_path / "z.geojson")
@@ -289,27 +287,10 @@ def test_areas_are_those_of_the_ellipsoid(centre):
     assert flat.area == pytest.approx(true, rel=1e-6)
 
 
-def test_there_and_back():
-    plane = equal_area_crs((2.2, 48.8, 2.5, 48.9))
-    x, y = transform_xy([2.25, 2.45], [48.81, 48.89], LONLAT, plane)
-    lon, lat = transform_xy(x, y, plane, LONLAT)
-    assert np.allclose(lon, [2.25, 2.45], atol=1e-10)
-    assert np.allclose(lat, [48.81, 48.89], atol=1e-10)
-    assert x[0] < 0 < x[1]  # x is east
-
-
-def test_lambert_93_against_published_sites_of_a_known_place():
+def test_names_and_units_of_coordinate_systems():
     """The origin of Lambert-93 by definition: 3 E, 46.5 N is (700000, 6600000)."""
     x, y = transform_xy([3.0], [46.5], LONLAT, "EPSG:2154")
     assert (x[0], y[0]) == pytest.approx((700_000, 6_600_000), abs=1e-3)
-
-
-@for_each("spelling", ["EPSG:4326", "epsg:4326", "OGC:CRS84", 4326, pyproj.CRS(4326).to_json_dict()])
-def test_all_spellings_of_lonlat_are_one(spelling):
-    assert crs_name(spelling) == LONLAT
-
-
-def test_names():
     assert crs_name(None) is None
     assert crs_name(pyproj.CRS(2154).to_wkt()) == "EPSG:2154"
     assert is_lonlat("EPSG:4258")
@@ -318,6 +299,11 @@ def test_names():
     assert unit_m("EPSG:2263") == pytest.approx(0.3048, rel=1e-5)
     own = equal_area_crs((2.2, 48.8, 2.5, 48.9))
     assert pyproj.CRS.from_user_input(crs_name(own)).equals(own)
+
+
+@for_each("spelling", ["EPSG:4326", "epsg:4326", "OGC:CRS84", 4326, pyproj.CRS(4326).to_json_dict()])
+def test_all_spellings_of_lonlat_are_one(spelling):
+    assert crs_name(spelling) == LONLAT
 
 
 @pytest.mark.parametrize("bounds", [(0, 95, 1, 96), (float("nan"), 0, 1, 1)])

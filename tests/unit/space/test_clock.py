@@ -8,7 +8,6 @@ from tests.loops import for_each
 from shoal.errors import PlanError
 from shoal.space.clock import Clock
 
-MINUTE_US = 60_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -55,23 +54,18 @@ def test_edges_against_a_walk_over_minutes(start, end, time_zone, slot_minutes):
     assert len(set(clock.starts_local())) == clock.slots
 
 
-@pytest.mark.parametrize(
-    ("first_day", "slots"), [("2026-03-02", 168), ("2026-03-23", 167), ("2026-10-19", 169)]
-)
-def test_slots_of_a_paris_week(first_day, slots):
-    assert Clock.week(first_day, "Europe/Paris").slots == slots
-
-
-def test_the_repeated_hour_has_two_labels():
-    labels = Clock.week("2026-10-19", "Europe/Paris").starts_local()
-    assert "2026-10-25T02:00+02:00" in labels
-    assert "2026-10-25T02:00+01:00" in labels
-
-
-def test_a_day_without_midnight_begins_with_its_first_instant():
+def test_days_without_midnight_and_hours_that_come_twice():
     clock = Clock(start="2018-11-03", end="2018-11-06", time_zone="America/Sao_Paulo", slot_minutes=1440)
     assert clock.starts_local()[1] == "2018-11-04T01:00-02:00"
     assert clock.minutes.tolist() == [1440, 1380, 1440]
+    clock = Clock(start=date(2026, 10, 24), end=datetime(2026, 10, 26), time_zone="Europe/Paris")
+    assert clock.days == ["2026-10-24", "2026-10-25"]
+    assert np.bincount(clock.day_of_slot).tolist() == [24, 25]
+    assert clock.hours_local[24:29].tolist() == [0, 1, 2, 2, 3]
+    clock = Clock(start="2025-01-01", end="2027-01-01", time_zone="Europe/Paris", slot_minutes=1440)
+    assert clock.slots == 730
+    assert sorted(set(clock.minutes.tolist())) == [1380, 1440, 1500]
+    assert (clock.minutes != 1440).sum() == 4
 
 
 @for_each("day", ["2018-11-04", "2026-10-25", "2026-03-29"])
@@ -89,31 +83,6 @@ def test_slot_of_at_edges_and_outside():
     assert clock.slot_of(edges).tolist() == [*range(169), -1]
     assert clock.slot_of(edges - 1).tolist() == [-1, *range(169)]
     assert clock.slot_of(np.array([], np.int64)).dtype == np.int32
-
-
-def test_slot_of_agrees_with_the_wall_clock():
-    clock = Clock.week("2026-03-23", "Europe/Paris", slot_minutes=30)
-    rng = np.random.default_rng(5)
-    times = rng.integers(clock.edges_us[0], clock.edges_us[-1], 500)
-    labels = clock.starts_local()
-    for time_us, slot in zip(times.tolist(), clock.slot_of(times), strict=True):
-        wall = (EPOCH + timedelta(microseconds=time_us)).astimezone(ZoneInfo("Europe/Paris"))
-        begin = wall.replace(minute=wall.minute // 30 * 30, second=0, microsecond=0)
-        assert labels[slot] == begin.isoformat(timespec="minutes")
-
-
-def test_days_and_hours():
-    clock = Clock(start=date(2026, 10, 24), end=datetime(2026, 10, 26), time_zone="Europe/Paris")
-    assert clock.days == ["2026-10-24", "2026-10-25"]
-    assert np.bincount(clock.day_of_slot).tolist() == [24, 25]
-    assert clock.hours_local[24:29].tolist() == [0, 1, 2, 2, 3]
-
-
-def test_windows_longer_than_a_year_see_every_change():
-    clock = Clock(start="2025-01-01", end="2027-01-01", time_zone="Europe/Paris", slot_minutes=1440)
-    assert clock.slots == 730
-    assert sorted(set(clock.minutes.tolist())) == [1380, 1440, 1500]
-    assert (clock.minutes != 1440).sum() == 4
 
 
 BAD = {

@@ -50,19 +50,10 @@ def test_zones_written_by_gdal(tmp_path, name, driver):
     assert shapely.equals(zones.geometry, SHAPES).all()
 
 
-def zip_shapefiles(folder, target, inside=""):
+def zip_shapefiles(folder, target, inside="some folder/"):
     with zipfile.ZipFile(target, "w") as archive:
         for part in folder.glob("z*.*"):
             archive.write(part, inside + part.name)
-
-
-@pytest.mark.parametrize("inside", ["", "some folder/"])
-def test_zipped_shapefile(tmp_path, inside):
-    write_ogr(tmp_path / "z.shp", "ESRI Shapefile", SHAPES, {"zone": ["a", "b"]}, geometry_type="Polygon")
-    zip_shapefiles(tmp_path, tmp_path / "all.zip", inside)
-    zones = read_zones(tmp_path / "all.zip")
-    assert zones.ids == ("a", "b")
-    assert shapely.equals(zones.geometry, SHAPES).all()
 
 
 def test_one_of_two_zipped_shapefiles(tmp_path):
@@ -122,26 +113,12 @@ def test_geoparquet_metadata_follows_the_standard(tmp_path):
     assert "crs" not in column  # the standard's way to say longitude, latitude
 
 
-def test_geojson_properties():
-    features = json.loads(json.dumps(ZONES.to_geojson()))["features"]
-    assert [f["properties"] for f in features] == [
-        {"zone": "é1", "name": "Één"},
-        {"zone": "02", "name": "Two"},
-    ]
-    assert features[0]["geometry"]["type"] == "Polygon"
-
-
 def test_zones_are_not_written_in_other_formats_or_missing_folders(tmp_path):
     with pytest.raises(OutputError, match="format-unknown"):
         write_zones(ZONES, tmp_path / "z.shp")
     for name in ("z.geojson", "z.parquet"):
         with pytest.raises(OutputError, match="not-written"):
             write_zones(ZONES, tmp_path / "nowhere" / name)
-
-
-def test_three_dimensional_shapes_lose_their_height(tmp_path):
-    write_ogr(tmp_path / "z.gpkg", "GPKG", shapely.force_3d(SHAPES, 35.0), {"id": ["a", "b"]})
-    assert not shapely.has_z(read_zones(tmp_path / "z.gpkg").geometry).any()
 
 
 def test_integer_and_float_ids_read_as_whole_numbers(tmp_path):
@@ -152,13 +129,6 @@ def test_integer_and_float_ids_read_as_whole_numbers(tmp_path):
     assert read_zones(tmp_path / "z.parquet").ids == ("75101", "75102")
     assert read_zones(tmp_path / "z.parquet", id_column="code").ids == ("7", "8")
     assert read_zones(tmp_path / "z.parquet", id_column="row").ids == ("Z0001", "Z0002")
-
-
-def test_a_layer_of_several(tmp_path):
-    path = tmp_path / "z.gpkg"
-    write_ogr(path, "GPKG", SHAPES, {"id": ["a", "b"]}, layer="one")
-    write_ogr(path, "GPKG", SHAPES[:1], {"id": ["c"]}, layer="two", append=True)
-    assert read_zones(path, layer="two").ids == ("c",)
 
 
 def test_digest_changes_with_ids_shapes_and_coordinates():
@@ -180,15 +150,12 @@ def check_sites(sites):
     assert (sites.x.tolist(), sites.y.tolist(), sites.crs) == ([2.31, 2.36], [48.81, 48.82], "EPSG:4326")
 
 
-def test_sites_from_csv_plain_and_compressed(tmp_path):
+def test_sites_from_csv_plain_and_compressed_and_from_parquet(tmp_path):
     (tmp_path / "s.csv").write_text(SITES_CSV)
     (tmp_path / "s.csv.gz").write_bytes(gzip.compress(SITES_CSV.encode()))
     (tmp_path / "s.tsv").write_text(SITES_CSV.replace(",", "\t"))
     for name in ("s.csv", "s.csv.gz", "s.tsv"):
         check_sites(read_sites(tmp_path / name))
-
-
-def test_sites_from_parquet(tmp_path):
     table = pa.table({"site": ["A", "B"], "lon": [2.31, 2.36], "lat": [48.81, 48.82]})
     pq.write_table(table, tmp_path / "s.parquet")
     check_sites(read_sites(tmp_path / "s.parquet"))
@@ -200,14 +167,11 @@ def test_sites_from_points(tmp_path, name, driver):
     check_sites(read_sites(tmp_path / name))
 
 
-def test_site_ids_keep_leading_zeros_of_text_columns(tmp_path):
+def test_site_ids_keep_leading_zeros(tmp_path):
     table = pa.table({"id": ["007", "008"], "x": [1000.0, 2000.0], "y": [5000.0, 6000.0]})
     pq.write_table(table, tmp_path / "s.parquet")
     sites = read_sites(tmp_path / "s.parquet")
     assert (sites.ids, sites.crs) == (("007", "008"), None)
-
-
-def test_site_ids_keep_leading_zeros_in_csv(tmp_path):
     (tmp_path / "s.csv").write_text("site,lon,lat\n007,2.31,48.81\n012,2.36,48.82\n")
     assert read_sites(tmp_path / "s.csv").ids == ("007", "012")
 

@@ -86,13 +86,6 @@ def test_plans_that_make_no_sense(code, settings):
     assert caught.value.remedy
 
 
-@pytest.mark.parametrize(
-    "settings", [{"zones": "z.geojson"}, {"cell_m": 500.0, "box": BOX}, {"h3": 8, "box": list(BOX)}]
-)
-def test_one_kind_of_zones_is_enough(settings):
-    assert SpacePlan(**settings).sites_crs is None
-
-
 def test_sites_are_counted_and_spread_over_zones(halves, sites):
     geography = open_geography(SpacePlan(zones=halves, sites=sites), has_sites=True, planar=False)
     assert (geography.places, geography.site_ids) == (2, ("A", "B"))
@@ -102,15 +95,9 @@ def test_sites_are_counted_and_spread_over_zones(halves, sites):
     )
     events = (batch(site=pa.array([1, 0], pa.int32())), batch(site=pa.array([-1], pa.int32())))
     assert placed(geography, *events) == [(7, 0, 1), (8, 1, 0), (7, 0, -1)]
-
-
-def test_more_places_than_zones(sites):
     geography = open_geography(SpacePlan(box=BOX, cell_m=20_000.0, sites=sites), has_sites=True, planar=False)
     assert (geography.zones.count, geography.places) == (1, 2)
     assert geography.weights.matrix.toarray().tolist() == [[LATTICE, LATTICE]]
-
-
-def test_events_that_name_sites_need_the_list(halves):
     with pytest.raises(PlanError, match="plan-sites"):
         open_geography(SpacePlan(zones=halves), has_sites=True, planar=False)
 
@@ -152,7 +139,19 @@ def test_sites_in_another_coordinate_system(tmp_path, halves):
     assert np.asarray(geography.weights.matrix.sum(axis=0)).tolist() == [LATTICE, LATTICE]
 
 
-def test_planar_sites_get_a_planar_grid(tmp_path):
+def test_points_are_located_in_zones_of_degrees_or_metres(halves, squares, tmp_path):
+    geography = open_geography(SpacePlan(zones=halves), has_sites=False, planar=False)
+    assert (geography.places, geography.sites, geography.site_ids) == (2, None, None)
+    assert geography.weights.matrix.toarray().tolist() == [[LATTICE, 0], [0, LATTICE]]
+    events = (batch(x=[2.39, 2.31, 3.0], y=[48.81, 48.81, 48.81]), batch(x=[2.32], y=[48.84]))
+    assert placed(geography, *events) == [(7, 0, 1), (8, 1, 0), (9, 2, -1), (7, 0, 0)]
+    geography = open_geography(SpacePlan(zones=squares), has_sites=False, planar=True)
+    assert geography.zones.crs is None
+    assert placed(geography, batch(x=[500.0, 500.0, -1.0], y=[1500.0, 500.0, 0.0])) == [
+        (7, 0, 1),
+        (8, 1, 0),
+        (9, 2, -1),
+    ]
     (tmp_path / "s.csv").write_text("site,x,y\nA,500,500\nB,1500,500\n")
     plan = SpacePlan(sites=str(tmp_path / "s.csv"), box=(0, 0, 2000, 1000), cell_m=1000.0)
     geography = open_geography(plan, has_sites=True, planar=False)
@@ -160,15 +159,7 @@ def test_planar_sites_get_a_planar_grid(tmp_path):
     assert geography.weights.matrix.toarray().tolist() == [[LATTICE, 0], [0, LATTICE]]
 
 
-def test_points_are_located_in_zones(halves):
-    geography = open_geography(SpacePlan(zones=halves), has_sites=False, planar=False)
-    assert (geography.places, geography.sites, geography.site_ids) == (2, None, None)
-    assert geography.weights.matrix.toarray().tolist() == [[LATTICE, 0], [0, LATTICE]]
-    events = (batch(x=[2.39, 2.31, 3.0], y=[48.81, 48.81, 48.81]), batch(x=[2.32], y=[48.84]))
-    assert placed(geography, *events) == [(7, 0, 1), (8, 1, 0), (9, 2, -1), (7, 0, 0)]
-
-
-def test_degrees_are_located_in_projected_zones(tmp_path):
+def test_points_in_degrees_or_metres_are_located_in_projected_zones(tmp_path):
     boxes = {
         "origin": (699_000, 6_599_000, 701_000, 6_601_000),
         "east": (701_000, 6_599_000, 703_000, 6_601_000),
@@ -179,23 +170,10 @@ def test_degrees_are_located_in_projected_zones(tmp_path):
     assert geography.zones.crs == "EPSG:4326"
     # 3 E, 46.5 N is the origin of Lambert 93, and 2 km are 0.026 degrees of longitude there.
     assert placed(geography, batch(x=[3.0, 3.026, 3.1], y=[46.5] * 3)) == [(7, 0, 0), (8, 1, 1), (9, 2, -1)]
-
-
-def test_metres_are_located_in_projected_zones_as_they_are(tmp_path):
     zones = zone_file(tmp_path / "z.geojson", {"origin": (699_000, 6_599_000, 701_000, 6_601_000)})
     plan = SpacePlan(zones=zones, zones_crs="EPSG:2154")
     geography = open_geography(plan, has_sites=False, planar=True)
     assert placed(geography, batch(x=[700_000.0, 0.0], y=[6_600_000.0, 0.0])) == [(7, 0, 0), (8, 1, -1)]
-
-
-def test_planar_points_in_planar_zones(squares):
-    geography = open_geography(SpacePlan(zones=squares), has_sites=False, planar=True)
-    assert geography.zones.crs is None
-    assert placed(geography, batch(x=[500.0, 500.0, -1.0], y=[1500.0, 500.0, 0.0])) == [
-        (7, 0, 1),
-        (8, 1, 0),
-        (9, 2, -1),
-    ]
 
 
 def test_points_and_zones_on_different_maps(halves, squares):
@@ -206,7 +184,7 @@ def test_points_and_zones_on_different_maps(halves, squares):
         assert "--zones-crs" in caught.value.remedy
 
 
-def test_grid_for_degrees_and_for_metres():
+def test_grids_for_degrees_and_metres_and_h3_for_degrees_only():
     degrees = open_geography(SpacePlan(box=BOX, cell_m=1000.0), has_sites=False, planar=False)
     assert degrees.zones.crs == "EPSG:4326"
     corner = degrees.zones.ids[placed(degrees, batch(x=[2.3001], y=[48.8001]))[0][2]]
@@ -214,9 +192,6 @@ def test_grid_for_degrees_and_for_metres():
     metres = open_geography(SpacePlan(box=(0, 0, 3000, 2000), cell_m=1000.0), has_sites=False, planar=True)
     assert (metres.zones.crs, metres.zones.count) == (None, 6)
     assert placed(metres, batch(x=[2500.0], y=[1500.0])) == [(7, 0, 5)]
-
-
-def test_h3_for_degrees_only():
     import h3
 
     geography = open_geography(SpacePlan(box=BOX, h3=8), has_sites=False, planar=False)

@@ -29,16 +29,13 @@ def lists(first, *columns):
     return [list(zip(*(c[a:b].tolist() for c in columns), strict=True)) for a, b in pairwise(first)]
 
 
-def test_sequences_tell_stays_moves_and_the_end():
+def test_sequences_hold_stays_moves_and_the_end_or_moves_alone():
     told = CellSteps(GRID).sequences(PATHS)
     assert lists(told.first, told.state, told.symbol) == [
         [(0, STAY), (0, STAY), (0, 1), (6, 6), (1, STAY), (1, END)],
         [(7, END)],
         [*[(4, STAY)] * MOST_STAY, (4, 4), (3, END)],  # longer stays are not told
     ]
-
-
-def test_moves_alone_tell_no_stays():
     told = MoveSteps(GRID).sequences(PATHS)
     assert lists(told.first, told.symbol) == [[(1,), (6,), (END,)], [(END,)], [(4,), (END,)]]
     assert not MoveSteps(GRID).may()[:, STAY].any()

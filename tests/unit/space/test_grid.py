@@ -25,7 +25,7 @@ def test_cells_are_square_and_of_equal_area_on_the_ellipsoid(box):
         assert np.isclose(diagonals[0], diagonals[1], rtol=5e-3)
 
 
-def test_the_whole_box_is_covered_without_overlap():
+def test_the_whole_box_is_covered_without_overlap_in_planar_cells_too():
     box = (2.2, 48.8, 2.5, 48.92)
     zones = square_grid(box, 3000.0)
     rng = np.random.default_rng(1)
@@ -34,17 +34,11 @@ def test_the_whole_box_is_covered_without_overlap():
     assert (zones.locate(np.append(x, corners[:, 0]), np.append(y, corners[:, 1])) >= 0).all()
     union = shapely.union_all(zones.geometry)
     assert np.isclose(union.area, shapely.area(zones.geometry).sum(), rtol=1e-12)
-
-
-def test_planar_cells_and_ids():
     zones = square_grid((0, 0, 2500, 1000), 1000, crs=None)
     assert zones.ids == ("r000c000", "r000c001", "r000c002")
     assert zones.geometry[2].bounds == (2000, 0, 3000, 1000)
     assert zones.locate(np.array([2500.0]), np.array([10.0])).tolist() == [2]
     assert square_grid((0, 0, 1200, 1), 1, crs=None).ids[-1] == "r000c1199"
-
-
-def test_metres_in_a_map_of_feet():
     zones = square_grid((900000, 100000, 901000, 101000), 304.8, crs="EPSG:2263")  # US survey feet
     assert zones.geometry[0].bounds[2] - 900000 == pytest.approx(1000, rel=1e-5)
 
@@ -99,17 +93,16 @@ def test_the_zones_are_the_cells_that_overlap_the_area(area, resolution):
         assert set(zones.ids) == set(h3.h3shape_to_cells_experimental(shape, resolution, "overlap"))
 
 
-def test_a_hole_of_the_area_has_no_zones():
+def test_areas_of_two_parts_or_with_a_hole():
     inside = h3.latlng_to_cell(48.86, 2.34, 8)
     assert inside in h3_zones(PARIS, 8).ids
     assert inside not in h3_zones(HOLLOW, 8).ids
-
-
-def test_two_parts_give_no_cell_twice():
     left, right = shapely.box(2.25, 48.82, 2.33, 48.90), shapely.box(2.34, 48.82, 2.42, 48.90)
     zones = h3_zones(shapely.MultiPolygon([left, right]), 8)
     assert len(set(zones.ids)) == zones.count
     assert set(zones.ids) == set(h3_zones(left, 8).ids) | set(h3_zones(right, 8).ids)
+    with pytest.raises(ShoalError, match="grid-size"):
+        h3_zones(STRIPE, 8, max_cells=10)
 
 
 @for_each(
@@ -128,8 +121,3 @@ def test_two_parts_give_no_cell_twice():
 def test_bad_areas(code, area, resolution):
     with pytest.raises(ShoalError, match=code):
         h3_zones(area, resolution)
-
-
-def test_the_limit_holds_for_thin_areas_too():
-    with pytest.raises(ShoalError, match="grid-size"):
-        h3_zones(STRIPE, 8, max_cells=10)

@@ -23,26 +23,27 @@ def test_to_lonlat_from_the_origin_of_lambert_93():
     assert (west, south) == pytest.approx((3.0, 46.5), abs=1e-4)
     assert east - west == pytest.approx(100 / (111_320 * np.cos(np.radians(46.5))), rel=5e-3)
     assert zones.to_lonlat() is zones
-
-
-def test_planar_zones_have_no_longitude():
     with pytest.raises(GeometryError, match="crs-missing"):
         square(0, 0, None).to_lonlat()
-
-
-def test_count_bounds_and_locate():
-    zones = square(0, 0, None)
-    assert (zones.count, zones.bounds) == (1, (0, 0, 100, 100))
-    assert zones.locate(np.array([50, 150]), np.array([50, 50])).tolist() == [0, -1]
-    assert zones.locate(50.0, 50.0).tolist() == [0]
-
-
-def test_geojson_of_projected_zones_is_lonlat_and_of_planar_zones_says_so():
     projected = square(700_000, 6_600_000, LAMBERT_93).to_geojson()
     corner = projected["features"][0]["geometry"]["coordinates"][0][0]
     assert 2.9 < corner[0] < 3.1
     assert "crs" not in projected
     assert square(0, 0, None).to_geojson()["crs"] is None
+
+
+def test_nowhere_is_where_no_zone_is_and_for_no_number():
+    zones = square(0, 0, None)
+    assert (zones.count, zones.bounds) == (1, (0, 0, 100, 100))
+    assert zones.locate(np.array([50, 150]), np.array([50, 50])).tolist() == [0, -1]
+    assert zones.locate(50.0, 50.0).tolist() == [0]
+    zones = square_grid((0, 0, 400, 300), 100.0, crs=None)
+    x = np.array([np.nan, 50, np.inf, -np.inf, 1e300, -1])
+    y = np.array([50, np.nan, 50, 50, 1e300, 50])
+    found = zones.locate(x, y)
+    assert found.tolist() == [-1] * 6
+    assert found.dtype == np.int32
+    assert square_grid((0, 0, 4, 3), 1.0, crs=None).locate(np.array([]), np.array([])).shape == (0,)
 
 
 def make_zones(shapes) -> Zones:
@@ -81,15 +82,18 @@ def test_random_points_and_vertices_against_brute_force(seed):
     assert (zones.locate(xy[:, 0], xy[:, 1]) == brute_force(zones, xy[:, 0], xy[:, 1])).all()
 
 
-def test_shared_borders_go_to_the_lowest_index():
+def test_shared_borders_and_overlaps_go_to_the_lowest_index():
     zones = square_grid((0, 0, 400, 300), 100.0, crs=None)
     x, y = (a.ravel() for a in np.meshgrid(np.arange(0, 401, 50.0), np.arange(0, 301, 50.0)))
     found = zones.locate(x, y)
     assert (found == brute_force(zones, x, y)).all()
     assert found[(x == 100) & (y == 100)] == 0
+    zones = make_zones([shapely.box(40, 0, 100, 100), shapely.box(0, 0, 60, 100)])
+    x, y = np.random.default_rng(6).uniform(0, 100, (2, 2000))
+    assert (zones.locate(x, y) == np.where(x >= 40, 0, 1)).all()
 
 
-def test_the_batch_does_not_change_the_answer():
+def test_the_batch_does_not_change_the_answer(monkeypatch):
     zones = ragged_zones(4)
     rng = np.random.default_rng(4)
     x, y = rng.uniform(0, 1000, (2, 400))
@@ -98,29 +102,5 @@ def test_the_batch_does_not_change_the_answer():
     order = rng.permutation(400)
     assert (whole == single).all()
     assert (zones.locate(x[order], y[order]) == whole[order]).all()
-
-
-def test_more_points_than_one_batch(monkeypatch):
-    monkeypatch.setattr("shoal.space.places._BATCH", 100)
-    zones = ragged_zones(5)
-    x, y = np.random.default_rng(5).uniform(0, 1000, (2, 333))
-    assert (zones.locate(x, y) == brute_force(zones, x, y)).all()
-
-
-def test_overlaps_go_to_the_lowest_index_everywhere():
-    zones = make_zones([shapely.box(40, 0, 100, 100), shapely.box(0, 0, 60, 100)])
-    x, y = np.random.default_rng(6).uniform(0, 100, (2, 2000))
-    assert (zones.locate(x, y) == np.where(x >= 40, 0, 1)).all()
-
-
-def test_nan_infinite_and_far_points_are_nowhere():
-    zones = square_grid((0, 0, 400, 300), 100.0, crs=None)
-    x = np.array([np.nan, 50, np.inf, -np.inf, 1e300, -1])
-    y = np.array([50, np.nan, 50, 50, 1e300, 50])
-    found = zones.locate(x, y)
-    assert found.tolist() == [-1] * 6
-    assert found.dtype == np.int32
-
-
-def test_no_points():
-    assert square_grid((0, 0, 4, 3), 1.0, crs=None).locate(np.array([]), np.array([])).shape == (0,)
+    monkeypatch.setattr("shoal.space.places._BATCH", 90)
+    assert (zones.locate(x, y) == whole).all()

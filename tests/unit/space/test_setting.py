@@ -33,28 +33,19 @@ def weights_of(rows):
     return AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(matrix.shape[1]))
 
 
-def test_sizes_go_with_the_sites_in_a_zone_and_have_mean_square_one():
+def test_sizes_and_weights_of_zones_by_hand():
     sizes = zone_sizes(weights_of([[1, 1, 0.5], [0, 0, 0.5], [0, 0, 0]]))
     assert sizes[0] / sizes[1] == pytest.approx(5)
     assert np.mean(sizes**2) == pytest.approx(1)
     assert 0 < sizes[2] == pytest.approx(LEAST_SIZE * sizes.sum() / (3 + LEAST_SIZE), rel=1e-3)
-
-
-def test_without_any_site_in_any_zone_all_are_alike():
     nothing = weights_of([[0.0], [0.0]])
     assert zone_sizes(nothing).tolist() == [1, 1]
     assert zone_weights(nothing).tolist() == [1, 1]
     assert zone_overlap(nothing).toarray().tolist() == [[0, 0], [0, 0]]
-
-
-def test_overlap_is_the_covariance_of_zones_with_independent_sites():
     rows = np.array([[0.5, 0.25], [0.5, 0.75]])
     found = zone_overlap(weights_of(rows)).toarray()
     expected = rows @ rows.T
     np.testing.assert_allclose(found, expected / np.diag(expected).mean())
-
-
-def test_small_zones_count_more_and_never_more_than_fourfold():
     weight = zone_weights(weights_of([[1, 1, 1, 0.96], [0, 0, 0, 0.04], [0, 0, 0, 0]]))
     assert weight[0] < weight[1] <= weight[2] == MOST_WEIGHT
     assert zone_weights(AreaWeights.identity(4)).tolist() == [1] * 4
@@ -85,9 +76,15 @@ def test_parts_follow_the_local_clock_where_it_changes():
         assert setting.kind_of_slot[slot] == local.hour + 24 * weekend
 
 
-def test_classes_of_distance_cover_the_city():
+def test_distances_on_the_plane_of_sites():
     setting = CommuteSetting(site_xy_m=XY, clock=Clock.week("2026-03-02", "UTC"), distances=4)
     assert setting.distance_ends_m.tolist() == [5000 / 16, 5000 / 4, 5000 * 9 / 16]
+    sites = Sites(ids=("a", "b", "c"), x=np.array([5.0, 5.0, 5.01]), y=np.array([47.0, 47.01, 47.0]))
+    xy = commute_setting(sites, Clock.week("2026-03-02", "UTC"), regions=2).site_xy_m
+    degree_m = 2 * np.pi * 6_371_000 / 360
+    assert np.hypot(*(xy[0] - xy[1])) == pytest.approx(0.01 * degree_m, rel=0.005)
+    east = 0.01 * degree_m * np.cos(np.radians(47))
+    assert np.hypot(*(xy[0] - xy[2])) == pytest.approx(east, rel=0.005)
 
 
 @for_each(
@@ -103,12 +100,3 @@ def test_classes_of_distance_cover_the_city():
 def test_what_cannot_be_is_refused(code, changed):
     with pytest.raises(PlanError, match=code):
         CommuteSetting(**{"site_xy_m": XY, "clock": Clock.week("2026-03-02", "UTC"), **changed})
-
-
-def test_sites_are_put_on_a_plane_in_metres():
-    sites = Sites(ids=("a", "b", "c"), x=np.array([5.0, 5.0, 5.01]), y=np.array([47.0, 47.01, 47.0]))
-    xy = commute_setting(sites, Clock.week("2026-03-02", "UTC"), regions=2).site_xy_m
-    degree_m = 2 * np.pi * 6_371_000 / 360
-    assert np.hypot(*(xy[0] - xy[1])) == pytest.approx(0.01 * degree_m, rel=0.005)
-    east = 0.01 * degree_m * np.cos(np.radians(47))
-    assert np.hypot(*(xy[0] - xy[2])) == pytest.approx(east, rel=0.005)

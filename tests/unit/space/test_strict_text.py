@@ -85,12 +85,9 @@ def test_character_sets_are_known(name):
     assert "a".encode(_encoding(name.encode())) == b"a"
 
 
-def test_names_lose_their_direction_marks(tmp_path):
+def test_names_and_errors_do_nothing_to_a_terminal(tmp_path):
     zones = read_zones(geojson(tmp_path / "z.geojson", "a", "\u200f\u05d7\u05d9\u05e4\u05d4"), holes="allow")
     assert zones.names == ("\u05d7\u05d9\u05e4\u05d4",)
-
-
-def test_errors_do_nothing_to_a_terminal():
     error = ShoalError("code", "zone \x1b]0;x\x07 \u202e \udc80", "do\x9b\nthis")
     assert str(error) == "code: zone \\x1b]0;x\\x07 \\u202e \\udc80\ndo\\x9b\nthis"
 

@@ -18,11 +18,12 @@ def setting(**more):
     return TripSetting(**{"grid": GRID, "given": GIVEN, **more})
 
 
-def test_defaults():
+def test_defaults_and_bounds_that_are_equal():
     plain = setting()
     assert (plain.per_unit, plain.cap, plain.trips) == (1, None, None)
     assert plain.expected_cells == 3.0  # a quarter of 8 + 4
     assert setting(mean_cells=40.0).expected_cells == 40.0
+    assert setting(per_unit=5, cap=5, trips=1).cap == 5
 
 
 @for_each(
@@ -39,10 +40,6 @@ def test_defaults():
 def test_settings_that_make_no_sense(wrong, code):
     with pytest.raises(PlanError, match=code):
         setting(**wrong)
-
-
-def test_bounds_may_be_equal():
-    assert setting(per_unit=5, cap=5, trips=1).cap == 5
 
 
 X, Y = np.array([2.0, 5.0]), np.array([3.0])

@@ -102,15 +102,26 @@ def test_lonlat_weights_against_thrown_points_on_the_globe():
     assert np.abs(dense(weights) - oracle).max() < 0.02
 
 
-def test_sites_in_the_zones_keep_all_of_a_visit():
+def test_a_column_holds_one_visit_where_zones_have_holes_and_overlaps():
     rng = np.random.default_rng(4)
     weights = voronoi_weights(make_sites(rng.uniform(1, 999, (40, 2))), triangle_zones(1000.0, 4))
     assert set(weights.matrix.sum(axis=0).tolist()) == {LATTICE}
     assert weights.column_l1 == LATTICE
     assert not weights.lost.any()
+    ring = [
+        shapely.box(0, 0, 300, 100),
+        shapely.box(0, 200, 300, 300),
+        shapely.box(0, 100, 100, 200),
+        shapely.box(200, 100, 300, 200),
+    ]
+    weights = voronoi_weights(make_sites([(50, 50), (250, 250)]), make_zones(ring))
+    assert (weights.matrix.sum(axis=0) == LATTICE).all()
+    zones = make_zones([shapely.box(0, 0, 60, 100), shapely.box(40, 0, 100, 100)])
+    weights = voronoi_weights(make_sites([(50, 50), (500, 50)]), zones)
+    assert weights.column_l1 == LATTICE
 
 
-def test_order_of_sites_changes_nothing():
+def test_order_changes_nothing_and_sites_on_one_mast_have_the_weights_of_one():
     rng = np.random.default_rng(5)
     xy = rng.uniform(-100, 1100, (60, 2))
     xy[10] = xy[40]
@@ -119,9 +130,6 @@ def test_order_of_sites_changes_nothing():
     plain, shuffled = voronoi_weights(make_sites(xy), zones), voronoi_weights(make_sites(xy[shuffle]), zones)
     assert (plain.matrix.toarray()[:, shuffle] == shuffled.matrix.toarray()).all()
     assert (plain.lost[shuffle] == shuffled.lost).all()
-
-
-def test_sites_on_one_mast_have_the_weights_of_one():
     rng = np.random.default_rng(6)
     xy = rng.uniform(0, 1000, (10, 2))
     zones = triangle_zones(1000.0, 2)
@@ -150,23 +158,6 @@ def test_a_city_larger_than_the_zones_costs_weight():
     assert wide.column_l1 == LATTICE // 4
 
 
-def test_a_cell_over_a_hole_between_zones_stays_whole():
-    ring = [
-        shapely.box(0, 0, 300, 100),
-        shapely.box(0, 200, 300, 300),
-        shapely.box(0, 100, 100, 200),
-        shapely.box(200, 100, 300, 200),
-    ]
-    weights = voronoi_weights(make_sites([(50, 50), (250, 250)]), make_zones(ring))
-    assert (weights.matrix.sum(axis=0) == LATTICE).all()
-
-
-def test_overlapping_zones_never_push_a_column_over_one_visit():
-    zones = make_zones([shapely.box(0, 0, 60, 100), shapely.box(40, 0, 100, 100)])
-    weights = voronoi_weights(make_sites([(50, 50), (500, 50)]), zones)
-    assert weights.column_l1 == LATTICE
-
-
 def test_sites_and_zones_in_different_coordinates_agree():
     lonlat = square_grid((2.25, 48.82, 2.42, 48.90), 1500.0)
     rng = np.random.default_rng(7)
@@ -192,16 +183,13 @@ def test_sites_that_do_not_fit_the_zones(code, xy, crs):
         voronoi_weights(make_sites(xy, crs), zones)
 
 
-def test_spread_is_the_exact_integer_product():
+def test_spread_is_the_exact_integer_product_or_refused():
     rng = np.random.default_rng(8)
     weights = voronoi_weights(make_sites(rng.uniform(0, 1000, (30, 2))), triangle_zones(1000.0, 3))
     counts = rng.integers(0, 2**36, (30, 5))  # float64 would lose the last bits
     expected = weights.matrix.toarray().astype(object) @ counts.astype(object)
     assert (weights.spread(counts).astype(object) == expected).all()
     assert weights.spread(counts).dtype == np.int64
-
-
-def test_spread_refuses_what_would_overflow_or_does_not_fit():
     weights = AreaWeights.identity(2)
     with pytest.raises(GuaranteeError):
         weights.spread(np.array([[2**45], [0]]))
@@ -211,19 +199,16 @@ def test_spread_refuses_what_would_overflow_or_does_not_fit():
         weights.spread(np.zeros((2, 1)))
 
 
-def test_identity():
-    weights = AreaWeights.identity(4)
-    assert (weights.matrix.toarray() == LATTICE * np.eye(4)).all()
-    assert (weights.column_l1, weights.column_l2_squared) == (LATTICE, LATTICE**2)
-    assert weights.shape == (4, 4)
-
-
-def test_norms_against_dense_columns():
+def test_norms_and_shares_against_dense_columns():
     rng = np.random.default_rng(9)
     weights = voronoi_weights(make_sites(rng.uniform(-500, 1500, (30, 2))), triangle_zones(1000.0, 3))
     columns = weights.matrix.toarray().astype(object)
     assert weights.column_l1 == max(columns.sum(axis=0))
     assert weights.column_l2_squared == max((columns**2).sum(axis=0))
+    half = LATTICE // 2
+    matrix = scipy.sparse.csr_array(np.array([[LATTICE, 0], [0, half], [0, 0]]))
+    weights = AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(2))
+    np.testing.assert_allclose(weights.site_share, [1.0, 0.5, 0.0])
 
 
 @pytest.mark.parametrize("entries", [[[LATTICE + 1]], [[LATTICE], [1]], [[-1]]])
@@ -278,13 +263,6 @@ def test_rounding_by_largest_remainder(exact, units):
     assert found.tolist() == units
 
 
-def test_site_share_is_one_for_whole_sites_and_less_for_parts():
-    half = LATTICE // 2
-    matrix = scipy.sparse.csr_array(np.array([[LATTICE, 0], [0, half], [0, 0]]))
-    weights = AreaWeights(matrix=matrix, lattice=LATTICE, lost=np.zeros(2))
-    np.testing.assert_allclose(weights.site_share, [1.0, 0.5, 0.0])
-
-
 def plane_of(xy, side=1000.0):
     xy = np.asarray(xy, float)
     ids = tuple(f"S{k}" for k in range(len(xy)))
@@ -328,13 +306,10 @@ def test_cells_part_the_envelope_and_hold_what_is_nearest(name):
     assert inside.all()
 
 
-def test_positions_that_agree_to_the_millimetre_are_one():
+def test_positions_that_agree_to_the_millimetre_are_one_and_a_single_one_owns_the_envelope():
     plane = plane_of([[0, 0], [500, 500], [0.0002, 0.0001], [500, 500]])
     assert len(plane.xy) == 2
     assert plane.cell_of_site[0] == plane.cell_of_site[2] != plane.cell_of_site[1]
-
-
-def test_a_single_site_owns_the_envelope():
     plane = plane_of([[10.0, 10.0]])
     assert voronoi_cells(plane)[0].equals(envelope(plane))
 

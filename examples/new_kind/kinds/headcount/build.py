@@ -14,7 +14,7 @@ from shoal.engine.engine import Sums
 from shoal.events.readers import SiteEvents
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.headcount.prepare import PreparedHeadcount
-from shoal.kinds.run import Build
+from shoal.kinds.run import Build, Test, any_row, some
 from shoal.kinds.run import checked_rows
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, SeededNoise
@@ -40,9 +40,13 @@ class HeadcountBuild(Build):
 
     prepared: PreparedHeadcount
 
-    def check(self) -> None:
+    def check_rows(self) -> None:
         report = checked_rows(self.prepared.source, self.tell, sites=self.prepared.sites.ids)
         self.rows, self.bad_rows = report.rows, report.bad
+
+    def any_event(self, test: Test = some) -> bool:
+        events = self.events()
+        return any_row(events.source, test, sites=events.sites, window_us=events.window_us)
 
     def events(self) -> SiteEvents:
         prepared, edges = self.prepared, self.prepared.clock.edges_us

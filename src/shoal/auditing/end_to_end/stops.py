@@ -35,9 +35,15 @@ STOPS = (
     ),
     Stop(
         codes=("nobody-counted",),
-        where="kinds/density/build.py, kinds/trips.py",
-        flag="standard input that is not a terminal; in Python, no `confirm`",
-        reveals="that no event lies in the window and the zones, if the person at the terminal declines",
+        where="kinds/run.py",
+        flag="`--allow-empty`; in Python, `run(..., allow_empty=True)`",
+        reveals="that no event lies in the window and the zones",
+    ),
+    Stop(
+        codes=("user-unique",),
+        where="kinds/run.py",
+        flag="`--column user=NAME`",
+        reveals="that no user has two events in the window, where the column of users was guessed",
     ),
     Stop(
         codes=("unreadable-csv", "corrupt-parquet", "memory-limit"),

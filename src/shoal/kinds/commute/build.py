@@ -16,7 +16,17 @@ from shoal.engine.engine import DuckEngine, Engine, Progress
 from shoal.events.readers import SiteEvents
 from shoal.kinds.commute.prepare import PreparedCommute
 from shoal.kinds.describe import manifest_of, release_name
-from shoal.kinds.run import any_row, budget_of, events_of_some, keep_report, report_of, stage_by_stage
+from shoal.kinds.run import (
+    NOBODY,
+    Test,
+    any_row,
+    budget_of,
+    events_of_some,
+    keep_report,
+    report_of,
+    some,
+    stage_by_stage,
+)
 from shoal.kinds.synthetic.plan import MOST_UNASKED
 from shoal.kinds.synthetic.report import SyntheticReportInputs, synthetic_report_html
 from shoal.kinds.trips import TripBuild
@@ -75,14 +85,18 @@ class CommuteBuild(TripBuild):
     """Raw records of sites in, files of synthetic events out."""
 
     prepared: PreparedCommute
+    nobody = NOBODY
 
     @property
     def sites(self) -> Sequence[str]:
         return self.prepared.sites.ids
 
-    def _anybody(self) -> bool:
+    def any_event(self, test: Test = some) -> bool:
         events = self.events()
-        return any_row(events.source, _some, sites=events.sites, window_us=events.window_us)
+        return any_row(events.source, test, sites=events.sites, window_us=events.window_us)
+
+    def anybody(self) -> bool:
+        return self.any_event()
 
     def events(self) -> SiteEvents:
         prepared = self.prepared
@@ -145,10 +159,6 @@ class CommuteBuild(TripBuild):
         return keep_report(
             path, self.prepared, committed, ledger, page=page, figures=figures, shows="real figures"
         )
-
-
-def _some(batch: pa.RecordBatch) -> bool:
-    return batch.num_rows > 0
 
 
 def events_table(events: SyntheticEvents, sites: Sites) -> pa.Table:

@@ -33,7 +33,7 @@ from shoal.kinds.density.plan import MethodOptions
 from shoal.kinds.density.prepare import PreparedDensity
 from shoal.kinds.density.report import write_owner_report
 from shoal.kinds.describe import manifest_of
-from shoal.kinds.run import Build, Progress, any_row, checked_rows, report_of, stage_by_stage
+from shoal.kinds.run import Build, Progress, Test, any_row, checked_rows, report_of, some, stage_by_stage
 from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
@@ -44,8 +44,6 @@ from shoal.space.geography import Geography
 from shoal.space.setting import Setting
 from shoal.stages.bounded import BoundedVisits, ExactDensity
 
-NOBODY = "No event lies in the window and the zones, so the release would be noise alone."
-
 
 class DensityBuild(Build):
     """Raw events in, files of a density out."""
@@ -53,23 +51,19 @@ class DensityBuild(Build):
     prepared: PreparedDensity
     counting: Counting | None = None  # for the owner's report
 
-    def check(self) -> None:
+    def check_rows(self) -> None:
         """Stop on bad rows before anything is spent."""
         prepared = self.prepared
         report = checked_rows(prepared.source, self.tell, sites=prepared.geography.site_ids)
         self.rows, self.bad_rows = report.rows, report.bad
-        if self.confirm and not self._anybody() and not self.confirm(NOBODY):
-            raise PlanError(
-                "nobody-counted",
-                "no event lies in the window and the zones; nothing was spent.",
-                "Check --start, --end, --time-zone, the zones and the order of coordinates.",
-            )
 
-    def _anybody(self) -> bool:
-        """Whether any event would be counted; stops reading at the first one."""
+    def any_event(self, test: Test = some) -> bool:
         events = self._events()
-        test = partial(_somewhere, events.geography)
         return any_row(events.source, test, sites=events.sites, window_us=events.window_us)
+
+    def anybody(self) -> bool:
+        """Whether any event would be counted; stops reading at the first one."""
+        return self.any_event(partial(_somewhere, self.prepared.geography))
 
     def _events(self) -> PlacedEvents:
         edges = self.prepared.clock.edges_us

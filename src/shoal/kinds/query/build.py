@@ -10,7 +10,6 @@ This is not how a published release is read; reading one is free.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +43,10 @@ class QuerySession:
         *,
         engine: Engine | None = None,
         progress: Progress | None = None,
-        confirm: Callable[[str], bool] | None = None,
+        allow_empty: bool = False,
     ) -> None:
         self._ledger, self._place = ledger, _place(first)
-        self._tables = QueryTables(DensityBuild(first.opened, progress, confirm, engine))
+        self._tables = QueryTables(DensityBuild(first.opened, progress, allow_empty, engine))
         ledger.state().population(first.plan.population)  # a name that does not exist is said now
 
     def ask(self, prepared: PreparedQuery) -> RunResult:

@@ -25,7 +25,7 @@ from shoal.engine.buckets import hash_integers, split_key
 from shoal.engine.engine import WorksElsewhere
 from shoal.errors import GuaranteeError
 from shoal.kinds.describe import release_name
-from shoal.kinds.run import Build, Progress, checked_rows, report_of
+from shoal.kinds.run import Build, Progress, Test, any_row, checked_rows, report_of, some
 from shoal.kinds.trajectories.blocks import OpenSamples, anonymise, forget, kept_folder, read_samples
 from shoal.kinds.trajectories.compose import Earlier, check_named, compose, earlier_releases
 from shoal.kinds.trajectories.prepare import PreparedTrajectories, trajectories_manifest, trajectories_readme
@@ -93,11 +93,15 @@ class TrajectoriesBuild(Build):
         knows = frozenset(each.sha256 for each in self.earlier)
         return {"window_us": prepared.window_us, "knows": knows}
 
-    def check(self) -> None:
+    def check_rows(self) -> None:
         """Stop on bad rows."""
         prepared = self.prepared
         report = checked_rows(prepared.source, self.tell, sites=prepared.opened.site_ids)
         self.rows, self.bad_rows = report.rows, report.bad
+
+    def any_event(self, test: Test = some) -> bool:
+        prepared = self.prepared
+        return any_row(prepared.source, test, window_us=prepared.window_us, sites=prepared.opened.site_ids)
 
     def manifest(self) -> None:
         """Nothing is known before the records are read: the promise is what the tracker finds."""
@@ -112,7 +116,7 @@ class TrajectoriesBuild(Build):
         self.boxes, self.pairs_again = outcome.boxes, outcome.pairs_again
         tell.stage("write the release")
         self.ids = record_ids(self.boxes.records, noise.run_key())
-        write_records(folder, self.boxes, self.ids)
+        write_records(folder, self.boxes, self.ids, self.read.lattice)
         digest = sha256_file(folder / RECORDS)
         key = write_key(self.owner / NEW_KEY, self.read.names, self.ids, records_sha256=digest)
         try:

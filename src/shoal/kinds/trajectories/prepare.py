@@ -12,7 +12,16 @@ from shoal.anonymise.kte import Kte
 from shoal.engine.engine import Engine
 from shoal.errors import PlanError
 from shoal.events.schema import EventSource
-from shoal.kinds.describe import Outcome, Prepared, as_list, key_of, opened_source, reading_of, unit_of
+from shoal.kinds.describe import (
+    Outcome,
+    Prepared,
+    as_list,
+    key_of,
+    opened_source,
+    reading_of,
+    unit_of,
+    unit_sentence,
+)
 from shoal.kinds.trajectories.plan import PlacesPlan, TrajectoryPlan
 from shoal.privacy.ledger import Ledger
 from shoal.release.manifest import NOT_DIFFERENTIALLY_PRIVATE, REFUTED, Manifest
@@ -53,7 +62,7 @@ class PreparedTrajectories(Prepared):
 
     @property
     def unit_sentence(self) -> str:
-        return unit_of(self.plan.unit, self.plan.source, self.source).sentence
+        return unit_sentence(unit_of(self.plan.unit, self.plan.source, self.source))
 
     def what(self) -> str:
         tau, epoch = self.plan.minutes()
@@ -238,7 +247,24 @@ def trajectories_readme(manifest: Manifest) -> str:
     ]
     overlaps = any(each["overlaps"] for each in measured.get("earlier_releases", ()))
     first = f"**{as_plain(manifest.promise)}**" if overlaps else ""
-    return recipient_readme(manifest, FILES, as_list(points), first)
+    return recipient_readme(manifest, FILES, as_list(points) + DRAW, first)
+
+
+DRAW = """
+
+The boxes of one record on a map, coloured by time, in Python with geopandas and matplotlib:
+
+```python
+import geopandas
+import matplotlib.pyplot as plt
+
+boxes = geopandas.read_parquet("records.parquet")
+one = boxes[boxes.record == boxes.record.iloc[0]].sort_values("start")
+hours = (one.start - one.start.min()).dt.total_seconds() / 3600
+axes = one.plot(hours, alpha=0.4, edgecolor="black", legend=True, legend_kwds={"label": "hours"})
+axes.set_title(f"Record {one.record.iloc[0]}: {one.start.min():%Y-%m-%d} to {one.end.max():%Y-%m-%d}")
+plt.savefig("record.png", dpi=150)
+```"""
 
 
 def _measured(measured: Mapping[str, Any], tau: int, unit: str) -> list[str]:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from shoal.kinds.kind import ViewRequest
 from shoal.release.manifest import MANIFEST, NOTHING_PROMISED, Manifest
-from shoal.release.trajectory_files import FILES, RECORDS, read_records
+from shoal.release.trajectory_files import FILES, RECORDS, misplaced, read_records
 from shoal.release.verify import boxes_inside, count_of, window_of
 from shoal.space.lattice import Lattice
 
@@ -38,6 +38,8 @@ def problems(folder: Path, manifest: Manifest) -> Iterator[str]:
     if lattice.start_us != begin or lattice.steps * lattice.minutes * 60_000_000 != end - begin:
         yield "the lattice does not begin and end with the window."
     boxes = read_records(folder)
+    if misplaced(folder, boxes, lattice):
+        yield "times, edges or polygons of the records are not those of their boxes on the lattice."
     records = (manifest.read_from_data or public)["records"]  # public in manifests of the first version
     ids = np.unique(boxes["record"])
     if ids.size and (ids[0] < 1 or ids[-1] > records):

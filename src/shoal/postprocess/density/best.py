@@ -27,10 +27,11 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from shoal.postprocess.density.numbers import Z95
-from shoal.postprocess.density.one_off import find_peaks, size_peaks, with_peaks, without, zones_without
+from shoal.postprocess.density.one_off import Search
+from shoal.postprocess.density.peaks import size_peaks, visits_without, with_peaks, without, zones_without
 from shoal.postprocess.density.smoothing import Layout, krige
 from shoal.space.setting import Setting, zone_overlap, zone_sizes
-from shoal.stages.noisy import DensityEstimate, NoisyBest
+from shoal.stages.noisy import DensityEstimate, Doubt, NoisyBest
 
 ROUNDS = 2
 FLOOR = 0.05  # of what the zone's total and the city's profile would give
@@ -39,45 +40,67 @@ LEARNED = 0.985  # factor of the width where the residual variance is fitted: it
 
 @dataclass(frozen=True)
 class Model:
-    """Smooth counts in people before the last corrections, with their variance."""
+    """Smooth counts in people before the last corrections, with the parts of their variance."""
 
     counts: np.ndarray  # float64 [zones, slots]
-    variance: np.ndarray
-    residual: ResidualVariance
+    coefficients: np.ndarray  # float64 [zones, columns]: variances, in clipped visits
+    per_coefficient: np.ndarray  # float64 [slots]: people per basis x coefficient
+    residual: np.ndarray  # float64 [zones, slots]: variance of a count of its own
 
 
 def finish_best(noisy: NoisyBest, setting: Setting, *_public: object) -> DensityEstimate:
-    """People per zone and slot, unrounded, with intervals: a smooth week, plus peaks seen once."""
+    """People per zone and slot, unrounded, with intervals: a smooth week and peaks on top of it."""
     total = total_of(noisy)
-    model = smooth(noisy, setting, total.visits)
-    estimate = _finish(noisy, total, model)
-    search = find_peaks(noisy, setting, total.visits, (model.residual.phi, model.residual.kappa))
+    estimate = _finish(noisy, setting, total)
+    search = Search.of(noisy, setting, total.visits)
     if search is None:
         return estimate
     hits = search.hits()
     if hits:
-        others = smooth(zones_without(noisy, hits, search.answers.scale), setting, search.others(hits))
+        others = smooth(
+            zones_without(noisy, hits, search.answers.scale), setting, visits_without(search, hits)
+        )
         parts = size_peaks(search, hits, noisy, others.counts)
         rest = without(noisy, setting, parts, search.answers.scale)
-        total = total_of(rest)
-        estimate = with_peaks(_finish(rest, total, smooth(rest, setting, total.visits)), parts)
+        estimate = with_peaks(_finish(rest, setting, total_of(rest)), parts)
     return replace(estimate, least_peak=search.least_peak())
 
 
-def _finish(noisy: NoisyBest, total: Total, model: Model) -> DensityEstimate:
-    """Counts scaled to profile, regions and total, with intervals."""
-    uneven = unevenness(model.counts, noisy)
+def _finish(noisy: NoisyBest, setting: Setting, total: Total) -> DensityEstimate:
+    """The smooth week with intervals and their parts."""
+    model = smooth(noisy, setting, total.visits)
     counts = model.counts
     for _ in range(ROUNDS):
         counts = _to_profile(counts, noisy.profile)
         counts = correct_regions(counts, noisy)
     counts = _to_profile(counts, noisy.profile)
     people = counts * (total.visits / counts.sum()) if counts.sum() > 0 else counts
+    doubt = _doubt(noisy, model, people, total)
+    low, high = limits(people, doubt)
+    return DensityEstimate(people=people, low=low, high=high, doubt=doubt)
+
+
+def _doubt(noisy: NoisyBest, model: Model, people: np.ndarray, total: Total) -> Doubt:
     scale = people / np.maximum(model.counts, 1e-12)
-    relative = profile_deviation(noisy) ** 2 + (total.deviation / total.visits) ** 2 + uneven
-    width = Z95 * (LEARNED if noisy.rest_weight > 0 else 1.0)
-    half = width * np.sqrt(model.variance * scale**2 + relative * people**2)
-    return DensityEstimate(people=people, low=np.maximum(people - half, 0.0), high=people + half)
+    off = Z95 * total.deviation
+    return Doubt(
+        total=(total.visits, max(total.visits - off, 0.0), total.visits + off),
+        slots=profile_deviation(noisy),
+        uneven=unevenness(model.counts, noisy),
+        coefficients=model.coefficients,
+        basis=noisy.basis,
+        per_coefficient=scale * model.per_coefficient,
+        residual=model.residual * scale**2,
+        width=LEARNED if noisy.rest_weight > 0 else 1.0,
+    )
+
+
+def limits(people: np.ndarray, doubt: Doubt) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of 95 % intervals of all counts."""
+    visits, _, high = doubt.total
+    relative = doubt.slots**2 + ((high / visits - 1) / Z95) ** 2 + doubt.uneven
+    half = Z95 * doubt.width * np.sqrt(doubt.cell_variance() + relative * people**2)
+    return np.maximum(people - half, 0.0), people + half
 
 
 def profile_deviation(noisy: NoisyBest) -> np.ndarray:
@@ -101,19 +124,19 @@ def smooth(noisy: NoisyBest, setting: Setting, visits: float) -> Model:
     total = float(np.maximum(counts, floor).sum())
     to_people = visits / total if total > 0 else 1.0  # clipped visits to all visits
     model = np.maximum(counts, floor) * to_people
-    variance = remaining @ (noisy.basis**2).T * (to_people / noisy.weight) ** 2
+    per_coefficient = to_people / noisy.weight
     residual_variance = _fit_rest(noisy, model, spread, to_people)
     signal = residual_variance.variance(model, spread)
     if not noisy.whole or noisy.rest_weight == 0:
         outside = 1.0 - (noisy.basis**2).sum(axis=1)
-        return Model(model, variance + outside * signal, residual_variance)
+        return Model(model, remaining, per_coefficient, outside * signal)
     residual = to_people * (noisy.rest / noisy.rest_weight @ noisy.rest_basis.T / noisy.weight)
     outside = (noisy.rest_basis**2).sum(axis=1)
     noise = np.sqrt(outside) * noisy.zones_sigma[:, None] / noisy.rest_weight / noisy.weight * to_people
     shrunk = shrink_residuals(residual, noise, signal)
     left = signal * noise**2 / np.maximum(signal + noise**2, 1e-300)
     people = np.maximum(counts * to_people + shrunk, floor * to_people)
-    return Model(people, variance + left, residual_variance)
+    return Model(people, remaining, per_coefficient, left)
 
 
 def _fit_rest(noisy: NoisyBest, model: np.ndarray, spread: np.ndarray, to_people: float) -> ResidualVariance:

@@ -97,7 +97,7 @@ def round_density(estimate: DensityEstimate, decimals: int = 1) -> DensityEstima
     people = np.round(estimate.people, decimals)
     low = np.floor(estimate.low * unit) / unit
     high = np.ceil(estimate.high * unit) / unit
-    return DensityEstimate(people=people, low=np.minimum(low, people), high=np.maximum(high, people))
+    return replace(estimate, people=people, low=np.minimum(low, people), high=np.maximum(high, people))
 
 
 CLEAR = 4.0  # deviations above zero that a noisy number needs to serve as a divisor or a target

@@ -58,24 +58,11 @@ def test_visits_per_user_have_the_printed_mean_and_sd(events):
     assert counts.max() <= 732
 
 
-def test_visits_are_distinct_in_user_site_and_hour(events, town):
-    key = zip(
-        events["user"].to_pylist(),
-        events["site"].to_pylist(),
-        local_hours(events, town).tolist(),
-        strict=True,
-    )
-    assert len(set(key)) == len(events)
-
-
-def test_hours_seen_give_the_printed_mean_count(events, town):
+def test_hours_of_the_week_and_characters_of_sites_are_as_printed(events, town):
     """At Paris size 91 per zone and hour, one visit per user and hour: 0.558 of all visits."""
     pairs = np.stack([events["user"].to_numpy(), local_hours(events, town)])
     seen = np.unique(pairs, axis=1).shape[1] / len(events)
     assert seen == pytest.approx(91 * 989 * 168 / (13.55 * 1_992_846), abs=0.02)
-
-
-def test_the_night_minimum_is_near_four_and_the_weekend_differs(events, town):
     hours = local_hours(events, town)
     assert hours.min() >= 0
     assert hours.max() < 168
@@ -84,10 +71,7 @@ def test_the_night_minimum_is_near_four_and_the_weekend_differs(events, town):
     assert week.sum(axis=0)[4] < 0.1 * week.sum(axis=0).max()
     assert week[5:].sum() / 2 < 0.9 * week[:5].sum() / 5  # a weekend day is quieter
     assert week[5, 1] > 1.5 * week[1, 1]  # but Saturday 1 h is livelier than Tuesday 1 h
-
-
-def test_sites_have_characters(events, town):
-    """Shares at weekday 10 h to 12 h differ between sites by far more than sampling error."""
+    # Shares at weekday 10 h to 12 h differ between sites by far more than sampling error.
     site = events["site"].combine_chunks().indices.to_numpy()
     hours = local_hours(events, town)
     total = np.bincount(site, minlength=160)
@@ -95,6 +79,13 @@ def test_sites_have_characters(events, town):
     share = np.bincount(site[office], minlength=160) / total
     deviation = np.sqrt(office.mean() * (1 - office.mean()) / total.mean())
     assert share.std() > 3 * deviation
+    key = zip(
+        events["user"].to_pylist(),
+        events["site"].to_pylist(),
+        local_hours(events, town).tolist(),
+        strict=True,
+    )
+    assert len(set(key)) == len(events)
 
 
 def test_a_users_rows_are_spread_over_the_parts(town):
@@ -215,7 +206,7 @@ def test_the_same_city_is_reused_and_another_one_refused(tmp_path):
             simulate_city(other, out, seed=seed)
 
 
-def test_a_folder_with_other_things_or_a_file_is_refused(tmp_path):
+def test_what_is_in_the_way_is_refused_and_left_alone(tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("mine")
     (tmp_path / "file").write_text("mine")
@@ -223,6 +214,8 @@ def test_a_folder_with_other_things_or_a_file_is_refused(tmp_path):
         with pytest.raises(OutputError):
             simulate_city(TINY, tmp_path / name, seed=1)
     assert (tmp_path / "full" / "letter.txt").read_text() == "mine"
+    with pytest.raises(PlanError):
+        simulate_city(TINY, tmp_path / "city", seed=1, parts=0)
 
 
 def test_an_interrupted_run_leaves_nothing(tmp_path):
@@ -232,8 +225,3 @@ def test_an_interrupted_run_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         simulate_city(TINY, tmp_path / "city", seed=1, progress=stop)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_no_parts_at_all_is_refused(tmp_path):
-    with pytest.raises(PlanError):
-        simulate_city(TINY, tmp_path / "city", seed=1, parts=0)

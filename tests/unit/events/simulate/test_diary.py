@@ -83,9 +83,6 @@ def test_a_route_follows_the_street_lattice_and_makes_no_detour():
     assert step.sum() == pytest.approx(np.abs(turned[-1] - turned[0]).sum())
     assert np.allclose(route[0], [30, -55])
     assert np.allclose(route[n - 1], [2100, 1400])
-
-
-def test_a_very_long_route_fits():
     state, route = np.empty(1, np.uint64), np.empty((ROUTE_POINTS, 2))
     open_stream(state, 1, 1, 1, 1)
     n = _lay_route(state, route, -4e6, 0.0, 4e6, 3e6)

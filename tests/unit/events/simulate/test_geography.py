@@ -79,7 +79,7 @@ def test_the_raster_finds_the_nearest_site():
         assert distance[site_at(ground, x, y)] <= distance.min() + 2 * 100 / np.sqrt(2)
 
 
-def test_own_geometry_is_kept():
+def test_own_geometry_is_kept_and_planar_sites_are_refused():
     squares = shapely.box(np.array([2.30, 2.32]), 48.85, np.array([2.32, 2.34]), 48.87)
     zones = Zones(ids=("west", "east"), names=("West", "East"), geometry=squares)
     sites = Sites(ids=("a", "b", "c"), x=np.array([2.31, 2.33, 2.335]), y=np.array([48.86, 48.855, 48.865]))
@@ -87,9 +87,6 @@ def test_own_geometry_is_kept():
     assert list(city.zones.ids) == ["west", "east"]
     assert shapely.equals(city.zones.geometry, squares).all()
     assert np.allclose(city.site_lonlat, (sites.x, sites.y), atol=1e-7)
-
-
-def test_planar_sites_are_refused():
     sites = Sites(ids=("a",), x=np.array([0.0]), y=np.array([0.0]), crs=None)
     with pytest.raises(GeometryError, match="crs-missing"):
         make_city(PRESETS["town"], 1, None, sites)

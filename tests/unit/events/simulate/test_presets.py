@@ -10,17 +10,6 @@ from shoal.errors import PlanError
 from shoal.events.simulate import PRESETS, preset_named
 
 
-def test_the_cities_have_the_printed_sizes():
-    sizes = {p.name: (p.users, p.sites, p.zones, p.weeks) for p in PRESETS.values()}
-    assert sizes["paris"] == (1_992_846, 1303, 989, 1)
-    assert sizes["town"][0] == 200_000
-    assert (sizes["abi"][0], sizes["abi"][1], sizes["abi"][3]) == (29_191, 400, 2)
-    assert (sizes["tfl"][0], sizes["tfl"][1], sizes["tfl"][3]) == (10_000, 582, 4)
-    assert sizes["events-city"] == (50_000, 500, 300, 1)
-    assert PRESETS["rough"].irregularity == 2 * PRESETS["paris"].irregularity
-    assert PRESETS["rough"].bursts_per_week > 0
-
-
 def test_no_clock_change_inside_a_preset_window():
     for preset in PRESETS.values():
         zone = ZoneInfo(preset.time_zone)
@@ -31,10 +20,12 @@ def test_no_clock_change_inside_a_preset_window():
         assert len(offsets) == 1, preset.name
 
 
-def test_a_preset_goes_through_json():
+def test_presets_go_through_json_and_unknown_ones_list_the_known():
     row = json.loads(json.dumps(PRESETS["tfl"].as_json()))
     assert row["start"] == "2026-02-02"
     assert row["what"] == ["transit"]
+    with pytest.raises(PlanError, match="town, paris"):
+        preset_named("london")
 
 
 @for_each(
@@ -57,8 +48,3 @@ def test_a_preset_goes_through_json():
 def test_a_preset_that_makes_no_sense_is_refused(change):
     with pytest.raises(PlanError):
         replace(PRESETS["town"], **change)
-
-
-def test_an_unknown_preset_lists_the_known_ones():
-    with pytest.raises(PlanError, match="town, paris"):
-        preset_named("london")

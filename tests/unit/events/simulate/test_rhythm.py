@@ -30,9 +30,6 @@ def test_paris_users_nearly_reach_the_printed_maximum():
     table = count_running(13.55, 18.33, 732)
     beyond = 1_992_846 * (1 - table[660 - 1])  # users with more than 660 visits
     assert 3 < beyond < 100
-
-
-def test_impossible_visit_numbers_are_refused():
     with pytest.raises(PlanError, match="simulate-visits"):
         count_running(13.55, 400.0, 732)
 
@@ -55,9 +52,15 @@ def draws(make, n=20_000, seed=5):
     return np.array([make(state) for _ in range(n)])
 
 
-def test_uniform_and_normal_draws_have_their_distributions():
+def test_draws_have_their_distributions_and_start_again_at_the_same_point():
     assert kstest(draws(uniform), "uniform").pvalue > 1e-4
     assert kstest(draws(normal), "norm").pvalue > 1e-4
+    chance = np.array([0.5, 0.0, 0.2, 0.3])
+    found = np.bincount(draws(lambda state: pick(state, np.cumsum(chance))), minlength=4)
+    assert found[1] == 0
+    assert chisquare(found[[0, 2, 3]], 20_000 * chance[[0, 2, 3]]).pvalue > 1e-4
+    assert np.array_equal(draws(uniform, 50), draws(uniform, 50))
+    assert not np.array_equal(draws(uniform, 50), draws(uniform, 50, seed=6))
 
 
 def test_neighbouring_streams_are_unrelated():
@@ -68,18 +71,6 @@ def test_neighbouring_streams_are_unrelated():
         firsts.append(uniform(state))
     assert kstest(firsts, "uniform").pvalue > 1e-4
     assert abs(np.corrcoef(firsts[:-1], firsts[1:])[0, 1]) < 5 / np.sqrt(20_000)
-
-
-def test_a_stream_starts_again_at_the_same_point():
-    assert np.array_equal(draws(uniform, 50), draws(uniform, 50))
-    assert not np.array_equal(draws(uniform, 50), draws(uniform, 50, seed=6))
-
-
-def test_pick_follows_the_given_probabilities():
-    chance = np.array([0.5, 0.0, 0.2, 0.3])
-    found = np.bincount(draws(lambda state: pick(state, np.cumsum(chance))), minlength=4)
-    assert found[1] == 0
-    assert chisquare(found[[0, 2, 3]], 20_000 * chance[[0, 2, 3]]).pvalue > 1e-4
 
 
 def test_user_ids_differ_and_look_arbitrary():

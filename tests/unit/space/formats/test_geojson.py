@@ -63,14 +63,11 @@ def test_every_kind_of_geometry(geometry, wkt):
         assert rows.geometry[0].wkt == shapely.from_wkt(wkt).wkt
 
 
-def test_properties_that_only_some_features_have():
+def test_properties_and_ids_as_columns():
     rows = read(collection(feature(None, properties={"a": 1}), feature(None, properties={"b": [2, "é"]})))
     assert rows.columns == {"a": [1, None], "b": [None, '[2, "é"]']}
     assert rows.geometry.tolist() == [None, None]
     assert read(feature(None, properties=None)).columns == {}
-
-
-def test_an_id_beside_the_properties_is_a_column_unless_a_property_has_its_name():
     assert read(collection(feature(None, id=7), feature(None))).columns == {"id": [7, None]}
     assert read(feature(None, id=7, properties={"id": "x"})).columns == {"id": ["x"]}
 
@@ -124,14 +121,11 @@ def test_coordinates_that_are_no_numbers(number):
         assert "row 1" in caught.value.message
 
 
-def test_the_row_of_a_bad_geometry_is_named():
+def test_bad_or_endless_geometry_is_refused_by_row():
     good = feature({"type": "Polygon", "coordinates": [RING]})
     error = refused(collection(good, feature({"type": "Polygon", "coordinates": [RING[:2]]})))
     assert error.code == "file-unreadable"
     assert "row 2" in error.message
-
-
-def test_nested_without_end():
     for content in (b'{"a":' + b"[" * 100_000, b'{"type":"GeometryCollection","geometries":[' * 20_000):
         with pytest.raises(GeometryError, match="file-unreadable"):
             read_geojson(content, PATH)

@@ -159,7 +159,7 @@ def test_missing_tables(tmp_path, table):
     assert table in error.message.replace('""', '"')
 
 
-def test_packages_without_geometry(tmp_path):
+def test_packages_without_geometry_or_rows(tmp_path):
     assert refused(by_hand(tmp_path / "a.gpkg", [None], data_type="attributes")).code == "geometry-missing"
     path = by_hand(tmp_path / "b.gpkg", [None])
     with closing(sqlite3.connect(path)) as database:
@@ -168,9 +168,6 @@ def test_packages_without_geometry(tmp_path):
     with closing(sqlite3.connect(tmp_path / "c.gpkg")) as database:
         database.execute("CREATE TABLE t (a)")
     assert refused(tmp_path / "c.gpkg").code == "file-unreadable"
-
-
-def test_no_rows(tmp_path):
     assert refused(by_hand(tmp_path / "z.gpkg", [])).code == "empty-file"
 
 

@@ -63,8 +63,8 @@ export function showRun(panel, run, small = false) {
 
 const cancel = async (run) => { await post(`/runs/${run.id}/cancel`); say("The run was asked to stop."); };
 
-async function again(run, even_if_nobody) {
-  const started = await post("/runs", { plan: run.about.form, even_if_nobody, again: true });
+async function again(run, allow_empty) {
+  const started = await post("/runs", { plan: run.about.form, allow_empty, again: true });
   go("run", started.id);
 }
 
