@@ -15,8 +15,7 @@ from tests.unit.engine.test_buckets import siphash
 from shoal.engine.visits import VisitKernel, bound_holds
 from shoal.errors import GuaranteeError
 from shoal.space.clock import Clock
-from shoal.space.geography import LATTICE, AreaWeights
-from shoal.space.setting import Setting
+from shoal.space.geography import LATTICE, AreaWeights, Setting
 from shoal.stages.bounded import BoundedVisits
 from shoal_baselines.counting import cover_counts
 from shoal_baselines.space.cover import minimum_cover

@@ -6,8 +6,7 @@ import scipy.sparse
 from tests.loops import for_each
 
 from shoal.space.clock import Clock
-from shoal.space.geography import LATTICE, AreaWeights
-from shoal.space.setting import Setting
+from shoal.space.geography import LATTICE, AreaWeights, Setting
 from shoal_baselines.postprocess.scheme import (
     NoisyScheme,
     NoisyTotals,

@@ -10,8 +10,7 @@ from tests.loops import for_each
 
 from shoal.errors import GuaranteeError
 from shoal.space.clock import Clock
-from shoal.space.geography import LATTICE, AreaWeights
-from shoal.space.setting import Setting
+from shoal.space.geography import LATTICE, AreaWeights, Setting
 from shoal_baselines.space.cover import Cover, cover_vertices, minimum_cover, neighbour_graph
 
 CLOCK = Clock(start="2026-03-02T00:00", end="2026-03-02T04:00", time_zone="UTC")

@@ -30,7 +30,8 @@ from shoal.postprocess.density.numbers import Z95
 from shoal.postprocess.density.one_off import Search
 from shoal.postprocess.density.peaks import size_peaks, visits_without, with_peaks, without, zones_without
 from shoal.postprocess.density.smoothing import Layout, krige
-from shoal.space.setting import Setting, zone_overlap, zone_sizes
+from shoal.space.geography import Setting
+from shoal.space.setting import zone_overlap, zone_sizes
 from shoal.stages.noisy import DensityEstimate, Doubt, NoisyBest
 
 ROUNDS = 2
