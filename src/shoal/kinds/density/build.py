@@ -37,7 +37,7 @@ from shoal.kinds.run import Build, Progress, Test, any_row, checked_rows, report
 from shoal.postprocess.density.numbers import round_density
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
-from shoal.release.density_files import write_density, write_public
+from shoal.release.density_files import peaks_of, write_density, write_public
 from shoal.release.folder import Committed
 from shoal.release.manifest import Manifest
 from shoal.space.geography import Geography, Setting
@@ -77,11 +77,11 @@ class DensityBuild(Build):
         self.noisy(folder, self.counts_under(bytes(16), tuple), SeededNoise(0))
 
     def __call__(self, folder: Path, noise: Noise) -> Manifest:
-        self.noisy(folder, self.counts_under(noise.run_key()), noise)
-        return manifest_of(self.prepared, reproducible=not noise.publishable)
+        known = self.noisy(folder, self.counts_under(noise.run_key()), noise)
+        return manifest_of(self.prepared, reproducible=not noise.publishable, **known)
 
-    def noisy(self, folder: Path, counting: Counting, noise: Noise) -> None:
-        """Count, add noise, write."""
+    def noisy(self, folder: Path, counting: Counting, noise: Noise) -> dict[str, Any]:
+        """Count, add noise, write; returns what the noisy numbers tell of the input."""
         prepared, method, setting = self.prepared, self.prepared.method, self.prepared.setting
         exact = stage_for(prepared.mechanism, counting, setting, prepared.options)
         self.tell.stage("draw noise")
@@ -89,6 +89,7 @@ class DensityBuild(Build):
         self.tell.stage("write the release")
         estimate = round_density(method.finish(noisy, setting, prepared.options), prepared.options.decimals)
         write_density(folder, estimate, prepared.geography.zones, prepared.clock)
+        return peaks_of(estimate, prepared.geography.zones, prepared.clock)
 
     def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page; counts again without a cap where the release was stored before."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.space.clock import Clock
-from shoal.space.setting import Setting
+from shoal.space.geography import Setting
 from shoal.stages.noisy import NoisyBest
 
 MOST_HOURS = 12  # of a window
@@ -39,6 +39,7 @@ TAIL = 2.0  # zones differ more than normally
 FREE = (10.0, 100.0)  # ... and some are unlike all others in the learned columns: variances so much larger
 FREEDOM, ROUNDS = 4.0, 8  # of the robust covariance
 PHI, KAPPA = 1.3, 0.19  # residual variance of a zone's slots around its smooth week, as usual in `best`
+MOST_SCALE = 1000.0  # visits for a clipped visit: beyond, noise is all there is
 MISFIT = 0.15  # relative deviation of a peak from its window, spread over the columns
 AT_ONCE = 32  # zones
 SURE = 20.0  # deviations of the noise of a plain window: nearly all such peaks are found
@@ -331,7 +332,7 @@ class Search:
         if noisy.rest_weight <= 0 or not noisy.rest.size or hours > MOST_WINDOW_HOURS or setting.slots < 2:
             return None
         answers = Answers.of(noisy, setting, visits)
-        shapes = Shapes.of(answers)
+        shapes = Shapes.of(answers) if answers.scale < MOST_SCALE else None
         if shapes is None:
             return None
         windows = Windows.of(clock)

@@ -14,7 +14,8 @@ import numpy as np
 from shoal.postprocess.density.numbers import Z95
 from shoal.postprocess.density.one_off import Hit, Search
 from shoal.postprocess.density.smoothing import city_profile, hour_weights
-from shoal.space.setting import Setting, activity
+from shoal.space.geography import Setting
+from shoal.space.setting import activity
 from shoal.stages.noisy import DensityEstimate, NoisyBest, NoisyMeasurement, Peak, PeakDoubt
 
 ALIKE = (0.0, 0.3, 0.6, 0.9)  # how visitors are clipped: as new users (0) or like the usual visit (1)
@@ -154,9 +155,8 @@ def without(noisy: NoisyBest, setting: Setting, parts: Sequence[PeakPart], scale
     regions = noisy.regions.values.copy()
     for part in parts:
         regions[noisy.region_of[part.peak.zone]] -= (part.course * noisy.weight) @ noisy.dictionary
-    gone, doubt = (
-        sum(each) for each in zip(*((p.course, p.together**2 + p.alone) for p in parts), strict=True)
-    )
+    gone = np.sum([part.course for part in parts], axis=0)
+    doubt = np.sum([part.together**2 + part.alone for part in parts], axis=0)
     expected = activity(setting.clock)
     seen = hour_weights(expected)
     visits = float(noisy.visits.values[0, 0])
