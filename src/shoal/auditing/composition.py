@@ -37,7 +37,7 @@ from shoal.space.setting import CommuteSetting, Question
 from shoal.space.trip_setting import PathSetting, TripSetting
 from shoal.stages.bounded import BoundedVisits
 from shoal.stages.commutes import ExactCommutes
-from shoal.stages.exact import STEP, ClippedSum, View
+from shoal.stages.exact import SIZE_BINS, STEP, ClippedSum, View
 from shoal.stages.trips import BinsLike
 
 LEAST = 0.8  # of loss()
@@ -159,6 +159,9 @@ class OneUnit:
     def clipped(self, *views: View) -> list[ClippedSum]:
         sums = [self._in(view.shape, int(view.clip * STEP)) for view in views]
         return [ClippedSum(values=each, clip=view.clip) for view, each in zip(views, sums, strict=True)]
+
+    def sizes(self, per_visit: np.ndarray, lattice: int) -> np.ndarray:
+        return self._at(SIZE_BINS, self.units)
 
     def _in(self, shape: tuple[int, ...], value: int) -> np.ndarray:
         return self._at(math.prod(shape), self.units * value).reshape(shape)

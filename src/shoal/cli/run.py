@@ -294,11 +294,11 @@ histogram = LazyGroup(
     steps={
         "run": ("run", "histogram_run", "Release a histogram of trips: spends."),
         "query": (
-            "histogram_query",
+            "published",
             "query",
             "Trips in a box, polygon or zone of a published histogram: free.",
         ),
-        "report": ("report", "histogram_report", "Draw a published histogram: free."),
+        "report": ("published", "histogram_report", "Draw a published histogram: free."),
     },
 )
 
@@ -341,7 +341,7 @@ synthesize = LazyGroup(
     """,
     steps={
         "run": ("run", "synthesize_run", "Release synthetic trips: spends."),
-        "report": ("report", "synthesize_report", "Draw published synthetic trips: free."),
+        "report": ("published", "synthesize_report", "Draw published synthetic trips: free."),
     },
 )
 

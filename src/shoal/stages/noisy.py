@@ -52,6 +52,20 @@ class DensityEstimate:
     least_peak: float | None = None  # people for four hours that are found in most zones; None: no search
 
 
+@dataclass(frozen=True, kw_only=True)
+class Total:
+    """Number of all visits: posterior median and 95 % limits."""
+
+    visits: float
+    low: float
+    high: float
+
+    @property
+    def deviation(self) -> float:
+        """Relative: a quarter of the interval over the median."""
+        return (self.high - self.low) / 4 / self.visits
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Doubt:
     """Uncertainty of the counts of `best` by levels, each independent of the others.
@@ -61,7 +75,8 @@ class Doubt:
     error that each count has of its own.
     """
 
-    total: tuple[float, float, float]  # number of all visits and its 95 % limits
+    total: Total
+    clips: dict[str, tuple[float, ...]]  # of each measurement, in visits
     slots: np.ndarray = field(repr=False)  # float64 [slots]: relative deviation of a slot's share
     uneven: float  # relative variance of a zone's share of visits, by uneven losses to clipping
     coefficients: np.ndarray = field(repr=False)  # float64 [zones, columns]: variances, in clipped visits
@@ -88,12 +103,13 @@ class NoisyMeasurement:
 class NoisyBest:
     """Measurements of the method `best`: visits, slots of the city, regions, zones in learned columns."""
 
-    visits: NoisyMeasurement  # [1, 1]
-    active: NoisyMeasurement  # [1, 1]: visits again, very active users clipped later
+    total: Total
+    clips: dict[str, tuple[float, ...]]  # of each measurement, in visits
     city: NoisyMeasurement  # [1, slots]: the city's slots, weighted by the expected activity
     profile: np.ndarray = field(repr=False)  # float64 [slots], positive, sums to 1
     profile_deviation: np.ndarray = field(repr=False)  # float64 [slots]: of the city's slots, clipped visits
     profile_total: float  # sum of the city's slots, in clipped visits
+    profile_noise_left: float  # share of the noise's variance that smoothing left in the profile
     weight: np.ndarray = field(repr=False)  # float64 [slots]: weight of a slot in the columns below
     region_of: np.ndarray = field(repr=False)  # int64 [zones]
     dictionary: np.ndarray = field(repr=False)  # float64 [slots, columns], orthonormal
@@ -101,7 +117,6 @@ class NoisyBest:
     basis: np.ndarray = field(repr=False)  # float64 [slots, columns], orthonormal
     zones: np.ndarray = field(repr=False)  # float64 [zones, columns]
     zones_sigma: np.ndarray = field(repr=False)  # float64 [zones]: deviation of the noise in a zone's values
-    zones_clip: float  # norm that a user's contribution to the zones is clipped to, public
     rest_basis: np.ndarray = field(repr=False)  # float64 [slots, other columns or probes], orthonormal
     rest_weight: float
     rest: np.ndarray = field(repr=False)  # float64 [zones, as many], times the weight, in the zones' noise

@@ -10,7 +10,7 @@ import pytest
 import shapely
 from tests.loops import for_each
 
-from shoal.release.density_files import read_density, write_density
+from shoal.kinds.density.published import read_density, write_density
 from shoal.release.readme import as_plain
 from shoal.release.trip_files import TripColumns
 from shoal.space.clock import Clock

@@ -73,7 +73,7 @@ class Counted:
 class VisitQueries(EngineVisits):
     """The package's query interface to visits; sums are cached, since the audit measures them often."""
 
-    by_view: dict[tuple, ClippedSum] = field(init=False, default_factory=dict, repr=False)
+    by_view: dict[tuple, Any] = field(init=False, default_factory=dict, repr=False)
 
     def clipped(self, *views: View) -> list[ClippedSum]:
         keys = [(view.space.toarray().tobytes(), view.time.tobytes(), view.clip) for view in views]
@@ -83,6 +83,12 @@ class VisitQueries(EngineVisits):
             if key not in self.by_view:
                 self.by_view[key] = next(fresh)
         return [self.by_view[key] for key in keys]
+
+    def sizes(self, per_visit: np.ndarray, lattice: int) -> np.ndarray:
+        key = (per_visit.tobytes(), lattice)
+        if key not in self.by_view:
+            self.by_view[key] = super().sizes(per_visit, lattice)
+        return self.by_view[key]
 
 
 @lru_cache(maxsize=16)
@@ -141,19 +147,15 @@ def scaled_and_bare(noisy: NoisyScaled) -> DensityEstimate:
     """People as released, with intervals; and the two numbers themselves, which rounding would hide."""
     people = round_density(scaled_density(noisy), 1)
     numbers = np.array([noisy.visits, noisy.sampled])
-    return DensityEstimate(
-        people=np.concatenate([people.people.ravel(), numbers])[None, :],
-        low=np.concatenate([people.low.ravel(), numbers])[None, :],
-        high=np.concatenate([people.high.ravel(), numbers])[None, :],
-    )
+    return row_of([people.people, numbers], [people.low, numbers], [people.high, numbers])
 
 
 def bare(noisy: NoisyBest) -> DensityEstimate:
     """All measurements in a row: post-processing takes nothing else, and would round differences away."""
-    measured = [
+    measured: list[Any] = [
         value.values if isinstance(value, NoisyMeasurement) else value
-        for value in vars(noisy).values()
-        if value is not None
+        for value in (*vars(noisy.total).values(), *noisy.clips.values(), *vars(noisy).values())
+        if value is not None and value is not noisy.total and value is not noisy.clips
     ]
     return row_of(measured)
 
@@ -175,10 +177,10 @@ class ClippedPipeline(VisitsPipeline):
 def answered(noisy: NoisyAnswers) -> DensityEstimate:
     """Answers in a row, as measured and as released: rounding would hide differences."""
     finished = finish_answers(noisy, 1)
-    return DensityEstimate(
-        people=np.concatenate([noisy.values, finished.visits])[None, :],
-        low=np.concatenate([noisy.values - noisy.half, finished.low])[None, :],
-        high=np.concatenate([noisy.values + noisy.half, finished.high])[None, :],
+    return row_of(
+        [noisy.values, finished.visits],
+        [noisy.values - noisy.half, finished.low],
+        [noisy.values + noisy.half, finished.high],
     )
 
 

@@ -20,12 +20,12 @@ from shoal.kinds.density.build import Counting, DensityBuild
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.query.plan import as_written
 from shoal.kinds.query.prepare import PreparedQuery
+from shoal.kinds.query.published import write_answers, write_queries
 from shoal.kinds.run import Build, Progress, RunResult, run_build
 from shoal.postprocess.density.numbers import finish_answers
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise, OsNoise, SeededNoise
 from shoal.release.manifest import Manifest
-from shoal.release.query_files import write_answers, write_queries
 from shoal.stages.exact import ExactCounts
 
 

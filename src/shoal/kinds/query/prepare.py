@@ -29,14 +29,13 @@ from shoal.kinds.describe import (
     reading_of,
 )
 from shoal.kinds.query.plan import METHODS, QueryOptions, QueryPlan
-from shoal.kinds.query.published import verdict_of
+from shoal.kinds.query.published import FILES, read_answers, verdict_of
 from shoal.kinds.run import RunResult
 from shoal.kinds.verdict import Verdict
 from shoal.mechanisms.query.answers import QueryAnswers
 from shoal.mechanisms.query.weights import QueryWeights
 from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
-from shoal.release.query_files import FILES, read_answers
 from shoal.release.staging import Needs
 from shoal.space.geography import Setting
 from shoal.space.setting import Questions

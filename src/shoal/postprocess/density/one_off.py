@@ -114,11 +114,11 @@ class Answers:
     scale: float  # visits for a clipped visit
 
     @classmethod
-    def of(cls, noisy: NoisyBest, setting: Setting, visits: float) -> Answers:
+    def of(cls, noisy: NoisyBest, setting: Setting) -> Answers:
         learned, others = noisy.basis.shape[1], noisy.rest_basis.shape[1]
         columns = np.column_stack([noisy.basis, noisy.rest_basis])
         counted = float((noisy.zones @ (noisy.basis / noisy.weight[:, None]).sum(axis=0)).sum())
-        scale = max(visits / counted, 1.0) if counted > 0 else 1.0
+        scale = max(noisy.total.visits / counted, 1.0) if counted > 0 else 1.0
         unit = np.repeat([1.0, 1.0 / noisy.rest_weight], [learned, others])
         course = np.maximum(noisy.basis[:, 0] / noisy.weight, 0.0)
         square = noisy.weight[:, None] ** 2 * columns**2
@@ -326,12 +326,12 @@ class Search:
     visits: float
 
     @classmethod
-    def of(cls, noisy: NoisyBest, setting: Setting, visits: float) -> Search | None:
+    def of(cls, noisy: NoisyBest, setting: Setting) -> Search | None:
         """None where zones tell too little: no probes, or few zones clear of their noise."""
         clock, hours = setting.clock, setting.slots * setting.clock.slot_minutes / 60
         if noisy.rest_weight <= 0 or not noisy.rest.size or hours > MOST_WINDOW_HOURS or setting.slots < 2:
             return None
-        answers = Answers.of(noisy, setting, visits)
+        answers = Answers.of(noisy, setting)
         shapes = Shapes.of(answers) if answers.scale < MOST_SCALE else None
         if shapes is None:
             return None
@@ -340,7 +340,7 @@ class Search:
             windows.sums(answers.time), answers.joint, np.where(windows.days > 1, -MORE_DAYS, 0.0)
         )
         regular = Design.of(regular_profiles(clock) @ answers.time, answers.joint)
-        return cls(answers, shapes, windows, design, regular, visits)
+        return cls(answers, shapes, windows, design, regular, noisy.total.visits)
 
     def hits(self) -> list[Hit]:
         """At most PER_RELEASE of them, the clearest first."""

@@ -16,7 +16,7 @@ from shoal.postprocess.density.one_off import Hit, Search
 from shoal.postprocess.density.smoothing import city_profile, hour_weights
 from shoal.space.geography import Setting
 from shoal.space.setting import activity
-from shoal.stages.noisy import DensityEstimate, NoisyBest, NoisyMeasurement, Peak, PeakDoubt
+from shoal.stages.noisy import DensityEstimate, NoisyBest, NoisyMeasurement, Peak, PeakDoubt, Total
 
 ALIKE = (0.0, 0.3, 0.6, 0.9)  # how visitors are clipped: as new users (0) or like the usual visit (1)
 STAYS = (0.5, 0.75, 1.0)  # share of a peak's hours that its visitors are there
@@ -47,7 +47,7 @@ def size_peaks(search: Search, hits: Sequence[Hit], noisy: NoisyBest, counts: np
     unit = np.repeat([1.0, noisy.rest_weight], [search.answers.learned, noisy.rest_basis.shape[1]])
     parts = []
     for hit, from_region in zip(hits, in_regions, strict=True):
-        stay = float(np.linalg.norm(hit.columns[0] * unit)) / noisy.zones_clip
+        stay = float(np.linalg.norm(hit.columns[0] * unit)) / noisy.clips["zones"][0]
         size, variance = _size_in_people(hit, stay, scales, from_region)
         size = max(size, 0.0)
         relative = hit.size / max(float(hit.probability @ hit.size), 1e-9)  # the longer, the smaller
@@ -138,9 +138,9 @@ def visits_without(search: Search, hits: Sequence[Hit]) -> float:
     return max(search.visits - gone / search.answers.scale, LEAST_LEFT * search.visits)
 
 
-def zones_without(noisy: NoisyBest, hits: Sequence[Hit], scale: float) -> NoisyBest:
+def zones_without(search: Search, hits: Sequence[Hit], noisy: NoisyBest) -> NoisyBest:
     """Answers about zones without the peaks, whose variance is added to the noise of the learned columns."""
-    learned = noisy.basis.shape[1]
+    learned, scale = noisy.basis.shape[1], search.answers.scale
     zones, rest = noisy.zones.copy(), noisy.rest.copy()
     doubt = np.zeros_like(zones)
     for hit in hits:
@@ -150,7 +150,7 @@ def zones_without(noisy: NoisyBest, hits: Sequence[Hit], scale: float) -> NoisyB
     return replace(noisy, zones=zones, rest=rest, zones_doubt=doubt)
 
 
-def without(noisy: NoisyBest, setting: Setting, parts: Sequence[PeakPart], scale: float) -> NoisyBest:
+def without(search: Search, parts: Sequence[PeakPart], noisy: NoisyBest, setting: Setting) -> NoisyBest:
     """All noisy answers without what the peaks add to them."""
     regions = noisy.regions.values.copy()
     for part in parts:
@@ -159,18 +159,19 @@ def without(noisy: NoisyBest, setting: Setting, parts: Sequence[PeakPart], scale
     doubt = np.sum([part.together**2 + part.alone for part in parts], axis=0)
     expected = activity(setting.clock)
     seen = hour_weights(expected)
-    visits = float(noisy.visits.values[0, 0])
     city = noisy.city.values[0] - seen * gone
     per_day = 1440 / setting.clock.slot_minutes
-    less = min(float(gone.sum()), (1 - LEAST_LEFT) * max(visits, 0.0))
+    profile, noise_left = city_profile(city, seen, noisy.city.sigma, expected, per_day)
+    left = max(1.0 - float(gone.sum()) / noisy.total.visits, LEAST_LEFT)
+    total = Total(**{name: left * value for name, value in vars(noisy.total).items()})
     return replace(
-        zones_without(noisy, [part.hit for part in parts], scale),
+        zones_without(search, [part.hit for part in parts], noisy),
         regions=NoisyMeasurement(values=regions, sigma=noisy.regions.sigma),
-        visits=replace(noisy.visits, values=noisy.visits.values - less),
-        active=replace(noisy.active, values=noisy.active.values - less),
-        profile=city_profile(city, seen, noisy.city.sigma, expected, per_day),
+        total=total,
+        profile=profile,
         profile_deviation=np.sqrt(noisy.profile_deviation**2 + doubt),
         profile_total=float((city / seen).sum()),
+        profile_noise_left=noise_left,
     )
 
 
