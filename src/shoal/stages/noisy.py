@@ -146,10 +146,12 @@ class NoisyScaled:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyAnswers:
-    """Answers in visits, half the width of their 95 % intervals, and where each comes from (all public)."""
+    """Answers in visits, their 95 % intervals, and where each comes from (all public)."""
 
     values: np.ndarray = field(repr=False)  # float64 [questions], may be negative
-    half: np.ndarray = field(repr=False)  # float64 [questions]
+    low: np.ndarray = field(repr=False)  # float64 [questions]
+    high: np.ndarray = field(repr=False)  # float64 [questions]
+    clip: np.ndarray = field(repr=False)  # float64 [questions]: visits of one user that were counted, at most
     how: tuple[str, ...] = field(repr=False)  # "noise": counted, with noise; "weights": from earlier answers
 
 
@@ -160,6 +162,7 @@ class Answers:
     visits: np.ndarray = field(repr=False)
     low: np.ndarray = field(repr=False)
     high: np.ndarray = field(repr=False)
+    clip: np.ndarray = field(repr=False)
     how: tuple[str, ...] = field(repr=False)
 
 

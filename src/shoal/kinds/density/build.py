@@ -183,9 +183,9 @@ class Counting:
             cap=cap,
             run_key=self.run_key,
         )
-        return bound_visits(self.engine, self.events(), kernel, self._progress())
+        return bound_visits(self.engine, self.events(), kernel, self.progress())
 
-    def _progress(self) -> Callable[[str, int], None]:
+    def progress(self) -> Callable[[str, int], None]:
         return stage_by_stage(self.tell, NAMES, self.rows)
 
     def visits(self, cap: int) -> EngineVisits:
@@ -197,7 +197,7 @@ class Counting:
             places=self.setting.places,
             run_key=self.run_key,
             count_users=lambda: self.bounded(1, cap).users,
-            progress=self._progress(),
+            progress=self.progress(),
         )
 
 
