@@ -32,6 +32,7 @@ from shoal.privacy.guarantee import Guarantee
 from shoal.privacy.ledger import Ledger
 from shoal.privacy.noise import Noise
 from shoal.release.staging import Needs, check_needs
+from shoal.space.checks import check_clock
 from shoal.space.clock import Clock
 from shoal.space.geography import Geography, Setting, grid_cells, open_geography, setting_of
 
@@ -69,6 +70,9 @@ def open_density(plan: DensityPlan, engine: Engine | None = None) -> OpenedDensi
     if cells is not None:  # before the geometry of a grid that is far too large is made
         check_needs(density_needs(cells, clock.slots), Path(plan.out))
     geography = open_geography(plan.space, has_sites=source.shape.has_sites, planar=source.planar)
+    if geography.zones.crs is not None:
+        west, _, east, _ = geography.zones.to_lonlat().bounds
+        check_clock((west + east) / 2, clock.time_zone, clock.offset_hours)
     setting = setting_of(geography, clock)
     return OpenedDensity(source=source, geography=geography, clock=clock, setting=setting)
 
