@@ -31,7 +31,7 @@ from shoal.errors import PlanError
 from shoal.events.readers import PlacedEvents
 from shoal.kinds.density.plan import MethodOptions
 from shoal.kinds.density.prepare import PreparedDensity
-from shoal.kinds.density.published import write_density, write_public
+from shoal.kinds.density.published import peaks_of, write_density, write_public
 from shoal.kinds.density.report import write_owner_report
 from shoal.kinds.describe import manifest_of
 from shoal.kinds.run import (
@@ -92,7 +92,7 @@ class DensityBuild(Build):
         known = self.noisy(folder, self.counts_under(noise.run_key()), noise)
         return manifest_of(self.prepared, reproducible=not noise.publishable, **known)
 
-    def noisy(self, folder: Path, counting: Counting, noise: Noise) -> dict[str, float]:
+    def noisy(self, folder: Path, counting: Counting, noise: Noise) -> dict[str, Any]:
         """Count, add noise, write; returns what the manifest states of the noisy numbers."""
         prepared, method, setting = self.prepared, self.prepared.method, self.prepared.setting
         exact = stage_for(prepared.mechanism, counting, setting, prepared.options)
@@ -101,7 +101,7 @@ class DensityBuild(Build):
         self.tell.stage("write the release")
         estimate = round_density(method.finish(noisy, setting, prepared.options), prepared.options.decimals)
         write_density(folder, estimate, prepared.geography.zones, prepared.clock)
-        return stated(estimate.doubt)
+        return stated(estimate.doubt) | peaks_of(estimate, prepared.geography.zones, prepared.clock)
 
     def report(self, owner: Path, committed: Committed, ledger: Ledger) -> Path | None:
         """The owner's page; counts again without a cap where the release was stored before."""
