@@ -67,11 +67,12 @@ def test_bad_plans_say_the_rule_and_spend_nothing(paths, command, change, code):
     assert not (paths.folder / "release").exists()
 
 
-def test_nobody_on_the_map_is_said_and_is_a_release(paths, command):
-    """Swapped coordinates: the owner is warned before the spend; noise alone is released honestly."""
+def test_nobody_on_the_map_stops_a_run_and_is_a_release_where_it_may_be_empty(paths, command):
+    """Noise alone is released honestly."""
     paths.write([(1, [(5000, 50), (5100, 50)])])
-    release, _, err = paths.released(command)
-    assert "Warning: No point lies in the window and the box" in err
+    code, _, err = command(*paths.arguments())
+    assert (code, err.partition(":")[0]) == (2, "nobody-counted")
+    release, _, _ = paths.released(command, "--allow-empty")
     assert round(read_histogram(release).trips) == 0
     assert paths.ask(command, release, "--box", "0,0,800,800")["box"]["trips"] == pytest.approx(0, abs=0.05)
 
