@@ -51,12 +51,6 @@ def test_the_number_of_visits_is_the_mean_of_a_normal_cut_at_zero(at):
     assert found.deviation == pytest.approx(law.std(), rel=0.05)
 
 
-def test_very_active_users_count_where_they_clearly_matter():
-    narrow = Total(10_000.0, 100.0)
-    assert number_of_visits(narrow, Total(11_100.0, 400.0)) == narrow
-    assert number_of_visits(narrow, Total(11_400.0, 400.0)) == Total(11_400.0, 400.0)
-
-
 @for_each("columns", [1, 5, 167, 168])
 def test_probes_are_orthonormal_and_outside_the_basis(columns):
     basis = orthonormal(np.random.default_rng(1).normal(size=(columns, 168)))
@@ -272,8 +266,11 @@ def test_unevenness_is_what_regions_show(uneven):
     assert np.sqrt(unevenness(clipped, noisy) / STAYS) == pytest.approx(uneven, abs=0.012, rel=0.25)
 
 
-def test_unevenness_is_the_usual_where_regions_are_noise_or_nobody_is_there():
+def test_very_active_users_and_unevenness_count_where_they_clearly_show():
     _, clipped, noisy = regional(2, 3e4, 0.1)
     assert unevenness(clipped, noisy) == pytest.approx(STAYS * USUAL_UNEVEN, rel=0.2)
     assert unevenness(clipped * 0, noisy) == STAYS * USUAL_UNEVEN
     np.testing.assert_array_equal(correct_regions(clipped * 0, noisy), clipped * 0)
+    narrow = Total(10_000.0, 100.0)
+    assert number_of_visits(narrow, Total(11_100.0, 400.0)) == narrow
+    assert number_of_visits(narrow, Total(11_400.0, 400.0)) == Total(11_400.0, 400.0)

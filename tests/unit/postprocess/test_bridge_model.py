@@ -127,3 +127,21 @@ def test_ends_follow_flows_between_regions():
     begin, end = fitted(replace(noisy, stay_places=even), by_distance=False)._draw_ends(5000, 1)
     seen = np.bincount(region[begin] * 2 + region[end], minlength=4) / 5000
     assert seen == pytest.approx([0, 0.75, 0.25, 0], abs=0.03)
+
+
+def test_numbers_are_all_that_was_bought():
+    noisy = movement(turns=table(64, 7), sides=(1, 1), starts=(table(36, 1),) * 2, ends=(table(36, 2),) * 2)
+    names = set(fitted(noisy).numbers())
+    assert names == {
+        *(
+            "trips",
+            "region_of_cell",
+            "tide_region_of_cell",
+            "moves",
+            "starts_0",
+            "starts_1",
+            "ends_0",
+            "ends_1",
+        ),
+        *("lengths", "stays", "stay_places", "turns"),
+    }
