@@ -1,11 +1,10 @@
 """A tiny town that runs of the command share."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.worlds import zones_json
 
 from shoal.privacy.ledger import open_ledger
 
@@ -56,7 +55,7 @@ class Town:
         self.source.write_text(text)
 
     def zones(self, *shapes):
-        (self.folder / "zones.geojson").write_text(geojson(shapes))
+        (self.folder / "zones.geojson").write_text(zones_json(shapes))
 
     def arguments(self):
         named = [
@@ -135,15 +134,3 @@ def day_of_walks(tmp_path):
     """A whole day: 48 epochs of half an hour."""
     open_ledger().create("town", currency="rho", limit_nano=10**8, delta=1e-6)
     return Walks(tmp_path)
-
-
-def geojson(shapes):
-    features = [
-        {
-            "type": "Feature",
-            "properties": {"zone": zone},
-            "geometry": {"type": "Polygon", "coordinates": ring},
-        }
-        for zone, ring in shapes
-    ]
-    return json.dumps({"type": "FeatureCollection", "features": features})
