@@ -133,7 +133,10 @@ def test_verify_without_a_ledger(tmp_path: Path, there: str) -> None:
     assert path.exists() == (there != "absent")
 
 
-def test_verify_and_the_noted_head(tmp_path):
+def test_a_delta_that_cannot_be_shown_is_not_stored_and_verify_knows_the_head(tmp_path):
+    refused = run("create", "town", "--rho", "0.05", "--delta", "1e-200")
+    assert isinstance(refused.exception, PlanError)
+    assert not (tmp_path / "ledger.sqlite").exists()
     run("create", "town", "--rho", "0.05")
     head = open_ledger().head()
     run("raise", "town", "--rho", "0.06")
@@ -151,9 +154,6 @@ def test_verify_and_the_noted_head(tmp_path):
     machine = run("verify", "--json")
     assert machine.exit_code == 6
     assert {finding["code"] for finding in json.loads(machine.output)["findings"]} == {"schema", "digest"}
-    refused = run("create", "town", "--rho", "0.05", "--delta", "1e-200")
-    assert isinstance(refused.exception, PlanError)
-    assert not (tmp_path / "ledger.sqlite").exists()
 
 
 def test_lower_is_a_command_of_its_own() -> None:

@@ -50,6 +50,7 @@ def test_extreme_promises_and_those_of_the_first_version_are_written_out():
     assert "(epsilon = 1). An adversary" in guarantee.promise(1, 0, "trip")
     assert "e (epsilon = 1), plus delta = 1e-12." in guarantee.promise(1, 1e-12, "trip")
     assert "delta = 0.00000123." in guarantee.promise(1, 1.23e-6, "trip")
+    assert "is right at most 75.8 % of" in guarantee.promise(1, 0.1, "trip")
     assert guarantee.promise(0.5, 1e-6, "user", 1) == (
         "Adding or removing one user changes the probability of any output by a factor of at most e^0.5, "
         "but for a chance of 1e-06."

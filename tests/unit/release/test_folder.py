@@ -202,11 +202,13 @@ def test_tuning_is_carried_and_seeded_runs_are_the_owners(ledger, asked, tmp_pat
     found = check_release(asked.out).manifest
     assert found is not None
     assert found.tuned_on_private_data == "recorded"
-    out = write_for_owner(tmp_path / "owner", lambda folder: manifest(reproducible=True))
+    owners = tmp_path / "owners"
+    owners.mkdir()
+    out = write_for_owner(owners / "seeded", lambda folder: manifest(reproducible=True))
     assert check_release(out).problems == ()
     with pytest.raises(GuaranteeError, match="not-seeded"):
-        write_for_owner(tmp_path / "second", lambda folder: manifest())
-    assert [path.name for path in tmp_path.iterdir()] == ["owner"]
+        write_for_owner(owners / "second", lambda folder: manifest())
+    assert [path.name for path in owners.iterdir()] == ["seeded"]
 
 
 def test_a_release_that_is_not_private_is_listed_and_costs_nothing(ledger, asked) -> None:
