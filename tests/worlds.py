@@ -4,16 +4,75 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import scipy.sparse
 
+from shoal.privacy.ledger import open_ledger
 from shoal.space.cells import CellGrid
 from shoal.space.clock import Clock
 from shoal.space.geography import LATTICE, AreaWeights
 from shoal.space.setting import Setting
 from shoal.stages.exact import ExactCounts
 from shoal.stages.trips import ExactPaths, GridTrips
+
+MONDAY_US = 1_772_406_000_000_000  # 2026-03-02 00:00 in Paris
+MINUTE_US = 60_000_000
+
+
+class OnDisk:
+    """A source in a folder and flags to run a command on it; flags that are None are left out."""
+
+    words: tuple[str, ...]
+    population = "rich"
+    start, minute = MONDAY_US, MINUTE_US
+
+    def __init__(self, folder: Path, source: str, **flags: Any) -> None:
+        self.folder, self.source = folder, folder / source
+        given = {"start": "2026-03-02", "end": "2026-03-03", "time_zone": "Europe/Paris"} | flags
+        self.flags = {"--" + name.replace("_", "-"): value for name, value in given.items()}
+        self.flags |= {
+            "--population": self.population,
+            "--out": folder / "release",
+            "--owner": folder / "owner",
+        }
+
+    def arguments(self, *more: Any, words: tuple[str, ...] = ()) -> list[str]:
+        """Arguments of a run; flags in `more` replace its own."""
+        named = [part for flag, value in self.flags.items() if value is not None for part in (flag, value)]
+        return [str(part) for part in (*(words or self.words), self.source, *named, *more)]
+
+    def released(self, command, *flags: Any) -> tuple[Path, str, str]:
+        code, out, err = command(*self.arguments(*flags))
+        assert code == 0, err
+        return self.folder / "release", out, err
+
+    def spent(self) -> int:
+        return open_ledger().state().population(self.population).spent_nano
+
+    @staticmethod
+    def manifest_of(release: Path) -> dict[str, Any]:
+        return json.loads((release / "manifest.json").read_text())
+
+
+AS_POINTS = ("user", "trip", "time", "x", "y")
+
+
+def write_points(path: Path, trips: list, start: int = MONDAY_US, *, names=AS_POINTS, seconds=60) -> None:
+    """A Parquet file of trips (user, [(x, y), ...]), with `seconds` between points."""
+    rows = [
+        (user, number, start + i * seconds * 1_000_000, float(x), float(y))
+        for number, (user, points) in enumerate(trips)
+        for i, (x, y) in enumerate(points)
+    ]
+    columns = zip(*rows, strict=True) if rows else [()] * 5
+    kinds = (pa.int64(), pa.int64(), pa.timestamp("us", "UTC"), pa.float64(), pa.float64())
+    columns = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
+    pq.write_table(pa.table(columns, names=list(names)), path)
 
 
 def zones_json(polygons: Iterable[tuple[str, list | None]], **more) -> str:
